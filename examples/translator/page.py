@@ -125,7 +125,13 @@ def passes(report: Report) -> str:
 def latency(report: Report) -> str:
     """Times of a batch."""
     rows = [
-        [named(t["name"].replace(" ", ".", 1)), t["batch"], t["runs"], f"{t['median_ms']:.1f}", f"{t['p99_ms']:.1f}"]
+        [
+            named(t["name"].replace(" ", ".", 1)),
+            t["batch"],
+            t["runs"],
+            f"{t['median_ms']:.1f}",
+            "" if t["p99_ms"] is None else f"{t['p99_ms']:.1f}",
+        ]
         for t in report["latency"]["timings"]
     ]
     s = report["latency"]["setting"]

@@ -28,30 +28,37 @@ class Part:
 
 @dataclass(frozen=True)
 class Decodes:
-    """Decodes of all rows; candidates are ordered by score, the best first.
+    """Decodes of all rows; candidates are ordered by what the sampler compares them by, the best first.
 
     Attributes:
         tokens: codes, (chains, draws, rows, candidates, cells), -1 behind the length. Those of `Model.decode` have no axes of chains and
             draws, and `rows` are the axes of given data; so have the others.
-        score: (chains, draws, rows, candidates); -infinity where a beam found no further row.
+        score: (chains, draws, rows, candidates), the mean log p of the predicted cells; -infinity where a beam found no further row.
         length, passes: likewise.
-        trace: (chains, draws, rows, passes, cells) of the best candidate, or None.
+        traces: (chains, draws, rows, candidates, passes, cells), the tokens after each pass, or None.
+        seen: (chains, draws, rows, candidates, cells), what the last pass saw, -1 where it was hidden, or None.
     """
 
     tokens: Array
     score: Array
     length: Array
     passes: Array
-    trace: Array | None
+    traces: Array | None
+    seen: Array | None
+
+    @property
+    def trace(self) -> Array | None:
+        """Of the best candidate, (chains, draws, rows, passes, cells)."""
+        return None if self.traces is None else self.traces[..., 0, :, :]
 
     def of_rows(self, shape: tuple[int, ...], n_cells: int) -> Decodes:
         """Of the first draw of the first chain, by the given axes of rows, with all cells of a row."""
         wide = (
             None if a is None else np.pad(a, ((0, 0),) * (a.ndim - 1) + ((0, n_cells - a.shape[-1]),), constant_values=-1)
-            for a in (self.tokens, self.trace)
+            for a in (self.tokens, self.traces, self.seen)
         )
-        tokens, trace = wide
-        every = (tokens, self.score, self.length, self.passes, trace)
+        tokens, traces, seen = wide
+        every = (tokens, self.score, self.length, self.passes, traces, seen)
         return Decodes(*(None if a is None else a[0, 0].reshape(*shape, *a.shape[3:]) for a in every))  # type: ignore[arg-type]
 
 
@@ -74,19 +81,23 @@ def _ordered(part: Part, candidates: Candidates, n: int) -> tuple[Any, ...]:
         return np.moveaxis(a, -2, 0)
 
     score, passes, length = split(memory.score), split(memory.passes), split(memory.length)
-    best = np.argsort(-score, axis=-1, kind="stable")
+    best = np.argsort(-split(memory.merit), axis=-1, kind="stable")
     assert part.draws.codes is not None
     tokens = np.moveaxis(split(np.moveaxis(part.draws.codes, 0, -1)), 2, -1)  # chains, draws, rows, candidates, cells
     tokens = np.where(np.arange(part.width) < length[..., None], tokens, -1)
     tokens = np.pad(np.take_along_axis(tokens, best[..., None], axis=3), ((0, 0),) * 4 + ((0, n - part.width),), constant_values=-1)
     score, passes, length = (np.take_along_axis(a, best, axis=3) for a in (score, passes, length))
-    trace = None
+    traces = seen = None
     if memory.trace.shape[1]:
-        every = np.moveaxis(split(memory.trace), (2, 3), (-2, -1))  # chains, draws, rows, candidates, passes, cells
-        trace = np.take_along_axis(every, best[..., :1, None, None], axis=3)[:, :, :, 0]
-        trace = np.where(np.arange(part.width) < length[..., 0, None, None], trace, -1)
-        trace = np.pad(trace, ((0, 0),) * 4 + ((0, n - part.width),), constant_values=-1)
-    return tokens, score, length, passes, trace
+
+        def passed(array: Any) -> Array:
+            every = np.moveaxis(split(array), (2, 3), (-2, -1))  # chains, draws, rows, candidates, passes, cells
+            every = np.take_along_axis(every, best[..., None, None], axis=3)
+            every = np.where(np.arange(part.width) < length[..., None, None], every, -1)
+            return np.pad(every, ((0, 0),) * 5 + ((0, n - part.width),), constant_values=-1)
+
+        traces, seen = passed(memory.trace), passed(memory.seen)[..., 0, :]
+    return tokens, score, length, passes, traces, seen
 
 
 def labelled_decodes(

@@ -1,8 +1,8 @@
 """Decoding cell by cell, for networks that are causal: beam search, of which one beam is greedy search, or independent draws.
 
-Rows are compared by log p / n^a over their n predicted cells. As in most implementations of beam search, of the best 2 b continuations
-of b beams those among the first b that end a row are set aside, the first b others go on, and a row is done when b are set aside or
-all its cells are used up. Of one beam the best continuation is enough: it goes on, or ends the row.
+Rows are compared by log p / n^a over their n predicted cells; their score is the mean. As in most implementations of beam search,
+of the best 2 b continuations of b beams those among the first b that end a row are set aside, the first b others go on, and a row is done
+when b are set aside or all its cells are used up. Of one beam the best continuation is enough: it goes on, or ends the row.
 
 Reference: Sutskever et al. 2014, Section 3.2; Wu et al. 2016, Section 7 (length normalisation); Ott et al. 2019 (this stopping rule).
 """
@@ -48,7 +48,7 @@ class SearchRules:
 
 
 class Finished(NamedTuple):
-    """Rows that have ended, the best first; score -infinity where there is none yet."""
+    """Rows that have ended, the best first, by log p / n^a; score -infinity where there is none yet."""
 
     score: Float[Array, "groups beam"]
     tokens: Int[Array, "groups beam cells"]
@@ -105,12 +105,18 @@ class AutoregressiveKernel(AbstractDecoder):
         task = self.task(target, state.memory.draft, keys)
         end = jax.lax.while_loop(lambda at: ~at.done.all(), lambda at: self.advance(task, at), self.begin(task))
         tokens = end.finished.tokens.reshape(-1, state.codes.shape[0]).T.astype(state.codes.dtype)
-        length, score = end.finished.length.reshape(-1), end.finished.score.reshape(-1)
+        length, merit = end.finished.length.reshape(-1), end.finished.score.reshape(-1)
+        score = merit * self.predicted(task, end.finished).reshape(-1).astype(merit.dtype) ** (self.rules.length_penalty - 1)
         passes = jnp.repeat(end.steps, self.rules.beam)
         changed = (tokens != state.codes).sum(axis=0, dtype=jnp.int32)
         none = jnp.zeros((0, length.shape[0]), jnp.int32)
-        memory = Decoded(score, passes, state.memory.trace, state.memory.draft, length)
+        memory = Decoded(score, merit, passes, state.memory.trace, state.memory.seen, state.memory.draft, length)
         return State(tokens, memory), Info(changed[None], length[None], none, none)
+
+    def predicted(self, task: Task, finished: Finished) -> Int[Array, "groups beam"]:
+        """How many cells of each row are not held; 1 where there is no row."""
+        cells = jnp.arange(task.free.shape[1], dtype=jnp.int32)
+        return jnp.maximum((task.free[:, None] & (cells[None, None] < finished.length[..., None])).sum(axis=-1), 1)
 
     def task(self, target: Target, draft: Codes, keys: PRNGKeyArray) -> Task:
         """The rows to decode, a group for each of their chains."""

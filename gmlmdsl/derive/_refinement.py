@@ -57,10 +57,12 @@ class Rules:
 class Hypothesis(NamedTuple):
     """Where a decode stands; chains are the last axis, behind cells.
 
-    `log_p` and `confidence` are those of each token at the pass that last predicted it; `open` are the cells that the next pass predicts.
+    `log_p` and `confidence` are those of each token at the pass that last predicted it; `open` are the cells that the next pass predicts;
+    `seen` is what the pass before saw, where passes are kept.
     """
 
     tokens: Codes
+    seen: Codes
     log_p: Float[Array, "cells chains"]
     confidence: Float[Array, "cells chains"]
     open: Held
@@ -103,7 +105,7 @@ class RefinementKernel(AbstractDecoder):
         count, predicted = free.sum(axis=0), free & (end.confidence > -jnp.inf)  # a mask may leave cells of a draft as they are
         score = jnp.where(predicted, end.log_p, 0.0).sum(axis=0) / jnp.maximum(predicted.sum(axis=0), 1).astype(end.log_p.dtype)
         length = target.graph.lengths.reshape(-1).astype(jnp.int32)
-        memory = Decoded(score, end.passes, state.memory.trace if trace is None else trace, draft, length)
+        memory = Decoded(score, score, end.passes, state.memory.trace if trace is None else trace, self.kept(end.seen), draft, length)
         drawn = count.astype(jnp.int32) * self.rules.steps
         changed = (end.tokens != state.codes).sum(axis=0, dtype=jnp.int32)
         none = jnp.zeros((0, count.shape[0]), jnp.int32)
@@ -119,7 +121,7 @@ class RefinementKernel(AbstractDecoder):
         hidden = free if unsettled else jnp.zeros_like(free)
         tokens = draft if self.draft else jnp.where(free, uniform_values(target, keys, draft), draft)
         chains = jnp.arange(draft.shape[1])
-        return Hypothesis(tokens, zero, zero - jnp.inf, hidden, chains >= 0, jnp.zeros_like(chains, jnp.int32))
+        return Hypothesis(tokens, tokens, zero, zero - jnp.inf, hidden, chains >= 0, jnp.zeros_like(chains, jnp.int32))
 
     def one_pass(self, target: Target, at: Hypothesis, free: Held, t: Array, keys: PRNGKeyArray) -> Hypothesis:
         """Predict, then decide what the next pass predicts. A chain that no longer moves stays as it is."""
@@ -140,7 +142,8 @@ class RefinementKernel(AbstractDecoder):
             jnp.where(predicted, a, b) for a, b in ((token, at.tokens), (log_p, at.log_p), (confidence, at.confidence))
         )
         still = at.open & ~predicted if self.law is not None else at.open
-        after = Hypothesis(new, log_p, confidence, still, at.moving, at.passes + at.moving.astype(at.passes.dtype))
+        before = jnp.where(at.moving[None], jnp.where(seen == graph.most_values, -1, seen), at.seen) if self.trace else at.seen
+        after = Hypothesis(new, before, log_p, confidence, still, at.moving, at.passes + at.moving.astype(at.passes.dtype))
         opened = jnp.where(last, jnp.zeros_like(free), self.reopened(after, free, graph.present, t + 1, fold_apart(keys, 3)))
         moving = at.moving
         if rules.schedule in ("threshold", "easy_first"):

@@ -318,11 +318,18 @@ def _tables(graph: Any, params: Any, codes: Any, held: Any) -> Any:
     return derive.cell_tables(graph, params, codes, held)
 
 
-def attention(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, missing: Any) -> dict[str, np.ndarray]:
-    """The attention weights of one pass over rows, by kind."""
+def attention(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, missing: Any, lengths: Any = None) -> dict[str, np.ndarray]:
+    """The attention weights of one pass over rows, by kind; a missing cell within a row is hidden."""
     rows = network_rows(lowered, x, missing, given)
     n = lowered.graph.n_random
-    arguments = (params, *_device(rows), on_device(rows.codes[:n].T), on_device(present_lengths(rows.codes[:n].T)))
+    seen = rows.codes[:n].T
+    ends = shown = present_lengths(seen)
+    if lengths is not None:
+        ends = np.broadcast_to(np.asarray(lengths, np.int32), shown.shape)
+        if ((ends < shown) | (ends > n)).any():
+            raise fail("E507", f"lengths of rows lie between the place of their last value and {n}, got {ends.min()} to {ends.max()}")
+    seen = np.where((seen < 0) & (np.arange(n) < ends[:, None]), int(lowered.graph.sizes.max()), seen)
+    arguments = (params, *_device(rows), on_device(seen), on_device(ends))
     entries = sum(float(np.prod(a.shape)) for a in jax.tree.leaves(eqx.filter_eval_shape(_attention, *arguments)))
     if entries > MOST_WEIGHTS:
         message = f"the attention of {rows.n_rows:,} rows has {entries:.3g} weights, more than the limit of {MOST_WEIGHTS:.3g}"

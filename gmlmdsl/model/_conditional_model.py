@@ -318,7 +318,8 @@ class ConditionalModel(Model):
 
         Returns:
             `tokens` (rows.., candidates, cells), codes, -1 behind a row's length; `score`, `length` and `passes` (rows.., candidates), the
-            best candidate first; `trace` (rows.., passes, cells) of the best.
+            best candidate first; `trace` (rows.., passes, cells) of the best, `traces` (rows.., candidates, passes, cells) of all; `seen`
+            (rows.., candidates, cells), what the last pass saw, -1 in cells that were hidden.
 
         Raises:
             GmlmError: E507 for a sampler of updates; for options or data that do not fit.
@@ -347,27 +348,29 @@ class ConditionalModel(Model):
         """
         return length_coverage(self.lowered, self._known(params), x, given, missing, tuple(top))
 
-    def attention(self, params: Params, x: Any, *, given: Any = None, missing: Any = None) -> dict[str, np.ndarray]:
+    def attention(self, params: Params, x: Any, *, given: Any = None, missing: Any = None, lengths: Any = None) -> dict[str, np.ndarray]:
         """The attention weights of one pass that sees x; rows of weights sum to 1 over the last axis.
 
-        For the last pass of a decode, x is what stood before it: `trace[..., -2, :]` of `sample(.., observe=["trace"])`.
+        For the last pass of a decode, x is what it saw, with the row's length: `seen` and `length` of `decode(.., trace=True)`.
 
         Args:
             params: `{"net": module}`.
-            x: rows of cells; none is hidden.
+            x: rows of cells.
             given: data of given variables, as in `fit`.
-            missing: what stands for padding.
+            missing: what stands for padding, and within a row for a cell that is hidden.
+            lengths: of the rows; None: they end with their last value.
 
         Returns:
             By kind: `self`, shape (rows, layers, heads, cells, cells); of an encoder-decoder `cross`, (rows, layers, heads, cells, given
             entries), and `positional` where it has such attention.
 
         Raises:
-            GmlmError: E738 for a network without attention, a class of Python without a method `attention` among them.
+            GmlmError: E738 for a network without attention, a class of Python without a method `attention` among them; E507 for lengths
+                that do not fit.
 
         Reference: Li et al. 2024, Section 3.4, which `gm.attention_dependency` computes from them.
         """
-        return network_queries.attention(self.lowered, self._known(params), x, given, missing)
+        return network_queries.attention(self.lowered, self._known(params), x, given, missing, lengths)
 
     def __repr__(self) -> str:
         form = self.graph.network

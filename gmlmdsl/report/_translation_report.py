@@ -39,6 +39,7 @@ def translation_report(found: Mapping[str, Any], arrays: Mapping[str, np.ndarray
     _latency(report, found["latency"])
     _claims(report, found["claims"])
     _training(report, found["training"])
+    _chosen(report, found.get("chosen") or {})
     _attention(report, arrays)
     _dependency(report, found.get("attention") or {})
     _examples(report, found["examples"])
@@ -127,7 +128,9 @@ def _latency(report: Report, found: Mapping[str, Any]) -> None:
     )
     rows = [[_spaced(t["name"]), t["batch"], t["runs"], t["median_ms"], t["p99_ms"], t["mean_ms"] / t["batch"]] for t in timings]
     headers = ["network, sampler", "batch", "runs", "median ms", "p99 ms", "ms a line"]
-    report.table(headers, rows, "Time of one batch.", formats=[None, None, None, ".1f", ".1f", ".2f"])
+    report.table(
+        headers, rows, "Time of one batch; fewer than 20 runs have no 99th percentile.", formats=[None, None, None, ".1f", ".1f", ".2f"]
+    )
     curves = {t["name"]: [(b["pieces"], b["median_ms"]) for b in t["by_length"]] for t in timings if t["batch"] == 1}
     curves = {k: v for k, v in curves.items() if v}
     if curves:
@@ -165,6 +168,27 @@ def _training(report: Report, training: Mapping[str, Any]) -> None:
         rows.append([name, t["parameters"], t["rows"], t["steps"], t["seconds_of_training"], t["loss"][-1][1] if t["loss"] else None, last])
     headers = ["network", "parameters", "pairs", "batches", "seconds", "loss at the end", "of validation"]
     report.table(headers, rows, "Trainings.", formats=[None, ",.0f", ",.0f", ",.0f", ",.0f", ".3f", ".3f"])
+    if starts := [t["start"] for t in training.values() if t.get("start")]:
+        report.items(*starts)
+
+
+def _chosen(report: Report, chosen: Mapping[str, Any]) -> None:
+    """How minutes were split, and the samplers that were chosen on the validation text."""
+    if split := chosen.get("split"):
+        rows = [[name, s["seconds_per_batch"], s["batches"]] for name, s in split.items()]
+        words = "What short trials say of the minutes of the run."
+        report.table(["network", "seconds a batch", "batches in its share"], rows, words, formats=[None, ".3f", ",.0f"])
+    words = {"distiller": "The teacher's sampler that distils", "choose-student": "The sampler that the student's bundle takes"}
+    for name, caption in words.items():
+        notes = chosen.get(name)
+        bleu, seconds = ({} if notes is None else notes.get(what) or {} for what in ("BLEU 13a", "seconds"))
+        if notes is None or not (bleu or seconds):
+            continue
+        rows = [[f"`{s}`", seconds.get(s), bleu.get(s), "chosen" if s == notes["sampler"] else ""] for s in [*(bleu | seconds)]]
+        headers = ["sampler", "seconds for the training text, estimated", "BLEU 13a on validation text", ""]
+        kept = [0, *([1] if seconds else []), *([2] if bleu else []), 3]
+        rows, headers = [[row[k] for k in kept] for row in rows], [headers[k] for k in kept]
+        report.table(headers, rows, f"{caption}.", formats=[[None, ",.0f", ".2f", None][k] for k in kept])
 
 
 def _attention(report: Report, arrays: Mapping[str, np.ndarray]) -> None:
@@ -172,8 +196,8 @@ def _attention(report: Report, arrays: Mapping[str, np.ndarray]) -> None:
         return
     report.section("Attention")
     report.text(
-        "The weights of the student's last layer, by head, in a pass over one sentence of the test text as the last pass but one left it: "
-        "repeated pieces, which the decoder shows as what it starts from, stand as they were."
+        "The weights of the student's last layer, by head, over one sentence of the test text, in the last pass: it sees what the pass "
+        "before left, hidden where it predicts anew."
     )
     source, target = ([str(p) for p in arrays[side]] for side in ("source", "target"))
     for kind, words in KINDS.items():
@@ -190,7 +214,8 @@ def _dependency(report: Report, found: Mapping[str, Any]) -> None:
     report.section("Attention of pieces that repeat one another")
     report.text(
         "Li et al. 2024, Tables 4 and 5, with intervals (94 %, resampled sentences): pairs of equal pieces beside all other pairs, "
-        "adjacent ones and those further apart, by the last layer's attention in the last pass over all test lines."
+        "adjacent ones and those further apart, by the last layer's attention in the last pass over all test lines. Pieces are "
+        "compared, not words; of the teacher, which sees nothing behind a piece, there is no attention to what is next or later."
     )
     for key, tables in measured.items():
         for apart in ("adjacent", "distant"):
@@ -204,7 +229,9 @@ def _dependency(report: Report, found: Mapping[str, Any]) -> None:
                 means = [k["mean"] for k in (equal, by_kind["other"], difference)]
                 shown.append([quantity, heads, *means, difference["low"], difference["high"], equal["count"], by_kind["other"]["count"]])
             headers = ["quantity", "over heads", "equal", "other", "difference", "from", "to", "equal pairs", "other pairs"]
-            caption = f"{_named(key)}: {apart} pairs, {tables['measured']:,} lines."
+            left_out = {k: tables.get(k, 0) for k in ("unended", "looping")}
+            caption = f"{_named(key)}: {apart} pairs, {tables['measured']:,} lines"
+            caption += f", without {left_out['unended']:,} that do not end and {left_out['looping']:,} that loop."
             report.table(headers, shown, caption, formats=[None, None, *[".3f"] * 5, ",.0f", ",.0f"])
 
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._diagnostics import only
+from .._diagnostics import counted, only
 from ..files import write_whole
 from ..program import Program
 from ._bundle import read_bundle
 from ._corpus import clean
 from ._lock import alone
 from ._programs import bound, shared_vocabulary, sides
-from ._texts import Texts
+from ._texts import Texts, without_overlap
 from ._train_pairs import Pairs, Recipe, train_pairs
 from ._translator_file import write_translator
 from ._vocabulary import Vocabulary
@@ -78,11 +78,11 @@ def train_translator(job: TrainJob, tell: Callable[[str], None] = lambda line: N
     found, mask = sides(model), only(job.mask, model.masks, "mask", job.model)
     if job.sampler is not None:
         only(job.sampler, model.samplers, "sampler", job.model)
-    texts = job.texts.read_given()
+    texts, overlap = without_overlap(job.texts.read_given())
     with alone(job.folder):
         vocabulary = given or shared_vocabulary(job.checked, texts["train"], found.size)
         vocabulary.verify(found.size, f"model `{job.model}`")
-        fit = _trained(job, model, mask, vocabulary, texts, tell)
+        fit = _trained(job, model, mask, vocabulary, texts, overlap, tell)
         bundle = job.folder / f"{job.model}.bundle"
         write_translator(bundle, fit, program, vocabulary, job.direction, job.sampler)
         return TrainedJob(fit, bundle)
@@ -95,15 +95,22 @@ def _given_vocabulary(job: TrainJob) -> Vocabulary | None:
 
 
 def _trained(
-    job: TrainJob, model: ConditionalModel, mask: str, vocabulary: Vocabulary, texts: Mapping[str, Pairs], tell: Callable[[str], None]
+    job: TrainJob,
+    model: ConditionalModel,
+    mask: str,
+    vocabulary: Vocabulary,
+    texts: Mapping[str, Pairs],
+    overlap: int,
+    tell: Callable[[str], None],
 ) -> NetworkFit:
     folder, cells = job.folder, sides(model).cells
     kept, counts = clean(texts["train"], vocabulary, cells)
-    tell(f"cleaning:\n{counts}")
+    also = f"\nleft out before: {counted(overlap, 'pair')} whose source is one of validation" if overlap else ""
+    tell(f"cleaning:\n{counts}{also}")
     if advice := counts.advice(cells):
         tell(advice)
     validation, more = clean(texts["validation"], vocabulary, cells) if texts["validation"] else ([], None)
-    notes = {"train": counts.as_dict(), "validation": None if more is None else more.as_dict()}
+    notes = {"train": counts.as_dict(), "validation": None if more is None else more.as_dict(), "overlap": overlap}
     log = folder / f"{job.model}.jsonl"
     checkpoints = folder / f"{job.model}.checkpoints"
     begun = "going on to" if job.resume and checkpoints.exists() else "training,"

@@ -1,7 +1,8 @@
 """How long translators take, side by side: from text to text, one line at a time and many at once.
 
 Every batch of lines goes through all of them in turn, so that what else the machine does falls on all alike. A run in which anything
-was compiled does not count, and is made again. Median and 99th percentile are of runs; what surrounds them is stated.
+was compiled does not count, and is made again. Median and 99th percentile are of runs, the latter of 20 at the least: of fewer it would be
+little else than the slowest. What surrounds them is stated.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from .._diagnostics import fail
 from ..graph import versions
 from ._translator import Translator
 
+ENOUGH = 20  # runs that have a 99th percentile; so many are made of each size where `MANY` lines are timed
+MANY = 100
 TRIES = 6  # runs of one batch until nothing is compiled
 WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128)  # pieces of a source up to which lines are put together, as buckets are
 ENVIRONMENT = ("XLA_FLAGS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "JAX_PLATFORMS")
@@ -53,9 +56,9 @@ class Timing:
         return float(np.median(self.seconds))
 
     @property
-    def p99(self) -> float:
-        """Seconds that 99 % of the runs stay below."""
-        return float(np.quantile(self.seconds, 0.99))
+    def p99(self) -> float | None:
+        """Seconds that 99 % of the runs stay below; None of fewer than 20 runs."""
+        return float(np.quantile(self.seconds, 0.99)) if len(self.seconds) >= ENOUGH else None
 
     def by_length(self) -> dict[int, tuple[float, int]]:
         """Median seconds and runs by the pieces of the longest source: of those up to 8, up to 16, .."""
@@ -69,7 +72,11 @@ class Timing:
     def as_dict(self) -> dict[str, Any]:
         """Plain data: milliseconds, and by length too."""
         lengths = [{"pieces": n, "median_ms": 1000 * s, "runs": k} for n, (s, k) in self.by_length().items()]
-        times = {"median_ms": 1000 * self.median, "p99_ms": 1000 * self.p99, "mean_ms": 1000 * float(np.mean(self.seconds))}
+        times = {
+            "median_ms": 1000 * self.median,
+            "p99_ms": None if self.p99 is None else 1000 * self.p99,
+            "mean_ms": 1000 * float(np.mean(self.seconds)),
+        }
         counts = {"runs": len(self.seconds), "pieces": self.outputs, "compiled": self.compiled}
         return {"name": self.name, "batch": self.batch, **times, **counts, "by_length": lengths}
 
@@ -103,9 +110,9 @@ class Latency:
         for t in self.timings:
             n = len(t.seconds) * t.batch
             per_line = 1000 * sum(t.seconds) / n
+            late = "" if t.p99 is None else f"{1000 * t.p99:.2f}"
             lines.append(
-                f"{t.name:<{width}}{t.batch:>7}{len(t.seconds):>7}{1000 * t.median:>12.2f}{1000 * t.p99:>12.2f}{per_line:>12.2f}"
-                f"{t.outputs / n:>15.1f}"
+                f"{t.name:<{width}}{t.batch:>7}{len(t.seconds):>7}{1000 * t.median:>12.2f}{late:>12}{per_line:>12.2f}{t.outputs / n:>15.1f}"
             )
         return "\n".join([*lines, *(f"{k.replace('_', ' ')}: {_shown(v)}" for k, v in self.setting.items())])
 
@@ -126,7 +133,8 @@ def latency(
         translators: by name; with a sampler, or under their own.
         lines: of the source; those that do not fit into a row are left out, and counted.
         batch_sizes: lines at once.
-        sentences: lines that each translator is timed over, for each size; where there are fewer, they come again.
+        sentences: lines that each translator is timed over, for each size; where there are fewer, they come again. From 100 on there are
+            20 runs of each size at the least.
         length: of every translation, where it is known, as with weights that say nothing of lengths: cells that are decoded for a line.
         peers: other engines, see `peers`: they make as many pieces as the first translator does.
         tell: called with the batches that are done, and of all.
@@ -257,11 +265,12 @@ def _fitting(entries: Mapping[str, tuple[Translator, str]], lines: Sequence[str]
 
 
 def _batches(lines: Sequence[str], size: int, sentences: int) -> list[list[str]]:
-    """Batches of one size, of at least so many lines in all; the lines come again where they are too few."""
+    """Batches of one size, of at least so many lines in all, and of many at least `ENOUGH`; the lines come again where they are too few."""
     if size < 1 or sentences < 1:
         raise fail("E507", f"batch sizes and the number of sentences are at least 1, got {size} and {sentences}")
     source = cycle(lines)
-    return [list(islice(source, size)) for _ in range(-(-sentences // size))]
+    runs = max(-(-sentences // size), ENOUGH if sentences >= MANY else 0)
+    return [list(islice(source, size)) for _ in range(runs)]
 
 
 def _machine() -> dict[str, Any]:

@@ -6,6 +6,7 @@ that it compares translations of several lengths as one who reads them (noisy pa
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,16 +43,26 @@ class Reranked(Translator):
         _verify(translator, teacher)
 
     def decode(self, source: Any, *, candidates: bool = False, **options: Any) -> Decoded:
-        """As the translator decodes, the candidate that the teacher finds best first; passes and trace are of its own first one."""
+        """As the translator decodes, the candidate that the teacher finds best first."""
         found = self.inner.decode(source, candidates=True, **options)
         assert found.candidates is not None
         assert found.candidate_scores is not None
         scores = np.where(np.isfinite(found.candidate_scores), self.scores(source, found.candidates), -np.inf)
         order = np.argsort(-scores, axis=1, kind="stable")
-        scores = np.take_along_axis(scores, order, axis=1)
-        rows = np.take_along_axis(found.candidates, order[..., None], axis=1)
-        every = (rows, scores) if candidates else (None, None)
-        return Decoded(rows[:, 0], scores[:, 0], (rows[:, 0] >= 0).sum(axis=1), found.passes, *every, found.trace)
+
+        def ordered(a: Array | None) -> Array | None:
+            return None if a is None else np.take_along_axis(a, order.reshape(*order.shape, *(1,) * (a.ndim - 2)), axis=1)
+
+        every = [ordered(a) for a in (found.candidates, scores, found.candidate_passes, found.candidate_traces, found.candidate_seen)]
+        rows, said, passes, trace, seen = (None if a is None else a[:, 0] for a in every)
+        assert rows is not None
+        assert said is not None
+        assert passes is not None
+        best = Decoded(rows, said, (rows >= 0).sum(axis=1), passes, trace=trace, seen=seen)
+        if not candidates:
+            return best
+        names = ("candidates", "candidate_scores", "candidate_passes", "candidate_traces", "candidate_seen")
+        return replace(best, **dict(zip(names, every, strict=True)))
 
     def scores(self, source: Any, candidates: Array) -> Array:
         """The teacher's mean log p of a piece.

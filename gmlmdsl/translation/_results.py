@@ -20,6 +20,7 @@ from ._beams import by_beams
 from ._claims import claims
 from ._corpus import read_lines, read_pairs
 from ._dependency import dependency
+from ._distiller import choose_students
 from ._evaluate import evaluate
 from ._latency import latency
 from ._rerank import RERANKED, Reranked, candidate_count
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ._translator import Translator
 
 Report = Callable[[Mapping[str, Any], Mapping[str, np.ndarray], Path], None]
+FORMAT = 2  # of what is measured: kept results of another one are made anew
 SHOWN = 24  # pieces of the sentence whose attention is drawn, at the most
 EXAMPLES = 5  # translations that the report shows
 
@@ -42,10 +44,11 @@ def results(p: PipelineStages, names: Sequence[str], report: Report | None) -> d
         names: of the networks.
         report: writes a page of what it is given: numbers, arrays, the file.
     """
+    chosen = choose_students(p, samplers_of(p, "student"))
     for name in names:
         for way in ways_of(p, name):
             evaluate_one(p, name, way)
-        bundle(p, name)
+        bundle(p, name, p.distiller if name == "teacher" else chosen)
     pictures(p)
     dependencies(p)
     measure(p, names)
@@ -87,7 +90,13 @@ def evaluate_one(p: PipelineStages, name: str, way: str) -> None:
     """Translations of the test text, and their scores."""
     files = p.stages.done["text"].files
     inputs = {k: v for k, v in files.items() if k.startswith("text/test")}
-    inputs |= {"made of": made_of(p, name, way), "vocabulary": p.pieces.sha256, "direction": p.o.direction, "seed": p.o.seed}
+    inputs |= {
+        "made of": made_of(p, name, way),
+        "vocabulary": p.pieces.sha256,
+        "direction": p.o.direction,
+        "seed": p.o.seed,
+        "format": FORMAT,
+    }
     output = f"evaluation/{name}.{way}.txt"
 
     def make(_: str) -> dict[str, Any]:
@@ -101,16 +110,16 @@ def evaluate_one(p: PipelineStages, name: str, way: str) -> None:
     p.stages.run(f"evaluate-{name}-{way}", inputs, [output], make)
 
 
-def bundle(p: PipelineStages, name: str) -> None:
-    """A network as a translator in one file, with its scores."""
+def bundle(p: PipelineStages, name: str, sampler: str | None) -> None:
+    """A network as a translator in one file, with its scores, and the sampler that decodes where none is named."""
     provenance = p.program.provenance()
     inputs = {"fit": p.stages.done[name].files[f"{name}.fit"], "vocabulary": p.pieces.sha256, "program": provenance["sha256"]}
     notes = {s: p.stages.done[f"evaluate-{name}-{s}"].notes for s in ways_of(p, name)}
-    inputs |= {"direction": p.o.direction, "scores": notes}
+    inputs |= {"direction": p.o.direction, "scores": notes, "sampler": sampler}
 
     def make(_: str) -> None:
         fit: Any = load_fit(p.stages / f"{name}.fit", allow_python=p.o.allow_python)
-        write_translator(p.stages / f"{name}.bundle", fit, p.program, p.pieces, p.o.direction, report=notes)
+        write_translator(p.stages / f"{name}.bundle", fit, p.program, p.pieces, p.o.direction, sampler, notes)
 
     p.stages.run(f"bundle-{name}", inputs, [f"{name}.bundle"], make)
 
@@ -120,7 +129,7 @@ def measure(p: PipelineStages, names: Sequence[str]) -> None:
     files = p.stages.done["text"].files
     every = [(n, s) for n in names for s in ways_of(p, n) if n != "raw" or "student" not in names]  # raw: the same network
     inputs: dict[str, Any] = {f"{n}.{s}": made_of(p, n, s) for n, s in every}
-    inputs |= {"text": files["text/test.source"], "sentences": p.o.measured, "vocabulary": p.pieces.sha256}
+    inputs |= {"text": files["text/test.source"], "sentences": p.o.measured, "vocabulary": p.pieces.sha256, "format": FORMAT}
 
     def make(_: str) -> dict[str, Any]:
         sources = [line for line in read_lines(p.stages / "text/test.source") if line.strip()]
@@ -139,7 +148,7 @@ def dependencies(p: PipelineStages) -> None:
     of_student = sorted(samplers_of(p, "student"), key=lambda s: len(p.stages.done[f"evaluate-student-{s}"].notes["by_pass"]))
     every = [("student", s) for s in of_student[-1:]] + [("teacher", s) for s in of_teacher[:1]]
     inputs: dict[str, Any] = {f"{n}.{s}": made_of(p, n, s) for n, s in every}
-    inputs |= {"text": p.stages.done["text"].files["text/test.source"], "vocabulary": p.pieces.sha256, "seed": p.o.seed}
+    inputs |= {"text": p.stages.done["text"].files["text/test.source"], "vocabulary": p.pieces.sha256, "seed": p.o.seed, "format": FORMAT}
 
     def make(_: str) -> None:
         lines = [line for line in read_lines(p.stages / "text/test.source") if line.strip()]
@@ -156,7 +165,7 @@ def pictures(p: PipelineStages) -> None:
     known = samplers_of(p, "student")
     sampler = max(known, key=lambda s: len(done[f"evaluate-student-{s}"].notes["by_pass"])) if known else p.models[model].samplers[-1]
     inputs = {"weights": done["student"].files["student.fit"], "sampler": p.sampler_digest(model, sampler)}
-    inputs |= {"text": done["text"].files["text/test.source"], "seed": p.o.seed}
+    inputs |= {"text": done["text"].files["text/test.source"], "seed": p.o.seed, "format": FORMAT}
 
     def make(_: str) -> dict[str, Any]:
         found = attention_of(p, sampler)
@@ -180,8 +189,7 @@ def attention_of(p: PipelineStages, sampler: str) -> dict[str, np.ndarray]:
     assert decoded.trace is not None
     if decoded.trace.shape[1] < 2:  # what one pass sees is the start
         return {}
-    before = decoded.trace[:, -2]
-    found = t.model.attention(t.params, {t.pair.target: before}, given={t.pair.source: source}, missing=-1)
+    found = t.model.attention(t.params, {t.pair.target: decoded.seen}, given={t.pair.source: source}, missing=-1, lengths=decoded.length)
     n, m = int(decoded.length[0]), int((source[0] >= 0).sum())
     out = {
         "source": np.array([t.vocabulary.pieces[k] for k in source[0, :m]]),
@@ -211,6 +219,7 @@ def content_of(p: PipelineStages, names: Sequence[str]) -> dict[str, Any]:
         "vocabulary": done["vocabulary"].notes,
         "cleaning": {"text": done["clean"].notes, "distilled": done["distilled"].notes},
         "distilled": done["distil"].notes,
+        "chosen": {name: done[name].notes for name in ("split", "distiller", "choose-student") if name in done},
         "training": {n: done[n].notes for n in names},
         "scores": scores,
         "latency": measured,

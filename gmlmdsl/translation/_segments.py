@@ -50,7 +50,7 @@ def sentences_in(line: str) -> tuple[list[str], list[str]]:
 
 
 def segments(line: str, vocabulary: Vocabulary, cells: int, number: int, cut: bool) -> Segments:
-    """A line in as few parts as fit, split where sentences end.
+    """A line whole where it fits, else a part for each of its sentences: what was trained on lines of a sentence drops others.
 
     Args:
         line: text.
@@ -68,22 +68,10 @@ def segments(line: str, vocabulary: Vocabulary, cells: int, number: int, cut: bo
     if len(whole) <= cells:
         return Segments((tuple(whole),))
     parts, joints = sentences_in(line)
-    found: list[tuple[int, ...]] = []
-    between: list[str] = []
-    texts: list[str] = []
     encoded = vocabulary.encode(parts)
-    for k, (text, pieces) in enumerate(zip(parts, encoded, strict=True)):
-        if len(pieces) > cells and not cut:
-            message = f"line {number} has a sentence of {len(pieces):,} pieces, and the model takes {cells - 1:,} and an end mark"
-            raise fail("E582", message, help="split it, or allow that its end is cut off (`--cut`, `cut=True`)")
-        if texts and len(pieces) + len(found[-1]) - 1 <= cells:
-            joined = texts[-1] + joints[k - 1] + text
-            together = vocabulary.encode([joined])[0]
-            if len(together) <= cells:
-                texts[-1], found[-1] = joined, tuple(together)
-                continue
-        if texts:
-            between.append(joints[k - 1])
-        texts.append(text)
-        found.append(tuple(pieces) if len(pieces) <= cells else (*pieces[: cells - 1], pieces[-1]))
-    return Segments(tuple(found), tuple(between), sum(len(pieces) > cells for pieces in encoded))
+    over = next((len(pieces) for pieces in encoded if len(pieces) > cells), None)
+    if over is not None and not cut:
+        message = f"line {number} has a sentence of {over:,} pieces, and the model takes {cells - 1:,} and an end mark"
+        raise fail("E582", message, help="split it, or allow that its end is cut off (`--cut`, `cut=True`)")
+    found = tuple(tuple(pieces) if len(pieces) <= cells else (*pieces[: cells - 1], pieces[-1]) for pieces in encoded)
+    return Segments(found, tuple(joints), sum(len(pieces) > cells for pieces in encoded))

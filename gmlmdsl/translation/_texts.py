@@ -22,7 +22,7 @@ def without_overlap(found: Mapping[str, Pairs]) -> tuple[dict[str, Pairs], int]:
     Raises:
         GmlmError: E505 where none is left to train on.
     """
-    held = {s for part in ("validation", "test") for s, _ in found[part]}
+    held = {s for part in ("validation", "test") for s, _ in found.get(part, [])}
     kept = [(s, t) for s, t in found["train"] if s not in held]
     if not kept and found["train"]:
         message = f"each of the {len(found['train']):,} pairs to train on has a source of validation or test: none is left"

@@ -30,13 +30,14 @@ class Translation:
 
     Attributes:
         text: of the best candidate; empty for an empty line.
-        score: the mean log p of its pieces, as the sampler says it; of a line in parts their mean.
+        score: the mean log p of its pieces, the end mark among them, of a line in parts of all their pieces.
         pieces: of the text, without end marks.
-        alternatives: the best candidates with their scores, the text itself first, no text twice.
+        alternatives: the best candidates with their scores, the text itself first, no text twice, as the sampler orders them.
         passes: over the network; of an autoregressive sampler its steps.
         trace: the text after each pass, where it was asked for.
         cut: sentences of the line whose end the model did not see, since it takes none of their length.
         ended: whether the translation of each of them has an end mark: one that has not fills its row to the last cell.
+        counts: of each alternative the pieces that its score is the mean of, the end mark among them.
     """
 
     text: str
@@ -47,6 +48,7 @@ class Translation:
     trace: tuple[str, ...] = ()
     cut: int = 0
     ended: bool = True
+    counts: tuple[int, ...] = (0,)
 
 
 EMPTY = Translation("", 0.0, (), (("", 0.0),), 0)
@@ -59,9 +61,11 @@ class Decoded:
     Attributes:
         tokens: (rows, cells).
         score, length, passes: (rows,).
-        candidates: (rows, candidates, cells), by falling score, or None.
+        candidates: (rows, candidates, cells), the best first, or None.
         candidate_scores: (rows, candidates), or None.
         trace: (rows, passes, cells), or None.
+        seen: (rows, cells), what the last pass saw, -1 where it was hidden; None where there is no trace.
+        candidate_passes, candidate_traces, candidate_seen: likewise, of every candidate.
     """
 
     tokens: Array
@@ -71,6 +75,10 @@ class Decoded:
     candidates: Array | None = None
     candidate_scores: Array | None = None
     trace: Array | None = None
+    seen: Array | None = None
+    candidate_passes: Array | None = None
+    candidate_traces: Array | None = None
+    candidate_seen: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -218,10 +226,11 @@ class Translator:
             message = f"sampler `{self.sampler_named(o.sampler)}` goes from the first piece on, and refines no draft"
             raise fail("E584", message, help="translate drafts by refinement; `prefix` forces how a translation begins")
         source = self.vocabulary.rows([list(parts[k].pieces[j]) for k, j in places], self.pair.cells[0])
+        clamp = None if prefix is None else self._prefixes(prefix, [j == 0 for _, j in places])
         found = self.decode(
             source,
             sampler=o.sampler,
-            clamp=None if prefix is None else self._prefixes(prefix, [j == 0 for _, j in places]),
+            clamp=clamp,
             init=None if drafts is None else self._drafts([drafts[k] for k, _ in places], [first + k + 1 for k, _ in places]),
             lengths=None if lengths is None else np.array([lengths[k] for k, _ in places]),
             seed=o.seed,
@@ -229,7 +238,7 @@ class Translator:
             candidates=o.n_best > 1,
             trace=o.trace,
         )
-        texts = self._texts(found, o)
+        texts = self._texts(found, o, np.zeros(len(places), int) if clamp is None else (clamp >= 0).sum(axis=1))
         at = iter(texts)
         return [joined([next(at) for _ in part.pieces], part) for part in parts]
 
@@ -302,27 +311,36 @@ class Translator:
             trace=trace,
         )
         tokens, score, length, passes = (a[:, 0] for a in (found.tokens, found.score, found.length, found.passes))
-        every = (found.tokens, found.score) if candidates else (None, None)
-        return Decoded(tokens, score, length, passes, *every, found.trace)
+        plain = Decoded(tokens, score, length, passes, trace=found.trace, seen=None if found.seen is None else found.seen[:, 0])
+        if not candidates:
+            return plain
+        more = {"candidate_passes": found.passes, "candidate_traces": found.traces, "candidate_seen": found.seen}
+        return replace(plain, candidates=found.tokens, candidate_scores=found.score, **more)
 
-    def _texts(self, found: Decoded, o: TranslationOptions) -> list[Translation]:
-        """Of every part its text, and those of its other candidates."""
+    def _texts(self, found: Decoded, o: TranslationOptions, held: Array) -> list[Translation]:
+        """Of every part its text, and those of its other candidates; `held` pieces of each are given, and not in its score."""
         tokens, every = found.tokens, found.candidates
+        counts = ((tokens[:, None] if every is None else every) >= 0).sum(axis=2) - held[:, None]
         if o.drop_repeats:
             tokens = self._cleaned(tokens)
             every = None if every is None else self._cleaned(every.reshape(-1, every.shape[-1])).reshape(every.shape)
         texts, out = self.vocabulary.decode(tokens), []
         for k, text in enumerate(texts):
             score = float(found.score[k])
-            others: dict[str, float] = {text: score}
+            others: dict[str, tuple[float, int]] = {text: (score, int(counts[k, 0]))}
             if every is not None and found.candidate_scores is not None:
-                for other, value in zip(self.vocabulary.decode(every[k]), found.candidate_scores[k].tolist(), strict=True):
-                    if np.isfinite(value):
-                        others.setdefault(other, value)
+                said = zip(found.candidate_scores[k].tolist(), counts[k].tolist(), strict=True)
+                for other, pair in zip(self.vocabulary.decode(every[k]), said, strict=True):
+                    if np.isfinite(pair[0]):
+                        others.setdefault(other, pair)
             steps = () if found.trace is None else self._steps(found.trace[k])
-            kept = tuple(others.items())[: o.n_best]
+            kept = tuple((other, value) for other, (value, _) in others.items())[: o.n_best]
             pieces, ended = pieces_of(tokens[k], self.vocabulary.end), self.vocabulary.end in found.tokens[k]
-            out.append(Translation(text, score, pieces, kept, int(found.passes[k]), steps, ended=ended))
+            out.append(
+                Translation(
+                    text, score, pieces, kept, int(found.passes[k]), steps, 0, ended, tuple(n for _, n in others.values())[: o.n_best]
+                )
+            )
         return out
 
     def _steps(self, trace: Array) -> tuple[str, ...]:
@@ -371,15 +389,16 @@ def joined(parts: Sequence[Translation], line: Segments) -> Translation:
     def text_of(texts: Sequence[str]) -> str:
         return "".join(b + t for b, t in zip(between, texts, strict=True))
 
-    depth = max(len(p.alternatives) for p in parts)
-    ranked = [[p.alternatives[min(k, len(p.alternatives) - 1)] for p in parts] for k in range(depth)]
-    weights = np.array([len(p.pieces) + 1 for p in parts], float)
-    others = tuple((text_of([t for t, _ in row]), float(np.average([s for _, s in row], weights=weights))) for row in ranked)
+    every = [[(*a, n) for a, n in zip(p.alternatives, p.counts, strict=True)] for p in parts]
+    ranked = [[e[min(k, len(e) - 1)] for e in every] for k in range(max(map(len, every)))]
+    counts = tuple(sum(n for *_, n in row) for row in ranked)
+    sums = [sum(s * n for _, s, n in row) for row in ranked]
+    others = tuple((text_of([t for t, *_ in row]), total / max(n, 1)) for row, total, n in zip(ranked, sums, counts, strict=True))
     steps = max(len(p.trace) for p in parts)
     trace = tuple(text_of([p.trace[min(k, len(p.trace) - 1)] if p.trace else "" for p in parts]) for k in range(steps))
     pieces = tuple(x for p in parts for x in p.pieces)
     passes, ended = max(p.passes for p in parts), all(p.ended for p in parts)
-    return Translation(others[0][0], others[0][1], pieces, others, passes, trace, line.cut, ended)
+    return Translation(others[0][0], others[0][1], pieces, others, passes, trace, line.cut, ended, counts)
 
 
 def _one_text(text: str | bytes) -> GmlmError:

@@ -266,6 +266,23 @@ def test_chains_over_rows_end_at_each_rows_length(model, params):
         assert (x[:, :, r, n:] == -1).all()
 
 
+def test_the_passes_of_every_candidate_are_kept_and_what_the_last_one_saw(model, params):
+    """A cell that was predicted and opened again was hidden: its token, which the trace keeps, is not what the network saw."""
+    rows = sources()[:3]
+    found = model.decode(params, "lengths", given={"s": rows}, missing=-1, trace=True)
+    opened = 0
+    for r, row in enumerate(rows):
+        alone = Alone(params["net"], row)
+        for k, n in enumerate(found.length[r].tolist()):
+            own = oracle.refine(alone.logits, n, Q, oracle.Rules(3, "linear", remask="least_confident"))
+            shown = [-1 if v == Q else v for v in own.seen[-1]]
+            assert found.traces[r, k, :, :n].tolist() == own.trace
+            assert found.seen[r, k].tolist() == shown + [-1] * (N - n)
+            opened += shown != own.trace[-2]
+    assert opened
+    np.testing.assert_array_equal(found.trace, found.traces[:, 0])
+
+
 @pytest.mark.slow
 def test_plain_decodes_have_all_cells_of_a_row(model, params):
     """Whatever width was compiled: a decode can be handed back as a draft, or to `attention`."""

@@ -79,6 +79,15 @@ def test_attention_is_that_of_the_network_row_by_row():
         np.testing.assert_allclose(found["self"][r, :, :, :n, :n], wanted.self_weights, atol=1e-5)
         np.testing.assert_allclose(found["cross"][r, :, :, :n, :n], wanted.cross_weights, atol=1e-5)
         np.testing.assert_allclose(found["self"][r, :, :, :n, n:], 0, atol=1e-7)
+    seen = np.where(np.isin(np.arange(6), [1, LENGTHS[0] - 1]), -1, tgt[0])  # a hidden cell within the row, and its last one
+    hidden = m.attention(params, seen[None], given={"src": src[:1]}, missing=-1, lengths=[LENGTHS[0]])
+    source, n = jnp.asarray(src[0, : LENGTHS[0]], jnp.int32), LENGTHS[0]
+    shown = jnp.asarray(np.where(seen < 0, 5, seen)[:n], jnp.int32)  # the code of what is hidden
+    wanted = attention_of(params["net"], source, shown, jnp.asarray(n, jnp.int32))
+    np.testing.assert_allclose(hidden["self"][0, :, :, :n, :n], wanted.self_weights, atol=1e-5)
+    with pytest.raises(gm.GmlmError) as caught:
+        m.attention(params, tgt, given={"src": src}, missing=-1, lengths=1)
+    assert caught.value.codes == ("E507",)
     alone = gm.parse("network net = mlp()\nmodel m { var x[i in range(2)] : bit  conditional x ~ net() }\n").model()
     with pytest.raises(gm.GmlmError) as caught:
         alone.attention(alone.init_params(0), [[0, 1]])

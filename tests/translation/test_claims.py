@@ -23,7 +23,7 @@ def notes(
     }
 
 
-def timing(name: str, median: float, p99: float, batch: int = 1) -> dict[str, Any]:
+def timing(name: str, median: float, p99: float | None, batch: int = 1) -> dict[str, Any]:
     return {"name": name, "batch": batch, "median_ms": median, "p99_ms": p99}
 
 
@@ -79,6 +79,10 @@ def test_a_verdict_follows_from_the_numbers(change: dict[str, Any], place: int, 
 def test_speed_is_judged_at_the_median_and_at_the_end() -> None:
     slow = {"setting": {}, "timings": [timing("teacher greedy", 60, 40), timing("student padir4", 30, 50)]}
     assert verdicts(RUN, slow)[3] == "disagree"
+    even = {"setting": {}, "timings": [timing("teacher greedy", 60, 100), timing("student padir4", 30, 50)]}
+    assert verdicts(RUN, even)[3] == "disagree"  # twice as fast at both: no more so at the end
+    few = {"setting": {}, "timings": [timing("teacher greedy", 60, None), timing("student padir4", 30, None)]}
+    assert verdicts(RUN, few)[3] == "not testable here"
     assert verdicts(RUN, {"setting": {}, "timings": []})[3] == "not testable here"
 
 

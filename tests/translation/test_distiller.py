@@ -81,7 +81,7 @@ def test_what_distils_is_quick_enough(trained, tmp_path: Path, monkeypatch: pyte
     pipeline = with_samplers(trained, tmp_path, greedy + beam("wide", 4) + beam("longer", 4, 2.0), [])
     pipeline.o = replace(pipeline.o, minutes=minutes)
     monkeypatch.setattr(_distiller, "seconds_of", lambda teacher, sampler, lines: seconds[sampler])
-    monkeypatch.setattr(_distiller, "scored", lambda p, names: {name: bleu[name] for name in names})
+    monkeypatch.setattr(_distiller, "scored", lambda p, network, names, stage: {name: bleu[name] for name in names})
     choose_distiller(pipeline)
     assert pipeline.distiller == chosen
 

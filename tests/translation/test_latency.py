@@ -80,7 +80,9 @@ def test_medians_and_percentiles_of_known_times(words: gm.Vocabulary, clock: Clo
         ("quick", 4, 5),
         ("slow", 4, 5),
     ]
-    assert found["quick", 1].median == pytest.approx(0.010) and found["slow", 4].p99 == pytest.approx(0.100)
+    assert found["quick", 1].median == pytest.approx(0.010) and found["slow", 1].p99 == pytest.approx(0.025)
+    assert found["slow", 4].p99 is None and found.as_dict()["timings"][3]["p99_ms"] is None  # five runs have no 99th percentile
+    assert str(found).splitlines()[4].split() == ["slow", "4", "5", "100.00", "25.00", "3.8"]
     assert {o["sampler"] for _, o in quick.calls} == {"decode"} and {o["sampler"] for _, o in slow.calls} == {"slow"}
     assert [lines for lines, _ in quick.calls] == [lines for lines, _ in slow.calls]  # the same lines, in turn
     assert all(len(lines) == o["batch_size"] for lines, o in quick.calls)
@@ -97,6 +99,11 @@ def test_percentiles_see_what_is_rare(words: gm.Vocabulary, clock: Clock):
     translator.work = stalls
     t = latency({"a": translator}, LINES, batch_sizes=(1,), sentences=500)["a", 1]
     assert t.median == pytest.approx(0.01) and t.p99 == pytest.approx(1.01)
+
+
+def test_of_many_lines_each_size_has_enough_runs(words: gm.Vocabulary, clock: Clock):
+    found = latency({"a": Timed(words, clock)}, LINES, batch_sizes=(1, 32), sentences=100)
+    assert [len(t.seconds) for t in found.timings] == [100, 20] and found["a", 32].p99 is not None
 
 
 def test_lines_come_again_and_those_that_do_not_fit_are_left_out(words: gm.Vocabulary, clock: Clock):

@@ -28,6 +28,7 @@ from gmlmdsl.translation import (
     TrainJob,
     _distill,
     _distiller,
+    _results,
     _split,
     read_lines,
     read_pairs,
@@ -275,12 +276,6 @@ def test_what_teaches_nothing_is_left_out():
     assert Distilled(200, 9, 1, 200, looping=1).warning() == ""
 
 
-def test_text_of_which_every_source_is_scored_is_refused(tmp_path: Path):
-    options = options_in(tmp_path)
-    same = replace(options, texts=Texts(options.texts.test, options.texts.validation, options.texts.test))
-    refused("E505", lambda: Pipeline(same).texts(), "8 pairs", "none is left")
-
-
 @pytest.mark.produces("E588")
 def test_one_run_at_a_time(whole, tmp_path: Path):
     folder, options, _ = whole
@@ -327,17 +322,6 @@ def test_a_teacher_that_finds_no_end_is_named(whole, tmp_path: Path):
     refused("E587", pipeline.clean_distilled, "hardly trained")
 
 
-def test_rows_are_held_out_and_sides_change_places(tmp_path: Path):
-    pairs = [(f"one {k}", f"eins {k}") for k in range(100)]
-    found = OnlyTexts(write_texts(tmp_path, "all", pairs)).read(0)
-    assert [len(found[k]) for k in ("train", "validation", "test")] == [90, 5, 5]
-    assert sorted(p for part in found.values() for p in part) == sorted(pairs)
-    assert OnlyTexts(write_texts(tmp_path, "all", pairs)).read(1) != found
-    turned = OnlyTexts(write_texts(tmp_path, "all", pairs), limit=3, reverse=True).pairs()
-    assert turned == [("eins 0", "one 0"), ("eins 1", "one 1"), ("eins 2", "one 2")]
-    refused("E584", lambda: OnlyTexts((tmp_path / "a", tmp_path / "b", tmp_path / "c")).pairs(), "there are 3")
-
-
 def test_mistakes_are_found_before_anything_is_made(tmp_path: Path):
     options = options_in(tmp_path, samplers=("fast",))
     refused("E506", lambda: Pipeline(options), "fast")
@@ -370,6 +354,44 @@ def test_the_report_shows_what_was_found(whole, tmp_path: Path):
     assert content["scores"]["student.refine"]["scores"][0]["signature"] in page
     assert "http://" not in page.replace("http://www.w3.org", "") and "<script" not in page
     assert "positional" not in translation_report(content, {}).html().split("<h2")[0]
+    assert content["training"]["student"]["start"] in page
+    chosen = {
+        "split": {"teacher": {"seconds_per_batch": 0.125, "batches": 987}},
+        "distiller": {"seconds": {"wide": 41.0, "beam": 39.0}, "BLEU 13a": {"beam": 30.456, "longer": 31.5}, "sampler": "longer"},
+        "choose-student": {"BLEU 13a": {"refine": 27.25}, "sampler": "refine"},
+    }
+    page = translation_report(content | {"chosen": chosen}, {}).html()
+    for shown in ("0.125", "987", "41", "30.46", "31.50", "27.25", "sampler that distils", "bundle takes"):
+        assert shown in page
+
+
+def test_bundles_take_the_samplers_that_were_chosen(whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The teacher's takes the one that distilled, the student's the best on the validation text, not the first in the file."""
+    options = copied(whole, tmp_path)
+    (tmp_path / "toy.gmlm").write_text(
+        options.program.read_text()
+        .replace("sampler beam", "sampler greedy for teacher = autoregressive(end = 1)\nsampler beam")
+        .replace("sampler beam", "sampler quick for translate = refinement(start = hide, steps = 1, lengths = 2)\nsampler beam")
+    )
+    pipeline = Pipeline(replace(options, program=tmp_path / "toy.gmlm"))
+    for stage in (pipeline.texts, pipeline.vocabulary, pipeline.clean):
+        stage()
+    pipeline.train("teacher", "teacher", "clean", RECIPE)
+    pipeline.distil()
+    pipeline.clean_distilled()
+    pipeline.train("student", "translate", "distilled", RECIPE)
+    for name in ("evaluate_one", "pictures", "dependencies", "measure"):
+        monkeypatch.setattr(_results, name, lambda *_: None)
+    monkeypatch.setattr(_results, "ways_of", lambda p, name: [])
+    monkeypatch.setattr(_results, "content_of", lambda p, names: {})
+    scored = {"refine": 5.0, "quick": 6.0}
+    monkeypatch.setattr(
+        _distiller, "scored", lambda p, network, names, stage: {n: scored[n] for n in names} if network == "student" else {}
+    )
+    _results.results(pipeline, ["teacher", "student"], None)
+    samplers = [load_translator(options.folder / f"{name}.bundle").sampler for name in ("teacher", "student")]
+    assert samplers == ["beam", "quick"]
+    assert pipeline.stages.done["choose-student"].notes == {"BLEU 13a": scored, "sampler": "quick"}
 
 
 def test_a_vocabulary_that_is_given_binds_the_inputs(tmp_path: Path):
@@ -380,12 +402,3 @@ def test_a_vocabulary_that_is_given_binds_the_inputs(tmp_path: Path):
     assert pipeline.size == 24 and pipeline.cells == (8, 8)
     pipeline.texts()
     assert pipeline.vocabulary().notes["sha256"] == words.sha256
-
-
-def test_few_pairs_leave_some_to_score_or_are_refused(tmp_path: Path) -> None:
-    pairs = toy_pairs(15)
-    files = write_texts(tmp_path, "few", pairs)
-    found = Texts(files).read(0)
-    assert {k: len(v) for k, v in found.items()} == {"train": 13, "validation": 1, "test": 1}
-    with pytest.raises(gm.GmlmError, match="2 pairs are too few to hold any out"):
-        Texts(write_texts(tmp_path, "fewer", pairs[:2])).read(0)

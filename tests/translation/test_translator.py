@@ -156,6 +156,22 @@ def test_the_trace_ends_with_the_text(student: Translator):
         assert len(t.trace) == 2 and t.trace[-1] == t.text
 
 
+def test_a_search_reports_the_mean_whatever_it_compares_by(words: gm.Vocabulary):
+    model = gm.parse(PROGRAM.replace("beam = 3", "beam = 3, length_penalty = 0")).model("teacher")
+    t = Translator(model, model.init_params(4), words)
+    line = "one two. red dog. cat runs! one"  # two parts at the least
+    found, parts = t.translate([line], n_best=3)[0], t.translate(["one two.", "red dog.", "cat runs!", "one"], n_best=3)
+    sums = [[s * n for (_, s), n in zip(p.alternatives, p.counts, strict=True)] for p in parts]
+    for values, part in zip(sums, parts, strict=True):
+        assert values == sorted(values, reverse=True)  # candidates stand by their sums
+        source = words.rows(words.encode([["one two.", "red dog.", "cat runs!", "one"][sums.index(values)]]), 8)
+        row = np.full((1, 8), -1)
+        row[0, : part.counts[0]] = [*part.pieces, words.end][: part.counts[0]]
+        log_p = model.log_prob(t.params, {"tgt": row}, missing=-1, given={"src": source})
+        assert part.score == pytest.approx(float(log_p[0]) / part.counts[0], rel=1e-4)
+    assert found.score == pytest.approx(sum(v[0] for v in sums) / sum(p.counts[0] for p in parts), rel=1e-6)
+
+
 def test_repeats_are_dropped_by_word(student: Translator, monkeypatch: pytest.MonkeyPatch, words: gm.Vocabulary):
     codes = words.encode(["rot rot hund hund rot"])[0]
     plain = student.decode(words.rows(words.encode(["one"]), 8))
@@ -173,12 +189,19 @@ def test_a_long_line_is_split_where_sentences_end(student: Translator, words: gm
     parts = segments(line, words, 8, 1, False)
     texts = words.decode([list(p) for p in parts.pieces])
     rebuilt = texts[0] + "".join(j + t for j, t in zip(parts.joints, texts[1:], strict=True))
-    assert len(parts.pieces) > 1 and all(len(p) <= 8 and p[-1] == words.end for p in parts.pieces)
+    assert len(parts.pieces) == 4 and all(len(p) <= 8 and p[-1] == words.end for p in parts.pieces)  # one for each sentence
     assert rebuilt.split() == line.split()
     found = student.translate(["dog", line, "cat"])
     alone = [student.translate([t])[0] for t in texts]
     assert found[1].pieces == tuple(x for a in alone for x in a.pieces)
     assert found[2].pieces == student.translate(["cat"])[0].pieces
+
+
+def test_short_sentences_of_a_long_line_are_not_packed_together(words: gm.Vocabulary):
+    line = "one. two. red! dog? cat. one"  # two or three of which fit into eight cells
+    assert len(words.encode(["one. two."])[0]) <= 8
+    assert words.decode([list(p) for p in segments(line, words, 8, 1, False).pieces]) == ["one.", "two.", "red!", "dog?", "cat.", "one"]
+    assert len(segments("one. two.", words, 8, 1, False).pieces) == 1  # it fits
 
 
 def test_sentences_and_what_stands_between_them():
@@ -201,13 +224,13 @@ def test_a_sentence_that_is_too_long_is_refused_or_cut(student: Translator, word
 
 def test_parts_are_joined_by_what_stood_between_them():
     parts = [
-        Translation("a", -1.0, (5,), (("a", -1.0), ("b", -2.0)), 2, ("x", "a")),
-        Translation("c d", -3.0, (6, 7), (("c d", -3.0),), 4, ("c d",)),
+        Translation("a", -1.0, (5,), (("a", -1.0), ("b", -2.0)), 2, ("x", "a"), counts=(2, 4)),
+        Translation("c d", -3.0, (6, 7), (("c d", -3.0),), 4, ("c d",), counts=(3,)),
     ]
     found = joined(parts, Segments(((5, 1), (6, 7, 1)), ("  ",)))
     assert found.text == "a  c d" and found.pieces == (5, 6, 7) and found.passes == 4
     assert found.score == pytest.approx((2 * -1 + 3 * -3) / 5)
-    assert found.alternatives[1] == ("b  c d", pytest.approx((2 * -2 + 3 * -3) / 5))
+    assert found.alternatives[1] == ("b  c d", pytest.approx((4 * -2 + 3 * -3) / 7)) and found.counts == (5, 7)
     assert found.trace == ("x  c d", "a  c d")
 
 
