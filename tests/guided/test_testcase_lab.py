@@ -365,5 +365,5 @@ def test_steps_are_sought_by_halves_until_the_network_errs_as_often_as_is_wanted
 @pytest.mark.usefixtures("standard_promotion", "importable")
 def test_the_lab_runs(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert laboratory.main(testcases.lab(), ["--quick", "--out", str(tmp_path)]) == 0
-    assert "testcases: 7 parts" in capsys.readouterr().out
+    assert "testcases: 8 parts" in capsys.readouterr().out
     assert {p.name for p in tmp_path.glob("*.png")} == {"testcases-calls.png"}
