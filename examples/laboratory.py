@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ class Lab:
             keep files of their own, weights say. What several need is made when the first asks for it.
         tables: by place on the page, Markdown; from results and size.
         draw: by name, pictures; from results and size.
+        settings: what the parts depend on beside the size, as JSON can hold it: rates, shares, what is varied.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Lab:
     parts: Callable[[Any, Path], Mapping[str, Callable[[], Any]]]
     tables: Callable[[Results, Any], Mapping[str, str]]
     draw: Callable[[Results, Any], Mapping[str, Figure]]
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def kept(self) -> Path:
@@ -67,10 +69,10 @@ def run(lab: Lab, size: Any, out: Path, say: Callable[[str], object] = print, sh
         By part that is kept, in their order: "result", and "seconds" of the processor that it took.
 
     Raises:
-        SystemExit: the folder holds results of another size.
+        SystemExit: the folder holds results of another size, or of other settings.
     """
     path, parts = out / "results.json", lab.parts(size, out)
-    kept = load(path, size)
+    kept = load(path, size, lab.settings)
     out.mkdir(parents=True, exist_ok=True)
     for number, (name, part) in enumerate(parts.items(), 1):
         if name in kept or (number - share[0]) % share[1]:
@@ -78,9 +80,8 @@ def run(lab: Lab, size: Any, out: Path, say: Callable[[str], object] = print, sh
         began = time.process_time()
         found = {"result": part(), "seconds": round(time.process_time() - began, 2)}
         with alone(out):
-            kept = load(path, size) | {name: found}
-            text = ",\n".join(f"{json.dumps(k)}: {json.dumps(kept[k], allow_nan=False)}" for k in sorted(kept, key=list(parts).index))
-            write_whole(path, f'{{"size": {json.dumps(asdict(size))},\n"parts": {{\n{text}\n}}}}\n'.encode())
+            kept = load(path, size, lab.settings) | {name: found}
+            write_whole(path, written(size, lab.settings, {k: kept[k] for k in sorted(kept, key=list(parts).index)}).encode())
         say(f"{number}/{len(parts)} {name}: {found['seconds']:.1f} s")
     return {name: kept[name] for name in parts if name in kept}
 
@@ -93,14 +94,28 @@ def alone(out: Path) -> Iterator[None]:
         yield
 
 
-def load(path: Path, size: Any) -> dict[str, dict[str, Any]]:
-    """What is kept of a size, by part; nothing where there is no file."""
+def written(size: Any, settings: Mapping[str, Any], kept: Mapping[str, Any]) -> str:
+    """The text of results.json: a line for each part."""
+    text = ",\n".join(f"{json.dumps(name)}: {json.dumps(part, allow_nan=False)}" for name, part in kept.items())
+    return f'{{"size": {json.dumps(asdict(size))},\n"settings": {json.dumps(settings)},\n"parts": {{\n{text}\n}}}}\n'
+
+
+def load(path: Path, size: Any, settings: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
+    """What is kept of a size and settings, by part; nothing where there is no file."""
     if not path.exists():
         return {}
-    found = json.loads(path.read_text(encoding="utf-8"))
-    if found["size"] != asdict(size):
-        raise SystemExit(f"{path} holds results of another size, {found['size']}: name another folder with --out, or remove it")
-    return found["parts"]
+    cure = "name another folder with --out, or remove the folder"  # weights beside it are of that size too
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        parts = dict(found["parts"])
+        pairs = {"size": (found["size"], asdict(size)), "settings": (found.get("settings", {}), json.loads(json.dumps(settings or {})))}
+        differing = {name: sorted(k for k in {*old, *new} if old.get(k) != new.get(k)) for name, (old, new) in pairs.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise SystemExit(f"{path} is no results.json of a laboratory, or is damaged: {cure}") from None
+    for name, keys in differing.items():
+        if keys:
+            raise SystemExit(f"{path} holds results of {'another' if name == 'size' else 'other'} {name}, by {', '.join(keys)}: {cure}")
+    return parts
 
 
 def spread(values: Sequence[float], digits: int = 3, scale: float = 1.0) -> str:
@@ -132,8 +147,8 @@ def ordered(*rising: Sequence[float]) -> str:
 
 
 def together(verdicts: Sequence[str]) -> str:
-    """One verdict of several: the worst."""
-    return next((v for v in (DISAGREE, UNTESTED) if v in verdicts), AGREE)
+    """One verdict of several: the worst; of none, `UNTESTED`."""
+    return next((v for v in (DISAGREE, UNTESTED) if v in verdicts), AGREE if verdicts else UNTESTED)
 
 
 def markdown(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -186,13 +201,21 @@ def main(lab: Lab, words: Sequence[str] | None = None) -> int:
     size.add_argument("--larger", action="store_true", help="nearer to the published sizes, in a folder of its own")
     parser.add_argument("--out", type=Path, default=lab.kept, help="where results.json and the pictures are written")
     parser.add_argument("--page", action="store_true", help=f"also write the tables into {PAGE.name}, and the pictures beside it")
-    parser.add_argument("--share", default="1/1", metavar="K/N", help="run every N-th part from the K-th on: N processes share the work")
+    parser.add_argument(
+        "--share", type=_share, default=(1, 1), metavar="K/N", help="run every N-th part from the K-th on: N processes share the work"
+    )
     options = parser.parse_args(words)
-    share = tuple(int(k) for k in options.share.split("/"))
     chosen = "quick" if options.quick else "larger" if options.larger else "default"
-    if chosen != "default" and (options.out == lab.kept or options.page):
+    into_kept = options.out.resolve() == lab.kept.resolve()
+    if chosen not in lab.sizes:
+        parser.error(f"{lab.name} has no size for --{chosen}; it has {', '.join(lab.sizes)}")
+    if chosen != "default" and (into_kept or options.page):
         parser.error(f"--{chosen} needs --out, and no --page: the page has the numbers of the default size")
-    kept = run(lab, lab.sizes[chosen], options.out, lambda line: print(line, flush=True), share)
+    if options.page and not into_kept:
+        parser.error(f"--page takes no --out: the page has the numbers that are kept in {lab.kept}")
+    if not next(p for p in (options.out, *options.out.resolve().parents) if p.exists()).is_dir():
+        parser.error(f"--out {options.out}: there is a file where a folder is wanted")
+    kept = run(lab, lab.sizes[chosen], options.out, lambda line: print(line, flush=True), options.share)
     if lacking := len(lab.parts(lab.sizes[chosen], options.out)) - len(kept):
         print(f"{lacking} parts of the other shares are not there yet: the same call without --share makes the tables")
         return 0
@@ -200,6 +223,9 @@ def main(lab: Lab, words: Sequence[str] | None = None) -> int:
     tables = {**lab.tables(results, lab.sizes[chosen]), f"{lab.name}-time": times(lab, kept)}
     print(*(f"\n{name}\n\n{table}" for name, table in tables.items()), sep="\n")
     pictures = PAGE.parent / "laboratories" if options.page else options.out
+    if into_kept and not options.page:  # the folder is in the repository
+        print(f"the pictures of these results are in {PAGE.parent / 'laboratories'}; --page draws them, and --out draws into its folder")
+        return 0
     pictures.mkdir(parents=True, exist_ok=True)
     with palette.house_style():
         for name, figure in lab.draw(results, lab.sizes[chosen]).items():
@@ -209,6 +235,14 @@ def main(lab: Lab, words: Sequence[str] | None = None) -> int:
         page = filled(PAGE.read_text(encoding="utf-8"), lab.name, tables)
         PAGE.write_text(filled(page, "laboratories", {"laboratories-time": all_times()}), encoding="utf-8")
     return 0
+
+
+def _share(text: str) -> tuple[int, int]:
+    """K and N of "K/N", as the command line takes it."""
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no K/N with whole numbers 1 <= K <= N, such as 1/2")
+    return int(found[1]), int(found[2])
 
 
 def _half_width(values: np.ndarray) -> float:

@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -70,10 +70,49 @@ def test_processes_share_a_run(tmp_path, capsys):
     assert list(json.loads((tmp_path / "squares" / "results.json").read_text(encoding="utf-8"))["parts"]) == ["seed 0", "seed 1", "seed 2"]
 
 
-def test_results_of_another_size_are_refused(tmp_path):
-    laboratory.run(lab(tmp_path, []), Size(2), tmp_path, say=lambda _: None)
-    with pytest.raises(SystemExit, match="another size"):
-        laboratory.run(lab(tmp_path, []), Size(3), tmp_path, say=lambda _: None)
+def test_results_of_another_size_or_of_other_settings_are_refused(tmp_path):
+    own = replace(lab(tmp_path, []), settings={"rate": 0.1, "widths": (1, 2)})
+    for _ in range(2):  # and goes on with its own
+        laboratory.run(own, Size(2), tmp_path, say=lambda _: None)
+    with pytest.raises(SystemExit, match=r"another size, by seeds: .*remove the folder$"):
+        laboratory.run(own, Size(3), tmp_path, say=lambda _: None)
+    for settings in ({"rate": 0.2, "widths": (1, 2)}, {"widths": (1, 2)}):
+        with pytest.raises(SystemExit, match="other settings, by rate: "):
+            laboratory.run(replace(own, settings=settings), Size(2), tmp_path, say=lambda _: None)
+    path = tmp_path / "results.json"
+    path.write_text(path.read_text(encoding="utf-8").replace('"settings"', '"not"'), encoding="utf-8")  # as files were before
+    assert len(laboratory.load(path, Size(2))) == 2
+    with pytest.raises(SystemExit, match="by rate, widths: "):
+        laboratory.load(path, Size(2), own.settings)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"size": {"seeds": 3}}', '{"size": 3, "parts": {}}', '{"size": {"seeds": 3}, "parts": {"se'])
+def test_damaged_results_are_refused_with_a_cure(tmp_path, text):
+    (tmp_path / "results.json").write_text(text, encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"results\.json is no results\.json of a laboratory, or is damaged: .*--out"):
+        laboratory.main(lab(tmp_path, []), ["--out", str(tmp_path)])
+
+
+@pytest.mark.parametrize("share", ["a", "2", "1/0", "0/2", "3/2", "1/2/3", "-1/2"])
+def test_what_is_no_share_is_refused(tmp_path, capsys, share):
+    with pytest.raises(SystemExit):
+        laboratory.main(lab(tmp_path, []), [f"--share={share}"])
+    assert f"'{share}' is no K/N" in capsys.readouterr().err
+
+
+def test_sizes_and_folders_that_are_not_there_are_refused(tmp_path, capsys):
+    own = replace(lab(tmp_path, []), sizes={"default": Size(), "quick": Size(2)})
+    (tmp_path / "file").touch()
+    for words, message in (
+        (["--larger", "--out", str(tmp_path / "out")], "no size for --larger; it has default, quick"),
+        (["--out", str(tmp_path / "file")], "a file where a folder is wanted"),
+        (["--out", str(tmp_path / "file" / "below")], "a file where a folder is wanted"),
+        (["--page", "--out", str(tmp_path / "out")], "--page takes no --out"),
+        (["--quick", "--out", str(tmp_path / "file" / ".." / "squares")], "--quick needs --out"),
+    ):
+        with pytest.raises(SystemExit):
+            laboratory.main(own, words)
+        assert message in capsys.readouterr().err
 
 
 def test_the_command_line_prints_tables_times_and_pictures(tmp_path, capsys):
@@ -85,8 +124,10 @@ def test_the_command_line_prints_tables_times_and_pictures(tmp_path, capsys):
     for words in (["--quick"], ["--larger"], ["--quick", "--page", "--out", str(tmp_path)], ["--quick", "--larger"]):
         with pytest.raises(SystemExit):
             laboratory.main(own, words)
-    assert laboratory.main(own, []) == 0
-    assert (tmp_path / "squares" / "results.json").is_file()
+    for words in ([], ["--out", str(tmp_path / "out" / ".." / "squares")]):  # the kept output is in the repository: no pictures there
+        assert laboratory.main(own, words) == 0
+        assert f"are in {laboratory.DOCS / 'laboratories'}; --page draws them" in capsys.readouterr().out
+        assert sorted(p.name for p in (tmp_path / "squares").iterdir()) == [".lock", "results.json"]
 
 
 def test_the_seeds_are_timed_beside_the_first(tmp_path):
@@ -131,7 +172,7 @@ def test_a_verdict_follows_the_interval_of_the_difference_by_seeds():
     assert laboratory.ordered(low, high, [9.0] * 5) == laboratory.less(high, [9.0] * 5) == AGREE
     assert laboratory.ordered(high, low, [9.0] * 5) == DISAGREE
     assert laboratory.ordered(low, high, high) == UNTESTED
-    assert laboratory.together([]) == AGREE
+    assert laboratory.together([]) == laboratory.ordered(low) == UNTESTED
 
 
 def test_the_interval_is_that_of_students_t():

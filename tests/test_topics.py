@@ -129,7 +129,7 @@ def test_the_program_of_documents_is_the_topic_model(tau):
 
 def kept():
     size = topics.LAB.sizes["default"]
-    found = laboratory.load(topics.LAB.kept / "results.json", size)
+    found = laboratory.load(topics.LAB.kept / "results.json", size, topics.SETTINGS)
     return size, found, {name: part["result"] for name, part in found.items()}
 
 
@@ -140,6 +140,54 @@ def test_the_page_has_the_numbers_of_the_kept_output():
     assert laboratory.filled(page, "topics", tables) == page
     pictures = re.findall(r"\]\((laboratories/topics-[\w-]+\.png)\)", page)
     assert len(pictures) == 3 and all((laboratory.DOCS / p).stat().st_size < 150_000 for p in pictures)
+
+
+def stages_of(value, key, query, seeds=5):
+    """The table's row of one optimiser: norms of so many seeds, a little apart."""
+    steps = list(range(20, 20 * len(value) + 1, 20))
+    runs = {"value": value, "key": key, "query": query}
+    results = {
+        f"stages, {topics.STAGED[0]}, {k}": {"steps": steps} | {m: [x * (1 + 1e-3 * k) for x in norms] for m, norms in runs.items()}
+        for k in range(seeds)
+    }
+    return topics.stage_table(results, topics.Size(rows=1)).splitlines()[-1].split(" | ")
+
+
+def test_stages_are_ordered_by_when_norms_begin_to_rise():
+    assert topics.begins([1, 1.05, 1.3, 3]) == 2 and topics.begins([1, 1.09, 0.5]) is None
+    early, late, still = [1, 5, 9, 10, 10, 10], [1, 1, 1, 5, 9, 10], [1, 1.05, 1, 1, 1.09, 1]
+    first = stages_of(early, late, late)
+    assert first[4:8] == ["40 ± 0", "80 ± 0", "80 ± 0", "agree"] and first[-1] == "agree |"  # and flat from then on
+    assert stages_of(late, early, late)[7] == "disagree"
+    rising = stages_of([1, 3, 4, 5, 8, 10], late, late)
+    assert rising[7] == "agree" and rising[8] == "0.556 ± 0" and rising[-1] == "disagree |"
+    for moves in ((early, still, still), (early, late, still), (early, still, late)):  # the first stage alone, or half of the second
+        row = stages_of(*moves)
+        assert "does not rise" in row and row[7] == "not testable here" and row[-1] == "not testable here |"
+
+
+def test_the_landscape_has_the_bounds_of_the_theorems_and_whether_the_minimum_rises():
+    found = {f"{kind} {tau}": {"alpha": 1.0, "beta": 1e3 * tau} for kind in ("blocks", "diagonal") for tau in topics.TAUS}
+    rows = topics.landscape_table(found).splitlines()
+    assert rows[2].startswith("| 20 | 67.7 | (11, 5.87e+05) | inside | 2e+04 | (52.8, 9.87e+04) | 1 | 77.3 | inside |")
+    assert rows[-1].startswith("| rises with tau | yes |  |  | yes |")
+    found["blocks 40"] = {"alpha": 0.0, "beta": 1.0}
+    found["diagonal 40"] = found["diagonal 20"] | {"alpha": 80.0}
+    rows = topics.landscape_table(found).splitlines()
+    assert rows[3].count("outside") == 2
+    assert rows[-1].startswith("| rises with tau | no |  |  | never falls |")
+
+
+def test_the_distance_of_block_means_is_that_of_matrices_of_them():
+    size = topics.Size(least=3, words=5)
+    least = topics.least_value(size)
+    own = theory.blocks(least[:, 1:], topics.V)
+    word = np.arange(topics.T * topics.V)
+    topic, same = word[:, None] // topics.V == word[None] // topics.V, np.eye(len(word), dtype=bool)
+    other = {"word": 0.3, "topic": 0.2, "other": 0.1}
+    matrices = [np.where(same, b["word"], np.where(topic, b["topic"], b["other"])) for b in (own, other)]
+    wanted = np.linalg.norm(matrices[0] - matrices[1]) / np.linalg.norm(least)
+    assert abs(topics.apart(other, size) - wanted) < 1e-12
 
 
 @pytest.mark.slow  # compiles five networks: 20 s of the processor

@@ -4,8 +4,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from brackets import DEPTHS, FORCED, KINDS, QUOTAS, REACHES, STRIDES, THRESHOLDS, TIMES, Size
-from laboratory import UNTESTED, less, markdown, ordered, spread, together
+from brackets import DEPTHS, FORCED, KINDS, OPENS, QUOTAS, RARE, REACHES, STRIDES, THRESHOLDS, TIMES, Size
+from laboratory import AGREE, DISAGREE, UNTESTED, less, markdown, ordered, spread, together
 from matplotlib.figure import Figure
 
 from gmlmdsl.report import _palette as palette
@@ -14,6 +14,7 @@ Results = dict[str, Any]
 WORDS = {"erase": "yes", "back": "no"}  # whether symbols of the prompt may be taken back
 FORCED_BEFORE = {"nucleus": 0.331, "greedy": 0.334, "1": 0.366, "2": 0.438, "4": 0.591, "8": 0.790}
 VERIFIED_BEFORE = {1: (0.421, 0.500, 0.604), 2: (0.457, 0.634, 0.762), 4: (0.518, 0.762, 0.921)}
+TAKEN_BEFORE = {1: (163, 163, 163), 2: (311, 297, 286), 4: (600, 532, 489)}
 NEEDED_BEFORE = {
     1: ((0.313, 0.344), (0.337, 0.319), (0.331, 0.288)),
     2: ((0.347, 0.328), (0.357, 0.349), (0.374, 0.373)),
@@ -21,6 +22,7 @@ NEEDED_BEFORE = {
 }
 UNSEEN_BEFORE = {"nucleus 0.9": 240.0, "erase 0.9": 179.4, "nucleus 1.0": 461.8, "erase 1.0": 200.0}
 BARE_BEFORE = {"erase 0.9": 179.4, "erase_bare 0.9": 245.8}
+WITHIN = " (in print within the s.e.)"  # of differences
 DIVERSE_BEFORE = {"erase 1.0": 5.52, "nucleus 0.9": 5.47, "nucleus 1.0": 5.84}
 
 
@@ -52,12 +54,33 @@ def tables(results: Results, size: Size) -> dict[str, str]:
     return {f"brackets-{name}": make(results, size) for name, make in made.items()}
 
 
+def least_nats(length: int, p: float, q: float) -> float:
+    """The entropy of words of so many brackets (Definition 3.2.1), by symbol: the least -log p of any model."""
+
+    def coin(a: float) -> float:
+        return float(-a * np.log(a) - (1 - a) * np.log(1 - a))
+
+    place, total = np.arange(length + 2), 0.0
+    depth = (place == 0).astype(float)
+    for left in range(length, 0, -1):
+        opening = np.select([place == 0, place < left], [1.0, q], 0.0)
+        total += depth[(place > 0) & (place < left)].sum() * coin(q) + (depth @ opening) * coin(p)
+        up, down = depth * opening, depth * (1 - opening)
+        depth = np.append(0, up[:-1]) + np.append(down[1:], 0)
+    return total / length
+
+
 def model_table(results: Results, size: Size) -> str:
     def of(key: str, scale: float = 1) -> str:
         return spread(column(results, size, "model", key), 4, scale)
 
     rows = [
-        ["nats a symbol, words that were not learnt from", of("nats"), "", "least of any model: .74934" if size.length == 32 else ""],
+        [
+            "nats a symbol, words that were not learnt from",
+            of("nats"),
+            "",
+            f"least of any model: {least_nats(size.length, RARE, OPENS):.5f}",
+        ],
         ["words among its own, top_p = .9, %", of("in distribution", 100), "100", ""],
         ["unlikely prompts completed to words, top_p = .9, %", of("out", 100), "94.23", ""],
         ["held-out prefixes that the verifier judges right, %", of("probe", 100), "93 ± 3.9 (s.e.)", ""],
@@ -93,41 +116,38 @@ def verified_table(results: Results, size: Size) -> str:
         ("rises with B, at each Q", [((q, a), (q, b)) for q in quotas for a, b in pairwise(strides)]),
         ("rises with Q, at each B", [((p, b), (q, b)) for p, q in pairwise(quotas) for b in strides]),
     ):
-        rows.append([words, "", *(together([less(found[r][a], found[r][b]) for a, b in pairs] or [UNTESTED]) for r in REACHES), ""])
+        rows.append([words, "", *(together([less(found[r][a], found[r][b]) for a, b in pairs]) for r in REACHES), ""])
     return markdown(["Q", "B", "reaches into the prompt", "does not", "thesis"], rows)
 
 
 def needed_table(results: Results, size: Size) -> str:
     quotas, strides = grid(size)
     rows, verdicts = [], []
+    taken = {(r, q, b): column(results, size, f"{r} {b}", "needed", str(q), "backtracks") for r in REACHES for q in quotas for b in strides}
     for q in quotas:
         for k, b in enumerate(strides):
             row: list[object] = [q, b]
             for reach in REACHES:
                 own = [results[f"{s} {reach} {b}"]["needed"][str(q)] for s in range(size.seeds)]
                 counted = [o for o in own if o["backtracks"]]
-                row += [spread([o["backtracks"] for o in own])]
+                row += [spread(taken[reach, q, b])]
                 row += [spread([o[n] for o in counted]) if counted else "" for n in ("nucleus", "greedy")]
                 if reach == "erase":
                     row += [spread([o["with it"] for o in counted]) if counted else ""]
                     after = [results[f"{s} {reach} {b}"]["accuracy"][str(q)] for s in range(size.seeds)]
                     whole = len(counted) == len(own)
                     verdicts += [less([o[n] for o in own], after) if whole else UNTESTED for n in ("nucleus", "greedy")]
-            before = NEEDED_BEFORE[q][k]
-            rows.append([*row, f"{before[0]:.3f}", f"{before[1]:.3f}"])
-    rows.append(["below Table 3.2", "", together(verdicts), *[""] * 8])
-    heads = [
-        "Q",
-        "B",
-        "taken back",
-        "top_p = .9",
-        "argmax",
-        "with the refused symbol",
-        "not into the prompt: taken back",
-        "top_p = .9",
-        "argmax",
-    ]
-    return markdown([*heads, "thesis: top_p = .9", "argmax"], rows)
+            rows.append([*row, TAKEN_BEFORE[q][k], *(f"{v:.3f}" for v in NEEDED_BEFORE[q][k])])
+    rows.append(["below Table 3.2", "", together(verdicts), *[""] * 9])
+    for words, pairs in (
+        ("taken back: more with Q, at each B", [((p, b), (q, b)) for p, q in pairwise(quotas) for b in strides]),
+        ("taken back: less with B, at Q = 2 and 4", [((q, b), (q, a)) for q in quotas[1:] for a, b in pairwise(strides)]),
+    ):
+        said = [together([less(taken[r, *low], taken[r, *high]) for low, high in pairs]) for r in REACHES]
+        rows.append([words, "", said[0], *[""] * 3, said[1], *[""] * 5])
+    own = ["taken back", "top_p = .9", "argmax"]
+    heads = ["Q", "B", *own, "with the refused symbol", f"not into the prompt: {own[0]}", *own[1:], f"thesis: {own[0]}", *own[1:]]
+    return markdown(heads, rows)
 
 
 def unseen_table(results: Results, size: Size) -> str:
@@ -163,20 +183,25 @@ def diverse_table(results: Results, size: Size) -> str:
     columns = {n: column(results, size, "diverse", n) for n in ("nucleus 0.9", "erase 1.0", "back 1.0", "nucleus 1.0")}
     words = {"nucleus": "no", "erase": "Q = B = 4, reaches into the prompt", "back": "Q = B = 4, does not"}
     rows = [[n.split()[1], words[n.split()[0]], spread(c), DIVERSE_BEFORE.get(n, "")] for n, c in columns.items()]
-    verdict = ordered(columns["nucleus 0.9"], columns["erase 1.0"], columns["nucleus 1.0"])
-    return markdown(
-        ["top_p", "Algorithm 1", f"different strings of {TIMES}", "thesis (s.e. 3)"], [*rows, ["order of the thesis", "", verdict, ""]]
-    )
+    for said, low, high in (
+        ("at 1.0, fewer by Algorithm 1 than plain", "{} 1.0", "nucleus 1.0"),
+        ("fewer plain at .9 than by Algorithm 1 at 1.0", "nucleus 0.9", "{} 1.0"),
+    ):
+        verdicts = [less(columns[low.format(r)], columns[high.format(r)]) for r in REACHES]
+        rows.append([said, "", f"reaches: {verdicts[0]}; does not: {verdicts[1]}", "within the s.e."])
+    return markdown(["top_p", "Algorithm 1", f"different strings of {TIMES}", "thesis (s.e. 3)"], rows)
 
 
 def kinds_table(results: Results, size: Size) -> str:
     found = [results[f"{k} unseen"]["mistakes"] for k in range(size.seeds)]
     counts = sum((Counter(f["kinds"]) for f in found), Counter())
     total = sum(f["count"] for f in found)
-    rows = [[kind, counts[kind], {KINDS[0]: "222 of 225"}.get(kind, "")] for kind in KINDS]
-    rows += [["ends too soon", "cannot: words have one length", "3 of 225"], ["all", total, "225"]]
-    rows.append(["with the quota used up", sum(f["used up"] for f in found), "225 of 225"])
-    return markdown(["the wrong symbol", "here, all seeds", "thesis"], rows)
+    rows = [[kind, counts[kind], {KINDS[0]: "222 of 225"}.get(kind, ""), ""] for kind in KINDS]
+    rows += [["ends too soon", "cannot: words have one length", "3 of 225", ""], ["all", total, "225", ""]]
+    shares = [f["used up"] / f["count"] for f in found if f["count"]]
+    verdict = AGREE if all(a == 1 for a in shares) else DISAGREE if less(shares, [1.0] * len(shares)) == AGREE else UNTESTED
+    rows.append(["with the quota used up", sum(f["used up"] for f in found), "225 of 225", f"all of them: {verdict}"])
+    return markdown(["the wrong symbol", "here, all seeds", "thesis", ""], rows)
 
 
 def mistakes_table(results: Results, size: Size) -> str:
@@ -189,16 +214,20 @@ def ablation_table(results: Results, size: Size) -> str:
     def of(name: str) -> list[float]:
         return column(results, size, "ablations", name)
 
-    rows = [["none", "none", "", spread(of("none")), ""], ["a coin", "coin", "", spread(of("coin")), less(of("coin"), of("probe"))]]
-    rows.append(["the probe of the last layer, threshold .5", "probe", spread(of("probe alone"), 3, 100), spread(of("probe")), ""])
+    probe, coin, none = of("probe"), of("coin"), of("none")
+    rows = [["none", "", spread(none), f"less than the probe: {less(none, probe)}"]]
+    rows.append(["a coin", "", spread(coin), f"less than the probe: {less(coin, probe)}; more than none: {less(none, coin)}{WITHIN}"])
+    rows.append(["the probe of the last layer, threshold .5", spread(of("probe alone"), 3, 100), spread(probe), ""])
     for t in THRESHOLDS:
-        rows.append([f"threshold {t}", "", "", spread(of(f"threshold {t}")), ""])
-    rows.append(["of the first layer", "", spread(of("layer 1 alone"), 3, 100), spread(of("layer 1")), ""])
+        verdict = f"more than with .5: {less(probe, of(f'threshold {t}'))}" if t == THRESHOLDS[0] else "not in print"
+        rows.append([f"threshold {t}", "", spread(of(f"threshold {t}")), verdict])
+    first = f"more than of the last: {less(probe, of('layer 1'))}{WITHIN}"
+    rows.append(["of the first layer", spread(of("layer 1 alone"), 3, 100), spread(of("layer 1")), first])
     for d in DEPTHS:
-        rows.append([f"a perceptron of {d} hidden layers", "", spread(of(f"depth {d} alone"), 3, 100), spread(of(f"depth {d}")), ""])
-    rows.append(["the truth", "", "100", spread(of("truth")), less(of("probe"), of("truth"))])
-    shown = [[a, c, d, e] for a, _, c, d, e in rows]
-    return markdown(["verifier", "held-out prefixes judged right, %", "completed to words", "worse than the probe / better than it"], shown)
+        verdict = f"less than the probe: {less(of(f'depth {d}'), probe)}{WITHIN}"
+        rows.append([f"a perceptron of {d} layers", spread(of(f"depth {d} alone"), 3, 100), spread(of(f"depth {d}")), verdict])
+    rows.append(["the truth", "100", spread(of("truth")), f"more than the probe: {less(probe, of('truth'))}{WITHIN}"])
+    return markdown(["verifier", "held-out prefixes judged right, %", "completed to words", ""], rows)
 
 
 def draw(results: Results, size: Size) -> dict[str, Figure]:
@@ -235,14 +264,15 @@ def strides_picture(results: Results, size: Size) -> Figure:
     forced.set_title("B symbols of the prefix regenerated once", fontsize=10)
     for k, q in enumerate(quotas):
         mine = [accuracies(results, size, "erase")[q, b] for b in strides]
-        line(verified, strides, mine, k, f"Q = {q}")
-        verified.plot(strides, VERIFIED_BEFORE[q][: len(strides)], "o--", color=palette.SERIES[k], mfc="white")
+        beside = [b + 0.15 * (k - 1) for b in strides]  # ranges would lie on top of each other
+        line(verified, beside, mine, k, f"Q = {q}")
+        verified.plot(beside, VERIFIED_BEFORE[q][: len(strides)], "o--", color=palette.SERIES[k], mfc="white")
     verified.set_title("where the verifier refuses (dashed: thesis)", fontsize=10)
     for axes, ticks in ((forced, places), (verified, strides)):
         axes.set_xticks(ticks)
         axes.set_xlabel("stride B")
         axes.set_ylim(0, 1)
-        axes.legend(frameon=False, fontsize=8)
+        axes.legend(frameon=False, fontsize=8, loc="lower right")  # below the data
     forced.set_ylabel("completed to words")
     return figure
 

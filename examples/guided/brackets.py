@@ -21,13 +21,28 @@ import laboratory  # noqa: E402 - in the folder above
 
 Strings = list[list[int]]
 RARE, OFTEN = 0.2, 0.8  # P(an opening bracket is square) in what is learnt, and in prompts
+OPENS = 0.5  # q
 STRIDES, QUOTAS, FORCED = (2, 4, 6), (1, 2, 4), (1, 2, 4, 8)
 REACHES = ("erase", "back")  # samplers that may take back symbols of the prompt, and that may not
 TOP_P = (0.9, 1.0)
 THRESHOLDS, DEPTHS = (0.1, 0.9), (2, 4)  # of ablations, beside 0.5 and 1
 SHOWN = 12  # mistakes in the table of them
 TIMES = 10  # that a prompt of Table 3.5 is completed
+RATE, DECAY = 2e-3, 0.1  # of AdamW
 KINDS = ("closes another kind", "closes nothing", "opens what cannot be closed")
+SETTINGS = {
+    "p": (RARE, OFTEN),
+    "q": OPENS,
+    "strides": STRIDES,
+    "quotas": QUOTAS,
+    "forced": FORCED,
+    "top_p": TOP_P,
+    "thresholds": THRESHOLDS,
+    "depths": DEPTHS,
+    "shown": SHOWN,
+    "times": TIMES,
+    "adamw": (RATE, DECAY),
+}
 Verdicts = dict[str, Any]
 
 
@@ -73,7 +88,7 @@ def program(size: Size, **inputs: Any) -> gm.BoundProgram:
 @cache
 def source(size: Size, p: float) -> gm.Model:
     """Words whose opening brackets are square with probability p; its verifier `right` is the truth."""
-    return gm.parse(gm.examples.dyck(2, size.length, p=p)).model()
+    return gm.parse(gm.examples.dyck(2, size.length, q=OPENS, p=p)).model()
 
 
 def words(size: Size, p: float, count: int, seed: int) -> np.ndarray:
@@ -109,10 +124,10 @@ class Trained:
         if path.exists():
             return dict(gm.load_fit(path, allow_python=True).params)
         s = self.size
-        rate = optax.warmup_cosine_decay_schedule(0, 2e-3, min(100, s.steps // 4), s.steps, 1e-5)
+        rate = optax.warmup_cosine_decay_schedule(0, RATE, min(100, s.steps // 4), s.steps, 1e-5)
         rows = words(s, RARE, s.words, seed=self.seed)
         method = gm.Training(steps=s.steps, batch_size=s.batch)
-        fit = self.model().fit(rows, mask="forced", seed=self.seed, optimizer=optax.adamw(rate, weight_decay=0.1), method=method)
+        fit = self.model().fit(rows, mask="forced", seed=self.seed, optimizer=optax.adamw(rate, weight_decay=DECAY), method=method)
         self.folder.mkdir(parents=True, exist_ok=True)
         fit.save(path)
         return dict(fit.params)
@@ -306,7 +321,7 @@ def parts(size: Size, out: Path) -> dict[str, Callable[[], Any]]:
 def lab() -> laboratory.Lab:
     from bracket_tables import draw, tables
 
-    return laboratory.Lab("brackets", HERE, {"quick": QUICK, "default": Size(), "larger": LARGER}, parts, tables, draw)
+    return laboratory.Lab("brackets", HERE, {"quick": QUICK, "default": Size(), "larger": LARGER}, parts, tables, draw, SETTINGS)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 import laboratory  # noqa: E402 - in the folder above
 import testcase_task as task  # noqa: E402 - beside this file
-from testcases import QUICK, Network, Size, Trial  # noqa: E402 - beside this file
+from testcases import KEPT, QUICK, Network, Size, Trial  # noqa: E402 - beside this file
 
 WANTED = (0.6, 0.9)  # right cases of those asked for
 SEEDS = (100, 101)
@@ -75,7 +75,9 @@ def _verdict(share: float) -> str:
 
 def lab() -> laboratory.Lab:
     sizes = {"quick": Search(replace(QUICK, steps=0), 10, 40, 10), "default": Search(replace(Size(), steps=0))}
-    return laboratory.Lab("testcase_steps", HERE, sizes, parts, tables, lambda results, size: {})
+    # Of the laboratory's settings those of the network and its corpus: the others play no part in plain draws.
+    settings = {k: KEPT[k] for k in ("decay", "front", "longest", "telling", "tested")} | {"wanted": WANTED, "seeds": SEEDS}
+    return laboratory.Lab("testcase_steps", HERE, sizes, parts, tables, lambda results, size: {}, settings)
 
 
 if __name__ == "__main__":

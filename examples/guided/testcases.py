@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import bracket_verifiers  # noqa: E402 - beside this file
 import laboratory  # noqa: E402 - in the folder above
 import testcase_task as task  # noqa: E402 - beside this file
 
-TOP_P, TEMPERATURES = (0.8, 0.9, 0.95, 1.0), (0.6, 0.8, 1.0, 1.2)  # the thesis goes down to 0.7 and 0.2
+TOP_P, TEMPERATURES = (0.7, 0.8, 0.9, 0.95, 1.0), (0.6, 0.8, 1.0, 1.2)  # the thesis goes down to a temperature of 0.2
 BEST = (0.95, 1.0)  # top_p and temperature of the other tables
 SETTINGS = (  # of Algorithm 1: quota, stride, threshold, top_p, temperature
     *((4, 4, t, *rest) for rest in (BEST, (1.0, 1.0), (1.0, 1.2)) for t in (0.1, 0.5)),
@@ -29,6 +30,22 @@ SETTINGS = (  # of Algorithm 1: quota, stride, threshold, top_p, temperature
 )
 THRESHOLDS, QUOTAS, DEPTHS, CANDIDATES = (0.1, 0.5), (4, 10), (2, 4), (2, 4, 8)
 OTHERS = ("best", "tokens", "whole")  # best of two, rejection of symbols, and of whole answers
+DECAY = 0.1  # of AdamW, whose rate is of the size
+KEPT = {  # settings of the results
+    "top_p": TOP_P,
+    "temperatures": TEMPERATURES,
+    "best": BEST,
+    "settings": SETTINGS,
+    "thresholds": THRESHOLDS,
+    "quotas": QUOTAS,
+    "depths": DEPTHS,
+    "candidates": CANDIDATES,
+    "decay": DECAY,
+    "front": task.FRONT,
+    "longest": task.LONGEST,
+    "telling": task.TELLING,
+    "tested": task.TESTED,
+}
 Values = dict[str, Any]
 
 
@@ -88,7 +105,7 @@ class Network:
         rate = optax.warmup_cosine_decay_schedule(0, s.rate, min(100, s.steps // 4), s.steps, 1e-5)
         rows, method = task.corpus(s.cases, s.steps * s.batch, seed=0), gm.Training(steps=s.steps, batch_size=s.batch)
         model: Any = program(s).model("text")
-        fit = model.fit(rows, mask="forced", seed=0, optimizer=optax.adamw(rate, weight_decay=0.1), method=method)
+        fit = model.fit(rows, mask="forced", seed=0, optimizer=optax.adamw(rate, weight_decay=DECAY), method=method)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         fit.save(self.path)
         return dict(fit.params)
@@ -195,6 +212,12 @@ def plain_part(m: Trial, top_p: float) -> Values:
     return {key(t): m.scored("back", along=(top_p, t) == m.size.best, quota=0, top_p=top_p, temperature=t) for t in drawn}
 
 
+def tuned_part(m: Trial) -> Values:
+    """Algorithm 1 over the same grid as what verifies nothing, so that each can be taken at its best."""
+    cells = product(TOP_P[-m.size.grid :], TEMPERATURES[-m.size.grid :])
+    return {key(p, t): m.scored("back", along=False, top_p=p, temperature=t) for p, t in cells}
+
+
 def backtracking_part(m: Trial) -> Values:
     """Algorithm 1 at its settings (Tables 3.6, 3.10, 3.12, 3.13), and without argmax (Table 3.17)."""
     found: Values = {"greedy": m.scored("greedy")}
@@ -251,14 +274,14 @@ def parts(size: Size, out: Path) -> dict[str, Callable[[], Any]]:
     for top_p in TOP_P[-size.grid :]:
         made[f"plain {top_p}"] = partial(plain_part, top_p=top_p)
     made |= {"backtracking": backtracking_part, "shifted": shifted_part, "layers": layers_part}
-    made |= {"verifiers": verifiers_part, "candidates": candidates_part}
+    made |= {"verifiers": verifiers_part, "candidates": candidates_part, "tuned": tuned_part}
     return {f"{k} {name}": partial(part, m) for name, part in made.items() for k, m in enumerate(trials)}
 
 
 def lab() -> laboratory.Lab:
     from testcase_tables import draw, tables
 
-    return laboratory.Lab("testcases", HERE, {"quick": QUICK, "default": Size(), "larger": LARGER}, parts, tables, draw)
+    return laboratory.Lab("testcases", HERE, {"quick": QUICK, "default": Size(), "larger": LARGER}, parts, tables, draw, KEPT)
 
 
 if __name__ == "__main__":

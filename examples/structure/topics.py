@@ -2,8 +2,8 @@
 # python examples/structure/topics.py [--quick | --larger] [--out DIR] [--page]
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,25 @@ TABLE = {
 DIAGONAL = {"Adam 0.003": (0.0916, 0.00185, 0.00256), "Adam 0.01": (0.0918, 0.00182, 0.00256)}
 NAMES = ("same word", "same topic", "other topics")
 STAGED = ("Adam 0.003", "Adam 0.0003", "SGD 1", "SGD 10")  # what Figure 2.4 was made with is not printed
+MATRICES = {"value": "W_V", "key": "W_K", "query": "W_Q"}
+STILL = 0.1  # a norm that rises by less than this share
 TAUS, GRID = (20, 40, 60, 80), np.logspace(-4, 7, 111)
 WIDE_T, WIDE_V = 100, 300  # of the landscapes
+EMA, EMBEDDED_SD, STAGED_SD = 0.99, 0.1, 0.001  # of value matrices, a moving average; deviations of first weights
+SETTINGS = {
+    "topics": (T, V),
+    "masking": asdict(theory.MASKING),
+    "dirichlet": DIRICHLET,
+    "l2": L2,
+    "ema": EMA,
+    "deviations": (EMBEDDED_SD, STAGED_SD),
+    "pairs": PAIRS,
+    "attention": tuple(TABLE),
+    "diagonal": tuple(DIAGONAL),
+    "staged": STAGED,
+    "landscapes": (WIDE_T, WIDE_V, *TAUS),
+    "shown": SHOWN,
+}
 
 
 @dataclass(frozen=True)
@@ -137,7 +154,7 @@ def landscapes() -> dict[str, Any]:
 
 def value(size: Size, loss: str, name: str, seed: int) -> dict[str, Any]:
     """W_V under uniform attention, from documents of two topics; its distances to the minimiser for such documents and to the theorem's."""
-    fit = trained(language(size, attends=0, biased=0), pure(size, seed), size, seed, name, loss=loss, l2=L2, ema=0.99)
+    fit = trained(language(size, attends=0, biased=0), pure(size, seed), size, seed, name, loss=loss, l2=L2, ema=EMA)
     found = np.asarray(fit.network.module.value_matrix, float)
     found = np.concatenate([found[:, -1:], found[:, :-1]], axis=1)  # the hidden symbol first
     best = theory.closed_form(T, V)[1:]
@@ -155,7 +172,7 @@ def least_value(size: Size) -> Array:
 
 def embedding(size: Size, loss: str, name: str, seed: int) -> dict[str, Any]:
     """W_E' W_E of words, where everything is trained."""
-    fit = trained(language(size, embedded=1, sd=0.1), mixtures(size, seed), size, seed, name, loss=loss)
+    fit = trained(language(size, embedded=1, sd=EMBEDDED_SD), mixtures(size, seed), size, seed, name, loss=loss)
     e = np.asarray(fit.network.module.embedding, float)[:, : T * V]
     return {"blocks": short(theory.blocks(e.T @ e, V)), "shown": seen(e.T @ e, seed)}
 
@@ -182,10 +199,10 @@ def stages(size: Size, out: Path, name: str, seed: int) -> dict[str, Any]:
     out.mkdir(parents=True, exist_ok=True)
     log = out / f"norms-{name}-{seed}.jsonl"
     log.unlink(missing_ok=True)
-    trained(language(size, sd=0.001), mixtures(size, seed), replace(size, steps=size.staged), seed, name, log=log)
+    trained(language(size, sd=STAGED_SD), mixtures(size, seed), replace(size, steps=size.staged), seed, name, log=log)
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     log.unlink()
-    norms = {part: [float(f"{line['norms'][part]:.4g}") for line in lines] for part in ("value", "key", "query")}
+    norms = {part: [float(f"{line['norms'][part]:.4g}") for line in lines] for part in MATRICES}
     return {"steps": [line["step"] for line in lines], **norms}
 
 
@@ -230,17 +247,31 @@ def exact_table(found: Mapping[str, float]) -> str:
 def block_table(results: laboratory.Results, size: Size, kind: str) -> str:
     """Blocks of a matrix for each loss and optimiser."""
     heads = ["loss", "optimiser", "same word", "others of the topic", "other topics", "topic above others"]
-    heads += ["to the minimiser", "to Theorem 2.1.2"] if kind == "value" else []
+    heads += ["to the minimiser", "its block means alone", "to Theorem 2.1.2"] if kind == "value" else []
     rows = []
     for loss, name in PAIRS[: size.rows]:
         found = over(results, size, kind, loss, name)
         word, topic, other = (column(found, "blocks", k) for k in ("word", "topic", "other"))
         row = [loss.replace("_", "-"), name, *(spread(k) for k in (word, topic, other)), less(other, topic)]
         if kind == "value":
-            row.append(spread(column(found, "away", "to minimiser")) if loss == "squared" else "—")
-            row.append(spread(column(found, "away", "to theorem")) if loss == "squared" else "—")
+            squared = loss == "squared"
+            row.append(spread(column(found, "away", "to minimiser")) if squared else "—")
+            row.append(spread([apart(f["blocks"], size) for f in found]) if squared else "—")
+            row.append(spread(column(found, "away", "to theorem")) if squared else "—")
         rows.append(row)
+    if kind == "value":
+        least, best = least_value(size), theory.closed_form(T, V)[1:]
+        blocks = theory.blocks(least[:, 1:], V)
+        away = np.linalg.norm(least - best) / np.linalg.norm(best)
+        rows.append(["squared", "the minimiser", *(f"{blocks[k]:.3g}" for k in ("word", "topic", "other")), "", "0", "0", f"{away:.3g}"])
     return markdown(heads, rows)
+
+
+def apart(blocks: Mapping[str, float], size: Size) -> float:
+    """The distance of matrices that hold nothing but block means to that of the minimiser, over the minimiser's norm."""
+    least, counts = least_value(size), {"word": T * V, "topic": T * V * (V - 1), "other": T * V * (T - 1) * V}
+    own = theory.blocks(least[:, 1:], V)
+    return float(np.sqrt(sum(n * (blocks[k] - own[k]) ** 2 for k, n in counts.items())) / np.linalg.norm(least))
 
 
 def attention_table(results: laboratory.Results, size: Size, kind: str, printed: Mapping[str, tuple[float, ...]]) -> str:
@@ -256,37 +287,70 @@ def attention_table(results: laboratory.Results, size: Size, kind: str, printed:
     return markdown(["optimiser", *(f"{name} (printed)" for name in NAMES), claim, "whole order", "loss, nats"], rows)
 
 
-def early(found: Mapping[str, list[float]], part: str) -> float:
-    """The share of a norm's growth that lies in the first 400 of 1000 steps, or as far into the run."""
-    norms = found[part]
-    return (norms[2 * len(norms) // 5 - 1] - norms[0]) / max(max(norms) - norms[0], 1e-9)
+def begins(norms: Sequence[float]) -> int | None:
+    """Where in its record a norm first has a tenth of its rise; None where it rises by less than a tenth of what it was."""
+    rise = max(norms) - norms[0]
+    return None if rise < STILL * norms[0] else next(k for k, norm in enumerate(norms) if norm - norms[0] >= STILL * rise)
+
+
+def left(found: Mapping[str, list[float]]) -> float:
+    """The share of W_V's rise that is left when the first of the others begins to rise."""
+    norms, first = found["value"], min(k for part in ("key", "query") if (k := begins(found[part])) is not None)
+    return (max(norms) - norms[first]) / (max(norms) - norms[0])
 
 
 def stage_table(results: laboratory.Results, size: Size) -> str:
-    """By optimiser: how large the norms become, how early, and whether that of W_V is first."""
+    """By optimiser: how large the norms become, when each begins to rise, whether that of W_V is first, and flat from then on."""
     rows = []
     for name in STAGED[: size.rows]:
         found = over(results, size, "stages", name)
-        share = {part: [early(f, part) for f in found] for part in ("value", "key", "query")}
-        last = [spread([f[part][-1] for f in found]) for part in share]
-        verdict = laboratory.together([less(share[k], share["value"]) for k in ("key", "query")])
-        rows.append([name, *last, *map(spread, share.values()), verdict])
-    norms = [f"norm of {w} at the end" for w in ("W_V", "W_K", "W_Q")]
-    shares = [f"{w}: growth in the first two fifths" for w in ("W_V", "W_K", "W_Q")]
-    return markdown(["optimiser", *norms, *shares, "W_V before both"], rows)
+        last = [spread([f[part][-1] for f in found]) for part in MATRICES]
+        places = {part: [begins(f[part]) for f in found] for part in MATRICES}
+        steps = {part: [f["steps"][k] for f, k in zip(found, own, strict=True) if k is not None] for part, own in places.items()}
+        when = [spread(own) if len(own) == len(found) else "does not rise" for own in steps.values()]
+        if all(len(own) == len(found) for own in steps.values()):
+            still = [left(f) for f in found]
+            first = laboratory.together([less(steps["value"], steps[k]) for k in ("key", "query")])
+            flat = [spread(still), less(still, [STILL] * len(still))]
+        else:  # where nothing follows, nothing is before or after
+            first, flat = laboratory.UNTESTED, ["", laboratory.UNTESTED]
+        rows.append([name, *last, *when, first, *flat])
+    norms = [f"norm of {w} at the end" for w in MATRICES.values()]
+    steps = [f"{w}: a tenth of its rise at step" for w in MATRICES.values()]
+    heads = ["optimiser", *norms, *steps, "W_V before both", "rise of W_V that is left then", "less than a tenth"]
+    return markdown(heads, rows)
 
 
 def landscape_table(found: Mapping[str, Mapping[str, float]]) -> str:
-    """Least losses, and whether they lie where the theorems have them."""
+    """Least losses, the bounds of the theorems, and whether they hold."""
     bound, rows = theory.attention_bounds(WIDE_V), []
+    means, betas = [], []
     for tau in TAUS:
         one, two = found[f"blocks {tau}"], found[f"diagonal {tau}"]
-        gamma = ((WIDE_V - 1) * one["alpha"] + one["beta"]) / WIDE_V
-        inside = bound["lambda_1"] * (tau - 1) < gamma < bound["lambda_2"] * WIDE_T
-        apart = bound["lambda_3"] * tau < two["beta"] < bound["lambda_4"] * WIDE_T and two["alpha"] < bound["lambda_5"] * two["beta"]
-        said = [laboratory.AGREE if good else laboratory.DISAGREE for good in (inside, apart)]
-        rows.append([tau, f"{gamma:.3g}", said[0], f"{two['beta']:.3g}", f"{two['alpha']:.3g}", said[1]])
-    return markdown(["tau", "blocks: mean of alpha, beta", "Theorem 2.1.3", "diagonal: beta", "alpha", "Theorem 2.1.5"], rows)
+        means.append(((WIDE_V - 1) * one["alpha"] + one["beta"]) / WIDE_V)
+        betas.append(two["beta"])
+        blocks = (bound["lambda_1"] * (tau - 1), bound["lambda_2"] * WIDE_T)
+        diagonal, most = (bound["lambda_3"] * tau, bound["lambda_4"] * WIDE_T), bound["lambda_5"] * two["beta"]
+        apart = diagonal[0] < betas[-1] < diagonal[1] and two["alpha"] < most
+        row = [tau, f"{means[-1]:.3g}", _between(*blocks), _inside(blocks[0] < means[-1] < blocks[1])]
+        rows.append([*row, f"{betas[-1]:.3g}", _between(*diagonal), f"{two['alpha']:.3g}", f"{most:.3g}", _inside(apart)])
+    rows.append(["rises with tau", _rises(means), "", "", _rises(betas), *[""] * 4])
+    heads = ["tau", "blocks: mean of alpha, beta", "Theorem 2.1.3", "", "diagonal: beta", "Theorem 2.1.5", "alpha", "at most", ""]
+    return markdown(heads, rows)
+
+
+def _between(low: float, high: float) -> str:
+    return f"({low:.3g}, {high:.3g})"
+
+
+def _inside(good: bool) -> str:
+    return "inside" if good else "outside"
+
+
+def _rises(values: Sequence[float]) -> str:
+    """A verdict without seeds: nothing is drawn."""
+    steps = np.diff(values)
+    return "yes" if (steps > 0).all() else "never falls" if (steps >= 0).all() else "no"
 
 
 def tables(results: laboratory.Results, size: Size) -> dict[str, str]:
@@ -324,6 +388,7 @@ LAB = laboratory.Lab(
     parts,
     tables,
     draw,
+    SETTINGS,
 )
 
 if __name__ == "__main__":

@@ -96,15 +96,18 @@ def planned(size: brackets.Size) -> dict[str, Any]:
         for reach, (place, b) in itertools.product(brackets.REACHES, enumerate(brackets.STRIDES[: size.grid])):
             quotas = brackets.QUOTAS[: size.grid]
             accuracy = {"0": 0.331 + few} | {str(q): bracket_tables.VERIFIED_BEFORE[q][place] + few for q in quotas}
-            low = {"backtracks": 150, "nucleus": 0.31 + few, "greedy": 0.32 + few, "with it": 0.1 + few}
-            results[f"{k} {reach} {b}"] = {"accuracy": accuracy, "needed": {str(q): low for q in quotas}}
+            low = {"nucleus": 0.31 + few, "greedy": 0.32 + few, "with it": 0.1 + few}
+            results[f"{k} {reach} {b}"] = {
+                "accuracy": accuracy,
+                "needed": {str(q): low | {"backtracks": bracket_tables.TAKEN_BEFORE[q][place]} for q in quotas},
+            }
         counts = {n: v + k for n, v in (bracket_tables.UNSEEN_BEFORE | bracket_tables.BARE_BEFORE).items()}
         counts |= {n.replace("erase", "back"): v for n, v in counts.items()} | {f"erase {p} calls": 6.0 for p in brackets.TOP_P}
         rows = [["closes nothing", "[]", ")", 0.25, "(", 0.5, 0]]
         results[f"{k} unseen"] = counts | {"mistakes": {"kinds": {"closes nothing": 2}, "used up": 2, "count": 2, "rows": rows}}
         results[f"{k} diverse"] = {n: v + few for n, v in bracket_tables.DIVERSE_BEFORE.items()} | {"back 1.0": 5.5 + few}
-        shares = {"none": 0.3, "coin": 0.4, "probe": 0.7, "truth": 0.8, "layer 1": 0.6, "layer 1 alone": 0.8, "probe alone": 0.9}
-        shares |= {f"threshold {t}": 0.5 for t in brackets.THRESHOLDS} | {
+        shares = {"none": 0.3, "coin": 0.4, "probe": 0.7, "truth": 0.8, "layer 1": 0.75, "layer 1 alone": 0.8, "probe alone": 0.9}
+        shares |= {f"threshold {t}": 0.75 for t in brackets.THRESHOLDS} | {
             f"depth {d}{a}": 0.5 for d in brackets.DEPTHS for a in ("", " alone")
         }
         results[f"{k} ablations"] = {n: v + few for n, v in shares.items()}
@@ -118,7 +121,7 @@ def test_tables_of_results_as_published_agree_and_have_their_places() -> None:
     assert set(results) == set(lab.parts(size, ROOT))
     tables = lab.tables(results, size)
     assert "disagree" not in "".join(tables.values())
-    for name, count in {"forced": 1, "verified": 6, "unseen": 2, "needed": 1, "bare": 2, "diverse": 1, "ablations": 2}.items():
+    for name, count in {"forced": 1, "verified": 6, "unseen": 2, "needed": 5, "bare": 2, "diverse": 4, "kinds": 1, "ablations": 8}.items():
         assert tables[f"brackets-{name}"].count("agree") == count, name
     page = (ROOT / "docs" / "explanation" / "laboratories.md").read_text(encoding="utf-8")
     assert laboratory.filled(page, "brackets", tables | {"brackets-time": ""})
@@ -130,14 +133,39 @@ def test_a_table_says_where_results_are_the_other_way_round() -> None:
     for k in range(5):
         results[f"{k} forced"]["8"] = 0.2 + 1e-4 * k
         results[f"{k} unseen"]["erase 0.9"] = 300
+        results[f"{k} unseen"]["mistakes"] |= {"used up": 1, "count": 2}
+        results[f"{k} ablations"]["depth 2"] = 0.8 + 1e-4 * k
     tables = bracket_tables.tables(results, brackets.Size())
     assert "| disagree |" in tables["brackets-forced"]
     assert "| fewer with it, at both |  | disagree | agree |" in tables["brackets-unseen"]
+    assert "| all of them: disagree |" in tables["brackets-kinds"]
+    assert tables["brackets-ablations"].count("less than the probe: disagree") == 1
+
+
+def test_the_least_loss_is_that_of_enumeration() -> None:
+    """Words of six brackets, whose probabilities are products of what opens and of kinds."""
+    terms = []
+    for word in itertools.product(range(4), repeat=6):
+        stack: list[int] = []
+        p, right = 1.0, True
+        for place, a in enumerate(word):
+            left, free = 6 - place, 0 < len(stack) < 6 - place
+            if a % 2 == 0:
+                right, p = right and len(stack) < left, p * (0.3 if free else 1) * (0.2 if a == 0 else 0.8)
+                stack.append(a // 2)
+            else:
+                right, p = right and bool(stack) and stack.pop() == a // 2, p * (0.7 if free else 1)
+            if not right:
+                break
+        if right:
+            terms.append(p)
+    assert abs(sum(terms) - 1) < 1e-12
+    assert abs(bracket_tables.least_nats(6, 0.2, 0.3) + sum(p * np.log(p) for p in terms) / 6) < 1e-12
 
 
 def test_the_page_has_the_tables_of_the_kept_output() -> None:
     lab, size = brackets.lab(), brackets.Size()
-    kept = laboratory.load(lab.kept / "results.json", size)
+    kept = laboratory.load(lab.kept / "results.json", size, lab.settings)
     tables = lab.tables({name: part["result"] for name, part in kept.items()}, size)
     page = (ROOT / "docs" / "explanation" / "laboratories.md").read_text(encoding="utf-8")
     assert laboratory.filled(page, "brackets", tables | {"brackets-time": laboratory.times(lab, kept)}) == page

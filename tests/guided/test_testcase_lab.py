@@ -250,6 +250,7 @@ def planned(size: testcases.Size) -> dict[str, Any]:
         for p in testcases.TOP_P:
             pairs = zip(testcases.TEMPERATURES, t.GRID_BEFORE[p], strict=True)
             results[f"{k} plain {p}"] = {testcases.key(x): run(share, k, 38231) for x, share in pairs}
+        results[f"{k} tuned"] = {x: one | {"right": one["right"] + 20} for x, one in _cells(results, k)}
         back = {testcases.key(*s): run(v, k, 39443) for s, v in zip(testcases.SETTINGS, t.BACK_BEFORE, strict=True)}
         bare = {testcases.key("bare", x): run(v, k) for x, v in t.BARE_BEFORE.items()}
         results[f"{k} backtracking"] = back | bare | {"greedy": run(t.GREEDY_BEFORE, k)}
@@ -263,6 +264,11 @@ def planned(size: testcases.Size) -> dict[str, Any]:
     return results
 
 
+def _cells(results: dict[str, Any], k: int) -> list[tuple[str, dict[str, Any]]]:
+    """Plain runs of one seed, by top_p and temperature."""
+    return [(testcases.key(p, t), run) for p in testcases.TOP_P for t, run in results[f"{k} plain {p}"].items()]
+
+
 def test_tables_of_results_as_published_agree_and_have_their_places() -> None:
     lab, size = testcases.lab(), testcases.Size()
     results = planned(size)
@@ -271,14 +277,14 @@ def test_tables_of_results_as_published_agree_and_have_their_places() -> None:
     assert "disagree" not in "".join(tables.values())
     assert laboratory.UNTESTED not in "".join(tables.values())
     counts = {
-        "main": 7,
-        "layers": size.layers - 1,
+        "main": 13,
+        "layers": size.layers - 1 + 3,
         "thresholds": 4,
-        "depths": 4,
-        "truth": 5,
-        "grid": 4,
+        "depths": 5,
+        "truth": 8,
+        "grid": 5,
         "calls": 2,
-        "shifted": 3,
+        "shifted": 4,
         "bare": 2,
     }
     assert {name: tables[f"testcases-{name}"].count("agree") for name in counts} == counts
@@ -293,8 +299,35 @@ def test_a_table_says_where_results_are_the_other_way_round() -> None:
         results[f"{k} verifiers"]["truth 4"]["right"] = 200 + 1e-3 * k
         results[f"{k} plain 0.8"]["1.2"]["right"] = 4 + 1e-3 * k
     tables = testcase_tables.tables(results, testcases.Size())
-    assert tables["testcases-truth"].count("disagree") == 1
+    assert "more than learnt: disagree" in tables["testcases-truth"] and "less than Q = 4: disagree" in tables["testcases-truth"]
     assert tables["testcases-grid"].count("disagree") == 1
+
+
+def test_plain_draws_are_taken_at_their_best_of_the_grid_too() -> None:
+    """Where Algorithm 1 is less than they are elsewhere, the table says so, and beside it what Algorithm 1 does there and at its best."""
+    size, results = testcases.Size(), planned(testcases.Size())
+    for k in range(5):
+        results[f"{k} plain 0.8"]["1.0"]["right"] = 300 + k
+        results[f"{k} tuned"]["0.8 1.0"]["right"] = 290 + k
+        results[f"{k} tuned"]["0.9 1.0"]["right"] = 310 + k
+    rows = testcase_tables.tables(results, size)["testcases-main"].splitlines()[-3:]
+    assert [row.split(" | ")[2:4] for row in rows] == [["0.8", "1.0"]] * 2 + [["0.9", "1.0"]]
+    assert [row.split(": ")[-1] for row in rows] == ["disagree |", "disagree |", "agree |"]
+    results = {name: part for name, part in results.items() if not name.endswith("tuned")}
+    assert "of the grid" not in testcase_tables.tables(results, size)["testcases-main"]
+
+
+def test_coins_and_the_truth_have_verdicts_where_print_orders_them() -> None:
+    results = planned(testcases.Size())
+    for k in range(5):
+        results[f"{k} verifiers"]["coin"]["right"] = 130 + 1e-3 * k  # less than nothing verified
+        results[f"{k} verifiers"]["truth 4"]["right"] = 390 + 1e-3 * k  # far above what is learnt
+        results[f"{k} shifted"]["none"]["right"] = 280 + 1e-3 * k  # no loss
+    tables = testcase_tables.tables(results, testcases.Size())
+    for name in ("layers", "depths", "truth"):
+        assert "more than none: disagree (in print within the s.e.)" in tables[f"testcases-{name}"]
+    assert "nearer to the truth than to none: disagree" in tables["testcases-truth"]
+    assert "less with telling names: disagree" in tables["testcases-shifted"]
 
 
 def test_what_was_not_run_is_said_to_be_not_measured() -> None:
@@ -311,7 +344,7 @@ def test_what_was_not_run_is_said_to_be_not_measured() -> None:
 @pytest.mark.parametrize("lab", [testcases.lab(), testcase_steps.lab()], ids=lambda lab: lab.name)
 def test_the_page_has_the_tables_of_the_kept_output(lab: laboratory.Lab) -> None:
     size = lab.sizes["default"]
-    kept = laboratory.load(lab.kept / "results.json", size)
+    kept = laboratory.load(lab.kept / "results.json", size, lab.settings)
     tables = lab.tables({name: part["result"] for name, part in kept.items()}, size)
     page = (ROOT / "docs" / "explanation" / "laboratories.md").read_text(encoding="utf-8")
     assert laboratory.filled(page, lab.name, tables | {f"{lab.name}-time": laboratory.times(lab, kept)}) == page
@@ -323,7 +356,8 @@ def test_steps_are_sought_by_halves_until_the_network_errs_as_often_as_is_wanted
         monkeypatch.setattr(testcase_steps, "accuracy", lambda search, out, k, at=turning: [float(k > at) or 0.75 * (abs(k - at) < 20)] * 2)
         assert list(testcase_steps.searched(search, tmp_path)) == [str(k) for k in tried]
     assert testcases.Size(steps=0) == search.lab  # nothing else differs
-    taken = laboratory.load(testcase_steps.lab().kept / "results.json", search)["search"]["result"]
+    lab = testcase_steps.lab()
+    taken = laboratory.load(lab.kept / "results.json", search, lab.settings)["search"]["result"]
     assert str(testcases.Size().steps) == list(taken)[-1] and 0.6 <= np.mean(taken[str(testcases.Size().steps)]) <= 0.9
 
 
@@ -331,5 +365,5 @@ def test_steps_are_sought_by_halves_until_the_network_errs_as_often_as_is_wanted
 @pytest.mark.usefixtures("standard_promotion", "importable")
 def test_the_lab_runs(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert laboratory.main(testcases.lab(), ["--quick", "--out", str(tmp_path)]) == 0
-    assert "testcases: 7 parts" in capsys.readouterr().out
+    assert "testcases: 8 parts" in capsys.readouterr().out
     assert {p.name for p in tmp_path.glob("*.png")} == {"testcases-calls.png"}
