@@ -270,7 +270,7 @@ def test_the_largest_weight_at_which_every_seed_does_well_is_taken(tmp_path, mon
     tried = dyck_weight.searched(search, tmp_path)
     assert list(tried) == ["0.01", "0.03", "0.1", "0.3"] and dyck_weight.taken(tried) == "0.1"  # none is tried behind the first that fails
     assert dyck_weight.taken({"0.01": [1.0, 0.9]}) is None
-    kept = laboratory.load(dyck_weight.lab().kept / "results.json", search)["search"]["result"]
+    kept = laboratory.load(dyck_weight.lab().kept / "results.json", search, dyck_weight.lab().settings)["search"]["result"]
     assert dyck_weight.taken(kept) == f"{dyck.SETTINGS[dyck_weight.SETTING]['contrast']:g}"
 
 
@@ -312,7 +312,7 @@ def test_tables_of_results_as_published_agree(monkeypatch):
 
 def test_the_page_has_the_numbers_of_the_kept_output():
     lab, size = dyck.lab(), dyck.Size()
-    kept = laboratory.load(lab.kept / "results.json", size)
+    kept = laboratory.load(lab.kept / "results.json", size, lab.settings)
     tables = lab.tables({name: part["result"] for name, part in kept.items()}, size)
     page = laboratory.PAGE.read_text(encoding="utf-8")
     assert laboratory.filled(page, lab.name, tables | {f"{lab.name}-time": laboratory.times(lab, kept)}) == page

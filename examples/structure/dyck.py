@@ -41,6 +41,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "learnt, plain": {**PLAIN, "first": 0, "layers": 2},
     "learnt, 3 layers, 3 kinds": {**DEEP, "first": 0, "layers": 3, "kinds": 3},
 }
+KEPT = {"settings": SETTINGS, "opens": OPENS, "length": LENGTH, "longest": LONGEST}  # what results depend on beside the size
 MOST = 10  # settings of the default size: the others take five minutes more
 DEEPEST = 4
 PREFIX = "[[[[]]]](((())))"  # Section 2.2.3.2, with four round brackets: there are five in print, one more than D
@@ -259,7 +260,8 @@ LARGER = Size(words=95_000, unseen=5000, steps=5000, width=500, settings=len(SET
 def lab() -> laboratory.Lab:
     from dyck_tables import draw, tables
 
-    return laboratory.Lab("dyck", HERE, {"quick": QUICK, "default": Size(), "larger": LARGER}, parts, tables, draw)
+    sizes = {"quick": QUICK, "default": Size(), "larger": LARGER}
+    return laboratory.Lab("dyck", HERE, sizes, parts, tables, draw, KEPT)
 
 
 if __name__ == "__main__":

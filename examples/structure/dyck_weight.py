@@ -63,7 +63,9 @@ def tables(results: laboratory.Results, size: Search) -> dict[str, str]:
 
 def lab() -> laboratory.Lab:
     sizes = {"quick": Search(dyck.QUICK, 2), "default": Search(dyck.Size())}
-    return laboratory.Lab("dyck_weight", HERE, sizes, parts, tables, lambda results, size: {})
+    plain = {k: v for k, v in dyck.SETTINGS[SETTING].items() if k != "contrast"}
+    settings = {"seeds": SEEDS, "weights": WEIGHTS, "well": WELL, "setting": plain, "opens": dyck.OPENS, "length": dyck.LENGTH}
+    return laboratory.Lab("dyck_weight", HERE, sizes, parts, tables, lambda results, size: {}, settings)
 
 
 if __name__ == "__main__":
