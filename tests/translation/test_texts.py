@@ -10,9 +10,12 @@ from refusals import refused
 from test_pipeline import options_in
 from translation_cases import toy_pairs, write_texts
 
+import gmlmdsl as gm
 from gmlmdsl.program import check_file
 from gmlmdsl.translation import Pipeline, Texts, TrainJob, _job, train_translator
 from gmlmdsl.translation._texts import Texts as OnlyTexts
+
+pytestmark = pytest.mark.usefixtures("standard_promotion")
 
 
 def test_a_training_leaves_out_what_it_is_validated_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
