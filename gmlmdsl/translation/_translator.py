@@ -238,8 +238,7 @@ class Translator:
             candidates=o.n_best > 1,
             trace=o.trace,
         )
-        texts = self._texts(found, o, np.zeros(len(places), int) if clamp is None else (clamp >= 0).sum(axis=1))
-        at = iter(texts)
+        at = iter(self._texts(found, o, np.zeros(len(places), int) if clamp is None else (clamp >= 0).sum(axis=1)))
         return [joined([next(at) for _ in part.pieces], part) for part in parts]
 
     def is_autoregressive(self, sampler: str | None = None) -> bool:
@@ -326,8 +325,7 @@ class Translator:
             every = None if every is None else self._cleaned(every.reshape(-1, every.shape[-1])).reshape(every.shape)
         texts, out = self.vocabulary.decode(tokens), []
         for k, text in enumerate(texts):
-            score = float(found.score[k])
-            others: dict[str, tuple[float, int]] = {text: (score, int(counts[k, 0]))}
+            others = {text: (score := float(found.score[k]), int(counts[k, 0]))}
             if every is not None and found.candidate_scores is not None:
                 said = zip(found.candidate_scores[k].tolist(), counts[k].tolist(), strict=True)
                 for other, pair in zip(self.vocabulary.decode(every[k]), said, strict=True):
@@ -335,12 +333,9 @@ class Translator:
                         others.setdefault(other, pair)
             steps = () if found.trace is None else self._steps(found.trace[k])
             kept = tuple((other, value) for other, (value, _) in others.items())[: o.n_best]
+            scored = tuple(n for _, n in others.values())[: o.n_best]
             pieces, ended = pieces_of(tokens[k], self.vocabulary.end), self.vocabulary.end in found.tokens[k]
-            out.append(
-                Translation(
-                    text, score, pieces, kept, int(found.passes[k]), steps, 0, ended, tuple(n for _, n in others.values())[: o.n_best]
-                )
-            )
+            out.append(Translation(text, score, pieces, kept, int(found.passes[k]), steps, 0, ended, scored))
         return out
 
     def _steps(self, trace: Array) -> tuple[str, ...]:
@@ -392,8 +387,8 @@ def joined(parts: Sequence[Translation], line: Segments) -> Translation:
     every = [[(*a, n) for a, n in zip(p.alternatives, p.counts, strict=True)] for p in parts]
     ranked = [[e[min(k, len(e) - 1)] for e in every] for k in range(max(map(len, every)))]
     counts = tuple(sum(n for *_, n in row) for row in ranked)
-    sums = [sum(s * n for _, s, n in row) for row in ranked]
-    others = tuple((text_of([t for t, *_ in row]), total / max(n, 1)) for row, total, n in zip(ranked, sums, counts, strict=True))
+    means = [sum(s * n for _, s, n in row) / max(total, 1) for row, total in zip(ranked, counts, strict=True)]
+    others = tuple((text_of([t for t, *_ in row]), mean) for row, mean in zip(ranked, means, strict=True))
     steps = max(len(p.trace) for p in parts)
     trace = tuple(text_of([p.trace[min(k, len(p.trace) - 1)] if p.trace else "" for p in parts]) for k in range(steps))
     pieces = tuple(x for p in parts for x in p.pieces)

@@ -15,6 +15,8 @@ from gmlmdsl.program import check_file
 from gmlmdsl.translation import Pipeline, Texts, TrainJob, _job, train_translator
 from gmlmdsl.translation._texts import Texts as OnlyTexts
 
+pytestmark = pytest.mark.usefixtures("standard_promotion")
+
 
 def test_a_training_leaves_out_what_it_is_validated_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     options = options_in(tmp_path)
