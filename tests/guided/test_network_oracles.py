@@ -21,6 +21,7 @@ from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.guided import Setting, View
+from gmlmdsl.guided._pieces import Pieces
 
 PROMPTS: list[list[int]] = [[1], []]
 DRAWS = 3000
@@ -67,6 +68,24 @@ def test_the_law_of_plain_draws_is_that_of_the_network(model: gm.Model) -> None:
     whole = np.exp(np.asarray(model.log_prob(guided_networks.params(), law.strings)))
     assert len(whole) == 27
     np.testing.assert_allclose(law.probabilities, whole / whole.sum(), atol=1e-12)
+
+
+def test_a_compiled_oracle_answers_as_the_oracle_does(model: gm.Model) -> None:
+    """Each of its answers, of prefixes that grew and were taken back."""
+    oracle = Setting(model.lowered, guided_networks.params()).made_oracle
+    compiled = Pieces(oracle)
+    codes = np.array([[0, 1, -1, -1], [2, -1, -1, -1], [1, 0, 2, -1]], np.int32)
+    symbols, back = np.array([1, 0, 2], np.int32), np.array([2, 1, 0], np.int32)
+    found = []
+    for one in (oracle, compiled):
+        state = one.start(codes)
+        grown = one.push(one.pop(state, back), symbols)
+        found.append(
+            [ask(at) for at in (state, grown) for ask in (one.next_log_probs, one.features)] + [one.features_after(one.pop(grown, back))]
+        )
+    for own, other in zip(*found, strict=True):
+        np.testing.assert_allclose(other, own, rtol=1e-12)
+    assert not np.allclose(found[0][0], found[0][2])
 
 
 @pytest.mark.slow  # probes are compared with loops in test_probes.py, samplers above
