@@ -22,6 +22,7 @@ from scipy.stats import t as student_t
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "translation.md"
 KEPT = PAGE.parent / "translation"
 OTHER_SCORES = ("BLEU intl", "length ratio", "brevity", "chrF++", "TER", "stutter")
+LEAST_RUNS = 20  # that a 99th percentile is of; older reports have those of fewer
 LEFT_OUT = ("examples",)
 COMPARED = ("rates", "starts", "students", "teachers")
 SEEDED = {"students": "student", "teachers": "teacher"}  # what `trials.py` made, and the trial that the others are compared with
@@ -130,7 +131,7 @@ def latency(report: Report) -> str:
             t["batch"],
             t["runs"],
             f"{t['median_ms']:.1f}",
-            "" if t["p99_ms"] is None else f"{t['p99_ms']:.1f}",
+            "" if t["p99_ms"] is None or t["runs"] < LEAST_RUNS else f"{t['p99_ms']:.1f}",
         ]
         for t in report["latency"]["timings"]
     ]
