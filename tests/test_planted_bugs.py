@@ -16,6 +16,8 @@ DEAR = {  # 300 steps of a walk, or seconds to compile, beside others of their k
     *("covariance_is_right(tiny, one)", "comparison_is_right(ising, seeing)", "marginals_are_right(machine)", "steps_draw_apart(noisy)"),
     *("stays_in_p(two, sweep)", "stays_in_p(two, sees)", "search_is_right(greedy, 1, 1.0)", "staged_loss_is_right(3)"),
     *("step_is_right(6, 4)", "logits_are_right(6)", "average_is_right(ema=0.7)", "drawn_loss_is_right(two)"),
+    *("stays_in_p(two, heat)", "goes_by_its_matrix(potts, clusters)", "chains_are_independent(two, turns)"),
+    *("stays_in_p(two, turns, steps=2)", "moves_by_its_row(two, sweep)"),
     *("search_is_right(wide, 3, 1.0, end=None)", "search_is_right(greedy, 1, 1.0, {'x': {0: 2, 1: 0}})"),
 }
 LISTED = [pytest.param(bug, marks=[pytest.mark.slow] * (bug.check_words in DEAR)) for bug in BUGS]

@@ -7,7 +7,7 @@
 #   TEXT             a folder with train, validation and test text: {train,val,test}.{en,de}, also .gz
 #   --source en --target de   endings of the two languages
 #   --test test      the first part of the names of the test text, such as test_2016_flickr
-#   --wheels FOLDER  install from these wheels, and from nowhere else
+#   --wheels FOLDER  install from these wheels, and from nowhere else; without, from the index of pip, which must have the package
 #   --extra NAME     of JAX beside the package: cuda12 by default, cpu for none
 #   --gmlm COMMAND   one that is installed already, words in front of it allowed: nothing is installed
 #   --python FILE    with which the environment is made; of an installed gmlm the one beside it by default
@@ -53,7 +53,7 @@ size_of() { # inputs of a size
   esac
 }
 number --minutes "$minutes"
-number --pieces "${pieces%%.*}"
+case $pieces in '' | *[!0-9]*) echo "--pieces needs a whole number, not $pieces" >&2; exit 2 ;; esac
 for size in $sizes; do size_of "$size" >/dev/null; done
 train_source=$(file train "$source")
 train_target=$(file train "$target")
@@ -105,7 +105,7 @@ if [ ! -f "$out/smoke.done" ]; then # 2. a minute that says whether anything wor
   "$python" -c 'import jax; print(jax.devices())' >"$out/devices.txt" 2>&1 || true
   cat "$out/devices.txt"
   limit=60
-  if grep -qi cpu "$out/devices.txt"; then
+  if grep -q CpuDevice "$out/devices.txt"; then
     limit=180 # compiling
     if [ -n "$installs" ] && [ "$extra" != cpu ]; then
       say "JAX finds no accelerator with its extra $extra: see $out/devices.txt; --extra cpu trains without one"

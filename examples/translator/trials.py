@@ -9,6 +9,7 @@
 #
 # Nothing here looks at the test text. A trial that was killed goes on: `gmlm train` does so by itself.
 import argparse
+import os
 import shlex
 import subprocess
 import sys
@@ -101,4 +102,7 @@ if __name__ == "__main__":
     parser.add_argument("--lines", type=int, metavar="N", help="score the first N lines of the validation text; all by default")
     parser.add_argument("--list", action="store_true", dest="listed", help="print the commands, and run none")
     o = parser.parse_args()
-    main(o.what, o.run, o.out, o.steps, o.seed or [0, 1, 2], o.listed, o.only, o.lines)
+    try:
+        main(o.what, o.run, o.out, o.steps, o.seed or [0, 1, 2], o.listed, o.only, o.lines)
+    except BrokenPipeError:  # who reads the list, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

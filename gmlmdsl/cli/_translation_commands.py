@@ -167,10 +167,7 @@ def pipeline(
     languages: o.Languages = "",
     limit: o.Limit = None,
     test_limit: Annotated[int | None, typer.Option("--test-limit", metavar="N", min=1, help="Score the first N test pairs.")] = None,
-    masks: Annotated[
-        list[str] | None,
-        typer.Option("--mask", "-m", metavar="NAME", help="What a network learns by, where its model has several; once for each model."),
-    ] = None,
+    masks: o.Masks = None,
     teacher_sampler: o.TeacherSampler = None,
     samplers: o.Samplers = None,
     raw: Annotated[bool, typer.Option("--raw/--no-raw", help="Whether a student is trained on the raw text too.")] = False,
@@ -205,9 +202,7 @@ def pipeline(
     from ..translation import Recipe, Texts
     from ._translation_show import PipelineRequest, run_pipeline
 
-    if minutes is not None and (stated or teacher_steps):
-        raise typer.BadParameter("minutes are divided between the networks: leave --steps and --teacher-steps out", param_hint="--minutes")
-    steps = stated or 1000
+    steps = o.steps_beside(minutes, stated, teacher_steps)
     schedule = (batch_size, optimizer, learning_rate, warmup, label_smoothing, ema)
     rest = (accumulate, precision, evaluate_every, patience, save_every, seed, average_last, None, o.widths(buckets))
     recipes = Recipe(teacher_steps or steps, *schedule, *rest), Recipe(steps, *schedule, *rest)

@@ -32,6 +32,13 @@ def _there(paths: Path | list[Path] | None) -> Path | list[Path] | None:
     return paths
 
 
+def steps_beside(minutes: float | None, steps: int | None, teacher_steps: int | None) -> int:
+    """Batches of a student; minutes say how many by themselves."""
+    if minutes is not None and (steps or teacher_steps):
+        raise typer.BadParameter("minutes are divided between the networks: leave --steps and --teacher-steps out", param_hint="--minutes")
+    return steps or 1000
+
+
 def widths(stated: list[int] | None) -> tuple[int, ...] | None:
     """Of rows, ascending; none where none is stated."""
     return tuple(sorted(stated)) if stated else None
@@ -100,6 +107,10 @@ Languages = Annotated[
 Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Take the first N pairs of the text.")]
 Steps = Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Batches.")]
 StudentSteps = Annotated[int | None, typer.Option("--steps", metavar="N", min=1, help="Batches; 1000 by default.")]
+Masks = Annotated[
+    list[str] | None,
+    typer.Option("--mask", "-m", metavar="NAME", help="What a network learns by, where its model has several; once for each model."),
+]
 Minutes = Annotated[
     float | None,
     typer.Option(

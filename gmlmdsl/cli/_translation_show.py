@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -205,7 +206,9 @@ def run_evaluate(
 
     ways = _ways(translator, how, allow_python)
     for label, (t, name) in ways.items():
-        e = evaluate(t, sources, references, sampler=name, oracle=label == name, **options)
+        with _lines_done() as moved:
+            told = partial(_told, moved, len(sources))
+            e = evaluate(t, sources, references, sampler=name, oracle=label == name, tell=told, **options)
         found[label] = e.as_dict()
         shown(e if label == name else f"reranked, {e}")
         if how.attention and label == name:
@@ -221,6 +224,10 @@ def run_evaluate(
         print(json.dumps(found, indent=2))
     elif len(found) > 1:
         show_scores(found)
+
+
+def _told(moved: Callable[[int, int], None], lines: int, rows: int) -> None:
+    moved(min(rows, lines), lines)
 
 
 def _ways(translator: Translator, how: EvaluateRequest, allow_python: bool) -> dict[str, tuple[Translator, str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -117,6 +117,7 @@ def evaluate(
     oracle: bool = True,
     learnt: str | Path | None = None,
     resamples: int = RESAMPLES,
+    tell: Callable[[int], object] = lambda rows: None,
 ) -> Evaluation:
     """Translate a test text and measure what comes out.
 
@@ -131,13 +132,14 @@ def evaluate(
         oracle: whether it is translated once more with the lengths of the references, where the sampler takes lengths.
         learnt: the checkpoint of a learnt measure; see `score`.
         resamples: sets of sentences behind the intervals; 0 for none.
+        tell: is called after each batch with the number of rows that are translated; a line in parts is several.
 
     Raises:
         GmlmError: E574 unless there is a reference for each source; and those of `Translator.translate` and `score`.
     """
     verify_parallel(sources, references, "references")
     name = translator.sampler_named(sampler)
-    recorder = Recorder(translator, refines=not translator.is_autoregressive(name))
+    recorder = Recorder(translator, refines=not translator.is_autoregressive(name), tell=tell)
     options: dict[str, Any] = {"sampler": name, "seed": seed, "cut": True, "trace": recorder.refines}
     started = time.perf_counter()
     found = recorder.translate(sources, **options, drop_repeats=drop_repeats)
@@ -175,14 +177,15 @@ class Recorder(Translator):
     Args:
         translator: whose model, weights and vocabulary it has.
         refines: whether there are passes whose tokens are looked at.
+        tell: is called after each decode with the number of rows so far.
 
     Attributes:
         passes: of each row.
     """
 
-    def __init__(self, translator: Translator, refines: bool):
+    def __init__(self, translator: Translator, refines: bool, tell: Callable[[int], object] = lambda rows: None):
         self.__dict__.update(translator.__dict__)
-        self.inner, self.refines = translator, refines
+        self.inner, self.refines, self.tell = translator, refines, tell
         self.passes: list[int] = []
         self._repeated: list[np.ndarray] = []  # for each decode, by pass: repeated pieces, and pieces
 
@@ -192,6 +195,7 @@ class Recorder(Translator):
         self.passes += [int(n) for n in (found.passes if found.trace is None else last_changes(found.trace))]
         steps = found.tokens[:, None] if found.trace is None else found.trace
         self._repeated.append(np.array([_repeats(steps[:, k], self.vocabulary.end) for k in range(steps.shape[1])]))
+        self.tell(len(self.passes))
         return found
 
     @property

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import gmlmdsl as gm
 from gmlmdsl.cli._translation_commands import app
-from gmlmdsl.cli._translation_show import TranslateRequest, run_translate
+from gmlmdsl.cli._translation_show import EvaluateRequest, TranslateRequest, run_evaluate, run_translate
 from gmlmdsl.train._network_fit import NetworkFit
 from gmlmdsl.translation import read_lines
 from gmlmdsl.translation._translator_file import load_translator, write_translator
@@ -89,16 +89,29 @@ def test_what_cannot_be_translated(folder: Path):
     assert "E506" in run("translate", bundle, "--sampler", "beam", stdin="one\n", status=1).stderr
 
 
-def test_a_file_shows_a_bar(folder: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]):
-    (folder / "some.txt").write_text("one\ntwo\n")
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What is in place of the standard error."""
     seen = io.StringIO()
     monkeypatch.setattr(seen, "isatty", lambda: True)
     monkeypatch.setattr("sys.stderr", seen)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("CI", raising=False)
+    return seen
+
+
+def test_what_is_evaluated_shows_a_bar(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    terminal = on_a_terminal(monkeypatch)
+    how = EvaluateRequest(("refine",), None, None, False, False, 0, True)
+    run_evaluate(folder / "translate.bundle", (folder / "test.en", folder / "test.de"), how, False, "", 3, False)
+    assert "lines" in terminal.getvalue() and "100%" in terminal.getvalue()
+
+
+def test_a_file_shows_a_bar(folder: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]):
+    terminal = on_a_terminal(monkeypatch)
+    (folder / "some.txt").write_text("one\ntwo\n")
     how = TranslateRequest(None, 1, None, None, False, False, None, True, 0)
     run_translate(folder / "translate.bundle", folder / "some.txt", how, False)
-    assert "lines" in seen.getvalue() and "100%" in seen.getvalue()
+    assert "lines" in terminal.getvalue() and "100%" in terminal.getvalue()
     assert capfdbinary.readouterr().out.count(b"\n") == 2
 
 

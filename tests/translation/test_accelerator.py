@@ -87,7 +87,7 @@ def test_words_that_are_none(folder: Path):
         (("--test", "none"), "there is no"),
         (("--sizes",), "needs a value"),
         (("--sizes", "small large"), "no size is called large"),
-        (("--pieces", "x"), "--pieces needs a number, not x"),
+        (("--pieces", "1.5"), "--pieces needs a whole number, not 1.5"),
         (("--minutes", "1h"), "--minutes needs a number, not 1h"),
     ):
         found = call(folder, 0, *words)
