@@ -24,12 +24,8 @@ KEPT = PAGE.parent / "translation"
 OTHER_SCORES = ("BLEU intl", "length ratio", "brevity", "chrF++", "TER", "stutter")
 LEAST_RUNS = 20  # that a 99th percentile is of; older reports have those of fewer
 LEFT_OUT = ("examples",)
-COMPARED = ("rates", "starts", "students", "teachers", "schedules")
-SEEDED = {
-    "students": "student",
-    "teachers": "teacher",
-    "schedules": "teacher",
-}  # what `trials.py` made, and the trial that the others are compared with
+COMPARED = ("rates", "starts", "students", "teachers")
+SEEDED = {"students": "student", "teachers": "teacher"}  # what `trials.py` made, and the trial that the others are compared with
 Report = dict[str, Any]
 
 
