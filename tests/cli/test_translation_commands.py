@@ -272,7 +272,13 @@ def test_minutes_and_steps_exclude_each_other(folder: Path, tmp_path: Path, step
     assert "minutes are divided" in found.output and not (tmp_path / "run").exists()
 
 
-def test_a_learnt_measure_is_looked_for_before_anything_is_translated(folder: Path, tmp_path: Path) -> None:
+def test_a_learnt_measure_is_looked_for_before_anything_is_translated(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def translated(*words: object, **options: object) -> None:
+        pytest.fail("it was translated first")
+
+    monkeypatch.setattr("gmlmdsl.translation.evaluate", translated)
     words = ["evaluate", folder / "translate.bundle", folder / "test.en", folder / "test.de", "--learnt"]
     assert "there is no such file" in run(*words, tmp_path / "none", status=1).stderr
     assert "it is a folder" in run(*words, tmp_path, status=1).stderr
