@@ -326,3 +326,9 @@ def test_the_quick_size_runs(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "| beta of the balanced construction | 0 |" in printed and "dyck: 11 parts" in printed
     assert len(list(tmp_path.glob("dyck-*.png"))) == 2
+
+
+@pytest.mark.slow  # compiles a network for each weight
+def test_the_quick_search_of_a_weight_runs(tmp_path, capsys):
+    assert laboratory.main(dyck_weight.lab(), ["--quick", "--out", str(tmp_path)]) == 0
+    assert "| 0.01 |" in capsys.readouterr().out

@@ -134,10 +134,10 @@ class PipelineStages:
             GmlmError: E752.
         """
         before = self.stages.inputs("text")
-        if differ := [k for k in ("files", "reverse") if before and before.get(k) != inputs[k]]:
-            what = {"files": "other files", "reverse": "the other direction"}[differ[0]]
-            message = f"`{self.o.folder}` holds a run on {what}"
-            raise fail("E752", message, help="take another folder for this run, or remove that one")
+        for name, what in (("files", "other files"), ("reverse", "the other direction")):
+            if before and before.get(name) != inputs[name]:
+                message = f"`{self.o.folder}` holds a run on {what}"
+                raise fail("E752", message, help="take another folder for this run, or remove that one")
 
     def write_pairs(self, name: str, pairs: Pairs) -> None:
         """Two files, a line for each."""
