@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.usefixtures("standard_promotion"), pytest.mark.filterw
 
 
 DEAR = {  # 300 steps of a walk, or seconds to compile, beside others of their kind
-    *("a_long_walk_follows(hmm)", "strings_follow(hmm, drop)", "strings_follow(table, walk)"),
+    *("a_long_walk_follows(hmm)", "strings_follow(hmm, drop)", "strings_follow(hmm, back)", "strings_follow(table, walk)"),
     *("stays_in_p(two, hot)", "stays_in_p(signs, sweep)", "stays_in_p(ring, pairs)", "stays_in_p(two, turns)"),
     *("moves_by_its_row(two, twice)", "clamped_cells_stay(two, turns)", "draws_are_right(machine)", "estimates_are_right(ising, k1)"),
     *("covariance_is_right(tiny, one)", "comparison_is_right(ising, seeing)", "marginals_are_right(machine)", "steps_draw_apart(noisy)"),
