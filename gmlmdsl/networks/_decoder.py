@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ._layers import FeedForward, KeysValues, MultiHeadAttention, RelativeBias, RMSNorm, dropout, split, with_cells
+from ._layers import FeedForward, Kept, KeysValues, MultiHeadAttention, RelativeBias, RMSNorm, dropout, with_cells
 
 Weights = Float[Array, "heads n m"]
 Given = tuple[Float[Array, "m heads size"], Float[Array, "m heads size"], Float[Array, "1 1 m"]]  # the last is what may not be seen
@@ -60,7 +60,7 @@ class DecoderBlock(eqx.Module):
         bias: Float[Array, "heads n n"],
         positional: Float[Array, "heads n n"] | None,
         given: Given,
-        key: PRNGKeyArray | None,
+        kept: tuple[Kept, Kept, Kept],
     ) -> tuple[Float[Array, "n width"], Weights, Weights]:
         """The stream behind the block, and the weights of self- and cross-attention.
 
@@ -69,11 +69,11 @@ class DecoderBlock(eqx.Module):
             bias: of self-attention, with what may not be seen.
             positional: the folded weights of positional attention.
             given: keys, values and bias of cross-attention.
-            key: for dropout. Positional attention takes none.
+            kept: by dropout of self-attention, cross-attention and feed-forward. Positional attention takes none.
         """
         y = self.self_norm(x)
         here = self.self_attention.weights(y, self.self_attention.keys(y), bias)
-        x, there = self._onward(x, self.self_attention.mixed(here, self.self_attention.values(y)), positional, given, key)
+        x, there = self._onward(x, self.self_attention.mixed(here, self.self_attention.values(y)), positional, given, kept)
         return x, here, there
 
     def advance(
@@ -82,7 +82,7 @@ class DecoderBlock(eqx.Module):
         """The stream of cells t .. t + m - 1 behind the block, and the keys and values `seen` by self-attention with theirs."""
         y = self.self_norm(x)
         seen = with_cells(self.self_attention, seen, y, t)
-        return self._onward(x, self.self_attention.taken(y, seen, bias), None, given, None)[0], seen
+        return self._onward(x, self.self_attention.taken(y, seen, bias), None, given, (None,) * 3)[0], seen
 
     def _onward(
         self,
@@ -90,10 +90,10 @@ class DecoderBlock(eqx.Module):
         taken: Float[Array, "n width"],
         positional: Float[Array, "heads n n"] | None,
         given: Given,
-        key: PRNGKeyArray | None,
+        kept: tuple[Kept, Kept, Kept],
     ) -> tuple[Float[Array, "n width"], Weights]:
         """The block, from the stream and what self-attention takes from it; with the weights of cross-attention."""
-        s, c, f = split(key, 3)
+        s, c, f = kept
         keys, values, unseen = given
         x = x + dropout(taken, self.dropout, s)
         if self.positional is not None:

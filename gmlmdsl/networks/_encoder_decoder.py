@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ._decoder import Decoder, Weights
 from ._encoding import Encoding
-from ._layers import NEVER, dropout, embedded, normal, split, tied_logits, unseen
+from ._layers import NEVER, dropout, embedded, features_kept, normal, tied_logits, unseen
 from ._network import AbstractLengthHead, AbstractNetwork, Attention
 from ._transformer import Encoder, with_positions
 
@@ -87,12 +87,13 @@ class AbstractEncoderDecoder(AbstractNetwork):
     ) -> tuple[Float[Array, "n width"], list[tuple[Weights, Weights]]]:
         """The decoder's normed states for a stream that enters, and the self- and cross-attention weights of each layer."""
         decoder = self.decoder
-        first, last, *keys = split(key, len(decoder.layers) + 2)
+        first, last, *kept = features_kept(key, decoder.dropout, 3 * len(decoder.layers) + 2, x.shape[1])
         x = dropout(x, decoder.dropout, first)
         across, found = unseen(encoded.shown, x.dtype), []
         positional = prepared.positional or (None,) * len(decoder.layers)
-        for layer, k, v, p, own in zip(decoder.layers, encoded.keys, encoded.values, positional, keys, strict=True):
-            x, here, there = layer(x, prepared.bias, p, (k, v, across), own)
+        own = zip(kept[::3], kept[1::3], kept[2::3], strict=True)  # of each layer
+        for layer, k, v, p, drops in zip(decoder.layers, encoded.keys, encoded.values, positional, own, strict=True):
+            x, here, there = layer(x, prepared.bias, p, (k, v, across), drops)
             found.append((here, there))
         return dropout(decoder.norm(x), decoder.dropout, last), found
 

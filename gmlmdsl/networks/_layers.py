@@ -28,17 +28,22 @@ def wide(dtype: jnp.dtype) -> jnp.dtype:
     return dtype if jnp.finfo(dtype).bits > 32 else jnp.dtype(jnp.float32)
 
 
-def dropout(x: Float[Array, "n width"], rate: float, key: PRNGKeyArray | None) -> Float[Array, "n width"]:
-    """Sets a share `rate` of the features to 0, the same ones at all positions; nothing without a key."""
+Kept = Bool[Array, "1 width"] | None  # the features that a dropout keeps, the same ones at all positions; None: all
+
+
+def features_kept(key: PRNGKeyArray | None, rate: float, n: int, width: int) -> tuple[Kept, ...]:
+    """What each of n dropouts keeps: a share `1 - rate` of the features; all without a key.
+
+    They are drawn at once: each draw is a loop to compile.
+    """
     if key is None or rate == 0:
-        return x
-    kept = jax.random.bernoulli(key, 1 - rate, (1, x.shape[1]))
-    return jnp.where(kept, x / (1 - rate), 0)
+        return (None,) * n
+    return tuple(jax.random.bernoulli(key, 1 - rate, (n, 1, width)))
 
 
-def split(key: PRNGKeyArray | None, n: int) -> tuple[PRNGKeyArray | None, ...]:
-    """Keys, or as many None."""
-    return (None,) * n if key is None else tuple(jax.random.split(key, n))
+def dropout(x: Float[Array, "n width"], rate: float, kept: Kept) -> Float[Array, "n width"]:
+    """The features that are kept, over `1 - rate`, and 0 for the others."""
+    return x if kept is None else jnp.where(kept, x / (1 - rate), 0)
 
 
 def embedded(table: Float[Array, "values width"], codes: Int[Array, " n"], shown: Bool[Array, " n"]) -> Float[Array, "n width"]:

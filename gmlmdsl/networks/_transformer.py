@@ -9,14 +9,15 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ._layers import (
     FeedForward,
+    Kept,
     KeysValues,
     MultiHeadAttention,
     RelativeBias,
     RMSNorm,
     dropout,
     embedded,
+    features_kept,
     normal,
-    split,
     tied_logits,
     unseen,
     with_cells,
@@ -41,12 +42,12 @@ class EncoderBlock(eqx.Module):
         self.dropout = rate
 
     def __call__(
-        self, x: Float[Array, "n width"], bias: Float[Array, "heads n n"], key: PRNGKeyArray | None
+        self, x: Float[Array, "n width"], bias: Float[Array, "heads n n"], kept: tuple[Kept, Kept] = (None, None)
     ) -> tuple[Float[Array, "n width"], Float[Array, "heads n n"]]:
-        """The stream behind the block, and the attention weights."""
+        """The stream behind the block, and the attention weights; `kept` by dropout of attention and of feed-forward."""
         y = self.attention_norm(x)
         weights = self.attention.weights(y, self.attention.keys(y), bias)
-        return self._onward(x, self.attention.mixed(weights, self.attention.values(y)), key), weights
+        return self._onward(x, self.attention.mixed(weights, self.attention.values(y)), kept), weights
 
     def advance(
         self, x: Float[Array, "m width"], t: Int[Array, ""], seen: KeysValues, bias: Float[Array, "heads m n"]
@@ -54,11 +55,11 @@ class EncoderBlock(eqx.Module):
         """The stream of cells t .. t + m - 1 behind the block, and the keys and values `seen` with theirs."""
         y = self.attention_norm(x)
         seen = with_cells(self.attention, seen, y, t)
-        return self._onward(x, self.attention.taken(y, seen, bias), None), seen
+        return self._onward(x, self.attention.taken(y, seen, bias), (None, None)), seen
 
-    def _onward(self, x: Float[Array, "n width"], taken: Float[Array, "n width"], key: PRNGKeyArray | None) -> Float[Array, "n width"]:
+    def _onward(self, x: Float[Array, "n width"], taken: Float[Array, "n width"], kept: tuple[Kept, Kept]) -> Float[Array, "n width"]:
         """The block, from the stream and what attention takes from it."""
-        a, f = split(key, 2)
+        a, f = kept
         x = x + dropout(taken, self.dropout, a)
         return x + dropout(self.ffn(self.ffn_norm(x)), self.dropout, f)
 
@@ -82,10 +83,10 @@ class Encoder(eqx.Module):
         self, x: Float[Array, "n width"], bias: Float[Array, "heads n n"], key: PRNGKeyArray | None
     ) -> tuple[Float[Array, "n width"], list[Float[Array, "heads n n"]]]:
         """The normed states, and the attention weights of each layer; `bias` has what may not be seen."""
-        first, last, *keys = split(key, len(self.layers) + 2)
+        first, last, *kept = features_kept(key, self.dropout, 2 * len(self.layers) + 2, x.shape[1])
         x, found = dropout(x, self.dropout, first), []
-        for layer, k in zip(self.layers, keys, strict=True):
-            x, weights = layer(x, bias, k)
+        for layer, a, f in zip(self.layers, kept[::2], kept[1::2], strict=True):
+            x, weights = layer(x, bias, (a, f))
             found.append(weights)
         return dropout(self.norm(x), self.dropout, last), found
 

@@ -15,7 +15,7 @@ from thinned import thinned
 import gmlmdsl as gm
 from gmlmdsl.graph import NetworkForm
 from gmlmdsl.networks import AbstractNetwork, build_network, network_shapes, parameter_counts
-from gmlmdsl.networks._layers import RMSNorm, dropout
+from gmlmdsl.networks._layers import RMSNorm, dropout, features_kept
 
 ONE = (("s", 6, 5),)
 SEEN, SOURCE = ints([3, 5, 0, 5, 5, 1, 2, 4]), ints([1, 0, 4, 4, 2, 3])
@@ -152,9 +152,16 @@ def test_dropout_needs_a_key(name: str, given: tuple):
     assert np.array_equal(found[1], logits(net, None, one))
 
 
+def test_dropouts_of_a_pass_are_independent():
+    """Eight of 4000 features, each kept with probability .75: of two of them both keep .5625."""
+    kept = np.asarray(features_kept(jax.random.key(1), 0.25, 8, 4000))[:, 0]
+    both = (kept[:, None] & kept[None]).mean(axis=-1)[~np.eye(8, dtype=bool)]
+    assert np.abs(both - 0.5625).max() < 5 * math.sqrt(0.5625 * 0.4375 / 4000)
+
+
 def test_dropout_keeps_the_mean_and_drops_whole_features():
     x = jnp.asarray(np.random.default_rng(0).standard_normal((3, 8)), jnp.float32)
-    found = np.asarray(jax.vmap(lambda k: dropout(x, 0.25, k))(jax.random.split(jax.random.key(0), 4000)))
+    found = np.asarray(jax.vmap(lambda k: dropout(x, 0.25, features_kept(k, 0.25, 1, 8)[0]))(jax.random.split(jax.random.key(0), 4000)))
     dropped = found == 0
     assert (dropped == dropped[:, :1]).all()
     assert abs(dropped[:, 0].mean() - 0.25) < 5 * math.sqrt(0.25 * 0.75 / 32000)
@@ -162,17 +169,23 @@ def test_dropout_keeps_the_mean_and_drops_whole_features():
     assert np.allclose(found[~dropped], np.broadcast_to(x / 0.75, found.shape)[~dropped])
 
 
-def test_layers_drop_different_features():
-    """Each sub-layer has a key of its own: with one key for all, what is dropped would be the same everywhere."""
-    net = network("transformer", {"dropout": 0.5, "layers": 3})
-    seen, real = [], jax.random.bernoulli
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            jax.random, "bernoulli", lambda key, p, shape: seen.append(np.asarray(jax.random.key_data(key)).tolist()) or real(key, p, shape)
-        )
-        net.logits(None, net.prepare(None, ints(8), 8), SEEN, ints(8), key=jax.random.key(0))
-    assert len(seen) == 2 + 2 * 3  # what enters, what leaves, two sub-layers of each block
-    assert len({tuple(k) for k in seen}) == len(seen)
+@pytest.mark.parametrize(("name", "given", "draws"), [("transformer", (), {"pass": 6}), ("encoder_decoder", ONE, {"encode": 6, "pass": 8})])
+def test_every_dropout_of_a_pass_has_features_of_its_own(name: str, given: tuple, draws: dict[str, int]):
+    """What enters, what leaves, two sub-layers of each block of an encoder, three of a decoder: each changes the pass in its own way."""
+    net = network(name, {"dropout": 0.5, "layers": 2}, given)
+
+    def logits(drawn: str) -> np.ndarray:
+        key = {drawn: jax.random.key(0)}
+        encoded = net.encode((SOURCE,) * len(given), (ints(5),) * len(given), key=key.get("encode"))
+        return np.asarray(net.logits(encoded, net.prepare(encoded, ints(8), 8), SEEN, ints(8), key=key.get("pass")))
+
+    for drawn, n in draws.items():
+        found = [logits("")]
+        for k in range(n):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(jax.random, "bernoulli", lambda key, p, shape, k=k: jnp.ones(shape, bool).at[k, :, ::2].set(False))
+                found.append(logits(drawn))
+        assert all(not np.allclose(a, b, atol=1e-3) for k, a in enumerate(found) for b in found[:k])
 
 
 GIVEN = (("s", 6, 5), ("w", 3, 0))
