@@ -82,7 +82,7 @@ class DecoderBlock(eqx.Module):
         """The stream of cells t .. t + m - 1 behind the block, and the keys and values `seen` by self-attention with theirs."""
         y = self.self_norm(x)
         seen = with_cells(self.self_attention, seen, y, t)
-        return self._onward(x, self.self_attention.taken(y, seen, bias), None, given, (None,) * 3)[0], seen
+        return self._onward(x, self.self_attention.taken(y, seen, bias), None, given, (None, None, None))[0], seen
 
     def _onward(
         self,
