@@ -109,17 +109,28 @@ def score(
     """
     verify_parallel(outputs, references, "references")
     metrics = _sacrebleu()
-    language = (target_language or "").replace("_", "-").split("-")[0].lower()
-    tokenisers = (WITHOUT_SPACES[language],) if language in WITHOUT_SPACES else ("13a", "intl")
+    tokenisers = tokenisers_of(target_language)
+    spaces = has_spaces(tokenisers[0])
     found = [_bleu(metrics, outputs, references, t, resamples) for t in tokenisers]
     found.append(_measured("chrF++", metrics.CHRF(word_order=2), outputs, references))
-    asian = {"normalized": True, "asian_support": True} if language in WITHOUT_SPACES else {}
+    asian = {} if spaces else {"normalized": True, "asian_support": True}
     found.append(_measured("TER", metrics.TER(**asian), outputs, references))
-    found += stutter(outputs, references, resamples, spaces=language not in WITHOUT_SPACES)
+    found += stutter(outputs, references, resamples, spaces)
     found += _brevity(metrics, outputs, references, tokenisers[0])
     if learnt is not None:
         found.append(_learnt(Path(learnt), sources, outputs, references))
     return Scores(len(outputs), sum(len(o.split()) for o in outputs), tuple(found))
+
+
+def tokenisers_of(target_language: str | None) -> tuple[str, ...]:
+    """Of BLEU in a language; the first is the one that translations are compared by."""
+    language = (target_language or "").replace("_", "-").split("-")[0].lower()
+    return (WITHOUT_SPACES[language],) if language in WITHOUT_SPACES else ("13a", "intl")
+
+
+def has_spaces(tokeniser: str) -> bool:
+    """Whether it is for languages with words between spaces."""
+    return tokeniser not in WITHOUT_SPACES.values()
 
 
 def stutter(outputs: Sequence[str], references: Sequence[str], resamples: int = RESAMPLES, spaces: bool = True) -> list[Score]:
