@@ -141,7 +141,7 @@ class Vocabulary:
         Raises:
             GmlmError: E119 for a text with half a surrogate pair.
         """
-        texts = [_spaced(s) for s in sentences]
+        texts = [spaced(s) for s in sentences]
         for number, text in enumerate(texts, 1):
             if not text.isascii():
                 _verify_text(text, number)
@@ -214,14 +214,14 @@ def _sentencepiece() -> Any:
     return need("sentencepiece", "vocabularies need SentencePiece", '"gmlmdsl[train]"')
 
 
-def _spaced(text: str) -> str:
+def spaced(text: str) -> str:
     """White space of any kind as one space: tabs and no-break spaces are no letters that a vocabulary should spell."""
     return " ".join(text.split())
 
 
 def _texts(sentences: Iterable[str]) -> Iterator[str]:
     for number, sentence in enumerate(sentences, 1):
-        text = _spaced(sentence)
+        text = spaced(sentence)
         _verify_text(text, number)
         if len(text.encode()) > LONGEST:
             raise fail("E573", f"sentence {number} has {len(text):,} letters: no vocabulary is trained on it", help="clean the text first")
