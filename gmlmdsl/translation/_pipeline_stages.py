@@ -178,7 +178,8 @@ class PipelineStages:
             notes = {}
             for part in PARTS:
                 found = self.pairs(f"text/{part}")
-                kept, counts = clean(found, self.pieces, self.cells) if found or part == "train" else ([], None)
+                what = "training text" if part == "train" else "validation text"
+                kept, counts = clean(found, self.pieces, self.cells, what=what) if found or part == "train" else ([], None)
                 self.write_pairs(f"clean/{part}", kept)
                 notes[part] = None if counts is None else counts.as_dict()
                 if counts is not None and (advice := counts.advice(self.cells)):

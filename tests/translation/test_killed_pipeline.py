@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from refusals import refused
 from test_pipeline import RECIPE, options_in
 
 from gmlmdsl.train._training_bar import TrainingBar
@@ -74,3 +75,13 @@ def test_the_save_points_that_are_averaged_are_part_of_a_training(tmp_path: Path
 
 def test_two_trainings_by_adam_share_what_is_compiled():
     assert Recipe(optimizer="adam").transformation() is Recipe(optimizer="adam", seed=1).transformation()
+
+
+def test_a_validation_text_of_which_nothing_is_left_is_named(tmp_path: Path):
+    options = options_in(tmp_path)
+    for path in options.texts.validation:
+        path.write_text(f"{'one two ' * 20}\n")
+    pipeline = Pipeline(options)
+    pipeline.texts()
+    pipeline.vocabulary()
+    refused("E505", pipeline.clean, "no pair of the validation text is left")
