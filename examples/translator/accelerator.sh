@@ -53,6 +53,7 @@ size_of() { # inputs of a size
   esac
 }
 number --minutes "$minutes"
+case $gmlm:$out$wheels in :*[[:space:]]*) echo "what is installed there needs OUT and --wheels without spaces in their names" >&2; exit 2 ;; esac
 case $pieces in '' | *[!0-9]*) echo "--pieces needs a whole number, not $pieces" >&2; exit 2 ;; esac
 for size in $sizes; do size_of "$size" >/dev/null; done
 train_source=$(file train "$source")

@@ -131,7 +131,7 @@ def run_distill(bundle: Path, text: Path, out: Path, sampler: str | None, seed: 
     teacher = load_translator(bundle, sampler=sampler, allow_python=allow_python)
     sources = read_lines(text)
     started = time.perf_counter()
-    with _lines_done() as moved:
+    with _moving() as moved:
         found = distill(teacher, sources, out, identity=file_hash(bundle), seed=seed, tell=moved)
     made = f"{found.lines:,} lines, {found.decoded:,} decoded now, {found.empty:,} empty"
     print(f"{made}, {found.unended:,} without an end mark, {found.looping:,} that loop")
@@ -143,10 +143,10 @@ def run_distill(bundle: Path, text: Path, out: Path, sampler: str | None, seed: 
 
 
 @contextmanager
-def _lines_done(wanted: bool = True) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar over lines, where a person watches: it is told how many are done, and of how many."""
+def _moving(wanted: bool = True, what: str = "lines") -> Iterator[Callable[[int, int], None]]:
+    """A progress bar over lines, or batches of them, where a person watches: it is told how many are done, and of how many."""
     with bar(show=wanted and shows_progress(None)) as shown:
-        task = shown.add_task("lines", total=None)
+        task = shown.add_task(what, total=None)
         yield lambda done, total: shown.update(task, completed=done, total=total)
 
 
@@ -164,7 +164,7 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
     out, shortened, few = sys.stdout.buffer, 0, 0
     watched = known is not None and not out.isatty()  # on a terminal the lines themselves say how far it is
     try:
-        with _lines_done(watched) as moved:
+        with _moving(watched) as moved:
             for number, t in enumerate(found, 1):
                 shortened += t.cut > 0
                 few += len(t.pieces) > 0 and len(t.alternatives) < how.n_best
@@ -206,7 +206,7 @@ def run_evaluate(
 
     ways = _ways(translator, how, allow_python)
     for label, (t, name) in ways.items():
-        with _lines_done() as moved:
+        with _moving() as moved:
             told = partial(_told, moved, len(sources))
             e = evaluate(t, sources, references, sampler=name, oracle=label == name, tell=told, **options)
         found[label] = e.as_dict()
@@ -216,7 +216,8 @@ def run_evaluate(
             found[label]["attention"] = None if tables is None else tables.as_dict()
             shown(tables or f"attention of sampler {name}: it has one pass, whose attention is its start's, or no line has a translation")
     if how.latency:
-        times = latency(ways, [s for s in sources if s.strip()])
+        with _moving(what="batches") as moved:
+            times = latency(ways, [s for s in sources if s.strip()], tell=moved)
         for label, notes in found.items():
             notes["latency"] = [t for t in times.as_dict()["timings"] if t["name"] == label]
         shown(times)
@@ -272,7 +273,8 @@ def run_latency(
     sentences, pieces, compared = what
     others = peers(next(iter(translators.values()))[0]) if compared else ()
     lines = [line for line in read_lines(text) if line.strip()]
-    found = latency(translators, lines, sentences=sentences, length=pieces, peers=others)
+    with _moving(what="batches") as moved:
+        found = latency(translators, lines, sentences=sentences, length=pieces, peers=others, tell=moved)
     print(json.dumps(found.as_dict(), indent=2) if as_json else found)
 
 

@@ -205,12 +205,16 @@ def _graph_from(params: dict[str, Any], name: str, encoded: Any, lengths: Any, w
 
 
 def _starts(kernel: Any, device: NetworkGraph, work: Work, rows: Array, per_row: int, held: Array, values: Array, seed: int) -> Array:
-    """Codes of the chains: the given start, or uniform values; padding is 0, and held cells are as they are held."""
+    """Codes of the chains: the given start, or uniform values; padding is 0, and held cells are as they are held.
+
+    A decoder makes its own start where none is given, and for it nothing is drawn here, row by row: that would take longer than its passes.
+    """
     q, width, chains = device.most_values, device.n_cells, len(rows) * per_row
     codes = np.zeros((width, chains), np.int32)
     if work.codes is not None:
         codes = np.repeat(work.codes[:width, rows], per_row, axis=1)
-    if work.codes is None or (codes < 0).any():
+    own = work.codes is None and isinstance(kernel, AbstractDecoder)
+    if not own and (work.codes is None or (codes < 0).any()):
         drawn = np.stack([generator(seed, int(r), k).integers(0, q, width) for r in work.numbers[rows] for k in range(per_row)], axis=1)
         codes = np.where(codes < 0, drawn, codes) if work.codes is not None else drawn
     present = np.arange(width)[:, None] < np.asarray(device.lengths).reshape(1, -1)

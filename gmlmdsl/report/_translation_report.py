@@ -103,7 +103,7 @@ def _passes(report: Report, scores: Mapping[str, Any]) -> None:
         curves = {
             _named(k): [(p["number"], p[what]) for p in passes if p[what] is not None] for k, passes in by_pass.items() if len(passes) > 1
         }
-        if curves:
+        if any(curves.values()):  # stutter has no meaning in a language without spaces
             figure = plot_curves({k.replace("`", ""): v for k, v in curves.items()}, x="pass", y=words, marks=True)
             report.figure(figure, alt=f"{words} after each pass, a line for each network and sampler.", caption=f"{words} by pass.")
     rows = [
@@ -181,11 +181,12 @@ def _chosen(report: Report, chosen: Mapping[str, Any]) -> None:
     words = {"distiller": "The teacher's sampler that distils", "choose-student": "The sampler that the student's bundle takes"}
     for name, caption in words.items():
         notes = chosen.get(name)
-        bleu, seconds = ({} if notes is None else notes.get(what) or {} for what in ("BLEU 13a", "seconds"))
+        measure = next((what for what in notes or {} if what.startswith("BLEU")), "BLEU")
+        bleu, seconds = ({} if notes is None else notes.get(what) or {} for what in (measure, "seconds"))
         if notes is None or not (bleu or seconds):
             continue
         rows = [[f"`{s}`", seconds.get(s), bleu.get(s), "chosen" if s == notes["sampler"] else ""] for s in [*(bleu | seconds)]]
-        headers = ["sampler", "seconds for the training text, estimated", "BLEU 13a on validation text", ""]
+        headers = ["sampler", "seconds for the training text, estimated", f"{measure} on validation text", ""]
         kept = [0, *([1] if seconds else []), *([2] if bleu else []), 3]
         rows, headers = [[row[k] for k in kept] for row in rows], [headers[k] for k in kept]
         report.table(headers, rows, f"{caption}.", formats=[[None, ",.0f", ".2f", None][k] for k in kept])

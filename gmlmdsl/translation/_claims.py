@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,20 +39,25 @@ def claims(scores: Mapping[str, Any], latency: Mapping[str, Any]) -> list[Claim]
     if not students or not teachers:
         return []
     many = min(students, key=lambda k: abs(len(students[k]["by_pass"]) - PASSES))
-    best = max(teachers, key=lambda k: _value(teachers[k], "BLEU 13a"))
+    best = max(teachers, key=lambda k: _bleu(teachers[k]))
     quality = [
         _one_pass(students[many]),
         _parity(many, students[many], best, teachers[best]),
         _stutter(many, students[many], best, teachers[best]),
     ]
-    if min(_value(n, "BLEU 13a") for n in (students[many], teachers[best])) < LEARNT:
+    if min(_bleu(n) for n in (students[many], teachers[best])) < LEARNT:
         quality = [replace(c, verdict=OPEN) for c in quality]
     return [*quality, _speed(many, latency)]
 
 
 def _value(notes: Mapping[str, Any], name: str) -> float:
     value = next(s["value"] for s in notes["scores"] if s["name"] == name)
-    return float("nan") if value is None else float(value)  # of translations without a word
+    return float("nan") if value is None else float(value)  # of translations without a word, or a language without spaces
+
+
+def _bleu(notes: Mapping[str, Any]) -> float:
+    """Under the first tokeniser: 13a, or that of a language without spaces."""
+    return _value(notes, notes["scores"][0]["name"])
 
 
 def _interval(notes: Mapping[str, Any]) -> tuple[float, float]:
@@ -71,7 +77,7 @@ def _one_pass(notes: Mapping[str, Any]) -> Claim:
 
 def _parity(name: str, student: Mapping[str, Any], teacher_name: str, teacher: Mapping[str, Any]) -> Claim:
     n = len(student["by_pass"]) or 1
-    ours, theirs, (low, high) = _value(student, "BLEU 13a"), _value(teacher, "BLEU 13a"), _interval(teacher)
+    ours, theirs, (low, high) = _bleu(student), _bleu(teacher), _interval(teacher)
     found = f"BLEU {ours:.2f} ({n} passes) beside {theirs:.2f} of `{teacher_name.partition('.')[2]}` (95 %: {low:.2f} to {high:.2f})"
     verdict = OPEN if n < PASSES else AGREE if ours >= low else DISAGREE
     return Claim("Four passes reach the quality of the autoregressive decoder.", found, verdict)
@@ -80,7 +86,7 @@ def _parity(name: str, student: Mapping[str, Any], teacher_name: str, teacher: M
 def _stutter(name: str, student: Mapping[str, Any], teacher_name: str, teacher: Mapping[str, Any]) -> Claim:
     ours, theirs = _value(student, "stutter"), _value(teacher, "stutter")
     found = f"{ours:.2f} repeated words per 1,000 beside {theirs:.2f}"
-    verdict = OPEN if ours == theirs == 0 else AGREE if ours >= 2 * theirs else DISAGREE
+    verdict = OPEN if ours == theirs == 0 or math.isnan(ours + theirs) else AGREE if ours >= 2 * theirs else DISAGREE
     return Claim("Refinement stutters at least twice as often.", found, verdict)
 
 

@@ -122,7 +122,9 @@ class Counts:
         return "\n".join(f"{n.replace('_', ' '):<10}{c:>12,}{100 * c / share:>8.1f} %" for n, c in zip(names, counts, strict=True))
 
 
-def clean(pairs: Sequence[Pair], vocabulary: Vocabulary, cells: tuple[int, int], ratio: float = RATIO) -> tuple[list[Pair], Counts]:
+def clean(
+    pairs: Sequence[Pair], vocabulary: Vocabulary, cells: tuple[int, int], ratio: float = RATIO, *, what: str = "text"
+) -> tuple[list[Pair], Counts]:
     """The pairs to train on, in their order, unchanged.
 
     Args:
@@ -131,6 +133,7 @@ def clean(pairs: Sequence[Pair], vocabulary: Vocabulary, cells: tuple[int, int],
         cells: how many a row of the source has, and one of the target; the end mark takes one.
         ratio: pieces of the longer side for each of the shorter one, beyond which a pair is left out; only where the longer side has
             more than 10.
+        what: how messages call the text, `validation text`, say.
 
     Returns:
         The pairs, and what was left out.
@@ -157,7 +160,7 @@ def clean(pairs: Sequence[Pair], vocabulary: Vocabulary, cells: tuple[int, int],
     if not kept:
         raise fail(
             "E505",
-            f"no pair is left after cleaning:\n{counts}",
+            f"no pair of the {what} is left after cleaning:\n{counts}",
             help="are the files text, and their lines in the same order?",
         )
     return kept, counts

@@ -71,6 +71,7 @@ def distill(
     sampler: str | None = None,
     seed: int = 0,
     tell: Callable[[int, int], None] = lambda done, total: None,
+    keep_chunks: bool = False,
 ) -> Distilled:
     """Translate sources with a teacher into a text file, a line for each source.
 
@@ -82,12 +83,13 @@ def distill(
         sampler: of the teacher; None: its own.
         seed: of what is random in decoding.
         tell: called with the number of lines that are done, and of all.
+        keep_chunks: whether the chunks stay when the text is whole, for a caller that is not done yet.
 
     Raises:
         GmlmError: E560 where nothing can be written, E588 where another run writes the same file.
     """
     path = Path(path)
-    folder = path.with_name(f"{path.name}.chunks")
+    folder = chunks_of(path)
     name = teacher.sampler_named(sampler)
     found: list[dict[str, object]] = []
     decoded = 0
@@ -106,9 +108,15 @@ def distill(
             tell(min(start + CHUNK, len(sources)), len(sources))
         texts = [str(t) for part in found for t in part["texts"]]  # type: ignore[attr-defined]
         write_whole(path, "".join(f"{t}\n" for t in texts).encode())
-        shutil.rmtree(folder, ignore_errors=True)
+        if not keep_chunks:
+            shutil.rmtree(folder, ignore_errors=True)
     counts = {what: sum(int(part[what]) for part in found) for what in COUNTED}  # type: ignore[call-overload]
     return Distilled(len(sources), decoded=decoded, **counts)
+
+
+def chunks_of(path: Path) -> Path:
+    """The folder of the chunks of a text file."""
+    return path.with_name(f"{path.name}.chunks")
 
 
 def _left(sources: Sequence[str], found: Sequence[Translation]) -> dict[str, object]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._beams import beams_of, distillers
 from ._corpus import read_lines
-from ._metrics import corpus_bleu
+from ._metrics import corpus_bleu, tokenisers_of
 from ._split import SHARES
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def choose_distiller(p: PipelineStages) -> None:
 
     Where the run has so many minutes, samplers are timed, those with most beams first, until one fits into the share of distillation; the
     last one is taken where none does. Where others have as many beams (and another length penalty, say), all of them translate the first
-    500 lines of the validation text, and the one with the highest BLEU 13a distils, of equals the first in the file.
+    500 lines of the validation text, and the one with the highest BLEU distils, of equals the first in the file.
     """
     names = distillers(p.checked, p.roles.teacher, p.o.teacher_sampler)
     beams = {name: beams_of(p.checked, name) for name in names}
@@ -35,13 +35,13 @@ def choose_distiller(p: PipelineStages) -> None:
     files = p.stages.done["clean"].files
     inputs: dict[str, Any] = {"minutes": p.o.minutes, "teacher": p.stages.done["teacher"].files["teacher.fit"]}
     inputs |= {"source": files["clean/train.source"], "validation": [files[f"clean/validation.{side}"] for side in ("source", "target")]}
-    inputs |= {"samplers": {name: p.sampler_digest(p.roles.teacher, name) for name in names}, "seed": p.o.seed}
+    inputs |= {"samplers": {name: p.sampler_digest(p.roles.teacher, name) for name in names}, "seed": p.o.seed} | other_measure(p)
 
     def make(_: str) -> dict[str, Any]:
         seconds = {} if p.o.minutes is None else timed(p, names, SHARES["distil"] * p.o.minutes)
         equals = alike([*seconds][-1] if seconds else names[0], beams)
         bleu = scored(p, "teacher", equals, "distiller") if len(equals) > 1 else {}
-        return {"seconds": seconds, "BLEU 13a": bleu, "sampler": max(equals, key=lambda name: bleu.get(name, 0.0))}
+        return {"seconds": seconds, measure_of(p): bleu, "sampler": max(equals, key=lambda name: bleu.get(name, 0.0))}
 
     p.distiller = p.stages.run("distiller", inputs, [], make).notes["sampler"]
 
@@ -65,7 +65,7 @@ def timed(p: PipelineStages, names: Sequence[str], share: float) -> dict[str, fl
 def choose_students(p: PipelineStages, names: Sequence[str]) -> str | None:
     """The sampler that bundles of the student take where none is named; what was found once is kept.
 
-    Of several that are compared the one with the highest BLEU 13a on the first 500 lines of the validation text, of equals the first in the
+    Of several that are compared the one with the highest BLEU on the first 500 lines of the validation text, of equals the first in the
     file.
 
     Args:
@@ -77,13 +77,23 @@ def choose_students(p: PipelineStages, names: Sequence[str]) -> str | None:
     files = p.stages.done["clean"].files
     inputs: dict[str, Any] = {"student": p.stages.done["student"].files["student.fit"], "seed": p.o.seed}
     inputs |= {"validation": [files[f"clean/validation.{side}"] for side in ("source", "target")]}
-    inputs |= {"samplers": {name: p.sampler_digest(p.roles.student, name) for name in names}}
+    inputs |= {"samplers": {name: p.sampler_digest(p.roles.student, name) for name in names}} | other_measure(p)
 
     def make(_: str) -> dict[str, Any]:
         bleu = scored(p, "student", names, "choose-student")
-        return {"BLEU 13a": bleu, "sampler": max(names, key=lambda name: bleu.get(name, 0.0))}
+        return {measure_of(p): bleu, "sampler": max(names, key=lambda name: bleu.get(name, 0.0))}
 
     return p.stages.run("choose-student", inputs, [], make).notes["sampler"]
+
+
+def measure_of(p: PipelineStages) -> str:
+    """What samplers are chosen by: BLEU 13a, or BLEU under the tokeniser of a language without spaces."""
+    return f"BLEU {tokenisers_of(p.o.direction.rpartition('-')[2])[0]}"
+
+
+def other_measure(p: PipelineStages) -> dict[str, str]:
+    """What the record of a choice says of its measure: nothing of the usual one."""
+    return {} if measure_of(p) == "BLEU 13a" else {"measure": measure_of(p)}
 
 
 def scored(p: PipelineStages, network: str, names: Sequence[str], stage: str) -> dict[str, float]:
@@ -93,7 +103,7 @@ def scored(p: PipelineStages, network: str, names: Sequence[str], stage: str) ->
     found = {}
     for name in names if pairs else ():
         outputs = p.translator(network).translate(sources, sampler=name, seed=p.o.seed, cut=True)
-        found[name] = corpus_bleu([t.text for t in outputs], references, "13a")
+        found[name] = corpus_bleu([t.text for t in outputs], references, measure_of(p).removeprefix("BLEU "))
         p.stages.tell(f"{stage}: `{name}` has {found[name]:.2f} BLEU on {len(pairs):,} lines of the validation text")
     return found
 

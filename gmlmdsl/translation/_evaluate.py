@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..decode import stutters
-from ._metrics import RESAMPLES, Scores, corpus_bleu, score, stutter, verify_parallel
+from ._metrics import RESAMPLES, Scores, corpus_bleu, has_spaces, score, stutter, verify_parallel
 from ._segments import lines_cut
 from ._translator import Decoded, Translator
 
@@ -30,7 +30,7 @@ class Pass:
     Attributes:
         number: of the pass, from 1.
         bleu: of the texts, as BLEU of the evaluation.
-        stutter: words that repeat the word before where the reference does not, per 1,000 words.
+        stutter: words that repeat the word before where the reference does not, per 1,000 words; nan in a language without spaces.
         repeats: pieces that equal the piece before, per 1,000 pieces; nothing is left out of them.
     """
 
@@ -229,7 +229,8 @@ def _by_pass(traces: Sequence[Sequence[str]], recorder: Recorder, references: Se
     found = []
     for k, repeats in enumerate(recorder.repeats_by_pass()):
         texts = [t[k] if k < len(t) else "" for t in traces]  # an empty line has no pass
-        found.append(Pass(k + 1, corpus_bleu(texts, references, tokeniser), stutter(texts, references, 0)[0].value, repeats))
+        again = stutter(texts, references, 0, has_spaces(tokeniser))[0].value
+        found.append(Pass(k + 1, corpus_bleu(texts, references, tokeniser), again, repeats))
     return tuple(found)
 
 

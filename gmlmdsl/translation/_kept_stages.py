@@ -27,12 +27,14 @@ class Done:
         notes: what it found, as JSON holds it.
         seconds: that it took when it was run.
         kept: whether it was done before.
+        key: the hash of its inputs.
     """
 
     files: dict[str, str]
     notes: dict[str, Any]
     seconds: float
     kept: bool
+    key: str
 
 
 class Stages:
@@ -91,7 +93,7 @@ class Stages:
         write_whole(record, json.dumps(content, indent=1, default=str).encode())
         self.note({**notes, "stage": name, "event": "finished", "seconds": seconds})
         self.tell(f"{name}: {seconds:.1f} s")
-        self.done[name] = Done(files, json.loads(json.dumps(notes, default=str)), seconds, False)
+        self.done[name] = Done(files, json.loads(json.dumps(notes, default=str)), seconds, False, key)
         return self.done[name]
 
     def inputs(self, name: str) -> dict[str, Any]:
@@ -108,7 +110,7 @@ class Stages:
                 return None
             if any(file_hash(self.folder / name) != digest for name, digest in found["files"].items()):
                 return None
-            return Done(dict(found["files"]), dict(found["notes"]), float(found["seconds"]), True)
+            return Done(dict(found["files"]), dict(found["notes"]), float(found["seconds"]), True, key)
         except (GmlmError, OSError, ValueError, KeyError, TypeError):
             return None
 

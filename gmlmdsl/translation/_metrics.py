@@ -109,17 +109,28 @@ def score(
     """
     verify_parallel(outputs, references, "references")
     metrics = _sacrebleu()
-    language = (target_language or "").replace("_", "-").split("-")[0].lower()
-    tokenisers = (WITHOUT_SPACES[language],) if language in WITHOUT_SPACES else ("13a", "intl")
+    tokenisers = tokenisers_of(target_language)
+    spaces = has_spaces(tokenisers[0])
     found = [_bleu(metrics, outputs, references, t, resamples) for t in tokenisers]
     found.append(_measured("chrF++", metrics.CHRF(word_order=2), outputs, references))
-    asian = {"normalized": True, "asian_support": True} if language in WITHOUT_SPACES else {}
+    asian = {} if spaces else {"normalized": True, "asian_support": True}
     found.append(_measured("TER", metrics.TER(**asian), outputs, references))
-    found += stutter(outputs, references, resamples, spaces=language not in WITHOUT_SPACES)
+    found += stutter(outputs, references, resamples, spaces)
     found += _brevity(metrics, outputs, references, tokenisers[0])
     if learnt is not None:
         found.append(_learnt(Path(learnt), sources, outputs, references))
     return Scores(len(outputs), sum(len(o.split()) for o in outputs), tuple(found))
+
+
+def tokenisers_of(target_language: str | None) -> tuple[str, ...]:
+    """Of BLEU in a language; the first is the one that translations are compared by."""
+    language = (target_language or "").replace("_", "-").split("-")[0].lower()
+    return (WITHOUT_SPACES[language],) if language in WITHOUT_SPACES else ("13a", "intl")
+
+
+def has_spaces(tokeniser: str) -> bool:
+    """Whether it is for languages with words between spaces."""
+    return tokeniser not in WITHOUT_SPACES.values()
 
 
 def stutter(outputs: Sequence[str], references: Sequence[str], resamples: int = RESAMPLES, spaces: bool = True) -> list[Score]:
@@ -137,9 +148,10 @@ def stutter(outputs: Sequence[str], references: Sequence[str], resamples: int = 
     share = 100 * float((counts > 0).mean()) if spaces else math.nan
     rates = shares = None
     if resamples and spaces:
-        drawn = np.random.default_rng(SEED).integers(len(words), size=(resamples, len(words)))
-        rates = _interval(1000 * counts[drawn].sum(1) / np.maximum(words[drawn].sum(1), 1))
-        shares = _interval(100 * (counts > 0)[drawn].mean(1))
+        rng, n = np.random.default_rng(SEED), len(words)
+        sets = (rng.integers(n, size=n) for _ in range(resamples))  # one at a time: all at once take 24 bytes a sentence and set
+        found = np.array([(counts[some].sum(), words[some].sum(), (counts[some] > 0).mean()) for some in sets])
+        rates, shares = _interval(1000 * found[:, 0] / np.maximum(found[:, 1], 1)), _interval(100 * found[:, 2])
     what = "words that repeat the word before, unless the reference doubles them"
     return [
         Score("stutter", rate, f"per 1,000 words: {what}", rates),

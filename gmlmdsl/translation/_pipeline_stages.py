@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -18,7 +18,7 @@ from ..program import check_file
 from ._beams import distillers
 from ._corpus import Counts, clean, read_lines, read_pairs
 from ._distill import FORMAT as DISTILLED
-from ._distill import distill
+from ._distill import chunks_of, distill
 from ._kept_stages import Done, Stages, Tell, file_hash
 from ._programs import bound, digest_of, roles_of, shared_vocabulary, sides
 from ._texts import Texts, without_overlap
@@ -178,7 +178,8 @@ class PipelineStages:
             notes = {}
             for part in PARTS:
                 found = self.pairs(f"text/{part}")
-                kept, counts = clean(found, self.pieces, self.cells) if found or part == "train" else ([], None)
+                what = "training text" if part == "train" else "validation text"
+                kept, counts = clean(found, self.pieces, self.cells, what=what) if found or part == "train" else ([], None)
                 self.write_pairs(f"clean/{part}", kept)
                 notes[part] = None if counts is None else counts.as_dict()
                 if counts is not None and (advice := counts.advice(self.cells)):
@@ -212,7 +213,8 @@ class PipelineStages:
             return clean(pairs, self.pieces, self.cells) if pairs or part == "train" else ([], None)
         except GmlmError as error:
             if part != "train":
-                self.stages.tell("distilled: no translation of the validation text is whole: the student is not validated")
+                message = "no translation of the validation text is whole: the student is not validated, and trains all its steps"
+                self.stages.tell(f"distilled: {message}")
                 return [], None
             message = "none of the teacher's translations can be trained on: it is hardly trained"
             help = "train it longer (`--teacher-steps`), and look at its loss in teacher.jsonl"
@@ -224,7 +226,8 @@ class PipelineStages:
         """A network, trained on a text and validated on its like, as a fit; its name."""
         mask, (start, begun) = self.masks[model], self.start(name, recipe)
         data = {k: v for k, v in self.stages.done[text].files.items() if k.startswith((f"{text}/train", f"{text}/validation"))}
-        plain = {k: v for k, v in asdict(recipe).items() if k not in ("save_every", "start_from")}
+        unseen = {"start_from"} if recipe.average_last else {"start_from", "save_every"}  # save points are what is averaged
+        plain = {k: v for k, v in asdict(recipe).items() if k not in unseen}
         digest = digest_of(self.checked, self.program.bound.inputs, model, mask)
         inputs = {"data": data, "recipe": plain, "model": digest, "vocabulary": self.pieces.sha256} | begun
 
@@ -234,27 +237,30 @@ class PipelineStages:
             begins["start"] = line
             self.stages.tell(line)
 
+        def place(key: str) -> Path:
+            return self.stages / f"checkpoints/{name}-{key[:12]}-{self.program.provenance()['sha256'][:8]}"
+
         def make(key: str) -> dict[str, Any]:
-            place = self.stages / f"checkpoints/{name}-{key[:12]}-{self.program.provenance()['sha256'][:8]}"
-            place.parent.mkdir(parents=True, exist_ok=True)
+            place(key).parent.mkdir(parents=True, exist_ok=True)
+            validation = self.pairs(f"{text}/validation")
             fit = train_pairs(
                 self.models[model],
                 mask,
                 self.pieces,
                 self.pairs(f"{text}/train"),
-                self.pairs(f"{text}/validation"),
-                recipe,
-                checkpoint=place,
+                validation,
+                recipe if validation else replace(recipe, evaluate_every=None, patience=None),  # see `distilled_pairs`
+                checkpoint=place(key),
                 log=self.stages / f"{name}.jsonl",
                 progress=self.o.progress,
                 start=start(),
                 tell=said,
             )
             fit.save(self.stages / f"{name}.fit")
-            shutil.rmtree(place, ignore_errors=True)
             return told(fit) | begins
 
-        self.stages.run(name, inputs, [f"{name}.fit"], make)
+        done = self.stages.run(name, inputs, [f"{name}.fit"], make)
+        shutil.rmtree(place(done.key), ignore_errors=True)  # not before the stage is recorded: a run that is killed trains nothing twice
         return name
 
     def start(self, name: str, recipe: Recipe) -> tuple[Callable[[], Start | None], dict[str, str]]:
@@ -292,13 +298,17 @@ class PipelineStages:
             options = {"identity": key, "sampler": name, "seed": self.o.seed}
             for part in PARTS:
                 sources = read_lines(self.stages / f"clean/{part}.source")
-                found = distill(teacher, sources, self.stages / TRANSLATED[part], **options, tell=self.moved(f"distil {part}"))
+                tell = self.moved(f"distil {part}")
+                found = distill(teacher, sources, self.stages / TRANSLATED[part], **options, tell=tell, keep_chunks=True)
                 notes[part] = found.as_dict() | {"warning": found.warning()}
                 if warning := found.warning():
                     self.stages.tell(f"distil {part}: {warning}")
             return notes["train"] | {"sampler": name, "validation": notes["validation"]}
 
-        return self.stages.run("distil", inputs, list(TRANSLATED.values()), make)
+        done = self.stages.run("distil", inputs, list(TRANSLATED.values()), make)
+        for text in TRANSLATED.values():
+            shutil.rmtree(chunks_of(self.stages / text), ignore_errors=True)  # not before both texts are recorded
+        return done
 
     def sampler_digest(self, model: str, sampler: str) -> str:
         """What a decode depends on beside weights."""

@@ -72,7 +72,7 @@ class Reranked(Translator):
             candidates: (rows, candidates, target cells), -1 behind the length.
 
         Returns:
-            Shape (rows, candidates), 0 at the most.
+            Shape (rows, candidates), 0 at the most, and 0 for a candidate without a piece.
         """
         t, (rows, count, n) = self.teacher, candidates.shape
         wide, high = t.pair.cells
@@ -81,7 +81,7 @@ class Reranked(Translator):
         given = np.repeat(np.asarray(source), count, axis=0)
         given, whole = (np.pad(a, ((0, 0), (0, k - a.shape[1])), constant_values=-1) for a, k in ((given, wide), (whole, high)))
         log_p = t.model.log_prob(t.params, {t.pair.target: whole}, missing=-1, given={t.pair.source: given})
-        return (np.asarray(log_p) / (whole >= 0).sum(axis=1)).reshape(rows, count)
+        return (np.asarray(log_p) / np.maximum((whole >= 0).sum(axis=1), 1)).reshape(rows, count)
 
 
 def _verify(translator: Translator, teacher: Translator) -> None:

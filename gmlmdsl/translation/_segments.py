@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,8 @@ if TYPE_CHECKING:
     from ._vocabulary import Vocabulary
 
 # A full stop, question or exclamation mark with what closes behind it, then white space; those of Chinese and Japanese need none.
-ENDS = re.compile(r"(?:[.!?…]+[\"'”’»)\]]*)(\s+)|[。！？]+[」』”’）]*(\s*)")
+# A run of marks is tried once, as a whole: a line of dots takes no longer than another one.
+ENDS = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]]*+(\s+)|[。！？]+[」』”’）]*(\s*)")
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,15 @@ def sentences_in(line: str) -> tuple[list[str], list[str]]:
         joints.append(space)
         start = found.end()
     return [*parts, line[start:]], joints
+
+
+def joined_text(texts: Sequence[str], joints: Sequence[str]) -> str:
+    """Translations of sentences with what stood between these; for nothing a space, but behind wide letters, as Chinese has them."""
+    found = texts[0]
+    for joint, text in zip(joints, texts[1:], strict=True):
+        space = " " if found and unicodedata.east_asian_width(found[-1]) not in ("W", "F") else ""
+        found += (joint or space) + text
+    return found
 
 
 def segments(line: str, vocabulary: Vocabulary, cells: int, number: int, cut: bool) -> Segments:

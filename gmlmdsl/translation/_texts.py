@@ -12,18 +12,19 @@ from ..data import generator
 from ._corpus import read_pairs
 from ._kept_stages import file_hash
 from ._train_pairs import Pairs
+from ._vocabulary import spaced
 
 HELD_OUT = 1000  # pairs, or a twentieth of them where they are few
 
 
 def without_overlap(found: Mapping[str, Pairs]) -> tuple[dict[str, Pairs], int]:
-    """Pairs by name, those to train on without the sources that are validated or scored; and how many had one.
+    """Pairs by name, those to train on without the sources that are validated or scored, up to white space; and how many had one.
 
     Raises:
         GmlmError: E505 where none is left to train on.
     """
-    held = {s for part in ("validation", "test") for s, _ in found.get(part, [])}
-    kept = [(s, t) for s, t in found["train"] if s not in held]
+    held = {spaced(s) for part in ("validation", "test") for s, _ in found.get(part, [])}
+    kept = [(s, t) for s, t in found["train"] if spaced(s) not in held]
     if not kept and found["train"]:
         message = f"each of the {len(found['train']):,} pairs to train on has a source of validation or test: none is left"
         raise fail("E505", message, help="give more text, or other text to validate and to score")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,13 +101,19 @@ class Recipe:
             raise fail("E704", f"optimizer must be one of {', '.join(OPTIMIZERS)}, got {self.optimizer!r}")
         if self.optimizer == "adafactor":
             return None
-        import optax
-
         updates = max(1, self.steps // self.accumulate)
         warm = max(1, updates // 50) if self.warmup is None else self.warmup // self.accumulate
         peak = ADAM_PEAK if self.learning_rate is None else self.learning_rate
-        schedule = optax.warmup_cosine_decay_schedule(0.0, peak, warm, max(updates, warm + 1), 1e-5)
-        return optax.chain(optax.clip_by_global_norm(CLIP), optax.adam(schedule, b2=0.98))
+        return _adam(peak, warm, max(updates, warm + 1))
+
+
+@cache
+def _adam(peak: float, warm: int, updates: int) -> Any:
+    """The same object for the same numbers: what is compiled for one training serves the next."""
+    import optax
+
+    schedule = optax.warmup_cosine_decay_schedule(0.0, peak, warm, updates, 1e-5)
+    return optax.chain(optax.clip_by_global_norm(CLIP), optax.adam(schedule, b2=0.98))
 
 
 @dataclass(frozen=True)

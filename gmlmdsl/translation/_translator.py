@@ -13,7 +13,7 @@ from .._diagnostics import GmlmError, counted, fail, only, whole_number
 from ..decode import drop_repeats as without_repeats
 from ..program import AUTOREGRESSIVE, ir
 from ._programs import Pair, sides
-from ._segments import Segments, segments
+from ._segments import Segments, joined_text, segments
 
 if TYPE_CHECKING:
     from ..model import ConditionalModel
@@ -379,18 +379,13 @@ def joined(parts: Sequence[Translation], line: Segments) -> Translation:
     """One translation from those of a line's parts."""
     if len(parts) <= 1:
         return replace(parts[0], cut=line.cut) if parts else EMPTY
-    between = ["", *line.joints]
-
-    def text_of(texts: Sequence[str]) -> str:
-        return "".join(b + t for b, t in zip(between, texts, strict=True))
-
     every = [[(*a, n) for a, n in zip(p.alternatives, p.counts, strict=True)] for p in parts]
     ranked = [[e[min(k, len(e) - 1)] for e in every] for k in range(max(map(len, every)))]
     counts = tuple(sum(n for *_, n in row) for row in ranked)
     means = [sum(s * n for _, s, n in row) / max(total, 1) for row, total in zip(ranked, counts, strict=True)]
-    others = tuple((text_of([t for t, *_ in row]), mean) for row, mean in zip(ranked, means, strict=True))
+    others = tuple((joined_text([t for t, *_ in row], line.joints), mean) for row, mean in zip(ranked, means, strict=True))
     steps = max(len(p.trace) for p in parts)
-    trace = tuple(text_of([p.trace[min(k, len(p.trace) - 1)] if p.trace else "" for p in parts]) for k in range(steps))
+    trace = tuple(joined_text([p.trace[min(k, len(p.trace) - 1)] if p.trace else "" for p in parts], line.joints) for k in range(steps))
     pieces = tuple(x for p in parts for x in p.pieces)
     passes, ended = max(p.passes for p in parts), all(p.ended for p in parts)
     return Translation(others[0][0], others[0][1], pieces, others, passes, trace, line.cut, ended, counts)

@@ -24,6 +24,7 @@ Array = np.ndarray
 END = 1  # code of the end mark
 UNKNOWN = 0  # code of what the vocabulary cannot spell
 LONGEST = 1 << 20  # bytes of a sentence that is trained on; the library leaves longer ones out
+ONE_LINE = str.maketrans("\n\r", "  ")
 WORD = "\u2581"  # what SentencePiece writes for the space before a word
 
 
@@ -140,7 +141,7 @@ class Vocabulary:
         Raises:
             GmlmError: E119 for a text with half a surrogate pair.
         """
-        texts = [_spaced(s) for s in sentences]
+        texts = [spaced(s) for s in sentences]
         for number, text in enumerate(texts, 1):
             if not text.isascii():
                 _verify_text(text, number)
@@ -165,7 +166,7 @@ class Vocabulary:
         return rows
 
     def decode(self, codes: Any) -> list[str]:
-        """The text of each row, up to its first end mark or -1.
+        """The text of each row, up to its first end mark or -1; ends of lines, which pieces of bytes may spell, are spaces.
 
         Args:
             codes: an array of rows, or lists of codes.
@@ -178,7 +179,7 @@ class Vocabulary:
         if largest >= self.size:
             message = f"a row holds code {largest}, and the vocabulary has {self.size} codes"
             raise fail("E572", message, help="take the vocabulary that the translator was trained with")
-        return [self._model.decode(row.tolist()) if len(row) else "" for row in rows]
+        return [self._model.decode(row.tolist()).translate(ONE_LINE) if len(row) else "" for row in rows]
 
     def verify(self, size: int, what: str, sha256: str | None = None) -> None:
         """Refuse to be used where another vocabulary is meant.
@@ -213,14 +214,14 @@ def _sentencepiece() -> Any:
     return need("sentencepiece", "vocabularies need SentencePiece", '"gmlmdsl[train]"')
 
 
-def _spaced(text: str) -> str:
+def spaced(text: str) -> str:
     """White space of any kind as one space: tabs and no-break spaces are no letters that a vocabulary should spell."""
     return " ".join(text.split())
 
 
 def _texts(sentences: Iterable[str]) -> Iterator[str]:
     for number, sentence in enumerate(sentences, 1):
-        text = _spaced(sentence)
+        text = spaced(sentence)
         _verify_text(text, number)
         if len(text.encode()) > LONGEST:
             raise fail("E573", f"sentence {number} has {len(text):,} letters: no vocabulary is trained on it", help="clean the text first")

@@ -143,6 +143,13 @@ def test_times(folder: Path):
     assert "E506" in run("latency", folder / "test.en", folder / "translate.bundle", "--sampler", "x", status=1).stderr
 
 
+def test_times_say_how_far_they_are(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    told = []
+    monkeypatch.setattr("gmlmdsl.translation.latency", lambda *_, tell, **more: told.append(tell))
+    run("latency", folder / "test.en", folder / "translate.bundle")
+    assert told and callable(told[0])
+
+
 def test_distillation(folder: Path, tmp_path: Path):
     found = run("distill", folder / "teacher.bundle", folder / "test.en", "--out", tmp_path / "out.de")
     assert "6 lines, 6 decoded now" in found.stdout and len(read_lines(tmp_path / "out.de")) == 6

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -13,7 +15,8 @@ from oracle import _refinement as oracle
 from thinned import thinned
 
 import gmlmdsl as gm
-from gmlmdsl.decode import _candidates
+from gmlmdsl.decode import _candidates, _decoding
+from gmlmdsl.derive import RefinementKernel
 from gmlmdsl.networks import _transformer
 
 N, M, Q, V = 12, 10, 4, 6
@@ -107,6 +110,19 @@ def test_more_candidates_than_lengths_cover_every_length(model, params):
     lengths = stats(idata, "candidate_length")[0, 0]
     assert lengths.shape == (2, 20)
     assert all(set(row.tolist()) == set(range(1, N + 1)) for row in lengths)
+
+
+def test_no_start_is_drawn_for_a_decode(monkeypatch: pytest.MonkeyPatch):
+    device = SimpleNamespace(most_values=Q, n_cells=3, lengths=np.array([[2, 3]]))
+    work, none = SimpleNamespace(codes=None, numbers=np.array([7])), np.zeros((3, 2), bool)
+    held = np.array([[True, False], [False, False], [False, False]])
+
+    def starts(kernel, held):
+        return _decoding._starts(kernel, device, work, np.array([0]), 2, held, np.full((3, 2), 3), 0)  # type: ignore[arg-type]
+
+    assert starts(None, none).any() and starts(None, none)[2, 0] == 0  # of chains; padding is 0
+    monkeypatch.setattr(_decoding, "generator", None)
+    assert starts(RefinementKernel(None, None), held).tolist() == [[3, 0], [0, 0], [0, 0]]  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

@@ -92,6 +92,8 @@ def test_words_that_are_none(folder: Path):
     ):
         found = call(folder, 0, *words)
         assert found.returncode == 2 and said in found.stderr
+    spaced = subprocess.run(["sh", str(SCRIPT), str(folder / "o u t"), str(folder / "text")], capture_output=True, text=True, check=False)
+    assert spaced.returncode == 2 and "without spaces" in spaced.stderr and not (folder / "o u t").exists()
     (folder / "text" / "train.en").unlink()
     assert call(folder, 0).returncode == 2 and not (folder / "calls").exists()
 

@@ -86,6 +86,14 @@ def test_speed_is_judged_at_the_median_and_at_the_end() -> None:
     assert verdicts(RUN, {"setting": {}, "timings": []})[3] == "not testable here"
 
 
+def test_a_language_without_spaces_has_a_bleu_of_its_own_and_no_stutter() -> None:
+    def chinese(scores: dict[str, Any]) -> dict[str, Any]:
+        bleu, stutter = scores["scores"]
+        return scores | {"scores": [bleu | {"name": "BLEU zh"}, stutter | {"value": None}]}
+
+    assert verdicts({k: chinese(n) for k, n in RUN.items()}) == ["agree", "agree", "not testable here", "agree"]
+
+
 def test_a_run_without_a_student_says_nothing() -> None:
     assert claims({k: v for k, v in RUN.items() if not k.startswith("student")}, TIMES) == []
 

@@ -145,7 +145,7 @@ def test_pieces_of_many_pairs_are_found_in_parts(words: Vocabulary, monkeypatch:
 
 def test_nothing_left_and_ratios_that_are_none(words: Vocabulary):
     refused("E505", lambda: clean([("", "a")], words, (9, 9)), "empty", "kept")
-    refused("E505", lambda: clean([], words, (9, 9)))
+    refused("E505", lambda: clean([], words, (9, 9), what="validation text"), "no pair of the validation text is left")
     for ratio in (0.5, float("nan"), -1):
         refused("E507", lambda ratio=ratio: clean([("a", "a")], words, (9, 9), ratio=ratio))
 

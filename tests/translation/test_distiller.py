@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from test_pipeline import RECIPE, options_in
 from translation_cases import PROGRAM
 
 from gmlmdsl.program import check_file
+from gmlmdsl.report._translation_report import _chosen
 from gmlmdsl.translation import Pipeline, PipelineOptions, _distiller, read_pairs
 from gmlmdsl.translation._beams import by_beams
 from gmlmdsl.translation._distiller import choose_distiller
@@ -89,3 +91,20 @@ def test_what_distils_is_quick_enough(trained, tmp_path: Path, monkeypatch: pyte
 def test_samplers_by_beams(tmp_path: Path):
     (tmp_path / "some.gmlm").write_text(PROGRAM + "sampler greedy for teacher = autoregressive(end = 1)\nsampler wide for teacher = autoregressive(end = 1, beam = 5)\n")  # fmt: skip
     assert by_beams(check_file(tmp_path / "some.gmlm"), "teacher") == ["wide", "beam", "greedy"]
+
+
+def test_a_language_without_spaces_is_compared_by_its_own_tokens():
+    def of(direction: str):
+        spoken = [SimpleNamespace(text="我喜欢猫。他走了")]
+        translator = SimpleNamespace(translate=lambda *_, **more: spoken)
+        stages = SimpleNamespace(tell=lambda line: None)
+        return SimpleNamespace(o=SimpleNamespace(direction=direction, seed=0), stages=stages, pairs=lambda _: [("", "我喜欢狗。他走了")], translator=lambda _: translator)  # fmt: skip
+
+    chinese, german = of("en-zh"), of("en-de")
+    assert _distiller.scored(chinese, "teacher", ["beam"], "")["beam"] > 30 > _distiller.scored(german, "teacher", ["beam"], "")["beam"]
+    assert [_distiller.measure_of(of(d)) for d in ("en-zh", "en-ja", "en-de", "")] == ["BLEU zh", "BLEU char", "BLEU 13a", "BLEU 13a"]
+    assert _distiller.other_measure(chinese) == {"measure": "BLEU zh"} and not _distiller.other_measure(german)
+    shown = []
+    report = SimpleNamespace(table=lambda headers, rows, *_, **more: shown.append((headers, rows)))
+    _chosen(report, {"choose-student": {"BLEU zh": {"refine": 20.5}, "sampler": "refine"}})  # type: ignore[arg-type]
+    assert shown == [(["sampler", "BLEU zh on validation text", ""], [["`refine`", 20.5, "chosen"]])]

@@ -90,6 +90,11 @@ def test_each_pass_has_its_scores(scripted: Scripted):
     assert found.repeats == found.by_pass[-1].repeats
 
 
+def test_passes_have_no_stutter_in_a_language_without_spaces(scripted: Scripted):
+    found = evaluate(scripted, SOURCES, REFERENCES, target_language="zh", oracle=False, resamples=0)
+    assert all(math.isnan(p.stutter) for p in found.by_pass) and [p["stutter"] for p in found.as_dict()["by_pass"]] == [None] * 3
+
+
 def test_repeats_are_counted_before_they_are_dropped(scripted: Scripted):
     found = evaluate(scripted, SOURCES, REFERENCES, drop_repeats=True)
     assert found.outputs[2] == "ee cc bb" and found.scores["stutter"] == 0

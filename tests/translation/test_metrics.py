@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import tracemalloc
 import types
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from refusals import refused
 
 from gmlmdsl import stutter_rate
 from gmlmdsl.translation import Scores, score
+from gmlmdsl.translation._metrics import stutter
 
 REFERENCES = ["the cat sat on the mat.", "a dog ran away, today!", "it had had it all", "she said “no” – twice"]
 OUTPUTS = ["the cat cat sat on on the mat.", "a dog ran away, today!", "it had had had it all", "she said “no”"]
@@ -76,6 +78,16 @@ def test_intervals_are_the_same_in_every_run(scores: Scores):
     assert all(s.interval is None for s in without.scores)
     assert [s.value for s in without.scores] == [s.value for s in scores.scores]
     assert [s.signature for s in without.scores] == [s.signature for s in scores.scores]
+
+
+def test_intervals_of_stutter_take_no_array_of_all_sets():
+    words, twice = ["a b c d"] * 3000, ["a a b"] * 3000
+    tracemalloc.start()
+    rate, _ = stutter([*words, *twice], [*words, *words], 200)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # all sets at once: 8 bytes a sentence and set in each of three arrays
+    assert rate.interval is not None and rate.interval[0] < rate.value < rate.interval[1] and peak < 8 * 200 * 6000 / 2
 
 
 @pytest.mark.parametrize(("language", "tokeniser"), [("zh", "zh"), ("zh-CN", "zh"), ("zh_Hans", "zh"), ("ja", "char")])

@@ -98,6 +98,8 @@ def test_the_best_by_the_teacher_stands_first(student: Translator, teacher: Tran
         assert found.tokens[r].tolist() == rows[r, order[0]].tolist() and found.score[r] == said[r, order[0]]
         assert found.length[r] == (found.tokens[r] >= 0).sum()
     assert not np.isfinite(found.candidate_scores[1, 2])  # no candidate at all is never chosen
+    with np.errstate(all="raise"):
+        assert reranked.scores(source[:1], filled([5, 1], [])[None])[0, 1] == 0  # a beam that found no further row leaves an empty one
     assert found.seen is not None
     best = np.argmax(said, axis=1)
     assert set(best) != {0}  # else the first candidate's passes would be right too

@@ -14,6 +14,7 @@ import gmlmdsl as gm
 from gmlmdsl.program import check_file
 from gmlmdsl.translation import Pipeline, Texts, TrainJob, _job, train_translator
 from gmlmdsl.translation._texts import Texts as OnlyTexts
+from gmlmdsl.translation._texts import without_overlap
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -34,6 +35,11 @@ def test_a_training_leaves_out_what_it_is_validated_on(tmp_path: Path, monkeypat
     given = options.texts.read_given()
     overlap = sum(s in {v for v, _ in given["validation"]} for s, _ in given["train"])
     assert overlap and f"left out before: {overlap} pairs whose source is one of validation" in lines[0]
+
+
+def test_white_space_makes_no_other_source() -> None:
+    found = {"train": [("a  b", "x"), ("a\u00a0b ", "y"), ("ab", "z")], "validation": [], "test": [("a b", "x")]}
+    assert without_overlap(found) == ({**found, "train": [("ab", "z")]}, 2)
 
 
 def test_few_pairs_leave_some_to_score_or_are_refused(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from pathlib import Path
 
 import numpy as np
@@ -234,6 +235,15 @@ def test_parts_are_joined_by_what_stood_between_them():
     assert found.trace == ("x  c d", "a  c d")
 
 
+@pytest.mark.parametrize(
+    ("texts", "line"), [(("Hello.", "World."), "Hello. World."), (("你好。", "世界。"), "你好。世界。"), (("", "b"), "b")]
+)
+def test_sentences_of_a_text_without_spaces_are_apart_where_spaces_are_written(texts: tuple[str, str], line: str):
+    parts = [Translation(t, 0.0, (5,), ((t, 0.0),), 1, (t,), counts=(1,)) for t in texts]
+    found = joined(parts, Segments(((5, 1), (6, 1)), ("",)))
+    assert (found.text, found.alternatives[0][0], found.trace) == (line, line, (line,))
+
+
 def test_another_vocabulary_or_model_is_refused(program, words: gm.Vocabulary):
     model = program.model("translate")
     other = gm.Vocabulary.train(["one two red dog cat runs eins zwei"] * 3, 20)
@@ -344,3 +354,12 @@ def test_a_distillation_counts_what_it_cuts(teacher: Translator, tmp_path: Path)
 def test_a_folder_is_no_bundle(tmp_path: Path):
     (tmp_path / "student.bundle").write_bytes(b"")
     refused("E120", lambda: load_translator(tmp_path), "is a directory", "student.bundle")
+
+
+def test_a_line_of_dots_takes_no_longer_than_another():
+    dots = "Contents " + "." * 50_000 + " 12. End"
+    started = time.process_time()
+    assert sentences_in(dots) == (["Contents " + "." * 50_000, "12.", "End"], [" ", " "])
+    assert sentences_in("a" + "." * 50_000 + "b") == (["a" + "." * 50_000 + "b"], [])
+    assert time.process_time() - started < 1
+    assert sentences_in('He said "No!"... Then (left.) Why?! x') == (['He said "No!"...', "Then (left.)", "Why?!", "x"], [" "] * 3)

@@ -130,6 +130,20 @@ def test_a_vocabulary_with_other_marks_is_refused():
     refused("E571", lambda: Vocabulary.from_bytes(model.getvalue()), "end mark at code 2", "--eos_id=1")
 
 
+def test_pieces_of_bytes_end_no_line():
+    import io
+
+    import sentencepiece
+
+    model, marks = io.BytesIO(), {"unk_id": 0, "eos_id": 1, "bos_id": -1, "pad_id": -1}
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXT), model_writer=model, vocab_size=300, byte_fallback=True, hard_vocab_limit=False, minloglevel=2, **marks
+    )
+    found = Vocabulary(model.getvalue())
+    line, back = found.pieces.index("<0x0A>"), found.pieces.index("<0x0D>")
+    assert found.decode([[line, back, line, 1]]) == ["   "]
+
+
 def test_files_that_cannot_be_read(tmp_path: Path):
     refused("E120", lambda: Vocabulary.read(tmp_path / "none.model"), "none.model")
     refused("E120", lambda: Vocabulary.read(tmp_path))
