@@ -3,7 +3,7 @@
 #   python examples/translator/page.py NAME RUN     keeps the numbers and the logs of a run's folder under the name, then writes the page
 #   python examples/translator/page.py rates RUNS   keeps the logs of trainings that are compared: `gmlm train --out RUNS/LABEL`
 #   python examples/translator/page.py starts RUNS  the same; `gmlm evaluate --json` of each may lie in RUNS/LABEL.json
-#   python examples/translator/page.py students TRIALS, or teachers: what `trials.py` made
+#   python examples/translator/page.py students TRIALS, or teachers, or schedules (teachers of more steps): what `trials.py` made
 #   python examples/translator/page.py              writes the page from what is kept
 #
 # The text that a run translated is not kept: it may not be free to share.
@@ -24,8 +24,8 @@ KEPT = PAGE.parent / "translation"
 OTHER_SCORES = ("BLEU intl", "length ratio", "brevity", "chrF++", "TER", "stutter")
 LEAST_RUNS = 20  # that a 99th percentile is of; older reports have those of fewer
 LEFT_OUT = ("examples",)
-COMPARED = ("rates", "starts", "students", "teachers")
-SEEDED = {"students": "student", "teachers": "teacher"}  # what `trials.py` made, and the trial that the others are compared with
+COMPARED = ("rates", "starts", "students", "teachers", "schedules")
+SEEDED = {"students": "student", "teachers": "teacher", "schedules": "teacher"}  # of `trials.py`, and what the others are compared with
 Report = dict[str, Any]
 
 

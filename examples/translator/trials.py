@@ -9,6 +9,7 @@
 #
 # Nothing here looks at the test text. A trial that was killed goes on: `gmlm train` does so by itself.
 import argparse
+import json
 import os
 import shlex
 import subprocess
@@ -74,13 +75,22 @@ def commands(
 def main(
     what: str, run: Path, out: Path, steps: int, seeds: list[int], listed: bool, only: list[str] | None = None, lines: int | None = None
 ) -> None:
-    """Train and score what is not scored yet."""
+    """Train and score what is not scored yet.
+
+    The folder keeps what its trials have in common: scores of other steps or lines would stand beside these without a word.
+    """
+    common = {"what": what, "steps": steps, "lines": lines}
+    kept = out / "trials.common"
+    if not listed:
+        out.mkdir(parents=True, exist_ok=True)
+        if kept.exists() and (found := json.loads(kept.read_text(encoding="utf-8"))) != common:
+            sys.exit(f"{out} holds trials of {found}, and these are of {common}: give another folder")
+        kept.write_text(json.dumps(common), encoding="utf-8")
     for seed in seeds:
         for scores, train, score in commands(what, run, out, steps, seed, only, lines):
             if listed:
                 print(f"{shlex.join(train)}\n{shlex.join(score)} > {shlex.quote(str(scores))}")
             elif not scores.exists():
-                out.mkdir(parents=True, exist_ok=True)
                 print(f"{scores.stem} ..", flush=True)
                 for command in (train, score):
                     done = subprocess.run([sys.executable, "-m", "gmlmdsl", *command[1:]], stdout=subprocess.PIPE, text=True, check=False)

@@ -30,6 +30,8 @@ class Claim:
 def claims(scores: Mapping[str, Any], latency: Mapping[str, Any]) -> list[Claim]:
     """The claims and what a run found, of the teacher and the distilled student by its sampler with most nearly four passes.
 
+    The teacher has its best sampler on the scored text itself, which favours the teacher.
+
     Args:
         scores: by `network.sampler`, as a report holds them.
         latency: timings, as a report holds them.

@@ -109,7 +109,7 @@ def _trained(
     tell(f"cleaning:\n{counts}{also}")
     if advice := counts.advice(cells):
         tell(advice)
-    validation, more = clean(texts["validation"], vocabulary, cells) if texts["validation"] else ([], None)
+    validation, more = clean(texts["validation"], vocabulary, cells, what="validation text") if texts["validation"] else ([], None)
     notes = {"train": counts.as_dict(), "validation": None if more is None else more.as_dict(), "overlap": overlap}
     log = folder / f"{job.model}.jsonl"
     checkpoints = folder / f"{job.model}.checkpoints"

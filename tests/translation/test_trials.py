@@ -56,6 +56,8 @@ def test_what_is_scored_is_kept(trials, tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(SystemExit):  # in the scoring of the third
         trials.main("teachers", tmp_path / "run", tmp_path / "out", 3, [0], False)
     assert len(list((tmp_path / "out").glob("*.json"))) == 2
+    with pytest.raises(SystemExit, match="'steps': 3.*'steps': 4"):
+        trials.main("teachers", tmp_path / "run", tmp_path / "out", 4, [0], False)
     trials.main("teachers", tmp_path / "run", tmp_path / "out", 3, [0], False)
     assert len(calls) == 6 + 2 * (len(trials.TEACHERS) - 2) and calls[6] == calls[4]
     assert json.loads((tmp_path / "out" / "teacher-seed0.json").read_text()) == {"refine": {}}
