@@ -22,6 +22,7 @@ from ._row_sizes import over_rows
 
 Array = np.ndarray
 Params = Mapping[str, jax.Array]
+ONE_LENGTH = "call once for each length: a second call compiles nothing"
 MOST_KEPT = 8  # patterns of known cells whose contractions are kept
 
 
@@ -296,11 +297,15 @@ def prefix_codes(graph: FactorGraph, prefix: Any, given: tuple[int, ...] | None)
         raise fail("E507", f"the next symbol is one of the model's only `var`; it has {len(graph.observed)}")
     v = graph.observed[0]
     verify_unmasked(prefix, "prefix")
-    array = np.asarray(prefix)
+    try:
+        array = np.asarray(prefix)
+    except ValueError:
+        raise fail("E501", "prefixes of one call have one length, these rows differ", help=ONE_LENGTH) from None
     if array.dtype.kind == "U" and v.kind == "letters" and (array.ndim == 0 or np.char.str_len(array).max(initial=0) != 1):
         lengths = np.char.str_len(array)
         if array.size and lengths.min() != lengths.max():
-            raise fail("E501", f"prefixes of one call have one length, found {int(lengths.min())} to {int(lengths.max())} letters")
+            found = f"found {int(lengths.min())} to {int(lengths.max())} letters"
+            raise fail("E501", f"prefixes of one call have one length, {found}", help=ONE_LENGTH)
         array = np.array([list(t) for t in array.ravel().tolist()], str).reshape(*array.shape, int(lengths.max(initial=0)))
     if array.ndim == 0:
         raise fail("E501", "prefix must have shape (rows.., t), got a single value", help="`[value]` is a prefix of one cell")

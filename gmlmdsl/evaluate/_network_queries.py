@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import fail
+from .._diagnostics import fail, listed
 from ..data import (
     NetworkRows,
     bound_to_rows,
@@ -144,7 +144,8 @@ def _listed(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: i
     blocks, probabilities = blocks_of(lowered_mask, lowered.graph.n_cells)
     padded = bool((rows.codes[:n] < 0).any())
     if probabilities is None or (padded and _draws_subsets(lowered_mask)):
-        why = "looks at x" if probabilities is None else "draws subsets of a row's cells, and rows differ in length"
+        looks = f"looks at {listed(mask.given)}" if mask.given else "looks at x"  # a mixture's parts name it
+        why = looks if probabilities is None else "draws subsets of a row's cells, and rows differ in length"
         raise fail("E602", f"mask `{mask.name}` {why}: its blocks differ from row to row", mask.span, help=help)
     held = np.zeros((len(blocks), lowered.graph.n_cells + 1), bool)
     held[np.arange(len(blocks))[:, None], blocks] = True

@@ -11,6 +11,7 @@ from .._diagnostics import Faults, Span, each, fail, listed
 from ..program import ir
 from ._bound import Bound
 from ._constants import constant, in_range
+from ._ends import ends, is_unordered, lower_end_first, swaps_further
 from ._factor_graph import FactorGroup, GivenArray, GivenTables, ParameterArray, VariableArray
 from ._given_rows import over_domains
 from ._index_check import verify_index
@@ -144,18 +145,21 @@ class Lowering:
     def let(self, e: ir.LetValue, turns: Turns) -> Node:
         """A `let`: its expression, with its index names standing for the indices of the use."""
         let = self.names.model.lets[e.name]
-        names, moving = self.indices(e, [a.over for a in let.axes], turns)
+        axes = [a.over for a in let.axes]
+        fixed, moving = self.indices(e, axes, turns)
+        for over, i, j in ends(axes, fixed):
+            assert i is not None
+            assert j is not None
+            self.edge(over, i, j, turns, e)
         flat = [n for a in let.axes for n in a.names]
-        at = {n: v for n, v in zip(flat, names, strict=True) if v is not None}
-        if not moving:
-            return self.lower(let.value, with_turns(turns, names=at))
-        if any(a.over.arity == 2 for a in let.axes):
-            raise fail("E414", "the ends of an edge must be fixed here, not computed from cells", e.span, "moves with a cell")
-        sizes = [self.bound.set_size(let.axes[k].over) for k, _ in moving]
-        grids = product([[np.arange(s)] for s in sizes])
-        inner = deeper(with_turns(turns, names=at), {flat[k]: g for (k, _), g in zip(moving, grids, strict=True)}, e.span)
-        index = _flat_index([node for _, node in moving], sizes)
-        return Pick(index, self.lower(let.value, inner), turns.depth, int(np.prod(sizes)))
+        inner = with_turns(turns, names={n: v for n, v in zip(flat, fixed, strict=True) if v is not None})
+        sizes = self.moving_sizes(axes, moving)
+        if moving:
+            grids = product([[np.arange(s)] for s in sizes])
+            inner = deeper(inner, {flat[k]: g for (k, _), g in zip(moving, grids, strict=True)}, e.span)
+        at = lower_end_first(axes, [inner.names[n] for n in flat], self.bound)
+        body = self.lower(let.value, with_turns(inner, names=dict(zip(flat, at, strict=True))))
+        return Pick(_flat_index([node for _, node in moving], sizes), body, turns.depth, int(np.prod(sizes))) if moving else body
 
     # Entries of arrays
 
@@ -171,11 +175,18 @@ class Lowering:
                 length = self.ends(over) if over.arity == 2 else self.bound.set_size(over)
                 if self.is_fixed(i):
                     fixed.append(in_range(self.value(i, turns), length, turns.taken, i, e.name))
+                elif over.arity == 2:
+                    raise fail("E414", "the ends of an edge must be fixed here, not computed from cells", e.span, "moves with a cell")
                 else:
                     moving.append((k, self.moving(i, length, e.name, turns)))
                     fixed.append(None)
         faults.tell()
         return fixed, moving
+
+    def moving_sizes(self, axes: list[ir.SetOf], moving: list[tuple[int, Node]]) -> list[int]:
+        """The lengths of the axes whose index moves with cells."""
+        flat = [over for over in axes for _ in range(over.arity)]
+        return [self.bound.set_size(flat[k]) for k, _ in moving]
 
     def ends(self, over: ir.SetOf) -> int:
         """How many nodes the ends of an edge may name."""
@@ -203,9 +214,7 @@ class Lowering:
         fixed, moving = self.indices(e, axes, turns)
         if not moving:
             return self.slot(v, self.positions(v, axes, fixed, e, turns), turns)
-        if any(a.arity == 2 for a in axes):
-            raise fail("E414", "the ends of an edge must be fixed here, not computed from cells", e.span, "moves with a cell")
-        sizes = [v.shape[k] for k, _ in moving]
+        sizes = self.moving_sizes(axes, moving)
         inner = deeper(turns, {}, e.span)
         lifted: list[Array | None] = [None if f is None else f[..., None] for f in fixed]
         for (k, _), grid in zip(moving, product([[np.arange(s)] for s in sizes]), strict=True):
@@ -218,16 +227,10 @@ class Lowering:
     ) -> Array:
         """Global positions from fixed indices."""
         at, k, position = 0, 0, np.full((1,) * (turns.depth + 1), v.offset, np.int64)
+        indices = lower_end_first(axes, [i for i in indices if i is not None], self.bound)
         for over in axes:
             stride = int(np.prod(v.shape[at + 1 :], dtype=np.int64))
-            if over.arity == 2:
-                i, j = indices[k], indices[k + 1]
-                assert i is not None
-                assert j is not None
-                place = self.edge(over, i, j, turns, e)
-            else:
-                place = indices[k]
-            assert place is not None
+            place = self.edge(over, indices[k], indices[k + 1], turns, e) if over.arity == 2 else indices[k]
             position = position + stride * place
             at, k = at + 1, k + over.arity
         return position
@@ -314,7 +317,7 @@ class Lowering:
                 places.append(self.axis_index(over, given[at : at + over.arity], shape[k], turns, e))
         faults.tell()
         for k, (over, (place, turned)) in enumerate(zip(axes, places, strict=True)):
-            swaps = over.part == "edges" and _swaps(axes[k + 1 :], self.bound)
+            swaps = is_unordered(over, self.bound) and swaps_further(axes[k + 1 :])
             if isinstance(place, np.ndarray):
                 base = base + place * strides[k]
             elif swaps:
@@ -376,18 +379,6 @@ class Lowering:
         here = [f"({i}, {j})" for i, j in pairs[(pairs == a).any(axis=1)].tolist()]
         near = f"those of node {a} are {listed(here, 4)}" if here else f"node {a} has none"
         return f"{near}; a loop meets all: `for (i, j) in {over.graph}.{over.part}`"
-
-
-def _swaps(axes: list[ir.SetOf], bound: Bound) -> bool:
-    """Whether turning an edge round swaps the two axes that follow it: exactly two, over one set of values."""
-    return len(axes) == 2 and all(a.arity == 1 for a in axes) and _values(axes[0], bound) == _values(axes[1], bound)
-
-
-def _values(over: ir.SetOf, bound: Bound) -> object:
-    domain = over.domain
-    if domain is not None and (domain.labels or domain.kind == "spin"):
-        return domain.kind, domain.labels
-    return bound.set_size(over)
 
 
 def _flat_index(nodes: list[Node], sizes: list[int]) -> Node:

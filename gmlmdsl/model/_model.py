@@ -265,7 +265,7 @@ class Model(Structures):
         seed: int = 0,
         clamp: Mapping[str, Any] | None = None,
         init: Any = None,
-        observe: Mapping[str, Callable[[Any], Any]] | Sequence[str] | None = None,
+        observe: Mapping[str, Callable[[Any], Any]] | Sequence[str] | str | None = None,
         keep_draws: bool = True,
         progress: bool | None = None,
         given: Any = None,
@@ -286,7 +286,7 @@ class Model(Structures):
             clamp: cells or whole variables held at values: `{"x": {0: +1}}`.
             init: a start, or one per chain; none: independent uniform values that satisfy every `require` (where none is found among
                 2000, values built by moves of single cells, which are not uniform); `gm.annealed(steps=200)`: the same, then cooled.
-            observe: functions of one configuration (a value array, or a dict of them), or names of `let`s.
+            observe: functions of one configuration (a value array, or a dict of them), or the name of a `let`, or several.
             keep_draws: whether configurations, and `lp`, are kept; nothing is checked for convergence where they are not.
             progress: whether to show a bar; none: where a person watches.
             given: one row of data of given variables, without an axis of rows, for all chains.

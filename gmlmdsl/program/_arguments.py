@@ -158,7 +158,7 @@ def _rate(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bo
         low, high = (_probability(x, option, scope) for x in ends)
         bounds = known_number(low), known_number(high)
         if bounds[0] is not None and bounds[1] is not None and bounds[0] > bounds[1]:
-            scope.report("E319", f"`uniform({bounds[0]}, {bounds[1]})` is empty", e.span, "the first is larger")
+            scope.report("E319", f"`uniform({bounds[0]}, {bounds[1]})` is empty", e.span, "the first is larger", help="exchange the two")
         return low, high
     return _probability(e, option, scope)
 
@@ -187,7 +187,8 @@ def _noise(arguments: list[tree.Argument], option: Option, scope: Scope, axes: b
         out[name.name] = _probability(value, option, scope)
     values = [n for v in out.values() if (n := known_number(v)) is not None and 0 <= n <= 1]
     if len(values) == len(out) and abs(sum(values) - 1) > 1e-6:
-        scope.report("E319", f"the probabilities of `noise` sum to {sum(values):g}, not 1", e.span, "do not sum to 1")
+        message = f"the probabilities of `noise` sum to {sum(values):g}, not 1"
+        scope.report("E319", message, e.span, "do not sum to 1", help="give what is left over to `hide`, or divide each by their sum")
     return out
 
 

@@ -123,7 +123,8 @@ def check_row_weights(weights: tuple[tree.Expression, ...], scope: Scope) -> lis
     """The weights of a mixture's rows: not all 0 (the grammar lets none begin with a sign)."""
     checked = [check_number(w, scope, CONSTANT) for w in weights]
     if all(known_number(w) == 0 for w in checked):
-        scope.report("E319", "the weights of a mixture are all 0", weights[0].span, "no row is ever picked")
+        help = "give one of them a number above 0"
+        scope.report("E319", "the weights of a mixture are all 0", weights[0].span, "no row is ever picked", help=help)
     return checked
 
 

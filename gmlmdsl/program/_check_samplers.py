@@ -98,7 +98,7 @@ def _repeat(s: tree.Repeat, model: Model, scope: Scope) -> Kernel | None:
     count = check_number(s.count, scope, CONSTANT, integer=written <= MOST_REPEATS)
     number = known_number(count)
     if number is not None and number < 1:
-        scope.report("E319", f"`repeat` runs its body at least once, found {number}", s.count.span, "too small")
+        scope.report("E319", f"`repeat` runs its body at least once, found {number}", s.count.span, "too small", help="write 1 or more")
     if number is not None and number > MOST_REPEATS:
         message = f"`repeat` runs its body at most {MOST_REPEATS:,} times within one draw, found {number:,.0f}"
         scope.report("E319", message, s.count.span, "too many", help=TOO_OFTEN)

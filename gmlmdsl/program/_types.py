@@ -154,6 +154,7 @@ def _bounded(e: tree.Call, scope: Scope) -> ValueType | None:
         bounds[a.keyword.name] = check_number(a.value, scope, CONSTANT)
     low, high = (known_number(bounds.get(name)) for name in ("lower", "upper"))
     if low is not None and high is not None and low >= high:
-        scope.report("E319", f"the lower bound {low} is not below the upper bound {high}", e.span, "no value is left")
+        message = f"the lower bound {low} is not below the upper bound {high}"
+        scope.report("E319", message, e.span, "no value is left", help="make `lower` the smaller of the two")
         return None
     return ValueType(e.span, "bounded" if bounds else "real", bounds.get("lower"), bounds.get("upper"))

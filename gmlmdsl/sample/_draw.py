@@ -175,7 +175,11 @@ def observables(
     """What is recorded of draws; functions get `variables`, None for all."""
     if not observe:
         return None
-    named = {n: n for n in observe} if not isinstance(observe, Mapping) else dict(observe)
+    if not isinstance(observe, str | Mapping | list | tuple):
+        message = f"observe must be a dict of functions, or the names of `let`s, got {type(observe).__name__}"
+        raise fail("E507", message, help='for example `observe={"m": lambda x: x.mean()}`')
+    names = [observe] if isinstance(observe, str) else observe
+    named = {n: n for n in names} if not isinstance(names, Mapping) else dict(names)
     return Observables(
         {name: _observable(lowered, params, name, what, variables or lowered.graph.variables) for name, what in named.items()}
     )

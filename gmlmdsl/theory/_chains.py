@@ -243,7 +243,10 @@ def start_of(chain: Chain, start: Any, what: str) -> Array:
     """
     space = chain.space
     verify_unmasked(start, f"{what}: the start")
-    array = np.asarray(start) if not isinstance(start, dict) else np.zeros(())
+    try:
+        array = np.asarray(start)
+    except ValueError:
+        array = np.zeros(())  # `encode` says what is wrong with it
     if array.dtype.kind == "f" and array.shape == (space.count,):
         law = array[space.support]
         if (law < 0).any() or abs(law.sum() - 1) > 1e-8:
@@ -252,7 +255,7 @@ def start_of(chain: Chain, start: Any, what: str) -> Array:
             )
         return law
     host = space.host
-    codes = encode(host, start).codes
+    codes = encode(host, start, "start").codes
     if codes.shape[1] != 1 or (codes[space.cells] < 0).any():
         raise fail("E501", f"{what}: a start is one configuration of all its cells, without an axis of rows")
     law = np.zeros(space.count)

@@ -330,7 +330,7 @@ def test_a_mask_that_draws_nothing_needs_no_key(loose, mask: str):
     [
         ("noisy", None, "random"),
         ("redrawn", None, "random"),
-        ("looks", None, "looks at x"),
+        ("looks", None, "looks at `x`"),
         ("two", -1, "subsets"),
         ("both", -1, "subsets"),
     ],

@@ -1,0 +1,56 @@
+"""Edges named from either end: `a[j, i]` is `a[i, j]`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from ..program import ir
+from ._bound import Bound
+
+Array = np.ndarray
+Index = TypeVar("Index")
+
+
+def ends(axes: list[ir.SetOf], indices: Sequence[Index]) -> Iterator[tuple[ir.SetOf, Index, Index]]:
+    """Each axis over edges or arcs with the two indices along it."""
+    at = 0
+    for over in axes:
+        if over.arity == 2:
+            yield over, indices[at], indices[at + 1]
+        at += over.arity
+
+
+def is_unordered(over: ir.SetOf, bound: Bound) -> bool:
+    """Whether the members are pairs that may be named from either end: both ends are nodes of one set."""
+    return over.part == "edges" and not bound.graphs[over.graph].bipartite
+
+
+def swaps_further(axes: list[ir.SetOf]) -> bool:
+    """Whether turning an edge round swaps the two axes that follow it: exactly two, over one domain."""
+    return len(axes) == 2 and all(a.arity == 1 for a in axes) and _domain(axes[0]) == _domain(axes[1])
+
+
+def lower_end_first(axes: list[ir.SetOf], indices: Sequence[Array], bound: Bound) -> list[Array]:
+    """The same entry of an array over `axes` by indices that name each edge from its lower end."""
+    out, at = list(indices), 0
+    for k, over in enumerate(axes):
+        if is_unordered(over, bound):
+            i, j = out[at : at + 2]
+            turned = i > j
+            out[at], out[at + 1] = np.minimum(i, j), np.maximum(i, j)
+            if turned.any() and swaps_further(axes[k + 1 :]):
+                p, q = out[at + 2 :]
+                out[at + 2 :] = [np.where(turned, q, p), np.where(turned, p, q)]
+        at += over.arity
+    return out
+
+
+def _domain(over: ir.SetOf) -> tuple[object, ...]:
+    """What it runs over as it is written, whatever its name: sizes that are equal for some inputs only are not one domain."""
+    d = over.domain
+    if d is None:
+        return "range", over.size, over.graph, over.part
+    return (d.kind, d.size, *d.labels) if d.of is None else _domain(d.of)

@@ -1,0 +1,48 @@
+"""What is handed to a call and has the wrong kind is told as such, never by a traceback from inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import gmlmdsl as gm
+from gmlmdsl.sample._draw import observables
+
+TEXT = """
+model m {
+  var x[i in range(3)] : bit
+  let up = x[0] + x[1]
+  factor 0.3 * x[0] * x[1]
+}
+sampler one { update x[K] where K ~ subsets(x, size = 1) }
+"""
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return gm.parse(TEXT).model()
+
+
+CALLS: dict[str, tuple[Callable[[Any], Any], str, str]] = {
+    "ragged prefixes": (lambda m: m.next_symbol({}, [[1], [], [0, 1]]), "E501", "prefixes of one call have one length"),
+    "ragged start": (lambda m: gm.theory.mixing_time(m, {}, start=[[1], [0, 1]]), "E501", "start must be a regular array"),
+    "value of a start": (lambda m: gm.theory.mixing_time(m, {}, start=[0, 1, 2]), "E502", "start at 2 is 2"),
+    "observe": (lambda m: m.sample({}, observe=3), "E507", "observe must be a dict of functions"),
+    "no text": (lambda m: gm.parse(None), "E507", "the text of a program is a string, got NoneType"),  # pyright: ignore[reportArgumentType]
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_wrong_kind_is_told(model: Any, call: str) -> None:
+    run, code, said = CALLS[call]
+    with pytest.raises(gm.GmlmError, match=said) as caught:
+        run(model)
+    assert caught.value.diagnostics[0].code == code
+
+
+def test_one_let_is_observed_by_its_name_alone(model: Any) -> None:
+    found = observables(model.lowered, {}, "up")
+    assert found is not None
+    assert list(found.parts) == ["up"]
