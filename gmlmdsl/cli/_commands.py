@@ -264,7 +264,10 @@ def fit(
 @app.command()
 def sample(
     file: FittedFile,
-    sampler: SamplerName = None,
+    sampler: Annotated[
+        str | None,
+        typer.Option("--sampler", "-s", metavar="NAME", help="Not needed where there is one; `exact`: independent draws, if affordable."),
+    ] = None,
     model: ModelName = None,
     params: ParamsFile = None,
     inputs: Inputs = None,

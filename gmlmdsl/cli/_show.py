@@ -175,10 +175,8 @@ def run_sample(request: SampleRequest) -> None:
     if model.graph.given:
         message = f"`gmlm sample` takes no data of {listed([v.name for v in model.graph.given])}, which model `{model.name}` is given"
         raise fail("E510", message, help="sample in Python: `model.sample(params, given={..})`")
-    sampler = pick(request.sampler, model.samplers, f"sampler of model `{model.name}`", "sampler")
-    show([d for d in model.warnings if _within(d, model.sampler(sampler)[1])], sys.stderr)
+    sampler, decodes, strings = _sampler_of(model, request.sampler)
     clamp = read_clamps(request.clamp, model.graph)
-    decodes, strings = isinstance(model.sampler(sampler)[1].body, ir.FormCall), draws_strings(model, sampler)
     if decodes and not strings and request.report is not None:
         help_ = "leave `--report` out; `--out` saves tokens and scores"
         raise fail("E507", f"a report looks at chains, and sampler `{sampler}` decodes", help=help_)
@@ -207,6 +205,16 @@ def run_sample(request: SampleRequest) -> None:
 
         made = guided_report(model, idata) if strings else sample_report(model, idata, clamp=clamp)
         print(f"wrote {made.save(request.report)}")
+
+
+def _sampler_of(model: Model, wanted: str | None) -> tuple[str, bool, bool]:
+    """A sampler's name, whether it decodes, and whether it draws strings; of independent draws, which no file declares, neither."""
+    if wanted == "exact" and wanted not in model.samplers:
+        return wanted, False, False
+    name = pick(wanted, model.samplers, f"sampler of model `{model.name}`", "sampler")
+    checked = model.sampler(name)[1]
+    show([d for d in model.warnings if _within(d, checked)], sys.stderr)
+    return name, isinstance(checked.body, ir.FormCall), draws_strings(model, name)
 
 
 def show_decodes(model: Model, idata: Any, rows: int) -> None:

@@ -66,7 +66,9 @@ def sample_report(model: Model, idata: Any, *, clamp: Mapping[str, Any] | None =
     attrs = dict(idata.attrs)
     found = diagnose_draws(model.graph, idata, clamp)
     footer = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, seed {attrs['seed']}, {attrs['versions']}, program {attrs['program_sha256'][:12]}"
-    subtitle = f"{found.n_chains} chains of {found.n_draws} draws by the sampler `{attrs['sampler']}`."
+    sampler = attrs["sampler"] if attrs["sampler"] in model.samplers else None  # none: independent draws, which no file declares
+    draws = f"draws by the sampler `{sampler}`" if sampler else "independent draws"
+    subtitle = f"{found.n_chains} chains of {found.n_draws} {draws}."
     report = Report(title or f"Draws from `{model.name}`", subtitle, footer=footer)
     _trust(report, found, attrs)
     stats = groups_of(idata)["sample_stats"]
@@ -76,7 +78,7 @@ def sample_report(model: Model, idata: Any, *, clamp: Mapping[str, Any] | None =
     report.section("Sampler")
     from ..explain import explain
 
-    report.code(explain(model.program.checked, model.program.bound, model=model.name, sampler=attrs["sampler"]), "formulas and plans")
+    report.code(explain(model.program.checked, model.program.bound, model=model.name, sampler=sampler), "formulas and plans")
     return report
 
 

@@ -26,6 +26,16 @@ def test_fit_then_sample(folder, standard_promotion):
     assert "Can the draws be trusted?" in (folder / "s.html").read_text()
 
 
+def test_independent_draws_need_no_sampler(folder):
+    (folder / "pair.gmlm").write_text("model m { var x[i in range(2)] : spin  param J  factor J * x[0] * x[1] }")
+    np.savez(folder / "J.npz", J=np.array(20.0))
+    words = ("sample", "pair.gmlm", "--params", "J.npz", "--sampler", "exact", "--draws", "60", "--out", "d.npz", "--report", "s.html")
+    assert "4 chains of 60 draws from `m` by sampler `exact`" in gmlm(*words).output
+    drawn = np.load(folder / "d.npz")["posterior/x"]
+    assert (drawn[..., 0] == drawn[..., 1]).all() and len(np.unique(drawn)) == 2
+    assert "4 chains of 60 independent draws." in (folder / "s.html").read_text()
+
+
 def test_sample_of_given_parameters(folder):
     np.savez(folder / "p.npz", u=np.array([0.0, 1.0, -1.0]))
     output = gmlm("sample", "labels.gmlm", "--params", "p.npz", "--draws", "60", "--chains", "2").output
