@@ -35,6 +35,8 @@ from ._network import NetworkGraph, likeliest
 from ._network_kernels import Held, free_cells, least, pick_token, unadapted
 from ._random import fold_apart, uniform_apart
 
+ROUNDING = 1e-5  # probabilities and logits that differ by less, in parts of themselves, are equal: sums in single precision
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -249,15 +251,18 @@ def stuttering(tokens: Codes, present: Held) -> Held:
 def narrow(logits: Float[Array, "*shape values"], top_k: int | None, top_p: Any) -> Float[Array, "*shape values"]:
     """Logits with all but the `top_k` likeliest values, or all but the fewest that hold probability `top_p`, at -infinity.
 
-    Of equal logits at the edge all stay. Reference: Fan et al. 2018 (top-k), Holtzman et al. 2020 (top-p).
+    Of equal logits at the edge all stay. What rounding alone tells apart is equal, so that single and double precision keep the same
+    values: 0.5 and 0.3 hold probability 0.8. Reference: Fan et al. 2018 (top-k), Holtzman et al. 2020 (top-p).
     """
     if top_k is not None and top_k < logits.shape[-1]:
-        edge = jax.lax.top_k(logits, top_k)[0][..., -1:]
-        logits = jnp.where(logits >= edge, logits, -jnp.inf)
+        logits = _from_edge(logits, jax.lax.top_k(logits, top_k)[0][..., -1:])
     if top_p is not None and (isinstance(top_p, jax.Array) or top_p < 1):
         ordered = jnp.flip(jnp.sort(logits, axis=-1), axis=-1)
         p = jax.nn.softmax(ordered, axis=-1)
-        needed = jnp.cumsum(p, axis=-1) - p < top_p  # what stands before does not hold enough
-        edge = jnp.where(needed, ordered, jnp.inf).min(axis=-1, keepdims=True)
-        logits = jnp.where(logits >= edge, logits, -jnp.inf)
+        needed = jnp.cumsum(p, axis=-1) - p < top_p * (1 - ROUNDING)  # what stands before does not hold enough
+        logits = _from_edge(logits, jnp.where(needed, ordered, jnp.inf).min(axis=-1, keepdims=True))
     return logits
+
+
+def _from_edge(logits: Array, edge: Array) -> Array:
+    return jnp.where(logits >= edge - ROUNDING * jnp.maximum(1, jnp.abs(edge)), logits, -jnp.inf)

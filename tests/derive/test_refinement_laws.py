@@ -265,3 +265,11 @@ def test_narrowed_logits_keep_the_likeliest(rng: np.random.Generator, top_k: int
 
 def test_equal_logits_at_the_edge_all_stay():
     assert np.isfinite(np.asarray(narrow(jnp.asarray([1.0, 3.0, 1.0, 0.0]), 2, None))).tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize("off", [-1e-6, 0.0, 1e-6])
+@pytest.mark.parametrize(("top_k", "top_p", "kept"), [(None, 0.8, 2), (None, 1e-6, 1), (2, None, 3), (None, 0.6, 3)])
+def test_rounding_does_not_decide_what_stays(off: float, top_k: int | None, top_p: float | None, kept: int):
+    """Sums that differ in their last digits: guided samplers draw in single precision, and their law is in double."""
+    p = [0.5, 0.3 + off, 0.2 - off] if kept < 3 else [0.4, 0.3 + off, 0.3 - off]
+    assert np.isfinite(np.asarray(narrow(jnp.log(jnp.asarray(p)), top_k, top_p))).sum() == kept
