@@ -184,8 +184,7 @@ def _verify_values(d: ir.Input, array: Array, bound: Bound) -> None:
         case "positive" if array.size and not (array > 0).all():
             raise refuse(f"must be above 0, got {array.min():g}")
         case "simplex" if array.size and ((array < 0).any() or np.abs(array.sum(-1) - 1).max() > 1e-6):
-            sums = array.sum(-1).ravel()
-            found = f"{array.min():g}" if (array < 0).any() else f"a sum of {sums[np.abs(sums - 1).argmax()]:g}"
+            found = f"{array.min():g}" if (array < 0).any() else f"a sum of {max(array.sum(-1).flat, key=lambda s: abs(s - 1)):g}"
             raise refuse(f"must be non-negative with sum 1 over its last axis, got {found}")
         case "bounded":
             low = -np.inf if d.type.lower is None else bound.number(d.type.lower)

@@ -178,8 +178,7 @@ def observables(
     if not isinstance(observe, str | Mapping | list | tuple):
         message = f"observe must be a dict of functions, or the names of `let`s, got {type(observe).__name__}"
         raise fail("E507", message, help='for example `observe={"m": lambda x: x.mean()}`')
-    names = [observe] if isinstance(observe, str) else observe
-    named = {n: n for n in names} if not isinstance(names, Mapping) else dict(names)
+    named = dict(observe) if isinstance(observe, Mapping) else {n: n for n in ([observe] if isinstance(observe, str) else observe)}
     return Observables(
         {name: _observable(lowered, params, name, what, variables or lowered.graph.variables) for name, what in named.items()}
     )
