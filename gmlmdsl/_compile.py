@@ -120,8 +120,6 @@ def load(path: str | Path, *, coords: Mapping[str, Sequence[Any]] | None = None,
 
 def parse(text: str, *, coords: Mapping[str, Sequence[Any]] | None = None, allow_python: bool = False, **inputs: Any) -> BoundProgram:
     """Parse, check and bind a text, which may not import; see `load`."""
-    if not isinstance(text, str):
-        raise fail("E507", f"the text of a program is a string, got {type(text).__name__}", help="`gm.load(path)` reads a file")
     return _announced(BoundProgram(check_source(Source("<text>", text)), inputs, coords, allow_python))
 
 

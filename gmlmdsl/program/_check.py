@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from .._diagnostics import GmlmError, Source, Span, in_text_order, listed
+from .._diagnostics import GmlmError, Source, Span, fail, in_text_order, listed
 from ..syntax import parse_with_errors, read_source, tree
 from . import _calls as _calls  # registers the rules for calls and names
 from . import _references as _references
@@ -271,6 +271,8 @@ def check_source(source: Source) -> Program:
     Raises:
         GmlmError: with every fault of the text.
     """
+    if not isinstance(source.text, str):
+        raise fail("E507", f"the text of a program is a string, got {type(source.text).__name__}", help="`gm.load(path)` reads a file")
 
     def run(source: Source) -> Program:
         checker = _Checker(None)
