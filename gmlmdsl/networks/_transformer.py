@@ -42,7 +42,7 @@ class EncoderBlock(eqx.Module):
         self.dropout = rate
 
     def __call__(
-        self, x: Float[Array, "n width"], bias: Float[Array, "heads n n"], kept: tuple[Kept, Kept] = (None, None)
+        self, x: Float[Array, "n width"], bias: Float[Array, "heads n n"], kept: tuple[Kept, Kept]
     ) -> tuple[Float[Array, "n width"], Float[Array, "heads n n"]]:
         """The stream behind the block, and the attention weights; `kept` by dropout of attention and of feed-forward."""
         y = self.attention_norm(x)

@@ -35,7 +35,7 @@ def choose_distiller(p: PipelineStages) -> None:
     files = p.stages.done["clean"].files
     inputs: dict[str, Any] = {"minutes": p.o.minutes, "teacher": p.stages.done["teacher"].files["teacher.fit"]}
     inputs |= {"source": files["clean/train.source"], "validation": [files[f"clean/validation.{side}"] for side in ("source", "target")]}
-    inputs |= {"samplers": {name: p.sampler_digest(p.roles.teacher, name) for name in names}, "seed": p.o.seed} | other_measure(p)
+    inputs |= {"samplers": {name: p.sampler_digest(p.roles.teacher, name) for name in names}, "seed": p.o.seed, "measure": measure_of(p)}
 
     def make(_: str) -> dict[str, Any]:
         seconds = {} if p.o.minutes is None else timed(p, names, SHARES["distil"] * p.o.minutes)
@@ -77,7 +77,7 @@ def choose_students(p: PipelineStages, names: Sequence[str]) -> str | None:
     files = p.stages.done["clean"].files
     inputs: dict[str, Any] = {"student": p.stages.done["student"].files["student.fit"], "seed": p.o.seed}
     inputs |= {"validation": [files[f"clean/validation.{side}"] for side in ("source", "target")]}
-    inputs |= {"samplers": {name: p.sampler_digest(p.roles.student, name) for name in names}} | other_measure(p)
+    inputs |= {"samplers": {name: p.sampler_digest(p.roles.student, name) for name in names}, "measure": measure_of(p)}
 
     def make(_: str) -> dict[str, Any]:
         bleu = scored(p, "student", names, "choose-student")
@@ -89,11 +89,6 @@ def choose_students(p: PipelineStages, names: Sequence[str]) -> str | None:
 def measure_of(p: PipelineStages) -> str:
     """What samplers are chosen by: BLEU 13a, or BLEU under the tokeniser of a language without spaces."""
     return f"BLEU {tokenisers_of(p.o.direction.rpartition('-')[2])[0]}"
-
-
-def other_measure(p: PipelineStages) -> dict[str, str]:
-    """What the record of a choice says of its measure: nothing of the usual one."""
-    return {} if measure_of(p) == "BLEU 13a" else {"measure": measure_of(p)}
 
 
 def scored(p: PipelineStages, network: str, names: Sequence[str], stage: str) -> dict[str, float]:
