@@ -46,17 +46,21 @@ class Bound:
 
     def integer(self, e: ir.Expression) -> int:
         """The value of a constant integer expression."""
-        return int(whole(constant(e, self.inputs, self.lengths), True, e))
+        return int(whole(constant(e, self), True, e))
 
     def number(self, e: ir.Expression) -> float:
         """The value of a constant expression."""
-        return float(constant(e, self.inputs, self.lengths))
+        return float(constant(e, self))
 
     def table(self, e: ir.Expression) -> Array:
         """The numbers of a table that is written out, nested as its lists are; of another constant, the one number."""
         if not isinstance(e, ir.Table):
             return np.asarray(self.number(e))
         return np.stack([self.table(item) for item in e.items]) if e.items else np.zeros(0)
+
+    def axes(self, name: str) -> tuple[ir.SetOf, ...]:
+        """What the axes of an input run over; one with a size alone is a range that has its name."""
+        return tuple(a.over or ir.SetOf(a.span, "range", a.name, a.size) for a in self.program.inputs[name].axes)
 
     def set_size(self, s: ir.SetOf) -> int:
         """The number of members."""

@@ -2,35 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
-from .._diagnostics import Faults, fail
+from .._diagnostics import Faults, each, fail
 from ..program import ir
 from ._arithmetic import applied
+from ._edge_places import edge_places
+from ._exact import verify_sum
+from ._graph_arrays import GraphArrays
+from ._loops import MOST_ENTRIES, product
 
 Array = np.ndarray
 
 
-def constant(
-    e: ir.Expression,
-    inputs: Mapping[str, Array],
-    lengths: Mapping[str, int],
-    names: Mapping[str, Array] | None = None,
-    taken: Array | bool = True,
-) -> Array:
+class Numbers(Protocol):
+    """Where constants find the numbers of inputs, and what the sets hold that their sums run over."""
+
+    @property
+    def inputs(self) -> Mapping[str, Array]:
+        """The arrays of inputs."""
+        ...
+
+    @property
+    def lengths(self) -> Mapping[str, int]:
+        """The lengths that axes of inputs have named."""
+        ...
+
+    @property
+    def graphs(self) -> Mapping[str, GraphArrays]:
+        """The arrays of graphs."""
+        ...
+
+    def axes(self, name: str) -> tuple[ir.SetOf, ...]:
+        """What the axes of an input run over."""
+        ...
+
+    def members(self, s: ir.SetOf) -> list[Array]:
+        """One array per index name that runs over a set."""
+        ...
+
+
+def constant(e: ir.Expression, numbers: Numbers, names: Mapping[str, Array] | None = None, taken: Array | bool = True) -> Array:
     """The value of `e` where each index name stands for an array; the arrays broadcast. Indices and operations count only where `taken`.
 
     Raises:
-        GmlmError: E407 where an index into an input leaves its range, E416 where an operation has no value.
+        GmlmError: E407 where an index into an input leaves its range, E414 where a pair is no edge, E416 where an operation has no
+            value, E412 where a sum has too many terms.
     """
-    return np.asarray(_Constants(inputs, lengths, names or {}).value(e, taken))
+    return np.asarray(_Constants(numbers, names or {}).value(e, taken))
 
 
 class _Constants:
-    def __init__(self, inputs: Mapping[str, Array], lengths: Mapping[str, int], names: Mapping[str, Array]):
-        self.inputs, self.lengths, self.names = inputs, lengths, names
+    def __init__(self, numbers: Numbers, names: Mapping[str, Array]):
+        self.numbers, self.names = numbers, names
 
     def value(self, e: ir.Expression, taken: Array | bool = True) -> Array:
         match e:
@@ -40,8 +68,8 @@ class _Constants:
                 return np.asarray(e.code)
             case ir.IndexValue():
                 return np.asarray(self.names[e.name])
-            case ir.InputValue() if e.name in self.lengths:
-                return np.asarray(self.lengths[e.name])
+            case ir.InputValue() if e.name in self.numbers.lengths:
+                return np.asarray(self.numbers.lengths[e.name])
             case ir.InputValue():
                 return self.entry(e, taken)
             case ir.Operation():
@@ -49,6 +77,8 @@ class _Constants:
             case ir.Choice():
                 test = self.value(e.test, taken)
                 return np.where(test, self.value(e.yes, taken & test), self.value(e.no, taken & ~test))
+            case ir.Sum():
+                return self.sum(e, taken)
             case _:
                 raise AssertionError(f"not a constant: {type(e).__name__}")
 
@@ -66,14 +96,40 @@ class _Constants:
         faults.tell()
         return applied(e.operator, found, taken, e.span)
 
+    def sum(self, e: ir.Sum, taken: Array | bool) -> Array:
+        """Its loops turn along one more axis behind all others."""
+        members = product([self.numbers.members(loop.over) for loop in e.clauses.loops])
+        count, around = len(members[0]), np.broadcast_shapes(np.shape(taken), *(np.shape(v) for v in self.names.values()))
+        if count * math.prod(around) > MOST_ENTRIES:
+            message = f"this sum has {count:,} terms for each of {math.prod(around):,} iterations: too many"
+            raise fail("E412", message, e.span, "too large")
+        lifted = {name: np.asarray(v)[..., None] for name, v in self.names.items()}
+        inside = zip((n for loop in e.clauses.loops for n in loop.names), members, strict=True)
+        inner, here = _Constants(self.numbers, lifted | dict(inside)), np.asarray(taken)[..., None]
+        if e.clauses.condition is not None:
+            here = here & inner.value(e.clauses.condition, here).astype(bool)
+        terms = np.where(here, inner.value(e.body, here), 0)
+        terms = np.broadcast_to(terms, (*terms.shape[:-1], count))
+        verify_sum(terms, -1, taken, e.span)
+        return terms.sum(axis=-1)
+
     def entry(self, e: ir.InputValue, taken: Array | bool) -> Array:
-        array = self.inputs[e.name]
-        indices, faults = [], Faults()
-        for k, i in enumerate(e.indices):
+        array = self.numbers.inputs[e.name]
+        places, faults, at = [], Faults(), 0
+        for k, over in enumerate(self.numbers.axes(e.name)):
             with faults:
-                indices.append(in_range(self.value(i, taken), array.shape[k], taken, i, e.name))
+                places.append(self.place(e, over, e.indices[at : at + over.arity], array.shape[k], taken))
+            at += over.arity
         faults.tell()
-        return array[tuple(indices)]
+        return array[tuple(places)]
+
+    def place(self, e: ir.InputValue, over: ir.SetOf, indices: Sequence[ir.Expression], length: int, taken: Array | bool) -> Array:
+        """The place on one axis: what an index says, or the edge that two of them name."""
+        if over.arity == 1:
+            return in_range(self.value(indices[0], taken), length, taken, indices[0], e.name)
+        graph = self.numbers.graphs[over.graph]
+        i, j = each(lambda end: in_range(self.value(end, taken), max(graph.n, graph.n_right), taken, end, e.name), indices)
+        return edge_places(graph, over, i, j, taken, e)
 
 
 def whole(value: Array, taken: Array | bool, e: ir.Expression) -> Array:

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._diagnostics import Faults, Span, each, fail, listed
+from .._diagnostics import Faults, Span, each, fail
 from ..program import ir
 from ._bound import Bound
 from ._constants import constant, in_range
+from ._edge_places import edge_places
 from ._ends import ends, is_unordered, lower_end_first, swaps_further
 from ._factor_graph import FactorGroup, GivenArray, GivenTables, ParameterArray, VariableArray
 from ._given_rows import over_domains
 from ._index_check import verify_index
+from ._loops import MOST_ENTRIES, product
 from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, Pick
-from ._turns import MOST_ENTRIES, Turns, deeper, keep_used, product, with_turns
+from ._turns import Turns, deeper, keep_used, with_turns
 
 Array = np.ndarray
 
@@ -59,13 +61,13 @@ class Lowering:
         """Whether `e` mentions neither cells nor parameters."""
         known = self._static.get(id(e))
         if known is None:
-            moving = ir.VariableValue | ir.ParameterValue | ir.LetValue | ir.Sum
+            moving = ir.VariableValue | ir.ParameterValue | ir.LetValue
             known = self._static[id(e)] = not any(isinstance(p, moving) for p in ir.walk(e))
         return known
 
     def value(self, e: ir.Expression, turns: Turns) -> Array:
         """The numbers of a fixed expression, of shape (n or 1, *sums)."""
-        value = constant(e, self.bound.inputs, self.bound.lengths, turns.names, turns.taken)
+        value = constant(e, self.bound, turns.names, turns.taken)
         return value.reshape((1,) * (turns.depth + 1)) if value.ndim == 0 else value
 
     def column(self, value: Array) -> Node:
@@ -279,9 +281,7 @@ class Lowering:
         if e.name not in self._tables:
             self._tables[e.name] = len(self.tables)
             self.tables.append(array.ravel())
-        declared = self.bound.program.inputs[e.name]
-        axes = [a.over or ir.SetOf(a.span, "range", a.name, a.size) for a in declared.axes]
-        return self.entry(e, "", self._tables[e.name], array.shape, axes, turns, last)
+        return self.entry(e, "", self._tables[e.name], array.shape, [*self.bound.axes(e.name)], turns, last)
 
     def row(self, e: ir.Table, turns: Turns, code: Node) -> Gather:
         """The entry of a list of probabilities that belongs to a cell's value; the list of each turn is one row of a table."""
@@ -362,23 +362,7 @@ class Lowering:
 
     def edge(self, over: ir.SetOf, i: Array, j: Array, turns: Turns, e: ir.Expression) -> Array:
         """The numbers of edges with fixed ends; a pair that is not an edge is an error."""
-        place = self.bound.graphs[over.graph].edge_index(i, j, over.part == "arcs")
-        bad = (place < 0) & turns.taken
-        if bad.any():
-            a, b = (np.broadcast_to(v, bad.shape)[bad][0] for v in (i, j))
-            raise fail(
-                "E414", f"({a}, {b}) is not an edge of `{over.graph}`", e.span, "not an edge", help=self._edges_at(over, int(a), int(b))
-            )
-        return np.maximum(place, 0)
-
-    def _edges_at(self, over: ir.SetOf, a: int, b: int) -> str:
-        """What there is in the place of an edge that is not there."""
-        if self.bound.graphs[over.graph].edge_index(np.array([b]), np.array([a]), over.part == "arcs")[0] >= 0:
-            return f"({b}, {a}) is one: write the node of the first kind first"
-        pairs = self.bound.graphs[over.graph].part(over.part)
-        here = [f"({i}, {j})" for i, j in pairs[(pairs == a).any(axis=1)].tolist()]
-        near = f"those of node {a} are {listed(here, 4)}" if here else f"node {a} has none"
-        return f"{near}; a loop meets all: `for (i, j) in {over.graph}.{over.part}`"
+        return edge_places(self.bound.graphs[over.graph], over, i, j, turns.taken, e)
 
 
 def _flat_index(nodes: list[Node], sizes: list[int]) -> Node:

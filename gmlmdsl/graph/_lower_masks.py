@@ -16,9 +16,8 @@ from ._factor_graph import FactorGroup
 from ._given_rows import GivenRows, group_with
 from ._lower import Lowering
 from ._lowered import Lowered
-from ._nodes import Constant
 from ._turns import Turns, unroll
-from ._weights import alive, verify_weights
+from ._weights import alive, fixed_values, verify_weights
 
 Array = np.ndarray
 MOST_BLOCK_ENTRIES = 1 << 27
@@ -240,7 +239,7 @@ def _term_index(e: ir.Expression, length: int, name: str, bound: Bound, turns: T
     if isinstance(e, ir.IndexValue) and e.name in rows:
         value = bound.graphs[rows[e.name].graph].part(rows[e.name].part)[turns.names[e.name]]
     else:
-        value = constant(e, bound.inputs, bound.lengths, turns.names).reshape(-1, 1)
+        value = constant(e, bound, turns.names).reshape(-1, 1)
     return in_range(value, length, True, e, name)
 
 
@@ -293,18 +292,6 @@ def _live(lowered: Lowered, blocks: Array, weight: ir.Expression, turns: Turns, 
 
 def _is_fixed(group: FactorGroup) -> bool:
     return group.cells.shape[1] == 0 and not group.parameters
-
-
-def fixed_values(group: FactorGroup) -> Array:
-    """The numbers of a group that mentions neither cells nor parameters, shape (n,)."""
-    from ._nodes import Column
-
-    value = (
-        group.columns[group.root.k]
-        if isinstance(group.root, Column)
-        else np.asarray(group.root.value if isinstance(group.root, Constant) else np.nan)
-    )
-    return np.broadcast_to(value.astype(float), (group.n,))
 
 
 def _independent(lowered: Lowered, body: ir.Independent) -> BernoulliMask | IndependentMask:

@@ -148,7 +148,7 @@ def _prior(p: ir.Parameter, shape: tuple[int, ...], bound: Bound) -> Prior | Non
     arguments: dict[str, Array] = {}
     for option in p.prior.form.options:
         e = p.prior.arguments[option.name]
-        value = np.asarray(constant(e, bound.inputs, bound.lengths, names), np.float64)  # type: ignore[arg-type]
+        value = np.asarray(constant(e, bound, names), np.float64)  # type: ignore[arg-type]
         above = option.doc.endswith("above 0")
         if not np.isfinite(value).all() or (above and (value <= 0).any()):
             found = f"{value.min():g}" if np.isfinite(value).all() else "a number that is not finite"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +10,10 @@ from .._diagnostics import Span, fail
 from ..program import ir
 from ._bound import Bound
 from ._constants import constant
+from ._loops import MOST_ENTRIES, product
 from ._nodes import Node
 
 Array = np.ndarray
-MOST_ENTRIES = 1 << 27  # of one index array: 1 GiB at 8 bytes
 MOST_AXES = 24
 
 
@@ -48,20 +47,10 @@ def unroll(clauses: ir.Clauses, bound: Bound) -> Turns:
     grids = product([bound.members(loop.over) for loop in clauses.loops])
     flat = dict(zip((n for loop in clauses.loops for n in loop.names), grids, strict=True))
     if clauses.condition is not None:
-        keep = np.broadcast_to(constant(clauses.condition, bound.inputs, bound.lengths, flat), (count,)).astype(bool)
+        keep = np.broadcast_to(constant(clauses.condition, bound, flat), (count,)).astype(bool)
         flat = {k: v[keep] for k, v in flat.items()}
         count = int(keep.sum())
     return Turns(flat, count, 0, np.ones(1, bool))
-
-
-def product(members: Sequence[list[Array]]) -> list[Array]:
-    """The product of loops, the first slowest: one flat array per index name."""
-    lengths = [len(m[0]) for m in members]
-    out = []
-    for k, arrays in enumerate(members):
-        before, after = int(np.prod(lengths[:k], dtype=np.int64)), int(np.prod(lengths[k + 1 :], dtype=np.int64))
-        out += [np.tile(np.repeat(a, after), before) for a in arrays]
-    return out
 
 
 def with_turns(

@@ -59,9 +59,13 @@ def alive(group: FactorGroup, sizes: Sequence[int]) -> np.ndarray:
     if group.parameters or not group.n or reads_real(group):
         return np.ones(group.n, bool)
     ((group, sizes),) = tried(group, sizes)
-    found = [np.atleast_1d(v).reshape(v.shape[0] if v.ndim else 1, -1).max(axis=1) for v in _values(group, sizes)]
-    # A value that does not vary over instances comes once for each chunk of them.
-    return np.broadcast_to(np.concatenate(found) > 0, (group.n,)) if len(found) == 1 else np.concatenate(found) > 0
+    found = [v.reshape(len(v), -1).max(axis=1) for v in _values(group, sizes)]
+    return np.concatenate(found) > 0
+
+
+def fixed_values(group: FactorGroup) -> np.ndarray:
+    """The numbers of a group that mentions neither cells nor parameters, shape (n,)."""
+    return np.concatenate([v[:, 0] for v in _values(group, ())])
 
 
 def reaches_zero(group: FactorGroup, sizes: np.ndarray) -> bool:
@@ -83,11 +87,16 @@ def reaches_zero(group: FactorGroup, sizes: np.ndarray) -> bool:
 def _values(
     group: FactorGroup, sizes: Sequence[int], params: Mapping[str, np.ndarray] | None = None, bits: int = 0
 ) -> Iterator[np.ndarray]:
-    """The values of some instances at a time, under every joint value of their slots; `bits` as in `numpy_leaves`."""
+    """The values of some instances at a time, under every joint value of their slots: shape (instances, 1 or values).
+
+    `bits` as in `numpy_leaves`.
+    """
     count = int(np.prod([float(q) for q in sizes]))
     codes = dict(enumerate(np.unravel_index(np.arange(count), tuple(sizes)))) if len(sizes) else {}
     step = max(1, CHUNK // max(count, 1))
     for start in range(0, group.n, step):
         leaves = numpy_leaves(group.columns, group.tables, codes, slice(start, min(group.n, start + step)), params, bits)
         with np.errstate(all="ignore"):
-            yield np.asarray(leaves.number(evaluate(group.root, leaves)))
+            found = np.asarray(leaves.number(evaluate(group.root, leaves)))
+        # What does not vary over instances, or over values, comes once.
+        yield np.broadcast_to(np.atleast_2d(found), (min(step, group.n - start), found.shape[-1] if found.ndim else 1))

@@ -36,7 +36,7 @@ def lint_dead(lowered: Lowered, program: Program) -> Iterator[Diagnostic]:
             help = "check the condition behind its `for`, or remove the statement"
             yield Diagnostic("W820", "this loop has no iteration: its condition never holds", span, "never counts", help=help)
         elif names is not None:
-            yield from _dead_branches(value, names)
+            yield from _dead_branches(value, lowered, names)
 
 
 def _is_written(part: object, program: Program) -> bool:
@@ -50,7 +50,7 @@ def _turns(clauses: ir.Clauses, lowered: Lowered) -> dict[str, Array] | None:
     return None if count > MOST_TURNS else unroll(clauses, lowered.bound).names
 
 
-def _dead_branches(e: ir.Expression, names: dict[str, Array]) -> Iterator[Diagnostic]:
+def _dead_branches(e: ir.Expression, lowered: Lowered, names: dict[str, Array]) -> Iterator[Diagnostic]:
     todo: list[ir.Expression] = [e]
     while todo:
         part = todo.pop()
@@ -60,7 +60,7 @@ def _dead_branches(e: ir.Expression, names: dict[str, Array]) -> Iterator[Diagno
         if not isinstance(part, ir.Choice) or not all(isinstance(x, ir.Literal | ir.IndexValue | ir.Operation) for x in ir.walk(part.test)):
             continue
         try:
-            test = constant(part.test, {}, {}, names).astype(bool)
+            test = constant(part.test, lowered.bound, names).astype(bool)
         except GmlmError:
             continue
         if test.all() or not test.any():

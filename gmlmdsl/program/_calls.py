@@ -5,7 +5,7 @@ from __future__ import annotations
 from .._diagnostics import Fix, listed
 from ..syntax import tree
 from . import _forms as forms
-from ._expressions import Checked, Where, check_expression, faulty, operation, require_number, rule
+from ._expressions import INDEXED, Checked, Where, check_expression, faulty, operation, require_number, rule
 from ._kinds import Kind
 from ._scope import CELLS, WORDS, Scope, suggestion
 from ._sets import check_clauses
@@ -79,8 +79,9 @@ def _sum(e: tree.Call, scope: Scope, where: Where) -> Checked:
         )
         return faulty(e.span)
     with scope.nested():
-        clauses = check_clauses(e.arguments[0].clauses, e.span, scope)
-        body, kind = check_expression(e.arguments[0].value, scope, where)
+        inner = where.inside(n.name for loop in e.arguments[0].clauses.loops for n in loop.names)
+        clauses = check_clauses(e.arguments[0].clauses, e.span, scope, where=INDEXED if "binder" in where.kinds else inner)
+        body, kind = check_expression(e.arguments[0].value, scope, inner)
     if not require_number(kind, e.arguments[0].value, scope) or kind.tag == "error":
         return faulty(e.span)
     return Sum(e.span, body, clauses), Kind("number", integer=kind.integer, spin=kind.spin)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 from .._diagnostics import Fix, Span, did_you_mean, listed
@@ -28,6 +29,17 @@ class Where:
 
     def __init__(self, words: str, *kinds: str, parameters_of_lets: bool = True, instead: str = ""):
         self.words, self.kinds, self.parameters_of_lets, self.instead = words, frozenset(kinds), parameters_of_lets, instead
+        self.own: frozenset[str] = frozenset()  # index names of the sums around, which may stand whatever else may
+
+    def inside(self, names: Iterable[str]) -> Where:
+        """The same inside a sum, whose own index names may stand."""
+        found = copy(self)
+        found.own = self.own | frozenset(names)
+        return found
+
+    def allows(self, kind: str, name: str) -> bool:
+        """Whether a name of some kind may stand."""
+        return kind in self.kinds or (kind == "binder" and name in self.own)
 
     def cure(self, kind: str) -> str:
         """What to write where a name of some kind may not stand."""

@@ -53,9 +53,10 @@ def _usable(name: tree.Name, scope: Scope, where: Where) -> Symbol | None:
     if symbol is None:
         scope.report_unknown(name, *sorted(where.kinds))
         return None
-    if symbol.kind not in where.kinds and not symbol.faulty:
+    allowed = where.allows(symbol.kind, name.name)
+    if not allowed and not symbol.faulty:
         _report_misplaced(symbol, name, scope, where)
-    return None if symbol.faulty or symbol.kind not in where.kinds else symbol
+    return None if symbol.faulty or not allowed else symbol
 
 
 def _check_alone(indices: Indices, scope: Scope, where: Where) -> None:

@@ -6,7 +6,7 @@ import re
 
 from .._diagnostics import Fix, Span
 from ..syntax import tree
-from ._expressions import CONSTANT, INDEXED, check_condition, check_number, is_faulty, known_number
+from ._expressions import CONSTANT, INDEXED, Where, check_condition, check_number, is_faulty, known_number
 from ._program import FormCall
 from ._scope import Scope, Symbol, suggestion
 from ._terms import Clauses, Domain, Expression, Loop, SetOf
@@ -150,10 +150,10 @@ def check_loops(loops: tuple[tree.Loop, ...], scope: Scope, cells: bool = False)
     return good if len(good) == len(checked) else None
 
 
-def check_clauses(clauses: tree.Clauses | None, span: Span, scope: Scope, cells: bool = False) -> Clauses:
-    """`for .. if ..`; its names become visible. Nothing written means once."""
+def check_clauses(clauses: tree.Clauses | None, span: Span, scope: Scope, cells: bool = False, where: Where = INDEXED) -> Clauses:
+    """`for .. if ..`; its names become visible. Nothing written means once. `where`: what the condition may mention."""
     if clauses is None:
         return Clauses(span, ())
     loops = check_loops(clauses.loops, scope, cells) or ()
-    condition = None if clauses.condition is None else check_condition(clauses.condition, scope, INDEXED)
+    condition = None if clauses.condition is None else check_condition(clauses.condition, scope, where)
     return Clauses(clauses.span, loops, condition)

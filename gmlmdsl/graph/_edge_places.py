@@ -1,0 +1,36 @@
+"""The numbers of edges whose ends are known; a pair that is not an edge is an error."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._diagnostics import fail, listed
+from ..program import ir
+from ._graph_arrays import GraphArrays
+
+Array = np.ndarray
+
+
+def edge_places(graph: GraphArrays, over: ir.SetOf, i: Array, j: Array, taken: Array | bool, e: ir.Expression) -> Array:
+    """The place of each pair among the members of `over`; 0 for pairs that are not taken and no edges.
+
+    Raises:
+        GmlmError: E414 where a pair that is taken is not an edge.
+    """
+    place = graph.edge_index(i, j, over.part == "arcs")
+    bad = (place < 0) & np.asarray(taken)
+    if bad.any():
+        a, b = (int(np.broadcast_to(v, bad.shape)[bad][0]) for v in (i, j))
+        help = _edges_at(graph, over, a, b)
+        raise fail("E414", f"({a}, {b}) is not an edge of `{over.graph}`", e.span, "not an edge", help=help)
+    return np.maximum(place, 0)
+
+
+def _edges_at(graph: GraphArrays, over: ir.SetOf, a: int, b: int) -> str:
+    """What there is in the place of an edge that is not there."""
+    if graph.edge_index(np.array([b]), np.array([a]), over.part == "arcs")[0] >= 0:
+        return f"({b}, {a}) is one: write the node of the first kind first"
+    pairs = graph.part(over.part)
+    here = [f"({i}, {j})" for i, j in pairs[(pairs == a).any(axis=1)].tolist()]
+    near = f"those of node {a} are {listed(here, 4)}" if here else f"node {a} has none"
+    return f"{near}; a loop meets all: `for (i, j) in {over.graph}.{over.part}`"
