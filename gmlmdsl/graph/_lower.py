@@ -16,6 +16,7 @@ from ._ends import ends, is_unordered, lower_end_first, swaps_further
 from ._factor_graph import FactorGroup, GivenArray, GivenTables, ParameterArray, VariableArray
 from ._given_rows import over_domains
 from ._index_check import verify_index
+from ._joint_values import JointValues, alike
 from ._loops import MOST_ENTRIES, product
 from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, Pick
 from ._turns import Turns, deeper, keep_used, with_turns
@@ -51,9 +52,13 @@ class Lowering:
 
     def group(self, root: Node, turns: Turns, kind: str, span: Span) -> FactorGroup:
         """The finished group."""
-        cells = np.stack(self.slots, axis=1).astype(np.int32) if self.slots else np.zeros((turns.n, 0), np.int32)
+        cells = self.cells(turns.n)
         given = None if self._row is None else GivenTables(self._row, tuple(self._given.get(k) for k in range(len(self.tables))))
         return FactorGroup(root, turns.n, cells, tuple(self.columns), tuple(self.tables), kind, span, given)
+
+    def cells(self, n: int) -> Array:
+        """The cell in each slot so far, shape (n, slots)."""
+        return np.stack(self.slots, axis=1).astype(np.int32) if self.slots else np.zeros((n, 0), np.int32)
 
     # Fixed parts
 
@@ -139,6 +144,8 @@ class Lowering:
             used = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).reshape(-1, count).any(axis=0)
             inner = keep_used(inner, names, used)  # pyright: ignore[reportArgumentType]
             count = int(used.sum())
+        if count == 0:
+            return Constant(0)  # an empty range, a graph without edges, or a condition that no turn meets
         mask = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).astype(np.int8)
         self.columns.append(mask)
         counted = Column(len(self.columns) - 1)  # the body appends columns of its own
@@ -207,7 +214,13 @@ class Lowering:
         """Check an index over all values of what it mentions; of what is given, over all that its domain allows."""
         (node, *tests), sizes = over_domains([node, *(g for g, _ in turns.guards)], self._given, self.columns, self.slot_sizes)
         guards = tuple(zip(tests, (depth for _, depth in turns.guards), strict=True))
-        verify_index(node, guards, turns.taken, length, self.columns, self.tables, sizes, e, name)
+        for rows, owners in alike(self.cells(turns.n), self.names.n_cells):
+
+            def part(array: Array, rows: Array = rows) -> Array:
+                return array[rows] if array.shape[0] > 1 else array
+
+            joint = JointValues(tuple(sizes), (*owners, *range(len(owners), len(sizes))))
+            verify_index(node, guards, part(turns.taken), length, [part(c) for c in self.columns], self.tables, joint, e, name)
 
     def cell(self, e: ir.VariableValue, turns: Turns) -> Node:
         """The value of a cell, or of the one among several that other cells choose."""
