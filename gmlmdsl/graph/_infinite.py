@@ -187,6 +187,50 @@ def _undefined(
     return None
 
 
+def oversized_at(graph: FactorGraph, params: Mapping[str, Array], limit: float, kind: np.dtype) -> GmlmError | None:
+    """E591 for the first factor whose largest value, over those of its cells, is beyond a limit; None where none is found.
+
+    Without parameters the factors that mention none are looked at, else those that mention one. Values far below the largest are
+    penalties, which cost no digits. What `undefined_at` passes over is passed over.
+    """
+    most, found = int(graph.sizes.max(initial=1)), None
+    for group in graph.factors:
+        bounds = range_of(group, most, params) if group.n and bool(group.parameters) == bool(params) else (0.0, 0.0)
+        if bounds is not None and max(map(abs, bounds)) <= limit:
+            continue
+        sizes = np.append(graph.sizes, 1)[group.cells].max(axis=0, initial=1).tolist()
+        for rows, piece, joint in tried(group, sizes, graph.n_cells):
+            if found is None and joint.count * piece.n <= MOST_EVALUATED:
+                found = _oversized(graph, group.take(rows), piece, joint, params, limit, kind)
+    return found
+
+
+def _oversized(
+    graph: FactorGraph,
+    group: FactorGroup,
+    piece: FactorGroup,
+    joint: JointValues,
+    params: Mapping[str, Array],
+    limit: float,
+    kind: np.dtype,
+) -> GmlmError | None:
+    codes, step = dict(enumerate(joint.codes())), max(1, int(CHUNK // joint.count))
+    for start in range(0, piece.n, step):
+        leaves = numpy_leaves(piece.columns, piece.tables, codes, slice(start, min(piece.n, start + step)), params)
+        with np.errstate(all="ignore"):
+            found = np.atleast_2d(_in_type(np.dtype(float), piece, leaves))
+        highest = found.max(axis=1, keepdims=True)
+        bad = (np.abs(highest) > limit) & np.isfinite(highest) & (found == highest)
+        if bad.any():
+            number, bits = found[bad][0], kind.itemsize * 8
+            message = f"this factor is {number:g}{_Where(graph, group, codes, start).words(bad)}, beyond {limit:g}: {bits}-bit numbers of "
+            message += "that size have no digits left for log p"
+            help = "measure it in other units; what is impossible is a `require`"
+            help += "" if bits == 64 else '; `jax.config.update("jax_enable_x64", True)` computes in 64 bits'
+            return fail("E591", message, group.span, f"reaches {number:g}", help=help)
+    return None
+
+
 def _in_type(kind: np.dtype, piece: FactorGroup, leaves: Leaves) -> Array:
     """The values of a group where every operation is rounded to a float type, as it is on the device."""
     leaves = replace(leaves, number=lambda a: np.asarray(a, kind), operators=rounded_to(kind))
