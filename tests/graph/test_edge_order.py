@@ -52,6 +52,14 @@ def test_an_input_in_another_order_than_its_edges_is_announced_with_both() -> No
         gm.parse(TEXT.replace("[(i, j) in G.edges]\n", "\n").replace("J[i, j]", "J"), pairs=PAIRS)  # no array over the edges
 
 
+def test_data_over_edges_are_announced_too() -> None:
+    text = "input pairs[e, 2] : int graph G = edges(pairs, nodes = range(4)) model m {{ {} y[(i, j) in G.edges] : bit var x : bit }}"
+    for role in ("var", "given", "latent"):
+        (found,) = gm.parse(text.format(role), pairs=PAIRS).warnings[-1:]
+        assert found.code == "W825"
+        assert found.message.startswith("`y` has one entry an edge in the order of `G.edges`, (0, 1)")
+
+
 def test_parameters_without_names_have_the_order_of_the_graph() -> None:
     program = gm.parse(TEXT, pairs=PAIRS)
     np.testing.assert_allclose(potential(program, {"J": SORTED}), ENERGY, atol=1e-12)
