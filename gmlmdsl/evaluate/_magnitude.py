@@ -33,18 +33,21 @@ def as_stated(value: Any, array: Array) -> Array:
     return np.asarray(value, float) if plain and np.shape(value) == array.shape else array
 
 
-def oversized(graph: FactorGraph, arrays: Mapping[str, Array], kind: np.dtype) -> GmlmError | None:
-    """E591 for a factor whose largest value is beyond what the float type can normalise; far smaller values beside it may be."""
-    limit = largest_factor(kind)
+def oversized(graph: FactorGraph, arrays: Mapping[str, Array], kind: np.dtype, summed: bool = True) -> GmlmError | None:
+    """E591 for a factor whose largest value is beyond what the float type can normalise; far smaller values beside it may be.
+
+    Where nothing is `summed` over configurations, the limit is the largest number of the type.
+    """
+    limit = largest_factor(kind) if summed else float(np.finfo(kind).max)
     # A graph with data of a call is asked once, and not kept.
-    fixed = _of_numbers(graph, kind) if graph.model is None else oversized_at(graph, {}, limit, kind)
+    fixed = _of_numbers(graph, kind, limit) if graph.model is None else oversized_at(graph, {}, limit, kind)
     return fixed or oversized_at(graph, arrays, limit, kind)
 
 
 @lru_cache(maxsize=64)
-def _of_numbers(graph: FactorGraph, kind: np.dtype) -> GmlmError | None:
+def _of_numbers(graph: FactorGraph, kind: np.dtype, limit: float) -> GmlmError | None:
     """The same of factors that mention no parameter: literals and inputs."""
-    return oversized_at(graph, {}, largest_factor(kind), kind)
+    return oversized_at(graph, {}, limit, kind)
 
 
 def verified_partition(graph: FactorGraph, found: jax.Array) -> jax.Array:

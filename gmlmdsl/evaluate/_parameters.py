@@ -55,7 +55,7 @@ def _noisy(p: ParameterArray, noise: Array) -> Array:
     return p.upper - np.exp(noise) if high else on_gauge(p, noise)
 
 
-def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params") -> dict[str, jax.Array]:
+def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params", summed: bool = True) -> dict[str, jax.Array]:
     """Parameters from a user as arrays of the working float type; traced values pass.
 
     Raises:
@@ -66,7 +66,7 @@ def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params
         raise no_joint(graph)
     _verify_all(graph, params, what)
     arrays = given_params(graph, params, what)
-    verify_defined(graph, arrays)
+    verify_defined(graph, arrays, summed)
     return arrays
 
 
@@ -138,11 +138,11 @@ def known_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "par
         return as_params(graph, params, what)
 
 
-def verify_defined(graph: FactorGraph, arrays: Mapping[str, jax.Array]) -> None:
+def verify_defined(graph: FactorGraph, arrays: Mapping[str, jax.Array], summed: bool = True) -> None:
     """Refuse parameters at which a factor has no value (E514) or is too large (E591); traced ones pass, and what follows may be nan."""
     if not any(isinstance(a, jax.core.Tracer) for a in arrays.values()):  # pyright: ignore[reportAttributeAccessIssue]
         known = {name: np.asarray(a) for name, a in arrays.items()}
-        error = undefined_at(graph, known) or oversized(graph, known, np.dtype(float_type()))
+        error = undefined_at(graph, known) or oversized(graph, known, np.dtype(float_type()), summed)
         if error is not None:
             raise error
 

@@ -121,7 +121,7 @@ class Queries:
         if self.graph.network is not None:
             raise derive.no_joint(self.graph)
         lowered, rows = bound_rows(self.lowered, x, missing, given)
-        found = log_completions(lowered.graph, self._device(lowered), self._params(params, lowered), rows.codes)
+        found = log_completions(lowered.graph, self._device(lowered), self._params(params, lowered, summed=False), rows.codes)
         return answer(parameters.verified_answer(lowered.graph, found, jnp.inf), rows.shape)
 
     def log_partition(self, params: Params, *, given: Any = None) -> jax.Array:
@@ -291,9 +291,9 @@ class Queries:
 
     # Inside
 
-    def _params(self, params: Params, lowered: Lowered | None = None) -> dict[str, jax.Array]:
+    def _params(self, params: Params, lowered: Lowered | None = None, summed: bool = True) -> dict[str, jax.Array]:
         with evaluated(params):
-            return parameters.as_params(self.graph if lowered is None else lowered.graph, params)
+            return parameters.as_params(self.graph if lowered is None else lowered.graph, params, summed=summed)
 
     def _known(self, params: Params) -> dict[str, jax.Array]:
         return parameters.known_params(self.graph, params)

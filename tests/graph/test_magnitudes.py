@@ -47,6 +47,14 @@ def test_verbs_of_32_bits_refuse_ten_digits(verb: str) -> None:
         VERBS[verb](WIDE, {"h": 1e10})
 
 
+def test_what_is_not_normalised_is_finite_up_to_the_largest_number() -> None:
+    with jax.enable_x64(False):
+        np.testing.assert_allclose(PAIR.log_potential({"h": 3e38}, ROWS), [3e38, -3e38], rtol=1e-6)
+        model = gm.parse("input w : real = 1 " + TEXT.replace("factor h", "factor w * x[0]  factor h"), w=1e39).model()
+        with pytest.raises(gm.GmlmError, match="E591"):
+            model.log_potential({"h": 0.5}, ROWS)
+
+
 def test_matrices_and_theory_are_made_in_64_bits_and_take_them() -> None:
     with jax.enable_x64(False):
         found = PAIR.transition_matrix({"h": 1e10}, "g")
@@ -90,13 +98,13 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("verb", ["log_potential", "log_partition", "loss", "sample"])
+@pytest.mark.parametrize("verb", ["log_partition", "log_prob", "loss", "sample"])
 def test_literals_and_inputs_are_judged_like_parameters(source: str, verb: str) -> None:
     factor, inputs = SOURCES[source]
     declared = "input w : real = 1 input t[2] : real = 0\n"
     model = gm.parse(declared + TEXT.replace("factor h", f"{factor}  factor h"), **inputs).model()
     own = {
-        "log_potential": lambda: model.log_potential({"h": 0.5}, ROWS),
+        "log_prob": lambda: model.log_prob({"h": 0.5}, ROWS),
         "loss": lambda: model.loss({"h": 0.5}, ROWS, "one"),
     }
     with jax.enable_x64(False), pytest.raises(gm.GmlmError, match="E591"):
