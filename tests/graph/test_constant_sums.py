@@ -226,4 +226,4 @@ def test_weights_that_do_not_vary_stand_for_every_block(monkeypatch: pytest.Monk
     program = gm.parse(text)
     mask = lower_mask(program.model().lowered, program.checked.masks["a"])
     assert mask.blocks[:, 0].tolist() == [0, 1, 2, 3, 4]  # type: ignore[union-attr]
-    assert alive(mask.weights[0], [2]).tolist() == [True] * 5  # type: ignore[union-attr]
+    assert alive(mask.weights[0], [2], 5).tolist() == [True] * 5  # type: ignore[union-attr]
