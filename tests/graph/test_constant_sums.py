@@ -191,7 +191,7 @@ def same(a: Any, b: Any) -> None:
         for x, y in zip(a, b, strict=True):
             same(x, y)
     elif isinstance(a, float | np.ndarray):
-        np.testing.assert_allclose(a, b, atol=1e-12 if np.asarray(a).dtype == float else 1e-6)
+        np.testing.assert_allclose(a, b, atol=1e-12 if np.asarray(a).dtype == float else 1e-6, equal_nan=False)
     elif hasattr(a, "__dataclass_fields__"):
         same({k: v for k, v in vars(a).items() if k != "span"}, {k: v for k, v in vars(b).items() if k != "span"})
     else:
