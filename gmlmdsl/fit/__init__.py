@@ -19,6 +19,7 @@ from ._group_penalty import EXCLUDED as EXCLUDED
 from ._group_penalty import Copied as Copied
 from ._group_penalty import Groups as Groups
 from ._group_penalty import Penalised as Penalised
+from ._group_penalty import diagonal_metric as diagonal_metric
 from ._group_penalty import largest_penalty as largest_penalty
 from ._group_penalty import minimise_penalised as minimise_penalised
 from ._inference import SINGULAR as SINGULAR
