@@ -105,8 +105,8 @@ def trace(curve: Curvature, allowed: Array) -> float:
     h, s = (_within(curve.basis, unit, allowed, m) for m in (curve.hessian, curve.score))
     if not len(h):
         return 0.0
-    raised = h + FLAT * np.eye(len(h))
-    return float((scipy.linalg.cho_solve(scipy.linalg.cho_factor(raised), np.eye(len(h))) * s).sum())
+    eye = np.eye(len(h))
+    return float((scipy.linalg.cho_solve(scipy.linalg.cho_factor(h + FLAT * eye), eye) * s).sum())
 
 
 def _within(basis: Array, unit: Array, allowed: Array, matrix: Array) -> Array:

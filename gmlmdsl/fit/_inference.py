@@ -136,8 +136,11 @@ class Curvature:
             return self.basis @ np.linalg.pinv(self.hessian + self.coupling)
         if self.factor is not None:
             return inverse(self.factor) if _is_identity(self.basis) else solve(self.factor, self.basis.T).T
-        values, vectors = np.linalg.eigh(self.hessian)
-        return self.basis @ ((vectors / np.maximum(values, 1e-14 * max(values.max(initial=0.0), LEAST))) @ vectors.T)
+        diagonal = np.abs(np.diag(self.hessian))
+        unit = 1 / np.sqrt(np.where(diagonal > LEAST, diagonal, 1.0))  # in which digits are not lost to the units of others
+        values, vectors = np.linalg.eigh(unit[:, None] * self.hessian * unit)
+        whole = (vectors / np.maximum(values, 1e-14 * max(values.max(initial=0.0), LEAST))) @ vectors.T
+        return self.basis @ (unit[:, None] * whole * unit)
 
     @cached_property
     def spread(self) -> Array:

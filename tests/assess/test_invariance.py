@@ -27,7 +27,8 @@ model m {{
 mask single = subsets(x, size = 1)
 """
 EDGES = [(0, 1), (0, 2), (1, 2)]
-UNITS = [(0.2, 0.0), (1.0, 2.0), (1000.0, 0.0)]  # unit and origin of the values, beside (1, 0)
+SLOW = [pytest.param(0.2, 0.0, marks=pytest.mark.slow), pytest.param(1.0, 2.0, marks=pytest.mark.slow)]
+UNITS = [*SLOW, (1000.0, 0.0)]  # unit and origin of the values, beside (1, 0)
 
 
 def ordinal(unit: float = 1.0, origin: float = 0.0, levels: int = LEVELS) -> Any:
@@ -69,8 +70,10 @@ def least_loss(x: np.ndarray, kept: np.ndarray, levels: int = LEVELS) -> tuple[f
     return float(found.fun), found.x[fields:]
 
 
-def numbers(path: Any) -> np.ndarray:
-    return path.table[["loss", "refit_loss", "degrees", "ebic"]].to_numpy()
+def assert_alike(one: Any, other: Any) -> None:
+    """Losses of refits, which are stationary, to the square of what fits are minimised to; what is not, to that itself."""
+    for name, rtol in (("loss", 1e-6), ("refit_loss", 1e-10), ("degrees", 1e-5), ("ebic", 1e-6)):
+        np.testing.assert_allclose(one.table[name], other.table[name], rtol=rtol)
 
 
 @pytest.fixture(scope="module")
@@ -96,15 +99,17 @@ def test_refits_of_a_path_are_minima(path: Any) -> None:
         np.testing.assert_allclose(table["refit_loss"][k], expected, atol=1e-10)
 
 
+@pytest.mark.slow  # a program for each unit: the gate has the refits above and the fit below
 @pytest.mark.parametrize(("unit", "origin"), UNITS)
 def test_a_path_is_the_same_in_other_units(path: Any, unit: float, origin: float) -> None:
     other = ordinal(unit, origin).fit_path(answers(), mask="single", penalty=6, gamma=0.25, progress=False)
     assert other.chosen_couplings == path.chosen_couplings
     np.testing.assert_array_equal(other.selected, path.selected)
-    np.testing.assert_allclose(numbers(other), numbers(path), rtol=2e-7)
+    assert_alike(other, path)
     np.testing.assert_allclose(other.params[-1]["J"] * unit**2, path.params[-1]["J"], atol=2e-6)
 
 
+@pytest.mark.slow
 def test_a_path_does_not_depend_on_the_order_of_rows_and_cells_nor_on_names(path: Any) -> None:
     x, model = answers(), ordinal()
     turned = [2, 0, 1]
@@ -115,7 +120,7 @@ def test_a_path_does_not_depend_on_the_order_of_rows_and_cells_nor_on_names(path
     ):
         other = model.fit_path(data, mask="single", penalty=6, gamma=0.25, progress=False)
         np.testing.assert_array_equal(other.selected, path.selected[:, edges])
-        np.testing.assert_allclose(numbers(other), numbers(path), rtol=2e-7)
+        assert_alike(other, path)
         np.testing.assert_allclose(other.params[-1]["J"], path.params[-1]["J"][edges], atol=2e-6)
 
 
