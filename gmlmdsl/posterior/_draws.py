@@ -63,7 +63,7 @@ def posterior(fit: FitRecord, how: Chains, calibrate: Any, x: Any, missing: Any,
         vectors, stats = _drawn(task.target, task.start, task.scale, how)
         draws, pointwise = _told(task.likelihood, task.moved(vectors))
     _announce(stats["diverging"])
-    return _labelled(fit, evidence, draws, stats, pointwise, task.words)
+    return _labelled(fit, evidence, draws, stats, {task.rows: pointwise}, task.words)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +83,12 @@ class Task:
     scale: Array
     open_faced: Calibration | None
     words: str
+
+    @property
+    def rows(self) -> str:
+        """What ArviZ is to call the terms of the rows: they are a `log_likelihood`, which it weighs draws by, of the draws' own density."""
+        weighs = self.target is self.likelihood and self.open_faced is None
+        return "log_likelihood" if weighs else "log_pseudolikelihood"
 
     def moved(self, vectors: Array) -> Array:
         """The draws in coordinates, shape (.., size), from those of the target."""
@@ -268,7 +274,7 @@ def _announce(diverging: Array) -> None:
 
 
 def _labelled(
-    fit: FitRecord, evidence: Evidence, draws: dict[str, Array], stats: dict[str, Array], pointwise: Array, calibration: str
+    fit: FitRecord, evidence: Evidence, draws: dict[str, Array], stats: dict[str, Array], pointwise: dict[str, Array], calibration: str
 ) -> Any:
     graph, meta = fit.graph, fit.meta
     dims: dict[str, list[str]] = {p.name: list(p.dims) for p in graph.parameters}
@@ -285,4 +291,5 @@ def _labelled(
         "mask": meta["mask_use"],
         "calibration": calibration,
     }
-    return to_arviz(draws, dims, coords, stats, observed, attrs, log_likelihood={name: pointwise})
+    by_row: dict[str, Any] = {kind: {name: values} for kind, values in pointwise.items()}
+    return to_arviz(draws, dims, coords, stats, observed, attrs, **by_row)
