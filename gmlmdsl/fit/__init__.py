@@ -44,6 +44,7 @@ from ._optimise import scaling as scaling
 from ._options import Evidence as Evidence
 from ._options import FitOptions as FitOptions
 from ._options import row_weights as row_weights
+from ._prepare import WORTH_MERGING as WORTH_MERGING
 from ._prepare import make_objective as make_objective
 from ._prepare import objective_colouring as objective_colouring
 from ._prepare import stays_finite as stays_finite

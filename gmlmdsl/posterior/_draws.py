@@ -15,9 +15,9 @@ import numpy as np
 from .._diagnostics import fail, whole_number
 from ..assess import How, evidence_of, params64, rows_under, verify_minimum, verify_own
 from ..data import decode, random_key, verified_seed
-from ..derive import bounded_jit, on_device
+from ..derive import bounded_jit, on_device, quickly_compiled
 from ..evaluate import over_rows, tangent
-from ..fit import Evidence, at_kinks, curvature, objective_colouring
+from ..fit import WORTH_MERGING, Evidence, at_kinks, curvature, objective_colouring
 from ..plan import BUDGET
 from ..sample import SamplingWarning, to_arviz
 from ._calibration import CURVATURE, OPEN_FACED, SIMULATED, Calibration, Source
@@ -192,24 +192,24 @@ def _normal(fit: FitRecord, likelihood: Likelihood, params: dict[str, jax.Array]
 def _drawn(likelihood: Likelihood, start: Array, scale: Array, how: Chains) -> tuple[Array, dict[str, Array]]:
     """Draws in coordinates, shape (chains, draws, size), with what is told of each."""
     target = likelihood.of_any_rows, on_device(scale)
-    state = begun(*target, on_device(start), jax.random.split(random_key(how.seed), how.chains), how.warmup)
+    state = begun(*target, on_device(start), random_key(how.seed), how.chains, how.warmup)
     vectors, *told = in_strides(lambda state, _: walked(*target, state, how.warmup), state, how.warmup, how.draws)
     return vectors, dict(zip(("lp", "diverging", "n_steps", "acceptance_rate"), told, strict=True))
 
 
-@bounded_jit
-def begun(likelihood: Likelihood, scale: jax.Array, start: jax.Array, keys: jax.Array, warmup: int) -> Any:
-    """Where NUTS begins, one chain for each key: at draws of a normal distribution whose covariance is the inverse mass matrix too."""
+@quickly_compiled(lambda likelihood, *_: likelihood.cost < WORTH_MERGING)
+def begun(likelihood: Likelihood, scale: jax.Array, start: jax.Array, key: jax.Array, chains: int, warmup: int) -> Any:
+    """Where NUTS begins, so many chains: at draws of a normal distribution whose covariance is the inverse mass matrix too."""
     root = jnp.linalg.cholesky(scale)
 
     def one(key: jax.Array) -> Any:
         first, rest = jax.random.split(key)
         return _kernel(likelihood, scale).init(rest, warmup, start + root @ jax.random.normal(first, start.shape, start.dtype), (), {})
 
-    return jax.vmap(one)(keys)
+    return jax.vmap(one)(jax.random.split(key, chains))
 
 
-@bounded_jit
+@quickly_compiled(lambda likelihood, *_: likelihood.cost < WORTH_MERGING)
 def walked(likelihood: Likelihood, scale: jax.Array, state: Any, warmup: int) -> tuple[Any, Any]:
     """STRIDE steps of each chain, of which those before the step `warmup` find the step size."""
     kernel = _kernel(likelihood, scale)
