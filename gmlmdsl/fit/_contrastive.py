@@ -49,7 +49,7 @@ from ..sample import starts, verify_chains
 from ._imputation import FIRST_SWEEPS, SWEEPS, first_values, missing_blocks
 from ._methods import PersistentContrastiveDivergence
 from ._optimise import Outcome
-from ._settled import Settled, settled
+from ._settled import settled
 from ._status import Finding, Status
 
 if TYPE_CHECKING:
@@ -367,21 +367,9 @@ def _judged(
         )
         finding = Finding("stochastic", message, "More `chains` and `steps` bring it nearer; `fit.bootstrap()` gives errors")
     else:
-        finding = Finding("not-converged", _reached(found, method.steps), "Raise `steps` of the method, or the learning rate")
+        finding = Finding("not-converged", found.reached(method.steps), "Raise `steps` of the method, or the learning rate")
     reason, code = ("converged", "converged") if found.stands_still else ("steps", "not-converged")
     return Outcome(free, trace, found.largest, method.steps, reason), Status(code, (finding,), *nothing)
-
-
-def _reached(found: Settled, steps: int) -> str:
-    """What shows that the estimate still moves."""
-    head = f"The estimate still moves after {steps} steps: "
-    if found.moving:
-        return f"{head}its mean gradient is {found.moving:.2g} per row, the Monte Carlo error {found.noise:.2g}"
-    if found.travelled:
-        return f"{head}the last eighth of them went on in one direction, by {found.travelled:.0%} of the way from the start"
-    if found.wandered:
-        return f"{head}the error of its mean is {found.wandered:.0%} of the way from the start"
-    return f"{head}all entries of its mean gradient together are {found.together:.2g} of their Monte Carlo errors, and no chance explains that"
 
 
 def _objective(rows: ClampedRows, host: FactorGraph, params: dict[str, jax.Array], total: float) -> float:

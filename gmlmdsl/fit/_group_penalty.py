@@ -88,7 +88,8 @@ def minimise_penalised(
     wide = np.broadcast_to(groups.weights, (len(penalties), len(groups.weights))) if weights is None else weights
     own = np.concatenate([wide, np.zeros_like(wide[:1])])[places.group_owner, np.arange(len(places.group_owner)) % max(wide.shape[1], 1)]
     lengths = places.alike(np.asarray(metric, float))
-    arrays = (own.astype(float), np.asarray(penalties, float), np.asarray(curvature, float), *lengths, np.float64(tolerance), np.int32(most))
+    numbers = np.asarray(penalties, float), np.asarray(curvature, float)
+    arrays = (own.astype(float), *numbers, *lengths, np.float64(tolerance), np.int32(most))
     at, steps, gap, curvature = _descent(values, free, _Places(*(on_device(a) for a in places)), *(on_device(a) for a in arrays))
     return Penalised(at, int(steps.max()), np.asarray(gap) <= tolerance, np.maximum(np.asarray(curvature) / 4, 1e-6))
 
@@ -253,7 +254,8 @@ def _descent(
             to = moved(c)
             move = to - s.y
             slack = NOISE * jnp.finfo(to.dtype).eps * jnp.abs(value)
-            return going & (f(to) > value + places.total(slope * move + 0.5 * spread(c) * metric * move * move, number) + slack) & (c < 1e12)
+            parabola = value + places.total(slope * move + 0.5 * spread(c) * metric * move * move, number)
+            return going & (f(to) > parabola + slack) & (c < 1e12)
 
         def widened(state: tuple[Any, Any]) -> tuple[Any, Any]:
             c = jnp.where(state[1], 2 * state[0], state[0])

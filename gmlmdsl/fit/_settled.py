@@ -1,8 +1,8 @@
 """Whether a stochastic climb stands still, judged by the last half of its steps in batches.
 
 It does where two things hold. The mean gradient is 0 within its Monte Carlo error: entry by entry, and all entries together, for of many
-entries each may be lost in its noise while all push one way. And the estimate does not travel: the batches' mean parameters do not go on in one
-direction by a good part of the way from the start, nor wander as far as they have come.
+entries each may be lost in its noise while all push one way. And the estimate does not travel: the batches' mean parameters do not go on in
+one direction by a good part of the way from the start, nor wander as far as they have come.
 
 All entries together are judged by exchanging signs. Where the mean gradient is 0 a batch's mean is as likely as its negative, so that the
 length of the sum over batches, each entry in units of its own size, is that of the same sum under random signs.
@@ -49,6 +49,18 @@ class Settled:
     def stands_still(self) -> bool:
         """Whether nothing shows that it moves."""
         return not (self.moving or self.together or self.travelled or self.wandered)
+
+    def reached(self, steps: int) -> str:
+        """What shows, after so many steps, that the estimate still moves."""
+        head = f"The estimate still moves after {steps} steps: "
+        if self.moving:
+            return f"{head}its mean gradient is {self.moving:.2g} per row, the Monte Carlo error {self.noise:.2g}"
+        if self.travelled:
+            return f"{head}the last eighth of them went on in one direction, by {self.travelled:.0%} of the way from the start"
+        if self.wandered:
+            return f"{head}the error of its mean is {self.wandered:.0%} of the way from the start"
+        together = f"{self.together:.2g} of their Monte Carlo errors"
+        return f"{head}all entries of its mean gradient together are {together}, and chance does not explain it"
 
 
 def settled(gradients: Array, places: Array, start: Array) -> Settled:
