@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail
+from .._progress import shows_progress, waiting
 from ..derive import ExactLoss, bounded_jit, log_potential, quickly_compiled
 from ..evaluate import (
     Colouring,
@@ -265,10 +266,12 @@ class Covariances(Mapping[str, Array]):
     def __init__(self, curve: Curvature, unknown: Array):
         self._curve, self._unknown = curve, unknown
         self._found: dict[str, Array] = {}
+        self.progress: bool | None = False  # whether a bar is shown: `Later` sets it as the fit had it
 
     def __getitem__(self, kind: str) -> Array:
         if kind not in self._found:
-            self._found[kind] = self._computed(kind)
+            with waiting("standard errors", shows_progress(self.progress)):
+                self._found[kind] = self._computed(kind)
         return self._found[kind]
 
     def __iter__(self) -> Iterator[str]:
