@@ -138,6 +138,18 @@ def test_verbs_whose_steps_cannot_be_counted_show_a_bar(monkeypatch: pytest.Monk
     assert "drawing from the posterior" in seen.getvalue()
 
 
+def test_a_covariance_that_takes_long_shows_a_bar_where_the_fit_did(monkeypatch: pytest.MonkeyPatch):
+    """Each kind is computed when it is first asked for, after the status: by a summary, or for standard errors."""
+    found, seen = fitted().inference.covariances, watched(monkeypatch)
+    monkeypatch.setattr(_progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(type(found), "_computed", lambda *_: time.sleep(0.2) or np.zeros((2, 2)))
+    for wanted, words in ((False, False), (None, True)):
+        found.progress = wanted  # pyright: ignore[reportAttributeAccessIssue]
+        found._found.clear()  # pyright: ignore[reportAttributeAccessIssue]
+        found["sandwich"]
+        assert ("standard errors" in seen.getvalue()) is words
+
+
 def test_annealing_shows_a_bar(monkeypatch: pytest.MonkeyPatch):
     fit, seen = fitted(), watched(monkeypatch)
     monkeypatch.setattr(_progress, "PATIENCE", 0.0)
@@ -158,6 +170,7 @@ STRUCTURES: dict[str, tuple[str, Callable[[gm.Fit, bool | None], object]]] = {
         "gmlmdsl.evaluate.substitution_effects",
         lambda f, show: f.model.effects(f.params, {"a": 0, "b": 1}, progress=show),
     ),
+    "centrality": ("gmlmdsl.assess._centrality._measures", lambda f, show: f.centrality(progress=show)),
     "least penalty": ("gmlmdsl.assess._path._penalties", lambda f, show: f.model.fit_path(rows(), penalty=2, progress=show)),
 }
 

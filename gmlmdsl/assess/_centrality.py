@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import counted, fail
-from .._progress import shows_progress, tracked
+from .._progress import shows_progress, tracked, waiting
 from ..evaluate import pair_interactions, unflatten, verified_quantile
 from ..plan import PairTables, plan_pair_tables
 from ._bootstrap import Bootstrap
@@ -36,7 +36,8 @@ def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probabil
     plan = plan_pair_tables(fit.graph)
     cells, places = np.unique(plan.pairs, return_inverse=True)
     places = places.reshape(plan.pairs.shape)
-    found = _measures(places, len(cells), _weights(fit, plan, fit.params, score))
+    with waiting("centrality", shows_progress(progress)):
+        found = _measures(places, len(cells), _weights(fit, plan, fit.params, score))
     frame = PrintedTable(dict(zip(MEASURES, found, strict=True)), index=pd.Index([fit.graph.cell_name(int(c)) for c in cells], name="cell"))
     frame.attrs = {"score": score}
     if bootstrap is None:

@@ -112,11 +112,11 @@ def _verify_comparable(measures: Mapping[str, Measure]) -> None:
     items = list(measures.items())
     for name, m in items[1:]:
         first, reference = items[0]
-        if m.law != reference.law:
+        if not m.same_law(reference):
             message = f"`{first}` is scored under mask {reference.words}, `{name}` under another mask: {m.words}"
             help = "their losses are of different quantities: score both under one mask, `gm.compare(fits, folds=10, mask=..)`"
             raise fail("E551", message, help=help)
-        if m.rows != reference.rows:
+        if not m.same_rows(reference):
             raise fail(
                 "E551", f"`{first}` and `{name}` are scored on different rows, or with different weights", help="score the same rows"
             )

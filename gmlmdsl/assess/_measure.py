@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from ..evaluate import MaskUse
 from ..fit import Evidence
-from ..graph import LoweredMask, varies
+from ..graph import BernoulliMask, LoweredMask, MixtureMask, SubsetMask, varies
 from ..graph.masks import blocks_of, support_size
 from ..plan import BUDGET
 
@@ -22,39 +23,87 @@ Array = np.ndarray
 class Measure:
     """Digests of a mask's distribution and of rows, with the words that name the mask.
 
-    `law` tells masks of any program apart, whatever they are called; `rows` tells codes, weights and drawn masks.
+    `law` tells masks of any program apart, whatever they are called; `rows` tells codes, weights and drawn masks. Each is told twice: with
+    the cells of the data by their names, and by their places among each other, so that two models may declare other latents, or the
+    same variables in another order, or call cells otherwise. What has no short list of blocks is told by all places of the model alone.
     """
 
     words: str
-    law: str
-    rows: str
+    law: tuple[str, str]
+    rows: tuple[str, str]
+
+    def same_law(self, other: Measure) -> bool:
+        """Whether both are of one distribution of blocks."""
+        return any(mine == its for mine, its in zip(self.law, other.law, strict=True))
+
+    def same_rows(self, other: Measure) -> bool:
+        """Whether both are of the same rows."""
+        return any(mine == its for mine, its in zip(self.rows, other.rows, strict=True))
 
 
 def measure_of(evidence: Evidence, use: MaskUse) -> Measure:
     """What losses of this evidence measure."""
-    host, options = evidence.lowered.graph, evidence.options
-    law = hashlib.sha256()
-    for v in host.variables:
-        _feed(law, (v.size, tuple(str(x) for x in v.labels)))
-    _feed(law, _law(evidence.mask, host.n_cells))
-    drawn = None if use.n_masks is None else (options.seed, use.n_masks)
-    _feed(law, drawn)
-    rows = hashlib.sha256()
-    _feed(rows, np.asarray(evidence.codes[: host.n_random], np.int32))
+    host = evidence.lowered.graph
+    seen = np.flatnonzero(host.is_observed)
+    names = [host.cell_name(int(c)) for c in seen]
+    by_name = dict(zip(seen[np.argsort(names)].tolist(), sorted(names), strict=True))
+    orders: tuple[dict[int, Any], ...] = (by_name, {int(c): k for k, c in enumerate(seen)})
+    law, rows = zip(*((_law_digest(evidence, use, told), _rows_digest(evidence, told)) for told in orders), strict=True)
+    return Measure(use.words, law, rows)
+
+
+def _law_digest(evidence: Evidence, use: MaskUse, told: dict[int, Any]) -> str:
+    """Of p(K | x), cells as `told` names them, with the labels of their values."""
+    host, options, law = evidence.lowered.graph, evidence.options, hashlib.sha256()
+    labels = {v.offset + k: tuple(str(x) for x in v.labels) for v in host.observed for k in range(v.size)}
+    _feed(law, tuple((name, labels[c]) for c, name in told.items()))
+    _feed(law, _law(evidence.mask, host.n_cells, told))
+    _feed(law, None if use.n_masks is None else (options.seed, use.n_masks))
+    return law.hexdigest()
+
+
+def _rows_digest(evidence: Evidence, told: dict[int, Any]) -> str:
+    """Of codes, in the order of `told`, and weights; what latents hold, where data have them, comes after."""
+    host, options, rows = evidence.lowered.graph, evidence.options, hashlib.sha256()
+    codes = np.asarray(evidence.codes[: host.n_random], np.int32)
+    _feed(rows, codes[list(told)])
+    known = host.is_latent[: host.n_random] & (codes >= 0).any(axis=1)
+    _feed(rows, (known.nonzero()[0], codes[known]) if known.any() else None)
     _feed(rows, None if options.weights is None else np.asarray(options.weights, float))
     if options.ignores and (evidence.codes < 0).any():
         _feed(rows, options.gaps)
-    return Measure(use.words, law.hexdigest(), rows.hexdigest())
+    return rows.hexdigest()
 
 
-def _law(mask: LoweredMask, n_cells: int) -> Any:
-    """What decides p(K | x): the blocks with their probabilities where they are few, else the mask's own arrays."""
-    if varies(mask) or support_size(mask) > BUDGET.support:
+def _law(mask: LoweredMask, n_cells: int, told: dict[int, Any]) -> Any:
+    """What decides p(K | x): the blocks with their probabilities where they are few, else the mask's own arrays, its cells as told."""
+    if varies(mask):
         return mask
+    if support_size(mask) > BUDGET.support:
+        return _parts(mask, told)
     blocks, probabilities = blocks_of(mask, n_cells)
     assert probabilities is not None
-    held = [tuple(int(c) for c in block if c < n_cells) for block in blocks]
-    return sorted((k, round(float(p), 9)) for k, p in zip(held, probabilities, strict=True))
+    held = [_told((c for c in block if c < n_cells), told) for block in blocks]
+    return sorted(((k, round(float(p), 9)) for k, p in zip(held, probabilities, strict=True)), key=repr)
+
+
+def _parts(mask: LoweredMask, told: dict[int, Any]) -> Any:
+    """A mask of many blocks by what it is made of."""
+    if isinstance(mask, SubsetMask):
+        return "subsets", mask.size, _told(mask.cells, told)
+    if isinstance(mask, BernoulliMask):
+        rates = np.zeros(len(mask.cells)) if mask.rates is None else mask.rates
+        each = zip(mask.cells, rates, strict=True)
+        return "bernoulli", mask.uniform, sorted(((told.get(int(c), -1 - int(c)), float(p)) for c, p in each), key=repr)
+    if isinstance(mask, MixtureMask):
+        parts = zip(np.asarray(mask.weights, float).tolist(), mask.parts, strict=True)
+        return "mixture", sorted(((w, _parts(part, told)) for w, part in parts), key=repr)
+    return mask
+
+
+def _told(cells: Iterable[Any], told: dict[int, Any]) -> tuple[Any, ...]:
+    """Cells as told, latents as numbers below 0, in an order of their own."""
+    return tuple(sorted((told.get(int(c), -1 - int(c)) for c in cells), key=repr))
 
 
 def _feed(digest: Any, value: Any) -> None:

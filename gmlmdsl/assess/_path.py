@@ -35,7 +35,8 @@ class Path:
 
     Attributes:
         table: a DataFrame, a row for each penalty: `penalty`, `couplings` (how many are not 0), `parameters` (their free directions),
-            `loss` (c * loss per unit of row weight), `converged`; with "ebic" `refit_loss`, the same without the penalty, `degrees` of
+            `loss` (c * loss per unit of row weight), `converged`: whether the penalised fit did, and all that the criterion takes
+            beside it, the refit, the folds or the halves; with "ebic" `refit_loss`, the same without the penalty, `degrees` of
             freedom and `ebic`; with "cv" `held_out` and its `std_error` over folds. With a rule a row for each block of the mask and
             penalty, `block` and `chosen` besides, c left out; with a rule and "stability" a row for each penalty, as its share of the
             largest.
@@ -48,6 +49,7 @@ class Path:
         stable: with "stability" a DataFrame, a row for each coupling, the most stable first: `probability`, the share of half samples in
             which it was selected at a penalty down to the chosen one, and `stable`, whether that reaches the threshold.
         error_bound: with "stability" the bound on the expected number of couplings that are wrongly stable.
+        converged: whether all fits that the chosen model rests on did.
     """
 
     table: pd.DataFrame
@@ -60,6 +62,7 @@ class Path:
     by_block: Array | None
     stable: pd.DataFrame | None
     error_bound: float | None
+    converged: bool
     edges: Edges = field(repr=False)
     _refit: Callable[[Mapping[str, Any], Mapping[str, Array]], Any] = field(repr=False)
 
@@ -99,7 +102,8 @@ class Path:
         head = f"Path under {counted(len(self.table) // max(count, 1), 'value')} of the penalty"
         head = f"{head}; {self.criterion} chooses {kept} of {len(self.couplings)}{rule}"
         bound = "" if self.error_bound is None else f"; of them {self.error_bound:.3g} are expected to be wrong, at most"
-        return f"{head}{bound}\n{shown.to_string(float_format=lambda v: f'{v:.5g}', index=count == 1)}"
+        unsettled = "" if self.converged else "\nFits that the chosen model rests on did not converge: give the parameters a weak prior."
+        return f"{head}{bound}{unsettled}\n{shown.to_string(float_format=lambda v: f'{v:.5g}', index=count == 1)}"
 
 
 def fit_path(evidence: Evidence, options: PathOptions, refit: Callable[[Mapping[str, Any], Mapping[str, Array]], Any]) -> Path:
@@ -118,8 +122,9 @@ def fit_path(evidence: Evidence, options: PathOptions, refit: Callable[[Mapping[
         columns, chosen = _judged(run, found, selected, penalties, options)
         stable, bound, by_block, combined = None, None, None, run.combined(selected)
         if options.criterion == "stability":
-            stable, bound, last = stability(run, penalties, options)
-            chosen = np.full(run.copies, last)
+            stable, bound, last, settled = stability(run, penalties, options)
+            chosen, columns["converged"] = np.full(run.copies, last), columns["converged"] & settled
+        settled = bool(columns["converged"][chosen, np.arange(run.copies)].all())
         if options.rule is None:
             params = [run.params(f) for f in found]
             frame, row = _table(columns), int(chosen[0])
@@ -128,10 +133,11 @@ def fit_path(evidence: Evidence, options: PathOptions, refit: Callable[[Mapping[
             combined = run.combined(by_block)[None]
             kept = combined[0] if stable is None else np.isin(edges.names, stable.loc[stable["stable"], "coupling"])
             with options.waiting("joint fit"):
-                params, row = [run.joined(kept)], 0
+                joined = run.joined(kept)
+            params, row, settled = [run.params(joined)], 0, settled and bool(joined.converged.all())
             frame = _table_of_blocks(run, columns, chosen) if stable is None else _table_of_shares(shares, run.combined(selected))
     host = tuple({k: np.asarray(v) for k, v in p.items()} for p in params)
-    return Path(frame, host, combined, edges.names, row, options.criterion, options.rule, by_block, stable, bound, edges, refit)
+    return Path(frame, host, combined, edges.names, row, options.criterion, options.rule, by_block, stable, bound, settled, edges, refit)
 
 
 def _judged(run: Runs, found: list[Penalised], selected: Array, penalties: Array, options: PathOptions) -> tuple[dict[str, Array], Array]:
@@ -140,15 +146,15 @@ def _judged(run: Runs, found: list[Penalised], selected: Array, penalties: Array
     columns: dict[str, Array] = {"penalty": penalties, "couplings": selected.sum(axis=2), "parameters": selected @ run.edges.degrees}
     with options.waiting("losses"):
         columns["loss"] = np.array([run.losses(run.whole, f) for f in found]) / size
-    judged = np.zeros(penalties.shape)
+    judged, converged = np.zeros(penalties.shape), np.array([f.converged for f in found])
     if options.criterion == "ebic":
         told = ebic(run, found, selected, options)
         columns["refit_loss"], columns["degrees"], columns["ebic"] = told.loss / size, told.degrees, told.ebic
-        judged = told.ebic
+        judged, converged = told.ebic, converged & told.converged
     if options.criterion == "cv":
-        columns["held_out"], columns["std_error"] = held_out(run, penalties, options)
-        judged = columns["held_out"]
-    columns["converged"] = np.array([f.converged for f in found])
+        columns["held_out"], columns["std_error"], settled = held_out(run, penalties, options)
+        judged, converged = columns["held_out"], converged & settled
+    columns["converged"] = converged
     return columns, np.nanargmin(judged, axis=0)
 
 

@@ -19,22 +19,25 @@ AT_ONCE = 5  # penalties of each half before the bound is looked at
 ROUNDING = 1e-9  # of a share of half samples
 
 
-def held_out(run: Runs, penalties: Array, options: PathOptions) -> tuple[Array, Array]:
-    """The loss of the rows left out per unit of weight, by penalty and copy, and its standard error over folds."""
-    rows = len(run.weights)
+def held_out(run: Runs, penalties: Array, options: PathOptions) -> tuple[Array, Array, Array]:
+    """The loss of the rows left out per unit of weight, by penalty and copy, its standard error over folds, and which fits converged."""
+    rows, converged = len(run.weights), np.ones(penalties.shape, bool)
     fold = generator(options.seed, 0).permutation(rows) % options.folds
     sums, parts, weight = np.zeros(penalties.shape), [], np.zeros(run.copies)
     for k in tracked(range(options.folds), "folds", shows_progress(options.progress)):
         inside, out = (run.values(run.objective(np.where(mine, run.weights, 0.0))) for mine in (fold != k, fold == k))
-        losses = np.array([run.losses(out, f) for f in run.path(inside, penalties, None, options)])
+        found = run.path(inside, penalties, None, options)
+        losses, converged = np.array([run.losses(out, f) for f in found]), converged & [f.converged for f in found]
         sums, size = sums + losses, run.size(out)
         weight = weight + size
         parts.append(losses / np.maximum(size, 1e-300))
-    return sums / weight, np.std(parts, axis=0, ddof=1) / np.sqrt(options.folds)
+    return sums / weight, np.std(parts, axis=0, ddof=1) / np.sqrt(options.folds), converged
 
 
-def stability(run: Runs, penalties: Array, options: PathOptions) -> tuple[pd.DataFrame, float, int]:
+def stability(run: Runs, penalties: Array, options: PathOptions) -> tuple[pd.DataFrame, float, int, Array]:
     """How often each coupling is selected in halves of the rows, down to the last penalty that the error bound admits.
+
+    Last comes by penalty and copy which fits of halves converged, those that were left out too.
 
     With q the mean number of couplings that a half selects at a penalty or above it, p their number and pi the threshold, the expected
     number of wrongly stable ones is at most q^2 / ((2 pi - 1) p): of those that are no coupling where all these are alike (Meinshausen
@@ -47,12 +50,13 @@ def stability(run: Runs, penalties: Array, options: PathOptions) -> tuple[pd.Dat
     share = np.zeros((len(penalties), count))
     states: list[Penalised | None] = [None] * len(halves)
     ever = np.zeros((len(halves), count), bool)
-    bounds = np.full(len(penalties), np.inf)
+    bounds, converged = np.full(len(penalties), np.inf), np.ones(penalties.shape, bool)
     for start in range(0, len(penalties), AT_ONCE):  # the bound grows: what is below it is not fitted
         here = slice(start, start + AT_ONCE)
         what = f"half samples, penalties {start + 1} to {min(start + AT_ONCE, len(penalties))} of {len(penalties)}"
         for h in tracked(range(len(halves)), what, shows_progress(options.progress)):
             found = run.path(run.values(run.objective(halves[h])), penalties[here], None, options, states[h])
+            converged[here] &= np.array([f.converged for f in found])
             selected: Any = run.combined(np.array([run.selected(f) for f in found]))
             selected = np.maximum.accumulate(np.concatenate([ever[h][None], selected]), axis=0)[1:]
             ever[h], states[h] = selected[-1], found[-1]
@@ -62,7 +66,7 @@ def stability(run: Runs, penalties: Array, options: PathOptions) -> tuple[pd.Dat
             break
     last = int(np.flatnonzero(bounds <= options.wrong).max(initial=0))
     frame = pd.DataFrame({"coupling": run.edges.names, "probability": share[last], "stable": share[last] >= options.threshold - ROUNDING})
-    return frame.sort_values("probability", ascending=False, kind="stable", ignore_index=True), float(bounds[last]), last
+    return frame.sort_values("probability", ascending=False, kind="stable", ignore_index=True), float(bounds[last]), last, converged
 
 
 def _halves(run: Runs, options: PathOptions) -> list[Array]:

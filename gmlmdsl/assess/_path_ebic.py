@@ -13,16 +13,19 @@ from ..fit import MOST_INFERRED, Curvature, Penalised, curvature, objective_colo
 from ._path_runs import PathOptions, Runs
 
 Array = np.ndarray
-TOLERANCE = 1e-5  # of a refit: its loss is known to the square of it
-MOST_STEPS = 300  # of a refit: of one that needs more, which may have no minimum, the loss is what they give
-FLAT = 1e-9  # of the largest curvature: what is flatter is no direction
+MOST_STEPS = 1000  # of a refit: one that needs more, which may have no minimum, has not converged, and its loss is what they give
+FLAT = 1e-9  # of a curvature of 1, as each entry alone has in its own units: what is flatter is no direction
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """By penalty and copy: the refits' `loss` over all rows, the `degrees` of freedom of the couplings, `ebic`; nan: not refitted."""
+    """By penalty and copy: the refits' `loss` over all rows, the `degrees` of freedom of the couplings, `ebic`; nan: not refitted.
+
+    `converged`: whether the refit did, where there is one.
+    """
 
     loss: Array
+    converged: Array
     degrees: Array
     ebic: Array
 
@@ -38,6 +41,7 @@ def ebic(run: Runs, found: list[Penalised], selected: Array, options: PathOption
     refits = _refits(run, found, selected, least, degrees * price, options)
     nothing = np.full(run.copies, np.nan)
     loss = np.array([nothing if r is None else run.losses(run.whole, r) for r in refits])
+    converged = np.array([np.ones(run.copies, bool) if r is None else r.converged for r in refits])
     if run.rule is None:
         pilot = int(np.nanargmin(2 * loss + degrees * price))
         best = refits[pilot]
@@ -46,14 +50,14 @@ def ebic(run: Runs, found: list[Penalised], selected: Array, options: PathOption
             if curve is not None:
                 kept = zip(refits, selected[:, 0], strict=True)
                 degrees = np.array([[np.nan if r is None else effective_degrees(run, curve, k)] for r, k in kept])
-    return Criterion(loss, degrees, 2 * loss + degrees * price)
+    return Criterion(loss, converged, degrees, 2 * loss + degrees * price)
 
 
 def _refits(run: Runs, found: list[Penalised], selected: Array, least: Array, price: Array, options: PathOptions) -> list[Penalised | None]:
     """The refits of the models that may win; `least` and `price`: what degrees cost at least, and about, by penalty and copy."""
 
     def refit(k: int, start: Penalised) -> Penalised:
-        return run.refit(run.whole, start, selected[k], tolerance=TOLERANCE, most=MOST_STEPS)
+        return run.refit(run.whole, start, selected[k], most=MOST_STEPS)
 
     last = len(found) - 1
     with options.waiting("first refit"):
@@ -92,20 +96,30 @@ def effective_degrees(run: Runs, curve: Curvature, kept: Array) -> float:
 
 
 def trace(curve: Curvature, allowed: Array) -> float:
-    """tr(H^-1 S) in the directions in which only some entries move; flat ones count nothing."""
-    h, s = (_within(curve.basis, allowed, m) for m in (curve.hessian, curve.score))
+    """tr(H^-1 S) in the directions in which only some entries move; flat ones count nothing.
+
+    Each direction is taken in the unit in which its curvature is 1, so that what is flat depends on no unit.
+    """
+    diagonal = np.diag(curve.hessian)
+    unit = np.where(diagonal > 0, 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 0.0)
+    h, s = (_within(curve.basis, unit, allowed, m) for m in (curve.hessian, curve.score))
     if not len(h):
         return 0.0
-    raised = h + FLAT * np.diag(h).max() * np.eye(len(h))
-    return float((scipy.linalg.cho_solve(scipy.linalg.cho_factor(raised), np.eye(len(h))) * s).sum())
+    eye = np.eye(len(h))
+    return float((scipy.linalg.cho_solve(scipy.linalg.cho_factor(h + FLAT * eye), eye) * s).sum())
 
 
-def _within(basis: Array, allowed: Array, matrix: Array) -> Array:
-    """A matrix of the directions of `basis` in those in which only some entries move."""
+def _within(basis: Array, unit: Array, allowed: Array, matrix: Array) -> Array:
+    """A matrix of the directions of `basis`, in these units, in those in which only some entries move."""
+    scaled = unit[:, None] * matrix * unit
     if basis.shape[0] == basis.shape[1] and np.array_equal(basis, np.eye(len(basis))):
-        return matrix[np.ix_(allowed, allowed)]
-    q = scipy.linalg.null_space(basis[~allowed]) if (~allowed).any() else np.eye(basis.shape[1])
-    return q.T @ matrix @ q
+        return scaled[np.ix_(allowed, allowed)]
+    if allowed.all():
+        return scaled
+    still = (basis * unit)[~allowed]
+    size = np.abs(still).max(axis=1, keepdims=True)  # of the units of an entry that stays
+    q = scipy.linalg.null_space(still / np.where(size > 0, size, 1.0))
+    return q.T @ scaled @ q
 
 
 def _curve(run: Runs, found: Penalised) -> Curvature | None:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -15,7 +16,7 @@ from .._diagnostics import fail
 from .._progress import shows_progress, tracked, waiting
 from ..derive import ExactLoss, bounded_jit, on_device
 from ..evaluate import JointObjective, block_cells, block_objectives, block_weights_of_rows, copies_of_blocks, init_params
-from ..fit import EXCLUDED, Copied, Evidence, Penalised, largest_penalty, minimise_penalised, reopened
+from ..fit import EXCLUDED, Copied, Evidence, Penalised, diagonal_metric, largest_penalty, minimise_penalised, reopened
 from ..plan import verify_held
 from ._path_groups import Edges
 
@@ -105,29 +106,36 @@ class Runs:
         found: list[Penalised] = []
         free, curvature = (self._begin(values), np.ones(self.copies)) if begin is None else (begin.free, begin.curvature)
         for k in tracked(range(len(penalties)), what or "path", what is not None and shows_progress(options.progress)):
-            found.append(minimise_penalised(values, free, self.edges.groups, penalties[k], curvature))
+            found.append(minimise_penalised(values, free, self.edges.groups, penalties[k], curvature, self.metric))
             free, curvature = found[-1].free, found[-1].curvature
         return found
 
+    @cached_property
+    def uncoupled(self) -> Penalised:
+        """The minimisers without couplings."""
+        start, full, one = self._begin(self.whole), np.full(self.copies, EXCLUDED), np.ones(self.copies)
+        return minimise_penalised(self.whole, start, self.edges.groups, full, one, diagonal_metric(self.whole, start))
+
+    @cached_property
+    def metric(self) -> Array:
+        """What the lengths of all fits are taken in: the curvatures where there is no coupling."""
+        return diagonal_metric(self.whole, self.uncoupled.free)
+
     def largest(self) -> Array:
         """The least penalty of each copy without couplings."""
-        none = minimise_penalised(
-            self.whole, self._begin(self.whole), self.edges.groups, np.full(self.copies, EXCLUDED), np.ones(self.copies)
-        )
-        return largest_penalty(self.whole, none.free, self.edges.groups)
+        return largest_penalty(self.whole, self.uncoupled.free, self.edges.groups)
 
-    def refit(self, values: Copied, start: Penalised, kept: Array, **limits: Any) -> Penalised:
+    def refit(self, values: Copied, start: Penalised, kept: Array, metric: Array | None = None, **limits: Any) -> Penalised:
         """The minimisers with these couplings of each copy free and the others 0, shape (copies, couplings)."""
-        weights = np.where(kept, 0.0, 1.0)
+        weights, metric = np.where(kept, 0.0, 1.0), self.metric if metric is None else metric
         full = np.full(len(kept), EXCLUDED)
-        return minimise_penalised(values, start.free, self.edges.groups, full, start.curvature, weights=weights, **limits)
+        return minimise_penalised(values, start.free, self.edges.groups, full, start.curvature, metric, weights=weights, **limits)
 
-    def joined(self, kept: Array) -> dict[str, Any]:
-        """Parameters of the one fit of all blocks with these couplings, shape (couplings,)."""
+    def joined(self, kept: Array) -> Penalised:
+        """The one fit of all blocks with these couplings, shape (couplings,)."""
         values = JointObjective(self.whole.objective)
         free = {name: v[None] for name, v in values.objective.frame.unconstrain(values.objective.held).items()}
-        found = self.refit(values, Penalised(free, 0, np.ones(1, bool), np.ones(1)), kept[None])
-        return self.params(found)
+        return self.refit(values, Penalised(free, 0, np.ones(1, bool), np.ones(1)), kept[None], diagonal_metric(values, free))
 
     def params(self, found: Penalised) -> dict[str, Any]:
         """The parameters of the first copy."""

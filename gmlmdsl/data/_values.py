@@ -289,11 +289,17 @@ def verified_weights(weights: Any, rows: int) -> Array:
 
 
 def decode(graph: FactorGraph, codes: Array, lead: Sequence[int]) -> dict[str, Array]:
-    """Values by variable from codes of shape (cells, rows): numbers for spin, bit and range, codes for letters and labels."""
+    """Values by variable from codes of shape (cells, rows), or (cells, *lead): numbers for spin, bit and range, else codes.
+
+    What comes back is the only copy that is made, however the codes lie in memory.
+    """
     out = {}
     for v in graph.variables:
-        part = codes[v.offset : v.offset + v.size].T.reshape((*lead, *v.shape))
-        out[v.name] = (2 * part - 1 if v.kind == "spin" else part).astype(np.int8 if len(v.labels) < 128 else np.int32)
+        part = np.moveaxis(codes[v.offset : v.offset + v.size], 0, -1).reshape((*lead, *v.shape))
+        found = out[v.name] = part.astype(np.int8 if len(v.labels) < 128 else np.int32, order="C")
+        if v.kind == "spin":
+            found *= 2
+            found -= 1
     return out
 
 

@@ -16,11 +16,11 @@ from ..data import verified_key, verified_weights, verify_untraced
 from ..derive.compiled import complete_rows, conditional_table, drawn_masks, gap_rows, hidden_losses
 from ..graph import FactorGraph, Lowered, LoweredMask, is_adaptive, looked_at, verify_mask
 from ..graph.masks import draws, largest_block, support_size
-from ..plan import BUDGET, plan_block, verify_affordable, verify_held
+from ..plan import plan_block, verify_affordable, verify_held
 from ..read import verify_unmasked
 from ._completions import block_tables, log_completions
 from ._missing import Sorted, sort_rows, summed_loss, unknown_law, verify_latents
-from ._objective import make_loss, masks_per_row, row_terms
+from ._objective import MOST_MASKS, make_loss, masks_per_row, row_terms
 from ._row_sizes import answer, is_traced, over_rows, placed
 
 Params = Mapping[str, jax.Array]
@@ -117,8 +117,8 @@ def row_losses(
     verify_latents(host, mask, name, codes, summed=True)
     if (key is None) != (n_masks is None):
         raise fail("E507", "`key=` and `n_masks=` go together: they draw masks instead of averaging over all")
-    if key is None and support_size(mask) > BUDGET.support:
-        message = f"this mask has {support_size(mask):.3g} distinct blocks, more than the limit of {BUDGET.support}"
+    if key is None and support_size(mask) > MOST_MASKS:
+        message = f"this mask has {support_size(mask):.3g} distinct blocks, more than the limit of {MOST_MASKS:.3g}"
         raise fail("E602", message, mask.span, help="draw some: `key=jax.random.key(0), n_masks=1`")
     drawn = masks_per_row(mask, "all" if n_masks is None else n_masks)
     masks = None

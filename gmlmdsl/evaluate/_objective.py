@@ -34,6 +34,7 @@ from ._parameters import Unchanged, bijection, log_prior, on_gauge
 
 Loss = ExactLoss | DrawnLoss | EliminatedLoss | DrawnEliminatedLoss
 MOST_TERMS = 1 << 18  # factor evaluations held at once: they should stay in the cache
+MOST_MASKS = 2**20  # over which a loss is averaged
 MANY = 1 << 24  # products of one value from which on what runs is worth more than what compiles
 
 
@@ -224,8 +225,8 @@ def masks_per_row(mask: LoweredMask, n_masks: int | str | None) -> int | None:
     count = support_size(mask)
     if n_masks not in (None, "all") and (not isinstance(n_masks, int | np.integer) or isinstance(n_masks, bool) or n_masks < 1):
         raise fail("E507", f'n_masks must be a whole number above 0, "all" or None, got {n_masks!r}')
-    if n_masks == "all" and count > 2**20:
-        message = f"this mask has {count:.3g} distinct blocks, more than the limit of {2**20:.3g}"
+    if n_masks == "all" and count > MOST_MASKS:
+        message = f"this mask has {count:.3g} distinct blocks, more than the limit of {MOST_MASKS:.3g}"
         raise fail("E602", message, mask.span, help="draw some: `n_masks=4`")
     if n_masks == "all" or (n_masks is None and count <= BUDGET.support):
         return None

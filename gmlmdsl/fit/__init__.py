@@ -19,6 +19,7 @@ from ._group_penalty import EXCLUDED as EXCLUDED
 from ._group_penalty import Copied as Copied
 from ._group_penalty import Groups as Groups
 from ._group_penalty import Penalised as Penalised
+from ._group_penalty import diagonal_metric as diagonal_metric
 from ._group_penalty import largest_penalty as largest_penalty
 from ._group_penalty import minimise_penalised as minimise_penalised
 from ._inference import SINGULAR as SINGULAR
@@ -43,6 +44,7 @@ from ._optimise import scaling as scaling
 from ._options import Evidence as Evidence
 from ._options import FitOptions as FitOptions
 from ._options import row_weights as row_weights
+from ._prepare import WORTH_MERGING as WORTH_MERGING
 from ._prepare import make_objective as make_objective
 from ._prepare import objective_colouring as objective_colouring
 from ._prepare import stays_finite as stays_finite

@@ -20,7 +20,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-import scipy  # its parts load when they are used
 from jax.flatten_util import ravel_pytree
 
 from .._diagnostics import GmlmError, counted, fail, listed
@@ -50,7 +49,8 @@ from ..sample import starts, verify_chains
 from ._imputation import FIRST_SWEEPS, SWEEPS, first_values, missing_blocks
 from ._methods import PersistentContrastiveDivergence
 from ._optimise import Outcome
-from ._status import NEAR, Finding, Status
+from ._settled import settled
+from ._status import Finding, Status
 
 if TYPE_CHECKING:
     from ._options import FitOptions
@@ -59,7 +59,6 @@ Array = np.ndarray
 ADAM = optax.adam(0.01)  # one object for all fits, so that a second compiles nothing
 STEPS_PER_CALL = 50
 BATCHES = 16  # of the last half of the steps: their spread is the Monte Carlo error of the mean gradient
-LEVEL = 1e-3  # of the test that the mean gradient is 0, over all parameters
 
 
 class ClampedRows(eqx.Module):
@@ -157,13 +156,13 @@ _moved = bounded_jit(Climb.moved)
 
 
 class Carry(NamedTuple):
-    """What one step hands to the next; `gradients` are summed in batches of the last half of the steps, `mean` is over that half."""
+    """What one step hands to the next; `gradients` and `places`, the parameters, are summed in batches of the last half of the steps."""
 
     free: dict[str, jax.Array]
     optimizer: Any
     chains: State
     codes: jax.Array
-    mean: jax.Array
+    places: jax.Array
     gradients: jax.Array
     trace: jax.Array
 
@@ -184,10 +183,10 @@ def advance(climb: Climb, carry: Carry, first: jax.Array, last: jax.Array) -> Ca
         updates, state = climb.optimizer.update(gradient, at.optimizer, at.free)
         free: Any = optax.apply_updates(at.free, updates)
         batch = jnp.where(t < half, BATCHES, (t - half) * BATCHES // (steps - half))
-        mean = at.mean + jnp.where(t < half, 0.0, ravel_pytree(free)[0] / (steps - half))
+        places = at.places.at[batch].add(ravel_pytree(free)[0], mode="drop")
         gradients = at.gradients.at[batch].add(ravel_pytree(gradient)[0], mode="drop")
         codes = at.codes if climb.rows.blocks is None else at.codes.at[:, chosen].set(here)
-        return Carry(free, state, chains, codes, mean, gradients, at.trace.at[t].set(apart))
+        return Carry(free, state, chains, codes, places, gradients, at.trace.at[t].set(apart))
 
     return jax.lax.fori_loop(first, last, step, carry)
 
@@ -225,9 +224,11 @@ def climb(
     _verify_rows(job, carry, np.flatnonzero(alive))
     carry = _run(job, carry, shows_progress(options.progress))
     last, restore = ravel_pytree(carry.free)
-    free = restore(carry.mean if method.average else last)
+    late = method.steps - method.steps // 2
+    free = restore(carry.places.sum(axis=0) / late if method.average else last)
     params = job.frame.constrain(free, start)
-    outcome, status = _judged(host, free, np.asarray(carry.gradients), np.asarray(carry.trace), method)
+    begun = np.asarray(ravel_pytree(job.frame.unconstrain(start))[0])
+    outcome, status = _judged(host, free, begun, carry, method)
     missing = _report(job.rows, reported(host, codes[:, alive]), codes[:, alive])
     return Climbed(outcome, params, status, missing, _objective(job.rows, host, params, float(weights.sum())))
 
@@ -314,7 +315,7 @@ def _begin(job: Climb, host: FactorGraph, seed: int) -> Carry:
     free = job.frame.unconstrain(job.held)
     flat = ravel_pytree(free)[0]
     sums = jnp.zeros((BATCHES, flat.size), flat.dtype)
-    return Carry(free, job.optimizer.init(free), chains, here, jnp.zeros_like(flat), sums, jnp.zeros(method.steps, flat.dtype))
+    return Carry(free, job.optimizer.init(free), chains, here, sums, sums, jnp.zeros(method.steps, flat.dtype))
 
 
 def _verify_one_law(lowered: Lowered, method: PersistentContrastiveDivergence) -> None:
@@ -348,34 +349,27 @@ def _run(job: Climb, carry: Carry, show: bool) -> Carry:
 
 
 def _judged(
-    host: FactorGraph, free: dict[str, jax.Array], sums: Array, trace: Array, method: PersistentContrastiveDivergence
+    host: FactorGraph, free: dict[str, jax.Array], begun: Array, carry: Carry, method: PersistentContrastiveDivergence
 ) -> tuple[Outcome, Status]:
-    """The estimate stands still where the mean gradient over the last half of the steps is 0 within its Monte Carlo error."""
+    """The estimate stands still, or the status says what it has reached; see `settled`."""
     size, late = sum(p.size for p in host.parameters), np.arange(method.steps - method.steps // 2)
-    means = sums / np.bincount(late * BATCHES // len(late), minlength=BATCHES)[:, None]
-    mean, error = means.mean(axis=0), means.std(axis=0, ddof=1) / np.sqrt(BATCHES)
-    largest = float(np.abs(mean).max(initial=0.0))
+    each, trace = np.bincount(late * BATCHES // len(late), minlength=BATCHES)[:, None], np.asarray(carry.trace)
+    gradients, places = np.asarray(carry.gradients, float) / each, np.asarray(carry.places, float) / each
     nothing = np.zeros(size, np.int8), np.zeros(size, bool), np.zeros((0, size))
-    if not np.isfinite(trace).all() or not np.isfinite(mean).all() or any(not bool(jnp.isfinite(v).all()) for v in free.values()):
+    if not all(np.isfinite(a).all() for a in (trace, gradients, places)) or any(not bool(jnp.isfinite(v).all()) for v in free.values()):
         finding = Finding("diverged", "The parameters are not numbers any more", "Lower the learning rate: `optimizer=optax.adam(0.001)`")
         return Outcome(free, trace, float("nan"), method.steps, "diverged"), Status("diverged", (finding,), *nothing)
-    bound = -scipy.special.stdtrit(BATCHES - 1, LEVEL / (2 * max(mean.size, 1)))
-    moving = (np.abs(mean) > NEAR) & (np.abs(mean) > bound * error)
-    noise = f"{float(error.max(initial=0.0)):.2g}"
-    if moving.any():
-        worst = f"{float(np.abs(mean[moving]).max()):.2g}"
-        message = (
-            f"The estimate still moves after {method.steps} steps: its mean gradient is {worst} per row, the Monte Carlo error {noise}"
-        )
-        finding = Finding("not-converged", message, "Raise `steps` of the method, or the learning rate")
-    else:
+    found = settled(gradients, places, begun)
+    if found.stands_still:
         message = (
             f"The optimum is approximate, found by {method.name}: over the last {len(late)} of {method.steps} steps the mean "
-            f"gradient is at most {largest:.2g} per row, with a Monte Carlo error of {noise}; it has no standard errors"
+            f"gradient is at most {found.largest:.2g} per row, with a Monte Carlo error of {found.noise:.2g}; it has no standard errors"
         )
         finding = Finding("stochastic", message, "More `chains` and `steps` bring it nearer; `fit.bootstrap()` gives errors")
-    reason, code = ("steps", "not-converged") if moving.any() else ("converged", "converged")
-    return Outcome(free, trace, largest, method.steps, reason), Status(code, (finding,), *nothing)
+    else:
+        finding = Finding("not-converged", found.reached(method.steps), "Raise `steps` of the method, or the learning rate")
+    reason, code = ("converged", "converged") if found.stands_still else ("steps", "not-converged")
+    return Outcome(free, trace, found.largest, method.steps, reason), Status(code, (finding,), *nothing)
 
 
 def _objective(rows: ClampedRows, host: FactorGraph, params: dict[str, jax.Array], total: float) -> float:

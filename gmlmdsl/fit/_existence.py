@@ -23,6 +23,7 @@ MOST_ROUNDS = 30
 MOST_SPARSE = 500  # entries among which a sparse direction is sought
 PART = 1e-6  # of the largest entry: below, an entry has no part in a direction
 MOST_ALONE = 1000  # parameters with priors of which it is asked what the data alone would leave open
+LEAST_UNIT = 1e-150  # of the statistics of a parameter, so that none is divided by 0
 GAIN = 1e-6  # of a row of length one along a direction in the box: below, it gains nothing
 
 
@@ -90,7 +91,10 @@ def _recession(objective: Objective, params: dict[str, jax.Array], colours: Colo
     rows = _differences(objective, flatten(host, params), colours, basis)
     if rows.shape[0] == 0:  # pyright: ignore[reportOptionalSubscript]
         return Recession(None, basis)
-    direction, alive = _generic(rows, _bounds(objective, held))
+    # A direction is sought in the units in which the statistics of each parameter are of one size, whatever theirs are.
+    unit = scipy.sparse.diags(1 / np.maximum(np.sqrt(np.asarray(rows.multiply(rows).mean(axis=0)).ravel()), LEAST_UNIT))
+    direction, alive = _generic(_of_length_one(rows @ unit), _bounds(objective, held))
+    direction = None if direction is None else unit @ direction
     # At the end of the recession only the rows along which nothing falls have a say (Geyer 2009, limiting conditional model).
     flat = basis @ _null_space(rows[alive])
     if direction is None:
@@ -100,8 +104,12 @@ def _recession(objective: Objective, params: dict[str, jax.Array], colours: Colo
 
 
 def _null_space(rows: scipy.sparse.csr_matrix) -> Array:
-    values, vectors = np.linalg.eigh((rows.T @ rows).toarray())
-    return vectors[:, values < 1e-9 * max(values.max(), 1e-300)]
+    """An orthonormal basis of the directions along which no row changes, each entry in its own unit."""
+    square = (rows.T @ rows).toarray()
+    diagonal = np.diag(square)
+    unit = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    values, vectors = np.linalg.eigh(unit[:, None] * square * unit)
+    return np.linalg.qr(unit[:, None] * vectors[:, values < 1e-9 * max(values.max(), 1e-300)])[0]
 
 
 def _generic(rows: scipy.sparse.csr_matrix, bounds: list[tuple[float, float]]) -> tuple[Array | None, Array]:
@@ -145,8 +153,12 @@ def _differences(objective: Objective, vector: jax.Array, colours: Colouring, ba
     moved = scipy.sparse.csr_matrix(scipy.sparse.vstack(found) @ scipy.sparse.csr_matrix(basis))
     moved.eliminate_zeros()
     moved = moved[np.diff(moved.indptr) > 0]
-    scale = np.sqrt(np.asarray(moved.multiply(moved).sum(axis=1)).ravel())
-    return scipy.sparse.csr_matrix(scipy.sparse.diags(1 / scale) @ moved)
+    return _of_length_one(moved)
+
+
+def _of_length_one(rows: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
+    scale = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+    return scipy.sparse.csr_matrix(scipy.sparse.diags(1 / scale) @ rows)
 
 
 def _bounds(objective: Objective, held: frozenset[str]) -> list[tuple[float, float]]:

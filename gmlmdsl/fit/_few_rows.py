@@ -64,6 +64,8 @@ class Later:
         if find is not None:  # two threads that ask at once both find it
             with waiting("standard errors", shows_progress(self._progress)):
                 self._known = find()
+            if isinstance(self._known.covariances, Covariances):
+                self._known.covariances.progress = self._progress
             self._find = None
         assert self._known is not None
         return self._known

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail
+from .._progress import shows_progress, waiting
 from ..derive import ExactLoss, bounded_jit, log_potential, quickly_compiled
 from ..evaluate import (
     Colouring,
@@ -136,8 +137,11 @@ class Curvature:
             return self.basis @ np.linalg.pinv(self.hessian + self.coupling)
         if self.factor is not None:
             return inverse(self.factor) if _is_identity(self.basis) else solve(self.factor, self.basis.T).T
-        values, vectors = np.linalg.eigh(self.hessian)
-        return self.basis @ ((vectors / np.maximum(values, 1e-14 * max(values.max(initial=0.0), LEAST))) @ vectors.T)
+        diagonal = np.abs(np.diag(self.hessian))
+        unit = 1 / np.sqrt(np.where(diagonal > LEAST, diagonal, 1.0))  # in which digits are not lost to the units of others
+        values, vectors = np.linalg.eigh(unit[:, None] * self.hessian * unit)
+        whole = (vectors / np.maximum(values, 1e-14 * max(values.max(initial=0.0), LEAST))) @ vectors.T
+        return self.basis @ (unit[:, None] * whole * unit)
 
     @cached_property
     def spread(self) -> Array:
@@ -262,10 +266,12 @@ class Covariances(Mapping[str, Array]):
     def __init__(self, curve: Curvature, unknown: Array):
         self._curve, self._unknown = curve, unknown
         self._found: dict[str, Array] = {}
+        self.progress: bool | None = False  # whether a bar is shown: `Later` sets it as the fit had it
 
     def __getitem__(self, kind: str) -> Array:
         if kind not in self._found:
-            self._found[kind] = self._computed(kind)
+            with waiting("standard errors", shows_progress(self.progress)):
+                self._found[kind] = self._computed(kind)
         return self._found[kind]
 
     def __iter__(self) -> Iterator[str]:

@@ -24,7 +24,8 @@ MOST_STEPS = 3000
 TOLERANCE = 1e-8  # of the largest gradient entry, per row
 ROUGH = 1e-5  # where it pauses to see whether there is a minimum at all
 SINGLE = 3e-6  # where float32 has given what it can
-FLAT = 1e-6  # of the largest eigenvalue: flatter directions are scaled like this one
+FLAT = 1e-6  # of the largest eigenvalue, each entry in its own unit: flatter directions are scaled like this one
+LEAST_DIAGONAL = 1e-14  # of the largest entry of a Hessian's diagonal: a smaller one is no unit
 LEAST_SLOPE = 1e-6  # of a bounded parameter or a simplex in its unconstrained one, which may run to the edge
 STALLED = 5  # steps that lower neither value nor gradient after which digits are used up
 SHORTER = 30  # halvings of a step before the search along it is given up
@@ -78,14 +79,21 @@ def scaling(objective: Objective, free: dict[str, Any], hessian: np.ndarray, bas
     """
     if not np.isfinite(hessian).all() or not hessian.size:
         return None
-    values, vectors = np.linalg.eigh(hessian)
-    half = vectors / np.sqrt(np.maximum(values, FLAT * max(values.max(), 1e-300)))
+    unit = units(hessian)
+    values, vectors = np.linalg.eigh(unit[:, None] * hessian * unit)
+    half = unit[:, None] * vectors / np.sqrt(np.maximum(values, FLAT * max(values.max(), 1e-300)))
     moved, at, columns = basis @ half, 0, {}
     for p in objective.frame.host.parameters:
         if p.name in free:
             columns[p.name] = unconstrained_moves(p, free[p.name], moved[at : at + p.size], LEAST_SLOPE)
         at += p.size
     return np.concatenate([columns[name] for name in sorted(columns)])  # the order of a flattened dict
+
+
+def units(hessian: np.ndarray) -> np.ndarray:
+    """Of each direction the length along which its curvature is 1, so that what is compared depends on no unit of a parameter."""
+    diagonal = np.diag(hessian)
+    return 1 / np.sqrt(np.maximum(diagonal, max(LEAST_DIAGONAL * diagonal.max(initial=0.0), 1e-300)))
 
 
 def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = TOLERANCE) -> Outcome:

@@ -15,6 +15,7 @@ from ._existence import PART, Recession, find_recession, moves
 from ._inference import Curvature
 from ._kinks import at_kinks
 from ._optimise import Outcome
+from ._settled import NEAR
 
 Array = np.ndarray
 SUSPECT = 1e-3  # of the largest eigenvalue, here or at the start: below, the data may separate
@@ -22,7 +23,6 @@ SHARE = 0.5  # of the curvature in some direction: where a prior gives more, it 
 ALL = 1e-6  # a share of 1 and so much more is rounding
 SUSPECT_SHARE = 0.02  # where a prior gives more, the data alone may have no estimate
 AT_BOUND, NEAREST = "at-bound", 1e-6  # slug; the distance from a bound below which a parameter is said to be at it
-NEAR = 1e-3  # the largest gradient entry per row at which steps of a stochastic minimiser may end
 
 
 @dataclass(frozen=True)

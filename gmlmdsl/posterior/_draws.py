@@ -15,9 +15,9 @@ import numpy as np
 from .._diagnostics import fail, whole_number
 from ..assess import How, evidence_of, params64, rows_under, verify_minimum, verify_own
 from ..data import decode, random_key, verified_seed
-from ..derive import bounded_jit, on_device
+from ..derive import bounded_jit, on_device, quickly_compiled
 from ..evaluate import over_rows, tangent
-from ..fit import Evidence, at_kinks, curvature, objective_colouring
+from ..fit import WORTH_MERGING, Evidence, at_kinks, curvature, objective_colouring
 from ..plan import BUDGET
 from ..sample import SamplingWarning, to_arviz
 from ._calibration import CURVATURE, OPEN_FACED, SIMULATED, Calibration, Source
@@ -63,7 +63,7 @@ def posterior(fit: FitRecord, how: Chains, calibrate: Any, x: Any, missing: Any,
         vectors, stats = _drawn(task.target, task.start, task.scale, how)
         draws, pointwise = _told(task.likelihood, task.moved(vectors))
     _announce(stats["diverging"])
-    return _labelled(fit, evidence, draws, stats, pointwise, task.words)
+    return _labelled(fit, evidence, draws, stats, {task.rows: pointwise}, task.words)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +83,12 @@ class Task:
     scale: Array
     open_faced: Calibration | None
     words: str
+
+    @property
+    def rows(self) -> str:
+        """What ArviZ is to call the terms of the rows: they are a `log_likelihood`, which it weighs draws by, of the draws' own density."""
+        weighs = self.target is self.likelihood and self.open_faced is None
+        return "log_likelihood" if weighs else "log_pseudolikelihood"
 
     def moved(self, vectors: Array) -> Array:
         """The draws in coordinates, shape (.., size), from those of the target."""
@@ -186,24 +192,24 @@ def _normal(fit: FitRecord, likelihood: Likelihood, params: dict[str, jax.Array]
 def _drawn(likelihood: Likelihood, start: Array, scale: Array, how: Chains) -> tuple[Array, dict[str, Array]]:
     """Draws in coordinates, shape (chains, draws, size), with what is told of each."""
     target = likelihood.of_any_rows, on_device(scale)
-    state = begun(*target, on_device(start), jax.random.split(random_key(how.seed), how.chains), how.warmup)
+    state = begun(*target, on_device(start), random_key(how.seed), how.chains, how.warmup)
     vectors, *told = in_strides(lambda state, _: walked(*target, state, how.warmup), state, how.warmup, how.draws)
     return vectors, dict(zip(("lp", "diverging", "n_steps", "acceptance_rate"), told, strict=True))
 
 
-@bounded_jit
-def begun(likelihood: Likelihood, scale: jax.Array, start: jax.Array, keys: jax.Array, warmup: int) -> Any:
-    """Where NUTS begins, one chain for each key: at draws of a normal distribution whose covariance is the inverse mass matrix too."""
+@quickly_compiled(lambda likelihood, *_: likelihood.cost < WORTH_MERGING)
+def begun(likelihood: Likelihood, scale: jax.Array, start: jax.Array, key: jax.Array, chains: int, warmup: int) -> Any:
+    """Where NUTS begins, so many chains: at draws of a normal distribution whose covariance is the inverse mass matrix too."""
     root = jnp.linalg.cholesky(scale)
 
     def one(key: jax.Array) -> Any:
         first, rest = jax.random.split(key)
         return _kernel(likelihood, scale).init(rest, warmup, start + root @ jax.random.normal(first, start.shape, start.dtype), (), {})
 
-    return jax.vmap(one)(keys)
+    return jax.vmap(one)(jax.random.split(key, chains))
 
 
-@bounded_jit
+@quickly_compiled(lambda likelihood, *_: likelihood.cost < WORTH_MERGING)
 def walked(likelihood: Likelihood, scale: jax.Array, state: Any, warmup: int) -> tuple[Any, Any]:
     """STRIDE steps of each chain, of which those before the step `warmup` find the step size."""
     kernel = _kernel(likelihood, scale)
@@ -268,7 +274,7 @@ def _announce(diverging: Array) -> None:
 
 
 def _labelled(
-    fit: FitRecord, evidence: Evidence, draws: dict[str, Array], stats: dict[str, Array], pointwise: Array, calibration: str
+    fit: FitRecord, evidence: Evidence, draws: dict[str, Array], stats: dict[str, Array], pointwise: dict[str, Array], calibration: str
 ) -> Any:
     graph, meta = fit.graph, fit.meta
     dims: dict[str, list[str]] = {p.name: list(p.dims) for p in graph.parameters}
@@ -285,4 +291,5 @@ def _labelled(
         "mask": meta["mask_use"],
         "calibration": calibration,
     }
-    return to_arviz(draws, dims, coords, stats, observed, attrs, log_likelihood={name: pointwise})
+    by_row: dict[str, Any] = {kind: {name: values} for kind, values in pointwise.items()}
+    return to_arviz(draws, dims, coords, stats, observed, attrs, **by_row)

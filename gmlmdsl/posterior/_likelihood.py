@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..assess import map_rows, rows_under
-from ..derive import bounded_jit, float_type, on_device
+from ..derive import bounded_jit, float_type, on_device, room_for
 from ..evaluate import Objective, is_traced, masks_per_row, row_terms
-from ..fit import Evidence, row_weights
+from ..fit import WORTH_MERGING, Evidence, row_weights
 from ..graph import FactorGraph, Lowered, LoweredMask, is_adaptive, varies
 from ..graph.masks import blocks_of, support_size
 from ._calibration import Calibration
@@ -143,10 +143,28 @@ def _distinct(evidence: Evidence) -> tuple[Evidence, Array]:
     options = dataclasses.replace(evidence.options, weights=weights, weights_are="importances")
     place = np.arange(codes.shape[1])
     if not varies(evidence.mask) and masks_per_row(evidence.mask, options.n_masks) is None:
+        rows = codes.shape[1]
         codes, place = np.unique(_with_like_given(evidence.lowered, codes), axis=1, return_inverse=True)
         place = place.reshape(-1)
-        options = dataclasses.replace(options, weights=np.bincount(place, weights, codes.shape[1]))
+        filled = _filled(evidence.lowered.graph, codes, rows)
+        codes, options = filled, dataclasses.replace(options, weights=np.bincount(place, weights, filled.shape[1]))
     return dataclasses.replace(evidence, codes=codes, options=options), place
+
+
+def _filled(graph: FactorGraph, codes: Array, rows: int) -> Array:
+    """Distinct rows with others behind them that are to count nothing: as many for all data sets of so many rows, which share programs.
+
+    There are no more distinct rows than configurations. Where evaluating all that there may be would cost more than a program does,
+    there are as many as a power of 2.
+    """
+    each = graph.sizes[graph.is_observed].astype(float) + (codes < 0).any()
+    configurations = np.inf if graph.row_cell is not None else float(np.prod(each))
+    whole = np.flatnonzero((codes >= 0).all(axis=0))
+    wanted = int(min(room_for(rows), configurations))
+    if wanted * max(len(codes), 1) > WORTH_MERGING:
+        wanted = min(wanted, 1 << max(codes.shape[1] - 1, 0).bit_length())
+    more = wanted - codes.shape[1]
+    return codes if more <= 0 or not len(whole) else np.concatenate([codes, np.repeat(codes[:, whole[:1]], more, axis=1)], axis=1)
 
 
 def _with_like_given(lowered: Lowered, codes: Array) -> Array:

@@ -25,6 +25,8 @@ from .._optional import need
 from ..files import whole_file
 
 SAMPLE_DIMS = ("chain", "draw")
+PSEUDO = "log_pseudolikelihood"
+OWN_GROUPS = "guided_stats", PSEUDO  # which ArviZ does not know
 ROW = "row"  # the axis of observed data that a draw does not have
 
 
@@ -34,7 +36,8 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", DeprecationWarning)  # MatplotlibDeprecationWarning is one
-        warnings.filterwarnings("ignore", message="guided_stats group is not defined")  # a group of this project's own
+        for name in OWN_GROUPS:
+            warnings.filterwarnings("ignore", message=f"{name} group is not defined")
         yield
 
 
@@ -63,6 +66,7 @@ def to_arviz(
     attrs: Mapping[str, Any] | None = None,
     *,
     log_likelihood: Mapping[str, np.ndarray] | None = None,
+    log_pseudolikelihood: Mapping[str, np.ndarray] | None = None,
     guided_stats: Mapping[str, np.ndarray] | None = None,
 ) -> Any:
     """Label draws as the object that the installed ArviZ works with.
@@ -77,6 +81,8 @@ def to_arviz(
         attrs: provenance (seed, versions, hash of the program, sampler), on the root and on `posterior`; what netCDF
             cannot hold becomes text (JSON).
         log_likelihood: by variable, log p of each row at each draw, (chain, draw, row); gives the group `log_likelihood`.
+        log_pseudolikelihood: in its place, where the draws' density is not the product of what the rows add, and no row can be left
+            out by weighing draws; gives the group `log_pseudolikelihood`, and on 0.x E550 to whoever asks for `log_likelihood`.
         guided_stats: as `sample_stats`, for what guided samplers count; gives the group `guided_stats`.
 
     Returns:
@@ -92,6 +98,8 @@ def to_arviz(
     }
     if log_likelihood is not None:
         groups["log_likelihood"] = _arrays(log_likelihood, SAMPLE_DIMS, dict.fromkeys(log_likelihood, (ROW,)), {})
+    if log_pseudolikelihood is not None:
+        groups[PSEUDO] = _arrays(log_pseudolikelihood, SAMPLE_DIMS, dict.fromkeys(log_pseudolikelihood, (ROW,)), {})
     if guided_stats is not None:
         groups["guided_stats"] = _arrays(guided_stats, SAMPLE_DIMS, dims, coords)
     if observed is not None:
@@ -217,9 +225,11 @@ def _container(groups: Mapping[str, Arrays], attrs: dict[str, Any]) -> Any:
         if name != "observed_data":
             group.attrs["sample_dims"] = list(SAMPLE_DIMS)
     if not is_datatree():
-        az = arviz()
+        kind = arviz().InferenceData
         with quiet():
-            return az.InferenceData(**sets, attrs=attrs)
+            if PSEUDO in sets:
+                from ._without_likelihood import WithoutLikelihood as kind
+            return kind(**sets, attrs=attrs)
     tree = xr.DataTree.from_dict({f"/{name}": group for name, group in sets.items()})
     tree.attrs = attrs
     return tree

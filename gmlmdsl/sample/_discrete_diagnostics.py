@@ -7,7 +7,7 @@ to them. Here both are computed on the 0/1 indicator of each category, and a con
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +23,7 @@ MIN_FLIP_RATE = 1e-3
 MIN_EXPECTED_VISITS = 10  # exp(-10) = 5e-5: so rarely does a chain miss a category that it should visit ten times
 FALSE_ALARM = 0.001  # of the chi-square test, over all cells together (Bonferroni)
 SHOWN = 5
-_CHUNK = 1 << 22  # draws of indicators held at once
+_CHUNK = 1 << 19  # draws of indicators held at once, each in some numbers of eight bytes
 
 _DETAILS = "See https://arxiv.org/abs/1903.08008 for details."
 
@@ -141,7 +141,7 @@ def diagnose(
     free = ~np.asarray(clamped, dtype=bool) if clamped is not None else np.ones(n_cells, dtype=bool)
     counts = _counts(codes, sizes)
     ess, r_hat = _indicator_diagnostics(codes, sizes, free & (counts.max(axis=(0, 2), initial=0) > 0))
-    same = (codes[:, 1:] == codes[:, :-1]).mean(axis=1) if n_draws > 1 else np.full((n_chains, n_cells), np.nan)
+    same = _same(codes)
     inflation = variance_inflation(counts, same)
     chi_square, degrees, p_value = chain_by_category_test(counts, inflation)
     stuck = (counts == n_draws).any(axis=2) & free
@@ -184,12 +184,32 @@ def _inside(sizes: np.ndarray) -> np.ndarray:
     return np.arange(sizes.max(initial=0)) < sizes[:, None]
 
 
+def _pieces(codes: np.ndarray) -> Iterator[slice]:
+    """Cells, as many at a time as one chain's draws of them are few: what is computed of draws takes several times their memory."""
+    step = max(1, _CHUNK // max(1, codes.shape[1]))
+    for start in range(0, codes.shape[2], step):
+        yield slice(start, start + step)
+
+
 def _counts(codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """(chain, cell, category) number of draws."""
-    width = sizes.max(initial=0)
-    offsets = np.arange(len(sizes)) * width
-    flat = [np.bincount((chain + offsets).ravel(), minlength=len(sizes) * width) for chain in codes.astype(np.int64)]
-    return np.array(flat, dtype=np.int64).reshape(codes.shape[0], len(sizes), width)
+    width = int(sizes.max(initial=0))
+    out = np.zeros((codes.shape[0], len(sizes), width), np.int64)
+    for chain, found in zip(codes, out, strict=True):
+        for piece in _pieces(codes):
+            some = chain[:, piece]
+            places = some.astype(np.int64) + np.arange(some.shape[1]) * width
+            found[piece] = np.bincount(places.ravel(), minlength=some.shape[1] * width).reshape(-1, width)
+    return out
+
+
+def _same(codes: np.ndarray) -> np.ndarray:
+    """(chain, cell) share of successive draws that are alike; nan of a single draw."""
+    out = np.full((codes.shape[0], codes.shape[2]), np.nan)
+    for chain, found in zip(codes if codes.shape[1] > 1 else (), out, strict=False):
+        for piece in _pieces(codes):
+            found[piece] = (chain[1:, piece] == chain[:-1, piece]).mean(axis=0)
+    return out
 
 
 def _indicator_diagnostics(codes: np.ndarray, sizes: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

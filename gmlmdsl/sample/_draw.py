@@ -218,8 +218,7 @@ def label(
     names = _distinct([u.split("`")[1] if u.count("`") >= 2 else f"update {k}" for k, u in enumerate(planned.lines)])
     if found.codes is not None:
         chains, draws, _ = found.codes.shape
-        flat = found.codes.reshape(-1, graph.n_cells).T
-        posterior |= decode(graph, flat, (chains, draws))
+        posterior |= decode(graph, np.moveaxis(found.codes, -1, 0), (chains, draws))
         for v in graph.variables:
             dims[v.name] = list(v.dims)
             coords |= {d: [_plain(x) for x in c] for d, c in zip(v.dims, v.coords, strict=True)}

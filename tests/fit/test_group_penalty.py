@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 import gmlmdsl as gm
 from gmlmdsl.assess import _path_runs
-from gmlmdsl.fit import minimise_penalised
+from gmlmdsl.fit import diagonal_metric, minimise_penalised
 
 pytestmark = pytest.mark.usefixtures("float64", "standard_promotion")
 
@@ -29,20 +29,23 @@ mask one = subsets(x, size = 1)
 PENALTY = 0.02
 
 
-def reference(value: Any, start: np.ndarray, penalised: np.ndarray, steps: int) -> tuple[np.ndarray, float, bool]:
-    """x after so many steps of Beck and Teboulle's FISTA with O'Donoghue and Candes' restart, the curvature, and whether it restarted."""
+def reference(value: Any, start: np.ndarray, penalised: np.ndarray, metric: np.ndarray, steps: int) -> tuple[np.ndarray, float, bool]:
+    """x after so many steps of Beck and Teboulle's FISTA with O'Donoghue and Candes' restart, the curvature, and whether it restarted.
+
+    Lengths are those of a diagonal metric.
+    """
     x = y = start
     momentum, curvature, restarted = 1.0, 1.0, False
     for _ in range(steps):
         at, slope = (np.asarray(a) for a in value(y))
         while True:
-            to = y - slope / curvature
-            to = np.where(penalised, np.sign(to) * np.maximum(np.abs(to) - PENALTY / curvature, 0), to)
+            to = y - slope / (curvature * metric)
+            to = np.where(penalised, np.sign(to) * np.maximum(np.abs(to) - PENALTY / (curvature * metric), 0), to)
             move = to - y
-            if float(value(to)[0]) <= at + slope @ move + curvature / 2 * move @ move + 1e-15 * abs(at):
+            if float(value(to)[0]) <= at + slope @ move + curvature / 2 * (metric * move) @ move + 1e-15 * abs(at):
                 break
             curvature *= 2
-        if (y - to) @ (to - x) > 0:
+        if (metric * (y - to)) @ (to - x) > 0:
             again, ahead, restarted = 1.0, 0.0, True
         else:
             again = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
@@ -61,9 +64,12 @@ def test_steps_are_those_of_an_accelerated_proximal_gradient(monkeypatch: pytest
     start, restore = ravel_pytree(free)
     value = jax.jit(jax.value_and_grad(lambda z: values(restore(z))[0]))
     penalised = np.asarray(ravel_pytree({name: groups.of[name][None] >= 0 for name in free})[0])
+    hessian = np.asarray(jax.hessian(lambda z: values(restore(z))[0])(start))
+    np.testing.assert_allclose(diagonal_metric(values, free), np.diag(hessian), rtol=1e-12)
+    metric = np.diag(hessian) * rng.uniform(0.1, 0.5, len(hessian))
     for steps in (2, 7, 40):
-        found = minimise_penalised(values, free, groups, np.array([PENALTY]), np.ones(1), tolerance=0.0, most=steps)
-        expected, curvature, restarted = reference(value, np.asarray(start), penalised, steps)
+        found = minimise_penalised(values, free, groups, np.array([PENALTY]), np.ones(1), metric, tolerance=0.0, most=steps)
+        expected, curvature, restarted = reference(value, np.asarray(start), penalised, metric, steps)
         np.testing.assert_allclose(ravel_pytree(found.free)[0], expected, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(found.curvature, curvature / 4)
     assert restarted

@@ -1,0 +1,109 @@
+"""Whether a stochastic climb stands still, judged by the last half of its steps in batches.
+
+It does where two things hold. The mean gradient is 0 within its Monte Carlo error: entry by entry, and all entries together, for of many
+entries each may be lost in its noise while all push one way. And the estimate does not travel: the batches' mean parameters do not go on in
+one direction by a good part of the way from the start, nor wander as far as they have come.
+
+All entries together are judged by exchanging signs. Where the mean gradient is 0 a batch's mean is as likely as its negative, so that the
+length of the sum over batches, each entry in units of its own size, is that of the same sum under random signs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import scipy  # its parts load when they are used
+
+Array = np.ndarray
+LEVEL = 1e-3  # of each test
+NEAR = 1e-3  # the largest gradient entry per row at which steps of a stochastic minimiser may end
+QUARTERS = 4  # of the batches: their mean parameters show where the estimate goes
+STRAIGHT = 0.5  # the cosine between moves of one quarter and the next; of noise around a place it is -1/2 in the mean
+WIDE = 0.25  # of the way from the start: a larger error of the mean parameters says nothing of where the optimum is
+FAR = 0.02  # of the way from the start: shorter moves are no travel
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What the last half of the steps show.
+
+    Attributes:
+        largest: of the mean gradient, by entry, per row. noise: the largest Monte Carlo error of an entry.
+        moving: the largest entry of the mean gradient that is not 0 within its error; 0: none.
+        together: the mean gradient relative to its errors, root mean square over the entries; 0 where signs may explain it.
+        travelled: the share of the way from the start that the last quarter of these steps went on in one direction; 0: none.
+        wandered: the error of the mean parameters, by the batches, as a share of that way; 0 where it is small.
+    """
+
+    largest: float
+    noise: float
+    moving: float
+    together: float
+    travelled: float
+    wandered: float
+
+    @property
+    def stands_still(self) -> bool:
+        """Whether nothing shows that it moves."""
+        return not (self.moving or self.together or self.travelled or self.wandered)
+
+    def reached(self, steps: int) -> str:
+        """What shows, after so many steps, that the estimate still moves."""
+        head = f"The estimate still moves after {steps} steps: "
+        if self.moving:
+            return f"{head}its mean gradient is {self.moving:.2g} per row, the Monte Carlo error {self.noise:.2g}"
+        if self.travelled:
+            return f"{head}the last eighth of them went on in one direction, by {self.travelled:.0%} of the way from the start"
+        if self.wandered:
+            return f"{head}the error of its mean is {self.wandered:.0%} of the way from the start"
+        together = f"{self.together:.2g} of their Monte Carlo errors"
+        return f"{head}all entries of its mean gradient together are {together}, and chance does not explain it"
+
+
+def settled(gradients: Array, places: Array, start: Array) -> Settled:
+    """Of batches' mean gradients and mean parameters, shape (batches, entries), and the parameters at the start."""
+    count, size = gradients.shape
+    mean, error = gradients.mean(axis=0), gradients.std(axis=0, ddof=1) / np.sqrt(count)
+    bound = -scipy.special.stdtrit(count - 1, LEVEL / (2 * max(size, 1)))
+    moving = np.abs(mean[(np.abs(mean) > NEAR) & (np.abs(mean) > bound * error)]).max(initial=0.0)
+    together = 0.0
+    if moving == 0 and np.abs(mean).max(initial=0.0) > NEAR and _pushes(gradients):
+        together = float(np.sqrt(((mean / np.where(error > 0, error, np.inf)) ** 2).mean()))
+    largest, noise = float(np.abs(mean).max(initial=0.0)), float(error.max(initial=0.0))
+    return Settled(largest, noise, float(moving), together, _travelled(places, start), _wandered(places, start))
+
+
+def _pushes(gradients: Array) -> bool:
+    """Whether the sum over batches is longer than under nearly all signs, each entry by its size, which no sign changes."""
+    size = np.sqrt((gradients**2).mean(axis=0))
+    scaled, signs = gradients / np.where(size > 0, size, 1.0), _signs(len(gradients))
+    lengths = ((signs @ (scaled @ scaled.T)) * signs).sum(axis=1)
+    return bool((lengths >= lengths[0] * (1 - 1e-12)).mean() < LEVEL)
+
+
+@cache
+def _signs(count: int) -> Array:
+    """All signs of so many batches, the first one +, all + first; shape (2^(count - 1), count)."""
+    return np.array([(1, *rest) for rest in itertools.product((1, -1), repeat=count - 1)], float)
+
+
+def _travelled(places: Array, start: Array) -> float:
+    """See `Settled`."""
+    quarters = places.reshape(QUARTERS, -1, places.shape[1]).mean(axis=1)
+    moves = np.diff(quarters, axis=0)
+    lengths, way = np.linalg.norm(moves, axis=1), float(np.linalg.norm(quarters[-1] - start))
+    if not lengths.all() or not way:
+        return 0.0
+    cosines = (moves[1:] * moves[:-1]).sum(axis=1) / (lengths[1:] * lengths[:-1])
+    share = float(lengths[-1]) / way
+    return share if cosines.min() > STRAIGHT and share > FAR else 0.0
+
+
+def _wandered(places: Array, start: Array) -> float:
+    """See `Settled`."""
+    way = float(np.linalg.norm(places.mean(axis=0) - start))
+    error = float(np.linalg.norm(places.std(axis=0, ddof=1))) / np.sqrt(len(places))
+    return error / way if way and error > WIDE * way else 0.0

@@ -1,0 +1,36 @@
+"""Draws for ArviZ 0.x of which no row can be left out: whoever asks for the likelihood of their rows is told why, and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from arviz import InferenceData
+
+from .._diagnostics import fail
+
+
+class _Refused:
+    """Stands where ArviZ looks for the group; one that a user adds stands before it."""
+
+    def __get__(self, draws: Any, kind: type) -> Any:
+        if draws is None:
+            return self
+        message = (
+            "draws from a calibrated pseudolikelihood have no `log_likelihood`: leaving a row out by importance weighs draws by "
+            "1 / p(x_r), which is right where their density is a product of the p(x_r), and calibration gives them another"
+        )
+        help = (
+            "`fit.information_criterion()` (CLIC) and `fit.cross_validate(folds=10)` compare such fits; "
+            "`log_pseudolikelihood` has the terms of the rows at each draw"
+        )
+        raise fail("E550", message, help=help)
+
+
+class WithoutLikelihood(InferenceData):
+    """An InferenceData without a group `log_likelihood`.
+
+    Raises:
+        GmlmError: E550 where that is asked for, as `arviz.loo`, `waic` and `compare` do.
+    """
+
+    log_likelihood = _Refused()
