@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -158,13 +159,11 @@ sampler blk   for m = block_best_of(truth, n = 2, block = 1)
 """
 CAUSAL = (
     "index site = range(2)\nnetwork net = transformer(layers = 1, heads = 1, width = 4, causal = true)\n"
-    "model m { var x[i in site] : bit  conditional x ~ net() }\nmask forced for m = everything(x, noise = {keep: 1})\n"
-    + JUDGES
-    + GUIDED
+    "model m { var x[i in site] : bit  conditional x ~ net() }\nmask forced for m = everything(x, noise = {keep: 1})\n" + JUDGES + GUIDED
 )
 WORDS = (
     "index site = range(2)\nmodel m { var x[i in site] : bit  param u  factor u * x[i] for i in site }\nmask one for m = subsets(x, size = 1)\n"
-    "sampler sweep for m { update x[i] for i in site }\n" 
+    "sampler sweep for m { update x[i] for i in site }\n"
     + JUDGES
     + VALUES
     + GUIDED.replace("sampler beams for m = autoregressive(beam = 2)\n", "")
@@ -208,6 +207,17 @@ class FormCase:
 
     def __str__(self) -> str:
         return self.name
+
+
+def refusal(ask: Callable[[], Any]) -> gm.GmlmError | None:
+    """The error of the language with which a call is refused; None where it answers. Its warnings are no matter; other errors pass."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ask()
+        except gm.GmlmError as error:
+            return error
+    return None
 
 
 BITS = np.array([[0, 1], [1, 1], [0, 0], [1, 0], [1, 1], [0, 1]])

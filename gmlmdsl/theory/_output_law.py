@@ -11,9 +11,9 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..data import bound_once, decode, encode, encode_prompts, verified_seed
-from ..graph import FactorGraph
 from ..decode import Decoding, refuse_prompt
 from ..evaluate import verified_params
+from ..graph import FactorGraph
 from ..guided import Backtracking, Setting, game_of, named_of, no_symbols, refuse_given, verify_open
 from ..program import REFINEMENT, ir
 from ._decoder_law import decoder_law
@@ -76,12 +76,13 @@ def output_law(
 ) -> OutputLaw:
     """The distribution of the strings of a guided sampler or a decoder, and what a draw takes on average, in float64.
 
-    Of samplers that draw symbol by symbol every prefix is listed. Rejection and unbounded tries are geometric series; Algorithm 1 is dynamic programming over (prefix, quota); the walk's distribution is
-    its matrix to the power of `steps`, and its calls are the nodes that it leaves for the first time; best of n is the distribution of a
-    maximum. Of `refinement` and its presets every pass is: rows with what is open and how sure the passes were of it are pushed through
-    the passes, split by each draw of tokens, of values that open cells show, of the schedule's mask and of cells that are opened; of
-    candidates the best score counts. What rounding alone tells apart, such as two equal confidences, a draw in single precision may order
-    otherwise.
+    Of samplers that draw symbol by symbol every prefix is listed. Rejection and unbounded tries are geometric series; Algorithm 1 is
+    dynamic programming over (prefix, quota); the walk's distribution is its matrix to the power of `steps`, and its calls are the nodes
+    that it leaves for the first time; best of n is the distribution of a maximum.
+
+    Of `refinement` and its presets every pass is followed: rows with what is open and how sure the passes were of it, split by each draw of
+    tokens, of values that open cells show, of the schedule's mask and of cells that are opened; of candidates the best score counts. What
+    rounding alone tells apart, such as two equal confidences, a draw in single precision may order otherwise.
 
     Args:
         model: a model with one `var`.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import optax
 import pytest
-from form_cases import FORM_CASES, FormCase
+from form_cases import FORM_CASES, FormCase, refusal
 from thinned import thinned
 
 import gmlmdsl as gm
@@ -80,25 +79,20 @@ CHAINS: dict[str, Callable[[FormCase, Any], Any]] = {
 @cache
 def fitted(case: FormCase, mask: str, option: str) -> Any:
     """A fit, or None where it is refused."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            options = {"x": case.x, "mask": mask, "progress": False} | case.all_told | OPTIONS[option](case)
-            return case.model.fit(**options)
-    except gm.GmlmError as error:
-        assert all(d.message for d in error.diagnostics)
-        return None
+    found = []
+    options = {"x": case.x, "mask": mask, "progress": False} | case.all_told | OPTIONS[option](case)
+    error = refusal(lambda: found.append(case.model.fit(**options)))
+    assert error is None or all(d.message for d in error.diagnostics)
+    return None if error else found[0]
 
 
 def asked(case: FormCase, fit: Any, verbs: Mapping[str, Callable[[FormCase, Any], Any]]) -> set[str]:
     found = set()
     for name, ask in verbs.items():
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                ask(case, fit)
+        error = refusal(lambda ask=ask: ask(case, fit))
+        if error is None:
             found.add(name)
-        except gm.GmlmError as error:
+        else:
             assert all(d.message for d in error.diagnostics), name
     return found
 
