@@ -9,7 +9,7 @@ OUT    ?= demo-report
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test nightly examples coverage lint format types bench docs figures clean
+.PHONY: help demo check test doubles nightly examples coverage lint format types bench docs figures clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -35,6 +35,9 @@ check: $(VENV)/.test  ## what a newcomer runs after an installation, two minutes
 
 test: $(VENV)/.test  ## all tests but the nightly ones
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
+doubles: $(VENV)/.test  ## the tests of `make test` under 64-bit types, `JAX_ENABLE_X64=1`
+	JAX_ENABLE_X64=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 nightly: $(VENV)/.test  ## all tests, the statistical ones among them, under one random hash seed; writes docs/nightly.md
 	$(BIN)/python tests/nightly_run.py --jobs $(JOBS)

@@ -168,13 +168,13 @@ def components(n: int, edges: Array) -> Array:
 
 
 def transitions_p(case: Case, sampler: str, chains: int) -> float:
-    """Pearson's test of one compiled float32 step from every configuration, row by row against the exact matrix."""
+    """Pearson's test of one compiled step, in the working precision, from every configuration, row by row against the exact matrix."""
     exact = np.asarray(case.model.transition_matrix(case.params, sampler))
     codes = np.asarray(derive.all_states(case.model.graph))
     possible = np.flatnonzero(case.oracle.probabilities(case.params) > 0)
     start = possible[np.random.default_rng(1).integers(0, len(possible), chains)]
     kernel = derive.build_kernel(case.model.lowered, case.model.sampler(sampler)[1]).kernel
-    params = {k: derive.on_device(v, np.float32) for k, v in case.params.items()}
+    params = {k: derive.on_device(v, derive.float_type()) for k, v in case.params.items()}
     target = derive.Target(derive.graph_arrays(case.model.graph), params, None)
 
     @jax.jit

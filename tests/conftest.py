@@ -86,6 +86,13 @@ def float64() -> Iterator[None]:
 
 
 @pytest.fixture
+def float32() -> Iterator[None]:
+    """The default precision within one test, for what only that has: packed chains, goldens of draws. See `make doubles`."""
+    with jax.enable_x64(False):
+        yield
+
+
+@pytest.fixture
 def standard_promotion() -> Iterator[None]:
     """For tests that fit: optax's L-BFGS mixes 32- and 64-bit integers."""
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):

@@ -306,5 +306,5 @@ def clique_is_found(strength: float) -> Found:
 
 
 def goes_by_its_matrix(of: Case, sampler: str) -> Found:
-    """One float32 step from every configuration beside the exact matrix, row by row."""
+    """One step from every configuration beside the exact matrix, row by row."""
     return Found(transitions_p(of, sampler, 60_000), LEAST_P, True)

@@ -262,8 +262,8 @@ NETWORK_BUGS = (
     ),
     Bug(
         "schedule one pass late",
-        "RefinementKernel._less_sure",
-        around(refinement.RefinementKernel, "_less_sure", lambda f, self, after, open, free, t: f(self, after, open, free, t - 1)),
+        "RefinementKernel.less_sure",
+        around(refinement.RefinementKernel, "less_sure", lambda f, self, sure, open, free, t: f(self, sure, open, free, t - 1)),
         partial(decode_is_right, "linear"),
     ),
     Bug(

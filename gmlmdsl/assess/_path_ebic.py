@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
+from .._diagnostics import fail
 from .._progress import shows_progress, tracked
 from ..evaluate import flatten
 from ..fit import MOST_INFERRED, Curvature, Penalised, curvature, objective_colouring
@@ -123,10 +124,24 @@ def _within(basis: Array, unit: Array, allowed: Array, matrix: Array) -> Array:
 
 
 def _curve(run: Runs, found: Penalised) -> Curvature | None:
-    """H and S at a refit; None where there are too many parameters."""
+    """H and S at a refit; None where there are too many parameters.
+
+    Raises:
+        GmlmError: E552 where the refit is no minimum, as a latent model's may be.
+    """
     objective = run.whole.objective
     params = run.params(found)
     host = objective.frame.host
     if len(flatten(host, {k: np.asarray(v) for k, v in params.items()})) > MOST_INFERRED:
         return None
-    return curvature(objective, params, objective_colouring(objective))
+    found_there = curvature(objective, params, objective_colouring(objective))
+    _verify_minimum(found_there.hessian)
+    return found_there
+
+
+def _verify_minimum(hessian: Array) -> None:
+    diagonal = np.diag(hessian)
+    size = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    if len(hessian) and np.linalg.eigvalsh(hessian / size[:, None] / size)[0] < -FLAT:
+        message = "at the refit that would be chosen the loss curves down in some direction: no minimum, and no degrees of freedom"
+        raise fail("E552", message, help='`criterion="cv"` and `"stability"` need no curvature')

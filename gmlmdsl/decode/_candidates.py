@@ -293,6 +293,11 @@ def trimmed(given: tuple[Array, ...], chosen: Array, wide: int) -> tuple[tuple[A
     return tuple(g if g.dtype.kind == "f" else np.maximum(g, 0) for g in batch), lengths
 
 
+def given_entries(work: Work) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """Given arrays of the first row with all their entries, and how many of them are there."""
+    return trimmed(work.given, np.zeros(1, np.int64), max((g.shape[1] for g in work.given), default=0))
+
+
 def filled_up(chosen: Array) -> Array:
     """Rows, the last again until there are as many as a program is compiled for."""
     return np.concatenate([chosen, np.full(padded(len(chosen)) - len(chosen), chosen[-1])])

@@ -81,6 +81,20 @@ def _decodes(
     return decodes_of(_drawn(lowered, params, kernel, work, candidates, options, None), candidates), work
 
 
+def decoding_work(lowered: Lowered, params: dict[str, Any], sampler: ir.Sampler, given: Any) -> Work:
+    """What a sampler decodes for one row of given data, with nothing held.
+
+    Raises:
+        GmlmError: E510 for several rows.
+    """
+    options = SampleOptions(sampler.name, 1, 0, 1, 1, 0, None, None, None, True, False)
+    work = work_of(lowered, params, options, Decoding(given), candidates_of(lowered, sampler), refines=True)
+    if work.shape:
+        message = f"given: an output distribution takes one row, without an axis of rows; got rows of shape {work.shape}"
+        raise fail("E510", message, help="call it once for each row")
+    return work
+
+
 def refuse_prompt(sampler: ir.Sampler, more: Decoding) -> None:
     """Refuse prompts where rows do not grow from their first cells on.
 

@@ -77,6 +77,7 @@ from ._random import keys_on_host as keys_on_host
 from ._redraw import redraw_gaps as redraw_gaps
 from ._refinement import RefinementKernel as RefinementKernel
 from ._refinement import narrow as narrow
+from ._refinement import stuttering as stuttering
 from ._samplers import Planned as Planned
 from ._samplers import at_parameters as at_parameters
 from ._samplers import build as build

@@ -174,17 +174,31 @@ class RefinementKernel(AbstractDecoder):
             token = pick_token(narrowed, uniform_apart(keys, logits.shape[1]).T)
             own = jnp.take_along_axis(logits, token[..., None], axis=-1)[..., 0]
         log_p = own - total
+        return token.T, log_p.T, self._sure(logits, total, log_p).T
+
+    def predictions(self, logits: Float[Array, "chains cells values"]) -> tuple[Array, Array, Array]:
+        """Of every value what `decode` gives of one: the probability that a pass takes it, its log p, and how sure a pass is of it."""
+        total = jax.nn.logsumexp(logits, axis=-1)
+        if self.rules.decode == "argmax":
+            p = jax.nn.one_hot(likeliest(jnp.moveaxis(logits, -1, 0))[1], logits.shape[-1], dtype=logits.dtype)
+        else:
+            p = jax.nn.softmax(narrow(logits / self.rules.temperature, self.rules.top_k, self.rules.top_p), axis=-1)
+        log_p = logits - total[..., None]
+        sure = self._sure(logits, total, log_p)
+        return p, log_p, jnp.broadcast_to(sure if sure.ndim == log_p.ndim else sure[..., None], log_p.shape)
+
+    def _sure(self, logits: Float[Array, "chains cells values"], total: Float[Array, "chains cells"], log_p: Array) -> Array:
+        """Confidence: of tokens by their `log_p`, or of a cell whatever its token is."""
         match self.rules.confidence:
             case "margin":
                 two = jnp.exp(jax.lax.top_k(logits, min(2, logits.shape[-1]))[0] - total[..., None])
-                sure = two[..., 0] - two[..., -1]
+                return two[..., 0] - two[..., -1]
             case "entropy":
                 p = jnp.exp(logits - total[..., None])
                 nats = jnp.where(p > 0, -p * (logits - total[..., None]), 0.0).sum(axis=-1)
-                sure = 1 - nats / jnp.log(max(logits.shape[-1], 2))
+                return 1 - nats / jnp.log(max(logits.shape[-1], 2))
             case _:
-                sure = jnp.exp(log_p)
-        return token.T, log_p.T, sure.T
+                return jnp.exp(log_p)
 
     def reopened(self, after: Hypothesis, free: Held, present: Held, t: Array, keys: PRNGKeyArray) -> Held:
         """The cells that the next pass predicts (where it does not predict all), after `t` passes."""
@@ -194,16 +208,15 @@ class RefinementKernel(AbstractDecoder):
         else:
             # What the pass predicted is open until it is kept: in the first pass, all that is free.
             candidates = free if rules.remask == "least_confident" else jnp.where(t == 1, free, after.open)
-            found = self._less_sure(after, candidates, free, t)
+            found = self.less_sure(after.confidence, candidates, free, t)
         if rules.remask == "remdm":
             found = found | (free & ~found & (uniform_apart(keys, free.shape[0]) < rules.eta))
         if rules.remask == "stutter":
             found = found | (free & stuttering(after.tokens, present))
         return found
 
-    def _less_sure(self, after: Hypothesis, candidates: Held, free: Held, t: Array) -> Held:
+    def less_sure(self, sure: Float[Array, "cells chains"], candidates: Held, free: Held, t: Array) -> Held:
         """The candidates that stay open, the least confident ones, by the schedule."""
-        sure = jnp.where(candidates, after.confidence, jnp.inf)
         n, held, steps = free.sum(axis=0), candidates.sum(axis=0), self.rules.steps
         match self.rules.schedule:
             case "linear":
@@ -211,11 +224,11 @@ class RefinementKernel(AbstractDecoder):
             case "cosine":
                 counts = jnp.floor(n.astype(sure.dtype) * jnp.cos(jnp.pi / 2 * t.astype(sure.dtype) / steps) + 1e-6).astype(n.dtype)
             case "threshold":
-                unsure = (candidates & (after.confidence < self.rules.threshold)).sum(axis=0)
+                unsure = (candidates & (sure < self.rules.threshold)).sum(axis=0)
                 counts = jnp.minimum(unsure, held - 1)
             case _:  # easy_first
                 counts = held - 1
-        return least(sure, jnp.maximum(jnp.minimum(counts, held), 0)) & candidates
+        return least(jnp.where(candidates, sure, jnp.inf), jnp.maximum(jnp.minimum(counts, held), 0)) & candidates
 
 
 def refinement_kernel(lowered: Lowered, call: ir.FormCall) -> RefinementKernel:

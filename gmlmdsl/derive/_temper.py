@@ -43,14 +43,14 @@ def proposed_pairs(turn: Int[Array, " chains"], pairs: int) -> Bool[Array, "pair
     Reference: Syed, Bouchard-Cote, Deligiannidis and Doucet 2022, "Non-reversible parallel tempering".
     """
     period = max(1, min(2, pairs))
-    return (jnp.arange(pairs)[:, None] % period) == (turn % period)[None]
+    return (jnp.arange(pairs, dtype=turn.dtype)[:, None] % period) == (turn % period)[None]
 
 
 def exchange(codes: Int[Array, "cells replicas chains"], accepted: Bool[Array, "pairs chains"]) -> Int[Array, "cells replicas chains"]:
     """The replicas with each accepted pair of neighbours exchanged; accepted pairs share no replica."""
     step = accepted.astype(jnp.int32)
     none = jnp.zeros_like(step[:1]) if step.shape[0] else jnp.zeros((1, codes.shape[2]), jnp.int32)
-    source = jnp.arange(codes.shape[1])[:, None] + jnp.concatenate([step, none]) - jnp.concatenate([none, step])
+    source = jnp.arange(codes.shape[1], dtype=jnp.int32)[:, None] + jnp.concatenate([step, none]) - jnp.concatenate([none, step])
     return jnp.take_along_axis(codes, source[None], axis=1)
 
 
@@ -107,6 +107,6 @@ class TemperKernel(AbstractKernel):
         accepted = proposed & (uniform(fold(keys, 1), (n - 1,)) < jnp.exp(jnp.minimum(log_acceptance(betas, log_p), 0.0)))
         codes = exchange(moved.codes.reshape(cells, n, chains), accepted)
         # Of all replicas: the cold one moves by exchanges, and may hardly ever flip a cell itself.
-        changed, drawn = (a.reshape(-1, n, chains).sum(axis=1) for a in (info.changed, info.drawn))
+        changed, drawn = (a.reshape(-1, n, chains).sum(axis=1, dtype=a.dtype) for a in (info.changed, info.drawn))
         found = Info(changed, drawn, proposed.astype(jnp.int32), accepted.astype(jnp.int32))
         return State(codes[:, self.cold], Replicas(codes, state.memory.turn + 1)), found

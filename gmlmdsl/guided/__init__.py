@@ -3,6 +3,7 @@
 from ._build import Setting as Setting
 from ._build import game_of as game_of
 from ._build import named_of as named_of
+from ._build import no_symbols as no_symbols
 from ._draws import GuidedOptions as GuidedOptions
 from ._draws import draw_guided as draw_guided
 from ._draws import refuse_options as refuse_options

@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import fail
+from .._diagnostics import GmlmError, fail
 from ..data import keys_of
 from ..evaluate import known_params, read_layers, verified_params, verified_probes
 from ..graph import Lowered, autoregressive, guided, lower_model, verify_brackets, verify_strings
 from ..plan import BUDGET, plan_prefixes
-from ..program import AUTOREGRESSIVE, ir
+from ..program import AUTOREGRESSIVE, ir, is_guided
 from ._brackets import Brackets
 from ._host import PythonJudge, loaded
 from ._judges import AbstractJudge, Completable, Noisy, Probed, WithLeaves, expected
@@ -174,6 +174,8 @@ def game_of(setting: Setting, call: ir.FormCall) -> Game:
     """
     if call.form is AUTOREGRESSIVE:
         return _plain(setting, call)
+    if not is_guided(call.form.name):
+        raise no_symbols(call)
     options = guided(call, setting.lowered.bound, setting.string)
     asked = options.get("verifier", options.get("value"))
     assert isinstance(asked, ir.Judge)
@@ -183,6 +185,12 @@ def game_of(setting: Setting, call: ir.FormCall) -> Game:
     if isinstance(leaf, ir.Judge):
         judge = WithLeaves(judge, setting.judge(leaf, rules.end))
     return Game(setting.made_oracle, judge, _method(call.form.name, asked.kind, options), rules)
+
+
+def no_symbols(call: ir.FormCall) -> GmlmError:
+    """The refusal of an oracle where cells are not drawn one after another."""
+    message = f"`oracle=` gives symbol after symbol, and `{call.form.name}` predicts all cells of a row at once"
+    return fail("E507", message, call.span, "no next symbol", help="leave `oracle=` out, or sample by `autoregressive` or a guided sampler")
 
 
 def named_of(setting: Setting, call: ir.FormCall, game: Game) -> Named:

@@ -129,12 +129,14 @@ class Posteriors(Queries):
 
         Raises:
             GmlmError: E601 with the cost where the draws, or missing cells, take too much; E552 where neither data nor priors determine
-                some direction; what `fit` refuses, E706 aside.
+                some direction; E742 for a conditional model; what `fit` refuses, E706 aside.
 
         Reference: Mitchell and Beauchamp 1988; Gottardo and Raftery 2008.
         """
         from ..posterior import SampledOptions, has_spikes, sample_posterior
 
+        if self.graph.network is not None:
+            raise derive.no_joint(self.graph)
         bound, rows = bound_rows(self.lowered, x, missing, given)
         if len(rows.shape) != 1:
             message = f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}"

@@ -143,7 +143,8 @@ class Structures(Posteriors):
             parameters k is what it would be then. Models that could not win with the loss of the last one are not refitted.
 
         Raises:
-            GmlmError: E507 and E506 for options, E555 where nothing can be penalised, E601 for too many copies, and what `fit` refuses.
+            GmlmError: E507 and E506 for options, E555 where nothing can be penalised, E601 for too many copies, E552 where a
+                latent model's refit is no minimum, E742 for a conditional model, and what `fit` refuses.
 
         Reference: Tibshirani 1996; Yuan and Lin 2006; Hofling and Tibshirani 2009; Chen and Chen 2008, Foygel and Drton 2010, Barber and
         Drton 2015 for EBIC, at refits; Varin and Vidoni 2005, Gao and Song 2010 for its degrees; Meinshausen and Buhlmann 2006, van
@@ -151,6 +152,8 @@ class Structures(Posteriors):
         """
         from ..assess import PathOptions, fit_path, with_choice
 
+        if self.graph.network is not None:
+            raise derive.no_joint(self.graph)
         bound, rows = bound_rows(self.lowered, x, missing, given)
         if len(rows.shape) != 1:
             message = f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}"

@@ -19,6 +19,7 @@ from ._check_samplers import MOST_REPEATS as MOST_REPEATS
 from ._check_samplers import TOO_OFTEN as TOO_OFTEN
 from ._mask_lints import used_bodies as used_bodies
 from ._network_forms import AUTOREGRESSIVE as AUTOREGRESSIVE
+from ._network_forms import REFINEMENT as REFINEMENT
 from ._options import autoregressive_options as autoregressive_options
 from ._options import guided_options as guided_options
 from ._options import input_options as input_options
@@ -34,6 +35,7 @@ from ._texts import checked_texts as checked_texts
 __all__ = [
     "AUTOREGRESSIVE",
     "MOST_REPEATS",
+    "REFINEMENT",
     "TOO_OFTEN",
     "UNTAKEN",
     "NoValueError",

@@ -1,4 +1,4 @@
-"""The exact distribution of what a guided sampler gives, of short strings."""
+"""The exact distribution of what a guided sampler or a decoder gives, of short strings."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..data import bound_once, decode, encode, encode_prompts, verified_seed
+from ..decode import Decoding, refuse_prompt
+from ..evaluate import verified_params
 from ..graph import FactorGraph
-from ..guided import Backtracking, Setting, game_of, named_of, refuse_given, verify_open
-from ..program import ir
+from ..guided import Backtracking, Setting, game_of, named_of, no_symbols, refuse_given, verify_open
+from ..program import REFINEMENT, ir
+from ._decoder_law import decoder_law
 from ._prefix_tree import PrefixTree, prefix_tree
 from ._string_laws import StringLaw, string_law
 
@@ -25,13 +28,14 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class OutputLaw:
-    """What a guided sampler gives, exactly.
+    """What a guided sampler or a decoder gives, exactly.
 
     Attributes:
-        strings: those with a positive probability, values as a draw has them, shape (strings, *axes).
+        strings: those with a positive probability, values as a draw has them, shape (strings, *axes); behind a row's length -1, of spins 0.
         probabilities: of each, float64; they sum to 1 - `fail`.
-        fail: the probability that a draw fails.
+        fail: the probability that a draw fails; 0 of `refinement`.
         expected_calls: of the oracle, for one draw; nan of a walk whose calls take too much to compute, while its distribution does not.
+            Of `refinement` the passes of the network, over all candidates.
         expected_verifications: calls of the verifier or value, for one draw.
         expected_runs: of a walk with `uniform_node`, which is made again until it ends on a string: 1 / the probability that a run does;
             1 of every other sampler.
@@ -54,7 +58,8 @@ class OutputLaw:
         """
         v = self._graph.observed[0]
         value = [string] if isinstance(string, str) and v.kind == "letters" else np.asarray(string)[None]
-        wanted = encode(self._graph, {v.name: value}).codes[v.offset : v.offset + v.size, 0]
+        missing = None if (self._codes >= 0).all() else 0 if v.kind == "spin" else -1
+        wanted = encode(self._graph, {v.name: value}, missing=missing).codes[v.offset : v.offset + v.size, 0]
         found = (self._codes == wanted).all(axis=1)
         return float(self.probabilities[found].sum())
 
@@ -69,11 +74,15 @@ def output_law(
     given: Any = None,
     oracle: Any = None,
 ) -> OutputLaw:
-    """The distribution of the strings of a guided sampler, and what a draw takes on average: by listing every prefix, in float64.
+    """The distribution of the strings of a guided sampler or a decoder, and what a draw takes on average, in float64.
 
-    Rejection and unbounded tries are geometric series; Algorithm 1 is dynamic programming over (prefix, quota); the walk's distribution is
-    its matrix to the power of `steps`, and its calls are the nodes that it leaves for the first time; best of n is the distribution of a
-    maximum.
+    Of samplers that draw symbol by symbol every prefix is listed. Rejection and unbounded tries are geometric series; Algorithm 1 is
+    dynamic programming over (prefix, quota); the walk's distribution is its matrix to the power of `steps`, and its calls are the nodes
+    that it leaves for the first time; best of n is the distribution of a maximum.
+
+    Of `refinement` and its presets every pass is followed: rows with what is open and how sure the passes were of it, split by each draw of
+    tokens, of values that open cells show, of the schedule's mask and of cells that are opened; of candidates the best score counts. What
+    rounding alone tells apart, such as two equal confidences, a draw in single precision may order otherwise.
 
     Args:
         model: a model with one `var`.
@@ -88,19 +97,22 @@ def output_law(
         Strings, probabilities, and averages.
 
     Raises:
-        GmlmError: E601 for more than 65,536 prefixes, or too long a walk; E507 for a sampler of updates, and for `exact`.
+        GmlmError: E601 for more than 65,536 prefixes, too long a walk, or a pass of more than 2^20 branches; E602 for a schedule's mask of
+            too many blocks; E507 for a sampler of updates, for `exact`, and for `prompt=` or `oracle=` of `refinement`.
 
     Reference: Li 2025, Section 3.1; theory.md section 8 has the readings of Algorithms 1 and 2.
     """
-    if model.graph.network is not None:
-        refuse_given(model.graph.network)
     if sampler == "exact" and sampler not in model.samplers:
         message = f"`exact` draws from model `{model.name}` itself: the distribution of its strings is p, which takes no sampler"
         raise fail("E507", message, help="`exp(model.log_prob(params, strings))` is the probability of each of some strings")
-    lowered = bound_once(model.lowered, given, "an output distribution")
     name, checked = model.sampler(sampler)
     if not isinstance(checked.body, ir.FormCall):
-        raise fail("E507", f"sampler `{name}` runs a chain: its strings are not drawn one by one", checked.span, help="`stationary_law`")
+        raise fail("E507", f"sampler `{name}` runs a chain: its strings are not drawn one by one", checked.span, help=_of_chains(model))
+    if REFINEMENT in (checked.body.form, checked.body.form.of):
+        return _of_refinement(model, params, checked, prompt, given, oracle)
+    if model.graph.network is not None:
+        refuse_given(model.graph.network)
+    lowered = bound_once(model.lowered, given, "an output distribution")
     codes = _prompt_codes(lowered.graph, prompt)
     with jax.enable_x64(True):
         setting = Setting(lowered, params, verified_seed(seed), model.program.allow_python, oracle)
@@ -110,6 +122,28 @@ def output_law(
         tree = prefix_tree(game, named_of(setting, checked.body, game), codes, erased, f"the output distribution of `{name}`")
         found = string_law(tree, game.method, game.judge is not None and game.judge.looks_ahead)
     return _as_law(lowered.graph, tree, found, game.rules.end)
+
+
+def _of_chains(model: Queries) -> str:
+    """What tells the distribution of a chain's states."""
+    return "`stationary_law`" if model.graph.network is None else "`model.transition_matrix`, whose powers are its distributions"
+
+
+def _of_refinement(model: Queries, params: Mapping[str, Any], sampler: ir.Sampler, prompt: Any, given: Any, oracle: Any) -> OutputLaw:
+    refuse_prompt(sampler, Decoding(prompt=prompt))
+    if oracle is not None:
+        assert isinstance(sampler.body, ir.FormCall)
+        raise no_symbols(sampler.body)
+    graph = model.graph
+    with jax.enable_x64(True):
+        found = decoder_law(model.lowered, verified_params(graph.network, params), sampler, given)
+    some = found.mass > 0
+    v, codes = graph.observed[0], found.codes[some]
+    full = np.zeros((graph.n_cells, len(codes)), np.int64)
+    full[v.offset : v.offset + v.size] = np.maximum(codes, 0).T
+    behind = (codes < 0).reshape(-1, *v.shape)
+    strings = np.where(behind, 0 if v.kind == "spin" else -1, decode(graph, full, (len(codes),))[v.name])
+    return OutputLaw(strings, found.mass[some], 0.0, found.passes, 0.0, 1.0, graph, codes)
 
 
 def _prompt_codes(graph: FactorGraph, prompt: Any) -> Array:

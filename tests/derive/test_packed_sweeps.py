@@ -17,6 +17,7 @@ from gmlmdsl.derive import _packed_sweep, _samplers
 from gmlmdsl.derive._packed_sweep import LANES, PackedSweepKernel, lane_sums, read_digit
 from gmlmdsl.plan import BITS
 
+pytestmark = pytest.mark.usefixtures("float32")  # in double precision nothing is packed
 EACH = [TWO, SIGNS]
 
 

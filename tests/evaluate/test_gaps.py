@@ -241,7 +241,7 @@ def test_compiled_code_does_not_grow_with_rows_or_patterns(mixed: gm.BoundProgra
         assert gaps is not None
         assert gaps.listed is not None
         assert len(gaps.listed.listings) <= planned.MOST_CLASSES
-        params = {k: jnp.asarray(v, jnp.float32) for k, v in oracle.random_params(1).items()}
+        params = {k: jnp.asarray(v, float) for k, v in oracle.random_params(1).items()}
         text = jax.jit(lambda p, gaps=gaps: gaps.rows(p)).lower(params).as_text()
         sizes.append(len(text.splitlines()) / len(gaps.listed.listings))
     assert sizes[1] < 1.5 * sizes[0]

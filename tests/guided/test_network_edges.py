@@ -77,9 +77,11 @@ def drawn(text: str, more: str = "", **options: Any) -> Any:
     return model.sample(model.init_params(0), "back", progress=False, **options)
 
 
+@pytest.mark.usefixtures("float32")  # `explain` knows no device: its figures are those of the default precision
 def test_explain_says_what_a_row_of_a_network_keeps(model: Any, params: Any) -> None:
     """As many bytes as the oracle's state has, and that no plan affords the exact law."""
-    oracle = CausalOracle(params["lm"], None, 4)
+    weights = jax.tree.map(lambda a: a.astype(np.float32), params["lm"])
+    oracle = CausalOracle(weights, None, 4)
     arrays = jax.tree.leaves(jax.eval_shape(oracle.start, jax.ShapeDtypeStruct((1, 4), np.int32)))
     size = sum(a.size * a.dtype.itemsize for a in arrays if np.issubdtype(a.dtype, np.floating))
     told = " ".join(explain(model.program.checked, model.program.bound, sampler="back").split())

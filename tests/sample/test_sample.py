@@ -261,7 +261,7 @@ def test_the_last_call_takes_no_step_too_many(small: Any):
     """70 draws are recorded 64 at a time: the chain ends where draw 69 is, whatever is cut off."""
     lowered, checked = small.lowered, small.sampler("gibbs")[1]
     kernel = derive.build_kernel(lowered, checked).kernel
-    target = derive.Target(derive.graph_arrays(small.graph), {"J": jnp.asarray(PARAMS["J"], jnp.float32)}, None)
+    target = derive.Target(derive.graph_arrays(small.graph), {"J": jnp.asarray(PARAMS["J"], float)}, None)
     options: dict[str, Any] = {"seed": 0, "warmup": 2, "thin": 1, "observe": None, "keep": True, "progress": False}
     found = sample(kernel, target, np.zeros((4, 2), int), draws=70, **options)
     assert found.codes is not None

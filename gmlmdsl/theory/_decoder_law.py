@@ -1,0 +1,298 @@
+"""The exact distribution of what iterative refinement decodes: every pass over every hypothesis that can arise, on small models.
+
+Hypotheses stand side by side as rows, each with its probability. A pass splits them: by the mask that a schedule draws, by the values
+that open cells show, by the tokens that are drawn, by what is opened at random. Rows that the next pass cannot tell apart are one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from .. import derive
+from .._diagnostics import fail
+from ..decode import Work, decoding_work, given_entries
+from ..derive import RefinementKernel, bounded_jit, on_device
+from ..graph import Lowered, SubsetMask, lower_mask, refinement
+from ..graph.masks import blocks_of, support_size
+from ..plan import BUDGET
+from ..program import ir
+
+Array = np.ndarray
+MOST_BRANCHES = 1 << 20  # of one pass
+AT_ONCE = 1 << 12  # what a network sees, in one call
+
+
+class DecoderLaw(NamedTuple):
+    """Codes of the rows that are decoded, -1 behind a row's length, the probability of each, and the passes that a decode takes."""
+
+    codes: Array
+    mass: Array
+    passes: float
+
+
+class Rows(NamedTuple):
+    """Hypotheses between two passes; the first axis is theirs, the second that of cells.
+
+    `sure` and `log_p` are 0 where nothing that follows depends on them.
+    """
+
+    mass: Array
+    tokens: Array
+    open: Array
+    sure: Array
+    log_p: Array
+    moving: Array
+
+    def take(self, index: Array, weight: Array) -> Rows:
+        """Some of them, each with a part of its probability."""
+        return Rows(self.mass[index] * weight, *(a[index] for a in self[1:]))
+
+    def only(self, which: Array) -> Rows:
+        """Those that are meant."""
+        return Rows(*(a[which] for a in self))
+
+
+def decoder_law(lowered: Lowered, params: Mapping[str, Any], sampler: ir.Sampler, given: Any) -> DecoderLaw:
+    """The distribution of the decodes of a refinement sampler, by enumeration, in the working precision.
+
+    Raises:
+        GmlmError: E601 for a pass with more than 2^20 branches, E602 for a schedule's mask with too many blocks, or one that draws subsets
+            of rows which end early; E741 for a schedule that looks at x.
+    """
+    call = sampler.body
+    assert isinstance(call, ir.FormCall)
+    kernel = derive.build_kernel(lowered, sampler).kernel
+    assert isinstance(kernel, RefinementKernel)
+    wide = {name: _widened(network) for name, network in params.items()}
+    work = decoding_work(lowered, wide, sampler, given)
+    starts = int(refinement(call, lowered.bound)["starts"])  # type: ignore[arg-type]
+    several, found = starts * work.lengths.shape[1] > 1, []
+    for length in work.lengths[0]:
+        decoded = _Decoder(lowered, wide, sampler, kernel, work, int(length), several).decoded()
+        found += [decoded] * starts
+    rows, mass = _best(found) if several else (found[0][0], found[0][0].mass)
+    codes, place = np.unique(rows.tokens, axis=0, return_inverse=True)
+    return DecoderLaw(codes, np.bincount(place.ravel(), mass, len(codes)), float(sum(passes for _, _, passes in found)))
+
+
+def _widened(tree: Any) -> Any:
+    """Real arrays in the working precision."""
+    return jax.tree.map(lambda a: a.astype(derive.float_type()) if eqx.is_inexact_array_like(a) else a, tree)
+
+
+def _best(found: list[tuple[Rows, Array, float]]) -> tuple[Rows, Array]:
+    """Of independent candidates the one of the highest score, of equal ones the first: the ends of all, and their probabilities."""
+    scores = np.unique(np.concatenate([s for _, s, _ in found]))
+    below = []  # of each candidate the probability of a score below, and up to, each one
+    for rows, score, _ in found:
+        each = np.bincount(np.searchsorted(scores, score), rows.mass, len(scores))
+        below.append((np.cumsum(each) - each, np.cumsum(each)))
+    masses = []
+    for c, (rows, score, _) in enumerate(found):
+        at, mass = np.searchsorted(scores, score), rows.mass.copy()
+        for other, (less, upto) in enumerate(below):
+            if other != c:
+                mass *= (less if other < c else upto)[at]
+        masses.append(mass)
+    every = Rows(*(np.concatenate(a) for a in zip(*(rows for rows, _, _ in found), strict=True)))
+    return every, np.concatenate(masses)
+
+
+class _Decoder:
+    """The passes over a row of one length; with `scored`, log p of tokens is kept."""
+
+    def __init__(self, lowered: Lowered, params: Any, sampler: ir.Sampler, kernel: RefinementKernel, work: Work, length: int, scored: bool):
+        self.kernel, self.params, self.scored = kernel, params, scored
+        self.n, self.q = lowered.graph.n_random, int(lowered.graph.sizes[: lowered.graph.n_random].max())
+        self.length, self.what = length, f"the output distribution of `{sampler.name}`"
+        self.free = np.arange(self.n) < length
+        self.blocks, self.chances = self._blocks(lowered, sampler)
+        self.given = tuple(map(_widened, given_entries(work)))
+        self.known: dict[bytes, int] = {}
+        self.tables = np.zeros((3, 0, self.n, self.q))
+
+    def _blocks(self, lowered: Lowered, sampler: ir.Sampler) -> tuple[Array, Array]:
+        """Which cells each block of the schedule's mask holds, and how likely it is; one without cells where there is no mask."""
+        if self.kernel.law is None:
+            return np.zeros((1, self.n), bool), np.ones(1)
+        mask = refinement(sampler.body, lowered.bound)["schedule"]  # type: ignore[arg-type]
+        assert isinstance(mask, ir.Mask)
+        found = lower_mask(lowered, mask)
+        if support_size(found) > BUDGET.support:
+            message = f"mask `{mask.name}` has {support_size(found):.3g} distinct blocks, more than the limit of {BUDGET.support}"
+            raise fail("E602", message, mask.span, help="`sample` draws")
+        if self.length < self.n and _draws_subsets(found):
+            message = f"mask `{mask.name}` draws subsets of a row's cells, and this row has {self.length} of {self.n}"
+            raise fail("E602", message, mask.span, help="`sample` draws")
+        blocks, chances = blocks_of(found, lowered.graph.n_cells)
+        assert chances is not None
+        held = np.zeros((len(blocks), lowered.graph.n_cells + 1), bool)
+        held[np.arange(len(blocks))[:, None], blocks] = True
+        return held[:, : self.n] & self.free, chances
+
+    def decoded(self) -> tuple[Rows, Array, float]:
+        """The hypotheses after the last pass, the score of each, and the passes on average."""
+        rows, passes = self._begin(), 0.0
+        for t in range(self.kernel.rules.steps):
+            passes += float(rows.mass[rows.moving].sum())
+            rows = _merged(rows.only(~rows.moving), self._passed(rows.only(rows.moving), t))
+        rows = rows._replace(tokens=np.where(self.free, rows.tokens, -1))
+        return rows, rows.log_p.sum(axis=1) / max(self.length, 1), passes
+
+    def _begin(self) -> Rows:
+        """What stands before the first pass; hidden cells hold code 0, which nothing shows."""
+        unsettled = self.kernel.rules.start == "hide" or self.kernel.law is not None
+        zero = np.zeros((1, self.n))
+        rows = Rows(np.ones(1), zero.astype(np.int64), (self.free & unsettled)[None], zero, zero, np.ones(1, bool))
+        if self.kernel.rules.start == "hide":
+            return rows
+        self._verify(float(self.q) ** self.length)
+        tokens, index, weight = self._uniform(rows.tokens, self.free[None])
+        return rows.take(index, weight)._replace(tokens=tokens)
+
+    def _passed(self, rows: Rows, t: int) -> Rows:
+        """One pass over rows that move."""
+        rules, by_mask, last = self.kernel.rules, self.kernel.law is not None, t == self.kernel.rules.steps - 1
+        count, blocks = len(rows.mass), len(self.chances)
+        if not count:
+            return rows
+        rows, chosen = rows.take(np.repeat(np.arange(count), blocks), np.tile(self.chances, count)), np.tile(self.blocks, (count, 1))
+        shown = rows.open | chosen
+        if by_mask:
+            predicted = chosen | (rows.open & last)
+        else:
+            predicted = np.broadcast_to(self.free, shown.shape) if rules.schedule == "all" or t == 0 else rows.open
+        self._verify(self._branches(shown, predicted))
+        seen = np.where(shown, self.q, rows.tokens)
+        if rules.start == "uniform":
+            seen, index, weight = self._uniform(rows.tokens, shown)
+            rows, predicted = rows.take(index, weight), predicted[index]
+        table = self._asked(np.where(self.free, seen, self.q))
+        new, parent = self._drawn(rows, predicted, table)
+        before, predicted = rows.take(parent, np.ones(len(parent))), predicted[parent]
+        still = new._replace(open=new.open & ~predicted if by_mask else new.open)
+        opened, index, weight = self._opened(still, t, last)
+        new, before = still.take(index, weight), before.take(index, np.ones(len(index)))
+        moving = np.ones(len(index), bool)
+        if rules.schedule in ("threshold", "easy_first"):
+            moving = opened.any(axis=1)
+        elif rules.stop == "fixed_point":
+            moving = ((new.tokens != before.tokens) | opened | before.open).any(axis=1)
+        compared = rules.remask == "least_confident" and rules.schedule != "all" and not by_mask
+        sure = new.sure * (moving[:, None] & compared)
+        return new._replace(open=opened & moving[:, None], moving=moving, sure=sure, log_p=new.log_p * self.scored)
+
+    def _drawn(self, rows: Rows, predicted: Array, table: Array) -> tuple[Rows, Array]:
+        """Every way to draw the tokens of the predicted cells, and the row that each came from."""
+        parent = np.arange(len(rows.mass))
+        for cell in range(self.n):
+            mine, at = predicted[parent, cell], table[parent]
+            odds = np.where(mine[:, None], self.tables[0, at, cell], np.eye(self.q)[rows.tokens[:, cell]])
+            index, value = np.nonzero(odds)
+            rows, parent, mine, at = rows.take(index, odds[index, value]), parent[index], mine[index], at[index]
+            rows.tokens[:, cell] = value
+            rows.log_p[mine, cell], rows.sure[mine, cell] = self.tables[1:, at, cell, value][:, mine]
+        return rows, parent
+
+    def _opened(self, rows: Rows, t: int, last: bool) -> tuple[Array, Array, Array]:
+        """What the next pass predicts: the cells, of which row, and how likely."""
+        rules, count = self.kernel.rules, len(rows.mass)
+        index, weight, found = np.arange(count), np.ones(count), np.zeros_like(rows.open)
+        if last:
+            return found, index, weight
+        if self.kernel.law is not None:
+            found = rows.open.copy()
+        elif rules.schedule != "all":
+            every = rules.remask == "least_confident" or t == 0
+            candidates = np.broadcast_to(self.free, rows.open.shape) if every else rows.open
+            found = self._less_sure(rows.sure, candidates, t + 1)
+        for cell in np.flatnonzero(self.free) if rules.remask == "remdm" else ():
+            odds = np.where(found[:, cell, None], [0.0, 1.0], [1 - rules.eta, rules.eta])
+            at, opens = np.nonzero(odds)
+            found, index, weight = found[at], index[at], weight[at] * odds[at, opens]
+            found[:, cell] = opens == 1
+        if rules.remask == "stutter":
+            found = found | (np.asarray(derive.stuttering(rows.tokens.T, self.free[:, None])).T & self.free)
+        return found, index, weight
+
+    def _less_sure(self, sure: Array, candidates: Array, t: int) -> Array:
+        count = len(sure)
+        filled = [np.concatenate([a, np.repeat(a[-1:], _padded(count) - count, axis=0)]).T for a in (sure, candidates)]
+        free = np.broadcast_to(self.free[:, None], filled[0].shape)
+        found = _less_sure(self.kernel, on_device(filled[0]), on_device(filled[1]), on_device(free), on_device(t, np.int64))
+        return np.asarray(found).T[:count]
+
+    def _uniform(self, tokens: Array, cells: Array) -> tuple[Array, Array, Array]:
+        """Every way to fill some cells of each row with values: the filled rows, which row each was, and how likely."""
+        index = np.arange(len(tokens))
+        for cell in range(self.n):
+            many = np.where(cells[index, cell], self.q, 1)
+            first = np.repeat(np.cumsum(many) - many, many)
+            value, drawn = np.arange(int(many.sum())) - first, np.repeat(many > 1, many)
+            tokens, index = np.repeat(tokens, many, axis=0), np.repeat(index, many)
+            tokens[:, cell] = np.where(drawn, value, tokens[:, cell])
+        return tokens, index, float(self.q) ** -cells[index].sum(axis=1)
+
+    def _asked(self, seen: Array) -> Array:
+        """Where in `tables` the network's answers to what each row shows stand; each is asked for once."""
+        unique, place = np.unique(seen, axis=0, return_inverse=True)
+        new = np.array([u for u in unique if u.tobytes() not in self.known]).reshape(-1, self.n)
+        size = min(AT_ONCE, _padded((self.q + 1) ** self.length))
+        for k in range(0, len(new), size):
+            some = new[k : k + size]
+            filled = np.concatenate([some, np.repeat(some[-1:], size - len(some), axis=0)]).T
+            given, lengths = self.given
+            length = on_device(np.full((1, size), self.length), np.int32)
+            found = _tables(self.kernel, self.params, given, lengths, length, on_device(filled, np.int32))
+            self.known |= {u.tobytes(): self.tables.shape[1] + i for i, u in enumerate(some)}
+            self.tables = np.concatenate([self.tables, np.stack([np.asarray(a, np.float64) for a in found])[:, : len(some)]], axis=1)
+        return np.array([self.known[u.tobytes()] for u in unique])[place.ravel()]
+
+    def _branches(self, shown: Array, predicted: Array) -> float:
+        """At most how many rows a pass makes of these."""
+        drawn = 0 if self.kernel.rules.decode == "argmax" else predicted.sum(axis=1)
+        random = shown.sum(axis=1) if self.kernel.rules.start == "uniform" else 0
+        opened = self.length if self.kernel.rules.remask == "remdm" else 0
+        return float((float(self.q) ** (drawn + random) * 2.0**opened * np.ones(len(shown))).sum())
+
+    def _verify(self, branches: float) -> None:
+        if branches > MOST_BRANCHES:
+            message = f"{self.what}: a pass has {branches:.3g} branches, more than the {MOST_BRANCHES:,} that are listed"
+            raise fail("E601", message, help="fewer cells or values; `sample` draws")
+
+
+def _draws_subsets(mask: Any) -> bool:
+    return isinstance(mask, SubsetMask) or any(map(_draws_subsets, getattr(mask, "parts", ())))
+
+
+def _merged(ended: Rows, moved: Rows) -> Rows:
+    """Rows that nothing tells apart any more as one."""
+    rows = Rows(*(np.concatenate(pair) for pair in zip(ended, moved, strict=True)))
+    if not len(rows.mass):
+        return rows
+    parts = [np.ascontiguousarray(a).reshape(len(rows.mass), -1).view(np.uint8) for a in rows[1:]]
+    _, first, place = np.unique(np.concatenate(parts, axis=1), axis=0, return_index=True, return_inverse=True)
+    return rows.take(first, np.ones(len(first)))._replace(mass=np.bincount(place.ravel(), rows.mass, len(first)))
+
+
+def _padded(count: int) -> int:
+    return 1 << (count - 1).bit_length()
+
+
+@bounded_jit
+def _less_sure(kernel: RefinementKernel, sure: jax.Array, candidates: jax.Array, free: jax.Array, t: jax.Array) -> jax.Array:
+    return kernel.less_sure(sure, candidates, free, t)
+
+
+@bounded_jit
+def _tables(kernel: RefinementKernel, params: Any, given: Any, given_lengths: Any, lengths: jax.Array, seen: jax.Array) -> Any:
+    """What a pass gives of every value, for each of some rows of cells that it sees."""
+    ((label, network),) = params.items()
+    encoded = derive.encode_rows(network, given, given_lengths, 1)
+    graph = derive.network_graph(network, label, encoded, lengths, seen.shape[0])
+    return kernel.predictions(graph.logits(params, seen))
