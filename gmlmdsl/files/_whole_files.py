@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import stat
+import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +23,11 @@ KINDS = {
 OPEN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # what the caller has opened for us: `cmd | gmlm .. /dev/stdin`, `gmlm .. <(cmd)`
 MOST_BESIDE = 1000  # files of a folder among which a near name is sought
 LONGEST_PREFIX = 40  # letters of a name that stand in that of its unfinished file
+UNFINISHED = ".part"  # the end of such a name, after the machine, the number of the process that writes it, and a random number
+A_MOMENT, LONG_AGO = (
+    60.0,
+    7 * 86400.0,
+)  # seconds: far more than there are between the making of a file and its lock; and than any write takes
 
 
 def why_unreadable(path: str | Path, piped: bool = True) -> str | None:
@@ -127,7 +134,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     """An empty file in the folder of `path`, to be written: it takes the place of `path` at the end, and vanishes if anything fails.
 
     A link stays one: the file that it points to is written. A file that was there keeps its mode. What was written is on the disk when
-    the name is, and the name is when this returns.
+    the name is, and the name is when this returns. Unfinished files of processes that were killed are removed from the folder first.
 
     Raises:
         GmlmError: E560 if the folder is missing, or the file cannot be written, or is no plain file.
@@ -135,7 +142,8 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     verify_plain(path)
     try:
         target = Path(os.path.realpath(path))
-        part = _beside(target)
+        remove_abandoned(target.parent)
+        part, handle = _beside(target)
         try:
             yield part
             _settle(part)
@@ -143,6 +151,8 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         except BaseException:
             part.unlink(missing_ok=True)
             raise
+        finally:
+            os.close(handle)
         with contextlib.suppress(OSError):  # not every file system syncs folders
             _settle(target.parent)
     except OSError as error:
@@ -168,8 +178,10 @@ def verify_plain(path: str | Path) -> None:
         raise fail("E560", f"cannot write {path}: it is {kind}", help="name a file: what is written appears only when it is whole")
 
 
-def _beside(target: Path) -> Path:
+def _beside(target: Path) -> tuple[Path, int]:
     """A new file in the same folder, with the mode of the one that it will replace; that of another is as the system makes new files.
+
+    The handle is locked, and its owner closes it after the writing: see `remove_abandoned`.
 
     At no time may more users open it than in the end. To ask for the process's umask would mean to change it, for all threads.
     """
@@ -180,17 +192,82 @@ def _beside(target: Path) -> Path:
     while True:
         import secrets
 
-        part = target.with_name(f".{target.name[:LONGEST_PREFIX]}.{secrets.token_hex(4)}")
+        part = target.with_name(f".{target.name[:LONGEST_PREFIX]}.{_machine()}.{os.getpid()}.{secrets.token_hex(4)}{UNFINISHED}")
         with contextlib.suppress(FileExistsError):
             handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode & 0o777)
             break
+    with contextlib.suppress(OSError):  # of a file system that has no locks
+        _lock(handle)
+    if mode is not None:
+        with contextlib.suppress(OSError):  # of a file system that has no modes
+            os.fchmod(handle, mode)
+    return part, handle
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove the unfinished files of a folder whose writers were killed; one of a process that lives stays.
+
+    A writer holds a lock on its file. Its name has the number of the process, because a lock comes just after the file, and the machine,
+    because file systems on a network may keep locks to one machine: of another machine only a file that is `LONG_AGO` old is removed.
+    """
     try:
-        if mode is not None:
-            with contextlib.suppress(OSError):  # of a file system that has no modes
-                os.fchmod(handle, mode)
+        with os.scandir(folder) as entries:
+            found = [Path(e.path) for e in entries if e.name.startswith(".") and e.name.endswith(UNFINISHED)]
+    except OSError:
+        return
+    for path in found:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            if _is_abandoned(path):
+                path.unlink(missing_ok=True)
+
+
+def _is_abandoned(path: Path) -> bool:
+    """Whether the writer of an unfinished file is gone; False where that cannot be told.
+
+    Raises:
+        OSError: of a lock that is held, where the file system has no locks, and where the file may not be opened.
+        ValueError, IndexError: of a name that is not that of an unfinished file.
+    """
+    machine, number = path.name.removesuffix(UNFINISHED).split(".")[-3:-1]
+    age = time.time() - os.lstat(path).st_mtime
+    here = machine == _machine()
+    if os.name != "posix" or (here and age < A_MOMENT and _is_alive(int(number))) or (not here and age < LONG_AGO):
+        return False
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        return stat.S_ISREG(os.fstat(handle).st_mode) and _lock(handle)
     finally:
         os.close(handle)
-    return part
+
+
+def _machine() -> str:
+    """A short name of this machine."""
+    return f"{zlib.crc32(platform.node().encode()):08x}"
+
+
+def _is_alive(number: int) -> bool:
+    """Whether a process has this number; never asked on Windows, where this very call would end it."""
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True  # of another user
+    return True
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file for this process alone; whether it can be known and was free.
+
+    Raises:
+        OSError: of a lock that another process holds, and where there are no locks.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return False
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return True
 
 
 def _settle(path: Path) -> None:
