@@ -38,6 +38,14 @@ class BoundProgram(AbstractProgram):
         program.checked, program.bound, program._models, program.allow_python = checked, bound, {}, allow_python
         return program
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it travels to another process: by its texts, inputs and coordinates, from which it is made again."""
+        texts = {s.path: s.text for s in self.checked.sources}
+        return _made_again, (texts, dict(self.bound.inputs), dict(self.bound.coords), self.allow_python)
+
+    def __deepcopy__(self, memo: Any) -> BoundProgram:
+        return self  # nothing changes it
+
     def model(self, name: str | None = None, *, plan: str | None = None) -> Model:
         """A model by name; without one, the program's only model.
 
@@ -98,6 +106,10 @@ class BoundProgram(AbstractProgram):
         main = next(iter(files))
         checked = checked_texts(files | {main: f"{files[main].rstrip()}\n{text}"})
         return BoundProgram(checked, dict(self.bound.inputs), self.bound.coords, self.allow_python)
+
+
+def _made_again(texts: dict[str, str], inputs: dict[str, Any], coords: dict[str, Any], allow_python: bool) -> BoundProgram:
+    return BoundProgram(checked_texts(texts), inputs, coords, allow_python)
 
 
 def load(path: str | Path, *, coords: Mapping[str, Sequence[Any]] | None = None, allow_python: bool = False, **inputs: Any) -> BoundProgram:

@@ -229,6 +229,10 @@ class GmlmError(Exception):
         self.diagnostics: tuple[Diagnostic, ...] = given
         super().__init__("\n\n".join(rendered(given)))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it travels to another process: by its diagnostics, for its text alone would not make it again."""
+        return type(self), (self.diagnostics,)
+
     @property
     def codes(self) -> tuple[str, ...]:
         """The code of each diagnostic."""
