@@ -10,6 +10,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from .._diagnostics import GmlmError, did_you_mean, fail
 
@@ -58,6 +59,17 @@ def how_to_read(why: str, piped: bool = True) -> str:
     return "pass on what comes out of it: `cat PIPE | gmlm .. /dev/stdin`" if piped and why.endswith("pipe") else "name a file"
 
 
+def as_path(path: Any) -> Path:
+    """A path that was passed from Python.
+
+    Raises:
+        GmlmError: E120 for anything but a text or a path: a number would be taken for an open file's, and closed.
+    """
+    if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
+        raise fail("E120", f"a path is a text or a `Path`, got {type(path).__name__}", help='name a file: `"votes.gmlm"`')
+    return Path(path)
+
+
 @contextlib.contextmanager
 def reading(path: str | Path, piped: bool = True, help: str = "") -> Iterator[None]:
     """Around what opens and reads a file: why it cannot be read is said in the same words everywhere.
@@ -70,6 +82,7 @@ def reading(path: str | Path, piped: bool = True, help: str = "") -> Iterator[No
     Raises:
         GmlmError: E120.
     """
+    as_path(path)
     try:
         if why := why_unreadable(path, piped):
             raise fail("E120", f"`{path}` {why}", help=help or how_to_read(why, piped))

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..data import bound_once, decode, encode, encode_prompts, verified_seed
-from ..graph import FactorGraph
+from ..graph import FactorGraph, verify_is_model
 from ..guided import Backtracking, Setting, game_of, named_of, refuse_given, verify_open
 from ..program import ir
 from ._prefix_tree import PrefixTree, prefix_tree
@@ -92,6 +92,7 @@ def output_law(
 
     Reference: Li 2025, Section 3.1; theory.md section 8 has the readings of Algorithms 1 and 2.
     """
+    verify_is_model(model)
     if model.graph.network is not None:
         refuse_given(model.graph.network)
     if sampler == "exact" and sampler not in model.samplers:
