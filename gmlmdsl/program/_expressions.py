@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from .._diagnostics import Fix, Span, did_you_mean, listed
+from .._diagnostics import Fix, Span, listed
 from ..syntax import tree
 from ._arithmetic import FUNCTIONS, NoValueError, computed
 from ._kinds import CONDITION, ERROR, INTEGER, NUMBER, Kind, same_domain
@@ -186,7 +186,7 @@ def check_label(e: tree.String, domain: Domain, scope: Scope) -> Expression:
     """The code of a letter or label of `domain`."""
     if e.value in domain.labels:
         return LabelCode(e.span, domain.labels.index(e.value), e.value)
-    near = did_you_mean(e.value, domain.labels)
+    near = scope.near(e.value, domain.labels)
     help = f"did you mean {quoted(near)}?" if near else f"its values are {listed(domain.labels)}"
     fix = Fix(e.span, quoted(near), guess=True) if near else None
     of = f"`{domain.name}`" if domain.name else f"`{domain.span.text}`"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from .._diagnostics import Diagnostic
@@ -117,9 +116,10 @@ class _Recovery:
         shift = len(edit.tokens) - (edit.end - edit.start)
         if edit.whole:
             return reads_whole(fault, tokens, next_statement + shift)
-        stop = run(self.tables, self.source, tokens, *restart(fault, edit))
-        reached = math.inf if stop is None else stop.at
-        return reached >= min(edit.end + shift + edit.far, next_statement + shift + 1)
+        far = min(edit.end + shift + edit.far, next_statement + shift + 1)
+        stack, start = restart(fault, edit)
+        stop = run(self.tables, self.source, tokens, stack, start, until=max(start, far))  # no further: it is tried for many edits
+        return stop is None or stop.at >= far
 
     def _leave_out(self, fault: Fault, to: int) -> tuple[Stack, int]:
         """Skip the statement; and the one around it where that cannot end without it, or where the file ends inside it."""
