@@ -316,7 +316,7 @@ def _report_spin(e: tree.Binary, left_is_spin: bool, scope: Scope) -> None:
     spin, other = (e.left, e.right) if left_is_spin else (e.right, e.left)
     text = spin.span.text
     message, help = f"`{text}` is -1 or +1, `{other.span.text}` is not", f"write `bit({text})`"
-    scope.report("E212", message, e.span, "two domains", help=help, fix=Fix(spin.span, f"bit({text})"))
+    scope.report("E212", message, e.span, "two domains", help=help, fix=Fix(spin.span, f"bit({text})", guess=True))
 
 
 @rule(tree.Conditional)
