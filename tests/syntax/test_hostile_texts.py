@@ -6,7 +6,7 @@ import pytest
 from mutants import MOST_SECONDS, outcome, said_of
 
 from gmlmdsl._diagnostics import Diagnostic, Fix, GmlmError, Source, Span
-from gmlmdsl.program import Program
+from gmlmdsl.program import Program, _scope
 from gmlmdsl.program._clean_fixes import with_clean_fixes
 from gmlmdsl.program._scope import NOT_COMPARED
 from gmlmdsl.syntax import parse_with_errors
@@ -36,6 +36,9 @@ HOSTILE = {
     "JSON": '{"a": [1, 2, {"b": null}]}\n' * 200,
     "HTML": "<html><body><p>text</p></body></html>\n" * 200,
 }
+MANY = range(4000)
+NAMED = ", ".join(f'"a{k}"' for k in MANY)
+LABELS = f"domain d = labels({NAMED})\nmodel m {{ var x : d " + "".join(f'require x != "b{k}"\n' for k in MANY) + "}"
 LARGE = {
     "quotes that nothing closes": "\u201c" * 50_000 + "\n",
     "semicolons": SPIN % (";" * 20_000),
@@ -44,8 +47,7 @@ LARGE = {
     "brackets behind brackets": SPIN % f"  factor x{'[0]' * 3000}\n",
     "unknown names": SPIN % "".join(f"  param b{k}\n  factor a{k} * x[0]\n" for k in range(4000)),
     "one unknown name": SPIN % ("  factor y\n" * 20_000),
-    "unknown labels": "domain d = labels(%s)\nmodel m {\n  var x : d\n%s}\n"
-    % (", ".join(f'"a{k}"' for k in range(4000)), "".join(f'  require x != "b{k}"\n' for k in range(4000))),
+    "unknown labels": LABELS,
     "loops on lines of their own": SPIN % ("  factor x[i]\n" + "for i in range(3)\n" * 5_000),
     "numbers of very many digits": SPIN % f"  factor {'1' * 400_000}.5 * x[{'2' * 4301}] + 0x{'f' * 99_999} + 1e{'9' * 9999}\n",
     "a wide table with a fault": "model m { var b : range(9) b ~ categorical([%s] [0]) }" % ("0.1, " * 20_000),
@@ -71,10 +73,11 @@ def test_very_many_allowances_of_nothing_are_read_in_time() -> None:
     assert [d.code for d in warnings if d.code == "W806"] == ["W806"] * 5_000
 
 
-def test_near_names_are_sought_for_the_first_unknown_ones_only() -> None:
-    text = SPIN % "".join(f"  param bb{k}\n  factor b{k} * x[0]\n" for k in range(500))
+def test_near_names_are_sought_for_the_first_unknown_ones_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_scope, "MOST_COMPARED", 1000)
+    text = SPIN % "".join(f"  param bb{k}\n  factor b{k} * x[0]\n" for k in range(60))
     found = [d for d in said_of(text, "p.gmlm") if d.code == "E203"]
-    assert len(found) == 500 and found[0].help == "did you mean `bb0`?" and found[-1].help == NOT_COMPARED
+    assert len(found) == 60 and found[0].help == "did you mean `bb0`?" and found[-1].help == NOT_COMPARED
 
 
 def test_rows_without_weights_are_one_error_of_so_many_edits() -> None:
