@@ -56,9 +56,9 @@ class FitStructures(FitRecord):
     ) -> DataFrame:
         """How central each cell is in the network of couplings w: one row for each cell that has one.
 
-        `strength` is the sum of |w| over a cell's couplings, `expected_influence` the sum of w with signs, `closeness` 1 / (sum of the
-        distances to all other cells), 0 where one is out of reach, and `betweenness` the number of pairs of other cells between which the shortest
-        path runs through it, ties shared. A coupling has the length 1 / |w|.
+        `strength` is the sum of |w| over a cell's couplings, `expected_influence` the sum of w with signs. `closeness` is
+        1 / (sum of the distances to all other cells), 0 where one is out of reach. `betweenness` is the number of pairs of other cells
+        between which the shortest path runs through it, ties shared. A coupling has the length 1 / |w|.
 
         Args:
             score: "norm" or, of cells with two values, "value", which has signs; see `couplings`. A norm takes the sign of

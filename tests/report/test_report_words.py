@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import jax
 import numpy as np
 import pytest
@@ -21,9 +19,7 @@ mask one = subsets(x, size = 1)
 """
 
 
-@pytest.fixture(autouse=True)
-def standard(standard_promotion: None) -> Iterator[None]:
-    yield
+pytestmark = pytest.mark.usefixtures("standard_promotion")
 
 
 @pytest.mark.parametrize(
