@@ -9,7 +9,7 @@ from damaged_programs import passed, texts_of
 from mutants import MOST_SECONDS
 from typer.testing import CliRunner
 
-from gmlmdsl.cli._main import app
+from gmlmdsl.cli._commands import app
 
 COMMANDS = (
     ("check",),
