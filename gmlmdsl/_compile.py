@@ -27,6 +27,8 @@ class BoundProgram(AbstractProgram):
     """A checked program with its inputs; equal to another of the same texts, inputs and coordinates."""
 
     def __init__(self, checked: Program, inputs: Mapping[str, Any], coords: Mapping[str, Sequence[Any]] | None, allow_python: bool = False):
+        if not isinstance(checked, Program):
+            raise fail("E507", f"a bound program is made by `gm.load` or `gm.parse`, got {type(checked).__name__}")
         self.checked, self.allow_python = checked, allow_python
         self.bound: Bound = bind(checked, inputs, coords)
         self._models: dict[tuple[str, str | None], Model] = {}
@@ -37,6 +39,14 @@ class BoundProgram(AbstractProgram):
         program = cls.__new__(cls)
         program.checked, program.bound, program._models, program.allow_python = checked, bound, {}, allow_python
         return program
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it travels to another process: by its texts, inputs and coordinates, from which it is made again."""
+        texts = {s.path: s.text for s in self.checked.sources}
+        return _made_again, (texts, dict(self.bound.inputs), dict(self.bound.coords), self.allow_python)
+
+    def __deepcopy__(self, memo: Any) -> BoundProgram:
+        return self  # nothing changes it
 
     def model(self, name: str | None = None, *, plan: str | None = None) -> Model:
         """A model by name; without one, the program's only model.
@@ -98,6 +108,10 @@ class BoundProgram(AbstractProgram):
         main = next(iter(files))
         checked = checked_texts(files | {main: f"{files[main].rstrip()}\n{text}"})
         return BoundProgram(checked, dict(self.bound.inputs), self.bound.coords, self.allow_python)
+
+
+def _made_again(texts: dict[str, str], inputs: dict[str, Any], coords: dict[str, Any], allow_python: bool) -> BoundProgram:
+    return BoundProgram(checked_texts(texts), inputs, coords, allow_python)
 
 
 def load(path: str | Path, *, coords: Mapping[str, Sequence[Any]] | None = None, allow_python: bool = False, **inputs: Any) -> BoundProgram:

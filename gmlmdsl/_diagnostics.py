@@ -225,9 +225,11 @@ class GmlmError(Exception):
     """
 
     def __init__(self, diagnostics: Diagnostic | Iterable[Diagnostic]):
-        given = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
-        self.diagnostics: tuple[Diagnostic, ...] = given
-        super().__init__("\n\n".join(rendered(given)))
+        self.diagnostics: tuple[Diagnostic, ...] = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
+        super().__init__("\n\n".join(rendered(self.diagnostics)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.diagnostics,)  # its text alone would not make it again in another process
 
     @property
     def codes(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 SAME = 1e-9  # of two lengths that are one
+UNORDERED = "nan: a coupling of values that have no order has no sign, and a cell with one has no expected influence"
 MEASURES = ("strength", "expected_influence", "closeness", "betweenness")
 
 
@@ -36,10 +37,13 @@ def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probabil
     plan = plan_pair_tables(fit.graph)
     cells, places = np.unique(plan.pairs, return_inverse=True)
     places = places.reshape(plan.pairs.shape)
+    signs = _signs(fit, plan)
     with waiting("centrality", shows_progress(progress)):
-        found = _measures(places, len(cells), _weights(fit, plan, fit.params, score))
+        found = _measures(places, len(cells), *_weights(fit, plan, fit.params, score, signs))
     frame = PrintedTable(dict(zip(MEASURES, found, strict=True)), index=pd.Index([fit.graph.cell_name(int(c)) for c in cells], name="cell"))
     frame.attrs = {"score": score}
+    if np.isnan(found[1]).any():
+        frame.attrs["note"] = UNORDERED
     if bootstrap is None:
         return frame
     if not isinstance(bootstrap, Bootstrap):
@@ -52,7 +56,7 @@ def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probabil
     if len(whole) < 2:
         raise fail("E507", f"bootstrap: {len(whole)} of its replications have an estimate of every entry, and 2 are needed")
     steps = tracked(range(len(whole)), f"centrality, {counted(len(whole), 'replication')}", shows_progress(progress))
-    again = np.array([_measures(places, len(cells), _weights(fit, plan, unflatten(fit.graph, whole[r]), score)) for r in steps])
+    again = np.array([_measures(places, len(cells), *_weights(fit, plan, unflatten(fit.graph, whole[r]), score, signs)) for r in steps])
     tail = (1 - probability) / 2
     low, high = np.quantile(again, [tail, 1 - tail], axis=0)
     for k, name in enumerate(MEASURES):
@@ -62,16 +66,37 @@ def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probabil
     return frame
 
 
-def _weights(fit: FitRecord, plan: PairTables, params: Any, score: str) -> Array:
-    return scored(plan, pair_interactions(fit.graph, plan, params), score)[0]
+def _weights(fit: FitRecord, plan: PairTables, params: Any, score: str, signs: Array) -> tuple[Array, Array]:
+    """The couplings, and the same with their signs, nan where a coupling has none."""
+    tables = pair_interactions(fit.graph, plan, params)
+    weights = scored(plan, tables, score)[0]
+    if score == "value":
+        return weights, weights
+    along = (tables * signs).sum(axis=(1, 2))
+    return weights, np.where(weights == 0, 0.0, np.abs(weights) * np.where(np.isnan(along), np.nan, np.sign(along)))
 
 
-def _measures(pairs: Array, count: int, weights: Array) -> Array:
+def _signs(fit: FitRecord, plan: PairTables) -> Array:
+    """For each pair the products of both cells' values, centred, shape (pairs, width, width); nan where the values of one have no order.
+
+    In the zero-sum gauge the product of centred values is the linear-by-linear part of a table: of J s t with spins or ranges s and t its
+    sum with the table has the sign of J.
+    """
+    values = np.full((fit.graph.n_cells, plan.width), np.nan)
+    for v in fit.graph.variables:
+        if v.ordered:
+            own = np.asarray(v.labels, float)
+            values[np.ravel(v.positions)[:, None], np.arange(len(own))] = own - own.mean()
+    first, second = (values[plan.pairs[:, k]] for k in (0, 1))
+    return np.where(plan.present, first[:, :, None] * second[:, None, :], 0.0)  # nan stays where a value has no number
+
+
+def _measures(pairs: Array, count: int, weights: Array, signed: Array) -> Array:
     """Strength, expected influence, closeness and betweenness of each cell, shape (4, cells)."""
     strength, influence = np.zeros(count), np.zeros(count)
     for s in (0, 1):
         np.add.at(strength, pairs[:, s], np.abs(weights))
-        np.add.at(influence, pairs[:, s], weights)
+        np.add.at(influence, pairs[:, s], signed)
     near: list[list[tuple[int, float]]] = [[] for _ in range(count)]
     for (i, j), w in zip(pairs.tolist(), np.abs(weights), strict=True):
         if w > 0:

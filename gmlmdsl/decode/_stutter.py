@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import fail, whole_number
 
 Array = np.ndarray
 Words = str | Sequence[str]
@@ -54,8 +54,8 @@ def drop_repeats(tokens: Any, length: int, starts_word: Any = None) -> Array:
     Raises:
         GmlmError: E501 for a shape that does not fit, E502 for an id that `starts_word` does not cover.
     """
-    ids = np.asarray(tokens)
-    if ids.ndim != 1 or not 0 <= length <= len(ids):
+    ids, length = np.asarray(tokens), whole_number("length", length, 0, "E501")
+    if ids.ndim != 1 or ids.dtype.kind not in "iu" or length > len(ids):
         raise fail("E501", f"tokens are those of one row, and `length` counts some of them; got shape {ids.shape} and length {length}")
     ids = ids[:length]
     words = np.split(ids, np.flatnonzero(_beginnings(ids, starts_word)[1:]) + 1)
@@ -90,6 +90,9 @@ def stutter_counts(outputs: Sequence[Words], references: Sequence[Words]) -> Arr
 
 def stutter_rate(outputs: Sequence[Words], references: Sequence[Words]) -> float:
     """Stutters for each 1,000 words of the outputs, see `stutter_counts`; nan where they have no words."""
+    for name, texts in (("outputs", outputs), ("references", references)):
+        if not isinstance(texts, list | tuple | np.ndarray) or not all(isinstance(t, str | list | tuple) for t in texts):
+            raise fail("E501", f"{name} must be a list of texts, or of lists of words, got {type(texts).__name__}")
     n_words = sum(len(_split(o)) for o in outputs)
     counts = stutter_counts(outputs, references)
     return 1000 * int(counts.sum()) / n_words if n_words else float("nan")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .._diagnostics import GmlmError, listed
@@ -22,6 +23,19 @@ if TYPE_CHECKING:
     from ..plan import BlockPlan, MaskPlan
 
 
+@dataclass(frozen=True)
+class Done:
+    """What a fit did, each as a sentence; empty: what a fit does where no option says otherwise.
+
+    Attributes:
+        lacking: what became of missing cells and latents.
+        masks: which masks its loss averaged over.
+    """
+
+    lacking: str = ""
+    masks: str = ""
+
+
 def explain(
     program: Program,
     bound: Bound | None = None,
@@ -30,6 +44,7 @@ def explain(
     model: str | None = None,
     mask: str | None = None,
     sampler: str | None = None,
+    done: Done | None = None,
 ) -> str:
     """log p, conditionals, losses and samplers of a program; with its inputs also plans and costs.
 
@@ -40,6 +55,7 @@ def explain(
         model: only this model.
         mask: only this mask.
         sampler: only this sampler.
+        done: what a fit did, in the place of what a fit does by default.
 
     Raises:
         GmlmError: for an unknown name, and for what only the inputs show.
@@ -47,7 +63,7 @@ def explain(
     notation: Notation = Latex() if latex else Unicode()
     sections: list[Section] = []
     for name in _models(program, model, mask, sampler):
-        sections += _model(program, program.models[name], bound, notation, mask, sampler)
+        sections += _model(program, program.models[name], bound, notation, mask, sampler, done or Done())
     if bound is None and needed_inputs(program):
         sections.append(_lacking(program))
     return as_latex(sections, notation) if latex else as_text(sections)
@@ -72,15 +88,17 @@ def _models(program: Program, model: str | None, mask: str | None, sampler: str 
     return list(program.models) if chosen is None else [chosen]
 
 
-def _model(program: Program, model: ir.Model, bound: Bound | None, n: Notation, mask: str | None, sampler: str | None) -> list[Section]:
+def _model(
+    program: Program, model: ir.Model, bound: Bound | None, n: Notation, mask: str | None, sampler: str | None, done: Done
+) -> list[Section]:
     formulas = ModelFormulas(model, n)
     lowered = lowered_if_bound(bound, model.name)
-    out = [_head(model, lowered, formulas)]
+    out = [_head(model, lowered, formulas, done)]
     if model.conditional is not None:
         add_conditional(out[0], program, model, lowered, n)
     for m in program.masks.values():
         if m.model == model.name and (mask == m.name if mask else sampler is None):
-            out.append(_mask(m, lowered, formulas) if model.conditional is None else _network_mask(m, program, lowered, formulas))
+            out.append(_mask(m, lowered, formulas, done) if model.conditional is None else _network_mask(m, program, lowered, formulas))
     for judge in program.judges.values():
         if judge.model == model.name and mask is None and sampler is None:
             section = Section(f"{judge.kind} {judge.name}")
@@ -97,7 +115,7 @@ def _model(program: Program, model: ir.Model, bound: Bound | None, n: Notation, 
     return out
 
 
-def _head(model: ir.Model, lowered: Lowered | None, formulas: ModelFormulas) -> Section:
+def _head(model: ir.Model, lowered: Lowered | None, formulas: ModelFormulas, done: Done) -> Section:
     section = Section(f"model {model.name}")
     for v in model.variables.values():
         what = "number" if v.domain.real else "value" if v.role == "given" else "cell"
@@ -125,7 +143,8 @@ def _head(model: ir.Model, lowered: Lowered | None, formulas: ModelFormulas) -> 
     if model.requires:
         section.words("Values of x_K that break a requirement have probability zero.")
     lacking = ", ".join([*(f"`{name}`" for name in hidden), "missing cells"])
-    section.words(f"What a row lacks ({lacking}) is summed out and counts as cells of K: terms that hold nothing else enter too.")
+    summed = f"What a row lacks ({lacking}) is summed out and counts as cells of K: terms that hold nothing else enter too."
+    section.words(done.lacking or summed)
     if model.parameters:
         section.words("The prior of the parameters:")
         formulas.add_prior(section)
@@ -173,7 +192,7 @@ def _network_mask(mask: ir.Mask, program: Program, lowered: Lowered | None, form
     return section
 
 
-def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Section:
+def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas, done: Done) -> Section:
     section = Section(f"mask {mask.name}")
     if is_percolation(mask.body):
         add_clusters(section, mask, formulas)
@@ -196,13 +215,13 @@ def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas) -> Se
             if used.all_masks
             else f"1 mask per row, drawn from the seed: there are {used.support:.3g}"
         )
-        plan = f"A fit averages over {count}. Costliest block by {used.block.words}.{_too_costly(used.block, mask)}"
+        plan = f"{done.masks or f'A fit averages over {count}.'} Costliest block by {used.block.words}.{_too_costly(used.block, mask)}"
         plan += _layout(lowered.graph, lower_mask(lowered, mask), used)
     if not mask.mentions_parameter and formulas.model.parameters:
         add_objective(section, factor, formulas.n)
     if plan:
         section.words(plan)
-    if lowered is not None and lowered.graph.latents:
+    if lowered is not None and lowered.graph.latents and not done.lacking:
         section.words(_latents(mask, lowered))
     words = "" if lowered is None else _never_hidden(mask, lowered)
     if words:

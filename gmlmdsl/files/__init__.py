@@ -18,6 +18,7 @@ from ._cache import cache_folder as cache_folder
 from ._text_lines import decoded_line as decoded_line
 from ._text_lines import opened_text as opened_text
 from ._text_lines import raw_lines as raw_lines
+from ._whole_files import as_path as as_path
 from ._whole_files import made_folder as made_folder
 from ._whole_files import reading as reading
 from ._whole_files import shipped_folder as shipped_folder

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from .._diagnostics import GmlmError, fail
-from ._whole_files import reading
+from ._whole_files import as_path, reading
 
 if TYPE_CHECKING:
     import zipfile
@@ -120,14 +120,32 @@ def opened(path: str | Path | IO[bytes], help: str = "name a file") -> contextli
     Raises:
         GmlmError: E120 for what cannot be read.
     """
-    if not isinstance(path, str | Path):
-        return contextlib.nullcontext(path if path.seekable() else io.BytesIO(path.read(MOST + 1)))
+    if hasattr(path, "read") and not isinstance(path, type):
+        return contextlib.nullcontext(_in_memory(path))
+    as_path(path)
     with reading(path, help=help):
         file = open(path, "rb")  # noqa: SIM115
         if file.seekable():
             return file
         with file:
             return io.BytesIO(file.read(MOST + 1))
+
+
+def _in_memory(file: Any) -> IO[bytes]:
+    """An open file that can be read from any place in it.
+
+    Raises:
+        GmlmError: E120 for one of text, and one that was closed.
+    """
+    try:
+        if file.seekable() and file.read(0) == b"":
+            return file
+        content = file.read(MOST + 1)
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise fail("E120", f"the file cannot be read: {error}", help='open it to read bytes: `open(path, "rb")`') from None
+    if not isinstance(content, bytes):
+        raise fail("E120", "the file is one of text", help='open it to read bytes: `open(path, "rb")`')
+    return io.BytesIO(content)
 
 
 def read_json(kind: ArchiveKind, data: bytes, path: object, name: str) -> dict[str, Any]:

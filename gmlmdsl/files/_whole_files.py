@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import stat
+import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from .._diagnostics import GmlmError, did_you_mean, fail
 
@@ -21,6 +24,11 @@ KINDS = {
 OPEN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # what the caller has opened for us: `cmd | gmlm .. /dev/stdin`, `gmlm .. <(cmd)`
 MOST_BESIDE = 1000  # files of a folder among which a near name is sought
 LONGEST_PREFIX = 40  # letters of a name that stand in that of its unfinished file
+UNFINISHED = ".part"  # the end of such a name, after the machine, the number of the process that writes it, and a random number
+A_MOMENT, LONG_AGO = (
+    60.0,
+    7 * 86400.0,
+)  # seconds: far more than there are between the making of a file and its lock; and than any write takes
 
 
 def why_unreadable(path: str | Path, piped: bool = True) -> str | None:
@@ -51,6 +59,17 @@ def how_to_read(why: str, piped: bool = True) -> str:
     return "pass on what comes out of it: `cat PIPE | gmlm .. /dev/stdin`" if piped and why.endswith("pipe") else "name a file"
 
 
+def as_path(path: Any) -> Path:
+    """A path that was passed from Python.
+
+    Raises:
+        GmlmError: E120 for anything but a text or a path: a number would be taken for an open file's, and closed.
+    """
+    if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
+        raise fail("E120", f"a path is a text or a `Path`, got {type(path).__name__}", help='name a file: `"votes.gmlm"`')
+    return Path(path)
+
+
 @contextlib.contextmanager
 def reading(path: str | Path, piped: bool = True, help: str = "") -> Iterator[None]:
     """Around what opens and reads a file: why it cannot be read is said in the same words everywhere.
@@ -63,6 +82,7 @@ def reading(path: str | Path, piped: bool = True, help: str = "") -> Iterator[No
     Raises:
         GmlmError: E120.
     """
+    as_path(path)
     try:
         if why := why_unreadable(path, piped):
             raise fail("E120", f"`{path}` {why}", help=help or how_to_read(why, piped))
@@ -127,7 +147,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     """An empty file in the folder of `path`, to be written: it takes the place of `path` at the end, and vanishes if anything fails.
 
     A link stays one: the file that it points to is written. A file that was there keeps its mode. What was written is on the disk when
-    the name is, and the name is when this returns.
+    the name is, and the name is when this returns. Unfinished files of processes that were killed are removed from the folder first.
 
     Raises:
         GmlmError: E560 if the folder is missing, or the file cannot be written, or is no plain file.
@@ -135,7 +155,8 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     verify_plain(path)
     try:
         target = Path(os.path.realpath(path))
-        part = _beside(target)
+        remove_abandoned(target.parent)
+        part, handle = _beside(target)
         try:
             yield part
             _settle(part)
@@ -143,6 +164,8 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         except BaseException:
             part.unlink(missing_ok=True)
             raise
+        finally:
+            os.close(handle)
         with contextlib.suppress(OSError):  # not every file system syncs folders
             _settle(target.parent)
     except OSError as error:
@@ -168,8 +191,10 @@ def verify_plain(path: str | Path) -> None:
         raise fail("E560", f"cannot write {path}: it is {kind}", help="name a file: what is written appears only when it is whole")
 
 
-def _beside(target: Path) -> Path:
+def _beside(target: Path) -> tuple[Path, int]:
     """A new file in the same folder, with the mode of the one that it will replace; that of another is as the system makes new files.
+
+    The handle is locked, and its owner closes it after the writing: see `remove_abandoned`.
 
     At no time may more users open it than in the end. To ask for the process's umask would mean to change it, for all threads.
     """
@@ -180,17 +205,82 @@ def _beside(target: Path) -> Path:
     while True:
         import secrets
 
-        part = target.with_name(f".{target.name[:LONGEST_PREFIX]}.{secrets.token_hex(4)}")
+        part = target.with_name(f".{target.name[:LONGEST_PREFIX]}.{_machine()}.{os.getpid()}.{secrets.token_hex(4)}{UNFINISHED}")
         with contextlib.suppress(FileExistsError):
             handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode & 0o777)
             break
+    with contextlib.suppress(OSError):  # of a file system that has no locks
+        _lock(handle)
+    if mode is not None:
+        with contextlib.suppress(OSError):  # of a file system that has no modes
+            os.fchmod(handle, mode)
+    return part, handle
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove the unfinished files of a folder whose writers were killed; one of a process that lives stays.
+
+    A writer holds a lock on its file. Its name has the number of the process, because a lock comes just after the file, and the machine,
+    because file systems on a network may keep locks to one machine: of another machine only a file that is `LONG_AGO` old is removed.
+    """
     try:
-        if mode is not None:
-            with contextlib.suppress(OSError):  # of a file system that has no modes
-                os.fchmod(handle, mode)
+        with os.scandir(folder) as entries:
+            found = [Path(e.path) for e in entries if e.name.startswith(".") and e.name.endswith(UNFINISHED)]
+    except OSError:
+        return
+    for path in found:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            if _is_abandoned(path):
+                path.unlink(missing_ok=True)
+
+
+def _is_abandoned(path: Path) -> bool:
+    """Whether the writer of an unfinished file is gone; False where that cannot be told.
+
+    Raises:
+        OSError: of a lock that is held, where the file system has no locks, and where the file may not be opened.
+        ValueError, IndexError: of a name that is not that of an unfinished file.
+    """
+    machine, number = path.name.removesuffix(UNFINISHED).split(".")[-3:-1]
+    age = time.time() - os.lstat(path).st_mtime
+    here = machine == _machine()
+    if os.name != "posix" or (here and age < A_MOMENT and _is_alive(int(number))) or (not here and age < LONG_AGO):
+        return False
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        return stat.S_ISREG(os.fstat(handle).st_mode) and _lock(handle)
     finally:
         os.close(handle)
-    return part
+
+
+def _machine() -> str:
+    """A short name of this machine."""
+    return f"{zlib.crc32(platform.node().encode()):08x}"
+
+
+def _is_alive(number: int) -> bool:
+    """Whether a process has this number; never asked on Windows, where this very call would end it."""
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True  # of another user
+    return True
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file for this process alone; whether it can be known and was free.
+
+    Raises:
+        OSError: of a lock that another process holds, and where there are no locks.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return False
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return True
 
 
 def _settle(path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +16,7 @@ import numpy as np
 from .._diagnostics import counted, fail, no_attribute
 from ..evaluate import Missing, entry_names, intervals, unflatten, verified_quantile
 from ..files import write_whole
-from ..graph import FactorGraph
+from ..graph import FactorGraph, with_given
 from ._few_rows import Inferred, Later, scored_rows
 from ._fit import Estimate
 from ._inference import Covariances
@@ -23,7 +25,7 @@ from ._methods import PersistentContrastiveDivergence
 from ._minimise import MOST_INFERRED
 from ._notes import notes_on
 from ._options import Evidence
-from ._saved_fits import FIT, INPUT, SavedFit, fit_bytes, outside
+from ._saved_fits import FIT, INPUT, SavedFit, fit_bytes, outside, read_fit
 from ._status import Finding, Status, sparse_directions
 
 if TYPE_CHECKING:
@@ -265,6 +267,40 @@ class FitRecord:
             GmlmError: E560 if the file cannot be written; E520 for a fit that was changed to what no fit is.
         """
         write_whole(path, fit_bytes(*_content(self)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it travels to another process: as `save` writes it, with its model, and with its data unless it has an `optimizer`.
+
+        An optax transformation is made of functions, which do not travel; such a fit arrives as a file's does, without its data.
+        """
+        return _made_again, (type(self), self.model, fit_bytes(*_content(self)), _data_of(self))
+
+    def __copy__(self: F) -> F:
+        return dataclasses.replace(self)
+
+    def __deepcopy__(self: F, memo: Any) -> F:
+        params, trace, meta = copy.deepcopy((self.params, self.loss_trace, self.meta), memo)
+        return dataclasses.replace(self, params=params, loss_trace=trace, meta=meta)  # nothing changes the rest
+
+
+def _data_of(fit: FitRecord) -> tuple[Any, ...] | None:
+    """What a fit was made from, but for its model."""
+    known = fit._evidence
+    if known is None or known.options.optimizer is not None:
+        return None
+    return known.mask, known.codes, known.options, known.lowered.data
+
+
+def _made_again(kind: type[F], model: Any, content: bytes, data: tuple[Any, ...] | None) -> F:
+    """A fit from another process."""
+    saved = read_fit(io.BytesIO(content), "the pickled fit")
+    saved.meta["inputs"] = dict(model.program.bound.inputs)
+    fit = fit_from_file(kind, saved, model.graph, lambda: model)
+    if data is None:
+        return fit
+    mask, codes, options, given = data
+    lowered = model.lowered if given is None else with_given(model.lowered, given)
+    return dataclasses.replace(fit, _evidence=Evidence(lowered, mask, codes, options))
 
 
 def verify_kind(errors: str) -> None:

@@ -1,6 +1,7 @@
 """In: `Program` and inputs. Out: `FactorGraph`, blocks, colours. Never: JAX."""
 
 from ._abstract_program import AbstractProgram as AbstractProgram
+from ._abstract_program import verify_is_model as verify_is_model
 from ._abstract_program import versions as versions
 from ._bind import bind as bind
 from ._bind import bind_sound as bind_sound

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from functools import cache
 from typing import Any
 
-from .._diagnostics import listed, unknown
+from .._diagnostics import fail, listed, unknown
 from ..program import Program, allowed
 from ._bound import Bound
 from ._graph_arrays import GraphArrays
@@ -73,6 +73,16 @@ class AbstractProgram(ABC):
     def __repr__(self) -> str:
         c = self.checked
         return f"Program {c.sources[0].path}: models {listed([*c.models])}, masks {listed([*c.masks])}, samplers {listed([*c.samplers])}"
+
+
+def verify_is_model(model: Any) -> None:
+    """Refuse what is passed from Python in the place of a model.
+
+    Raises:
+        GmlmError: E507.
+    """
+    if not hasattr(model, "lowered") or isinstance(model, type):
+        raise fail("E507", f"model must be a model, got {type(model).__name__}", help="`gm.load(..).model()` gives one")
 
 
 @cache

@@ -11,6 +11,7 @@ import numpy as np
 from .._diagnostics import known
 from ..data import encode_prompts, verified_seed
 from ..derive import bounded_jit, on_device
+from ..graph import verify_is_model
 from ._build import Setting
 from ._judges import AbstractJudge, View
 from ._loop import Named, verify_values
@@ -42,6 +43,7 @@ def prefix_values(
         GmlmError: E506 for an unknown name; E501, E502, E505, E507 for prefixes or parameters that do not fit, E745 for what is no number
             of at least 0.
     """
+    verify_is_model(model)
     judges = {n: j for n, j in model.program.checked.judges.items() if j.model == model.name}
     judge = judges[known(name, list(judges), f"verifier or value of model `{model.name}`")]
     if model.graph.network is not None:

@@ -56,13 +56,15 @@ class FitStructures(FitRecord):
     ) -> DataFrame:
         """How central each cell is in the network of couplings w: one row for each cell that has one.
 
-        `strength` is the sum of |w| over a cell's couplings, `expected_influence` the sum of w, `closeness` 1 / (sum of the distances to
-        all other cells), 0 where one is out of reach, and `betweenness` the number of pairs of other cells between which the shortest
-        path runs through it, ties shared. A coupling has the length 1 / |w|.
+        `strength` is the sum of |w| over a cell's couplings, `expected_influence` the sum of w with signs. `closeness` is
+        1 / (sum of the distances to all other cells), 0 where one is out of reach. `betweenness` is the number of pairs of other cells
+        between which the shortest path runs through it, ties shared. A coupling has the length 1 / |w|.
 
         Args:
-            score: "norm" or, of cells with two values, "value", which has signs; see `couplings`. Of norms `expected_influence` is
-                `strength`.
+            score: "norm" or, of cells with two values, "value", which has signs; see `couplings`. A norm takes the sign of
+                sum over a, b of T_ij(a, b) s(a) t(b), s and t the values of both cells less their means: that of J where the factor is
+                J * x[i] * x[j]. Values without an order (letters, labels) have no sign: `expected_influence` is nan for a cell with such
+                a coupling, and `attrs["note"]` says so.
             bootstrap: from `bootstrap`; then each measure has a percentile interval over its replications.
             probability: of the intervals. Those of sums of |w| tend to lie above the fit's own numbers, for noise makes |w| larger.
             progress: whether to show a bar; none: where a person watches.

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive, plan
-from .._diagnostics import Diagnostic, GmlmError, GmlmWarning, counted, known, only
+from .._diagnostics import Diagnostic, GmlmError, GmlmWarning, counted, fail, known, only
 from .._progress import shows_progress, waiting
 from ..data import bound_mask, bound_rows, encode_given, evaluated
 from ..evaluate import answer, exact, is_traced, parameters, verified_partition
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 Params = Mapping[str, Any]
 
 
+def _made_again(program: AbstractProgram, name: str, plan: str | None) -> Any:
+    return program.model(name, plan=plan)
+
+
 class Queries:
     """The part of a `Model` that asks and neither fits nor samples."""
 
@@ -39,6 +43,22 @@ class Queries:
             raise with_others(error, program.bound, name) from None
         if plan is not None:
             self.lowered = replace(self.lowered, graph=replace(self.lowered.graph, method=plan))
+        self._plan = plan
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it travels to another process: by its program, of which it is made again; nothing compiled is kept.
+
+        Raises:
+            GmlmError: E739 for a model whose network is a class of Python: making it again would import and run that class.
+        """
+        network = self.graph.network
+        if network is not None and network.name == "python":
+            help = "send the program's text or a saved fit, and load it there with `allow_python=True`"
+            raise fail("E739", f"model `{self.name}` is not pickled: to load it would run the class of its network", help=help)
+        return _made_again, (self.program, self.name, self._plan)
+
+    def __deepcopy__(self, memo: Any) -> Queries:
+        return self  # nothing changes it
 
     # What there is
 

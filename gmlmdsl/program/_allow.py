@@ -5,9 +5,11 @@ A comment that silences nothing is itself a warning, so that none outlives its r
 
 from __future__ import annotations
 
+import bisect
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 from .._diagnostics import Diagnostic, Fix, Span, codes, listed
 from ..syntax import tree
@@ -28,17 +30,12 @@ class Allowance:
     first: int
     last: int
 
-    def covers(self, warning: Diagnostic) -> bool:
-        """Whether a warning opens on these lines; its code is not looked at."""
-        if warning.span is None or warning.span.source.path != self.comment.source.path:
-            return False
-        return self.first <= warning.span.source.position(warning.span.start)[0] <= self.last
-
 
 def read_allowances(parsed: tree.SyntaxTree) -> Iterator[Allowance | Diagnostic]:
     """The allowances of a file, and a warning for each comment that means to be one and is not."""
     if "gmlm" not in parsed.span.source.text:
         return
+    lines = _Lines(parsed)
     for comment in parsed.comments:
         written = MARK.match(comment.text)
         if written is None:
@@ -52,22 +49,38 @@ def read_allowances(parsed: tree.SyntaxTree) -> Iterator[Allowance | Diagnostic]
         else:
             given = tuple(c.strip() for c in found[1].split(","))
             line = parsed.span.source.position(comment.span.start)[0]
-            yield Allowance(comment.span, given, *_lines(parsed, line))
+            yield Allowance(comment.span, given, *lines.around(line))
 
 
-def _lines(parsed: tree.SyntaxTree, line: int) -> tuple[int, int]:
-    """The lines of the statements that touch `line`: of one with a body its head, or all of it behind its closing brace."""
-    first = last = line
-    for statement in _statements(parsed.statements):
+class _Lines:
+    """The lines on which the statements of a file open, end, and have their heads."""
+
+    def __init__(self, parsed: tree.SyntaxTree):
+        self.parsed = parsed
+
+    def around(self, line: int) -> tuple[int, int]:
+        """The lines of the statements that touch `line`: of one with a body its head, or all of it behind its closing brace."""
+        return self._touched.get(line, (line, line))
+
+    @cached_property
+    def _touched(self) -> dict[int, tuple[int, int]]:
+        touched: dict[int, tuple[int, int]] = {}
+        for start, head, end in map(self._place, _statements(self.parsed.statements)):
+            for line in range(start, head + 1):
+                first, last = touched.get(line, (line, line))
+                touched[line] = min(first, start), max(last, head)
+            if end > head:
+                first, last = touched.get(end, (end, end))
+                touched[end] = min(first, start), last
+        return touched
+
+    @staticmethod
+    def _place(statement: tree.Node) -> tuple[int, int, int]:
         source, span = statement.span.source, statement.span
         start, end = source.position(span.start)[0], source.position(span.end)[0]
         inside = next(iter(_inside(statement)), None)
         head = end if inside is None else source.position(source.text.rfind("{", span.start, inside.span.start))[0]
-        if start <= line <= head:
-            first, last = min(first, start), max(last, head)
-        elif line == end:
-            first = min(first, start)
-    return first, last
+        return start, head, end
 
 
 def _statements(statements: Iterable[tree.Node]) -> Iterator[tree.Node]:
@@ -96,18 +109,44 @@ def _inside(node: tree.Node) -> tuple[tree.Node, ...]:
 
 def apply_allowances(warnings: Iterable[Diagnostic], allowances: Iterable[Allowance]) -> Iterator[Diagnostic]:
     """The warnings that no comment allows."""
-    given = tuple(allowances)
-    return (w for w in warnings if not any(w.code in a.codes and a.covers(w) for a in given))
+    reach: dict[tuple[str, str], list[tuple[int, int]]] = {}  # by file and code: first lines, and the last one that any so far allows
+    for a in sorted(allowances, key=lambda a: a.first):
+        for code in a.codes:
+            so_far = reach.setdefault((a.comment.source.path, code), [])
+            so_far.append((a.first, max(a.last, so_far[-1][1] if so_far else 0)))
+    return (w for w in warnings if not _is_allowed(w, reach))
+
+
+def _is_allowed(warning: Diagnostic, reach: Mapping[tuple[str, str], Sequence[tuple[int, int]]]) -> bool:
+    if warning.span is None:
+        return False
+    so_far, line = reach.get((warning.span.source.path, warning.code), ()), _line(warning)
+    k = bisect.bisect_right(so_far, line, key=lambda r: r[0])
+    return k > 0 and line <= so_far[k - 1][1]
+
+
+def _line(warning: Diagnostic) -> int:
+    assert warning.span is not None
+    return warning.span.source.position(warning.span.start)[0]
 
 
 def idle_allowances(warnings: Iterable[Diagnostic], allowances: Iterable[Allowance]) -> Iterator[Diagnostic]:
     """A warning for each comment that allows what is not there, or what cannot be allowed."""
-    found = tuple(warnings)
+    lines: dict[tuple[str, str], list[int]] = {}  # of the warnings, by file and code
+    for w in warnings:
+        if w.span is not None:
+            lines.setdefault((w.span.source.path, w.code), []).append(_line(w))
+    for found in lines.values():
+        found.sort()
     for a in allowances:
-        present = {w.code for w in found if a.covers(w)} | WITH_SIZES
-        idle = [c for c in a.codes if c not in present]
+        idle = [c for c in a.codes if c not in WITH_SIZES and not _any_between(lines.get((a.comment.source.path, c), ()), a.first, a.last)]
         if idle:
             yield _idle(a, idle)
+
+
+def _any_between(lines: Sequence[int], first: int, last: int) -> bool:
+    k = bisect.bisect_left(lines, first)
+    return k < len(lines) and lines[k] <= last
 
 
 def _idle(a: Allowance, idle: list[str]) -> Diagnostic:

@@ -65,7 +65,8 @@ def _report_unknown_function(e: tree.Call, scope: Scope, where: Where) -> None:
     if known is not None and known.kind in (*CELLS, "param", "let", "input"):
         text = f"{name.name}[{', '.join(a.span.text for a in e.arguments)}]"
         message = f"`{name.name}` is {WORDS[known.kind]}, not a function"
-        scope.report("E206", message, name.span, "indexed with brackets", help=f"write `{text}`", fix=Fix(e.span, text))
+        counted = any(isinstance(a.value, tree.Number) for a in e.arguments)  # `x(1)` is the first cell in MATLAB
+        scope.report("E206", message, name.span, "indexed with brackets", help=f"write `{text}`", fix=Fix(e.span, text, guess=counted))
     elif name.name not in scope.skipped:
         functions = forms.names("function")
         help, fix = suggestion(name, functions, f"the functions are {listed(functions, 20)}", "function")

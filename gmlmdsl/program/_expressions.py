@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
-from .._diagnostics import Fix, Span, did_you_mean, listed
+from .._diagnostics import Fix, Span, listed
 from ..syntax import tree
 from ._arithmetic import FUNCTIONS, NoValueError, computed
 from ._kinds import CONDITION, ERROR, INTEGER, NUMBER, Kind, same_domain
@@ -198,7 +198,7 @@ def check_label(e: tree.String, domain: Domain, scope: Scope) -> Expression:
     """The code of a letter or label of `domain`."""
     if e.value in domain.labels:
         return LabelCode(e.span, domain.labels.index(e.value), e.value)
-    near = did_you_mean(e.value, domain.labels)
+    near = scope.near(e.value, domain.labels)
     help = f"did you mean {quoted(near)}?" if near else f"its values are {listed(domain.labels)}"
     fix = Fix(e.span, quoted(near), guess=True) if near else None
     of = f"`{domain.name}`" if domain.name else f"`{domain.span.text}`"
@@ -328,7 +328,7 @@ def _report_spin(e: tree.Binary, left_is_spin: bool, scope: Scope) -> None:
     spin, other = (e.left, e.right) if left_is_spin else (e.right, e.left)
     text = spin.span.text
     message, help = f"`{text}` is -1 or +1, `{other.span.text}` is not", f"write `bit({text})`"
-    scope.report("E212", message, e.span, "two domains", help=help, fix=Fix(spin.span, f"bit({text})"))
+    scope.report("E212", message, e.span, "two domains", help=help, fix=Fix(spin.span, f"bit({text})", guess=True))
 
 
 @rule(tree.Conditional)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -35,6 +35,10 @@ CELLS = ("var", "latent", "given")
 GIVEN = "a network sees the other cells of what it predicts without being told: leave the name out; what comes with each row is `given`"
 DECLARES = ("input", "domain", "index", "graph", "network", "model", "mask", "sampler", "verifier", "value", *CELLS, "param", "let")
 LOCAL = ("binder", "block")
+
+
+MOST_COMPARED = 100_000  # names, with which unknown ones are compared to find a near one
+NOT_COMPARED = "so many names are declared and so many are not that no near name is sought for the rest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,8 @@ class Scope:
     untaken: int = 0  # of how many branches of `if`, perhaps never taken, what is read is part
     levels: int = 0  # how many indices, or bodies of a sampler, what is read stands in
     looked_up: set[str] = field(default_factory=set)  # every name that some text uses
-    _reported: dict[str, list[Span]] = field(default_factory=dict)  # unknown names, and every place that uses them
+    compared: int = 0  # names with which unknown ones were compared
+    _reported: dict[str, dict[Span, None]] = field(default_factory=dict)  # unknown names, and every place that uses them
     _said: set[tuple[str, str]] = field(default_factory=set)
 
     def report(
@@ -173,7 +178,9 @@ class Scope:
                 otherwise = f"a model judges by a form: `verifier v = completable({name.name})`, `value v = expected({name.name})`"
             if symbol.kind == "mask" and set(kinds) <= set(CELLS):
                 otherwise = f"a mask draws a block, which has a name: `update K where K ~ {name.name}`"
-            help, fix = suggestion(name, [n for n in self._visible(kinds) if n != name.name], otherwise)
+            help, fix = otherwise, None
+            if self._may_compare():
+                help, fix = self._suggestion(name, [n for n in self._visible(kinds) if n != name.name], otherwise)
             self.report("E205", message, name.span, f"expected {wanted}", related=((symbol.span, "declared here"),), help=help, fix=fix)
             return None
         return symbol
@@ -200,13 +207,15 @@ class Scope:
         torn = any(word.startswith(name.name) or word.endswith(name.name) for word in self.torn)
         if self.incomplete or torn or name.name in self.skipped:
             return
-        uses = self._reported.setdefault(name.name, [])
-        if name.span not in uses:
-            uses.append(name.span)
+        uses = self._reported.setdefault(name.name, {})
+        uses[name.span] = None
         if len(uses) > 1:
             return
         if name.name in self.later:
             self._report_early(name, self.later[name.name])
+            return
+        if not self._may_compare():
+            self.report("E203", f"`{name.name}` is not declared", name.span, "not declared", help=NOT_COMPARED)
             return
         visible = [*self._visible(kinds), *built_in]
         words = wanted or (WORDS[kinds[0]] if kinds and set(kinds) <= set(CELLS) else "a name" if len(kinds) != 1 else WORDS[kinds[0]])
@@ -220,13 +229,26 @@ class Scope:
             known = f"an index is named by a loop: write `for {name.name} in {axis}` behind the statement"
         if name.name in self.private:
             known = f"`{name.name}` belongs to model `{self.private[name.name]}`: the names of a model are private to it"
-        help, fix = (f"write `{meant}`", Fix(name.span, meant)) if meant else suggestion(name, visible, known, room)
+        help, fix = (f"write `{meant}`", Fix(name.span, meant)) if meant else self._suggestion(name, visible, known, room)
         self.report("E203", f"`{name.name}` is not declared", name.span, "not declared", help=help, fix=fix)
+
+    def _may_compare(self) -> bool:
+        """Whether a name is still compared with others; among very many that would take long."""
+        return self.compared < MOST_COMPARED
+
+    def near(self, written: str, known: Collection[str]) -> str | None:
+        """The known word that is nearest; None where none is near, and where words were compared so often that no more are."""
+        self.compared += len(known)
+        return did_you_mean(written, known) if self.compared < MOST_COMPARED else None
+
+    def _suggestion(self, name: tree.Name, known: Sequence[str], otherwise: str, room: str = "") -> tuple[str, Fix | None]:
+        self.compared += len(known)
+        return suggestion(name, known, otherwise, room)
 
     def told(self) -> Iterator[Diagnostic]:
         """The faults found; the edit of an unknown name, which is reported once, made at all of its uses."""
         for d in self.diagnostics:
-            uses = self._reported.get(d.span.text, []) if d.code == "E203" and d.span is not None else []
+            uses = self._reported.get(d.span.text, {}) if d.code == "E203" and d.span is not None else []
             also = tuple(s for s in uses if s != d.span and d.span is not None and s.source == d.span.source)
             yield replace(d, fix=replace(d.fix, also=also)) if d.fix is not None and d.fix.span == d.span and also else d
 

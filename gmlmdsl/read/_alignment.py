@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from .._diagnostics import fail, listed, unknown
+from ..files import as_path
 from ._lines import lines_of
 from ._rows import AbstractRows
 
@@ -133,7 +134,7 @@ def read_alignment(
 
     Reference: Hopf et al. 2017, Nat. Biotechnol. 35, 128-135 (focus columns and gap filters).
     """
-    path = Path(path)
+    path = as_path(path)
     _verify_options(alphabet, unknown_letters, row_gaps, column_gaps)
     found = _parse(path)
     if focus is not False:

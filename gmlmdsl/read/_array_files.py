@@ -13,7 +13,7 @@ from typing import IO
 import numpy as np
 
 from .._diagnostics import fail
-from ..files import reading
+from ..files import as_path, reading
 
 Array = np.ndarray
 MOST_BYTES = 1 << 32
@@ -40,7 +40,7 @@ def read_arrays(path: str | Path) -> dict[str, Array]:
     Raises:
         GmlmError: E520 or E120 for a file that is missing, damaged, too large, or holds Python objects.
     """
-    path = Path(path)
+    path = as_path(path)
     verify_readable(path)
     try:
         if path.suffix.lower() == ".npy":

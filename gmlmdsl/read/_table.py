@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import did_you_mean, fail, listed, unknown
+from ..files import as_path
 from ._lines import lines_of
 from ._rows import AbstractRows
 
@@ -245,7 +246,7 @@ def parse_table(path: str | Path) -> Parsed:
     Raises:
         GmlmError: E520 for quotes that do not close, E120, E523 or E119 for what is no readable text, E522 for rows of different length.
     """
-    path = Path(path)
+    path = as_path(path)
     rows: list[list[str]] = []
     lines: list[int] = []
     for line, row in _rows(path):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..assess import Path, PredictiveCheck
     from ..evaluate import Effects
+    from ..explain import Done
     from ..model import Fit
 
 MOST_CHECKED_STATES = 2**14
@@ -203,12 +204,27 @@ def _picture(report: Report, fit: Fit, p: Any, separated: np.ndarray) -> bool:
     return True
 
 
+def _done(fit: Fit) -> Done:
+    """What the fit did, where its options made that something else than the default."""
+    from ..explain import Done
+
+    masks = "" if fit.meta.get("n_masks") is None else f"The fit averaged over masks that were drawn: {fit.meta['mask_use']}."
+    found = fit.missing
+    if "gaps" in fit.meta:
+        return Done(
+            "What a row lacks is left out, with the factors that touch it: a term of K has the factors whose cells are observed.", masks
+        )
+    if found is not None and found.imputed:
+        return Done(f"{found.words[0].upper()}{found.words[1:]}.", masks)
+    return Done("", masks)
+
+
 def _program(report: Report, fit: Fit) -> None:
     from ..explain import explain
 
     program = fit.model.program
     report.section("Model and loss")
-    text = explain(program.checked, program.bound, model=fit.meta["model"], mask=fit.meta["mask"])
+    text = explain(program.checked, program.bound, model=fit.meta["model"], mask=fit.meta["mask"], done=_done(fit))
     report.code(text, "formulas")
     report.section("Program")
     for path, source in fit.meta["program"].items():

@@ -118,8 +118,10 @@ def locate(tables: Tables, source: Source, tokens: list[Token], stack: Stack, st
 
 def _loop_in_front(source: Source, tokens: list[Token], start: int, at: int) -> int | None:
     """A `for` on a line of its own, no further to the right than the statement that it was read to: it seems to open the next one."""
+    depth = _brackets(tokens[start : at + 1])
     for k in range(at, start, -1):
-        if tokens[k].text == "for" and tokens[k].opens_line and not _brackets(tokens[start:k]):
+        depth -= (tokens[k].text in OPENING) - (tokens[k].text in CLOSING)  # of the tokens before this one
+        if tokens[k].text == "for" and tokens[k].opens_line and not depth:
             left = source.position(tokens[k].start)[1] <= source.position(tokens[start].start)[1]
             return k if tokens[start].opens_line and left else None
     return None
@@ -240,18 +242,19 @@ def resumption(fault: Fault) -> int:
     # A first token that fits nowhere goes itself; unless it is the brace that closes the body.
     passed = fault.at == fault.start and (fault.token.text != "}" or fault.level == "statement")
     index = min(fault.at + passed, len(fault.tokens) - 1)
-    depth = _depth(fault.tokens[fault.start : index])
-    while index < len(fault.tokens) - 1:
-        token = fault.tokens[index]
-        if depth <= 0 and ((token.text == "}" and fault.level != "statement") or _opens_next(fault, index)):
-            return index
-        depth = max(0, depth + _depth([token]))
-        index += 1
-    return index
+    depth = sum((t.text == "{") - (t.text == "}") for t in fault.tokens[fault.start : index])
+    for k in range(index, len(fault.tokens) - 1):
+        token = fault.tokens[k]
+        text = token.text
+        if depth <= 0 and ((text == "}" and fault.level != "statement") or (_may_open_next(token) and _opens_next(fault, k))):
+            return k
+        depth = depth + 1 if text == "{" else max(0, depth - (text == "}"))
+    return max(index, len(fault.tokens) - 1)
 
 
-def _depth(tokens: list[Token]) -> int:
-    return sum((t.text == "{") - (t.text == "}") for t in tokens)
+def _may_open_next(token: Token) -> bool:
+    """What `_opens_next` is asked of: very many tokens are passed over, and of most of them this alone tells."""
+    return token.opens_line or token.text in STATEMENT_WORDS
 
 
 def _opens_next(fault: Fault, index: int) -> bool:
@@ -263,7 +266,7 @@ def _opens_next(fault: Fault, index: int) -> bool:
     in_model = fault.level == "model_statement" and "NAME" in token.terminals
     if in_model and (tokens[index + 1].text in ("~", ":") or _before_tilde(tokens, index + 1)):
         return True
-    if token.text == "for" and not _brackets(tokens[fault.start : index]) and _is_beside(fault, token):
+    if token.text == "for" and _is_beside(fault, token) and not _brackets(tokens[fault.start : index]):
         return True
     could = "NAME" in token.terminals or (fault.level == "model_statement" and token.terminals == ("NUMBER",))
     if could and token.text not in CONTINUES and _is_beside(fault, token):

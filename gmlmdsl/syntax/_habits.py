@@ -81,7 +81,7 @@ def word_of_elsewhere(fault: Fault, faults: Faults) -> Edit | None:
     if meant in CELLS and not fault.alone and after not in ([":"], ["["]):
         return _word_behind(fault, meant)
     made = tuple(fault.make(word, first) for word in meant.split())
-    fix = None if told else Fix(fault.span(first), meant)
+    fix = None if told and not entry.get("guess") else Fix(fault.span(first), meant, guess=bool(told))
     diagnostic = Diagnostic(
         "E107", f"`{first.text}` is not a keyword here", fault.span(first), "", help=told or f"write `{meant}`", fix=fix
     )

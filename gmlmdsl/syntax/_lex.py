@@ -151,22 +151,30 @@ def _deepen(depth: dict[str, int], bracket: str) -> int:
 
 def _pieces(master: re.Pattern[str], text: str) -> Iterator[tuple[str, int, int]]:
     at = 1 if text.startswith("\ufeff") else 0
+    open_until: dict[str, int] = {}
     while at < len(text):
         found = master.match(text, at)
-        kind, end = (found.lastgroup or "", found.end()) if found else _unknown(text, at)
+        kind, end = (found.lastgroup or "", found.end()) if found else _unknown(text, at, open_until)
         yield kind, at, end
         at = end
 
 
-def _unknown(text: str, at: int) -> tuple[str, int]:
-    """Kind and end of a piece that is nothing of the language: a string without end, a misspelt number, a character."""
+def _unknown(text: str, at: int, open_until: dict[str, int]) -> tuple[str, int]:
+    """Kind and end of a piece that is nothing of the language: a string without end, a misspelt number, a character.
+
+    `open_until`: for each kind of quote, up to where in the text nothing closes it.
+    """
     line_end = text.find("\n", at)
     line_end = len(text) if line_end < 0 else line_end
     if text[at] == '"':
         return "unclosed", line_end
     if text[at] in QUOTES:
-        ends = [k for k in range(at + 1, line_end) if text[k] in QUOTES[text[at]]]
-        return "quoted", ends[0] + 1 if ends else at + 1
+        if at < open_until.get(text[at], 0):
+            return "quoted", at + 1
+        end = next((k for k in range(at + 1, line_end) if text[k] in QUOTES[text[at]]), None)
+        if end is None:
+            open_until[text[at]] = line_end
+        return "quoted", at + 1 if end is None else end + 1
     number = re.compile(r"\.?[0-9](?:[eE][+-]|[A-Za-z0-9_.])*").match(text, at)
     if number:
         return "misspelt", number.end()

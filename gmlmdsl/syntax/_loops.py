@@ -11,6 +11,7 @@ from ._notations import cut, text_of
 
 Faults = dict[int, Diagnostic]
 RANGE_WORDS = ("to", ":", "..")
+MOST_DIGITS = 18  # of a number that is counted with; one that is larger is a fault of its own
 BINDS = ("in", "=", "from")
 
 
@@ -25,12 +26,17 @@ def counted_range(fault: Fault, faults: Faults) -> Edit | None:
         return None
     written, end = found
     size = "".join(t.text for t in written[2:-1])
-    name, last = tokens[k - 1].text, str(int(size) - 1) if size.isdigit() else f"{size} - 1".removesuffix("+1 - 1")
+    name, last = tokens[k - 1].text, _last(size)
     span = fault.span(tokens[k - 1]).to(fault.span(tokens[end - 1]))
     text = f"{name} in range({' + '.join(size.split('+'))})"
     fix, told = Fix(span, text, guess=True), f"write `{text}`: {name} is 0 to {last}"
     diagnostic = Diagnostic("E107", "indices are counted from 0, over a range", span, help=told, fix=fix)
     return Edit(k, end, (fault.make("in", tokens[k]), *written), diagnostic, far=1)
+
+
+def _last(size: str) -> str:
+    """The last member of a range of this size."""
+    return str(int(size) - 1) if size.isdigit() and len(size) <= MOST_DIGITS else f"{cut(size)} - 1".removesuffix("+1 - 1")
 
 
 def counted(fault: Fault, start: int) -> tuple[tuple[Token, ...], int] | None:
@@ -41,7 +47,7 @@ def counted(fault: Fault, start: int) -> tuple[tuple[Token, ...], int] | None:
     low, high, end = bounds
     like = tokens[start]
     number = like._replace(terminals=("NUMBER",), opens_line=False)
-    if high.isdigit():
+    if high.isdigit() and len(high) <= MOST_DIGITS:
         size = (number._replace(text=str(int(high) + (low == "0"))),)
     else:
         size = (tokens[end - 1], *((fault.make("+", like), number._replace(text="1")) if low == "0" else ()))

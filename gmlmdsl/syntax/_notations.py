@@ -17,6 +17,9 @@ Faults = dict[int, Diagnostic]
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 IMPLICATIONS = ("->", "=>", "==>")
 SIZED = frozenset({"vector", "row_vector", "array", "matrix", "real", "int", "float", "double"})
+BEFORE_A_CONDITION = frozenset(
+    {"require", "(", "if", "and", "or", "not", "then", "else", ",", "=", "&", "|", "&&", "||", "!", "->", "=>", "["}
+)
 THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(,[0-9]{3})+")
 GROUP = re.compile(r"[0-9]{3}")
 
@@ -41,6 +44,10 @@ def membership(fault: Fault, faults: Faults) -> Edit | None:
     span = fault.span(tokens[first]).to(fault.span(tokens[close]))
     left = text_of(fault, cell)
     text = f" {join} ".join(f"{left} {sign} {text_of(fault, value)}" for value in values)
+    if tokens[first - 1].text not in BEFORE_A_CONDITION and not tokens[first].opens_line:
+        return None  # what is compared is more than a cell: `a + x[0] in {1, 2}`
+    # `[1, 3]` and `(1, 3)` are two values in Python and an interval in mathematics.
+    interval = tokens[opened].text != "{" and len(values) == 2 and all(v[-1].terminals == ("NUMBER",) for v in values)
     alone = tokens[first - 1].text in ("require", "(", "if") and (
         tokens[close + 1].opens_line or tokens[close + 1].text in (")", "then", "for", "")
     )
@@ -48,7 +55,9 @@ def membership(fault: Fault, faults: Faults) -> Edit | None:
         text, made = f"({text})", [fault.make("(", fault.token), *made, fault.make(")", fault.token)]
     place = fault.span(fault.token).to(fault.span(tokens[at + negated]))
     message, help_ = "`in` belongs to loops: a cell is compared with one value at a time", f"write `{cut(text)}`"
-    return Edit(first, close + 1, tuple(made), Diagnostic("E107", message, place, "", help=help_, fix=Fix(span, text)), far=0)
+    return Edit(
+        first, close + 1, tuple(made), Diagnostic("E107", message, place, "", help=help_, fix=Fix(span, text, guess=interval)), far=0
+    )
 
 
 def _operand(tokens: list[Token], end: int) -> int | None:
@@ -92,6 +101,8 @@ def implication(fault: Fault, faults: Faults) -> Edit | None:
         return None
     if _arrow(fault, start)[-1].text == ">" and not _compares(fault, end):
         return None
+    if any(t.text == "->" or t.text == "=>" for t in left) or _another_arrow(fault, end):
+        return None  # `a -> b -> c` is read from the right elsewhere
     arrow = fault.span(tokens[start]).to(fault.span(tokens[end - 1]))
     premise = text_of(fault, left)
     made = (fault.make("not", left[0]), fault.make("(", left[0]), *left, fault.make(")", left[0]), fault.make("or", left[0]))
@@ -99,6 +110,16 @@ def implication(fault: Fault, faults: Faults) -> Edit | None:
     help_ = f"an implication is written `not (a) or b`: `{cut(f'not ({premise}) or ..')}`"
     diagnostic = Diagnostic("E107", f"`{arrow.text}` is not an operator", arrow, help=help_, fix=Fix(place, f"not ({premise}) or"))
     return Edit(fault.start + 1, end, made, diagnostic, whole=True)
+
+
+def _another_arrow(fault: Fault, start: int) -> bool:
+    """Whether another arrow stands on the same statement behind a token."""
+    for k in range(start, len(fault.tokens) - 1):
+        if fault.tokens[k].opens_line:
+            return False
+        if _arrow(fault, k):
+            return True
+    return False
 
 
 def _arrow(fault: Fault, start: int) -> list[Token]:
@@ -168,7 +189,14 @@ def thousands(fault: Fault, faults: Faults) -> Edit | None:
     if end == at or not THOUSANDS.fullmatch(span.text):
         return None
     text = span.text.replace(",", "")
-    diagnostic = Diagnostic("E114", f"`{short(span.text)}` is not a number", span, "a comma", help=f"write `{text}`", fix=Fix(span, text))
+    diagnostic = Diagnostic(
+        "E114",
+        f"`{short(span.text)}` is not a number",
+        span,
+        "a comma",
+        help=f"write `{text}`, or with a decimal point `{span.text.replace(',', '.', 1)}`",
+        fix=Fix(span, text, guess=span.text.count(",") == 1),
+    )
     return Edit(at - 1, end, (tokens[at - 1]._replace(text=text),), diagnostic, far=1)
 
 

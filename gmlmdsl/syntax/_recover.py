@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from .._diagnostics import Diagnostic
@@ -16,8 +15,8 @@ from ._tables import Tables
 from ._words import LEVELS
 
 MAX_ERRORS = 50
-MAX_ERRORS_WHEN_LONG = 5  # each error costs a look at all tokens
-LONG = 20_000
+MAX_ERRORS_WHEN_LONG = 5
+MOST_LOOKS = 100_000  # tokens, times errors: each error costs a look at all tokens
 
 
 def recover(tables: Tables, tokens: Tokens, stack: Stack, stop: Stop) -> tuple[Stack, tuple[Diagnostic, ...], frozenset[str]]:
@@ -58,7 +57,7 @@ class _Recovery:
     def step(self, stack: Stack, stop: Stop) -> tuple[Stack, int]:
         """Deal with one error; the stack and the token to read on from."""
         fault = locate(self.tables, self.source, self.tokens, stack, stop)
-        if max(len(self.errors), self.edits) >= (MAX_ERRORS if len(self.tokens) < LONG else MAX_ERRORS_WHEN_LONG):
+        if max(len(self.errors), self.edits) >= min(MAX_ERRORS, max(MAX_ERRORS_WHEN_LONG, MOST_LOOKS // len(self.tokens))):
             return self._leave_out(fault, len(self.tokens) - 1)
         if not self.braces_seen and excess(self.tokens) and not fault.too_deep:
             edit = mend_braces(fault)
@@ -117,9 +116,10 @@ class _Recovery:
         shift = len(edit.tokens) - (edit.end - edit.start)
         if edit.whole:
             return reads_whole(fault, tokens, next_statement + shift)
-        stop = run(self.tables, self.source, tokens, *restart(fault, edit))
-        reached = math.inf if stop is None else stop.at
-        return reached >= min(edit.end + shift + edit.far, next_statement + shift + 1)
+        far = min(edit.end + shift + edit.far, next_statement + shift + 1)
+        stack, start = restart(fault, edit)
+        stop = run(self.tables, self.source, tokens, stack, start, until=max(start, far))  # no further: it is tried for many edits
+        return stop is None or stop.at >= far
 
     def _leave_out(self, fault: Fault, to: int) -> tuple[Stack, int]:
         """Skip the statement; and the one around it where that cannot end without it, or where the file ends inside it."""

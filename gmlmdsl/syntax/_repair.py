@@ -48,8 +48,21 @@ def slip_at(fault: Fault, faults: Faults) -> Edit | None:
         if slip:
             word = _meant(fault, span.text, slip["meant"])
             meant = tuple(fault.make(part, tokens[start]) for part in word.split())
-            return Edit(start, end, meant, _foreign(slip["message"], span, f"write `{word}`", _fix(fault, span, word)), far=0)
+            unsure = word == slip["meant"] and "told" in slip and not (word == "not" and _takes_one_operand(tokens, end))
+            fix = replace(_fix(fault, span, word), guess=unsure)
+            return Edit(start, end, meant, _foreign(slip["message"], span, slip["told"] if unsure else f"write `{word}`", fix), far=0)
     return None
+
+
+def _takes_one_operand(tokens: list[Token], at: int) -> bool:
+    """Whether a `!` before a token means what `not` does, which takes a comparison as a whole: no operator but `and` and `or` follows."""
+    close = closing(tokens, at) if tokens[at].text in ("(",) else at
+    if close is not None and tokens[close + 1].text in ("[", "("):
+        close = closing(tokens, close + 1)
+    return close is not None and (
+        tokens[close + 1].opens_line
+        or tokens[close + 1].text in ("and", "or", "then", "else", "for", "if", ")", "}", ",", "", "&", "|", "&&", "||")
+    )
 
 
 def _meant(fault: Fault, written: str, usual: str) -> str:
@@ -239,7 +252,8 @@ def _round_brackets(fault: Fault, faults: Faults) -> Edit | None:
     name = tokens[at - 1].text
     inside = tuple(tokens[at + 1 : close])
     span = fault.span(tokens[at]).to(fault.span(tokens[close]))
-    fix = Fix(span, f"[{span.text[1:-1]}]")
+    counted = any(t.terminals == ("NUMBER",) for t in inside)  # `x(1)` is the first cell in MATLAB
+    fix = Fix(span, f"[{span.text[1:-1]}]", guess=counted)
     help_ = f"write `{name}{short(fix.text)}`"
     diagnostic = Diagnostic("E121", f"`{name}` is indexed with square brackets", span, "", help=help_, fix=fix)
     return Edit(at, close + 1, (fault.make("[", tokens[at]), *inside, fault.make("]", tokens[close])), diagnostic)

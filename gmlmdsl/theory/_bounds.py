@@ -27,7 +27,7 @@ import numpy as np
 from .._diagnostics import fail
 from ..data import bound_mask, bound_once
 from ..evaluate import entry_names, verify_latents
-from ..graph import LoweredMask, is_adaptive, mentions_parameter
+from ..graph import LoweredMask, is_adaptive, mentions_parameter, verify_is_model
 from ..graph.masks import blocks_of, support_size
 from ._block_dynamics import BlockDynamics, dynamics_of
 from ._box import Box, BoxConstants, box_around, box_constants
@@ -187,6 +187,7 @@ def generalization_bound(
     Reference: Li et al. 2024, Theorem 4; Proposition 6 for the excess.
     """
     what = "a generalization bound"
+    verify_is_model(model)
     _verify_numbers(n, m, epsilon, delta)
     _verify_known(empirical_loss, entropy, tensorization)
     name, lowered_mask = _fitting_mask(model, mask)
@@ -223,10 +224,14 @@ def generalization_bound(
 
 def _verify_numbers(n: float, m: float, epsilon: float, delta: float) -> None:
     for name, value in (("n", n), ("m", m), ("epsilon", epsilon)):
-        if not 0 < value < math.inf:
+        if not _is_number(value) or not 0 < value < math.inf:
             raise fail("E507", f"{name} must be above 0 and finite, got {value!r}")
-    if not 0 < delta < 1:
+    if not _is_number(delta) or not 0 < delta < 1:
         raise fail("E507", f"delta must lie between 0 and 1, got {delta!r}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def _verify_known(empirical_loss: float | None, entropy: float | None, tensorization: float | None) -> None:

@@ -13,6 +13,7 @@ import scipy.stats
 
 from .._diagnostics import fail
 from ..data import MOST_SEED, encode, generator, verified_seed
+from ..graph import verify_is_model
 from ..plan import verify_held
 from ..program import ir
 from ..sample import SamplingWarning
@@ -181,7 +182,8 @@ def sampler_agreement(
     Raises:
         GmlmError: E507 unless two samplers are named; what `Model.sample` raises.
     """
-    if isinstance(samplers, str) or len(samplers) != 2:
+    verify_is_model(model)
+    if not isinstance(samplers, list | tuple) or len(samplers) != 2:
         raise fail("E507", f"sampler_agreement takes the names of two samplers, got {samplers!r}", help='`samplers=["gibbs", "exact"]`')
     found = [chain_codes(model, params, s, draws, _seed_of(seed, k), given) for k, s in enumerate(samplers)]
     by_chain = np.stack([indicators(model, codes, pairs=True).mean(axis=1, dtype=np.float64) for _, codes in found])

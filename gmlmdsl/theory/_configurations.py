@@ -17,7 +17,7 @@ from ..data import bound_once, decode
 from ..derive import bounded_jit
 from ..evaluate import flatten as flat_vector
 from ..evaluate import known_params, log_completions, tangent, unflatten
-from ..graph import FactorGraph, Lowered
+from ..graph import FactorGraph, Lowered, verify_is_model
 from ..model import Fit
 from ..train import NetworkFit
 
@@ -153,10 +153,11 @@ def verify_model(model: Any) -> None:
     Raises:
         GmlmError: E507, E742.
     """
-    if isinstance(getattr(model, "graph", None), FactorGraph) and model.graph.network is not None and not isinstance(model, NetworkFit):
-        raise derive.no_joint(model.graph)
     if isinstance(model, Fit | NetworkFit):
         raise fail("E507", "this takes a model and parameters, and got a fit", help="pass `fit.model, fit.params`")
+    verify_is_model(model)
+    if model.graph.network is not None:
+        raise derive.no_joint(model.graph)
 
 
 def verify_count(host: FactorGraph, cells: Array, what: str, most: int = MOST_STATES, help: str = "") -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from .._diagnostics import fail
 from ..data import bound_once
 from ..evaluate import known_params
-from ..graph import FactorGraph
+from ..graph import FactorGraph, verify_is_model
 from ._local_tables import LocalTables, local_tables
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def ising(model: Queries, params: Mapping[str, Any], what: str, given: Any = Non
 
     Reference: Li et al. 2024, Equations 5 and 6; a pair counts once.
     """
+    verify_is_model(model)
     lowered = bound_once(model.lowered, given, what)
     graph, n = lowered.graph, lowered.graph.n_random
     sizes = graph.sizes[:n]

@@ -37,7 +37,7 @@ from ..evaluate import (
     unflatten,
     verify_latents,
 )
-from ..graph import FactorGraph, Lowered, LoweredMask, mentions_parameter
+from ..graph import FactorGraph, Lowered, LoweredMask, mentions_parameter, verify_is_model
 from ..plan import verify_held
 from ..program import ir
 from ..sample import SamplingWarning
@@ -351,6 +351,7 @@ def estimated_covariance(
     Raises:
         GmlmError: E507 for a bad option, E601 where a block or the draws are too costly, E702, E703 for a mask without a loss.
     """
+    verify_is_model(model)
     verify_masks_per_row(n_masks)
     name, lowered = model.mask(mask)
     rows = draw_rows(model, params, sampler, draws, seed, given)

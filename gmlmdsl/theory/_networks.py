@@ -9,6 +9,7 @@ import numpy as np
 from .._diagnostics import fail
 from ..data import encode, generator
 from ..evaluate import network_queries, verified_params
+from ..graph import verify_is_model
 from ._block_dynamics import dynamics_of
 from ._quantity import Quantity
 
@@ -21,6 +22,7 @@ AT_ONCE = 1 << 12  # configurations of one call
 
 
 def _verify_conditional(model: Any) -> None:
+    verify_is_model(model)
     if model.graph.network is None:
         help = "this is asked of models with a `conditional`"
         raise fail("E743", f"model `{model.name}` has a joint distribution: its conditionals agree", help=help)

@@ -13,7 +13,7 @@ from .._diagnostics import fail
 from ..data import bound_once, decode, encode, encode_prompts, verified_seed
 from ..decode import Decoding, refuse_prompt
 from ..evaluate import verified_params
-from ..graph import FactorGraph
+from ..graph import FactorGraph, verify_is_model
 from ..guided import Backtracking, Setting, game_of, named_of, no_symbols, refuse_given, verify_open
 from ..program import REFINEMENT, ir
 from ._decoder_law import decoder_law
@@ -102,6 +102,12 @@ def output_law(
 
     Reference: Li 2025, Section 3.1; theory.md section 8 has the readings of Algorithms 1 and 2.
     """
+from ..decode import Decoding, refuse_prompt
+from ..evaluate import verified_params
+from ..graph import FactorGraph, verify_is_model
+from ..guided import Backtracking, Setting, game_of, named_of, no_symbols, refuse_given, verify_open
+from ..program import REFINEMENT, ir
+from ._decoder_law import decoder_law
     if sampler == "exact" and sampler not in model.samplers:
         message = f"`exact` draws from model `{model.name}` itself: the distribution of its strings is p, which takes no sampler"
         raise fail("E507", message, help="`exp(model.log_prob(params, strings))` is the probability of each of some strings")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +20,18 @@ from ..data import NetworkRows, bound_to_rows, network_rows, random_key, verifie
 from ..derive import NetworkLoss
 from ..evaluate import mask_loss, verified_count, verified_params, verified_probes, verify_known
 from ..files import write_whole
-from ..fit import INPUT, SavedFit, Training, fit_bytes, verified_training, verify_numbers, verify_optimizer, verify_schedule, warn_of_size
+from ..fit import (
+    INPUT,
+    SavedFit,
+    Training,
+    fit_bytes,
+    read_fit,
+    verified_training,
+    verify_numbers,
+    verify_optimizer,
+    verify_schedule,
+    warn_of_size,
+)
 from ..graph import FactorGraph, Lowered
 from ..networks import Probe, network_shapes, parameter_counts
 from ..program import ir
@@ -281,6 +294,26 @@ class NetworkFit:
         arrays |= {"loss_trace": self.loss_trace, "length_trace": self.length_trace, "validation_trace": self.validation_trace}
         meta = {k: v for k, v in self.meta.items() if k != "inputs"} | {"kind": "network", "reason": self.reason}
         return fit_bytes(meta, arrays)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it travels to another process: as `save` writes it, with its model."""
+        return _made_again, (self.model, self.to_bytes())
+
+    def __copy__(self) -> NetworkFit:
+        return replace(self)
+
+    def __deepcopy__(self, memo: Any) -> NetworkFit:
+        traces = {name: getattr(self, name).copy() for name in TRACES}
+        return replace(self, params=dict(self.params), meta=copy.deepcopy(self.meta, memo), **traces)  # nothing changes the rest
+
+
+def _made_again(model: Any, content: bytes) -> NetworkFit:
+    """A fit from another process."""
+    saved = read_fit(io.BytesIO(content), "the pickled fit")
+    saved.meta["inputs"] = dict(model.program.bound.inputs)
+    fit = network_fit_from_file(saved, model.graph, lambda: model)
+    del fit.meta["kind"]  # of files alone
+    return fit
 
 
 def trained_to_fit(found: Trained, graph: FactorGraph, meta: dict[str, Any], model: Callable[[], Any]) -> NetworkFit:

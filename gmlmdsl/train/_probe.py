@@ -12,7 +12,7 @@ from .._diagnostics import fail, known, whole_number
 from ..data import encode_prompts, generator, verified_seed, verify_untraced_leaves
 from ..derive import bounded_jit, on_device
 from ..evaluate import network_queries, read_layers, verified_params
-from ..graph import guided
+from ..graph import guided, verify_is_model
 from ..networks import Probe
 
 Array = np.ndarray
@@ -100,6 +100,7 @@ def train_probe(
 
     Reference: Alain and Bengio 2017 (linear classifiers on frozen layers).
     """
+    verify_is_model(model)
     form = model.graph.network
     if form is None or not form.probes:
         raise fail("E506", f"model `{model.name}` has no probe", help="declare one beside its causal network: `verifier seen = probe(net)`")
@@ -134,6 +135,7 @@ def prefix_features(model: Any, params: Mapping[str, Any], prefixes: Any, *, lay
         GmlmError: E409 for a layer that the network lacks, E506 for a class of Python, E742 for a network that is not causal; E501, E502,
             E505, E507 for prefixes.
     """
+    verify_is_model(model)
     if model.graph.network is None:
         raise fail("E506", f"model `{model.name}` has no network", help="`conditional x ~ net()` gives it one")
     network_queries.verify_causal(model.graph)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._compile import load_fit
 from .._diagnostics import GmlmError, fail
-from ..files import LONGEST, MANIFEST, ArchiveKind, opened, pack, read_json, unpack, write_whole
+from ..files import LONGEST, MANIFEST, ArchiveKind, as_path, opened, pack, read_json, unpack, write_whole
 from ..graph import versions
 from ._vocabulary import Vocabulary
 
@@ -121,7 +121,7 @@ def read_bundle(path: str | Path) -> Bundle:
         GmlmError: E120 for a file that cannot be read; E575 for one that is not a bundle, is damaged, or holds anything but a bundle's
             parts.
     """
-    path = Path(path)
+    path = as_path(path)
     with opened(path, _bundles_in(path)) as file:
         entries, content = unpack(BUNDLE, file, path)
     del entries["format"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._compile import BoundProgram
 from .._diagnostics import GmlmError, fail, listed
+from ..graph import verify_is_model
 from ..program import Program, ir, network_options
 from ._vocabulary import Vocabulary
 
@@ -76,6 +77,7 @@ def sides(model: ConditionalModel) -> Pair:
     Raises:
         GmlmError: E580 for a model that does not map one row of codes to another one over the same number of codes.
     """
+    verify_is_model(model)
     graph = model.graph
     problem, help = "", "a translation model is `given src[i in s] : range(V)`, `var tgt[j in t] : range(V)`, `conditional tgt ~ net(src)`"
     if graph.network is None:

@@ -43,6 +43,9 @@ class Vocabulary:
     end = END
 
     def __init__(self, data: bytes, name: str = "the vocabulary"):
+        if not isinstance(data, bytes | bytearray | memoryview):
+            help = "`gm.Vocabulary.read(path)` reads a file"
+            raise fail("E571", f"{name} must be the bytes of a SentencePiece model, got {type(data).__name__}", help=help)
         library = _sentencepiece()
         self.data = bytes(data)
         try:

@@ -236,3 +236,56 @@ def test_stability_of_centralities_is_the_rank_correlation_of_replications(spins
     np.testing.assert_allclose(found.attrs["stability"]["strength"], expected)
     np.testing.assert_allclose(found[["strength 5%", "strength 95%"]].T, np.quantile(each, [0.05, 0.95], axis=0))
     refused("E507", lambda: spins.centrality("apc"), "norm")
+
+
+ORDINAL = """
+graph G = complete(range(3))
+model m {
+  var x[i in range(3)] : range(4)
+  var s : spin
+  var w : labels("a", "b", "c")
+  param J[(i, j) in G.edges]
+  param b
+  param u
+  factor J[i, j] * x[i] * x[j] for (i, j) in G.edges
+  factor b * s * x[0] + 0.2 * x[0]^2
+  factor u * (w == "b") * s
+}
+mask one = subsets(size = 1)
+"""
+
+
+def influence_by_hand(oracle: Oracle, params: dict[str, np.ndarray], values: list[np.ndarray | None]) -> np.ndarray:
+    """The sum over a cell's couplings of norm times sign of the linear-by-linear part, by enumeration."""
+    found = np.zeros(len(values))
+    for (i, j), table in oracle_tables(oracle, params).items():
+        norm = np.linalg.norm(table)
+        if norm < 1e-9:
+            continue
+        s, t = values[i], values[j]
+        sign = np.nan if s is None or t is None else np.sign((s - s.mean()) @ table @ (t - t.mean()))
+        found[[i, j]] += norm * sign
+    return found
+
+
+def test_expected_influence_of_ordinal_cells_has_the_signs_of_their_associations():
+    model = gm.parse(ORDINAL).model()
+    rng = np.random.default_rng(4)
+    x = {"x": rng.integers(0, 4, (40, 3)), "s": rng.choice([-1, 1], 40), "w": rng.choice(["a", "b", "c"], 40)}
+    fit = model.fit(x, max_steps=1)
+    params = {"J": np.array([0.3, -0.7, -0.2]), "b": np.array(-0.4), "u": np.array(0.5)}
+    fit = dataclasses.replace(fit, params=params)
+    found = fit.centrality()
+    four = np.arange(4.0)
+    expected = influence_by_hand(Oracle(model.program.checked, None, {}), params, [four, four, four, np.array([-1.0, 1.0]), None])
+    np.testing.assert_allclose(found["expected_influence"], expected, rtol=1e-9)
+    assert np.isnan(found["expected_influence"][["s", "w"]]).all() and "no sign" in found.attrs["note"]
+    assert (found["strength"] > 0).all() and not np.isclose(found["strength"], found["expected_influence"]).any()
+    norm = np.linalg.norm(np.outer(four - 1.5, four - 1.5))
+    np.testing.assert_allclose(found["expected_influence"]["x[1]"], (0.3 - 0.2) * norm, rtol=1e-9)  # J of both its edges
+
+
+def test_expected_influence_turns_with_the_order_of_the_values(spins: gm.Fit):
+    """Of norms it has the signs of J, as that of values has."""
+    norm, value = spins.centrality()["expected_influence"], spins.centrality("value")["expected_influence"]
+    np.testing.assert_allclose(norm, 2 * value, rtol=1e-9)

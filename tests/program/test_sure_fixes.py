@@ -40,6 +40,27 @@ def mended(text: str) -> str:
         "var y : ising",
         "param a ~ gaussian(0, 1)",
         "factor (if x == 0 then h else 1)(",
+        "require x => s[0]",  # an implication between bits, or a misspelt comparison
+        "require x => 1",
+        "require x == 1 -> x == 0 -> x == 1",  # which implication comes first
+        "require x == 1 => x == 0 => x == 1",
+        "require x ~= 1",  # not equal in MATLAB, about equal in papers
+        "require !x == 1",  # of the cell, or of the comparison
+        "require ¬x + 1 == 1",
+        "factor 2 * 3 %% 2 * x",  # R takes `3 %% 2` first
+        "factor 1,500 * x",  # a thousand, or a decimal comma
+        "require x in [0, 1]",  # two values, or an interval
+        "require x in (0, 1)",
+        "factor h + x in {1}",  # the sum is compared elsewhere
+        "factor h * x in {0, 1}",
+        "forbid x == 1 and s[0] == 1",  # `require not x == 1 and ..` is another thing
+        "potential h * x",  # an energy lowers log p
+        "interaction h * x * s[0]",
+        "data y : bit",
+        "unknown y : bit",
+        "factor h * s(1)",  # the first cell in MATLAB
+        "require x == s[0]",  # as numbers, or as states
+        "factor h * (x < s[1])",
     ],
 )
 def test_no_edit_is_made_where_the_meaning_is_not_sure(statement: str) -> None:
@@ -53,6 +74,7 @@ def test_no_edit_is_made_where_the_meaning_is_not_sure(statement: str) -> None:
         "update x[K] where K ~ subsets(size = 1)",
         "repeat 2 { update x update s",
         "update x where K ~ one",
+        "flip x",
     ],
 )
 def test_no_edit_of_a_sampler_is_made_where_the_meaning_is_not_sure(body: str) -> None:
@@ -71,6 +93,13 @@ def test_no_edit_of_a_sampler_is_made_where_the_meaning_is_not_sure(body: str) -
         ("param a : positive, b : real", "param a : positive\n  param b : real"),
         ("var y : bool", "var y : bit"),
         ("factor h ** 2", "factor h ^ 2"),
+        ("require x == 1 => s[0] == 1", "require not (x == 1) or s[0] == 1"),
+        ("require !(x == 1)", "require not(x == 1)"),
+        ("require x == 1 and !(s[0] == 1)", "require x == 1 and not(s[0] == 1)"),
+        ("require x in {0, 1}", "require x == 0 or x == 1"),
+        ("require not (x not in {0, 1})", "require not (x != 0 and x != 1)"),
+        ("factor h * s(i) for i in range(2)", "factor h * s[i] for i in range(2)"),
+        ("factor 1,500,000 * x", "factor 1500000 * x"),
     ],
 )
 def test_a_sure_edit_is_made(statement: str, after: str) -> None:

@@ -1,0 +1,95 @@
+"""Functions of the top level and of `gm.theory` that are called with nonsense: an error of the package's own, whatever it was."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gmlmdsl as gm
+
+NONSENSE = {
+    "nothing": None,
+    "a number": 7,
+    "nan": float("nan"),
+    "a huge number": 10**400,
+    "true": True,
+    "bytes": b"abc",
+    "no bytes": b"",
+    "a text": "abc",
+    "NUL": "a\0b",
+    "a lone surrogate": "\ud800",
+    "no text": "",
+    "a list": [1, 2],
+    "a dict": {"a": 1},
+    "a set": {1},
+    "an object": object(),
+    "an array": np.zeros((2, 2)),
+    "a file of text": io.StringIO("x"),
+    "a closed file": None,
+    "a class": int,
+    "a function": len,
+    "a program": gm.parse("model m { var x : bit }"),
+}
+READERS = ("load", "load_fit", "load_translator", "read_table", "read_alignment")
+CHANGED = {"Fit", "Model", "ConditionalModel", "NetworkFit", "ProbeFit", "Report", "Oracle"}  # made by verbs, or protocols
+
+
+def functions() -> dict[str, Callable[..., Any]]:
+    """What the top level and `gm.theory` have that can be called."""
+    top = {n: getattr(gm, n) for n in gm.__all__ if n not in CHANGED}
+    deep = {f"theory.{n}": getattr(gm.theory, n) for n in dir(gm.theory) if n.islower() and not n.startswith("_")}
+    found = {n: f for n, f in (top | deep).items() if callable(f)}
+    return {n: f for n, f in found.items() if not (isinstance(f, type) and issubclass(f, BaseException)) and n != "Diagnostic"}
+
+
+def needed(function: Callable[..., Any]) -> int:
+    parameters = inspect.signature(function).parameters.values()
+    return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+
+
+def keywords(function: Callable[..., Any]) -> list[str]:
+    parameters = inspect.signature(function).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty and p.kind is p.KEYWORD_ONLY]
+
+
+@pytest.mark.parametrize("name", sorted(functions()))
+def test_nonsense_is_an_error_of_the_package(name: str):
+    function = functions()[name]
+    closed = io.BytesIO(b"")
+    closed.close()
+    for what, value in (NONSENSE | {"a closed file": closed}).items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                function(*[value] * max(1, needed(function)), **{k: value for k in keywords(function)})
+            except gm.GmlmError as error:
+                assert error.diagnostics[0].message, what  # noqa: PT017
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_reader_says_of_no_file_what_it_is(name: str, tmp_path: Path):
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "junk").write_bytes(bytes(range(256)) * 9)
+    for value in (str(tmp_path), tmp_path, tmp_path / "empty", tmp_path / "junk", tmp_path / "none", tmp_path / "a\0b", bytes(tmp_path)):
+        try:
+            getattr(gm, name)(value)
+        except gm.GmlmError:
+            continue
+        assert (name, Path(value).name) == ("load", "empty")  # a program that declares nothing
+
+
+def test_a_number_is_not_taken_for_an_open_file(tmp_path: Path):
+    with (tmp_path / "a").open("wb") as file:
+        for name in READERS:
+            with pytest.raises(gm.GmlmError) as caught:
+                getattr(gm, name)(file.fileno())
+            assert caught.value.codes == ("E120",)
+        file.write(b"still open")
+    assert (tmp_path / "a").read_bytes() == b"still open"
