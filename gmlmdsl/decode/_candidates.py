@@ -12,11 +12,21 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
-from ..data import bucket_of, clamped_cells, encode, encode_prompts, given_arrays, network_rows, present_lengths, standard_widths
+from ..data import (
+    bucket_of,
+    clamped_cells,
+    encode,
+    encode_prompts,
+    given_arrays,
+    network_rows,
+    present_lengths,
+    row_index,
+    standard_widths,
+)
 from ..derive import bounded_jit
 from ..graph import FactorGraph, Lowered, autoregressive, refinement
 from ..program import AUTOREGRESSIVE, ir
-from ..read import masked_entries, verify_unmasked
+from ..read import masked_entries, verify_unmasked, with_rows_of
 from ..sample import SampleOptions
 
 Array = np.ndarray
@@ -97,9 +107,9 @@ def work_of(
 ) -> Work:
     graph = lowered.graph
     given, shape = given_arrays(lowered, more.given, more.missing)
-    codes = None
+    codes, labels = None, row_index(graph, more.given if isinstance(more.given, Mapping) else {})
     if options.init is not None:
-        start = encode(graph, options.init, "init", more.missing)
+        start = encode(graph, with_rows_of(labels, options.init, "init", 1), "init", more.missing)
         if start.shape not in ((), shape) and shape != ():
             raise fail(
                 "E501", f"init must hold one configuration, or one for each row of given data {shape}, got rows of shape {start.shape}"
@@ -108,7 +118,10 @@ def work_of(
     if more.prompt is not None:
         held, values, shape = _prompted(graph, more.prompt, options.clamp, shape)
     else:
-        held, values, shape = _held(graph, options.clamp, more.missing, shape)
+        clamp = options.clamp
+        if labels is not None and isinstance(clamp, Mapping):
+            clamp = {name: with_rows_of(labels, value, f"clamp[{name!r}]", 1) for name, value in clamp.items()}
+        held, values, shape = _held(graph, clamp, more.missing, shape)
     count = int(np.prod(shape, dtype=np.int64))
     given = tuple(np.broadcast_to(g, (count, g.shape[1])) for g in given)
     held, values = (np.broadcast_to(a, (graph.n_cells, count)) for a in (held, values))

@@ -17,7 +17,7 @@ from ..data import evaluated, generator, verified_seed, verify_untraced
 from ..derive import float_type, no_joint, on_device
 from ..graph import STAYS_FINITE as FINITE
 from ..graph import FactorGraph, ParameterArray, undefined_at, untried
-from ..read import verify_unmasked
+from ..read import in_program_order, verify_unmasked
 from ._row_sizes import is_traced
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 SIMPLEX_ERROR = 1e-3  # of a sum, at most: rounding, and gradients by finite differences
-
-
 SPIKE_SLAB = "spike_slab"
 NOISE = 0.01  # of starts where there are latents: without it values of a latent that mean the same stay the same
 
@@ -172,14 +170,15 @@ def verify_names(given: Mapping[str, Any], names: list[str], what: str) -> None:
 
 
 def _numbers(p: ParameterArray, value: Any, what: str) -> jax.Array:
-    """An array of the working float type, of any shape."""
-    verify_unmasked(value, f"{what}[{p.name!r}]")
+    """An array of the working float type, of any shape; where it has labels, they decide on its order."""
+    value = in_program_order(value, p.dims, p.coords, what := f"{what}[{p.name!r}]")
+    verify_unmasked(value, what)
     try:
         # Numbers of the host are converted there: a program for every shape would be compiled.
         of_host = isinstance(value, int | float | np.ndarray | np.generic)
         return jax.device_put(np.asarray(value, float_type())) if of_host else jnp.asarray(value, dtype=float_type())
     except (TypeError, ValueError):
-        raise fail("E502", f"{what}[{p.name!r}] is not an array of numbers") from None
+        raise fail("E502", f"{what} is not an array of numbers") from None
 
 
 def _array(p: ParameterArray, value: Any, what: str) -> jax.Array:

@@ -32,19 +32,21 @@ def bind(program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Seque
         GmlmError: for every missing and unknown input, and for shapes, types and graphs that do not fit.
     """
     _verify_names(program, inputs)
-    partial, faults = bind_sound(program, inputs)
+    partial, faults = bind_sound(program, inputs, coords=coords)
     if faults:
         raise GmlmError(in_text_order(faults))
     return Bound(program, partial.inputs, partial.lengths, partial.graphs, _coords(partial, coords or {}))
 
 
-def bind_sound(program: Program, inputs: Mapping[str, Any], most: float = math.inf) -> tuple[Bound, list[Diagnostic]]:
+def bind_sound(
+    program: Program, inputs: Mapping[str, Any], most: float = math.inf, coords: Mapping[str, Sequence[Any]] | None = None
+) -> tuple[Bound, list[Diagnostic]]:
     """A program with those of its inputs and graphs that have no fault, and every fault of the others.
 
-    Graphs with more than `most` nodes and edges are left out too, and no fault.
+    Graphs with more than `most` nodes and edges are left out too, and no fault. Inputs with labels go by those of `coords`.
     """
     faults = Faults()
-    bound = Bound(program, {}, {}, {}, {})
+    bound = Bound(program, {}, {}, {}, {name: tuple(labels) for name, labels in (coords or {}).items()})
     for name in program.inputs:
         bound = _build_ready_graphs(bound, faults, most)
         if name in bound.program.inputs:
@@ -137,6 +139,7 @@ def _as_array(d: ir.Input, value: Any, given: Mapping[str, Any], bound: Bound) -
     if d.name in given:
         from ..read import verify_unmasked
 
+        value = _by_labels(d, value, bound)
         verify_unmasked(value, f"input `{d.name}`", "E404")
     try:
         array = np.asarray(value)
@@ -160,6 +163,19 @@ def _as_array(d: ir.Input, value: Any, given: Mapping[str, Any], bound: Bound) -
             )
         return array.astype(np.int64)
     return array.astype(np.float64)
+
+
+def _by_labels(d: ir.Input, value: Any, bound: Bound) -> Any:
+    """An input with labels in the order of those of its axes; one with an axis that has no labels is read in its order."""
+    from ..read import has_labels, in_program_order
+
+    sets = [a.over for a in d.axes if a.over is not None]
+    if not has_labels(value) or len(sets) < len(d.axes):
+        return value
+    labels = [bound.labels(s) for s in sets]
+    if any(len(found) != bound.set_size(s) for found, s in zip(labels, sets, strict=True)):
+        return value  # `_coords` refuses these
+    return in_program_order(value, [s.name for s in sets], labels, f"input `{d.name}`", "E403")
 
 
 def _codes_of(d: ir.Input, array: Array, bound: Bound) -> Array:
