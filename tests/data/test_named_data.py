@@ -11,7 +11,9 @@ import pytest
 import xarray as xr
 
 import gmlmdsl as gm
-from gmlmdsl.data import encode, encode_given
+from gmlmdsl.data import clamped_cells, encode, encode_given
+from gmlmdsl.evaluate import known_params
+from gmlmdsl.evaluate._exact_answers import prefix_codes
 from gmlmdsl.read import with_rows_of
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
@@ -110,10 +112,13 @@ def test_names_decide_in_every_form(model: Any, form: str):
     assert codes(model, FORMS[form]) == ((X + 1) // 2).tolist()
 
 
+@pytest.mark.slow
 def test_a_fit_is_that_of_the_cells_whatever_the_order_of_columns(model: Any):
     right, turned = model.fit(X, mask="single"), model.fit(OTHER, mask="single")
     assert right.params["J"].tolist() == turned.params["J"].tolist()
     assert right.params["J"][3] < -0.3  # of A1 and A5
+    held = model.fit(X, mask="single", fixed={"h": pd.Series(0.1, index=ITEMS).iloc[TURNED] * np.arange(5)}, init={"J": right.params["J"]})
+    assert np.allclose(held.params["h"], 0.1 * np.argsort(TURNED), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -186,26 +191,32 @@ def test_columns_of_another_alignment_are_no_cells_of_this_model(tmp_path: Any):
 # Where else data come in
 
 
+def test_prefixes_read_names(model: Any):
+    want = prefix_codes(model.graph, X[:, :2], None)[0]
+    assert np.array_equal(prefix_codes(model.graph, FRAME[["A2", "A1"]], None)[0], want)
+    refused("E503", lambda: prefix_codes(model.graph, FRAME[["A2", "A3"]], None), "A3")
+
+
+@pytest.mark.slow
 def test_every_verb_reads_names(model: Any, params: dict[str, Any]):
     for verb in (model.log_prob, model.log_potential):
         assert np.array_equal(verb(params, OTHER), verb(params, X))
     assert model.loss(params, OTHER, mask="single") == model.loss(params, X, mask="single")
     assert np.array_equal(model.log_conditional(params, OTHER, K=(0, 3)), model.log_conditional(params, X, K=(0, 3)))
     assert np.array_equal(model.log_prob(params, OTHER.iloc[4]), model.log_prob(params, X[4]))  # one row, a series
-    prefix = FRAME[["A1", "A2"]]
-    assert np.array_equal(model.next_symbol(params, prefix[["A2", "A1"]]), model.next_symbol(params, X[:, :2]))
-    refused("E503", lambda: model.next_symbol(params, FRAME[["A2", "A3"]]), "A3")
+    assert np.array_equal(model.next_symbol(params, FRAME[["A2", "A1"]]), model.next_symbol(params, X[:, :2]))
 
 
-def test_clamped_cells_go_by_label(model: Any, params: dict[str, Any]):
-    want = model.marginals(params, clamp={"x": {1: 1, 3: -1}})["x"]
+def test_clamped_cells_go_by_label(model: Any):
+    def held(clamp: Any) -> Any:
+        return [a.tolist() for a in clamped_cells(model.graph, {"x": clamp})]
+
     for clamp in ({"A2": 1, "A4": -1}, pd.Series({"A4": -1, "A2": 1})):
-        assert np.array_equal(model.marginals(params, clamp={"x": clamp})["x"], want)
-    whole = OTHER.iloc[0]
-    assert np.array_equal(model.map(params, clamp={"x": whole})[0], X[0])
-    found = refused("E507", lambda: model.marginals(params, clamp={"x": {"A22": 1}}), "`A22` is no member")
+        assert held(clamp) == held({1: 1, 3: -1})
+    assert held(OTHER.iloc[0]) == held(X[0]) == held(xr.DataArray(OTHER.iloc[0].to_numpy(), dims="i", coords={"i": OTHER.columns}))
+    found = refused("E507", lambda: held({"A22": 1}), "`A22` is no member")
     assert "did you mean `A2`?" in found
-    assert encode(model.graph, OTHER.iloc[:2], "init").codes.T.tolist() == ((X[:2] + 1) // 2).tolist()
+    assert codes(model, OTHER.iloc[:2], what="init") == ((X[:2] + 1) // 2).tolist()
 
 
 def test_parameters_with_labels(model: Any, params: dict[str, Any]):
@@ -222,8 +233,7 @@ def test_parameters_with_labels(model: Any, params: dict[str, Any]):
     assert np.array_equal(model.log_prob(labelled | {"J": pd.Series(params["J"][turn], index=levels)}, X), want)
     refused("E506", lambda: model.log_prob(params | {"h": h.rename({"A1": "A7"})}, X), "has the label `A7`")
     refused("E506", lambda: model.log_prob(params | {"h": h.iloc[:4]}, X), "lacks `A5`")
-    held = model.fit(X, mask="single", fixed={"h": labelled["h"]}, init={"J": labelled["J"]})
-    assert np.allclose(held.params["h"], params["h"], rtol=1e-6)
+    assert np.array_equal(known_params(model.graph, labelled, "init")["h"], np.float32(params["h"]))
 
 
 def test_inputs_with_labels():
@@ -247,24 +257,38 @@ def test_a_frame_of_two_axes_is_a_table_of_parameters(several: Any):
 # Rows
 
 
-def test_rows_go_by_their_labels(model: Any, params: dict[str, Any]):
-    w = pd.Series(np.linspace(0.5, 2, 30), index=FRAME.index)
-    turned = w.sample(frac=1, random_state=0)
-    want = model.loss(params, X, mask="single", weights=w.to_numpy())
-    assert model.loss(params, FRAME, mask="single", weights=turned) == want
-    fit = model.fit(FRAME, mask="single", weights=turned)
-    assert fit.objective == model.fit(X, mask="single", weights=w.to_numpy()).objective
-    assert model.fit_path(FRAME, mask="single", penalty=[0.3, 0.1], weights=turned).table.equals(
-        model.fit_path(X, mask="single", penalty=[0.3, 0.1], weights=w.to_numpy()).table
+W = pd.Series(np.linspace(0.5, 2, 30), index=FRAME.index)
+SHUFFLED = W.sample(frac=1, random_state=0)
+
+
+def test_weights_go_by_the_labels_of_rows(model: Any):
+    rows = encode(model.graph, FRAME)
+    assert rows.matched(SHUFFLED, "weights").tolist() == W.tolist()
+    assert (
+        rows.matched(xr.DataArray(SHUFFLED.to_numpy(), dims="r", coords={"r": list(SHUFFLED.index)}), "weights").values.tolist()
+        == W.tolist()
     )
-    refused("E501", lambda: model.fit(FRAME, mask="single", weights=w.rename({"r3": "q"})), "weights has no row labelled `r3`")
-    refused("E501", lambda: model.fit(FRAME.iloc[1:], mask="single", weights=w), "has a row labelled `r0`")
-    refused("E501", lambda: model.fit(FRAME, mask="single", weights=w.reset_index(drop=True)), "no row labelled `r0`")
-    assert model.loss(params, X, mask="single", weights=turned) == model.loss(params, X, mask="single", weights=turned.to_numpy())
-    scored = fit.score(FRAME.iloc[::-1], weights=turned)
-    assert np.array_equal(scored.losses[::-1], fit.score(X, weights=w.to_numpy()).losses)
+    assert rows.matched(SHUFFLED.to_numpy(), "weights").tolist() == SHUFFLED.tolist()
+    assert encode(model.graph, X).matched(SHUFFLED, "weights") is SHUFFLED  # rows without labels are in their order
+    refused("E501", lambda: model.fit(FRAME, mask="single", weights=W.rename({"r3": "q"})), "weights has no row labelled `r3`")
+    refused("E501", lambda: model.fit_path(FRAME.iloc[1:], mask="single", weights=W), "has a row labelled `r0`")
+    refused("E501", lambda: model.to_numpyro(FRAME, mask="single", weights=W.reset_index(drop=True)), "no row labelled `r0`")
+    refused("E501", lambda: model.posterior(FRAME.iloc[1:], mask="single", weights=W), "has a row labelled `r0`")
+
+
+@pytest.mark.slow
+def test_every_verb_takes_rows_by_their_labels(model: Any, params: dict[str, Any]):
+    want = model.loss(params, X, mask="single", weights=W.to_numpy())
+    assert model.loss(params, FRAME, mask="single", weights=SHUFFLED) == want
+    fit = model.fit(FRAME, mask="single", weights=SHUFFLED)
+    assert fit.objective == model.fit(X, mask="single", weights=W.to_numpy()).objective
+    assert model.fit_path(FRAME, mask="single", penalty=[0.3, 0.1], weights=SHUFFLED).table.equals(
+        model.fit_path(X, mask="single", penalty=[0.3, 0.1], weights=W.to_numpy()).table
+    )
+    scored = fit.score(FRAME.iloc[::-1], weights=SHUFFLED)
+    assert np.array_equal(scored.losses[::-1], fit.score(X, weights=W.to_numpy()).losses)
     groups = pd.Series(np.arange(30) // 3, index=FRAME.index)
-    folds = fit.cross_validate(3, groups=groups.loc[turned.index], progress=False).folds
+    folds = fit.cross_validate(3, groups=groups.loc[SHUFFLED.index], progress=False).folds
     assert np.array_equal(folds, fit.cross_validate(3, groups=groups.to_numpy(), progress=False).folds)
 
 
@@ -369,6 +393,7 @@ def test_a_frame_of_another_library(model: Any):
     assert codes(model, Polars()) == ((X + 1) // 2).tolist()
 
 
+@pytest.mark.slow
 def test_differences_want_one_order(model: Any):
     """Fits of models whose labels stand in another order are not compared by position."""
     other = gm.parse(PLAIN, coords={"item": list(OTHER.columns)}).model()
