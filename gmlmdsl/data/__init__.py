@@ -5,6 +5,7 @@ from __future__ import annotations
 from ._clamp import clamped_cells as clamped_cells
 from ._fields import columns_of_cells as columns_of_cells
 from ._fields import is_cell as is_cell
+from ._fields import is_digits as is_digits
 from ._fields import is_row_of_letters as is_row_of_letters
 from ._fields import plain as plain
 from ._given_data import bound_mask as bound_mask

@@ -14,6 +14,7 @@ from ..read import AbstractRows, Alignment, is_numbered
 from ._cell_names import SEVERAL, CellNames, squeezed, verify_once
 
 Array = np.ndarray
+MOST_DIGITS = 18  # of a number of 64 bits; Python refuses to read thousands of them
 HOLES = frozenset(("", "na", "nan", "n/a", "null", "none", "?"))  # what often stands for a missing cell
 
 
@@ -113,7 +114,7 @@ def _values(rows: AbstractRows, part: Sequence[int], v: VariableArray, tokens: S
     else:
         found = {u: labels[u] for u in seen if u in labels}
         if not found:
-            found = {u: int(u) for u in seen if u.isdecimal() and u.isascii() and int(u) < len(labels)}
+            found = {u: int(u) for u in seen if is_digits(u) and int(u) < len(labels)}
     bad = np.array([u not in found and u not in tokens for u in unique.tolist()], bool)[inverse.reshape(texts.shape)]
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
@@ -158,6 +159,11 @@ def _cure(v: VariableArray, found: set[str]) -> str:
     if v.kind == "bit" and found <= {"-1", "1"}:
         return f"-1 and 1 are spins: declare `{v.name}` as `spin`, or write -1 as 0"
     return ""
+
+
+def is_digits(text: str) -> bool:
+    """Whether a text is a whole number from 0 on that anything here may be as large as."""
+    return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
 
 
 def plain(text: str) -> str:

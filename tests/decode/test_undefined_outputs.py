@@ -115,7 +115,7 @@ network lm = transformer(layers = 1, heads = 1, width = 4, causal = true)
 model words { var x[i in range(3)] : range(3)  conditional x ~ lm() }
 model apart { var x[i in range(3)] : range(3)  require x[i] != x[i + 1] for i in range(3) if i < 2 }
 verifier can for words = completable(apart)
-value worth for words = expected(can)
+value worth for words = expected(apart)
 sampler back for words = backtracking(can, quota = 1, stride = 1)
 sampler walk for words = value_guided(worth, steps = 3)
 """

@@ -36,7 +36,7 @@ from gmlmdsl.translation import (
 )
 from gmlmdsl.translation._distill import Distilled, distill, loops
 from gmlmdsl.translation._kept_stages import Stages
-from gmlmdsl.translation._lock import alone
+from gmlmdsl.files import alone
 from gmlmdsl.translation._texts import Texts as OnlyTexts
 from gmlmdsl.translation._train_pairs import Recipe
 from gmlmdsl.translation._translator import Translation
