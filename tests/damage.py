@@ -130,11 +130,8 @@ def lying_array(rng: random.Random, name: str, data: bytes, files: Files) -> byt
         "'z'",
         "'<f99'",
     ]
-    head = "{'descr': %s, 'fortran_order': %s, 'shape': %s, }" % (
-        rng.choice(dtypes),
-        rng.choice(["False", "True", "None", "__import__('os')", "1"]),
-        rng.choice(shapes),
-    )
+    order = rng.choice(["False", "True", "None", "__import__('os')", "1"])
+    head = f"{{'descr': {rng.choice(dtypes)}, 'fortran_order': {order}, 'shape': {rng.choice(shapes)}, }}"
     head = rng.choice(
         [head, head, head[: rng.randrange(len(head))], head + "('", head.replace("}", "'''"), "(" * 3000, head * 40, "{" * 90]
     )
@@ -191,7 +188,7 @@ def bomb(rng: random.Random, name: str, data: bytes, files: Files) -> bytes:
     if name.endswith(".gz"):
         return gzip.compress(rng.choice([b"1,", b"1\n", b">a\nA"]) * (many // 4), 1)
     array = b"\x93NUMPY\1\0" + struct.pack("<H", 118)
-    array += ("{'descr': '|i1', 'fortran_order': False, 'shape': (%d, 8), }" % (many // 8)).ljust(117).encode() + b"\n" + b"\0" * many
+    array += f"{{'descr': '|i1', 'fortran_order': False, 'shape': ({many // 8}, 8), }}".ljust(117).encode() + b"\n" + b"\0" * many
     packed = bytearray(_archive({"x.npy": array}, rng, zipfile.ZIP_DEFLATED))
     at = packed.rfind(b"PK\1\2")
     if rng.random() < 0.5:  # a directory that lists it many times

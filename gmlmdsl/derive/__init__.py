@@ -66,8 +66,6 @@ from ._network import fixed_loss as fixed_loss
 from ._network import negative_log as negative_log
 from ._network import network_graph as network_graph
 from ._network_kernels import pick_token as pick_token
-from ._undefined import UNDEFINED as UNDEFINED
-from ._undefined import undefined_outputs as undefined_outputs
 from ._network_transitions import NetworkTransitions as NetworkTransitions
 from ._prefix_oracle import PrefixMachine as PrefixMachine
 from ._prefix_oracle import PrefixOracle as PrefixOracle
@@ -109,3 +107,5 @@ from ._temper import TemperKernel as TemperKernel
 from ._transitions import Transitions as Transitions
 from ._transitions import all_states as all_states
 from ._transitions import replica_matrix as replica_matrix
+from ._undefined import UNDEFINED as UNDEFINED
+from ._undefined import undefined_outputs as undefined_outputs

@@ -13,8 +13,9 @@ from .._diagnostics import GmlmError, fail
 
 UNDEFINED = -1
 CURE = (
-    "its weights are too large, or not finite: the `reason` of its fit says whether training diverged; go back to an earlier checkpoint, or train again with a "
-    "smaller learning rate or a smaller `clip`; a network of your own must put out finite numbers, -infinity at some values aside"
+    "its weights are too large, or not finite: the `reason` of its fit says whether training diverged; go back to an earlier "
+    "checkpoint, or train again with a smaller learning rate or a smaller `clip`. A network of your own must put out finite numbers, "
+    "-infinity at some values aside"
 )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 
 def kinds_of_damage() -> tuple[type[Exception], ...]:
-    """The exceptions of archives, packed parts, headers, numbers and texts: for `except kinds_of_damage()`, evaluated when one is raised.
+    """What archives, packed parts, headers, numbers and texts raise; behind `except` it is called only where something was raised.
 
-    They come of bytes that nobody foresaw, below functions of the standard library and of NumPy, so the list is wide; it stands around
+    These come of bytes that nobody foresaw, below functions of the standard library and of NumPy, so the list is wide; it stands around
     calls of these, and around nothing of this package that may have faults of its own.
     """
     import lzma

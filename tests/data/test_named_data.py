@@ -383,7 +383,7 @@ def test_categories_of_numbers_and_labels_are_values(several: Any):
 class Polars:
     """A frame that is no pandas frame, and becomes one."""
 
-    columns = list(OTHER.columns)
+    columns = tuple(OTHER.columns)
 
     def to_pandas(self) -> pd.DataFrame:
         return OTHER.reset_index(drop=True)

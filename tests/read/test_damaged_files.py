@@ -135,7 +135,7 @@ class Found:
             self.outcomes[call()] += 1
         except gm.GmlmError as error:
             self.outcomes[error.codes[0]] += 1
-        except BaseException as error:  # noqa: BLE001 - whatever else comes out is the fault that is sought
+        except BaseException as error:
             self.faults.append(f"{what}: {type(error).__name__}: {str(error)[:200]}")
         self.read += 1
         self.slowest = max(self.slowest, (time.process_time() - started, what))
