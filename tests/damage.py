@@ -163,7 +163,7 @@ def hostile_archive(rng: random.Random, name: str, data: bytes, files: Files) ->
             parts = {i.filename: archive.read(i) for i in archive.infolist()}
     except zipfile.BadZipFile:
         parts = {"x.npy": data}
-    strange = ["../../x.npy", "/etc/x.npy", "x.npy/", "C:\\x.npy", "x", "", "x.npy\0.txt", "é.npy", "y.npy", "manifest.json", "meta.npy"]
+    strange = ["../../x.npy", "/etc/x.npy", "x.npy/", "C:\\x.npy", "x", ".", "x.npy\0.txt", "é.npy", "y.npy", "manifest.json", "meta.npy"]
     kinds = [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
     buffer = io.BytesIO()
     with warnings.catch_warnings(), zipfile.ZipFile(buffer, "w", rng.choice(kinds)) as archive:

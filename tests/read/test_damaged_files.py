@@ -188,7 +188,7 @@ def test_damaged_files_are_refused_by_the_languages_own_errors(models: dict[str,
 @pytest.mark.slow
 def test_five_thousand_damaged_files(models: dict[str, Any], files: Files, tmp_path: Path):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found = run(models, files, tmp_path, 5000, SEED + 10_000)
+    found = run(models, files, tmp_path, 5000, SEED + 10_000, commands=3)
     more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
     words = {"readings": found.read, "slowest": found.slowest, "MiB more": more >> 20, "outcomes": dict(found.outcomes.most_common())}
     (Path(os.environ.get("DAMAGE_RECORD", tmp_path / "record.json"))).write_text(json.dumps(words, indent=1))
