@@ -7,9 +7,11 @@ import io
 import json
 import os
 import resource
+import struct
 import sys
 import time
 import warnings
+import zipfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -177,6 +179,50 @@ def run(models: dict[str, Any], files: Files, folder: Path, count: int, seed: in
         for words in words_of(name, path, sound) if k % commands == 0 else ():
             found.one(lambda words=words: from_words(words), f"{what}, gmlm {words[0]}")
     return found
+
+
+def npy(head: str, entries: bytes, length: int | None = None) -> bytes:
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(head) if length is None else length) + head.encode() + entries
+
+
+def header(shape: str, descr: str = "'<i8'") -> str:
+    return f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n"
+
+
+def archive(parts: list[tuple[str, bytes]], kind: int = zipfile.ZIP_STORED) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", kind) as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, data in parts:
+            file.writestr(name, data)
+    return buffer.getvalue()
+
+
+SIX = np.arange(6, dtype=np.int64).tobytes()
+SOUND = npy(header("(2, 3)"), SIX)
+PACKED = archive([("x.npy", SOUND * 40)], zipfile.ZIP_DEFLATED)
+DAMAGED = {
+    "more entries than declared": ("d.npy", npy(header("(1, 3)"), SIX), "declares 24 bytes, the file has 48"),
+    "fewer than declared": ("d.npy", npy(header("(1000000000000,)"), SIX), "GiB"),
+    "a shape below 0": ("d.npy", npy(header("(-1,)"), SIX), "declares the shape (-1,)"),
+    "a bracket that does not close": ("d.npy", npy("{'descr': '<i8', 'shape': (2,\n", SIX), "damaged"),  # TokenError
+    "a type that is none": ("d.npy", npy(header("(6,)", "'<f99'"), SIX), "damaged"),  # TypeError
+    "a shape with text": ("d.npy", npy(header("('a',)"), SIX), "damaged"),
+    "objects": ("d.npy", npy(header("(6,)", "'|O'"), SIX), "Python objects"),
+    "a part that stands twice": ("d.npz", archive([("x.npy", SOUND), ("x.npy", SOUND)]), "'x.npy' twice"),
+    "a bomb": ("d.npz", archive([("x.npy", npy(header("(36000000,)"), bytes(36000000 * 8)))], zipfile.ZIP_DEFLATED), "unpacks to"),
+    "packed bytes that changed": ("d.npz", PACKED[:35] + b"\xff" * 20 + PACKED[55:], "damaged"),  # zlib.error
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_headers_and_archives_that_lie(tmp_path: Path, name: str):
+    path = tmp_path / DAMAGED[name][0]
+    path.write_bytes(DAMAGED[name][1])
+    with pytest.raises(gm.GmlmError) as caught:
+        read_arrays(path)
+    assert caught.value.codes == ("E520",)
+    assert DAMAGED[name][2] in caught.value.diagnostics[0].message
 
 
 def test_damaged_files_are_refused_by_the_languages_own_errors(models: dict[str, Any], files: Files, tmp_path: Path):
