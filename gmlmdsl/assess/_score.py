@@ -16,7 +16,7 @@ from ..data import generator, verified_seed
 from ..derive import on_device
 from ..fit import fit_model as refit
 from ..fit import row_weights
-from ..read import verify_unmasked
+from ..read import verify_unmasked, with_rows_of
 from ._measure import Measure, measure_of
 from ._scored_rows import evidence_of, params64, rows_under
 
@@ -125,7 +125,7 @@ def score(fit: FitRecord, x: Any, weights: Any, mask: str | None, missing: Any, 
         params = params64(fit)
         rows = rows_under(evidence, params)
         losses = rows.losses(params)
-    return Score(losses, rows.weights, _labels(groups, len(losses), "groups"), measure_of(evidence, rows.use))
+    return Score(losses, rows.weights, _labels(groups, len(losses), "groups", evidence.index), measure_of(evidence, rows.use))
 
 
 def cross_validate(
@@ -150,7 +150,7 @@ def cross_validate(
     own = evidence_of(fit, x, weights, missing, given=given)
     scored = own if mask is None or mask == fit.mask else evidence_of(fit, x, weights, missing, mask, n_masks, given)
     w = row_weights(own)
-    together, kinds = _labels(groups, len(w), "groups"), _labels(strata, len(w), "strata")
+    together, kinds = (_labels(a, len(w), what, own.index) for a, what in ((groups, "groups"), (strata, "strata")))
     place = assign_folds(w, folds, seed, together, kinds)
     losses, statuses = np.zeros(len(w)), []
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
@@ -198,10 +198,11 @@ def assign_folds(weights: Array, folds: int, seed: int, groups: Array | None, st
     return out
 
 
-def _labels(values: Sequence[Any] | Array | None, rows: int, what: str) -> Array | None:
-    """Numbers from 0 for labels, one per row."""
+def _labels(values: Sequence[Any] | Array | None, rows: int, what: str, index: Any) -> Array | None:
+    """Numbers from 0 for labels, one per row; a series goes by the labels of the rows."""
     if values is None:
         return None
+    values = with_rows_of(index, values, what)
     verify_unmasked(values, what, "E507")
     array = np.asarray(values)
     if array.shape != (rows,):

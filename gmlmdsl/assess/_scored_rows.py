@@ -118,16 +118,17 @@ def _of_rows(fit: FitRecord, x: Any, weights: Any, missing: Any, given: Any) -> 
     if len(data.shape) != 1 or data.shape[0] == 0:
         raise fail("E501", f"x must have one axis of rows before the variable's axes, and a row, got rows of shape {data.shape}")
     if weights is not None:
+        weights = data.matched(weights, "weights")
         verified_weights(weights, data.shape[0])
     mask = whole_mask(fit.graph) if fit.mask == WHOLE else bound_mask(bound, fit.model.mask(fit.mask)[1])
     if fit._evidence is not None:
         options = dataclasses.replace(fit._evidence.options, weights=weights)
-        return Evidence(bound, mask, data.codes, options)
+        return Evidence(bound, mask, data.codes, options, data.index)
     meta = fit.meta
     fixed = {name: fit.params[name] for name in meta["fixed"]}
     kept = {"weights_are": meta.get("weights_are", "importances"), "gaps": meta.get("gaps", "sum")}
     options = FitOptions(meta["mask"], meta["seed"], meta["n_masks"], weights, fixed=fixed, **kept)
-    return Evidence(bound, mask, data.codes, options)
+    return Evidence(bound, mask, data.codes, options, data.index)
 
 
 def verify_own(fit: FitRecord, rows: ScoredRows, params: Params) -> None:

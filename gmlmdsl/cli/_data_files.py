@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import fail, listed
-from ..data import columns_of_cells, is_cell, is_number, is_row_of_letters, plain
+from ..data import columns_of_cells, is_cell, is_digits, is_number, is_row_of_letters, plain
 from ..program import Program, ir
 from ..read import AMINO_ACIDS, AbstractRows, Table, choose, ending_of, is_packed, parse_table, read_alignment, read_arrays, table_of
 
@@ -206,7 +206,7 @@ def _texts_of(domain: ir.Domain, inputs: Mapping[str, Any]) -> list[str]:
 
 
 def _counts_up(fields: Sequence[str]) -> bool:
-    return all(f.isdigit() for f in fields) and [int(f) - int(fields[0]) for f in fields] == list(range(len(fields)))
+    return all(map(is_digits, fields)) and [int(f) - int(fields[0]) for f in fields] == list(range(len(fields)))
 
 
 # What is said of them

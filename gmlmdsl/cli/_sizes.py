@@ -7,6 +7,8 @@ from typing import Any
 
 from ..program import Program, ir
 
+MOST_DIGITS = 18  # of a number of 64 bits
+
 
 def axis_of(program: Program, model: str) -> ir.SetOf | None:
     """The set that the only axis of the only variable in the data runs over; None where there are several."""
@@ -45,7 +47,7 @@ def coords_of(program: Program, model: str, names: Sequence[str]) -> dict[str, l
     owner = over.name if isinstance(over, ir.SetOf) and over.name in program.index_sets else axis.name
     if owner not in program.index_sets and not (axis.kind == "graph" and axis.part == "nodes"):
         return None
-    numbers = all(n.isascii() and n.isdigit() and str(int(n)) == n for n in names)
+    numbers = all(n.isascii() and n.isdigit() and len(n) <= MOST_DIGITS and str(int(n)) == n for n in names)
     return {owner: [int(n) if numbers else n for n in names]}
 
 

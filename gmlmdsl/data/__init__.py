@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from ._clamp import clamped_cells as clamped_cells
 from ._fields import columns_of_cells as columns_of_cells
 from ._fields import is_cell as is_cell
+from ._fields import is_digits as is_digits
 from ._fields import is_row_of_letters as is_row_of_letters
 from ._fields import plain as plain
 from ._given_data import bound_mask as bound_mask
 from ._given_data import bound_once as bound_once
 from ._given_data import bound_rows as bound_rows
 from ._given_data import encode_given as encode_given
+from ._given_data import in_row_order as in_row_order
 from ._keys import MOST_SEED as MOST_SEED
 from ._keys import generator as generator
 from ._keys import keys_of as keys_of
@@ -30,9 +33,10 @@ from ._prompts import first_cells as first_cells
 from ._traced import evaluated as evaluated
 from ._traced import verify_untraced as verify_untraced
 from ._traced import verify_untraced_leaves as verify_untraced_leaves
-from ._values import clamped_cells as clamped_cells
 from ._values import decode as decode
 from ._values import encode as encode
+from ._values import in_cell_order as in_cell_order
 from ._values import is_number as is_number
+from ._values import row_index as row_index
 from ._values import value_codes as value_codes
 from ._values import verified_weights as verified_weights

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from .._diagnostics import GmlmError, fail, listed
+from .._diagnostics import GmlmError, did_you_mean, fail, listed
 from ..graph import FactorGraph, VariableArray
-from ..read import AbstractRows
+from ..read import AbstractRows, Alignment, is_numbered
+from ._cell_names import SEVERAL, CellNames, squeezed, verify_once
 
 Array = np.ndarray
+MOST_DIGITS = 18  # of a number of 64 bits; Python refuses to read thousands of them
 HOLES = frozenset(("", "na", "nan", "n/a", "null", "none", "?"))  # what often stands for a missing cell
 
 
@@ -41,10 +43,12 @@ def values_of(graph: FactorGraph, rows: AbstractRows, missing: Any = None) -> di
 
 def held_variables(graph: FactorGraph, rows: AbstractRows) -> tuple[VariableArray, ...]:
     """The variables that a file holds: every `var`, and each `latent` whose cells all have a column of their names."""
-    named = set() if rows.in_order else {_squeezed(name) for name in rows.columns}
+    if rows.in_order or not graph.latents:
+        return graph.observed
+    named = set(rows.columns) | {squeezed(name) for name in rows.columns}
 
     def is_held(v: VariableArray) -> bool:
-        return v.role == "var" or all(_squeezed(graph.cell_name(c)) in named for c in v.positions.ravel().tolist())
+        return v.role == "var" or all(squeezed(graph.cell_name(c)) in named for c in v.positions.ravel().tolist())
 
     return tuple(v for v in graph.variables if is_held(v))
 
@@ -60,34 +64,42 @@ def columns_of_cells(graph: FactorGraph, rows: AbstractRows) -> list[int]:
 
     Columns that were asked for stand for the cells in their order, unless they are called exactly as the cells are: then names decide.
     """
-    variables = held_variables(graph, rows)
-    cells = [graph.cell_name(i) for v in variables for i in v.positions.ravel().tolist()]
-    place = {_squeezed(name): k for k, name in enumerate(rows.columns)}
-    wanted = [_squeezed(c) for c in cells]
-    has_one_axis = len(variables) == 1 and len(variables[0].shape) == 1
-    labels = [_squeezed(str(c)) for c in variables[0].coords[0]] if has_one_axis else wanted
-    exact = rows.in_order and not any(name.isdecimal() for name in place)  # columns that are numbered are in the order of their choice
-    for names in (wanted, labels):
-        if sorted(names) == sorted(place) if exact else not rows.in_order and all(n in place for n in names):
-            return [place[n] for n in names]
-    if not rows.in_order and (len(variables) > 1 or any(w in place for w in wanted)):
-        lacking = [c for c, w in zip(cells, wanted, strict=True) if w not in place]
-        help = "name the columns by cell, or list them with `columns=` in that order"
+    names, columns = CellNames(held_variables(graph, rows)), list(rows.columns)
+    found = [names.find(c) for c in columns]
+    place = {cell: k for k, cell in enumerate(found) if cell is not None and cell != SEVERAL}
+    cells, every = names.cells, len(place) == len(names.cells)
+    exact = len(columns) == len(cells) and not any(c.isdecimal() for c in columns)  # numbered columns are in the order of their choice
+    if every and (exact or not rows.in_order):
+        verify_once(names, found, columns, str(rows.path))
+        return [place[cell] for cell in range(len(cells))]
+    if _are_named(graph, rows, names, bool(place)):
+        lacking = [c for k, c in enumerate(cells) if k not in place]
+        strange = next((c for c, cell in zip(columns, found, strict=True) if cell is None), "")
+        near = did_you_mean(strange, names.nearest())
+        cure = f"column `{strange}` names none of the cells: did you mean `{near}`? " if near else ""
+        help = f"{cure}name the columns by cell, or list them with `columns=` in that order"
         raise fail("E503", f"{rows.path} has no column for {listed(lacking)}", help=help)
-    if len(rows.columns) == len(cells):
+    if len(columns) == len(cells):
         return list(range(len(cells)))
-    message = f"{rows.path} has {len(rows.columns)} columns, the model has {len(cells)} cells: {listed(cells, 4)}"
+    message = f"{rows.path} has {len(columns)} columns, the model has {len(cells)} cells: {listed(cells, 4)}"
     raise fail("E501", message, help="choose columns with `columns=`, or give the inputs that size the model")
+
+
+def _are_named(graph: FactorGraph, rows: AbstractRows, names: CellNames, some: bool) -> bool:
+    """Whether columns that are not those of all cells have names all the same, so that their order says nothing.
+
+    Columns that were listed one by one do not; those of an alignment do where some are the cells of the model.
+    """
+    if rows.in_order:
+        return some and names.named and isinstance(rows, Alignment) and bool(rows.focus)
+    if len(graph.observed) > 1 or any(map(names.full, rows.columns)):
+        return True
+    return names.named and not is_numbered(rows.columns)
 
 
 def is_cell(name: str, variable: str) -> bool:
     """Whether a column has the name of a cell of a variable with one axis: `x[3]`, `x_3`."""
-    return re.fullmatch(rf"{re.escape(variable)}_\d+", _squeezed(name)) is not None
-
-
-def _squeezed(name: str) -> str:
-    """`x[1, 2]`, `x[1,2]`, `x_1_2` and `x.1.2` name one cell."""
-    return re.sub(r"[^0-9A-Za-z]+", "_", name).strip("_")
+    return re.fullmatch(rf"{re.escape(variable)}_\d+", squeezed(name)) is not None
 
 
 def _values(rows: AbstractRows, part: Sequence[int], v: VariableArray, tokens: Sequence[str]) -> Array:
@@ -102,7 +114,7 @@ def _values(rows: AbstractRows, part: Sequence[int], v: VariableArray, tokens: S
     else:
         found = {u: labels[u] for u in seen if u in labels}
         if not found:
-            found = {u: int(u) for u in seen if u.isdecimal() and u.isascii() and int(u) < len(labels)}
+            found = {u: int(u) for u in seen if is_digits(u) and int(u) < len(labels)}
     bad = np.array([u not in found and u not in tokens for u in unique.tolist()], bool)[inverse.reshape(texts.shape)]
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
@@ -147,6 +159,11 @@ def _cure(v: VariableArray, found: set[str]) -> str:
     if v.kind == "bit" and found <= {"-1", "1"}:
         return f"-1 and 1 are spins: declare `{v.name}` as `spin`, or write -1 as 0"
     return ""
+
+
+def is_digits(text: str) -> bool:
+    """Whether a text is a whole number from 0 on that anything here may be as large as."""
+    return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
 
 
 def plain(text: str) -> str:

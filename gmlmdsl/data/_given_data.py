@@ -10,9 +10,10 @@ import numpy as np
 from .._diagnostics import fail, listed, unknown
 from ..derive import float_type
 from ..graph import FactorGraph, GivenArray, GivenRows, Lowered, LoweredMask, mask_with, with_given
-from ..read import empty_entries, plain_array
+from ..read import as_frame, empty_entries, in_program_order, is_frame, plain_array, with_rows_of
+from ._cell_names import frame_arrays
 from ._traced import verify_untraced
-from ._values import Data, encode, stated_missing, value_codes
+from ._values import Data, encode, row_index, stated_missing, value_codes
 
 Array = np.ndarray
 MOST_NUMBERS = (1 << 31) - 1  # of one table, so that 32-bit integers index it
@@ -25,7 +26,7 @@ def bound_rows(lowered: Lowered, x: Any, missing: Any, given: Any) -> tuple[Lowe
         GmlmError: for data that do not fit, see `encode` and `encode_given`.
     """
     rows = encode(lowered.graph, x, missing=stated_missing(x, missing))
-    data = encode_given(lowered.graph, given)
+    data = encode_given(lowered.graph, given, rows.index)
     if data is None:
         return lowered, rows
     if data.shape not in ((), rows.shape):
@@ -33,7 +34,7 @@ def bound_rows(lowered: Lowered, x: Any, missing: Any, given: Any) -> tuple[Lowe
         raise fail("E510", message, help="give one row for each row of x, or one without an axis of rows for all")
     codes = rows.codes.copy()
     codes[lowered.graph.row_cell] = np.arange(codes.shape[1]) if data.shape else 0
-    return with_given(lowered, data), Data(codes, rows.shape)
+    return with_given(lowered, data), Data(codes, rows.shape, rows.index)
 
 
 def bound_once(lowered: Lowered, given: Any, what: str) -> Lowered:
@@ -56,13 +57,14 @@ def bound_mask(lowered: Lowered, mask: LoweredMask) -> LoweredMask:
     return mask if lowered.data is None else mask_with(mask, lowered.data, lowered.graph.sizes)
 
 
-def encode_given(graph: FactorGraph, given: Any) -> GivenRows | None:
+def encode_given(graph: FactorGraph, given: Any, index: Any = None) -> GivenRows | None:
     """The data of all given variables of a model; None where it has none.
 
     Args:
         graph: the factor graph.
         given: a dict by variable, of arrays of shape (rows.., *axes) or (*axes,): values of real, spin, bit and range, texts or codes
-            of letters and labels. Those without rows are the same for all rows.
+            of letters and labels. Those without rows are the same for all rows. A frame has a column for each entry, by its name.
+        index: the labels of the rows of x, by which labelled rows go.
 
     Raises:
         GmlmError: E510 where variables, shapes or real values do not fit, E502 for a value outside its domain.
@@ -73,6 +75,7 @@ def encode_given(graph: FactorGraph, given: Any) -> GivenRows | None:
         if given is not None:
             raise fail("E510", "`given=` has no use: the model has no given variable", help="leave it out")
         return None
+    given = in_row_order(graph, given, index)
     _verify_names(names, given)
     found = {v.name: _codes(v, given[v.name]) for v in graph.given}
     shapes = {name: lead for name, (_, lead) in found.items() if lead != ()}
@@ -88,6 +91,17 @@ def encode_given(graph: FactorGraph, given: Any) -> GivenRows | None:
         raise fail("E510", message, help="take fewer rows at a time")
     arrays = {v.name: np.broadcast_to(found[v.name][0].reshape(-1, v.size), (count, v.size)) for v in graph.given}
     return GivenRows(arrays, count, shape)
+
+
+def in_row_order(graph: FactorGraph, given: Any, index: Any) -> Any:
+    """Given data by variable, those with labelled rows in the order of the rows of x; what is no data is returned as it is."""
+    if is_frame(given):
+        return frame_arrays(graph.given, graph.given, with_rows_of(index, as_frame(given), "given", 1), "given")
+    if not isinstance(given, Mapping):
+        return given
+    index = row_index(graph, given) if index is None else index
+    axes = {v.name: len(v.shape) for v in graph.given}
+    return {name: with_rows_of(index, value, f"given[{name!r}]", axes.get(name, 0)) for name, value in given.items()}
 
 
 def _verify_names(names: list[str], given: Any) -> None:
@@ -107,6 +121,9 @@ def _verify_names(names: list[str], given: Any) -> None:
 def _codes(v: GivenArray, value: Any) -> tuple[Array, tuple[int, ...]]:
     """The numbers that stand in tables, spins as -1 and +1, and the shape of the rows."""
     what = f"given[{v.name!r}]"
+    if is_frame(value):
+        value = frame_arrays([v], [v], value, what)[v.name]
+    value = in_program_order(value, v.dims, v.coords, what, "E510")
     _verify_present(value, what)
     if not v.real:
         codes, lead = value_codes(v, value, what)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from .._diagnostics import fail
 from ..graph import GivenArray, Lowered, with_given
-from ..read import masked_entries
-from ._given_data import encode_given
+from ..read import masked_entries, with_rows_of
+from ._given_data import encode_given, in_row_order
 from ._values import encode, missing_code, stated_missing, value_codes
 
 Array = np.ndarray
@@ -26,16 +26,26 @@ class NetworkRows:
         codes: of the cells, shape (cells, rows), -1 where missing; the row cell, where there is one, holds the row's number.
         given: by given variable that the network reads, (rows, entries): codes, -1 at padding, or real numbers.
         shape: the axes of rows as they came.
+        index: the labels of the rows, where x had labels for them.
     """
 
     codes: Array
     given: tuple[Array, ...]
     shape: tuple[int, ...]
+    index: Any = field(default=None, compare=False, repr=False)
 
     @property
     def n_rows(self) -> int:
         """The number of rows."""
         return self.codes.shape[1]
+
+    def matched(self, value: Any, what: str) -> Any:
+        """What has a number for each row, in the order of the rows: by their labels where both have labels.
+
+        Raises:
+            GmlmError: E501 where its labels are not those of the rows.
+        """
+        return with_rows_of(self.index, value, what)
 
     def take(self, rows: Array) -> NetworkRows:
         """Some of the rows."""
@@ -60,17 +70,17 @@ def network_rows(lowered: Lowered, x: Any, missing: Any, given: Any) -> NetworkR
     graph = lowered.graph
     rows = encode(graph, x, missing=stated_missing(x, missing))
     codes, count = rows.codes.copy(), rows.codes.shape[1]
-    found, shape = given_arrays(lowered, given, missing)
+    found, shape = given_arrays(lowered, given, missing, rows.index)
     if shape not in ((), rows.shape):
         message = f"given: rows of shape {shape}, and x has {rows.shape}"
         raise fail("E510", message, help="give one row for each row of x, or one without an axis of rows for all")
     if graph.row_cell is not None:
         codes[graph.row_cell] = np.arange(count) if shape else 0
-    return NetworkRows(codes, tuple(np.broadcast_to(g, (count, g.shape[1])) for g in found), rows.shape)
+    return NetworkRows(codes, tuple(np.broadcast_to(g, (count, g.shape[1])) for g in found), rows.shape, rows.index)
 
 
-def given_arrays(lowered: Lowered, given: Any, missing: Any) -> tuple[tuple[Array, ...], tuple[int, ...]]:
-    """What the network reads of given data, each of shape (rows, entries), and the axes of rows.
+def given_arrays(lowered: Lowered, given: Any, missing: Any, index: Any = None) -> tuple[tuple[Array, ...], tuple[int, ...]]:
+    """What the network reads of given data, each of shape (rows, entries), and the axes of rows; `index` labels the rows of x.
 
     Raises:
         GmlmError: E510 where variables, shapes or values do not fit, or an entry is missing before the last.
@@ -81,6 +91,7 @@ def given_arrays(lowered: Lowered, given: Any, missing: Any) -> tuple[tuple[Arra
     if not graph.given:
         encode_given(graph, given)
         return (), ()
+    given = in_row_order(graph, given, index)
     gapped = missing is not None or (isinstance(given, Mapping) and any(masked_entries(a) is not None for a in given.values()))
     verified = encode_given(graph, _filled(graph.given, given, missing, lowered) if gapped else given)
     assert verified is not None
@@ -123,7 +134,7 @@ def bound_to_rows(lowered: Lowered, rows: NetworkRows, given: Any) -> Lowered:
     for (name, _, _), array in zip(network.given, rows.given, strict=True):
         if array.dtype.kind != "f" and (array < 0).any():
             raise fail("E511", f"a mask's weights mention given data, and `{name}` has padding")
-    data = encode_given(lowered.graph, given)
+    data = encode_given(lowered.graph, given, rows.index)
     assert data is not None
     return with_given(lowered, data)
 

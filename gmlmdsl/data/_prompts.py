@@ -102,5 +102,6 @@ def _flat_codes(v: VariableArray, values: Array, what: str) -> Array:
 
 
 def first_cells(v: VariableArray, t: int) -> VariableArray:
-    """The first cells of a variable, as one axis."""
-    return dataclasses.replace(v, shape=(t,), dims=("cell",), coords=(range(t),))
+    """The first cells of a variable, as one axis, with the labels of its only one."""
+    coords = v.coords[0][:t] if len(v.shape) == 1 else range(t)
+    return dataclasses.replace(v, shape=(t,), dims=("cell",), coords=(coords,))

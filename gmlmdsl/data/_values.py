@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from .._diagnostics import GmlmError, fail, listed, unknown
 from ..graph import FactorGraph, VariableArray
-from ..read import AbstractRows, empty_entries, plain_array, verify_unmasked
-from ._fields import values_of
+from ..read import (
+    AbstractRows,
+    empty_entries,
+    in_program_order,
+    is_frame,
+    is_series,
+    plain_array,
+    row_labels,
+    verify_unmasked,
+    with_rows_of,
+)
+from ._cell_names import frame_arrays, of_frame
+from ._fields import plain, values_of
 from ._traced import verify_untraced
 
 Array = np.ndarray
@@ -23,10 +34,22 @@ MISSING = -1  # the code of a cell that was not observed
 
 @dataclass(frozen=True)
 class Data:
-    """Configurations as codes of shape (cells, rows), -1 where a cell is missing, and the leading axes that were given."""
+    """Configurations as codes of shape (cells, rows), -1 where a cell is missing, and the leading axes that were given.
+
+    `index` labels the rows, where x had labels for them.
+    """
 
     codes: Array
     shape: tuple[int, ...]
+    index: Any = field(default=None, compare=False, repr=False)
+
+    def matched(self, value: Any, what: str) -> Any:
+        """What has a number for each row, in the order of the rows: by their labels where both have labels.
+
+        Raises:
+            GmlmError: E501 where its labels are not those of the rows.
+        """
+        return with_rows_of(self.index, value, what)
 
 
 def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> Data:
@@ -37,6 +60,7 @@ def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> 
         x: an array where the model has one `var`, else a dict of arrays by variable; shape (rows.., *axes). Spin, bit and range
             hold values; letters and labels hold texts (a row of letters also one string) or 0-based codes. Or rows of a file.
             A `latent` that x lacks is missing in every row. What `numpy.ma` masks is a missing cell, whatever `missing` says.
+            Where a frame, a series or an array of xarray names cells, names decide, and rows of a dict go by their labels.
         what: how messages call it.
         missing: a number or text outside the domain that stands for a missing cell, nan for nan and None; a dict by variable where they
             differ; None: every cell is observed that is not masked.
@@ -50,12 +74,14 @@ def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> 
     verify_untraced(x, what)
     if isinstance(x, AbstractRows):
         x, missing = values_of(graph, x, missing), None if missing is None else np.nan
-    given = _by_variable(graph, x, what)
+    index = row_index(graph, x)
+    given = _by_variable(graph, _without_frame(graph, x, what), what)
     parts, shapes = {}, {}
     for v in graph.variables:
         if v.name in given:
             name = f"{what}[{v.name!r}]" if isinstance(x, Mapping) and len(graph.variables) > 1 else what
-            parts[v.name], shapes[v.name] = value_codes(v, given[v.name], name, missing_code(graph, v, missing))
+            value = with_rows_of(index, given[v.name], name, len(v.shape))
+            parts[v.name], shapes[v.name] = value_codes(v, value, name, missing_code(graph, v, missing))
     first, lead = next(iter(shapes.items()))
     for name, found in shapes.items():
         if found != lead:
@@ -67,7 +93,25 @@ def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> 
             codes[v.offset : v.offset + v.size] = parts[v.name].reshape(-1, v.size).T
     if graph.row_cell is not None:
         codes[graph.row_cell] = 0
-    return Data(codes, lead)
+    return Data(codes, lead, index)
+
+
+def row_index(graph: FactorGraph, x: Any) -> Any:
+    """The labels of the rows of data from Python, of a dict those of the first variable that has some; None where there are none."""
+    if is_frame(x):
+        return row_labels(x, 1)
+    parts = x if isinstance(x, Mapping) else {v.name: x for v in graph.observed[:1]}
+    labels = (row_labels(parts[v.name], len(v.shape)) for v in (*graph.variables, *graph.given) if v.name in parts)
+    return next((found for found in labels if found is not None), None)
+
+
+def _without_frame(graph: FactorGraph, x: Any, what: str) -> Any:
+    """A frame, or one row of a frame, as arrays by variable; anything else as it is."""
+    if is_frame(x):
+        return of_frame(graph, x, what)
+    if is_series(x) and len(graph.observed) > 1:
+        return {name: array[0] for name, array in of_frame(graph, x.to_frame().T, what).items()}
+    return x
 
 
 def stated_missing(x: Any, missing: Any) -> Any:
@@ -140,9 +184,9 @@ def value_codes(v: VariableArray, value: Any, what: str, missing: Any = None) ->
     """The codes of one variable's values, -1 where one is missing, and the axes before the variable's own.
 
     Raises:
-        GmlmError: E501, E502 or E504 for an array that does not fit.
+        GmlmError: E501, E502 or E504 for an array that does not fit, E503 for names that are not those of the cells.
     """
-    array, holes = _entries(v, value, what, missing)
+    array, holes = _entries(v, in_cell_order(v, value, what), what, missing)
     if array.dtype.kind == "S":
         array = np.char.decode(array, "utf-8", "replace")
     if array.dtype.kind == "U" and v.kind == "letters" and v.shape:
@@ -155,8 +199,19 @@ def value_codes(v: VariableArray, value: Any, what: str, missing: Any = None) ->
     if v.ordered and array.dtype.kind == "U" and isinstance(missing, str):
         array = _numbers(np.where(absent, str(v.labels[0]), array), what)  # a column of texts because of its holes
     if not absent.any():
-        return _to_codes(v, array, what), array.shape[:lead]
-    return np.where(absent, MISSING, _to_codes(v, np.where(absent, _any_value(v, array), array), what)), array.shape[:lead]
+        return to_codes(v, array, what), array.shape[:lead]
+    return np.where(absent, MISSING, to_codes(v, np.where(absent, _any_value(v, array), array), what)), array.shape[:lead]
+
+
+def in_cell_order(v: VariableArray, value: Any, what: str) -> Any:
+    """The entries in the order of the cells, where the value names them; anything else as it is.
+
+    Raises:
+        GmlmError: E503 for a name that is no cell's, and a cell that is not named.
+    """
+    if is_frame(value):
+        return frame_arrays([v], [v], value, what)[v.name]
+    return in_program_order(value, v.dims, v.coords, what, "E503")
 
 
 def _entries(v: VariableArray, value: Any, what: str, missing: Any) -> tuple[Array, Array]:
@@ -226,10 +281,15 @@ def _split_strings(v: VariableArray, array: Array, holes: Array, what: str) -> t
     return np.array([list(s) for s in array.ravel()]).reshape(*array.shape, n), np.repeat(holes[..., None], n, axis=-1)
 
 
-def _to_codes(v: VariableArray, array: Array, what: str) -> Array:
+def to_codes(v: VariableArray, array: Array, what: str) -> Array:
+    """The codes of an array of values, of any shape.
+
+    Raises:
+        GmlmError: E502 or E504 for what is no value of the variable.
+    """
     if array.dtype.kind == "U":
         if v.ordered:
-            raise fail("E502", f"{what} must hold numbers of {v.kind}, got strings such as {str(array.ravel()[0])!r}")
+            raise _texts(v, array, what)
         labels = np.array([str(x) for x in v.labels])
         order = np.argsort(labels)
         at = np.minimum(np.searchsorted(labels[order], array), len(labels) - 1)
@@ -247,6 +307,23 @@ def _to_codes(v: VariableArray, array: Array, what: str) -> Array:
         return ((array + 1) // 2).astype(np.int64)
     _verify(v, array, (array >= 0) & (array < len(v.labels)) & (array == np.floor(array)), what, array)
     return array.astype(np.int64)
+
+
+def _texts(v: VariableArray, array: Array, what: str) -> GmlmError:
+    """The error for texts of a variable whose values are numbers, with the line that reads them."""
+    found, name = sorted(set(array.ravel().tolist())), what if what.isidentifier() else "values"
+    values = {str(x) for x in v.labels}
+    help = f"declare `{v.name}` as `labels(..)`, or pass the numbers that the texts stand for"
+    if all(plain(t) in values for t in found):
+        help = f"these texts are numbers: pass `{name}.astype(int)`"
+    elif v.kind == "spin" and all(plain(t) in ("0", "1") for t in found):
+        help = f"these texts are bits: pass `2 * {name}.astype(int) - 1`"
+    elif v.kind == "bit" and all(plain(t) in ("-1", "1") for t in found):
+        help = f"these texts are spins: pass `({name}.astype(int) + 1) // 2`"
+    elif len(found) == 2 and v.kind in ("bit", "spin"):
+        yes = f"({name} == {found[1]!r})"
+        help += f": `{yes}.astype(int)`" if v.kind == "bit" else f": `2 * {yes} - 1`"
+    return fail("E502", f"{what} must hold numbers of {v.kind}, got strings such as {str(array.ravel()[0])!r}", help=help)
 
 
 def _verify(v: VariableArray, array: Array, good: Array, what: str, numbers: Array) -> None:
@@ -301,53 +378,3 @@ def decode(graph: FactorGraph, codes: Array, lead: Sequence[int]) -> dict[str, A
             found *= 2
             found -= 1
     return out
-
-
-def clamped_cells(graph: FactorGraph, clamp: Mapping[str, Any] | None) -> tuple[Array, Array]:
-    """Which cells are held, as booleans over cells, and the codes they are held at.
-
-    Args:
-        graph: the factor graph.
-        clamp: by variable: a whole array, whose masked cells stay free, or a dict from place (an integer, or a tuple of them) to value
-            or label.
-
-    Raises:
-        GmlmError: for an unknown variable, a place outside it or a value outside the domain.
-    """
-    verify_untraced(clamp, "clamp")
-    held, codes = np.zeros(graph.n_cells, bool), np.zeros(graph.n_cells, np.int32)
-    names = [v.name for v in graph.variables]
-    if clamp is not None and not isinstance(clamp, Mapping):
-        message = f"clamp must be a dict by variable, got {type(clamp).__name__}"
-        raise fail("E507", message, help=f"for example `clamp={{{names[0]!r}: ..}}`, whole or `{{place: value}}`")
-    for name, value in (clamp or {}).items():
-        if name not in names:
-            raise unknown(f"clamp: the model has no variable `{name}`", name, names)
-        v = graph.variable(name)
-        if isinstance(value, Mapping):
-            for place, one in value.items():
-                cell = _place(v, place)
-                verify_unmasked(one, f"clamp[{name!r}][{place!r}]")
-                codes[cell] = _to_codes(v, np.asarray(one), f"clamp[{name!r}][{place!r}]")
-                held[cell] = True
-        else:
-            found, lead = value_codes(v, value, f"clamp[{name!r}]")
-            if lead:
-                raise fail("E501", f"clamp[{name!r}] must have shape {v.shape}, got {(*lead, *v.shape)}")
-            codes[v.offset : v.offset + v.size] = np.maximum(found.ravel(), 0)
-            held[v.offset : v.offset + v.size] = found.ravel() >= 0
-    return held, codes
-
-
-def _place(v: VariableArray, place: Any) -> int:
-    at = place if isinstance(place, tuple) else (place,)
-    whole = all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in at)
-    if v.shape == () and at in ((), (0,)):
-        return v.offset
-    if not whole or len(at) != len(v.shape) or any(not 0 <= i < n for i, n in zip(at, v.shape, strict=True)):
-        raise fail(
-            "E507",
-            f"clamp: {place!r} is not a cell of `{v.name}`, whose shape is {v.shape}",
-            help="places are 0-based integers, or tuples of them",
-        )
-    return v.offset + int(np.ravel_multi_index(at, v.shape))

@@ -12,11 +12,21 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
-from ..data import bucket_of, clamped_cells, encode, encode_prompts, given_arrays, network_rows, present_lengths, standard_widths
+from ..data import (
+    bucket_of,
+    clamped_cells,
+    encode,
+    encode_prompts,
+    given_arrays,
+    network_rows,
+    present_lengths,
+    row_index,
+    standard_widths,
+)
 from ..derive import bounded_jit
 from ..graph import FactorGraph, Lowered, autoregressive, refinement
 from ..program import AUTOREGRESSIVE, ir
-from ..read import masked_entries, verify_unmasked
+from ..read import masked_entries, verify_unmasked, with_rows_of
 from ..sample import SampleOptions
 
 Array = np.ndarray
@@ -97,9 +107,9 @@ def work_of(
 ) -> Work:
     graph = lowered.graph
     given, shape = given_arrays(lowered, more.given, more.missing)
-    codes = None
+    codes, labels = None, row_index(graph, more.given if isinstance(more.given, Mapping) else {})
     if options.init is not None:
-        start = encode(graph, options.init, "init", more.missing)
+        start = encode(graph, with_rows_of(labels, options.init, "init", 1), "init", more.missing)
         if start.shape not in ((), shape) and shape != ():
             raise fail(
                 "E501", f"init must hold one configuration, or one for each row of given data {shape}, got rows of shape {start.shape}"
@@ -108,7 +118,10 @@ def work_of(
     if more.prompt is not None:
         held, values, shape = _prompted(graph, more.prompt, options.clamp, shape)
     else:
-        held, values, shape = _held(graph, options.clamp, more.missing, shape)
+        clamp = options.clamp
+        if labels is not None and isinstance(clamp, Mapping):
+            clamp = {name: with_rows_of(labels, value, f"clamp[{name!r}]", 1) for name, value in clamp.items()}
+        held, values, shape = _held(graph, clamp, more.missing, shape)
     count = int(np.prod(shape, dtype=np.int64))
     given = tuple(np.broadcast_to(g, (count, g.shape[1])) for g in given)
     held, values = (np.broadcast_to(a, (graph.n_cells, count)) for a in (held, values))
@@ -184,7 +197,7 @@ def _lengths(
     elif codes is not None:
         known = np.maximum(present_lengths(codes[: graph.n_random].T), 1)
     elif refines and network.length_head is not None:
-        return _predicted(network, given, candidates.lengths, last)
+        return _predicted(next(iter(params)), network, given, candidates.lengths, last)
     elif candidates.lengths > 1:
         message = f"{candidates.lengths} candidate lengths, and the network predicts none"
         raise fail("E507", message, help="pass `lengths=` with `lengths = 1`, or give the network a `length` head")
@@ -197,12 +210,15 @@ def _lengths(
     return np.repeat(known[:, None], candidates.lengths, axis=1).astype(np.int32), None
 
 
-def _predicted(network: Any, given: tuple[Array, ...], count: int, last: Array) -> tuple[Array, Encoded | None]:
+def _predicted(label: str, network: Any, given: tuple[Array, ...], count: int, last: Array) -> tuple[Array, Encoded | None]:
     """The `count` lengths of the best scores for each row, best first; the best again where there are fewer."""
     tops, batches = [], batches_of(longest(given))
     for chosen, wide, _ in batches:
         encoded, s = _length_scores(network, *trimmed(given, chosen, wide))
         s = np.asarray(s)[: len(chosen)]
+        if (bad := ~np.isfinite(s.max(axis=1))).any():
+            where = f"at the scores of lengths of row {chosen[int(np.argmax(bad))]}"
+            raise derive.undefined_outputs(f"network `{label}`", where)
         s = np.where(np.arange(1, s.shape[1] + 1) < last[chosen][:, None], -np.inf, s)
         best = np.argsort(-s, axis=1, kind="stable")[:, : min(count, s.shape[1])]
         best = np.where(np.isfinite(np.take_along_axis(s, best, axis=1)), best, best[:, :1])
@@ -221,7 +237,7 @@ def length_coverage(lowered: Lowered, params: dict[str, Any], x: Any, given: Any
     if not top or not all(isinstance(k, int | np.integer) and not isinstance(k, bool) and 1 <= k <= n for k in top):
         raise fail("E507", f"top must list whole numbers from 1 to {n}, got {top!r}")
     rows = network_rows(lowered, x, missing, given)
-    best, _ = _predicted(network, rows.given, max(top), np.ones(rows.n_rows, np.int64))
+    best, _ = _predicted(next(iter(params)), network, rows.given, max(top), np.ones(rows.n_rows, np.int64))
     true = present_lengths(rows.codes[:n].T)
     return {int(k): float((best[:, :k] == true[:, None]).any(axis=1).mean()) for k in top}
 

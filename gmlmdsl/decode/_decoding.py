@@ -15,7 +15,7 @@ from ..data import generator, keys_of
 from ..derive import AbstractDecoder, AutoregressiveKernel, Decoded, NetworkGraph, RefinementKernel, bounded_jit
 from ..graph import FactorGraph, Lowered, lower_let
 from ..program import ir
-from ..sample import SampleOptions, forget, observables, sample, verified_options, verify_chains, verify_draws
+from ..sample import Draws, SampleOptions, forget, observables, sample, verified_options, verify_chains, verify_draws
 from ._candidates import Candidates, Decoding, Work, batches_of, candidates_of, filled_up, longest, trimmed, work_of
 from ._decoded_draws import Decodes, Part, decodes_of, labelled_chains, labelled_decodes
 
@@ -189,8 +189,25 @@ def _drawn(
             keys=keys,
             remember=_decoded if isinstance(kernel, AbstractDecoder) else forget,
         )
+        _verify_defined(graph, found, chosen, per_row, work)
         parts.append(Part(chosen, width, found))
     return parts
+
+
+def _verify_defined(graph: FactorGraph, found: Draws, chosen: Array, per_row: int, work: Work) -> None:
+    """Refuse draws whose network gave no distribution of some cell: a step left a mark in its place.
+
+    Raises:
+        GmlmError: E747 with the first cell, and its row.
+    """
+    assert graph.network is not None
+    kept = found.last.T[:, None] if found.codes is None else found.codes
+    bad = (kept == derive.UNDEFINED).any(axis=1) | (found.last.T == derive.UNDEFINED)
+    bad = bad[: len(chosen) * per_row]  # behind these stand rows that fill a batch up
+    if bad.any():
+        chain, cell = (int(i) for i in np.argwhere(bad)[0])
+        row = f" of row {work.numbers[chosen[chain // per_row]]}" if work.shape else ""
+        raise derive.undefined_outputs(f"network `{graph.network.label}`", f"at {graph.cell_name(cell)}{row}")
 
 
 def _decoded(state: derive.State) -> Decoded:

@@ -108,3 +108,5 @@ from ._temper import TemperKernel as TemperKernel
 from ._transitions import Transitions as Transitions
 from ._transitions import all_states as all_states
 from ._transitions import replica_matrix as replica_matrix
+from ._undefined import UNDEFINED as UNDEFINED
+from ._undefined import undefined_outputs as undefined_outputs

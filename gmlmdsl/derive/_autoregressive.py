@@ -27,6 +27,7 @@ from ._network import NetworkGraph, likeliest
 from ._network_kernels import free_cells, pick_token
 from ._random import fold_apart, uniform_apart
 from ._refinement import narrow
+from ._undefined import UNDEFINED, has_no_distribution
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class Search(NamedTuple):
     finished: Finished
     steps: Int[Array, " groups"]
     done: Bool[Array, " groups"]
+    undefined: Int[Array, " groups"]  # the first cell that a beam has no distribution of; -1 where there is none
 
 
 class Continuations(NamedTuple):
@@ -104,7 +106,9 @@ class AutoregressiveKernel(AbstractDecoder):
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         task = self.task(target, state.memory.draft, keys)
         end = jax.lax.while_loop(lambda at: ~at.done.all(), lambda at: self.advance(task, at), self.begin(task))
-        tokens = end.finished.tokens.reshape(-1, state.codes.shape[0]).T.astype(state.codes.dtype)
+        cells = jnp.arange(state.codes.shape[0])[None, None]
+        found = jnp.where(cells == end.undefined[:, None, None], UNDEFINED, end.finished.tokens)
+        tokens = found.reshape(-1, state.codes.shape[0]).T.astype(state.codes.dtype)
         length, merit = end.finished.length.reshape(-1), end.finished.score.reshape(-1)
         score = merit * self.predicted(task, end.finished).reshape(-1).astype(merit.dtype) ** (self.rules.length_penalty - 1)
         passes = jnp.repeat(end.steps, self.rules.beam)
@@ -138,7 +142,9 @@ class AutoregressiveKernel(AbstractDecoder):
         t = jnp.asarray(0, jnp.int32)
         if self.prompted:
             tokens, cache, t = self._prompted(task, cache)
-        return Search(t, tokens, log_p, cache, finished, jnp.zeros(groups, jnp.int32), jnp.zeros(groups, bool))
+        return Search(
+            t, tokens, log_p, cache, finished, jnp.zeros(groups, jnp.int32), jnp.zeros(groups, bool), jnp.full(groups, -1, jnp.int32)
+        )
 
     def _prompted(self, task: Task, cache: Any) -> tuple[Int[Array, "groups beam cells"], Any, Int[Array, ""]]:
         """All held cells at once, and the last of the shortest prompt: before it no row has ended; what lies behind is entered again."""
@@ -167,9 +173,11 @@ class AutoregressiveKernel(AbstractDecoder):
         kept = jnp.take_along_axis(found.beam, on, axis=1)
         log_p = jnp.where(jnp.take_along_axis(ends, on, axis=1), -jnp.inf, jnp.take_along_axis(found.log_p, on, axis=1))
         steps = jnp.where(at.done, at.steps, t + 1)
-        done = at.done | full[:, 0] | (finished.score > -jnp.inf).all(axis=1) | (log_p == -jnp.inf).all(axis=1)
+        lost = (has_no_distribution(logits) & (at.log_p > -jnp.inf)).any(axis=1) & jnp.take(task.free, t, axis=1) & ~at.done
+        undefined = jnp.where(lost & (at.undefined < 0), t.astype(jnp.int32), at.undefined)
+        done = at.done | full[:, 0] | (finished.score > -jnp.inf).all(axis=1) | (log_p == -jnp.inf).all(axis=1) | (undefined >= 0)
         tokens = jnp.take_along_axis(tokens, on[..., None], axis=1)
-        return Search(t + 1, tokens, log_p, self._reordered(cache, kept), finished, steps, done)
+        return Search(t + 1, tokens, log_p, self._reordered(cache, kept), finished, steps, done, undefined)
 
     def _logits(self, task: Task, at: Search) -> tuple[Float[Array, "groups beam values"], Any]:
         graph, t = task.graph, at.t

@@ -28,6 +28,7 @@ from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import members
 from ._network import NetworkGraph
 from ._random import fold_apart, uniform_apart
+from ._undefined import UNDEFINED, has_no_distribution
 
 Held = Bool[Array, "cells chains"]
 
@@ -50,24 +51,26 @@ def free_cells(target: Target) -> Held:
 
 
 def redraw(target: Target, codes: Codes, held: Held, numbers: Float[Array, "cells chains"]) -> Codes:
-    """The cells of K from p(x_i | x_rest, K), all in one pass."""
+    """The cells of K from p(x_i | x_rest, K), all in one pass; `UNDEFINED` where there is no such distribution, for good."""
     graph = target.graph
     assert isinstance(graph, NetworkGraph)
-    held = held & free_cells(target)
+    held = held & free_cells(target) & (codes != UNDEFINED)
     logits = graph.logits(target.params, jnp.where(held | ~graph.present, graph.most_values, codes))
-    return jnp.where(held, pick_token(logits, numbers.T).T, codes)
+    token = jnp.where(has_no_distribution(logits), UNDEFINED, pick_token(logits, numbers.T))
+    return jnp.where(held, token.T, codes)
 
 
 class AbstractNetworkKernel(AbstractKernel):
     """One update: K is chosen, then redrawn."""
 
     @abc.abstractmethod
-    def blocks(self, target: Target, codes: Codes, keys: PRNGKeyArray) -> Held:
-        """K of each chain."""
+    def blocks(self, target: Target, codes: Codes, keys: PRNGKeyArray) -> tuple[Held, Held]:
+        """K of each chain, and the cells whose distribution had to be known for it and is not."""
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
-        held = self.blocks(target, state.codes, fold_apart(keys, 0)) & free_cells(target)
-        codes = redraw(target, state.codes, held, uniform_apart(fold_apart(keys, 1), state.codes.shape[0]))
+        held, undefined = self.blocks(target, state.codes, fold_apart(keys, 0))
+        held = held & free_cells(target)
+        codes = redraw(target, jnp.where(undefined, UNDEFINED, state.codes), held, uniform_apart(fold_apart(keys, 1), state.codes.shape[0]))
         return State(codes, state.memory), counted(state.codes, codes, held.sum(axis=0, dtype=jnp.int32))
 
 
@@ -76,9 +79,9 @@ class NetworkKernel(AbstractNetworkKernel):
 
     law: AbstractMaskLaw
 
-    def blocks(self, target: Target, codes: Codes, keys: PRNGKeyArray) -> Held:
+    def blocks(self, target: Target, codes: Codes, keys: PRNGKeyArray) -> tuple[Held, Held]:
         assert isinstance(target.graph, NetworkGraph)
-        return members(self.law, codes, keys, target.graph.present)
+        return members(self.law, codes, keys, target.graph.present), jnp.zeros(codes.shape, bool)
 
 
 class LeastConfidentKernel(AbstractNetworkKernel):
@@ -90,12 +93,12 @@ class LeastConfidentKernel(AbstractNetworkKernel):
     cells: Int[Array, " pool"]
     count: int = eqx.field(static=True)
 
-    def blocks(self, target: Target, codes: Codes, keys: PRNGKeyArray) -> Held:
+    def blocks(self, target: Target, codes: Codes, keys: PRNGKeyArray) -> tuple[Held, Held]:
         graph, free = target.graph, free_cells(target)
         assert isinstance(graph, NetworkGraph)
         log_p = present_values(graph, target.params, codes, self.cells)
         pool = jnp.zeros(codes.shape[0], bool).at[self.cells].set(True, mode="drop")[:, None] & free
-        return least(jnp.where(pool, log_p, jnp.inf), jnp.full(codes.shape[1], self.count)) & pool
+        return least(jnp.where(pool, log_p, jnp.inf), jnp.full(codes.shape[1], self.count)) & pool, pool & jnp.isnan(log_p)
 
 
 def present_values(graph: NetworkGraph, params: Any, codes: Codes, cells: Int[Array, " pool"]) -> Float[Array, "cells chains"]:

@@ -17,6 +17,7 @@ from ._bounded_jit import bounded_jit
 from ._network import NetworkGraph, cell_tables
 from ._network_kernels import LeastConfidentKernel, least, network_update, present_values, unadapted
 from ._transitions import Transitions, all_states
+from ._undefined import undefined_outputs
 
 Array = np.ndarray
 
@@ -51,6 +52,7 @@ class NetworkTransitions(Transitions):
         cells = np.asarray(kernel.cells)
         values = np.full((self.host.n_random, self.count), np.inf)
         values[cells] = np.asarray(_present_values(self.network, self.params, self.codes[: self.host.n_random], kernel.cells))[cells]
+        self._verify(np.isnan(values[cells]).any(axis=1), cells)
         held = np.asarray(least(jnp.asarray(values), jnp.full(self.count, min(kernel.count, len(cells))))).T
         matrix = np.zeros((self.count, self.count))
         for members in np.unique(held, axis=0):
@@ -68,10 +70,17 @@ class NetworkTransitions(Transitions):
         held = np.zeros((self.host.n_random, 1), bool)
         held[members] = True
         tables = np.exp(np.asarray(_cell_tables(self.network, self.params, self.codes[: self.host.n_random], on_device(held)), np.float64))
+        self._verify(np.isnan(tables[:, members]).any(axis=(0, 2)), members)
         table = np.ones((len(self.values(block)), self.count))
         for m, cell in enumerate(members):
             table *= tables[:, cell, self.values(block)[:, m]].T
         return table, np.zeros(self.count, bool)
+
+    def _verify(self, bad: Array, cells: Array) -> None:
+        """Refuse cells of which some configuration has no distribution."""
+        if bad.any():
+            cell = self.host.cell_name(int(cells[int(np.argmax(bad))]))
+            raise undefined_outputs(f"network `{self.network.label}`", f"at {cell}")
 
     def block(self, block: Array, found: Any = None, correction: Array | None = None) -> Array:
         """One block drawn at once."""

@@ -34,6 +34,7 @@ from ._membership import members
 from ._network import NetworkGraph, likeliest
 from ._network_kernels import Held, free_cells, least, pick_token, unadapted
 from ._random import fold_apart, uniform_apart
+from ._undefined import UNDEFINED
 
 ROUNDING = 1e-5  # probabilities and logits that differ by less, in parts of themselves, are equal: sums in single precision
 
@@ -139,7 +140,7 @@ class RefinementKernel(AbstractDecoder):
         token, log_p, confidence = self.decode(
             graph.logits(target.params, jnp.where(graph.present, seen, graph.most_values)), fold_apart(keys, 2)
         )
-        predicted = predicted & at.moving[None]
+        predicted = predicted & at.moving[None] & (at.tokens != UNDEFINED)
         new, log_p, confidence = (
             jnp.where(predicted, a, b) for a, b in ((token, at.tokens), (log_p, at.log_p), (confidence, at.confidence))
         )
@@ -164,7 +165,10 @@ class RefinementKernel(AbstractDecoder):
         return uniform_values(target, keys, tokens)
 
     def decode(self, logits: Float[Array, "chains cells values"], keys: PRNGKeyArray) -> tuple[Array, Array, Array]:
-        """Tokens with their log p and how sure they are, cells first; log p is the network's own, whatever the temperature."""
+        """Tokens with their log p and how sure they are, cells first; log p is the network's own, whatever the temperature.
+
+        Where the network gives no distribution the token is `UNDEFINED`, and stays so.
+        """
         by_value = jnp.moveaxis(logits, -1, 0)  # as a network's product has them: nothing is transposed
         total = jax.nn.logsumexp(by_value, axis=0)
         if self.rules.decode == "argmax":
@@ -173,7 +177,7 @@ class RefinementKernel(AbstractDecoder):
             narrowed = narrow(logits / self.rules.temperature, self.rules.top_k, self.rules.top_p)
             token = pick_token(narrowed, uniform_apart(keys, logits.shape[1]).T)
             own = jnp.take_along_axis(logits, token[..., None], axis=-1)[..., 0]
-        log_p = own - total
+        log_p, token = own - total, jnp.where(jnp.isfinite(total), token, UNDEFINED)
         return token.T, log_p.T, self._sure(logits, total, log_p).T
 
     def predictions(self, logits: Float[Array, "chains cells values"]) -> tuple[Array, Array, Array]:

@@ -13,11 +13,11 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import GmlmError, fail
-from ..data import clamped_cells, decode, first_cells, value_codes
+from ..data import clamped_cells, decode, first_cells, in_cell_order, value_codes
 from ..derive import bounded_jit
 from ..graph import FactorGraph, GivenRows
 from ..plan import Elimination, plan_elimination
-from ..read import verify_unmasked
+from ..read import has_labels, verify_unmasked
 from ._row_sizes import over_rows
 
 Array = np.ndarray
@@ -297,6 +297,8 @@ def prefix_codes(graph: FactorGraph, prefix: Any, given: tuple[int, ...] | None)
         raise fail("E507", f"the next symbol is one of the model's only `var`; it has {len(graph.observed)}")
     v = graph.observed[0]
     verify_unmasked(prefix, "prefix")
+    if has_labels(prefix):
+        prefix = in_cell_order(first_cells(v, min(prefix.shape[-1], v.size)), prefix, "prefix")
     try:
         array = np.asarray(prefix)
     except ValueError:

@@ -67,7 +67,7 @@ def loss(
     if whole and lowered.graph.given:
         lowered = bound_to_rows(lowered, rows, given)
         found, corruption = mask_loss(lowered, mask, count)
-    w = np.ones(rows.n_rows) if weights is None else verified_weights(weights, rows.n_rows)
+    w = np.ones(rows.n_rows) if weights is None else verified_weights(rows.matched(weights, "weights"), rows.n_rows)
     found = NetworkLoss(found.mask, found.label, found.n_masks, 0.0, lowered.graph.n_random)
     _verify_passes(lowered, params, rows.n_rows, int(count))
     if key is None and corruption.is_certain and _has_one_block(lowered, mask):

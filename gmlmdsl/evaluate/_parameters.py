@@ -16,7 +16,7 @@ from .._diagnostics import fail, listed, unknown
 from ..data import evaluated, generator, verified_seed, verify_untraced
 from ..derive import float_type, no_joint, on_device
 from ..graph import STAYS_FINITE as FINITE
-from ..graph import FactorGraph, ParameterArray, by_edge, undefined_at, untried
+from ..graph import FactorGraph, ParameterArray, by_name, undefined_at, untried
 from ..read import verify_unmasked
 from ._magnitude import as_stated, oversized, rounded
 from ._row_sizes import is_traced
@@ -168,15 +168,15 @@ def verify_names(given: Mapping[str, Any], names: list[str], what: str) -> None:
 
 
 def _numbers(p: ParameterArray, value: Any, what: str) -> jax.Array:
-    """An array of the working float type, of any shape; one whose entries name edges is put in their order."""
-    value = by_edge(value, p.edges, p.dims, f"{what}[{p.name!r}]")
-    verify_unmasked(value, f"{what}[{p.name!r}]")
+    """An array of the working float type, of any shape; where it has names, they decide on its order."""
+    value = by_name(value, p.edges, p.dims, p.coords, what := f"{what}[{p.name!r}]")
+    verify_unmasked(value, what)
     try:
         # Numbers of the host are converted there: a program for every shape would be compiled.
         of_host = isinstance(value, int | float | np.ndarray | np.generic)
         return jax.device_put(rounded(value, float_type())) if of_host else jnp.asarray(value, dtype=float_type())
     except (TypeError, ValueError):
-        raise fail("E502", f"{what}[{p.name!r}] is not an array of numbers") from None
+        raise fail("E502", f"{what} is not an array of numbers") from None
 
 
 def _array(p: ParameterArray, value: Any, what: str) -> jax.Array:

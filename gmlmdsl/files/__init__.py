@@ -15,6 +15,8 @@ from ._archive import unpack as unpack
 from ._cache import CACHE as CACHE
 from ._cache import CacheEntries as CacheEntries
 from ._cache import cache_folder as cache_folder
+from ._damage import kinds_of_damage as kinds_of_damage
+from ._lock import alone as alone
 from ._text_lines import decoded_line as decoded_line
 from ._text_lines import opened_text as opened_text
 from ._text_lines import raw_lines as raw_lines

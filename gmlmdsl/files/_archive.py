@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from .._diagnostics import GmlmError, fail
+from ._damage import kinds_of_damage
 from ._whole_files import as_path, reading
 
 if TYPE_CHECKING:
@@ -103,10 +104,12 @@ def unpack(kind: ArchiveKind, file: IO[bytes], path: object) -> tuple[dict[str, 
         with zipfile.ZipFile(file) as archive:
             _verify_members(kind, archive, size, path)
             parts = {info.filename: archive.read(info) for info in archive.infolist()}
+    except GmlmError:
+        raise
     except OSError as error:
         raise kind.bad(path, f"it cannot be read: {error.strerror or error}") from None
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError) as error:
-        raise kind.bad(path, f"it is not an archive, or is damaged: {error}") from None
+    except kinds_of_damage() as error:
+        raise kind.bad(path, f"it is not an archive, or is damaged: {str(error)[:LONGEST] or type(error).__name__}") from None
     manifest = _verified_manifest(kind, parts.pop(MANIFEST), path)
     _verify_hashes(kind, manifest["members"], parts, path)
     return {name: manifest[name] for name in ("format", *kind.entries)}, parts

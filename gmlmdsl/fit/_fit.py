@@ -86,8 +86,8 @@ class Estimate:
         return self.inference.covariances
 
 
-def fit_model(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOptions) -> Estimate:
-    """Minimise c * sum over rows of w loss - log prior.
+def fit_model(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOptions, index: Any = None) -> Estimate:
+    """Minimise c * sum over rows of w loss - log prior; `index` labels the rows.
 
     Raises:
         GmlmError: for options, weights or starts that do not fit, an impossible row, an unbounded prior, a mask that
@@ -107,7 +107,7 @@ def fit_model(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOpt
         if isinstance(options.method, PersistentContrastiveDivergence):
             verify_whole(host, options.mask, mask)
             climbed = climb(lowered, codes, weights, start, fixed, options)
-            return _climbed(Evidence(lowered, mask, codes, options), climbed, fixed, started)
+            return _climbed(Evidence(lowered, mask, codes, options, index), climbed, fixed, started)
         prepared = make_objective(host, mask, codes, weights, start, fixed, options, options.optimizer is None)
         objective, use, missing = prepared.objective, prepared.use, prepared.missing
         free = objective.frame.unconstrain({k: np.asarray(v) for k, v in objective.held.items()})  # pyright: ignore[reportArgumentType]
@@ -133,7 +133,7 @@ def fit_model(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOpt
         inferred = Later(lambda: _judged(objective, params, outcome, look, colours, missing, rows, exact), options.progress)
         if not infers(objective, params):
             inferred.status  # noqa: B018 - it costs nothing without a curvature, and lets go of the rows
-    evidence, seconds = Evidence(lowered, mask, codes, options), time.perf_counter() - started
+    evidence, seconds = Evidence(lowered, mask, codes, options, index), time.perf_counter() - started
     return Estimate(evidence, arrays, inferred, outcome, value, use, fixed, convex, codes.shape[1], missing, seconds)
 
 

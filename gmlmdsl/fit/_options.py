@@ -47,13 +47,14 @@ class FitOptions:
 class Evidence:
     """What a fit was made from; it is kept beside the fit in memory, and never saved.
 
-    `codes` has the shape (cells, rows), -1 where a cell is missing.
+    `codes` has the shape (cells, rows), -1 where a cell is missing; `index` labels the rows, where they came with labels.
     """
 
     lowered: Lowered
     mask: LoweredMask
     codes: Array
     options: FitOptions
+    index: Any = None
 
 
 def row_weights(evidence: Evidence) -> Array:

@@ -11,7 +11,6 @@ import json
 import os
 import warnings
 import zipfile
-import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,9 +18,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from .._diagnostics import GmlmWarning
+from .._diagnostics import GmlmError, GmlmWarning
 from ..evaluate import SIMPLEX_ERROR
-from ..files import LONGEST, MANIFEST, MOST, TAIL, ArchiveKind, hash_of_texts, pack, unpack
+from ..files import LONGEST, MANIFEST, MOST, TAIL, ArchiveKind, hash_of_texts, kinds_of_damage, pack, unpack
 from ..graph import FactorGraph
 from ..read import PlainHeader, entries_behind, plain_header
 from ._saved_meta import fault_of_meta
@@ -219,8 +218,10 @@ def damage(path: object) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, ValueError, KeyError, EOFError, RecursionError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise FIT.bad(path, f"it is none, or is damaged: {error or type(error).__name__}") from None
+    except GmlmError:
+        raise
+    except kinds_of_damage() as error:
+        raise FIT.bad(path, f"it is none, or is damaged: {str(error)[:LONGEST] or type(error).__name__}") from None
 
 
 def _verify_meta(meta: Any, path: object) -> None:

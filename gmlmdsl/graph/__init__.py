@@ -6,7 +6,7 @@ from ._abstract_program import versions as versions
 from ._bind import bind as bind
 from ._bind import bind_sound as bind_sound
 from ._bound import Bound as Bound
-from ._by_edge import by_edge as by_edge
+from ._by_edge import by_name as by_name
 from ._constants import constant as constant
 from ._factor_graph import FactorGraph as FactorGraph
 from ._factor_graph import FactorGroup as FactorGroup

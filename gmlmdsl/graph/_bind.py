@@ -12,7 +12,6 @@ import numpy as np
 from .._diagnostics import Diagnostic, Faults, GmlmError, did_you_mean, fail, in_text_order, listed
 from ..program import Program, ir, without_inputs
 from ._bound import MOST_MEMBERS, Bound
-from ._by_edge import EdgeNames, by_edge
 from ._edge_orders import edge_orders
 from ._graphs import build_graph, graph_size
 
@@ -46,7 +45,7 @@ def bind_sound(
 ) -> tuple[Bound, list[Diagnostic]]:
     """A program with those of its inputs and graphs that have no fault, and every fault of the others.
 
-    Graphs with more than `most` nodes and edges are left out too, and no fault.
+    Graphs with more than `most` nodes and edges are left out too, and no fault. Inputs with labels go by those of `coords`.
     """
     faults = Faults()
     bound = Bound(program, {}, {}, {}, {name: tuple(labels) for name, labels in (coords or {}).items()})
@@ -76,10 +75,6 @@ def _verify_names(program: Program, inputs: Mapping[str, Any]) -> None:
 
 def _input(d: ir.Input, given: Mapping[str, Any], bound: Bound) -> Array:
     value = given[d.name] if d.name in given else bound.table(d.default) if d.default is not None else None
-    if d.name in given:
-        axes = bound.axes(d.name)
-        edges = [EdgeNames(bound, axes, k, as_given=True) for k, over in enumerate(axes) if over.arity == 2]
-        value = by_edge(value, edges, [over.name for over in axes], f"input `{d.name}`")
     array = _as_array(d, value, given, bound)
     if d.axes and d.name not in given and not isinstance(d.default, ir.Table):
         shape = _shape(d, bound)
@@ -146,6 +141,7 @@ def _as_array(d: ir.Input, value: Any, given: Mapping[str, Any], bound: Bound) -
     if d.name in given:
         from ..read import verify_unmasked
 
+        value = _by_labels(d, value, bound)
         verify_unmasked(value, f"input `{d.name}`", "E404")
     try:
         array = np.asarray(value)
@@ -169,6 +165,19 @@ def _as_array(d: ir.Input, value: Any, given: Mapping[str, Any], bound: Bound) -
             )
         return array.astype(np.int64)
     return array.astype(np.float64)
+
+
+def _by_labels(d: ir.Input, value: Any, bound: Bound) -> Any:
+    """An input with names in the order of its axes; one with an axis that has no labels is read in its order, edges aside."""
+    from ._by_edge import EdgeNames, by_name
+
+    axes = bound.axes(d.name)
+    edges = [EdgeNames(bound, axes, k, as_given=True) for k, over in enumerate(axes) if over.arity == 2]
+    has_labels = all(a.over is not None for a in d.axes)
+    labels = [bound.labels(s) for s in axes] if has_labels else []
+    if not has_labels or any(len(found) != bound.set_size(s) for found, s in zip(labels, axes, strict=True)):
+        return value if not edges else by_name(value, edges, [s.name for s in axes], [()] * len(axes), f"input `{d.name}`", "E403")
+    return by_name(value, edges, [s.name for s in axes], labels, f"input `{d.name}`", "E403")
 
 
 def _codes_of(d: ir.Input, array: Array, bound: Bound) -> Array:

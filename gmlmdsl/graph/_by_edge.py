@@ -1,4 +1,4 @@
-"""Arrays over edges whose entries are named by pairs: a dict, a pandas series or frame, an xarray array, in any order."""
+"""Arrays whose entries have names, those over edges by pairs: a dict, a series or frame, an array of xarray, in any order."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from .._diagnostics import fail, listed
 from ..program import ir
+from ..read import as_frame, has_labels, in_program_order, is_frame, is_series
 from ._bound import Bound
 from ._ends import is_unordered, swaps_further
 
@@ -81,44 +82,48 @@ def _shown(pairs: Array) -> str:
     return listed([f"({i}, {j})" for i, j in pairs[: MOST_SHOWN + 1].tolist()], MOST_SHOWN)
 
 
-def by_edge(value: Any, names: Sequence[EdgeNames], dims: Sequence[str], what: str) -> Any:
-    """A value in the order of its edges where it names them; any other as it is.
+def by_name(
+    value: Any, edges: Sequence[EdgeNames], dims: Sequence[str], coords: Sequence[Sequence[Any]], what: str, code: str = "E506"
+) -> Any:
+    """A value in the program's order where it names its entries, edges by their pairs; any other as it is.
 
     Args:
-        value: a dict by pair, a pandas series or frame whose index holds pairs, an xarray array with a coordinate of pairs, or an array.
-        names: of the axes over edges.
-        dims: the names of all axes, by which an xarray array is turned.
+        value: a dict by pair, a series or frame, an array of xarray, or an array without names.
+        edges: the names of the axes over edges.
+        dims: the names of all axes.
+        coords: the labels of their places.
         what: how messages call the value.
+        code: of the diagnostic, for labels that are not those of the axes.
 
     Raises:
-        GmlmError: E414, E507 for names that are not those of the edges, each once.
+        GmlmError: E414, E507 for names that are not those of the edges, each once; `code` for other labels.
     """
-    if not names:
-        return value
     if isinstance(value, Mapping):
-        if len(names) > 1 or names[0].axis:
+        if not edges:
+            return value
+        if len(edges) > 1 or edges[0].axis:
             raise fail("E507", f"{what} is a dict by pair, and edges are not its first axis alone", help="give an array, or one of xarray")
         entries = [e if hasattr(e, "T") else np.asarray(e) for e in value.values()]
-        return names[0].in_order(list(value), entries, what)
-    if hasattr(value, "dims") and hasattr(value, "indexes"):
-        return _from_xarray(value, names, dims, what)
-    if hasattr(value, "index") and hasattr(value, "to_numpy") and names[0].axis == 0 and not _is_counted(value.index):
-        return np.stack(names[0].in_order(list(value.index), list(value.to_numpy()), what))
-    return value
-
-
-def _is_counted(index: Any) -> bool:
-    """Whether an index says nothing: 0, 1, 2, .."""
-    return list(index) == list(range(len(index)))
-
-
-def _from_xarray(value: Any, names: Sequence[EdgeNames], dims: Sequence[str], what: str) -> Array:
-    if set(value.dims) == set(dims):
-        value = value.transpose(*dims)
-    array = np.asarray(value.values)
-    for name in names:
-        index = value.indexes.get(value.dims[name.axis]) if name.axis < array.ndim else None
-        if index is not None and not _is_counted(index):
-            entries = list(np.moveaxis(array, name.axis, 0))
-            array = np.moveaxis(np.stack(name.in_order(list(index), entries, what)), 0, name.axis)
+        return edges[0].in_order(list(value), entries, what)
+    if not has_labels(value):
+        return value
+    own = {name: labels for name in edges if (labels := _labels_of(value, name.axis, dims)) is not None}
+    axes = {name.axis: labels for name, labels in own.items()}
+    array = in_program_order(value, dims, [axes.get(k, labels) for k, labels in enumerate(coords)], what, code)
+    for name, labels in own.items():
+        entries = list(np.moveaxis(array, name.axis, 0))
+        array = np.moveaxis(np.stack(name.in_order(labels, entries, what)), 0, name.axis)
     return array
+
+
+def _labels_of(value: Any, axis: int, dims: Sequence[str]) -> list[Any] | None:
+    """The labels that a value has on one axis; None where it has none there, or only counts from 0."""
+    if is_frame(value):
+        frame = as_frame(value)
+        found = (frame.index, frame.columns)[axis + 2 - len(dims)] if len(dims) <= 2 else None
+    elif is_series(value):
+        found = value.index if len(dims) == 1 else None
+    else:
+        dim = dims[axis] if dims[axis] in value.dims else value.dims[axis] if axis < value.ndim else None
+        found = value.indexes.get(dim)
+    return None if found is None or list(found) == list(range(len(found))) else list(found)

@@ -10,6 +10,7 @@ from ._draws import refuse_options as refuse_options
 from ._draws import verify_open as verify_open
 from ._judges import View as View
 from ._loop import Named as Named
+from ._loop import verify_laws as verify_laws
 from ._loop import verify_values as verify_values
 from ._methods import TIE as TIE
 from ._methods import Backtracking as Backtracking

@@ -23,7 +23,7 @@ from ._host import PythonJudge, loaded
 from ._judges import AbstractJudge, Completable, Noisy, Probed, WithLeaves, expected
 from ._loop import Named
 from ._methods import Backtracking, BlockBest, Plain, Rejection, TokenwiseByValue, TokenwiseRejection
-from ._oracle import HostOracle, oracle_of
+from ._oracle import HostOracle, is_host, oracle_of
 from ._run import AbstractMethod, Game, Rules
 from ._walk import Walk
 
@@ -194,13 +194,15 @@ def no_symbols(call: ir.FormCall) -> GmlmError:
 
 
 def named_of(setting: Setting, call: ir.FormCall, game: Game) -> Named:
-    """How messages call the judges of a sampler's form."""
+    """How messages call the judges of a sampler's form, and its oracle."""
+    network = setting.lowered.graph.network
+    oracle = "the oracle" if network is None or is_host(game.oracle) else f"network `{network.label}`"
     if call.form is AUTOREGRESSIVE:
-        return Named(None, None, game.rules)
+        return Named(None, None, game.rules, oracle)
     options = guided(call, setting.lowered.bound, setting.string)
     judge, leaf = options.get("verifier", options.get("value")), options.get("leaf")
     assert isinstance(judge, ir.Judge)
-    return Named(judge, leaf if isinstance(leaf, ir.Judge) else judge, game.rules)
+    return Named(judge, leaf if isinstance(leaf, ir.Judge) else judge, game.rules, oracle)
 
 
 def _plain(setting: Setting, call: ir.FormCall) -> Game:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..derive import bounded_jit, on_device
+from ..derive import bounded_jit, on_device, undefined_outputs
 from ..plan import verify_held
 from ..program import ir
 from ._host import no_value
@@ -85,8 +85,9 @@ def _rows_at_once(game: Game, prompts: Array, keys: Any) -> int:
 def _some(game: Game, prompts: Array, keys: Any, live: Array, named: Named) -> Found:
     hosted = is_host(game.oracle) or is_host(game.judge)
     at, wrong = (_hosted if hosted else _compiled)(game, on_device(prompts, np.int32), keys, on_device(live))
-    run = at.run
-    verify_values(np.asarray(wrong.values), np.asarray(wrong.rows), _cut(np.asarray(wrong.codes), np.asarray(wrong.lengths)), named)
+    run, prefixes = at.run, _cut(np.asarray(wrong.codes), np.asarray(wrong.lengths))
+    verify_laws(np.asarray(wrong.lawless), prefixes, named.oracle)
+    verify_values(np.asarray(wrong.values), np.asarray(wrong.rows), prefixes, named)
     lengths, given_up = np.asarray(run.lengths), np.where(np.asarray(run.done), 0, int(run.turn))
     failed = np.asarray(run.failed) | (given_up > 0)
     codes = np.where((np.arange(prompts.shape[1]) < lengths[:, None]) & ~failed[:, None], np.asarray(run.codes), -1)
@@ -100,11 +101,23 @@ def _cut(codes: Array, lengths: Array) -> Array:
 
 
 class Named(NamedTuple):
-    """The verifier or value that a sampler names, that of whole strings, and which strings are whole."""
+    """The verifier or value that a sampler names, that of whole strings, which strings are whole, and how the oracle is called."""
 
     judge: ir.Judge | None
     leaf: ir.Judge | None
     rules: Rules
+    oracle: str = "the oracle"
+
+
+def verify_laws(lawless: Array, codes: Array, oracle: str) -> None:
+    """Refuse rows whose oracle gave no distribution of the next symbol.
+
+    Raises:
+        GmlmError: E747 with the first prefix.
+    """
+    if lawless.any():
+        prefix = codes[int(np.argmax(lawless))]
+        raise undefined_outputs(oracle, f"behind the prefix {prefix[prefix >= 0].tolist()}")
 
 
 def verify_values(values: Array, counts: Array, codes: Array, named: Named) -> None:
@@ -185,7 +198,7 @@ def _turns(game: Game, at: Standing, wrong: Wrong, last: jax.Array) -> tuple[Sta
     turn = walk_turn if isinstance(game.method, Walk) else one_turn
 
     def goes(at: Standing, wrong: Wrong) -> jax.Array:
-        return game.method.unfinished(at.run).any() & ~wrong.rows.any()
+        return game.method.unfinished(at.run).any() & ~wrong.any
 
     def within(state: tuple[Standing, Wrong]) -> jax.Array:
         return goes(*state) & (state[0].run.turn < last)
@@ -201,7 +214,7 @@ def _hosted(game: Game, prompts: jax.Array, keys: Any, live: jax.Array) -> tuple
     at, wrong = opened(game, begun(game, prompts, keys, live))
     first, endless = int(at.run.done.sum()), _endless(game)
     turn, turns = _hosted_walk if isinstance(game.method, Walk) else _hosted_turn, 0
-    while np.asarray(game.method.unfinished(at.run)).any() and not np.asarray(wrong.rows).any():
+    while np.asarray(game.method.unfinished(at.run)).any() and not np.asarray(wrong.any):
         most = MOST_FRUITLESS_TURNS if endless and int(at.run.done.sum()) == first else MOST_HOST_TURNS
         if turns >= most:
             break
@@ -219,7 +232,8 @@ def _hosted_walk(game: Game, at: Standing) -> tuple[Standing, Wrong]:
     if not np.asarray(ready).any():
         return at, refused(run, None)
     law, children = _law_there(game, at, np.asarray(ready)), seen_before(game, at, ready)
-    return Standing(_learnt(walk, rules, run, ready, law, children), at.oracle, at.judge), refused_behind(run, ready, children)
+    wrong = refused_behind(run, ready, children).with_law(run, ready, law)
+    return Standing(_learnt(walk, rules, run, ready, law, children), at.oracle, at.judge), wrong
 
 
 @bounded_jit
@@ -250,7 +264,7 @@ def _hosted_turn(game: Game, at: Standing) -> tuple[Standing, Wrong]:
     v = game.judge.values(judge, run.view(game.rules), game.oracle, oracle) if game.judge is not None and game.method.after else None
     back, run, wrong = _judged(Game(None, None, game.method, game.rules), at.run, run, seen, v)
     judge = None if game.judge is None else game.judge.pop(judge, back)
-    return Standing(run, game.oracle.pop(oracle, back), judge), wrong
+    return Standing(run, game.oracle.pop(oracle, back), judge), wrong.with_law(at.run, ~at.run.done, law)
 
 
 @bounded_jit

@@ -30,16 +30,23 @@ class Rules(eqx.Module):
     top_p: Any = None
 
     def law(self, log_p: Law) -> Law:
-        """The oracle's distribution as the sampler draws from it; -inf alone where the oracle has none."""
+        """The oracle's distribution as the sampler draws from it; -inf alone where the oracle has none, nan where it said nan."""
         top_p = None if self.top_p is None else jnp.asarray(self.top_p, log_p.dtype)
         logits = narrow(log_p / jnp.asarray(self.temperature, log_p.dtype), self.top_k, top_p)
         total = jax.nn.logsumexp(logits, axis=-1, keepdims=True)
-        return jnp.where(jnp.isfinite(total), logits - jnp.where(jnp.isfinite(total), total, 0), -jnp.inf)
+        found = jnp.where(jnp.isfinite(total), logits - jnp.where(jnp.isfinite(total), total, 0), -jnp.inf)
+        return jnp.where(lawless(log_p)[..., None], jnp.nan, found)
 
     def whole(self, lengths: Any, last: Any) -> Any:
         """Whether a prefix with that last symbol is a whole string."""
         full = lengths >= self.n_cells
         return full if self.end is None else full | ((last == self.end) & (lengths > 0))
+
+
+def lawless(log_p: Law) -> Bool[Array, " rows"]:
+    """Where an oracle says nan, or +infinity: no log probabilities. A prefix that nothing follows has -infinity everywhere."""
+    top = log_p.max(axis=-1)
+    return jnp.isnan(top) | (top == jnp.inf)
 
 
 class Run(eqx.Module):
@@ -170,12 +177,27 @@ class Standing(eqx.Module):
 
 
 class Wrong(eqx.Module):
-    """Which rows got no value where one was asked for, the log of what they got, and the prefix that it was said of."""
+    """Which rows got no value where one was asked for, the log of what they got, and the prefix that it was said of.
+
+    `lawless` are those whose oracle gave no distribution of the next symbol.
+    """
 
     rows: Bool[Array, " rows"]
     values: Float[Array, " rows"]
     codes: Int[Array, "rows cells"]
     lengths: Int[Array, " rows"]
+    lawless: Bool[Array, " rows"]
+
+    def with_law(self, run: Run, asked: Bool[Array, " rows"], law: Law) -> Wrong:
+        """The same, and the rows that are asked about whose law is nan, with their prefixes."""
+        bad = asked & (run.lengths < run.codes.shape[1]) & lawless(law)
+        codes, lengths = jnp.where(bad[:, None], run.codes, self.codes), jnp.where(bad, run.lengths, self.lengths)
+        return replace(self, rows=self.rows & ~bad, codes=codes, lengths=lengths, lawless=bad)
+
+    @property
+    def any(self) -> Bool[Array, ""]:
+        """Whether something is wrong in some row."""
+        return (self.rows | self.lawless).any()
 
 
 def begun(game: Game, prompts: Int[Array, "rows cells"], keys: PRNGKeyArray, live: Bool[Array, " rows"]) -> Standing:
@@ -232,6 +254,7 @@ def one_turn(game: Game, at: Standing) -> tuple[Standing, Wrong]:
     judge = None if game.judge is None else game.judge.push(at.judge, symbols)
     v = game.judge.values(judge, run.view(game.rules), game.oracle, oracle) if game.judge is not None and game.method.after else None
     wrong = refused(run, v) if seen is None else refused_behind(at.run, ~at.run.done, seen)
+    wrong = wrong.with_law(at.run, ~at.run.done, law)
     back, run = judged(game, run, v)
     judge = None if game.judge is None else game.judge.pop(judge, back)
     return Standing(run, game.oracle.pop(oracle, back), judge), wrong
@@ -240,8 +263,8 @@ def one_turn(game: Game, at: Standing) -> tuple[Standing, Wrong]:
 def refused(run: Run, v: Array | None) -> Wrong:
     """Rows that are asked about whose value is no finite number."""
     if v is None:
-        return Wrong(jnp.zeros_like(run.done), jnp.zeros(run.done.shape, float_type()), run.codes, run.lengths)
-    return Wrong(run.asked & _wrong(v), v.astype(float_type()), run.codes, run.lengths)
+        return Wrong(jnp.zeros_like(run.done), jnp.zeros(run.done.shape, float_type()), run.codes, run.lengths, jnp.zeros_like(run.done))
+    return Wrong(run.asked & _wrong(v), v.astype(float_type()), run.codes, run.lengths, jnp.zeros_like(run.done))
 
 
 def refused_behind(run: Run, asked: Bool[Array, " rows"], children: Array) -> Wrong:
@@ -249,7 +272,7 @@ def refused_behind(run: Run, asked: Bool[Array, " rows"], children: Array) -> Wr
     bad = _wrong(children)
     first = jnp.argmax(bad, axis=1).astype(jnp.int32)
     codes = run.codes.at[run.rows, run.lengths].set(first, mode="drop")
-    return Wrong(asked & bad.any(axis=1), children.astype(float_type())[run.rows, first], codes, run.lengths + 1)
+    return Wrong(asked & bad.any(axis=1), children.astype(float_type())[run.rows, first], codes, run.lengths + 1, jnp.zeros_like(run.done))
 
 
 def _wrong(log_v: Array) -> Array:

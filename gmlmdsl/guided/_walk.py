@@ -206,7 +206,9 @@ def walk_turn(game: Game, at: Standing) -> tuple[Standing, Wrong]:
         return none, none
 
     law, children = jax.lax.cond(ready.any(), ask, nothing, None)
-    return Standing(method.learnt(game.rules, run, ready, law, children), at.oracle, at.judge), refused_behind(run, ready, children)
+    return Standing(method.learnt(game.rules, run, ready, law, children), at.oracle, at.judge), refused_behind(
+        run, ready, children
+    ).with_law(run, ready, law)
 
 
 def brought_up(game: Game, at: Standing, run: Run, back: Array, symbols: Array) -> Standing:

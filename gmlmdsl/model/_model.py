@@ -69,9 +69,8 @@ class Model(Structures):
         from ..evaluate import named_conditionals
 
         lowered, rows = bound_rows(self.lowered, x, missing, given)
-        found = named_conditionals.loss(
-            lowered, self._mask(mask, lowered), self._params(params, lowered), rows.codes, weights, key, n_masks
-        )
+        weights, mask = rows.matched(weights, "weights"), self._mask(mask, lowered)
+        found = named_conditionals.loss(lowered, mask, self._params(params, lowered), rows.codes, weights, key, n_masks)
         return parameters.verified_answer(lowered.graph, found, -jnp.inf)
 
     def transition_matrix(self, params: Params, sampler: str | None = None, *, given: Any = None) -> np.ndarray:
@@ -185,13 +184,13 @@ class Model(Structures):
         if len(rows.shape) != 1:
             message = f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}"
             raise fail("E501", message, help="one row is `x[None]`")
-        method = method_of(method)
+        method, weights = method_of(method), rows.matched(weights, "weights")
         whole = mask is None and isinstance(method, PersistentContrastiveDivergence)
         name, lowered = (WHOLE, whole_mask(self.graph)) if whole else self._mask(mask, bound)
         options = FitOptions(
             name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are, method, gaps=gaps
         )
-        estimate = fit_model(bound, lowered, rows.codes, options)
+        estimate = fit_model(bound, lowered, rows.codes, options, rows.index)
         return estimate_to_fit(Fit, estimate, self.graph, self._meta(seed), lambda: self, derive.float_type())
 
     def to_numpyro(
@@ -252,6 +251,7 @@ class Model(Structures):
         if sampler is not None and calibrate != "simulated":
             message = f"sampler={sampler!r} draws simulated data sets, and nothing is simulated here"
             raise fail("E507", message, help='leave it out, or `calibrate="simulated"`')
+        weights = rows.matched(weights, "weights")
         evidence = Evidence(bound, lowered, rows.codes, FitOptions(name, n_masks=n_masks, weights=weights, impute=False, gaps=gaps))
         return to_numpyro(evidence, calibrate, How(1000, 0, sampler, 500), self._meta(0), lambda: self)
 

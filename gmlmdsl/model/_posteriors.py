@@ -145,6 +145,7 @@ class Posteriors(Queries):
             fit = self.fit(x, mask, seed, weights=weights, missing=missing, given=given, impute=False, gaps=gaps)
             return fit.posterior(draws, chains, seed=seed, warmup=warmup)
         name, lowered = self._mask(mask, bound)
+        weights = rows.matched(weights, "weights")
         options = SampledOptions(name, draws, warmup, chains, seed, weights, gaps)
         return sample_posterior(bound, lowered, rows.codes, options, self.program.provenance() | {"model": self.name})
 

@@ -15,7 +15,7 @@ import numpy as np
 from .. import derive, plan
 from .._diagnostics import Diagnostic, GmlmError, GmlmWarning, counted, fail, known, only
 from .._progress import shows_progress, waiting
-from ..data import bound_mask, bound_rows, encode_given, evaluated
+from ..data import bound_mask, bound_rows, encode_given, evaluated, in_row_order, row_index
 from ..evaluate import answer, exact, is_traced, parameters, verified_partition
 from ..graph import GivenRows, Lowered, LoweredMask, lower_mask, lower_model, with_given
 from ..plan import with_others
@@ -194,6 +194,7 @@ class Queries:
 
         -inf where p(x) = 0. Of a model with given variables it is log p(x | given).
         """
+        given = in_row_order(self.graph, given, row_index(self.graph, x))
         parts = self.log_potential(params, x, missing=missing, given=given), self.log_partition(params, given=given)
         return parts[0] - parts[1] if is_traced(parts) else answer(np.asarray(parts[0]) - np.asarray(parts[1]))
 

@@ -159,6 +159,7 @@ class Structures(Posteriors):
             message = f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}"
             raise fail("E501", message, help="one row is `x[None]`")
         name, lowered = self._mask(mask, bound)
+        weights = rows.matched(weights, "weights")
         evidence = Evidence(bound, lowered, rows.codes, FitOptions(name, weights=weights, progress=progress, impute=False, gaps=gaps))
 
         def refit(still: Mapping[str, Any], start: Params) -> Fit:
@@ -169,7 +170,7 @@ class Structures(Posteriors):
                     "E549", message, help="leave the gauge out and give a weak prior: couplings are compared in the zero-sum gauge anyway"
                 )
             options = dataclasses.replace(evidence.options, init=start)
-            found = fit_model(dataclasses.replace(bound, graph=held_graph(bound.graph, still)), lowered, rows.codes, options)
+            found = fit_model(dataclasses.replace(bound, graph=held_graph(bound.graph, still)), lowered, rows.codes, options, rows.index)
             found = with_choice(found, still, {p.name: p.size for p in self.graph.parameters}, False, "A penalty around 0")
             meta = self._meta(seed) | {"selected": dict(still)}
             return estimate_to_fit(Fit, found, held_graph(self.graph, still), meta, lambda: self, derive.float_type())

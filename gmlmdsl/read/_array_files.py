@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 import struct
+import warnings
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +14,16 @@ from typing import IO
 
 import numpy as np
 
-from .._diagnostics import fail
-from ..files import as_path, reading
+from .._diagnostics import GmlmError, fail
+from ..files import as_path, kinds_of_damage, reading
 
 Array = np.ndarray
 MOST_BYTES = 1 << 32
+MOST_UNPACKED = 200  # times the size of an .npz file, above `SURE_UNPACKED`: zeros pack to a thousandth, data seldom to a hundredth
+SURE_UNPACKED = 1 << 28  # bytes
+MOST_ARRAYS = 4096
+LONGEST_HEADER = 1 << 13  # bytes of an .npy file before its entries
+LONGEST_REASON = 200  # letters of what a reader says is wrong
 MAGIC = b"\x93NUMPY\x01\x00"
 PLAIN = re.compile(
     rb"\{'descr': '([<>|][biufU][0-9]{1,9})', 'fortran_order': (True|False), "
@@ -46,14 +53,27 @@ def read_arrays(path: str | Path) -> dict[str, Array]:
         if path.suffix.lower() == ".npy":
             with path.open("rb") as file:
                 _verify_header(file, path.stat().st_size, path)
-            return {path.stem: np.load(path, allow_pickle=False)}
-        _verify_archive(path)
-        with np.load(path, allow_pickle=False) as found:
-            return {k: found[k] for k in found.files}
+        else:
+            _verify_archive(path)
+        return _loaded(path)
+    except GmlmError:
+        raise
     except zipfile.BadZipFile:
         raise fail("E520", f"{path} is not an .npz file, or is damaged") from None
-    except (ValueError, KeyError, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-        raise fail("E520", f"{path} is damaged, or holds no plain arrays: {error}") from None
+    except kinds_of_damage() as error:
+        shown = str(error).partition("\n")[0][:LONGEST_REASON] or type(error).__name__
+        raise fail("E520", f"{path} is damaged, or holds no plain arrays: {shown}") from None
+
+
+def _loaded(path: Path) -> dict[str, Array]:
+    """The arrays of a file whose headers were verified."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return {path.stem: found}
+        with found:
+            return {k: found[k] for k in found.files}
 
 
 @dataclass(frozen=True)
@@ -118,8 +138,18 @@ def _verify_archive(path: Path) -> None:
         ValueError: and other errors of `zipfile` and NumPy, for what is damaged or holds Python objects.
     """
     with zipfile.ZipFile(path) as archive:
-        _verify_total(sum(i.file_size for i in archive.infolist()), path)
-        for info in archive.infolist():
+        infos, size = archive.infolist(), path.stat().st_size
+        total = sum(i.file_size for i in infos)
+        _verify_total(total, path)
+        if total > max(SURE_UNPACKED, MOST_UNPACKED * size):
+            message = f"{path} has {size:,} bytes and unpacks to {total:,}"
+            raise fail("E520", message, help="save it with `numpy.savez`, unpacked, where that is right")
+        if len(infos) > MOST_ARRAYS:
+            raise fail("E520", f"{path} holds {len(infos):,} arrays, more than the limit of {MOST_ARRAYS:,}")
+        names = [i.filename for i in infos]
+        if len(set(names)) < len(names):
+            raise ValueError(f"it holds {max(names, key=names.count)[:LONGEST_REASON]!r} twice")
+        for info in infos:
             with archive.open(info) as member:
                 _verify_header(member, info.file_size, path)
 
@@ -131,16 +161,31 @@ def _verify_total(size: float, path: str | Path) -> None:
 
 def _verify_header(file: IO[bytes], size: int, path: str | Path) -> None:
     """Refuse an array whose declared size is too large, or is not what is there."""
-    version = np.lib.format.read_magic(file)  # type: ignore[arg-type]
-    if version not in ((1, 0), (2, 0)):
-        raise ValueError(f"an array in format {version}")
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(file)  # type: ignore[arg-type]
+    shape, dtype, start = _declared(file)
     if dtype.hasobject:
         raise ValueError("it holds Python objects")
+    if any(isinstance(n, bool) or n < 0 for n in shape):
+        raise ValueError(f"its header declares the shape {shape}")
     declared = float(dtype.itemsize)
     for n in shape:
         declared *= n
     _verify_total(declared, path)
-    if declared > size:
-        raise ValueError(f"its header declares {declared:.3g} bytes, the file has {size}")
+    if declared != size - start:
+        raise ValueError(f"its header declares {declared:,.0f} bytes, the file has {size - start:,}")
+
+
+def _declared(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype, int]:
+    """The shape and the type that an .npy file says it has, and the bytes before its entries.
+
+    NumPy parses headers as Python, and mends those of Python 2 by its tokenizer: one that is longer than any array's is not given to it.
+    """
+    start = file.read(LONGEST_HEADER)
+    head = io.BytesIO(start)
+    version = np.lib.format.read_magic(head)  # type: ignore[arg-type]
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"an array in format {version}")
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of headers of Python 2
+        shape, _, dtype = read(head)  # type: ignore[arg-type]
+    return shape, dtype, head.tell()

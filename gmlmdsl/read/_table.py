@@ -18,6 +18,7 @@ from ._lines import lines_of
 from ._rows import AbstractRows
 
 Array = np.ndarray
+MOST_DIGITS = 18  # of the number of a column
 
 
 @dataclass(frozen=True)
@@ -308,7 +309,7 @@ def _column(table: Table, name: str) -> int:
     if table.header is not None and name in table.header:
         return table.header.index(name)
     width = len(table.fields[0])
-    if name.isascii() and name.isdigit() and int(name) < width:
+    if name.isascii() and name.isdigit() and len(name) <= MOST_DIGITS and int(name) < width:
         return int(name)
     if table.header is None:
         message = f"{table.path} has no header: columns are numbered 0 to {width - 1}, got `{name}`"

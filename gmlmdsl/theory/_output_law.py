@@ -100,14 +100,9 @@ def output_law(
         GmlmError: E601 for more than 65,536 prefixes, too long a walk, or a pass of more than 2^20 branches; E602 for a schedule's mask of
             too many blocks; E507 for a sampler of updates, for `exact`, and for `prompt=` or `oracle=` of `refinement`.
 
-    Reference: Li 2025, Section 3.1; theory.md section 8 has the readings of Algorithms 1 and 2.
+    Reference: Li 2025, Section 3.1, Algorithms 1 and 2.
     """
-from ..decode import Decoding, refuse_prompt
-from ..evaluate import verified_params
-from ..graph import FactorGraph, verify_is_model
-from ..guided import Backtracking, Setting, game_of, named_of, no_symbols, refuse_given, verify_open
-from ..program import REFINEMENT, ir
-from ._decoder_law import decoder_law
+    verify_is_model(model)
     if sampler == "exact" and sampler not in model.samplers:
         message = f"`exact` draws from model `{model.name}` itself: the distribution of its strings is p, which takes no sampler"
         raise fail("E507", message, help="`exp(model.log_prob(params, strings))` is the probability of each of some strings")

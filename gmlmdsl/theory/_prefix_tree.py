@@ -14,7 +14,7 @@ import numpy as np
 from .. import derive
 from .._diagnostics import fail
 from ..derive import bounded_jit
-from ..guided import Game, Named, View, is_host, verify_law, verify_values
+from ..guided import Game, Named, View, is_host, verify_law, verify_laws, verify_values
 from ..plan import BUDGET
 
 Array = np.ndarray
@@ -129,6 +129,7 @@ def prefix_tree(game: Game, named: Named, prompt: Array, erased: bool, what: str
     last = codes[np.arange(len(depth)), np.maximum(depth - 1, 0)]
     whole = np.asarray(game.rules.whole(depth, last))
     law, value = _asked(game, codes, depth, whole)
+    verify_laws(np.isnan(law).any(axis=1) & ~whole, codes, named.oracle)
     value = Values(codes, (lambda new: _judged(game, codes[new], depth[new], whole[new])) if value is None else value.__getitem__, named)
     at = 0 if not erased else int(offset[len(prompt)] + (np.ravel_multi_index(tuple(prompt), (q,) * len(prompt)) if len(prompt) else 0))
     return PrefixTree(codes, depth, law, value, whole, parent, child, at)

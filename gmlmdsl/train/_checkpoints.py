@@ -14,13 +14,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .._diagnostics import fail
+from .._diagnostics import GmlmError, fail
 from .._optional import need
-from ..files import write_whole
+from ..files import reading, write_whole
 from ._run_identity import differing
 
 KEPT = 2  # of the latest
 WRITTEN = re.compile(r"(\d+)(\.orbax-checkpoint-tmp.*)?")  # folders that Orbax makes
+MANIFEST = re.compile(r"([0-9]{1,18})\.manifest\.json")
+MOST_MANIFEST = 1 << 26  # bytes
 UNNAMED = re.compile(r"\.\d+\.manifest\.json\..*")  # a manifest before it is renamed into place
 
 
@@ -42,7 +44,7 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """The steps of whole checkpoints, ascending."""
-        return sorted(int(p.name.split(".")[0]) for p in self.folder.glob("*.manifest.json") if p.name.split(".")[0].isdigit())
+        return sorted(int(found[1]) for p in self.folder.iterdir() if (found := MANIFEST.fullmatch(p.name)))
 
     def save(self, step: int, state: Any, notes: dict[str, Any]) -> None:
         """Write a checkpoint, then its manifest; older ones go when it is whole.
@@ -86,9 +88,10 @@ class Checkpoints:
             return None
         step = found[-1]
         try:
-            manifest = json.loads(self._manifest(step).read_text(encoding="utf-8"))
+            with reading(self._manifest(step), piped=False), self._manifest(step).open("rb") as file:
+                manifest = json.loads(file.read(MOST_MANIFEST).decode("utf-8"))
             whole = manifest.pop("sha256") == _hash_of(manifest)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (GmlmError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise self._damaged(step, "its manifest cannot be read") from None
         if not whole:
             raise self._damaged(step, "its manifest does not match its own hash")

@@ -85,7 +85,7 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
     if whole:
         lowered = bound_to_rows(lowered, rows, given) if lowered.graph.given else lowered
     loss, _ = mask_loss(lowered, options.mask, n_masks, t.label_smoothing, t.loss)
-    weights = np.ones(rows.n_rows) if options.weights is None else verified_weights(options.weights, rows.n_rows)
+    weights = np.ones(rows.n_rows) if options.weights is None else verified_weights(rows.matched(options.weights, "weights"), rows.n_rows)
     network = start_network(lowered.graph, options)
     warn_of_size(sum(a.nbytes for a in jax.tree.leaves(eqx.filter(network, eqx.is_array))))
     verify_optimizer(options.optimizer, eqx.filter(network, eqx.is_inexact_array))

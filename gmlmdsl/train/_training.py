@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ import optax
 from .._diagnostics import fail
 from ..data import random_key
 from ..derive import NetworkLoss, bounded_jit
+from ..files import alone
 from ..fit import Training, accumulated, default_optimizer, measured_every, save_points, saved_every
 from ._asked_to_end import asked_to_end
 from ._batches import Batch, Batches
@@ -112,10 +114,12 @@ def train(
     computes = verified_penalty(penalty, network, batches)
     if t.checkpoint is not None:
         store = Checkpoints(t.checkpoint, run_identity(identity, optimizer, scheduled, t, batches, check, state, seed, computes))
-        first, state, progress = _resumed(store, state, t, progress)
-    log = TrainingLog(t.log, first)
-    run = _Run(loss, batches, np.asarray(per_batch, np.float32), check, t, optimizer, fixed, seed, store, log, progress, penalty)
-    return Trained(eqx.combine(run.to_the_end(state, first, show), fixed), progress, batches.used, batches.size)
+    with nullcontext() if store is None else alone(store.folder):
+        if store is not None:
+            first, state, progress = _resumed(store, state, t, progress)
+        log = TrainingLog(t.log, first)
+        run = _Run(loss, batches, np.asarray(per_batch, np.float32), check, t, optimizer, fixed, seed, store, log, progress, penalty)
+        return Trained(eqx.combine(run.to_the_end(state, first, show), fixed), progress, batches.used, batches.size)
 
 
 def _resumed(store: Checkpoints, state: TrainState, t: Training, progress: Progress) -> tuple[int, TrainState, Progress]:

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..data import MOST_SEED
-from ..files import write_whole
-from ._lock import alone
+from ..files import alone, write_whole
 from ._translator import Translation
 
 if TYPE_CHECKING:

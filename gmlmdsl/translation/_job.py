@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._diagnostics import counted, only
-from ..files import write_whole
+from ..files import alone, write_whole
 from ..program import Program
 from ._bundle import read_bundle
 from ._corpus import clean
-from ._lock import alone
 from ._programs import bound, shared_vocabulary, sides
 from ._texts import Texts, without_overlap
 from ._train_pairs import Pairs, Recipe, train_pairs

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, final
 
+from ..files import alone
 from ._distiller import choose_distiller
-from ._lock import alone
 from ._pipeline_stages import PipelineStages
 from ._results import Report, results
 from ._split import split

@@ -17,6 +17,7 @@ from refusals import refused
 from translation_cases import PROGRAM, toy_pairs, write_texts
 
 import gmlmdsl as gm
+from gmlmdsl.files import alone
 from gmlmdsl.program import check_file
 from gmlmdsl.report import translation_report
 from gmlmdsl.train._checkpoints import Checkpoints
@@ -36,7 +37,6 @@ from gmlmdsl.translation import (
 )
 from gmlmdsl.translation._distill import Distilled, distill, loops
 from gmlmdsl.translation._kept_stages import Stages
-from gmlmdsl.translation._lock import alone
 from gmlmdsl.translation._texts import Texts as OnlyTexts
 from gmlmdsl.translation._train_pairs import Recipe
 from gmlmdsl.translation._translator import Translation

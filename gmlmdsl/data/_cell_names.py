@@ -1,0 +1,160 @@
+"""What columns may be called, and the cells that they then stand for: `x[A1]`, `x_A1`, `A1`, the levels (x, A1)."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import fail, listed, unknown
+from ..graph import FactorGraph, VariableArray
+from ..read import as_frame, is_numbered, text_of
+
+Array = np.ndarray
+SEVERAL = -1  # in place of a cell: a name that two cells share, `A1` of two variables
+
+
+class CellNames:
+    """The names of the cells of some variables, numbered one variable behind the other.
+
+    Attributes:
+        cells: the full name of each, `x[A1]`.
+        named: whether labels of the program's are among them, and not only numbers from 0. A scalar has the name of its variable.
+    """
+
+    def __init__(self, variables: Sequence[VariableArray]) -> None:
+        self.cells: list[str] = []
+        self.named = False
+        self._full: dict[str, int] = {}
+        self._short: dict[str, int] = {}
+        for v in variables:
+            self.named = self.named or not v.shape or any(not is_numbered([str(c) for c in axis]) for axis in v.coords)
+            for labels in itertools.product(*([str(c) for c in axis] for axis in v.coords)):
+                self._add(v.name, ", ".join(labels))
+        self._loose: dict[str, int] = {}
+        for name, cell in itertools.chain(self._full.items(), self._short.items()):
+            loose = squeezed(name)
+            self._loose[loose] = cell if self._loose.get(loose, cell) == cell else SEVERAL
+        self._loose_full = {squeezed(name) for name in self._full}
+
+    def _add(self, variable: str, inside: str) -> None:
+        cell, full = len(self.cells), f"{variable}[{inside}]" if inside else variable
+        self.cells.append(full)
+        self._full[full] = cell
+        if inside:
+            self._full[f"{variable}, {inside}"] = cell  # the levels of a column's name
+            self._short[inside] = SEVERAL if inside in self._short else cell
+
+    def full(self, name: str) -> bool:
+        """Whether a column has the name of a cell with its variable."""
+        return squeezed(name) in self._loose_full
+
+    def find(self, name: str) -> int | None:
+        """The cell of a column; `SEVERAL` where two have its name, None where no cell has it."""
+        return self._full.get(name, self._short.get(name, self._loose.get(squeezed(name))))
+
+    def nearest(self) -> list[str]:
+        """The names among which a near one is sought."""
+        return [*self.cells, *(n for n, cell in self._short.items() if cell != SEVERAL)]
+
+
+def squeezed(name: str) -> str:
+    """`x[1, 2]`, `x[1,2]`, `x_1_2` and `x.1.2` name one cell."""
+    return re.sub(r"[\W_]+", "_", name).strip("_")
+
+
+def of_frame(graph: FactorGraph, frame: Any, what: str) -> dict[str, Array]:
+    """A frame with a column for each cell, as arrays by variable, (rows, *axes); a `latent` may be left out.
+
+    Raises:
+        GmlmError: E503 for a column that is no cell's, a cell without a column, and columns that name nothing where there are several
+            variables; E501 for a number of columns that does not fit.
+    """
+    return frame_arrays(graph.variables, graph.observed, frame, what, [v.name for v in graph.given])
+
+
+def frame_arrays(
+    variables: Sequence[VariableArray], needed: Iterable[VariableArray], frame: Any, what: str, elsewhere: Sequence[str] = ()
+) -> dict[str, Array]:
+    """The same of some variables.
+
+    Args:
+        variables: that the frame may hold.
+        needed: those that it must hold.
+        frame: of pandas.
+        what: how messages call it.
+        elsewhere: variables that come by another way.
+    """
+    frame, needed = as_frame(frame), list(needed)
+    columns = [text_of(c) for c in frame.columns]
+    names = CellNames(variables)
+    found = [names.find(c) for c in columns]
+    if len(needed) == 1 and _in_order(names, found, columns, needed[0].size):
+        v = needed[0]
+        if len(columns) != v.size:
+            message = f"{what} has {len(columns)} columns, `{v.name}` has {v.size} cells"
+            raise fail("E501", message, help=f"a column for each cell: {listed(names.cells, 4)}")
+        return {v.name: np.asarray(frame).reshape(-1, *v.shape)}
+    held = _held(variables, needed, found)
+    _verify(names, found, columns, held, what, elsewhere)
+    place = {cell: k for k, cell in enumerate(found)}
+    return {v.name: np.asarray(frame.iloc[:, [place[c] for c in cells]]).reshape(-1, *v.shape) for v, cells in held}
+
+
+def _in_order(names: CellNames, found: list[int | None], columns: list[str], size: int) -> bool:
+    """Whether the columns stand for the cells of the only variable in their order: they, or the cells, have no names."""
+    if len(columns) == size and sorted(-1 if f is None else f for f in found) == list(range(size)):
+        return False
+    if is_numbered(columns):
+        return True
+    return not names.named and not any(map(names.full, columns))
+
+
+def _held(
+    variables: Sequence[VariableArray], needed: Sequence[VariableArray], found: Sequence[int | None]
+) -> list[tuple[VariableArray, range]]:
+    """The variables of a frame with the numbers of their cells: those that are needed, and those of which it has a cell."""
+    ends = list(itertools.accumulate((v.size for v in variables), initial=0))
+    parts = [(v, range(start, start + v.size)) for v, start in zip(variables, ends, strict=False)]
+    return [(v, cells) for v, cells in parts if v in needed or any(f in cells for f in found if f is not None)]
+
+
+def _verify(
+    names: CellNames,
+    found: Sequence[int | None],
+    columns: Sequence[str],
+    held: Sequence[tuple[VariableArray, range]],
+    what: str,
+    elsewhere: Sequence[str],
+) -> None:
+    """Refuse columns that are no cell's, two of one cell, and cells without a column."""
+    for column, cell in zip(columns, found, strict=True):
+        if cell == SEVERAL:
+            raise fail("E503", f"{what}: column `{column}` may be two cells", help="write it whole, as `x[A1]`")
+        if cell is None:
+            if column in elsewhere:
+                raise fail("E503", f"{what}: column `{column}` is given with each row", help=f"pass it in `given={{{column!r}: ..}}`")
+            raise unknown(f"{what}: column `{column}` is no cell of the model", column, names.nearest(), "E503")
+    verify_once(names, found, columns, what)
+    lacking = [names.cells[c] for _, cells in held for c in cells if c not in set(found)]
+    if lacking:
+        help = "a column for each cell, by its name; without names, pass `.to_numpy()`, which is read in the order of the cells"
+        raise fail("E503", f"{what} has no column for {listed(lacking)}", help=help)
+
+
+def verify_once(names: CellNames, found: Sequence[int | None], columns: Sequence[str], what: str) -> None:
+    """Refuse two columns of one cell.
+
+    Raises:
+        GmlmError: E503.
+    """
+    seen: dict[int, str] = {}
+    for column, cell in zip(columns, found, strict=True):
+        if cell is None or cell == SEVERAL:
+            continue
+        if cell in seen:
+            raise fail("E503", f"{what}: the columns `{seen[cell]}` and `{column}` are both {names.cells[cell]}", help="leave one out")
+        seen[cell] = column

@@ -1,0 +1,80 @@
+"""What a call holds at values: whole variables, or cells by their place or label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import fail, unknown
+from ..graph import FactorGraph, VariableArray
+from ..read import is_numbered, is_series, text_of, verify_unmasked
+from ._traced import verify_untraced
+from ._values import to_codes, value_codes
+
+Array = np.ndarray
+
+
+def clamped_cells(graph: FactorGraph, clamp: Mapping[str, Any] | None) -> tuple[Array, Array]:
+    """Which cells are held, as booleans over cells, and the codes they are held at.
+
+    Args:
+        graph: the factor graph.
+        clamp: by variable: a whole array, whose masked cells stay free, or a dict from place (an integer, a label of the axis, or a tuple
+            of them) to value or label; a series is such a dict.
+
+    Raises:
+        GmlmError: for an unknown variable, a place outside it or a value outside the domain.
+    """
+    verify_untraced(clamp, "clamp")
+    held, codes = np.zeros(graph.n_cells, bool), np.zeros(graph.n_cells, np.int32)
+    names = [v.name for v in graph.variables]
+    if clamp is not None and not isinstance(clamp, Mapping):
+        message = f"clamp must be a dict by variable, got {type(clamp).__name__}"
+        raise fail("E507", message, help=f"for example `clamp={{{names[0]!r}: ..}}`, whole or `{{place: value}}`")
+    for name, value in (clamp or {}).items():
+        if name not in names:
+            raise unknown(f"clamp: the model has no variable `{name}`", name, names)
+        v = graph.variable(name)
+        if is_series(value) and v.shape and not is_numbered([text_of(label) for label in value.index]):
+            value = dict(value.items())
+        if isinstance(value, Mapping):
+            for place, one in value.items():
+                cell = _place(v, place)
+                verify_unmasked(one, f"clamp[{name!r}][{place!r}]")
+                codes[cell] = to_codes(v, np.asarray(one), f"clamp[{name!r}][{place!r}]")
+                held[cell] = True
+        else:
+            found, lead = value_codes(v, value, f"clamp[{name!r}]")
+            if lead:
+                raise fail("E501", f"clamp[{name!r}] must have shape {v.shape}, got {(*lead, *v.shape)}")
+            codes[v.offset : v.offset + v.size] = np.maximum(found.ravel(), 0)
+            held[v.offset : v.offset + v.size] = found.ravel() >= 0
+    return held, codes
+
+
+def _place(v: VariableArray, place: Any) -> int:
+    at = place if isinstance(place, tuple) else (place,)
+    if v.shape == () and at in ((), (0,)):
+        return v.offset
+    if len(at) == len(v.shape):
+        at = tuple(_member(v, k, one) for k, one in enumerate(at))
+    whole = all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in at)
+    if not whole or len(at) != len(v.shape) or any(not 0 <= i < n for i, n in zip(at, v.shape, strict=True)):
+        raise fail(
+            "E507",
+            f"clamp: {place!r} is not a cell of `{v.name}`, whose shape is {v.shape}",
+            help="places are 0-based integers, labels of the axis, or tuples of them",
+        )
+    return v.offset + int(np.ravel_multi_index(at, v.shape))
+
+
+def _member(v: VariableArray, axis: int, one: Any) -> Any:
+    """The number of a member that is named by its label; a number is one already."""
+    if not isinstance(one, str):
+        return one
+    labels = [str(c) for c in v.coords[axis]]
+    if one not in labels:
+        raise unknown(f"clamp: `{one}` is no member of axis {axis} of `{v.name}`", one, labels, "E507")
+    return labels.index(one)

@@ -1,0 +1,89 @@
+"""One run at a time in a folder: the others are told which one holds it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from .._diagnostics import GmlmError, fail
+
+LOCK = ".lock"
+MOST_SAID = 1000  # bytes of a lock's file that are read
+TRIES = 10  # where runs that end remove the file that this one has just opened
+
+
+@contextlib.contextmanager
+def alone(folder: str | Path) -> Iterator[None]:
+    """Make a folder, and keep a second run out of it. A folder that was made, and is empty in the end, goes again.
+
+    The system holds the lock for the process, and lets go of it when that ends, however that is: the file of a run that was killed holds
+    nobody up. It says which process it is, and since when.
+
+    Raises:
+        GmlmError: E560 where it cannot be written; E588 where a run is at work there.
+    """
+    folder = Path(folder)
+    made = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = _taken(folder)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise fail("E560", f"cannot write {folder}: {reason}", help="choose another folder") from None
+    try:
+        yield
+    finally:
+        _let_go(handle, folder, made)
+
+
+def _taken(folder: Path) -> int | None:
+    """A handle of the file, locked; None where the system has no such locks."""
+    try:
+        import fcntl
+    except ImportError:  # not everywhere
+        return None
+    for _ in range(TRIES):
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            held = _held(handle, folder) if isinstance(error, BlockingIOError) else _without_locks(error, folder)
+            os.close(handle)
+            raise held from None
+        if os.fstat(handle).st_nlink > 0:
+            os.ftruncate(handle, 0)
+            os.write(handle, json.dumps({"pid": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}).encode())
+            return handle
+        os.close(handle)  # the run that ended just now removed it
+    raise fail("E588", f"runs begin and end in {folder}", help="try again, or choose another folder")
+
+
+def _held(handle: int, folder: Path) -> GmlmError:
+    """The error for a folder that another run holds, with what its lock says."""
+    said, pid = "", 0
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
+        found = json.loads(os.pread(handle, MOST_SAID, 0).decode())
+        pid = int(found["pid"])
+        said = f": process {pid}, since {found['since']!s:.40}"
+    stop = f"stop it, `kill {pid}`" if said else "stop it"
+    return fail("E588", f"another run is at work in {folder}{said}", help=f"wait for it, {stop}, or choose another folder")
+
+
+def _without_locks(error: OSError, folder: Path) -> GmlmError:
+    return fail("E560", f"cannot lock {folder}: {error.strerror or error}", help="choose a folder of another file system")
+
+
+def _let_go(handle: int | None, folder: Path, made: bool) -> None:
+    path = folder / LOCK
+    if handle is not None:
+        with contextlib.suppress(OSError):
+            if path.stat().st_ino == os.fstat(handle).st_ino:  # else somebody removed the folder, and another run is there
+                path.unlink()
+        os.close(handle)
+    if made:
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # not where it holds something

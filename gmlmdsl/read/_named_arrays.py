@@ -1,0 +1,177 @@
+"""Arrays that name the places of their axes: series and frames of pandas, arrays of xarray. Where names exist, names decide.
+
+Nothing is imported for it: what has the attributes of such an array is one. A frame of another library becomes one of pandas by its
+`to_pandas`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import fail, listed, unknown
+
+Array = np.ndarray
+
+
+def is_frame(value: Any) -> bool:
+    """Whether it is a table whose columns have names."""
+    return hasattr(value, "columns") and (hasattr(value, "iloc") or hasattr(value, "to_pandas")) and not isinstance(value, Mapping)
+
+
+def is_series(value: Any) -> bool:
+    """Whether it is one column with an index."""
+    return hasattr(value, "iloc") and hasattr(value, "index") and not hasattr(value, "columns")
+
+
+def is_named_array(value: Any) -> bool:
+    """Whether it is an array whose axes have names, as those of xarray."""
+    return hasattr(value, "dims") and hasattr(value, "coords") and hasattr(value, "isel") and not isinstance(value, Mapping)
+
+
+def has_labels(value: Any) -> bool:
+    """Whether it is any of these."""
+    return is_frame(value) or is_series(value) or is_named_array(value)
+
+
+def as_frame(value: Any) -> Any:
+    """The frame of pandas that a frame is, or becomes."""
+    return value if hasattr(value, "iloc") else value.to_pandas()
+
+
+def text_of(label: Any) -> str:
+    """A label as text; that of several levels as `a, b`, without the levels that are empty."""
+    return ", ".join(str(part) for part in label if str(part) not in ("", "nan")) if isinstance(label, tuple) else str(label)
+
+
+def is_numbered(texts: Sequence[str]) -> bool:
+    """Whether labels are 0, 1, 2, .. in this order: then they name nothing."""
+    return all(text == str(k) for k, text in enumerate(texts))
+
+
+def order_by_label(found: Sequence[Any], wanted: Sequence[Any], what: str, code: str = "E506") -> list[int] | None:
+    """The place among the labels found of each that is wanted; None where places are read in their order.
+
+    They are read in order where either side only counts from 0, and the labels are not the same ones in another order.
+
+    Args:
+        found: the labels of an array's axis.
+        wanted: those of the axis that it stands for.
+        what: how messages call the array.
+        code: of the diagnostic.
+
+    Raises:
+        GmlmError: for a label that stands twice, is unknown, or is lacking.
+    """
+    texts, names = [text_of(label) for label in found], [text_of(label) for label in wanted]
+    if texts == names:
+        return None
+    place = {text: k for k, text in enumerate(texts)}
+    if sorted(texts) != sorted(names):
+        if is_numbered(names) or is_numbered(texts):
+            return None
+        twice = next((text for text in texts if texts.count(text) > 1), None) if len(place) < len(texts) else None
+        if twice is not None:
+            raise fail(code, f"{what} has the label `{twice}` twice", help="each place has one label")
+        known = set(names)
+        strange = next((text for text in texts if text not in known), None)
+        if strange is not None:
+            raise unknown(f"{what} has the label `{strange}`, which the program does not have", strange, names, code)
+        lacking = [name for name in names if name not in place]
+        raise fail(code, f"{what} lacks {listed(lacking)}", help="give a value for each label, or an array without labels")
+    return [place[name] for name in names]
+
+
+def in_program_order(value: Any, dims: Sequence[str], coords: Sequence[Sequence[Any]], what: str, code: str = "E506") -> Any:
+    """An array without names, its last axes in the order of the program; what has no names is returned as it is.
+
+    Args:
+        value: anything.
+        dims: the names of the axes.
+        coords: the labels of their places.
+        what: how messages call the value.
+        code: of the diagnostic.
+
+    Raises:
+        GmlmError: for a label or a dimension that is unknown, lacking or stands twice.
+    """
+    if is_named_array(value):
+        return _of_named_array(value, dims, coords, what, code)
+    if is_frame(value) and 1 <= len(dims) <= 2:
+        frame = as_frame(value)
+        order = order_by_label(list(frame.columns), coords[-1], f"{what}: its columns", code)
+        frame = frame if order is None else frame.iloc[:, order]
+        if len(dims) == 2:
+            order = order_by_label(list(frame.index), coords[0], f"{what}: its index", code)
+            frame = frame if order is None else frame.iloc[order]
+        return np.asarray(frame)
+    if is_series(value) and dims:
+        wanted = coords[0] if len(dims) == 1 else [tuple(map(text_of, labels)) for labels in itertools.product(*coords)]
+        order = order_by_label(list(value.index), wanted, f"{what}: its index", code)
+        found = np.asarray(value if order is None else value.iloc[order])
+        return found.reshape([len(c) for c in coords]) if len(dims) > 1 and len(found) == len(wanted) else found
+    return value
+
+
+def _of_named_array(value: Any, dims: Sequence[str], coords: Sequence[Sequence[Any]], what: str, code: str) -> Array:
+    """Of xarray: its dimensions may stand in any order where they have the program's names, and as they come where they have others."""
+    here = [name for name in dims if name in value.dims]
+    if here and len(here) < len(dims):
+        lacking = [name for name in dims if name not in here]
+        message = f"{what} has the dimensions {listed([str(d) for d in value.dims])}, and lacks {listed(lacking)}"
+        raise fail(code, message, help="`.rename(..)` its dimensions, or pass `.values`")
+    if here:
+        value = value.transpose(..., *dims)
+    if value.ndim < len(dims):
+        return np.asarray(value)
+    for dim, labels in zip(value.dims[value.ndim - len(dims) :], coords, strict=True):
+        if dim in value.coords:
+            order = order_by_label(value.coords[dim].values.tolist(), labels, f"{what}: its dimension `{dim}`", code)
+            value = value if order is None else value.isel({dim: order})
+    return np.asarray(value)
+
+
+def row_labels(value: Any, axes: int) -> Any:
+    """The index of the rows of an array whose last `axes` axes are no rows; None where they have none.
+
+    A series of a variable with axes is one row, whose index names its cells.
+    """
+    if is_frame(value) and hasattr(value, "iloc"):
+        return value.index
+    if is_series(value) and axes == 0:
+        return value.index
+    if is_named_array(value) and value.ndim == axes + 1 and value.dims[0] in value.indexes:
+        return value.indexes[value.dims[0]]
+    return None
+
+
+def with_rows_of(index: Any, value: Any, what: str, axes: int = 0) -> Any:
+    """A labelled value with its rows in the order of those of x; without an index of either, the value as it is.
+
+    Args:
+        index: of the rows of x, or None.
+        value: anything with a row for each.
+        what: how messages call it.
+        axes: how many of its last axes are no rows.
+
+    Raises:
+        GmlmError: E501 where the labels of its rows are not those of x.
+    """
+    own = None if index is None else row_labels(value, axes)
+    if own is None or own.equals(index):
+        return value
+    help = "select the same rows of both, `.loc[x.index]`; or pass `.to_numpy()`, which is read in its order"
+    for whose, labels in ((what, own), ("x", index)):
+        if not labels.is_unique:
+            twice = labels[labels.duplicated()][0]
+            raise fail("E501", f"{whose} has two rows labelled `{twice}`, and {what} and x have not the same rows in order", help=help)
+    places = own.get_indexer(index)
+    if (places < 0).any():
+        raise fail("E501", f"{what} has no row labelled `{index[int(np.argmax(places < 0))]}`, which x has", help=help)
+    if len(own) > len(index):
+        strange = own[~own.isin(index)][0]
+        raise fail("E501", f"{what} has a row labelled `{strange}`, which x does not have", help=help)
+    return value.isel({value.dims[0]: places}) if is_named_array(value) else value.iloc[places]
