@@ -89,8 +89,8 @@ def minimise_penalised(
     own = np.concatenate([wide, np.zeros_like(wide[:1])])[places.group_owner, np.arange(len(places.group_owner)) % max(wide.shape[1], 1)]
     lengths = places.alike(np.asarray(metric, float))
     numbers = np.asarray(penalties, float), np.asarray(curvature, float)
-    arrays = (own.astype(float), *numbers, *lengths, np.float64(tolerance), np.int32(most))
-    at, steps, gap, curvature = _descent(values, free, _Places(*(on_device(a) for a in places)), *(on_device(a) for a in arrays))
+    given = (own.astype(float), numbers, lengths, (np.float64(tolerance), np.int32(most)))
+    at, steps, gap, curvature = _descent(values, free, _Places(*(on_device(a) for a in places)), *jax.tree.map(on_device, given))
     return Penalised(at, int(steps.max()), np.asarray(gap) <= tolerance, np.maximum(np.asarray(curvature) / 4, 1e-6))
 
 
@@ -220,18 +220,10 @@ def _curvatures(values: Copied, free: dict[str, Any], probe: Any, signs: Any) ->
 
 @bounded_jit
 def _descent(
-    values: Copied,
-    free: dict[str, Any],
-    places: _Places,
-    weights: Any,
-    penalties: Any,
-    curvature: Any,
-    metric: Any,
-    of_groups: Any,
-    tolerance: Any,
-    most: Any,
+    values: Copied, free: dict[str, Any], places: _Places, weights: Any, numbers: Any, lengths: Any, limits: Any
 ) -> tuple[Any, ...]:
     """The minimisers, their steps, their last gaps and step sizes, one for each copy; a copy that has ended stays."""
+    (penalties, curvature), (metric, of_groups), (tolerance, most) = numbers, lengths, limits
     start, restore = ravel_pytree(free)
     number, spread = penalties.shape[0], places.spread
 
