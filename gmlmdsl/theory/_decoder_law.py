@@ -180,9 +180,9 @@ class _Decoder:
         new, before = still.take(index, weight), before.take(index, np.ones(len(index)))
         moving = np.ones(len(index), bool)
         if rules.schedule in ("threshold", "easy_first"):
-            moving = opened.any(axis=1)
+            moving = np.asarray(opened.any(axis=1))
         elif rules.stop == "fixed_point":
-            moving = ((new.tokens != before.tokens) | opened | before.open).any(axis=1)
+            moving = np.asarray(((new.tokens != before.tokens) | opened | before.open).any(axis=1))
         compared = rules.remask == "least_confident" and rules.schedule != "all" and not by_mask
         sure = new.sure * (moving[:, None] & compared)
         return new._replace(open=opened & moving[:, None], moving=moving, sure=sure, log_p=new.log_p * self.scored)
@@ -217,7 +217,7 @@ class _Decoder:
             found, index, weight = found[at], index[at], weight[at] * odds[at, opens]
             found[:, cell] = opens == 1
         if rules.remask == "stutter":
-            found = found | (np.asarray(derive.stuttering(rows.tokens.T, self.free[:, None])).T & self.free)
+            found = found | (np.asarray(derive.stuttering(on_device(rows.tokens.T), on_device(self.free[:, None]))).T & self.free)
         return found, index, weight
 
     def _less_sure(self, sure: Array, candidates: Array, t: int) -> Array:

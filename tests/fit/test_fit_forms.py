@@ -24,7 +24,7 @@ JOINT = ("joint", "shut", "latent", "given")
 def holed(case: FormCase) -> Any:
     """The rows with a cell that is missing, as a float array: NaN."""
     if isinstance(case.x, Mapping):
-        return case.x | {"y": np.ma.masked_array(case.x["y"], [True] + [False] * (len(case.x["y"]) - 1))}
+        return {**case.x, "y": np.ma.masked_array(case.x["y"], [True] + [False] * (len(case.x["y"]) - 1))}
     return np.ma.masked_array(case.x, np.eye(*case.x.shape, dtype=bool))
 
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 from networks_cases import made
-from test_refinement_laws import EVERY, MORE, SEED, N, Q, agrees, predictor, redrawn, wanted
+from test_refinement_laws import EVERY, MORE, SEED, N, Q, agrees, predictor, redrawn, wanted  # pyright: ignore[reportMissingImports]
 from thinned import thinned
 
 import gmlmdsl as gm
