@@ -13,6 +13,8 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).resolve().parent.parent
+LABS = ROOT / "examples" / "labs"
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *LABS.rglob("*.md")])  # of the documentation
 RUNS = ("gmlm", "python", "sh")
 PLAIN = ("text", "")  # shown, not run
 NAME = re.compile(r"#\s*([\w.-]+\.gmlm)\b")
