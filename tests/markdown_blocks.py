@@ -112,7 +112,12 @@ def links_of(page: Path) -> list[str]:
 
 def anchors_of(page: Path) -> set[str]:
     titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
-    return {re.sub(r"[^\w\- ]", "", t.lower()).strip().replace(" ", "-") for t in titles}
+    return set(map(anchor_of, titles))
+
+
+def anchor_of(title: str) -> str:
+    """How a link names a heading."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
 
 
 def broken_links(page: Path) -> list[str]:

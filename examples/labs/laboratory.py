@@ -24,7 +24,7 @@ from gmlmdsl.files import write_whole
 from gmlmdsl.report import _palette as palette
 
 LABS = Path(__file__).resolve().parent
-PAGE = LABS / "README.md"  # of all laboratories
+PAGE = LABS / "README.md"  # of all laboratories; each has one of its own
 PLACE = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 SEED = re.compile(r"^(\d+) |, (\d+)$")  # in the name of a part that is of one seed
 AGREE, DISAGREE, UNTESTED = "agree", "disagree", "not testable here"
@@ -39,7 +39,7 @@ class Lab:
 
     Attributes:
         name: of its script and of its folder of kept output, and how its places on the page and its pictures begin.
-        folder: the script's, where its pictures and its kept output are.
+        folder: the script's, where its page, its pictures and its kept output are.
         sizes: dataclasses of numbers, for "quick" (a check), "default" (minutes) and "larger".
         parts: by name, calls without arguments that return what JSON can hold; from a size and the folder of the output, where they may
             keep files of their own, weights say. What several need is made when the first asks for it.
@@ -64,7 +64,7 @@ class Lab:
     @property
     def page(self) -> Path:
         """What was found, with a place for each table."""
-        return PAGE
+        return self.folder / "README.md"
 
     @property
     def figures(self) -> Path:

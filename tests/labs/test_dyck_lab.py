@@ -303,7 +303,7 @@ def test_the_page_has_the_numbers_of_the_kept_output():
     tables = lab.tables({name: part["result"] for name, part in kept.items()}, size)
     page = lab.page.read_text(encoding="utf-8")
     assert laboratory.filled(page, lab.name, tables | {f"{lab.name}-time": laboratory.times(lab, kept)}) == page
-    pictures = re.findall(r"\]\((dyck/figures/dyck-[\w-]+\.png)\)", page)
+    pictures = re.findall(r"\]\((figures/dyck-[\w-]+\.png)\)", page)
     assert len(pictures) == 2 and all((lab.page.parent / p).stat().st_size < 150_000 for p in pictures)
 
 

@@ -1,4 +1,4 @@
-"""The comparison of a path with a regression for each node: its graphs, its scores, and its table in the docs."""
+"""The comparison of a path with a regression for each node: its graphs, its scores, and its tables on the page."""
 
 import importlib.util
 
@@ -35,7 +35,7 @@ def test_scores_count_pairs_once(elasso):
 
 def test_the_table_of_the_page_is_the_kept_output(elasso):
     kept = elasso.merged(FOLDER / "kept" / "elasso.json")
-    page = (ROOT / "docs" / "how-to" / "draw-a-network.md").read_text(encoding="utf-8")
+    page = (FOLDER / "README.md").read_text(encoding="utf-8")
     for what, heads, digits in (("precision", elasso.HEADS, 2), ("recall", elasso.HEADS, 2), ("seconds", elasso.TIMED, 1)):
         counts = [{len(own.get(f"{head} {what}", ())) for head in heads} for own in kept.values()]
         assert all(len(c) == 1 for c in counts)  # compared over the same seeds

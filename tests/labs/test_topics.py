@@ -126,7 +126,7 @@ def test_the_page_has_the_numbers_of_the_kept_output():
     page = LAB.page.read_text(encoding="utf-8")
     tables = topics.tables(results, size) | {"topics-time": laboratory.times(LAB, parts)}
     assert laboratory.filled(page, "topics", tables) == page
-    pictures = re.findall(r"\]\((topics/figures/topics-[\w-]+\.png)\)", page)
+    pictures = re.findall(r"\]\((figures/topics-[\w-]+\.png)\)", page)
     assert len(pictures) == 3 and all((LAB.page.parent / p).stat().st_size < 150_000 for p in pictures)
 
 
