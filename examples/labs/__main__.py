@@ -16,14 +16,23 @@ FOLDERS = {
 }
 
 
+def usage() -> str:
+    """What may be run, with the first line of each script."""
+    lines = ["usage: python examples/labs NAME [OPTIONS]"]
+    for name, folder in FOLDERS.items():
+        with (laboratory.LABS / folder / f"{name}.py").open(encoding="utf-8") as script:
+            lines.append(f"  {name:16}{script.readline().removeprefix('# ').strip()}")
+    return "\n".join(lines)
+
+
 def main(words: Sequence[str]) -> int:
     name, *options = words or ["--help"]
+    if name in ("-h", "--help"):
+        print(usage())
+        return 0
     if name not in FOLDERS:
-        print("usage: python examples/labs NAME [OPTIONS]")
-        for each, folder in FOLDERS.items():
-            with (laboratory.LABS / folder / f"{each}.py").open(encoding="utf-8") as script:
-                print(f"  {each:16}{script.readline().removeprefix('# ').strip()}")
-        return 0 if name in ("-h", "--help") else 2
+        print(f"there is no laboratory {name!r}\n{usage()}", file=sys.stderr)
+        return 2
     sys.path.insert(0, str(laboratory.LABS / FOLDERS[name]))  # programs name classes and verifiers beside them
     return laboratory.main(import_module(name).lab(), options)
 

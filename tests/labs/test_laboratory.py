@@ -1,13 +1,19 @@
 """What the laboratories share: parts are kept as they end and not run again, verdicts follow intervals, tables have their places."""
 
+import importlib.util
 import json
+import os
 import re
+import subprocess
+import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import laboratory
 import numpy as np
 import pytest
-from laboratory import AGREE, DISAGREE, UNTESTED
+from laboratory import AGREE, DISAGREE, LABS, UNTESTED
+from markdown_blocks import ROOT
 from matplotlib.figure import Figure
 
 
@@ -182,3 +188,42 @@ def test_the_interval_is_that_of_students_t():
     half = 2.776 * values.std(ddof=1) / np.sqrt(5)
     assert laboratory.spread(values, 3) == f"0.3 ± {half:.2g}"
     assert laboratory.spread([0.5], 3, 100) == "50"
+
+
+@pytest.fixture
+def runner():
+    spec = importlib.util.spec_from_file_location("run_labs", LABS / "__main__.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_script_that_has_a_laboratory_is_listed(runner, capsys):
+    scripts = {p.stem: p.parent.name for p in LABS.glob("*/*.py") if "\ndef lab()" in p.read_text(encoding="utf-8")}
+    assert scripts == runner.FOLDERS and len(scripts) == 6
+    for words, status in (([], 0), (["--help"], 0), (["dick"], 2)):
+        assert runner.main(words) == status
+        said = capsys.readouterr()
+        listed = said.err if status else said.out
+        assert all(re.search(rf"^  {name} +\S", listed, re.M) for name in scripts)
+        assert ("no laboratory 'dick'" in listed) == bool(status)
+
+
+def test_a_script_finds_what_lies_beside_it(runner, monkeypatch):
+    asked = []
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if Path(p).parent != LABS])
+    monkeypatch.setattr(laboratory, "main", lambda lab, words: asked.append((lab.name, words)) or 0)
+    for name, beside in (("topics", "topic_theory"), ("testcase_steps", "testcases")):
+        for module in (name, beside):
+            monkeypatch.delitem(sys.modules, module, raising=False)
+        assert runner.main([name, "--page"]) == 0
+    assert asked == [("topics", ["--page"]), ("testcase_steps", ["--page"])]
+
+
+@pytest.mark.slow  # a process of its own
+def test_a_laboratory_runs_by_its_name_from_any_folder(tmp_path):
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, LABS, "dyck_weight"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "| 1 | 100.0 | 98.9 | taken |" in done.stdout
+    assert list(tmp_path.iterdir()) == []
