@@ -72,6 +72,7 @@ def test_a_page_is_filled_in_from_quick_results(parts, quick, tmp_path, monkeypa
 
 def test_the_page_holds_what_the_kept_results_say(parts):
     table, text = parts["table"], PAGE.read_text(encoding="utf-8")
+    assert table.PAGE == PAGE
     assert table.filled(text, table.tables(parts["ablate"].OUT, parts["ablate"].Size())) == text
 
 

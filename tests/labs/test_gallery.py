@@ -76,6 +76,7 @@ def test_committed_pictures_are_small():
 
 def test_a_page_with_a_place_too_many_is_refused(builder, parts):
     table = parts["pictures"].Table("a", ["x"], [["1"]])
+    assert builder.PAGE == PAGE
     assert "| 1 |" in builder.filled("<!-- numbers: a -->\n<!-- end -->", {"a": table})
     with pytest.raises(SystemExit, match="has places"):
         builder.filled("<!-- numbers: b -->\n<!-- end -->", {"a": table})
