@@ -71,7 +71,7 @@ docs: $(VENV)/.test  ## build the generated pages; run every block and check eve
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'slow or not slow' tests/test_docs.py tests/test_readme.py
 
 figures: $(VENV)/.demo  ## draw the gallery's pictures and its tables of numbers (minutes)
-	$(BIN)/python examples/figures/build.py
+	$(BIN)/python examples/labs/gallery/build.py
 
 clean:  ## remove what the other targets make
 	rm -rf $(VENV) build dist $(OUT) .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* htmlcov

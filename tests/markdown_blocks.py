@@ -13,6 +13,8 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).resolve().parent.parent
+LABS = ROOT / "examples" / "labs"
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *LABS.rglob("*.md")])  # of the documentation
 RUNS = ("gmlm", "python", "sh")
 PLAIN = ("text", "")  # shown, not run
 NAME = re.compile(r"#\s*([\w.-]+\.gmlm)\b")
@@ -110,7 +112,12 @@ def links_of(page: Path) -> list[str]:
 
 def anchors_of(page: Path) -> set[str]:
     titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
-    return {re.sub(r"[^\w\- ]", "", t.lower()).strip().replace(" ", "-") for t in titles}
+    return set(map(anchor_of, titles))
+
+
+def anchor_of(title: str) -> str:
+    """How a link names a heading."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
 
 
 def broken_links(page: Path) -> list[str]:

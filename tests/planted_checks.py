@@ -297,7 +297,7 @@ def estimates_are_right(of: Case, mask: str) -> Found:
 
 def clique_is_found(strength: float) -> Found:
     """The share of cells of the model of Figure 3 that are in no cluster and should be, or the other way round."""
-    model = gm.load(Path(__file__).parents[1] / "examples" / "figures" / "modes.gmlm").model()
+    model = gm.load(Path(__file__).parents[1] / "examples" / "labs" / "gallery" / "modes.gmlm").model()
     params, codes = model._params({"h": 0.1, "J": strength}), np.zeros((10, 1), np.int32)
     with jax.enable_x64(True):
         found = _clusters.strong_clusters(model.lowered, params, codes, model.graph.interacting_pairs).partitions

@@ -4,17 +4,13 @@ import documented_examples as documented
 import pytest
 import real_data
 from documented_examples import Example, Outcome, examples, judged, run
-from markdown_blocks import ROOT, blocks_of
+from markdown_blocks import PAGES, ROOT, blocks_of
 
 import gmlmdsl as gm
 
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
-
 
 def test_every_script_and_the_first_pages_are_examples():
-    scripts = {p.relative_to(ROOT).as_posix() for p in (ROOT / "examples").glob("*.py")} - {
-        "examples/laboratory.py"
-    }  # laboratories import it
+    scripts = {p.relative_to(ROOT).as_posix() for p in (ROOT / "examples").glob("*.py")}
     assert scripts | {"README.md", "docs/tutorial/first-model.md", "gmlm demo --out demo-report"} <= {e.name for e in examples()}
 
 
@@ -23,7 +19,7 @@ def test_every_page_that_runs_on_real_files_is_an_example():
         pytest.skip(f"there is no {real_data.FOLDER} (GMLM_DATA names another folder)")
     files = [p.name for p in real_data.FOLDER.rglob("*") if p.is_file() and p.name != "README.md"]
     found = {}
-    for page in PAGES:
+    for page in (ROOT / "README.md", *PAGES):
         code = "".join(b.text for b in blocks_of(page) if b.language in ("python", "sh"))
         if named := tuple(sorted(f for f in files if f in code)):
             found[page.relative_to(ROOT).as_posix()] = named

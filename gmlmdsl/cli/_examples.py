@@ -11,6 +11,7 @@ from ..files import made_folder, shipped_folder, write_whole
 from ._console import print_table
 
 FOLDERS = ("", "guided", "translator")  # those of `examples/` whose programs a wheel holds, as pyproject.toml lists them
+OF_LABS = {n: f"labs/{n}/{n}.gmlm" for n in ("brackets", "testcases")}  # of `guided` in a wheel, beside their laboratories in a checkout
 _COMMENT = re.compile(r"#[ \t]*(?:[\w.-]+\.gmlm\b:?)?[ \t]*(.*)")
 
 
@@ -31,9 +32,10 @@ def examples() -> dict[str, Path]:
     """
     folder = shipped_folder("examples")
     found = {p.relative_to(folder).with_suffix("").as_posix(): p for name in FOLDERS for p in sorted((folder / name).glob("*.gmlm"))}
+    found |= {f"guided/{name}": path for name, of_lab in OF_LABS.items() if (path := folder / of_lab).is_file()}
     if not found:
         raise fail("E120", f"there are no examples in {folder}", help="install the package anew: its wheel holds them")
-    return found
+    return dict(sorted(found.items(), key=lambda example: ("/" in example[0], example[0])))
 
 
 def description(path: Path) -> str:

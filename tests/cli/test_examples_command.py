@@ -31,15 +31,19 @@ def test_every_example_is_listed_with_what_it_is():
 
 
 def test_the_programs_of_the_folder_are_the_examples():
-    assert {p.stem for p in (ROOT / "examples").glob("*.gmlm")} <= set(NAMES)
-    assert {"translator/tiny", "translator/small", "translator/base"} <= set(NAMES)
+    of_folders = {"guided": "amplification brackets constrained lists testcases", "translator": "base choices long small tiny"}
+    below = [f"{folder}/{name}" for folder, names in of_folders.items() for name in names.split()]
+    assert NAMES[-len(below) :] == below
+    assert NAMES[: -len(below)] == sorted(p.stem for p in (ROOT / "examples").glob("*.gmlm"))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_copy_is_whole_and_checks(name, tmp_path):
     written = _examples.copy_example(name, tmp_path)
     assert written[0] == tmp_path / f"{Path(name).name}.gmlm"
-    assert written[0].read_bytes() == (ROOT / "examples" / f"{name}.gmlm").read_bytes()
+    of_lab = ROOT / "examples" / "labs" / Path(name).name / written[0].name  # beside its laboratory
+    source = of_lab if name in ("guided/brackets", "guided/testcases") else ROOT / "examples" / f"{name}.gmlm"
+    assert written[0].read_bytes() == source.read_bytes()
     check_file(written[0])
 
 

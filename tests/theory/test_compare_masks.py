@@ -21,7 +21,7 @@ from gmlmdsl.theory import MaskReport, Quantity
 from gmlmdsl.theory._compare_masks import MaskComparison
 from gmlmdsl.theory._recommend import recommendation
 
-FIGURES = Path(__file__).parents[2] / "examples" / "figures"
+GALLERY = Path(__file__).parents[2] / "examples" / "labs" / "gallery"
 COMPARED = {
     ising: ("k1", "k2", "coin", "pair", "seeing"),
     potts: ("one", "two", "ends", "like"),
@@ -348,7 +348,7 @@ def test_masks_are_ranked_by_variance_and_then_by_size():
 @pytest.mark.slow
 def test_the_strong_clique_of_figure_3_is_one_block():
     """The paper's model of N = 10 with a clique of four: as the figure has it, and with weak couplings between all cells."""
-    alone = gm.load(FIGURES / "modes.gmlm").model()
+    alone = gm.load(GALLERY / "modes.gmlm").model()
     found = theory.suggest_masks(alone, {"h": 0.1, "J": 1.0}, measure=False)
     assert "mask clusters = blocks({x[0], x[1], x[2], x[3]}, {x[4]}, {x[5]}, {x[6]}, {x[7]}, {x[8]}, {x[9]})" in " ".join(found.split())
     by_name = {r.name: r for r in found.comparison.reports}
@@ -359,7 +359,7 @@ def test_the_strong_clique_of_figure_3_is_one_block():
 @pytest.mark.usefixtures("standard_promotion")
 def test_a_strong_clique_among_weak_couplings_is_one_block_however_it_is_found():
     rng = np.random.default_rng(0)
-    model = gm.load(FIGURES / "clique.gmlm", N=10).model()
+    model = gm.load(GALLERY / "clique.gmlm", N=10).model()
     pairs, cells = model.program.graph("G").edges, {1, 4, 5, 8}
     strong = np.array([set(e) <= cells for e in pairs.tolist()])
     params = {"h": rng.normal(0, 0.1, 10), "J": np.where(strong, 1.2, rng.normal(0, 0.05, len(pairs)))}

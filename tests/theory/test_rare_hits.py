@@ -27,7 +27,7 @@ def by_counts(h, J):
 
 @pytest.mark.parametrize("coupling", [1.0, 3.0, 5.0, 8.0, 12.0])
 def test_rare_hits_keep_their_digits(coupling):
-    model = gm.load(ROOT / "examples" / "figures" / "modes.gmlm", N=N, C=CLIQUE, k=1).model()
+    model = gm.load(ROOT / "examples" / "labs" / "gallery" / "modes.gmlm", N=N, C=CLIQUE, k=1).model()
     params = {"h": 5.0, "J": coupling}
     found = gm.theory.hitting_time(model, params, lambda x: (x[:, :CLIQUE] == 1).all(axis=1), mask="block", start=-np.ones(N, int))
     params32 = {k: float(np.float32(v)) for k, v in params.items()}
@@ -35,7 +35,7 @@ def test_rare_hits_keep_their_digits(coupling):
 
 
 def test_the_tail_of_a_hitting_time_sums_to_it():
-    model = gm.load(ROOT / "examples" / "figures" / "modes.gmlm", N=6, C=3, k=2).model()
+    model = gm.load(ROOT / "examples" / "labs" / "gallery" / "modes.gmlm", N=6, C=3, k=2).model()
     arguments = (model, {"h": 0.3, "J": 0.5}, lambda x: (x[:, :3] == 1).all(axis=1))
     start = -np.ones(6, int)
     tail = gm.theory.hitting_tail(*arguments, start, mask="block", steps=3000)

@@ -1,0 +1,103 @@
+"""Brackets and attention: the construction that is balanced, uniform attention that solves the task, and how far random attention varies."""
+
+import itertools
+
+import dyck_theory as dyck
+import numpy as np
+import pytest
+from dyck_theory import FirstLayer
+
+K, D, Q = 2, 4, 0.5
+
+
+def law(prefix, kinds, deepest, opens):
+    """p(next bracket) by a stack; None of what is no prefix."""
+    stack = []
+    for b in prefix:
+        if b % 2 == 0:
+            stack.append(b // 2)
+        elif not stack or stack.pop() != b // 2:
+            return None
+        if len(stack) > deepest:
+            return None
+    found = np.zeros(2 * kinds)
+    found[::2] = (1 if not stack else 0 if len(stack) == deepest else opens) / kinds
+    if stack:
+        found[2 * stack[-1] + 1] = 1 - found[::2].sum()
+    return found
+
+
+def drawn(length, rng, kinds=K, deepest=D, opens=Q):
+    prefix = []
+    for _ in range(length):
+        prefix.append(int(rng.choice(2 * kinds, p=law(prefix, kinds, deepest, opens))))
+    return prefix
+
+
+def test_uniform_attention_predicts_every_short_prefix():
+    checked = 0
+    for n in range(9):
+        for prefix in itertools.product(range(2 * K), repeat=n):
+            wanted = law(prefix, K, 3, 0.3)
+            if wanted is not None:
+                np.testing.assert_allclose(dyck.uniform_prediction(prefix, K, 3, 0.3), wanted, atol=1e-12)
+                checked += 1
+    assert checked == 1657  # two ways up, one down, at most 3 deep
+
+
+def test_uniform_attention_predicts_prefixes_of_16_times_the_training_length():
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        prefix = drawn(448, rng, 3, 5)
+        np.testing.assert_allclose(dyck.uniform_prediction(prefix, 3, 5, Q), law(prefix, 3, 5, Q), atol=1e-12)
+
+
+@pytest.mark.parametrize("printed", [False, True])
+def test_the_balanced_construction_violates_nothing(printed):
+    first = FirstLayer("one-hot", K, D)
+    none = np.zeros((3, first.width))
+    assert dyck.balance_violation(first, none, none, dyck.balanced_value(first), printed) == 0
+
+
+@pytest.mark.parametrize("form", dyck.MINIMAL)
+@pytest.mark.parametrize("printed", [False, True])
+def test_the_violation_is_that_of_its_definition(form, printed):
+    """By plain loops, in another order."""
+    rng, first = np.random.default_rng(1), FirstLayer(form, K, 3)
+    key, query, value = (0.4 * rng.standard_normal((5, first.width)) for _ in range(3))
+    centre = np.eye(5) - np.ones((5, 5)) / 5
+
+    def u(e, q):
+        return centre @ value @ e * np.exp(e @ key.T @ query @ q)
+
+    found = []
+    for j, i, d, below in itertools.product(range(K), range(K), (2, 3), (1, 2, 3)):
+        if printed and d == 3:
+            continue
+        q = first(2 * j + 1, d - 1)
+        sums = {}
+        for t in itertools.product(range(K), repeat=d - 1):
+            seen = [first.start, *(first(2 * kind, level + 1) for level, kind in enumerate(t)), first(2 * j, d), q]
+            sums[t] = np.linalg.norm(sum(u(e, q) for e in seen))
+        ranked = sorted(sums, key=sums.get)
+        other = next(t for t in ranked if t[-1] != ranked[0][-1])
+        own = first(2 * j + 1, d) if printed else q
+        found.append(np.linalg.norm(u(first(2 * i + 1, below - 1), own) + u(first(2 * i, below), own)) / sums[other])
+    np.testing.assert_allclose(dyck.balance_violation(first, key, query, value, printed), np.mean(found), rtol=1e-12)
+    assert np.mean(found) > 0.1
+
+
+def test_other_first_layers_have_no_balanced_value():
+    with pytest.raises(ValueError, match="no basis"):
+        dyck.balanced_value(FirstLayer("type and depth", K, D))
+
+
+def test_random_attention_varies_as_computed():
+    assert (round(dyck.random_variation(19), 3), round(dyck.random_variation(20), 3)) == (3.295, 3.386)
+    rng, rows = np.random.default_rng(0), np.zeros((400, 19, 19))
+    for m in range(1, 20):
+        rows[:, m - 1, :m] = rng.dirichlet(np.ones(m), 400)
+    pairs = [((a - b) ** 2).sum() for a, b in itertools.combinations(rows[:20], 2)]
+    np.testing.assert_allclose(dyck.variation(rows[:20]), np.mean(pairs), rtol=1e-9)
+    apart = ((rows[:200] - rows[200:]) ** 2).sum(axis=(1, 2))  # of pairs that are independent
+    np.testing.assert_allclose(apart.mean(), dyck.random_variation(19), atol=4 * apart.std() / np.sqrt(200))
