@@ -1,0 +1,139 @@
+"""Counts how large and how involved the package is; `test_house.py` holds the counts against the kept ones, which may only fall.
+
+`python tests/house.py` prints the counts beside the kept ones; with `--keep` it keeps those that are lower, or new.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "gmlmdsl"
+KEPT = Path(__file__).with_suffix(".json")
+WIDTH = 100  # columns
+INVOLVED = 10  # branches of a function, counted as radon counts them
+PARAMETERS = 8  # of a function, `self` and `cls` aside
+SUMS = {  # closed sums: the file that defines the alias of each, and the alias
+    "lowered masks": ("graph/_lower_masks.py", "LoweredMask"),
+    "mask bodies": ("program/_program.py", "MaskBody"),
+    "kernels": ("program/_program.py", "Kernel"),
+    "losses": ("evaluate/_objective.py", "Loss"),
+}
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def counts() -> dict[str, int]:
+    """Every count of the table, by name."""
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+    trees = {path: ast.parse(text) for path, text in texts.items()}
+    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    functions = [node for node in nodes if isinstance(node, Function)]
+    lines = [line for text in texts.values() for line in text.splitlines()]
+    found = {
+        "lines": len(lines),
+        "files": len(texts),
+        "classes": sum(isinstance(node, ast.ClassDef) for node in nodes),
+        f"lines over {WIDTH} columns": sum(len(line) > WIDTH for line in lines),
+        "Any": sum(isinstance(node, ast.Name) and node.id == "Any" for node in nodes),
+        "isinstance": sum(isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance" for node in nodes),
+        "conditional expressions": sum(isinstance(node, ast.IfExp) for node in nodes),
+        f"functions of more than {INVOLVED} branches": sum(branches(node) > INVOLVED for node in functions),
+        f"functions of more than {PARAMETERS} parameters": sum(parameters(node) > PARAMETERS for node in functions),
+        "constants outside limits.py": sum(
+            isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id.lstrip("_").isupper()
+            for path, tree in trees.items()
+            if path.name != "limits.py"
+            for node in tree.body
+        ),
+    }
+    for name, (file, alias) in SUMS.items():
+        members = members_of(trees[PACKAGE / file], alias)
+        found[f"functions that dispatch on {name}"] = sum(dispatches(node, members) for node in functions)
+    return found
+
+
+def members_of(tree: ast.Module, alias: str) -> set[str]:
+    """The classes of `Alias = A | B | C`."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == alias:
+            return {found.id for found in ast.walk(node.value) if isinstance(found, ast.Name)}
+    raise AssertionError(f"there is no alias {alias}")
+
+
+def own(function: Function) -> Iterator[ast.AST]:
+    """The nodes of a function without those of functions in it."""
+    waiting: list[ast.AST] = list(ast.iter_child_nodes(function))
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, Function):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def dispatches(function: Function, members: set[str]) -> bool:
+    """Whether a function asks of which class of a closed sum something is."""
+    for node in own(function):
+        if isinstance(node, ast.MatchClass) and _last(node.cls) in members:
+            return True
+        asked = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance"
+        if asked and {_last(part) for part in ast.walk(node.args[1])} & members:
+            return True
+    return False
+
+
+def branches(function: Function) -> int:
+    """Cyclomatic complexity by radon's rules; functions inside count for themselves, not for what holds them."""
+    count = 1
+    for node in own(function):
+        if isinstance(node, ast.If | ast.IfExp | ast.For | ast.AsyncFor | ast.While):
+            count += 1 + (isinstance(node, ast.For | ast.AsyncFor | ast.While) and bool(node.orelse))
+        elif isinstance(node, ast.Try):
+            count += len(node.handlers) + bool(node.orelse)
+        elif isinstance(node, ast.Assert):
+            count += 1
+        elif isinstance(node, ast.BoolOp):
+            count += len(node.values) - 1
+        elif isinstance(node, ast.comprehension):
+            count += 1 + len(node.ifs)
+        elif isinstance(node, ast.Match):
+            count += sum(not _is_default(case) for case in node.cases)
+    return count
+
+
+def parameters(function: Function) -> int:
+    """The named parameters of a function, `self` and `cls` aside."""
+    names = [a.arg for a in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
+    return len([name for name in names if name not in ("self", "cls")])
+
+
+def kept() -> dict[str, int]:
+    """The counts that may not be exceeded."""
+    return json.loads(KEPT.read_text(encoding="utf-8"))
+
+
+def _is_default(case: ast.match_case) -> bool:
+    return isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None and case.guard is None
+
+
+def _last(node: ast.AST) -> str:
+    """The last word of a dotted name; of anything else, nothing."""
+    return re.split(r"\.", ast.unparse(node))[-1] if isinstance(node, ast.Name | ast.Attribute) else ""
+
+
+def main(words: list[str]) -> None:
+    """Print the table, and keep what is lower where `--keep` asks for it."""
+    found, before = counts(), kept() if KEPT.exists() else {}
+    for name, count in found.items():
+        print(f"{name:45} {count:7} {before.get(name, ''):>7}")
+    if "--keep" in words:
+        lower = {name: min(count, before.get(name, count)) for name, count in found.items()}
+        KEPT.write_text(json.dumps(lower, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
