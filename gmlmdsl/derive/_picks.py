@@ -126,6 +126,8 @@ def _read(level: Array, place: Picked, axis: int) -> Array:
     """One value along an axis; of few by comparisons, which run on vectors where a look-up does not."""
     where = jnp.expand_dims(place, axis)
     if level.shape[axis] > MOST_MASKED:
+        if level.size == level.shape[axis]:  # one for all
+            return level.reshape(-1)[place]
         shape = [level.shape[a] if a == axis else where.shape[a] for a in range(level.ndim)]
         return jnp.squeeze(jnp.take_along_axis(jnp.broadcast_to(level, shape), where, axis=axis), axis)
     shape = [-1 if a == axis else 1 for a in range(level.ndim)]
@@ -152,7 +154,7 @@ def whole_below(n: int | Array, words: Words) -> Picked:
     n = jnp.asarray(n, jnp.uint32)
     whole, behind = _times(words.high[0], n)
     carried = behind + _times(words.low[0], n)[0]
-    return (whole + (carried < behind)).astype(jnp.int32)
+    return (whole + (carried < behind).astype(jnp.uint32)).astype(jnp.int32)
 
 
 def _times(a: UInt32[Array, ...], b: UInt32[Array, ...]) -> tuple[UInt32[Array, ...], UInt32[Array, ...]]:
