@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from .._diagnostics import fail
-from ..data import decode, encode
+from ..data import decode, encode, picked
 from ..derive import all_states, compiled, graph_arrays, on_device
 from ..graph import FactorGraph, lower_let
 from ..sample import effective_sample_size, groups_of
@@ -36,23 +36,23 @@ class ReplicateSource:
 
     Attributes:
         codes: (cells, configurations).
-        cumulative: of their probabilities; None: all alike.
+        weights: in proportion to their probabilities; None: all alike.
         chains: how many chains they come from, one after the other; 0: they are all there are.
         words: how they were made.
         notes: what must be said of them.
     """
 
     codes: Array
-    cumulative: Array | None
+    weights: Array | None
     chains: int
     words: str
     notes: tuple[str, ...] = ()
 
     def draw(self, rng: np.random.Generator, rows: int) -> Array:
         """Numbers of configurations, one per row."""
-        if self.cumulative is None:
+        if self.weights is None:
             return rng.integers(self.codes.shape[1], size=rows)
-        return np.searchsorted(self.cumulative, rng.random(rows) * self.cumulative[-1], side="right")
+        return picked(rng, self.weights, rows)
 
 
 def exact_source(fit: FitRecord) -> ReplicateSource:
@@ -65,7 +65,7 @@ def exact_source(fit: FitRecord) -> ReplicateSource:
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         joint = np.asarray(compiled.log_potential(graph_arrays(fit.graph), params64(fit), on_device(states)))
     words = f"independent rows from all {states.shape[1]:,} configurations"
-    return ReplicateSource(states, np.cumsum(np.exp(joint - joint.max())), 0, words)
+    return ReplicateSource(states, np.exp(joint - joint.max()), 0, words)
 
 
 def is_listable(graph: FactorGraph) -> bool:

@@ -27,6 +27,8 @@ from ._network_rows import network_rows as network_rows
 from ._network_rows import present_lengths as present_lengths
 from ._network_rows import standard_widths as standard_widths
 from ._network_rows import widths as widths
+from ._picks import fractions as fractions
+from ._picks import picked as picked
 from ._prompts import Prompts as Prompts
 from ._prompts import encode_prompts as encode_prompts
 from ._prompts import first_cells as first_cells

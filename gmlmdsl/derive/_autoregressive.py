@@ -24,8 +24,9 @@ from ._decoded import AbstractDecoder, Decoded
 from ._energy import Codes
 from ._kernel import Info, State, Target
 from ._network import NetworkGraph, likeliest
-from ._network_kernels import free_cells, pick_token
-from ._random import fold_apart, uniform_apart
+from ._network_kernels import free_cells
+from ._picks import pick_token, token_words
+from ._random import fold_apart
 from ._refinement import narrow
 from ._undefined import UNDEFINED, has_no_distribution
 
@@ -202,7 +203,8 @@ class AutoregressiveKernel(AbstractDecoder):
             logits = jnp.where(barred, -jnp.inf, logits)
         if rules.decode == "sample":
             narrowed = narrow(logits / rules.temperature, rules.top_k, rules.top_p)
-            token = pick_token(narrowed, uniform_apart(fold_apart(task.keys, t), 1)[0][:, None])[..., None]
+            drawn = token_words(fold_apart(task.keys, t), 1, logits.shape[-1])
+            token = pick_token(narrowed, drawn.transposed)[..., None]
             own = jnp.take_along_axis(logits, token, axis=-1)
         else:
             own, token = largest(logits, min(rules.looked_at, logits.shape[-1]))

@@ -21,7 +21,8 @@ from ._block_tables import Table, table_codes
 from ._conditional import pick_value
 from ._energy import Codes, Params, all_values
 from ._kernel import AbstractKernel, Info, State, Target
-from ._random import fold, uniform
+from ._picks import happens, levels_of, whole_below
+from ._random import fold, words
 
 
 class BondTables(eqx.Module):
@@ -81,16 +82,17 @@ class ClusterKernel(AbstractKernel):
         assert bonds is not None
         codes = state.codes
         here, chains = codes[self.cells], codes.shape[1]
-        numbers = uniform(fold(keys, 0), (3,))
-        group = _whole(numbers[0], self.groups.shape[0])
+        drawn = words(fold(keys, 0), (3,), levels_of(self.groups.shape[1]))
+        for_group, for_seed, for_image = (drawn.having(lambda w, k=k: w[:, k]) for k in range(3))
+        group = whole_below(self.groups.shape[0], for_group)
         stands = self.draw_bonds(target, bonds, here, group, fold(keys, 1))
         label = labels(self.ends, stands, here.shape[0])
-        seed = _whole(numbers[1], here.shape[0])
+        seed = whole_below(here.shape[0], for_seed)
         inside = label == jnp.take_along_axis(label, seed[None], axis=0)
         images = jnp.moveaxis(self.groups[group], 0, -1)  # size, q, chains
         scores = jax.lax.map(lambda image: self.score_image(target, bonds, codes, inside, image), images)
         scores = scores + self.log_weights[group].T
-        choice, _ = pick_value(scores[None], numbers[2][None])
+        choice, _ = pick_value(scores[None], for_image.having(lambda w: w[:, None]))
         image = jnp.take_along_axis(images, choice[:, None], axis=0)[0]  # q, chains
         after = codes.at[self.cells].set(self.moved(here, inside, image).astype(codes.dtype))
         none = jnp.zeros((0, chains), jnp.int32)
@@ -105,7 +107,7 @@ class ClusterKernel(AbstractKernel):
         costs = bonds.costs[place]
         if target.beta is not None:
             costs = costs * target.beta[None]
-        return uniform(keys, (self.kind.shape[0],)) < -jnp.expm1(-costs)
+        return happens(-jnp.expm1(-costs), jnp.exp(-costs), words(keys, (self.kind.shape[0],)))
 
     def moved(self, here: Codes, inside: Array, image: Int[Array, "q chains"]) -> Codes:
         """The codes of the mask's cells with the cluster at an image."""
@@ -127,10 +129,6 @@ class ClusterKernel(AbstractKernel):
             held = target.clamped[self.cells].reshape(here.shape[0], -1)
             total = jnp.where((held & (moved != here)).any(axis=0), -jnp.inf, total)
         return total
-
-
-def _whole(number: Float[Array, " chains"], n: int) -> Int[Array, " chains"]:
-    return jnp.minimum((number * n).astype(jnp.int32), n - 1)
 
 
 def _gain(group: Group, params: Params, before: Codes, after: Codes) -> Float[Array, " chains"]:

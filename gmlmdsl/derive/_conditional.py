@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from functools import reduce
-from itertools import accumulate
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ._arrays import Blocks, Graph
-from ._energy import MOST_UNROLLED, Codes, Params, local_scores, log_potential
+from ._energy import Codes, Params, local_scores, log_potential
+from ._picks import LISTED, pick_along, pick_of_weights
+from ._random import Words
 
 MOST_WRITTEN_OUT = 4  # values whose sum is written out
 
@@ -95,35 +96,21 @@ def rest_possible(
     return jnp.isfinite(scores.max(axis=1)[0]) & (log_potential(graph, params, best) > -jnp.inf)
 
 
-def pick_value(scores: Float[Array, "blocks values rows"], uniform: Float[Array, "blocks rows"]) -> tuple[Int[Array, "blocks rows"], Array]:
-    """One draw per block by inverting the distribution function, with one uniform number each; and whether any value is possible."""
-    if scores.shape[1] <= MOST_UNROLLED:
-        return pick_of_few([scores[:, v] for v in range(scores.shape[1])], uniform)
+def pick_value(scores: Float[Array, "blocks values rows"], words: Words) -> tuple[Int[Array, "blocks rows"], Array]:
+    """One draw per block in proportion to exp(scores), by random words of shape (blocks, rows); and whether any value is possible."""
+    if scores.shape[1] <= LISTED:
+        return pick_of_few([scores[:, v] for v in range(scores.shape[1])], words)
     top = scores.max(axis=1)
     possible = jnp.isfinite(top)
-    weights = jnp.exp(scores - jnp.where(possible, top, 0.0)[:, None])
-    below = jnp.cumsum(weights, axis=1)
-    return (below <= _below_one(uniform)[:, None] * below[:, -1:]).sum(axis=1, dtype=jnp.int32), possible
+    return pick_along(scores - jnp.where(possible, top, 0.0)[:, None], words, 1, jnp.exp), possible
 
 
-def pick_of_few(scores: list[Float[Array, "blocks rows"]], uniform: Float[Array, "blocks rows"]) -> tuple[Int[Array, "blocks rows"], Array]:
+def pick_of_few(scores: list[Float[Array, "blocks rows"]], words: Words) -> tuple[Int[Array, "blocks rows"], Array]:
     """The same written out value by value: one loop over blocks and rows, where sums along an axis would take several."""
     top = reduce(jnp.maximum, scores)
     possible = jnp.isfinite(top)
     safe = jnp.where(possible, top, 0.0)
-    return pick_by_weight([jnp.exp(s - safe) for s in scores], uniform), possible
-
-
-def pick_by_weight(weights: list[Float[Array, "blocks rows"]], uniform: Float[Array, "blocks rows"]) -> Int[Array, "blocks rows"]:
-    """One draw in proportion to weights, of which one is positive."""
-    below = list(accumulate(weights))
-    threshold = _below_one(uniform) * below[-1]
-    return sum(((b <= threshold).astype(jnp.int32) for b in below[:-1]), jnp.zeros(uniform.shape, jnp.int32))
-
-
-def _below_one(uniform: Array) -> Array:
-    """So far below 1 that its product with a total stays below the total: rounding never reaches a value of weight 0 at the end."""
-    return jnp.minimum(uniform, 1 - jnp.finfo(uniform.dtype).eps)
+    return pick_of_weights([jnp.exp(s - safe) for s in scores], words), possible
 
 
 def put_value(blocks: Blocks, codes: Codes, value: Int[Array, "blocks rows"], keep: Array) -> Codes:

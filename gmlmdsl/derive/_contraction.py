@@ -80,7 +80,7 @@ class Loop(eqx.Module):
         n_components: how many sums there are.
         possible: which values each own table has, shape (steps + 2, values).
         cells: which free cell each step eliminates. steps: the step of each free cell.
-        numbers: the uniform number by which each step is drawn, shape (steps + 1,).
+        numbers: the number of the draw of each step, shape (steps + 1,).
         turns: `base`, `stride`, `pattern` of every turn, and the place where it writes.
     """
 
@@ -132,6 +132,11 @@ class Contraction(eqx.Module):
     stages: tuple[Stage, ...]
     loop: Loop | None
     rest: tuple[Int[Array, " instances"], ...]
+
+    @property
+    def most_values(self) -> int:
+        """The most values of a free cell, or more."""
+        return max((s.radix[0] for s in self.stages), default=1) if self.loop is None else self.loop.possible.shape[-1]
 
     @property
     def entries(self) -> int:

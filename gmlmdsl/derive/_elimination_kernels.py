@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Int, PRNGKeyArray
 
 from ._arrays import float_type
 from ._contraction import Contraction
@@ -12,7 +12,8 @@ from ._energy import Codes
 from ._kernel import AbstractKernel, Info, State, Target
 from ._kernels import counted, free
 from ._mask_law import AbstractMaskLaw
-from ._random import fold, uniform
+from ._picks import levels_of
+from ._random import Words, fold, words
 from ._sums import backward, evidence, forward
 
 
@@ -29,18 +30,23 @@ class EliminationKernel(AbstractKernel):
         codes = state.codes
         drawn = jnp.zeros((), jnp.int32)
         for k, c in enumerate(self.colours):
-            codes = draw_free(target, codes, c, uniform(fold(keys, k), (c.n_places,)))
+            codes = draw_free(target, codes, c, draw_words(fold(keys, k), c))
             drawn = drawn + free(target, c.free).sum(dtype=jnp.int32)
         return State(codes), counted(state.codes, codes, jnp.full(codes.shape[1], drawn))
 
 
-def draw_free(target: Target, codes: Codes, c: Contraction, numbers: Float[Array, "places chains"]) -> Codes:
+def draw_words(keys: PRNGKeyArray, c: Contraction) -> Words:
+    """What the free cells of a contraction are drawn by."""
+    return words(keys, (c.n_places,), levels_of(c.most_values))
+
+
+def draw_free(target: Target, codes: Codes, c: Contraction, drawn: Words) -> Codes:
     """The free cells of a contraction redrawn jointly given the rest; where the rest is impossible they stay."""
     unary = None
     if target.clamped is not None:
         held = target.clamped[c.free][:, None, None]
         unary = jnp.where(held, evidence(target.graph, codes, c), 0.0)
-    return backward(c, codes, forward(target.graph, target.params, codes, c, unary, target.beta), numbers)
+    return backward(c, codes, forward(target.graph, target.params, codes, c, unary, target.beta), drawn)
 
 
 class ListedEliminationKernel(AbstractKernel):
@@ -72,25 +78,23 @@ class ListedEliminationKernel(AbstractKernel):
         block = jnp.argmax(drawn, axis=0)
         kind = jnp.where(drawn.any(axis=0), self.kind[block], -1)
         for k, contractions in enumerate(self.kinds):
-            numbers = uniform(fold(keys, k + 1), (contractions.n_places,))
+            own = draw_words(fold(keys, k + 1), contractions)
             mine = jnp.where(kind == k, self.place[block], 0)
 
-            def redraw(codes: Codes, c: Contraction = contractions, numbers: Array = numbers, mine: Array = mine, k: int = k) -> Codes:
-                return jnp.where(kind == k, draw_each(target, codes, c, mine, numbers), codes)
+            def redraw(codes: Codes, c: Contraction = contractions, own: Words = own, mine: Array = mine, k: int = k) -> Codes:
+                return jnp.where(kind == k, draw_each(target, codes, c, mine, own), codes)
 
             codes = jax.lax.cond((kind == k).any(), redraw, lambda c: c, codes)
         return State(codes), counted(state.codes, codes, free(target, cells).sum(axis=0, dtype=jnp.int32))
 
 
-def draw_each(
-    target: Target, codes: Codes, alike: Contraction, mine: Int[Array, " chains"], numbers: Float[Array, "places chains"]
-) -> Codes:
+def draw_each(target: Target, codes: Codes, alike: Contraction, mine: Int[Array, " chains"], drawn: Words) -> Codes:
     """Each chain's own contraction among alike ones, redrawn jointly given the rest."""
 
-    def one(column: Array, which: Array, u: Array, beta: Array | None) -> Array:
+    def one(column: Array, which: Array, own: Words, beta: Array | None) -> Array:
         c = jax.tree.map(lambda a: a[which], alike)
         alone = target._replace(beta=None if beta is None else beta[None])
-        return draw_free(alone, column[:, None], c, u[:, None])[:, 0]
+        return draw_free(alone, column[:, None], c, jax.tree.map(lambda a: a[..., None], own))[:, 0]
 
-    axes = (1, 0, 1, None if target.beta is None else 0)
-    return jax.vmap(one, in_axes=axes, out_axes=1)(codes, mine, numbers, target.beta)
+    axes = (1, 0, jax.tree.map(lambda a: a.ndim - 1, drawn), None if target.beta is None else 0)
+    return jax.vmap(one, in_axes=axes, out_axes=1)(codes, mine, drawn, target.beta)

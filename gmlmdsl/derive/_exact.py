@@ -12,10 +12,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from ..graph import FactorGraph
 from ._arrays import Blocks, Graph, float_type, on_device
 from ._contraction import Contraction
+from ._elimination_kernels import draw_words
 from ._energy import Codes, Params
 from ._kernel import AbstractKernel, Info, State, Target
 from ._kernels import KernelStage, SweepKernel, counted
-from ._random import uniform
 from ._sums import Forward, Unary, backward, forward, laws, log_sum, rest_sum
 
 
@@ -48,7 +48,7 @@ class IndependentKernel(AbstractKernel):
     found: Forward
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
-        codes = backward(self.contraction, state.codes, self.found, uniform(keys, (self.contraction.n_places,)))
+        codes = backward(self.contraction, state.codes, self.found, draw_words(keys, self.contraction))
         drawn = jnp.full(codes.shape[1], self.contraction.free.shape[0], jnp.int32)
         return State(codes), counted(state.codes, codes, drawn)
 

@@ -16,12 +16,11 @@ from ._conditional import clamp_scores, pick_value, put_value, tempered
 from ._energy import Codes, scores_in_turn
 from ._kernel import AbstractKernel, Info, State, Target, free
 from ._mask_law import AbstractMaskLaw
-from ._random import fold, uniform
+from ._picks import levels_of, pick
+from ._random import Words, fold, words
 
 
-def draw_blocks(
-    target: Target, codes: Codes, blocks: Blocks, numbers: Float[Array, "blocks chains"], correction: Array | None = None
-) -> Codes:
+def draw_blocks(target: Target, codes: Codes, blocks: Blocks, drawn: Words, correction: Array | None = None) -> Codes:
     """Blocks that share no factor, redrawn at once from p(x_K | x_rest[, K]); where the rest is impossible a block stays."""
     scores = scores_in_turn(target.graph, target.params, codes, blocks)
     if target.beta is not None:
@@ -30,7 +29,7 @@ def draw_blocks(
         scores = scores + correction
     if target.clamped is not None:
         scores = clamp_scores(blocks, codes, target.clamped, target.graph.n_cells, scores)
-    value, possible = pick_value(scores, numbers)
+    value, possible = pick_value(scores, drawn)
     return put_value(blocks, codes, value, ~possible)
 
 
@@ -71,12 +70,12 @@ class SweepKernel(AbstractKernel):
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         codes = state.codes
         for k, stage in enumerate(self.stages):
-            numbers = uniform(fold(keys, k), (stage.colours, stage.blocks.cells.shape[1]))
+            many = words(fold(keys, k), (stage.colours, stage.blocks.cells.shape[1]), levels_of(stage.blocks.n_values))
 
-            def one(codes: Codes, inputs: tuple[Blocks, Array]) -> tuple[Codes, None]:
-                return draw_blocks(target, codes, *inputs), None
+            def one(codes: Codes, inputs: tuple[Blocks, tuple[Array, Array]], many: Words = many) -> tuple[Codes, None]:
+                return draw_blocks(target, codes, inputs[0], Words(*inputs[1], many.behind)), None
 
-            codes, _ = jax.lax.scan(one, codes, (stage.blocks, numbers))
+            codes, _ = jax.lax.scan(one, codes, (stage.blocks, many.colours))
         drawn = _drawn_by_all(target, [s.blocks for s in self.stages], codes.shape[1])
         return State(codes), counted(state.codes, codes, drawn)
 
@@ -96,7 +95,7 @@ class ParallelKernel(AbstractKernel):
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         codes = state.codes
         for k, blocks in enumerate(self.stages):
-            codes = draw_blocks(target, codes, blocks, uniform(fold(keys, k), (blocks.cells.shape[0],)))
+            codes = draw_blocks(target, codes, blocks, words(fold(keys, k), blocks.cells.shape[:1], levels_of(blocks.n_values)))
         return State(codes), counted(state.codes, codes, _drawn_by_all(target, self.stages, codes.shape[1]))
 
 
@@ -128,31 +127,31 @@ class RandomKernel(AbstractKernel):
     def separately(self, target: Target, codes: Codes, cells: Array, sizes: Array, keys: PRNGKeyArray) -> Codes:
         """Every drawn cell as a block of its own, all at once at the old x."""
         blocks = drawn_blocks(target.graph, cells[:, None, :], self.capacities[-1][1])
-        return draw_blocks(target, codes, blocks, uniform(keys, (cells.shape[0],)))
+        return draw_blocks(target, codes, blocks, words(keys, (cells.shape[0],), levels_of(blocks.n_values)))
 
     def jointly(self, target: Target, codes: Codes, cells: Array, sizes: Array, keys: PRNGKeyArray) -> Codes:
         """The drawn block by enumeration, in its bucket of size."""
-        numbers = uniform(keys, (1,))
+        drawn = words(keys, (1,), max(levels_of(values) for _, values in self.capacities))
         smallest = 0
         for members, values in self.capacities:
             fits = (sizes > smallest) & (sizes <= members)
 
             def redraw(codes: Codes, members: int = members, values: int = values, fits: Array = fits) -> Codes:
-                new = self.redraw(target, codes, cells[None, :members], values, numbers)
+                new = self.redraw(target, codes, cells[None, :members], values, drawn)
                 return jnp.where(fits, new, codes)
 
             codes = redraw(codes) if len(self.capacities) == 1 else jax.lax.cond(fits.any(), redraw, lambda c: c, codes)
             smallest = members
         return codes
 
-    def redraw(self, target: Target, codes: Codes, cells: Array, values: int, numbers: Array) -> Codes:
+    def redraw(self, target: Target, codes: Codes, cells: Array, values: int, drawn: Words) -> Codes:
         groups = self.law.groups() if self.corrected else ()
         blocks = drawn_blocks(target.graph, cells, values, groups)
         correction = None
         if self.corrected:
             touch = iter(blocks.touch[len(target.graph.groups) :])
             correction = self.law.log_probability(target.params, codes, blocks, touch)
-        return draw_blocks(target, codes, blocks, numbers, correction)
+        return draw_blocks(target, codes, blocks, drawn, correction)
 
 
 class CycleKernel(AbstractKernel):
@@ -276,9 +275,7 @@ class MixtureKernel(AbstractKernel):
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         chains = state.codes.shape[1]
-        below = jnp.cumsum(self.weights) / self.weights.sum()
-        number = uniform(fold(keys, 0), ())
-        choice = jnp.minimum((below[:, None] <= number[None]).sum(axis=0), len(self.parts) - 1)
+        choice = pick(self.weights[:, None], words(fold(keys, 0), (), levels_of(len(self.parts))), 0)
         codes, memories, found = state.codes, [], []
         for k, (part, memory) in enumerate(zip(self.parts, state.memory, strict=True)):
             picked = choice == k

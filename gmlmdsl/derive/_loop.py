@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int
 from ._arrays import float_type
 from ._conditional import pick_value, total
 from ._contraction import Loop
+from ._random import Words
 
 Combine = Callable[[Array], Array]
 Turn = tuple[Int[Array, "blocks sources"], Int[Array, "blocks sources"], Int[Array, "blocks sources"], Int[Array, ""]]
@@ -109,10 +110,8 @@ def _at(loop: Loop, x: Turn) -> Int[Array, "blocks sources values lanes"]:
     return (base[..., None] + stride[..., None] * values)[..., None] + loop.patterns.at[pattern].get(**INSIDE)[:, :, None]
 
 
-def picked_in_turn(
-    loop: Loop, entries: Entries, rows: int, numbers: Float[Array, "places rows"] | None
-) -> Int[Array, "steps_and_none rows"]:
-    """The value that each step picks given those picked before: drawn by its number, or without numbers the best, the first of equals."""
+def picked_in_turn(loop: Loop, entries: Entries, rows: int, words: Words | None) -> Int[Array, "steps_and_none rows"]:
+    """The value that each step picks given those picked before: drawn by its words, or without words the best, the first of equals."""
     values = jnp.arange(loop.possible.shape[1], dtype=jnp.int32)[None, None, :, None]
     row = jnp.arange(rows, dtype=jnp.int32)[None, None, None] if entries.shape[1] > 1 else 0
 
@@ -121,10 +120,10 @@ def picked_in_turn(
         others = picked[loop.others[steps]][:, None]  # cells, 1, axes - 1, rows
         first = loop.bases[steps][..., None] + (strides[:, :, 1:] * others).sum(axis=2, dtype=jnp.int32)
         scores = entries.at[first[:, :, None] + strides[:, :, :1] * values, row].get(**INSIDE).sum(axis=1)  # cells, values, rows
-        if numbers is None:
+        if words is None:
             value = jnp.argmax(scores, axis=1).astype(jnp.int32)
         else:
-            value, _ = pick_value(scores, numbers[loop.numbers[steps]])
+            value, _ = pick_value(scores, words.having(lambda w: w[:, loop.numbers[steps]]))
         return picked.at[steps].set(value), None
 
     return jax.lax.scan(turn, jnp.zeros((loop.others.shape[0], rows), jnp.int32), loop.picks)[0]

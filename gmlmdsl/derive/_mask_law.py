@@ -19,6 +19,8 @@ from ..graph import BernoulliMask, FactorGroup, IndependentMask, ListedMask, Low
 from ..graph.masks import size_probabilities
 from ._arrays import Blocks, Group, group_arrays, on_device
 from ._energy import Codes, Params, all_values, local_values
+from ._picks import happens, levels_of, pick, whole_below
+from ._random import fold_apart, words_apart
 
 Cells = Int[Array, "members rows"]
 Touch = Iterator[Int[Array, "blocks width rows"]]
@@ -57,15 +59,9 @@ def _fixed_probabilities(law: AbstractMaskLaw, blocks: Int[Array, "blocks member
     return jnp.exp(law.log_probability({}, jnp.zeros((0, 1), jnp.int32), Blocks(1, blocks[..., None], ones, ones, ()), iter(()))[:, 0])
 
 
-def _uniform(keys: PRNGKeyArray, n: int) -> Float[Array, "n rows"]:
-    return jax.vmap(lambda k: jax.random.uniform(k, (n,)))(keys).T
-
-
-def _invert(weights: Float[Array, "choices rows"], uniform: Float[Array, " rows"]) -> tuple[Int[Array, " rows"], Float[Array, " rows"]]:
-    below = jnp.cumsum(weights, axis=0)
-    total = below[-1]
-    threshold = jnp.minimum(uniform * total, jnp.nextafter(total, jnp.zeros_like(total)))
-    return (below <= threshold[None]).sum(axis=0, dtype=jnp.int32), total
+def picked(weights: Float[Array, ...], keys: PRNGKeyArray) -> Int[Array, " rows"]:
+    """One choice of each row in proportion to weights."""
+    return pick(weights, words_apart(keys, 1, levels_of(weights.shape[0])).having(lambda w: w[:, 0]), 0)
 
 
 def _touches(group: Group, blocks: Blocks, n_cells: int) -> Bool[Array, "blocks n rows"]:
@@ -108,8 +104,7 @@ class FixedListLaw(AbstractMaskLaw):
         return jnp.full(codes.shape[1], (sizes * self.probabilities).sum())
 
     def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
-        choice, _ = _invert(self.probabilities[:, None], _uniform(keys, 1)[0])
-        return self.blocks[choice].T
+        return self.blocks[picked(self.probabilities[:, None], keys)].T
 
     def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:
         mine = _same_block(self.blocks, blocks, self.n_cells)
@@ -147,9 +142,8 @@ class WeightedListLaw(AbstractMaskLaw):
         return (sizes[:, None] * weights).sum(axis=0) / jnp.where(total > 0, total, 1.0)
 
     def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
-        choice, total = _invert(self.block_weights(params, codes), _uniform(keys, 1)[0])
-        found = self.blocks[jnp.minimum(choice, self.blocks.shape[0] - 1)].T
-        return jnp.where(total > 0, found, self.n_cells)
+        weights = self.block_weights(params, codes)
+        return jnp.where((weights > 0).any(axis=0), self.blocks[picked(weights, keys)].T, self.n_cells)
 
     def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:
         mine = _same_block(self.blocks, blocks, self.n_cells)
@@ -191,11 +185,11 @@ class SubsetLaw(AbstractMaskLaw):
 
     def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
         n = self.cells.shape[0]
-        uniform = _uniform(keys, self.size)
+        drawn = words_apart(keys, self.size)
         chosen = jnp.full((self.size, codes.shape[1]), n, jnp.int32)  # ascending, padded with n
         for k in range(self.size):
             # The place-th cell among those not chosen yet; step over the chosen ones in ascending order.
-            place = jnp.minimum((uniform[k] * (n - k)).astype(jnp.int32), n - k - 1)
+            place = whole_below(n - k, drawn.having(lambda w, k=k: w[:, k]))
             for j in range(k):
                 place = place + (chosen[j] <= place).astype(jnp.int32)
             chosen = jnp.sort(chosen.at[k].set(place), axis=0)
@@ -228,11 +222,10 @@ class BernoulliLaw(AbstractMaskLaw):
         return jnp.full(codes.shape[1], mean)
 
     def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
-        uniform = _uniform(keys, self.cells.shape[0] + 1)
-        rate = self.rates[:, None]
+        drawn, rate = words_apart(keys, self.cells.shape[0] + 1), self.rates[:, None]
         if self.ends is not None:
-            rate = self.ends[0] + (self.ends[1] - self.ends[0]) * uniform[-1:]
-        return jnp.sort(jnp.where(uniform[:-1] < rate, self.cells[:, None], self.n_cells), axis=0)
+            rate = self.ends[0] + (self.ends[1] - self.ends[0]) * drawn.having(lambda w: w[:, -1:]).number()
+        return _chosen(self, happens(rate, 1 - rate, drawn.having(lambda w: w[:, :-1])))
 
     def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:
         pool = jnp.zeros(self.n_cells + 1, bool).at[self.cells].set(True)
@@ -271,8 +264,8 @@ class IndependentLaw(AbstractMaskLaw):
         return self.cell_rates(params, codes).sum(axis=0)
 
     def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
-        rates, uniform = self.cell_rates(params, codes), _uniform(keys, self.cells.shape[0])
-        return jnp.sort(jnp.where(uniform < rates, self.cells[:, None], self.n_cells), axis=0)
+        rates = self.cell_rates(params, codes)
+        return _chosen(self, happens(rates, 1 - rates, words_apart(keys, self.cells.shape[0])))
 
     def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:
         pool = jnp.zeros(self.n_cells + 1, bool).at[self.cells].set(True)
@@ -299,6 +292,10 @@ class IndependentLaw(AbstractMaskLaw):
         return jnp.where(inside[:, None], found, 0.0)
 
 
+def _chosen(law: BernoulliLaw | IndependentLaw, held: Bool[Array, "pool rows"]) -> Cells:
+    return jnp.sort(jnp.where(held, law.cells[:, None], law.n_cells), axis=0)
+
+
 def _log_rate(rate: Array, drawn: Bool[Array, ...]) -> Array:
     return jnp.log(jnp.where(drawn, rate, 1 - rate))
 
@@ -318,8 +315,7 @@ class MixtureLaw(AbstractMaskLaw):
         return (self.weights[:, None].astype(sizes.dtype) * sizes).sum(axis=0)
 
     def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
-        choice, _ = _invert(self.weights[:, None], _uniform(keys, 1)[0])
-        inner = jax.vmap(lambda k: jax.random.fold_in(k, 1))(keys)
+        choice, inner = picked(self.weights[:, None], keys), fold_apart(keys, 1)
         found = [p.draw(params, codes, inner) for p in self.parts]
         width = max(f.shape[0] for f in found)
         padded = [jnp.pad(f, ((0, width - f.shape[0]), (0, 0)), constant_values=self.n_cells) for f in found]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import singledispatch
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
@@ -25,8 +26,10 @@ from ._mask_law import (
     SubsetLaw,
     WeightedListLaw,
     mask_law,
+    picked,
 )
-from ._random import fold_apart, uniform_apart
+from ._picks import pick_of_weights, whole_below
+from ._random import EVERY, fold_apart, words_apart
 
 Present = Bool[Array, "cells rows"]
 
@@ -41,24 +44,20 @@ def members(law: AbstractMaskLaw, codes: Codes, keys: PRNGKeyArray, present: Pre
 
 @members.register
 def _(law: SubsetLaw, codes: Codes, keys: PRNGKeyArray, present: Present) -> Present:
-    """The cells with the least of as many random numbers; all of them where there are fewer than `size`."""
+    """The cells with the least of as many random numbers of 63 bits; all of them where there are fewer than `size`."""
     pool = jnp.zeros(present.shape[0] + 1, bool).at[law.cells].set(True, mode="drop")[:-1]
-    numbers = jnp.where(pool[:, None] & present, uniform_apart(keys, present.shape[0]), 2.0)
-    rank = jnp.argsort(jnp.argsort(numbers, axis=0), axis=0)
-    return (rank < law.size) & (numbers < 2)
+    drawn, pool = words_apart(keys, present.shape[0]), pool[:, None] & present
+    place = jnp.broadcast_to(jnp.arange(present.shape[0], dtype=jnp.int32)[:, None], present.shape)
+    first = jnp.where(pool, drawn.high[0] >> 1, jnp.uint32(EVERY))
+    order = jax.lax.sort((first, drawn.low[0], place), dimension=0, num_keys=2)[2]
+    return (jnp.argsort(order, axis=0) < law.size) & pool
 
 
 @members.register
 def _(law: MixtureLaw, codes: Codes, keys: PRNGKeyArray, present: Present) -> Present:
-    choice = picked(law.weights, keys)
+    choice = picked(law.weights[:, None], fold_apart(keys, 0))
     found = jnp.stack([members(p, codes, fold_apart(keys, 1), present) for p in law.parts])
     return (found & (choice[None] == jnp.arange(len(law.parts))[:, None])[:, None]).any(axis=0)
-
-
-def picked(weights: Float[Array, " parts"], keys: PRNGKeyArray) -> Array:
-    """Which part of a mixture each row draws."""
-    below = jnp.cumsum(weights) / weights.sum()
-    return jnp.minimum((below[:, None] <= uniform_apart(fold_apart(keys, 0), 1)).sum(axis=0), weights.shape[0] - 1)
 
 
 @singledispatch
@@ -128,13 +127,12 @@ class NoisyMask(eqx.Module):
 
     def draw(self, codes: Codes, present: Present, keys: PRNGKeyArray, n_values: int) -> tuple[Present, Codes]:
         """K of each row, and what the network sees: `n_values` where a cell is hidden."""
-        part = picked(self.weights, keys)
+        part = picked(self.weights[:, None], fold_apart(keys, 0))
         held = jnp.stack([members(law, codes, fold_apart(keys, 1), present) for law in self.laws])
         held = (held & (part[None] == jnp.arange(len(self.laws))[:, None])[:, None]).any(axis=0)
-        kinds, values = (uniform_apart(fold_apart(keys, k), held.shape[0]) for k in (2, 3))
-        hide, random = self.noises[part, 0], self.noises[part, 1]
-        drawn = jnp.minimum((values * n_values).astype(codes.dtype), n_values - 1)
-        corrupt = jnp.where(kinds < hide[None], n_values, jnp.where(kinds < (hide + random)[None], drawn, codes))
+        kinds, values = (words_apart(fold_apart(keys, k), held.shape[0]) for k in (2, 3))
+        kind, drawn = pick_of_weights(list(self.noises[part].T[:, None]), kinds), whole_below(n_values, values).astype(codes.dtype)
+        corrupt = jnp.where(kind == 0, n_values, jnp.where(kind == 1, drawn, codes))
         return held, jnp.where(held, corrupt, codes)
 
     def mean_members(self, codes: Codes, present: Present) -> Float[Array, " rows"]:

@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from ..networks import AbstractNetwork
 from ._energy import Codes
 from ._membership import NoisyMask
+from ._picks import pick_token, token_words
 from ._random import fold_apart
 
 Given = tuple[Int[Array, "rows entries"], ...]
@@ -164,7 +165,7 @@ class NetworkLoss(eqx.Module):
     def _fed_back(self, logits: Float[Array, "rows cells values"], keys: PRNGKeyArray) -> Codes:
         if not self.mask.sampled:
             return likeliest(jnp.moveaxis(logits, -1, 0))[1].T
-        return jax.vmap(lambda k, row: jax.random.categorical(k, row))(keys, logits).T
+        return pick_token(logits, token_words(keys, *logits.shape[1:]).transposed).T
 
 
 def row_lengths(codes: Codes) -> Int[Array, " rows"]:

@@ -27,17 +27,11 @@ from ._kernels import counted
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import members
 from ._network import NetworkGraph
-from ._random import fold_apart, uniform_apart
+from ._picks import pick_token, token_words
+from ._random import fold_apart
 from ._undefined import UNDEFINED, has_no_distribution
 
 Held = Bool[Array, "cells chains"]
-
-
-def pick_token(logits: Float[Array, "*shape values"], numbers: Float[Array, "*shape"]) -> Int[Array, "*shape"]:
-    """A value with probability proportional to exp(logits), by inverting the distribution function with one uniform number each."""
-    below = jnp.cumsum(jnp.exp(logits - logits.max(axis=-1, keepdims=True)), axis=-1)
-    threshold = jnp.minimum(numbers, 1 - jnp.finfo(numbers.dtype).eps)[..., None] * below[..., -1:]
-    return jnp.minimum((below <= threshold).sum(axis=-1, dtype=jnp.int32), logits.shape[-1] - 1)
 
 
 def free_cells(target: Target) -> Held:
@@ -50,13 +44,14 @@ def free_cells(target: Target) -> Held:
     return present & ~(clamped if clamped.ndim == 2 else clamped[:, None])
 
 
-def redraw(target: Target, codes: Codes, held: Held, numbers: Float[Array, "cells chains"]) -> Codes:
+def redraw(target: Target, codes: Codes, held: Held, keys: PRNGKeyArray) -> Codes:
     """The cells of K from p(x_i | x_rest, K), all in one pass; `UNDEFINED` where there is no such distribution, for good."""
     graph = target.graph
     assert isinstance(graph, NetworkGraph)
     held = held & free_cells(target) & (codes != UNDEFINED)
     logits = graph.logits(target.params, jnp.where(held | ~graph.present, graph.most_values, codes))
-    token = jnp.where(has_no_distribution(logits), UNDEFINED, pick_token(logits, numbers.T))
+    drawn = token_words(keys, codes.shape[0], logits.shape[-1])
+    token = jnp.where(has_no_distribution(logits), UNDEFINED, pick_token(logits, drawn.transposed))
     return jnp.where(held, token.T, codes)
 
 
@@ -70,7 +65,7 @@ class AbstractNetworkKernel(AbstractKernel):
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         held, undefined = self.blocks(target, state.codes, fold_apart(keys, 0))
         held = held & free_cells(target)
-        codes = redraw(target, jnp.where(undefined, UNDEFINED, state.codes), held, uniform_apart(fold_apart(keys, 1), state.codes.shape[0]))
+        codes = redraw(target, jnp.where(undefined, UNDEFINED, state.codes), held, fold_apart(keys, 1))
         return State(codes, state.memory), counted(state.codes, codes, held.sum(axis=0, dtype=jnp.int32))
 
 
@@ -130,8 +125,8 @@ class NetworkSweepKernel(AbstractKernel):
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         def one(codes: Codes, item: tuple[Array, Array]) -> tuple[Codes, None]:
             block, k = item
-            numbers = uniform_apart(fold_apart(keys, k), codes.shape[0])
-            return redraw(target, codes, jnp.broadcast_to(block[: codes.shape[0], None], codes.shape), numbers), None
+            here = jnp.broadcast_to(block[: codes.shape[0], None], codes.shape)
+            return redraw(target, codes, here, fold_apart(keys, k)), None
 
         codes, _ = jax.lax.scan(one, state.codes, (self.blocks, jnp.arange(self.blocks.shape[0])))
         free = free_cells(target)

@@ -3,7 +3,8 @@
 `plan/_packing.py` says which sweeps can be. For each cell the neighbours that are at their second value are counted bit by bit, the
 binary digits of each chain's probability are read from a table by what was counted, and compared with random digits, the last first. A
 word of random digits is hashed from the key of the first of its 32 chains, and chain c takes bit c: what a chain draws depends on its
-own number and on that key, and on no other chain.
+own number and on that key, and on no other chain. The probability is that of the rarer value: however small it is, 24 digits, and what
+they leave out as a float, are all of it. What stands behind 24 random digits is a fraction of the chain, which the cells of a turn share.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, PRNGKeyArray, UInt32
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 
 from ..plan import BITS, Packing
-from ._arrays import on_device
+from ._arrays import float_type, on_device
 from ._kernel import AbstractKernel, Info, State, Target, free
 from ._loop import INSIDE
-from ._random import fold, hashed
+from ._random import EVERY, fold, fraction, hashed
 from ._tabled_sweep import TabledSweepKernel
 
 LANES = 32  # chains of a word
@@ -58,12 +59,16 @@ class PackedSweepKernel(AbstractKernel):
     """`plain` for packed chains, at parameters that are known; at another inverse temperature `plain` itself.
 
     Attributes:
-        digits: of the probabilities, all bits where a digit is 1: (24 digits and that of 1, combinations of class and counts).
+        digits: of the probabilities of rarer values, all bits where a digit is 1: (24 digits, combinations of class and counts).
+        rest: what the digits leave out, times 2^24.
+        usual: all bits where the first value is the rarer one.
     """
 
     plain: TabledSweepKernel
     stages: tuple[PackedTurns, ...]
     digits: UInt32[Array, "digits combinations"]
+    rest: Float[Array, " combinations"]
+    usual: UInt32[Array, " combinations"]
     degrees: tuple[int, ...] = eqx.field(static=True)
 
     def held(self, cells: int) -> float:
@@ -115,7 +120,9 @@ class PackedSweepKernel(AbstractKernel):
             first = stage.start + number * n
             words = [held.at[turn.slots[:, d]].get(**INSIDE) for d in range(turn.slots.shape[1])]
             words = jax.lax.optimization_barrier(words)  # read once, not for every digit
-            new = drawn_words(partial(self.combined, turn, words), self.digits, keys, number * n, words[0].shape)
+            last = below_behind(fold(keys, number), self.rest)
+            rare = drawn_words(partial(self.combined, turn, words), self.digits, last, keys, number * n)
+            new = rare ^ read_digit(self.combined(turn, words), self.usual)
             if stage.padded or target.clamped is not None:
                 old = jax.lax.dynamic_slice_in_dim(held, first, n)
                 new = jnp.where(free(target, turn.cells)[:, None], new, old)
@@ -147,14 +154,25 @@ def counted(words: Sequence[Array], whole: Array) -> list[Array]:
     return counts
 
 
+def below_behind(keys: PRNGKeyArray, rest: Float[Array, " combinations"]) -> UInt32[Array, "combinations words"]:
+    """For each combination, the chains whose fraction lies below what its digits leave out."""
+    lane = jnp.arange(LANES, dtype=jnp.uint32)[:, None]
+    high, low = zip(*(hashed(keys, lane, EVERY - k) for k in range(2)), strict=True)
+    found = fraction(high[0], fraction(low[0], fraction(high[1], fraction(low[1], 0.5))))  # lanes, words
+    below = (found[None] < rest[:, None, None]).astype(jnp.uint32)
+    return (below << _shifts(LANES, 1, 3, 1)).sum(axis=1, dtype=jnp.uint32)
+
+
 def drawn_words(
-    combined: Callable[[], Sequence[Array]], digits: Array, keys: PRNGKeyArray, first: Array, shape: tuple[int, ...]
+    combined: Callable[[], Sequence[Array]], digits: Array, last: Array, keys: PRNGKeyArray, first: Array
 ) -> UInt32[Array, "blocks words"]:
     """Bits that are 1 with the probability that their combination has: random digits below those of the probability, the last first.
 
-    Below so far: a digit of the probability is 1 and the random one 0, or they are equal and those behind them are below.
+    Below so far: a digit of the probability is 1 and the random one 0, or they are equal and those behind them are below; `last` says it of
+    what stands behind all digits.
     """
-    cell = (first.astype(jnp.uint32) + jnp.arange(shape[0], dtype=jnp.uint32))[:, None]
+    start = read_digit(combined(), last[:, None])
+    cell = (first.astype(jnp.uint32) + jnp.arange(start.shape[0], dtype=jnp.uint32))[:, None]
 
     def some(k: Array, below: Array) -> Array:
         found = combined()  # anew for some digits each: these take few operations, and memory none
@@ -165,11 +183,10 @@ def drawn_words(
                 below = (digit & ~word) | ((digit | ~word) & below)
         return below
 
-    below = jax.lax.fori_loop(0, HASHES // UNROLLED, some, jnp.zeros(shape, jnp.uint32))
-    return below | read_digit(combined(), digits[BITS])  # the probability is 1
+    return jax.lax.fori_loop(0, HASHES // UNROLLED, some, start)
 
 
-def read_digit(found: Sequence[Array], digit: UInt32[Array, " combinations"]) -> UInt32[Array, "blocks words"]:
+def read_digit(found: Sequence[Array], digit: UInt32[Array, ...]) -> UInt32[Array, "blocks words"]:
     """A binary digit of each chain's probability."""
     return reduce(or_, (f & digit[k] for k, f in enumerate(found)))
 
@@ -205,19 +222,20 @@ def packed_sweep(plain: TabledSweepKernel, plan: Packing, inside: Sequence[Bool[
     for stage, packed, real in zip(plain.stages, plan.stages, inside, strict=True):
         shape = _turns(*real.shape)
         slots, opposed, kinds = (a.reshape(*shape, *a.shape[2:]) for a in (packed.slots, packed.opposed, packed.kinds))
-        several = np.arange(len(plan.thresholds))[None, :, None] == kinds[:, None]
+        several = np.arange(plan.usual.shape[0])[None, :, None] == kinds[:, None]
         stages.append(
             PackedTurns(
                 on_device(np.asarray(stage.cells).reshape(shape), np.int32),
                 on_device(slots, np.int32),
                 on_device(opposed * np.uint32(ALL), np.uint32) if opposed.any() else None,
-                on_device(several * np.uint32(ALL), np.uint32) if len(plan.thresholds) > 1 else None,
+                on_device(several * np.uint32(ALL), np.uint32) if plan.usual.shape[0] > 1 else None,
                 stage.start,
                 not bool(real.all()),
             )
         )
-    digits = (plan.thresholds.ravel() >> np.arange(BITS + 1, dtype=np.uint32)[:, None]) & 1
-    return PackedSweepKernel(plain, tuple(stages), on_device(digits * np.uint32(ALL), np.uint32), plan.degrees)
+    digits = (plan.thresholds.ravel() >> np.arange(BITS, dtype=np.uint32)[:, None]) & 1
+    digits, usual = (on_device(a * np.uint32(ALL), np.uint32) for a in (digits, plan.usual.ravel()))
+    return PackedSweepKernel(plain, tuple(stages), digits, on_device(plan.rest.ravel(), float_type()), usual, plan.degrees)
 
 
 def _turns(colours: int, blocks: int) -> tuple[int, int]:

@@ -9,6 +9,8 @@ from jaxtyping import Array, Int
 from ._arrays import Graph, drawn_blocks
 from ._conditional import pick_value, put_value
 from ._energy import Codes, Params, local_scores
+from ._picks import levels_of
+from ._random import fold, words
 
 
 def redraw_gaps(
@@ -29,8 +31,8 @@ def redraw_gaps(
 
     def step(state: Codes, number: Array) -> tuple[Codes, None]:
         blocks = drawn_blocks(graph, cells[number % steps][None], values)
-        uniform = jax.random.uniform(jax.random.fold_in(key, number), (1, state.shape[1]))
-        value, possible = pick_value(local_scores(graph, params, state, blocks), uniform)
+        drawn = words(fold(key[None], number), state.shape[1:], levels_of(values)).transposed  # of one key for all rows
+        value, possible = pick_value(local_scores(graph, params, state, blocks), drawn)
         return put_value(blocks, state, value, ~possible), None
 
     return jax.lax.scan(step, codes, jnp.arange(sweeps * steps))[0]

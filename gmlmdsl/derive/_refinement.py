@@ -32,8 +32,9 @@ from ._kernel import Info, State, Target
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import members
 from ._network import NetworkGraph, likeliest
-from ._network_kernels import Held, free_cells, least, pick_token, unadapted
-from ._random import fold_apart, uniform_apart
+from ._network_kernels import Held, free_cells, least, unadapted
+from ._picks import happens, pick_token, token_words, whole_below
+from ._random import fold_apart, words_apart
 from ._undefined import UNDEFINED
 
 ROUNDING = 1e-5  # probabilities and logits that differ by less, in parts of themselves, are equal: sums in single precision
@@ -175,7 +176,7 @@ class RefinementKernel(AbstractDecoder):
             own, token = likeliest(by_value)
         else:
             narrowed = narrow(logits / self.rules.temperature, self.rules.top_k, self.rules.top_p)
-            token = pick_token(narrowed, uniform_apart(keys, logits.shape[1]).T)
+            token = pick_token(narrowed, token_words(keys, *logits.shape[1:]).transposed)
             own = jnp.take_along_axis(logits, token[..., None], axis=-1)[..., 0]
         log_p, token = own - total, jnp.where(jnp.isfinite(total), token, UNDEFINED)
         return token.T, log_p.T, self._sure(logits, total, log_p).T
@@ -214,7 +215,7 @@ class RefinementKernel(AbstractDecoder):
             candidates = free if rules.remask == "least_confident" else jnp.where(t == 1, free, after.open)
             found = self.less_sure(after.confidence, candidates, free, t)
         if rules.remask == "remdm":
-            found = found | (free & ~found & (uniform_apart(keys, free.shape[0]) < rules.eta))
+            found = found | (free & ~found & happens(rules.eta, 1 - rules.eta, words_apart(keys, free.shape[0])))
         if rules.remask == "stutter":
             found = found | (free & stuttering(after.tokens, present))
         return found
@@ -255,8 +256,7 @@ def refinement_kernel(lowered: Lowered, call: ir.FormCall) -> RefinementKernel:
 
 def uniform_values(target: Target, keys: PRNGKeyArray, like: Codes) -> Codes:
     """Independent uniform values of the shape of `like`."""
-    q = target.graph.most_values
-    return jnp.minimum((uniform_apart(keys, like.shape[0]) * q).astype(like.dtype), q - 1)
+    return whole_below(target.graph.most_values, words_apart(keys, like.shape[0])).astype(like.dtype)
 
 
 def stuttering(tokens: Codes, present: Held) -> Held:

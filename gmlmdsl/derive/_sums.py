@@ -23,8 +23,8 @@ from ._conditional import pick_value, tempered, total
 from ._contraction import Contraction, FactorTables, Stage
 from ._energy import Codes, Params, touching_sum
 from ._loop import Combine, laws_in_turn, picked_in_turn, placed, summed_in_turn, swept
+from ._random import Words
 
-Numbers = Float[Array, "places rows"]
 Unary = Float[Array, "free values rows"]
 LEAST_IN_TURN = 1 << 20  # factor evaluations of like tables from which on their factors are added one after another
 
@@ -132,27 +132,27 @@ def forward_from(c: Contraction, inputs: Inputs, rows: int, combine: Combine = t
     return Forward(sums, inputs, messages)
 
 
-def backward(c: Contraction, codes: Codes, found: Forward, numbers: Numbers | None = None) -> Codes:
+def backward(c: Contraction, codes: Codes, found: Forward, words: Words | None = None) -> Codes:
     """The free cells picked one after another given those picked before, in the order opposite to that of the sums.
 
     Args:
         c: the contraction.
         codes: (cells, rows): a component without any possible value stays as it is there.
         found: the forward pass.
-        numbers: uniform numbers of shape (places, rows), by which each cell is drawn; None: the best value is taken, the first of equals.
+        words: random words of shape (places, rows), by which each cell is drawn; None: the best value is taken, the first of equals.
 
     Returns:
         Codes of shape (cells, rows).
     """
     possible = jnp.isfinite(found.sums)[c.component]
     if c.loop is not None:
-        picked = picked_in_turn(c.loop, found.messages[0], codes.shape[1], numbers)[c.loop.steps]
+        picked = picked_in_turn(c.loop, found.messages[0], codes.shape[1], words)[c.loop.steps]
     else:
-        picked = _picked(c, found, codes.shape[1], numbers)[c.place]
+        picked = _picked(c, found, codes.shape[1], words)[c.place]
     return codes.at[c.free].set(jnp.where(possible, picked, codes[c.free]).astype(codes.dtype))
 
 
-def _picked(c: Contraction, found: Forward, rows: int, numbers: Numbers | None) -> Int[Array, "places rows"]:
+def _picked(c: Contraction, found: Forward, rows: int, words: Words | None) -> Int[Array, "places rows"]:
     """What `backward` picks in each place of the stages."""
     picked = jnp.zeros((c.n_places + 1, rows), jnp.int32)
     inputs = found.inputs._replace(rows=rows)
@@ -161,10 +161,10 @@ def _picked(c: Contraction, found: Forward, rows: int, numbers: Numbers | None) 
         def level(picked: Array, x: Level, stage: Stage = stage) -> tuple[Array, None]:
             scores = _slice(stage, x, inputs, found.messages, picked)
             start = stage.first + x.number * stage.width
-            if numbers is None:
+            if words is None:
                 value = jnp.argmax(scores, axis=1).astype(jnp.int32)
             else:
-                value, _ = pick_value(scores, jax.lax.dynamic_slice_in_dim(numbers, start, stage.width))
+                value, _ = pick_value(scores, words.having(lambda w: jax.lax.dynamic_slice_in_dim(w, start, stage.width, axis=1)))
             return jax.lax.dynamic_update_slice_in_dim(picked, value, start, axis=0), None
 
         picked = _over_levels(level, picked, stage, reverse=True)

@@ -21,11 +21,12 @@ from ..graph import FactorGraph
 from ..plan import Exceptions, FactorTable, ScoreForm, SweepTables, TabledColours, block_arrays, every_entry, score_form
 from ._arrays import Blocks, Graph, float_type, on_device
 from ._block_tables import Table, table_codes
-from ._conditional import pick_by_weight, pick_of_few, pick_value, tempered
+from ._conditional import pick_of_few, pick_value, tempered
 from ._energy import MOST_UNROLLED, Codes, scores_in_turn
 from ._kernel import AbstractKernel, Info, State, Target, free
 from ._loop import INSIDE
-from ._random import fold, made_apart, uniform
+from ._picks import levels_of, pick_of_weights
+from ._random import Words, behind, fold, made_apart, words
 
 FEW_NEIGHBOURS = 16  # written out
 SHARED = 1 << 12  # values of a colour from which threads share them
@@ -200,15 +201,16 @@ class TabledSweepKernel(AbstractKernel):
     def swept(self, target: Target, keys: PRNGKeyArray, stage: Colours, how: Reading, scoring: Scoring, held: Array, width: int) -> Array:
         """What is held after a stage's colours: codes, or indicators of `width` values of each cell."""
         n, each = stage.blocks, max(width, 1)
-        numbers = uniform(keys, (stage.cells.shape[0], n)) if width else None
+        levels, rest = levels_of(stage.values), behind(keys)
+        many = words(keys, (stage.cells.shape[0], n), levels, rest=rest).colours if width else None
 
-        def one(held: Array, inputs: tuple[Turn, Array | None]) -> tuple[Array, None]:
+        def one(held: Array, inputs: tuple[Turn, tuple[Array, Array] | None]) -> tuple[Array, None]:
             turn, given = inputs
             first = stage.start + turn.number * n
             scores = _product_scores(turn.scoring, held, stage.values <= MOST_UNROLLED) if width else _list_scores(turn, held, how)
             if target.beta is not None:
                 scores = [tempered(s, target.beta) for s in scores]
-            drawn = uniform(keys, (n,), turn.number * n) if given is None else given
+            drawn = words(keys, (n,), levels, turn.number * n, rest) if given is None else Words(*given, rest)
             new, possible = _drawn(scores, self.excluded(target, turn, held, width), drawn, how)
             if turn.rest is not None or target.clamped is not None:
                 old = _codes(jax.lax.dynamic_slice_in_dim(held, first * each, n * each), width, new.dtype)
@@ -219,7 +221,7 @@ class TabledSweepKernel(AbstractKernel):
             return jax.lax.dynamic_update_slice_in_dim(held, new, first * each, axis=0), None
 
         turns = Turn(jnp.arange(stage.cells.shape[0]), stage.cells, stage.lists, stage.rest, scoring)
-        return jax.lax.scan(one, held, (turns, numbers))[0]
+        return jax.lax.scan(one, held, (turns, many))[0]
 
     def excluded(self, target: Target, turn: Turn, held: Array, width: int) -> Float[Array, "blocks values chains"] | None:
         """What the groups without a table add."""
@@ -348,18 +350,17 @@ def _apart(scores: Float[Array, "blocks values *rest"], written: bool) -> list[A
     return [scores[:, v] for v in range(scores.shape[1])] if written else [scores]
 
 
-def _drawn(
-    scores: Scores, more: Array | None, numbers: Float[Array, "blocks chains"], how: Reading
-) -> tuple[Int[Array, "blocks chains"], Array]:
+def _drawn(scores: Scores, more: Array | None, drawn: Words, how: Reading) -> tuple[Int[Array, "blocks chains"], Array]:
     """See `pick_value`; `more` is added to the scores, of which that of the first value is 0 where they are not whole."""
     if len(scores) == 1 and scores[0].ndim == 3:
         whole = scores[0] if how.whole else jnp.pad(scores[0], ((0, 0), (1, 0), (0, 0)))
-        return pick_value(whole if more is None else whole + more, numbers)
-    first = [] if how.whole else [jnp.full(numbers.shape, float(how.weighed), numbers.dtype)]
+        return pick_value(whole if more is None else whole + more, drawn)
+    shape = drawn.high.shape[1:]
+    first = [] if how.whole else [jnp.full(shape, float(how.weighed), float_type())]
     if how.weighed:
-        return pick_by_weight([*first, *scores], numbers), jnp.ones(numbers.shape, bool)
+        return pick_of_weights([*first, *scores], drawn), jnp.ones(shape, bool)
     each = [*first, *scores]
-    return pick_of_few(each if more is None else [s + more[:, v] for v, s in enumerate(each)], numbers)
+    return pick_of_few(each if more is None else [s + more[:, v] for v, s in enumerate(each)], drawn)
 
 
 def _in_turn(step: Callable[[Any, Any], tuple[Any, None]], start: Any, inputs: Any, count: int) -> Any:

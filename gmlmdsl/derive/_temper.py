@@ -14,7 +14,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ._energy import Codes, log_potential
 from ._kernel import AbstractKernel, Info, State, Target
-from ._random import fold, uniform
+from ._picks import accepted as taken
+from ._random import fold, words
 
 
 class Replicas(NamedTuple):
@@ -104,7 +105,7 @@ class TemperKernel(AbstractKernel):
         moved, info = self.part.step(inside, every, self.part.init(rows))
         log_p = log_potential(target.graph, target.params, moved.codes).reshape(n, chains)
         proposed = proposed_pairs(state.memory.turn, n - 1)
-        accepted = proposed & (uniform(fold(keys, 1), (n - 1,)) < jnp.exp(jnp.minimum(log_acceptance(betas, log_p), 0.0)))
+        accepted = proposed & taken(log_acceptance(betas, log_p), words(fold(keys, 1), (n - 1,)))
         codes = exchange(moved.codes.reshape(cells, n, chains), accepted)
         # Of all replicas: the cold one moves by exchanges, and may hardly ever flip a cell itself.
         changed, drawn = (a.reshape(-1, n, chains).sum(axis=1, dtype=a.dtype) for a in (info.changed, info.drawn))

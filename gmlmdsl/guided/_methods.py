@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.nn import logsumexp
 from jaxtyping import Array, Bool, Float, Int
 
-from ..derive import finite, float_type
+from ..derive import Words, exponential, finite, float_type, pick_token
 from ._run import AbstractMethod, Law, Rules, Run, drawn, likeliest
 
 NONE = -1  # no symbol; no limit
@@ -30,7 +30,7 @@ class Plain(AbstractMethod):
 
     def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
         """A symbol of every row that is not whole."""
-        symbols = likeliest(law) if self.greedy else drawn(law, run.uniforms()[0])
+        symbols = likeliest(law) if self.greedy else drawn(law, run)
         return jnp.where(run.done, NONE, symbols), run.counted(~run.done, jnp.zeros_like(run.done))
 
     def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
@@ -55,7 +55,7 @@ class Rejection(AbstractMethod):
 
     def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
         """The next symbol; asked where it makes the string whole."""
-        symbols = jnp.where(run.done, NONE, drawn(law, run.uniforms()[0]))
+        symbols = jnp.where(run.done, NONE, drawn(law, run))
         asked = ~run.done & rules.whole(run.lengths + 1, symbols)
         return symbols, run.counted(~run.done, asked).having(asked=asked)
 
@@ -93,7 +93,7 @@ class TokenwiseRejection(AbstractMethod):
 
     def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
         """A symbol, which is asked for."""
-        symbols = jnp.where(run.done, NONE, drawn(law, run.uniforms()[0]))
+        symbols = jnp.where(run.done, NONE, drawn(law, run))
         memory = run.memory._replace(possible=law > -jnp.inf)
         return symbols, run.counted(~run.done, ~run.done).having(asked=~run.done, memory=memory)
 
@@ -132,26 +132,26 @@ class TokenwiseByValue(AbstractMethod):
 
     def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
         """The symbol that is taken, with all calls of its position; none where `tries` were refused."""
-        u = run.uniforms()
+        for_symbol, for_count = run.words(law.shape[-1], draws=2)
         weights = jnp.where(law > -jnp.inf, seen, -jnp.inf)
         most = weights.max(axis=1)
         stuck = ~run.done & (most == -jnp.inf)
         run = run.settled(stuck, stuck)
         taken = law + weights - finite(most)[:, None]
-        refused = jnp.minimum(_failures(u[1], jnp.exp(logsumexp(taken, axis=1))), MOST_REFUSED if self.tries is None else self.tries)
+        refused = jnp.minimum(_failures(for_count, jnp.exp(logsumexp(taken, axis=1))), MOST_REFUSED if self.tries is None else self.tries)
         out = refused == self.tries if self.tries is not None else jnp.zeros_like(run.done)
         calls = jnp.where(run.done, 0, refused + (~out).astype(jnp.int32))
         run = run.counted(calls, jnp.where(run.done, 0, rules.n_values)).settled(out, out)
-        return jnp.where(run.done, NONE, drawn(taken, u[0])), run
+        return jnp.where(run.done, NONE, pick_token(taken, for_symbol)), run
 
     def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
         """Nothing is lost."""
         return jnp.zeros_like(run.lengths), run.settled(rules.whole(run.lengths, run.last), jnp.zeros_like(run.done))
 
 
-def _failures(uniforms: Float[Array, " rows"], chance: Float[Array, " rows"]) -> Rows:
+def _failures(words: Words, chance: Float[Array, " rows"]) -> Rows:
     """How many trials of that chance fail before one does not, by inverting P(at least k fail) = (1 - chance)^k."""
-    found = jnp.floor(jnp.log1p(-uniforms) / jnp.log1p(-jnp.clip(chance, 0, 1)))
+    found = jnp.floor(-exponential(words) / jnp.log1p(-jnp.clip(chance, 0, 1)))
     return jnp.minimum(jnp.where(jnp.isnan(found), MOST_REFUSED, found), MOST_REFUSED).astype(jnp.int32)
 
 
@@ -186,7 +186,7 @@ class Backtracking(AbstractMethod):
     def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
         """The likeliest symbol where one is owed, else one that is drawn and, within the quota, asked for."""
         owed = run.memory.owed > 0
-        symbols = jnp.where(owed, likeliest(law), drawn(law, run.uniforms()[0]))
+        symbols = jnp.where(owed, likeliest(law), drawn(law, run))
         asked = ~run.done & ~owed & (run.memory.quota > 0)
         return jnp.where(run.done, NONE, symbols), run.counted(~run.done, asked).having(asked=asked)
 
@@ -236,7 +236,7 @@ class BlockBest(AbstractMethod):
         """The next symbol of a candidate, or of the best one once more, which is no call."""
         m: BlockMemory = run.memory
         place = jnp.minimum(run.lengths, rules.n_cells - 1)
-        symbols = jnp.where(m.again, m.codes[run.rows, place], drawn(law, run.uniforms()[0]))
+        symbols = jnp.where(m.again, m.codes[run.rows, place], drawn(law, run))
         new = ~run.done & ~m.again
         ends = rules.whole(run.lengths + 1, symbols)
         if self.block is not None:

@@ -11,11 +11,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ..derive import float_type, narrow, pick_token
+from ..derive import Words, float_type, levels_of, narrow, pick_token, words_apart
 from ._judges import AbstractJudge, View
 
 Law = Float[Array, "rows values"]
-UNIFORMS = 3  # of a row in each turn
 MOST_TURNS = 1 << 22  # of a row
 
 
@@ -98,10 +97,11 @@ class Run(eqx.Module):
         """What a verifier or value is asked about."""
         return View(self.codes, self.lengths, rules.whole(self.lengths, self.last), self.asked)
 
-    def uniforms(self, turns: Int[Array, " rows"] | None = None) -> Float[Array, "numbers rows"]:
-        """The random numbers of this turn, or of a turn of each row's own."""
+    def words(self, values: int, turns: Int[Array, " rows"] | None = None, draws: int = 1) -> list[Words]:
+        """The random words of the draws of this turn, or of a turn of each row's own; a draw is of so many values at most."""
         turns = jnp.broadcast_to(self.turn, self.done.shape) if turns is None else turns
-        return jax.vmap(lambda key, turn: jax.random.uniform(jax.random.fold_in(key, turn), (UNIFORMS,)))(self.keys, turns).T
+        every = words_apart(jax.vmap(jax.random.fold_in)(self.keys, turns), draws, levels_of(values))
+        return [every.having(lambda w, k=k: w[:, k]) for k in range(draws)]
 
     def appended(self, symbols: Int[Array, " rows"]) -> Run:
         """With one symbol more in each row whose symbol is not below 0."""
@@ -118,9 +118,9 @@ class Run(eqx.Module):
         return self.having(done=self.done | done, failed=self.failed | (failed & ~self.done))
 
 
-def drawn(law: Law, uniforms: Float[Array, " rows"]) -> Int[Array, " rows"]:
-    """A symbol from each row's distribution."""
-    return pick_token(law, uniforms)
+def drawn(law: Law, run: Run) -> Int[Array, " rows"]:
+    """A symbol from each row's distribution, by the words of this turn."""
+    return pick_token(law, run.words(law.shape[-1])[0])
 
 
 def likeliest(law: Law) -> Int[Array, " rows"]:

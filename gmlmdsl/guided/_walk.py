@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ..derive import finite, float_type
+from ..derive import float_type, pick_token, whole_below
 from ._run import MOST_TURNS, AbstractMethod, Game, Law, Rules, Run, Standing, Wrong, law_here, refused_behind, seen_before
 
 Rows = Int[Array, " rows"]
@@ -104,25 +104,23 @@ class Walk(AbstractMethod):
 
     def propose(self, rules: Rules, run: Run, law: Law | None, seen: Any) -> tuple[Rows, Run]:
         """Down to a child, or not; rows at a prefix about which nothing is known wait."""
-        m, u = run.memory, run.uniforms(run.memory.step)
+        m, (coin, way, count) = run.memory, run.words(rules.n_values + 1, run.memory.step, 3)
         node, whole = m.nodes[run.rows, run.lengths], rules.whole(run.lengths, run.last)
         new = m.known[run.rows, node] != m.run
-        goes = ~run.done & (u[0] >= 0.5)
+        goes = ~run.done & (coin.high[0] >> 31 == 1)
         waiting = goes & new & ~whole | (m.step >= MOST_TURNS)
         here, goes = ~run.done & ~waiting, goes & ~waiting
         up = jnp.where(run.lengths > run.base, m.up[run.rows, run.lengths], -jnp.inf)
         ways = jnp.concatenate([up[:, None], jnp.where(whole[:, None], -jnp.inf, m.down[run.rows, node])], axis=1)
-        below = jnp.cumsum(jnp.exp(ways - finite(ways.max(axis=1, keepdims=True))), axis=1)
-        total = below[:, -1]
-        pick = jnp.minimum((below <= (u[1] * total)[:, None]).sum(axis=1, dtype=jnp.int32), rules.n_values)
-        moves = goes & (total > 0)
+        pick, some = pick_token(ways, way), (ways > -jnp.inf).any(axis=1)
+        moves = goes & some
         symbols = jnp.where(moves & (pick > 0), pick - 1, NOBODY)
         one, fresh = here.astype(jnp.int32), goes & new  # a whole string: others are counted where they are asked about
-        left = jnp.where((m.left < 0) & here, 1 + jnp.floor(u[2] * self.steps).astype(jnp.int32), m.left)
+        left = jnp.where((m.left < 0) & here, 1 + whole_below(self.steps, count), m.left)
         m = m._replace(
             known=m.known.at[run.rows, node].max(jnp.where(fresh, m.run, NOBODY)), left=left - one, step=m.step + one, waiting=waiting
         )
-        stuck = goes & (total <= 0) & (run.lengths == run.base) if self.result == "uniform_node" else jnp.zeros_like(goes)
+        stuck = goes & ~some & (run.lengths == run.base) if self.result == "uniform_node" else jnp.zeros_like(goes)
         run = run.having(memory=self._entered(run, m, node, symbols), asked=moves & (pick == 0))
         return symbols, run.counted(fresh, jnp.where(fresh, rules.n_values + 1, 0)).settled(stuck, stuck)
 

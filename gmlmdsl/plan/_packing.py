@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 Array = np.ndarray
-BITS = 24  # binary digits of probabilities: as many as floats of 32 bits have
+BITS = 24  # binary digits of probabilities for which each cell has random ones of its own
 MOST_STRENGTHS = 4
 MOST_COMBINATIONS = 32  # of a class and counts: each is an operation for every digit
 SAMPLE = 1 << 12  # cells that are looked at first
@@ -43,12 +43,16 @@ class Packing:
     Attributes:
         degrees: how many neighbours of each strength there are at most.
         stages: as in `SweepTables`.
-        thresholds: probabilities of the second value times 2^24, shape (classes, degrees and one).
+        thresholds: whole numbers of probabilities times 2^24, of the rarer value each, shape (classes, degrees and one).
+        rest: what these leave out, in [0, 1).
+        usual: whether the rarer value is the first one.
     """
 
     degrees: tuple[int, ...]
     stages: tuple[PackedColours, ...]
     thresholds: Array
+    rest: Array
+    usual: Array
 
 
 Stage = tuple[Array, Array, Sequence[tuple[Array, Array]]]
@@ -85,8 +89,9 @@ def packing(entries: Array, stages: Sequence[Stage], none: int) -> Packing | Non
     log_odds = classes.reshape(-1, *(1,) * len(degrees))
     for k, (s, d) in enumerate(zip(strengths, degrees, strict=True)):
         log_odds = log_odds + (s * np.arange(d + 1)).reshape(*(1,) * (k + 1), -1, *(1,) * (len(degrees) - k - 1))
-    with np.errstate(over="ignore"):
-        return Packing(degrees, packed, np.rint(2.0**BITS / (1 + np.exp(-log_odds))).astype(np.uint32))
+    odds_of_rarer = np.exp(-np.abs(log_odds))
+    rest, thresholds = np.modf(2.0**BITS * odds_of_rarer / (1 + odds_of_rarer))
+    return Packing(degrees, packed, thresholds.astype(np.uint32), rest, log_odds > 0)
 
 
 def _strengths(found: Sequence[Array]) -> Array:

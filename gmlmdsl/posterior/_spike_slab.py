@@ -25,7 +25,7 @@ from jax.scipy import stats
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float, Int
 
-from ..derive import bounded_jit, on_device
+from ..derive import accepted, bounded_jit, on_device, words_apart
 from ._draws import potential
 from ._likelihood import Likelihood
 from ._strides import STRIDE, in_strides
@@ -150,9 +150,13 @@ def _switched(walk: Walk, at: Position, k: Array, key: Array) -> Position:
     included = at.included.at[k].set(~inside)
     new = walk.target.smooth(vector) + walk.target.odds(included)
     ratio = new - at.value + jnp.where(inside, log_q, -log_q)
-    accept = jnp.log(jax.random.uniform(for_choice, dtype=mean.dtype)) < ratio  # never where the ratio is nan
+    accept = _accepted(ratio, for_choice)  # never where the ratio is nan
     chosen = Position(vector, included, new, at.log_step)
     return jax.tree.map(lambda a, b: jnp.where(accept, a, b), chosen, at)
+
+
+def _accepted(log_ratio: Array, key: Array) -> Array:
+    return accepted(log_ratio, words_apart(key[None], 1))[0, 0]
 
 
 def _moved(walk: Walk, at: Position, key: Array) -> tuple[Position, Array]:
@@ -185,7 +189,7 @@ def _moved(walk: Walk, at: Position, key: Array) -> tuple[Position, Array]:
     new = value + odds
     ratio = new - at.value + 0.5 * (momentum @ speed(momentum) - p @ speed(p))
     ratio = jnp.where(jnp.isfinite(ratio), ratio, -jnp.inf)
-    accept = jnp.log(jax.random.uniform(for_choice, dtype=dtype)) < ratio
+    accept = _accepted(ratio, for_choice)
     chosen = Position(vector, at.included, new, at.log_step)
     return jax.tree.map(lambda a, b: jnp.where(accept, a, b), chosen, at), jnp.exp(jnp.minimum(ratio, 0.0))
 

@@ -14,7 +14,7 @@ from thinned import thinned
 import gmlmdsl as gm
 from gmlmdsl import derive
 from gmlmdsl.derive import _packed_sweep, _samplers
-from gmlmdsl.derive._packed_sweep import LANES, PackedSweepKernel, lane_sums, read_digit
+from gmlmdsl.derive._packed_sweep import LANES, PackedSweepKernel, lane_sums
 from gmlmdsl.plan import BITS
 
 pytestmark = pytest.mark.usefixtures("float32")  # in double precision nothing is packed
@@ -35,7 +35,7 @@ def packed_of(of: Case) -> PackedSweepKernel:
 
 @pytest.mark.parametrize("of", thinned(EACH, 2), ids=str)
 def test_digits_are_those_of_the_conditionals_and_keep_p(of: Case):
-    """Every configuration as a chain: what is compared with random digits is p(x_i = 1 | rest) to 24 binary places, so pi P = pi."""
+    """Every configuration as a chain: digits, and what they leave out, are p(x_i = 1 | rest), so pi P = pi."""
     kernel, states, p = packed_of(of), of.oracle.states, of.oracle.probabilities(of.params)
     chains = -len(states) % LANES + len(states)
     codes = jnp.asarray(np.pad(states.T, ((0, 0), (0, chains - len(states)))), jnp.int32)
@@ -48,19 +48,29 @@ def test_digits_are_those_of_the_conditionals_and_keep_p(of: Case):
             turn = jax.tree.map(lambda a, t=t: a[t], stage)
             words = [held[turn.slots[:, d]] for d in range(turn.slots.shape[1])]
             found = kernel.combined(turn, words)
-            digits = np.stack([np.asarray(_packed_sweep._lanes(read_digit(found, kernel.digits[d]))) for d in range(BITS + 1)])
-            high = (digits * 2.0 ** (np.arange(BITS + 1) - BITS)[:, None, None, None]).sum(axis=0).reshape(digits.shape[1], -1)
+            high = probabilities(kernel, found)
             for cell, up in zip(np.asarray(turn.cells), high[:, : len(states)], strict=True):
                 if cell == of.model.graph.n_cells:
                     continue
                 first, second = np.arange(len(states)) & ~place[cell], np.arange(len(states)) | place[cell]
-                np.testing.assert_allclose(up, p[second] / (p[first] + p[second]), rtol=0, atol=2.0**-BITS)
+                np.testing.assert_allclose(up, p[second] / (p[first] + p[second]), rtol=2e-7)
                 one = np.zeros_like(matrix)
                 one[np.arange(len(states)), second] += up
                 one[np.arange(len(states)), first] += 1 - up
                 matrix = matrix @ one
     np.testing.assert_allclose(matrix.sum(axis=1), 1, atol=1e-12)
     np.testing.assert_allclose(p @ matrix, p, atol=1e-6)
+
+
+def probabilities(kernel: PackedSweepKernel, found: list[jax.Array]) -> np.ndarray:
+    """By which each chain of each cell gets the second value, where `found` says which combination it has; (cells, chains)."""
+    rarer = np.asarray(kernel.rest, float)
+    for d, digit in enumerate(np.asarray(kernel.digits)):
+        rarer = rarer + (digit & 1) * 2.0**d
+    rarer = rarer * 2.0**-BITS
+    each = np.where(np.asarray(kernel.usual) > 0, 1 - rarer, rarer)
+    held = np.stack([np.asarray(_packed_sweep._lanes(f)) for f in found])  # combinations, cells, words, lanes
+    return np.einsum("k,kcwl->cwl", each, held).reshape(held.shape[1], -1)
 
 
 @pytest.mark.check

@@ -1,0 +1,171 @@
+"""Draws in proportion to weights: every value has its probability but for rounding, relative to itself, however small it is.
+
+To invert the distribution function with one number fails at small values: where they stand in the middle of others, neither the number
+nor the sums before them are as fine as they are. So values are parted and parted again, each time by a number of its own: of two
+parts the smaller one is taken where the number, which is as fine at 0 as it has to be, times the sum of both lies below its weight.
+What a part weighs is a sum of few terms, or a sum of sums: errors grow with the logarithm of how many values there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import add
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
+
+from ._random import Words, words_apart
+
+FEW = 9  # values that are parted twice, by the two words of one draw
+LISTED = 27  # values that are parted three times, and written out: one loop over draws, with no array of values in it
+MOST_MASKED = 64  # nodes of a level of which one is read by comparisons
+Picked = Int[Array, "..."]
+
+
+def levels_of(values: int) -> int:
+    """How many levels of words a draw of one of so many values takes."""
+    return 1 if values <= FEW else 3 if values <= LISTED else (values - 1).bit_length()
+
+
+def second_of_two(first: Array, second: Array, number: Array) -> Bool[Array, ...]:
+    """Whether of two weights the second one is drawn; a weight of 0 never is beside another, and of two the first one."""
+    least = number * (first + second) < jnp.minimum(first, second)
+    return least != (first < second)
+
+
+def happens(yes: Array, no: Array, words: Words) -> Bool[Array, ...]:
+    """True with probability yes / (yes + no): weights that are each as exact as what they stand for is to be."""
+    return second_of_two(no, yes, words.number())
+
+
+def accepted(log_ratio: Array, words: Words) -> Bool[Array, ...]:
+    """True with probability min(1, ratio); never where it is nan."""
+    capped = jnp.minimum(log_ratio, 0.0)
+    return happens(jnp.exp(capped), -jnp.expm1(capped), words)
+
+
+def pick_of_weights(weights: Sequence[Array], words: Words) -> Picked:
+    """One of up to `LISTED` values in proportion to weights; the first where all are 0."""
+    if len(weights) == 1:
+        return jnp.zeros(words.high.shape[1:], jnp.int32)
+    if 2 < len(weights) <= FEW:
+        return _parted(weights, words.numbers())
+    return _parted(weights, [words.number(k) for k in range(words.high.shape[0])])
+
+
+def _parted(weights: Sequence[Array], numbers: Sequence[Array]) -> Picked:
+    """Two or three parts, all but the last of one size, one of which is taken and parted again."""
+    if len(weights) <= 3:
+        return _one_of(weights, numbers[0]) if len(weights) > 1 else jnp.zeros(numbers[0].shape, jnp.int32)
+    size = 2 if len(weights) == 4 else -(-len(weights) // 3)
+    parts = [weights[k : k + size] for k in range(0, len(weights), size)]
+    part = _one_of([reduce(add, p) for p in parts], numbers[0])
+    nothing = jnp.zeros_like(weights[0])
+    within = [_chosen([p[k] if k < len(p) else nothing for p in parts], part) for k in range(size)]
+    return part * size + _parted(within, numbers[1:])
+
+
+def _chosen(each: Sequence[Array], which: Picked) -> Array:
+    """Of arrays the one of that number."""
+    return reduce(lambda found, k: jnp.where(which == k, each[k], found), range(1, len(each)), each[0])
+
+
+def _one_of(weights: Sequence[Array], number: Array) -> Picked:
+    """One of two or three values: the least lie by 0, where the number is fine; the first where all are 0."""
+    if len(weights) == 2:
+        return second_of_two(weights[0], weights[1], number).astype(jnp.int32)
+    a, b, c = weights
+    low, high, a_low = jnp.minimum(a, b), jnp.maximum(a, b), a < b
+    first, second = jnp.where(a_low, 0, 1), jnp.where(a_low, 1, 0)  # where the lower and the higher one stand
+    above_low, above_high = low < c, high < c
+    threshold = number * (low + high + c)
+    small = jnp.minimum(low, c)
+    least, most = jnp.where(above_low, first, 2), jnp.where(above_high, 2, second)
+    middle = jnp.where(above_high, second, jnp.where(above_low, 2, first))
+    both = small + jnp.where(above_high, high, jnp.maximum(low, c))
+    return jnp.where(threshold < small, least, jnp.where(threshold < both, middle, most))
+
+
+def pick(weights: Array, words: Words, axis: int) -> Picked:
+    """One value along an axis in proportion to weights; the first where all are 0."""
+    if weights.shape[axis] > LISTED:
+        return pick_along(weights, words, axis)
+    return pick_of_weights([jax.lax.index_in_dim(weights, k, axis, keepdims=False) for k in range(weights.shape[axis])], words)
+
+
+def pick_along(leaves: Array, words: Words, axis: int, weight: Callable[[Array], Array] = lambda leaf: leaf) -> Picked:
+    """One value along an axis in proportion to `weight` of leaves; the first where all are 0.
+
+    Values are the leaves of a tree: node k of a level is the parent of nodes k and k + n of the one below it, where it has n nodes.
+    """
+    axis %= leaves.ndim
+    levels, of = [(leaves, weight)], weight
+    while levels[-1][0].shape[axis] > 1:
+        below, of = levels[-1]
+        levels.append((_halved(below, axis, of), lambda leaf: leaf))
+    place = jnp.zeros(words.high.shape[1:], jnp.int32)
+    for k, (level, of) in enumerate(reversed(levels[:-1])):
+        count = level.shape[axis]
+        other = place + (count + 1) // 2
+        first, second = of(_read(level, place, axis)), of(_read(level, jnp.minimum(other, count - 1), axis))
+        goes = second_of_two(first, jnp.where(other < count, second, 0), words.number(k))
+        place = jnp.where(goes & (other < count), other, place)
+    return place
+
+
+def _halved(level: Array, axis: int, of: Callable[[Array], Array]) -> Array:
+    count = level.shape[axis]
+    half = (count + 1) // 2
+    front, back = of(jax.lax.slice_in_dim(level, 0, half, axis=axis)), of(jax.lax.slice_in_dim(level, half, count, axis=axis))
+    return front + jnp.pad(back, [(0, 2 * half - count if a == axis else 0) for a in range(level.ndim)])
+
+
+def _read(level: Array, place: Picked, axis: int) -> Array:
+    """One value along an axis; of few by comparisons, which run on vectors where a look-up does not."""
+    where = jnp.expand_dims(place, axis)
+    if level.shape[axis] > MOST_MASKED:
+        if level.size == level.shape[axis]:  # one for all
+            return level.reshape(-1)[place]
+        shape = [level.shape[a] if a == axis else where.shape[a] for a in range(level.ndim)]
+        return jnp.squeeze(jnp.take_along_axis(jnp.broadcast_to(level, shape), where, axis=axis), axis)
+    shape = [-1 if a == axis else 1 for a in range(level.ndim)]
+    here = jnp.arange(level.shape[axis], dtype=jnp.int32).reshape(shape) == where
+    return jnp.where(here, level, jnp.zeros_like(level)).sum(axis=axis)
+
+
+def pick_token(logits: Float[Array, "*shape values"], words: Words) -> Int[Array, "*shape"]:
+    """A value with probability proportional to exp(logits), by random words of `shape`; see `token_words`."""
+    top = logits.max(axis=-1, keepdims=True)
+    scores = logits - jnp.where(jnp.isfinite(top), top, 0.0)
+    if logits.shape[-1] <= LISTED:
+        return pick_of_weights([jnp.exp(scores[..., v]) for v in range(logits.shape[-1])], words)
+    return pick_along(scores, words, -1, jnp.exp)
+
+
+def token_words(keys: PRNGKeyArray, n: int, values: int) -> Words:
+    """What `pick_token` takes for n draws of each key: words of shape (n, keys)."""
+    return words_apart(keys, n, levels_of(values))
+
+
+def whole_below(n: int | Array, words: Words) -> Picked:
+    """A whole number from 0 to n - 1, each as probable but for n 2^-64 of it: the integer part of a fraction of 64 bits times n."""
+    n = jnp.asarray(n, jnp.uint32)
+    whole, behind = _times(words.high[0], n)
+    carried = behind + _times(words.low[0], n)[0]
+    return (whole + (carried < behind).astype(jnp.uint32)).astype(jnp.int32)
+
+
+def _times(a: UInt32[Array, ...], b: UInt32[Array, ...]) -> tuple[UInt32[Array, ...], UInt32[Array, ...]]:
+    """The high and the low word of a product, by halves of words."""
+    (a1, a0), (b1, b0) = ((w >> 16, w & 0xFFFF) for w in (a, b))
+    low, first, second = a0 * b0, a0 * b1, a1 * b0
+    middle = (low >> 16) + (first & 0xFFFF) + (second & 0xFFFF)
+    return a1 * b1 + (first >> 16) + (second >> 16) + (middle >> 16), (low & 0xFFFF) | (middle << 16)
+
+
+def exponential(words: Words) -> Float[Array, ...]:
+    """A number of the distribution of density exp(-x): a bit that no fraction reads says from which end it is counted."""
+    half = words.number() / 2
+    return jnp.where(words.high[0] & 1 == 1, -jnp.log(half), -jnp.log1p(-half))
