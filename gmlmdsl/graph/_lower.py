@@ -139,6 +139,8 @@ class Lowering:
             used = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).reshape(-1, count).any(axis=0)
             inner = keep_used(inner, names, used)  # pyright: ignore[reportArgumentType]
             count = int(used.sum())
+            if count == 0:
+                return Constant(0)
         mask = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).astype(np.int8)
         self.columns.append(mask)
         counted = Column(len(self.columns) - 1)  # the body appends columns of its own
