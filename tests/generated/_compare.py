@@ -109,7 +109,7 @@ class Tried:
 
     def mentions_parameter(self, mask: str) -> bool:
         """Whether a mask draws only."""
-        return graph.mentions_parameter(self.bound.checked.masks[mask].body, self.oracle.model)
+        return graph.mentions_parameter(self.model.mask(mask)[1])
 
 
 def differs(found: Any, wanted: Any, tolerance: dict[str, float]) -> str | None:

@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -123,10 +124,16 @@ def argument(w: World, p: Place, want: Want, depth: int) -> Expr:
     return anything(w, p, chosen, depth - 1)
 
 
+@cache
+def choices(allows: frozenset[str], condition: bool) -> tuple[list[str], list[str]]:
+    """The forms that are allowed, and those of them that have no parts."""
+    names = [f.name for f in FORMS.values() if f.needs <= allows and (f.condition or not condition or f.name in EITHER)]
+    return names, [n for n in names if n in LEAVES]
+
+
 def anything(w: World, p: Place, want: Want, depth: int) -> Expr:
     """A random expression that is allowed there and fits."""
-    names = [f.name for f in FORMS.values() if f.needs <= p.allows and (f.condition or not want.condition or f.name in EITHER)]
-    leaves = [n for n in names if n in LEAVES]
+    names, leaves = choices(p.allows, want.condition)
     for _ in range(12):
         pool = leaves if (depth <= 0 or w.rng.random() < 0.5) and leaves else names
         chosen = FORMS[pool[w.rng.integers(len(pool))]]
@@ -390,8 +397,9 @@ def _sum_if(w: World, p: Place, want: Want, depth: int):
 @form("sum of two loops")
 def _sum_two(w: World, p: Place, want: Want, depth: int):
     q, r = w.fresh("q"), w.fresh("q")
-    loops = f"for {q} in range(2) for {r} in {w.site()}"
-    return _sum(w, p, want, depth, "sum of two loops", loops, {q: (0, 1), r: (0, w.n - 1)}, 2 * w.n)
+    first, second = int(w.rng.integers(1, 3)), int(w.rng.integers(1, 3))
+    loops = f"for {q} in range({first}) for {r} in range({second})"
+    return _sum(w, p, want, depth, "sum of two loops", loops, {q: (0, first - 1), r: (0, second - 1)}, first * second)
 
 
 @form("sum over edges")
@@ -403,10 +411,11 @@ def _sum_edges(w: World, p: Place, want: Want, depth: int):
 
 @form("sum over a domain")
 def _sum_domain(w: World, p: Place, want: Want, depth: int):
-    table, low, high = w.table_over_domain(Want(want.low / 3, want.high / 3, want.integer))
+    total = w.number(want)
+    table = w.table([total, 0, 0] if want.integer else [0.5 * total, 0.25 * total, 0.25 * total], want.integer)
     a = w.fresh("q")
-    part = Expr("input by label", f"{table}[{a}]", (), low, high, want.integer)
-    return Expr("sum over a domain", "sum({0} for " + f"{a} in {w.domain()})", (part,), 3 * low, 3 * high, want.integer)
+    part = Expr("input by label", f"{table}[{a}]", (), min(total, 0), max(total, 0), want.integer)
+    return Expr("sum over a domain", "sum({0} for " + f"{a} in {w.domain()})", (part,), total, total, want.integer)
 
 
 @form("sum of nothing")

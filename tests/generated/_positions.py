@@ -62,6 +62,10 @@ class Position:
     samples_only: bool = False
 
 
+class Impossible(Exception):
+    """A form that has no such value in this place of this program."""
+
+
 POSITIONS: dict[str, Position] = {}
 
 
@@ -97,7 +101,9 @@ def loop(w: World, allows: frozenset[str], kind: str = "") -> tuple[str, Place]:
 def a_cell(w: World, place: Place | None = None) -> str:
     """A cell that is a number, for what would otherwise change nothing."""
     place = place or Place(frozenset({CELLS}))
-    options = [w.variable(place, s) for s in ("x", "k", "b")]
+    options = [s for s in ("x", "k", "b") if s in w.declared] or [w.variable(place, "k")]
+    if options == [None]:
+        raise Impossible
     return w.choice([{"x": "x[0]", "k": "k", "b": "b[1]"}[s] for s in options if s])
 
 
@@ -241,7 +247,7 @@ def _site_want(w: World) -> Want:
 def index(name: str, declare: Callable[[World], str], text: str) -> None:
     """Registers an index into something declared over the sites."""
 
-    @position(name, CELL_INDEX, Want(0, 1, True))
+    @position(name, CELL_INDEX, Want(0, 2, True))
     def put(w: World, make: Make):
         clauses, place = loop(w, CELL_INDEX)
         array = declare(w)
@@ -258,16 +264,12 @@ def _site_let(w: World) -> str:
     return name
 
 
-def _site_cells(w: World) -> str:
-    return w.variable(Place(frozenset({CELLS})), "x") or w.variable(Place(frozenset({CELLS})), "b") or "b"
-
-
 index("index of a parameter", _site_param, "ARRAY[{0}] * 0.75")
 index("index of an input", lambda w: w.array(REAL, [w.number(REAL) for _ in range(w.n)]), "ARRAY[{0}]")
 index("index of a let", _site_let, "ARRAY[{0}]")
 
 
-@position("index of a variable", CELL_INDEX, Want(0, 1, True))
+@position("index of a variable", CELL_INDEX, Want(0, 2, True))
 def _variable_index(w: World, make: Make):
     clauses, place = loop(w, CELL_INDEX)
     w.site()
@@ -286,10 +288,6 @@ def _own(w: World, size: int, text: str) -> str | None:
     name = w.fresh("c")
     w.add("cells", text.format(name))
     return name
-
-
-class Impossible(Exception):
-    """A form that has no such value in this place of this program."""
 
 
 def own(w: World, size: int, text: str) -> str:
@@ -315,7 +313,7 @@ def _probability(w: World, make: Make):
     w.add("model", text, e, position="entry of a list of probabilities")
 
 
-@position("index of a row of probabilities", CELL_INDEX, Want(0, 1, True))
+@position("index of a row of probabilities", CELL_INDEX - {INDEX}, Want(0, 2, True))
 def _row(w: World, make: Make):
     name = own(w, 2, "var {} : bit")
     a, b = w.fresh("q"), w.fresh("q")
@@ -344,18 +342,17 @@ def prior(name: str, text: str, want: Want, kind: str = "", values: Want = REAL)
         axes = w.choice(["", "site", "edges"])
         place, declared, shape = Place(INDEXED - {INDEX}), "", ()
         if kind == ": simplex":
-            declared, shape = "[i in range(3)]", (3,)
-            place = Place(INDEXED, {"i": (0, 2)})
+            declared, shape = f"[(i, j) in {w.graph()}.edges, a in range(3)]", (len(w.edges), 3)
+            place = Place(INDEXED, {"i": (0, w.n - 2), "j": (1, w.n - 1), "a": (0, 2)}, (("i", "j"),))
         elif axes == "site":
             declared, shape, place = f"[i in {w.site()}]", (w.n,), Place(INDEXED, {"i": (0, w.n - 1)})
         elif axes == "edges":
             declared, shape = f"[(i, j) in {w.graph()}.edges]", (len(w.edges),)
             place = Place(INDEXED, {"i": (0, w.n - 2), "j": (1, w.n - 1)}, (("i", "j"),))
-        w.params[p] = w.numbers(values, shape) if kind != ": simplex" else w.rng.dirichlet([2.0] * 3)
+        w.params[p] = w.numbers(values, shape) if kind != ": simplex" else w.rng.dirichlet([2.0] * 3, shape[:1])
         w.flags.add("prior")
         w.add("model", f"param {p}{declared}{kind} ~ {text}", make(want, place), position=name)
-        entry = {(): "", (w.n,): "[0]"}.get(shape, "[0, 1]") if kind != ": simplex" and axes != "edges" else ""
-        entry = "[1]" if kind == ": simplex" else "[0, 1]" if axes == "edges" else entry
+        entry = "[0, 1, 1]" if kind == ": simplex" else {"": "", "site": "[0]", "edges": "[0, 1]"}[axes]
         w.add("model", f"factor 0.5 * {p}{entry} * {a_cell(w)}")
 
 

@@ -20,6 +20,10 @@ from ._world import Place, Statement, World, render, used
 PER_PROGRAM = 12
 NUMBERS_AND_INPUTS = ("whole number", "number", "input real", "input int")
 ARITHMETIC = (*NUMBERS_AND_INPUTS, "length", "input by number", "+", "-", "*", "/", "//", "%", "^", "neg", "input by label")
+NAMED = ("index name", "input by index")
+RANGES = {"cell spin": (-1, 1), "cell range": (0, 2), "sum of nothing": (0, 0), "length": (1, 1)}
+BITS = ("cell bit", "cell by cell", "cell of an edge", "latent", "cell label ==", "cell label !=", "given real", "given bit", "given label ==")
+RANGES |= dict.fromkeys((*BITS, "param simplex"), (0, 1))  # the least and the most value of a form that is a cell, or always one number
 EITHER = ("if", "let", "let by index", "let by cell")  # a number or a condition
 
 
@@ -27,7 +31,7 @@ def verdict(form: Form, place: Position) -> str:
     """What the contract says of a form in a place: it `must` be taken, `may` be, or is `never`."""
     if LATENT in form.needs and CELLS in place.allows and LATENT not in place.allows:
         return "may"
-    if form.needs - place.allows - {PAIR, INDEX} or (form.name == "index name" and INDEX not in place.allows):
+    if form.needs - place.allows - {PAIR, INDEX} or (form.name in NAMED and INDEX not in place.allows):
         return "never"
     if place.want.condition and not form.condition and form.name not in EITHER:
         return "never"
@@ -37,10 +41,16 @@ def verdict(form: Form, place: Position) -> str:
     return "may" if odd or (place.closed and form.name not in NUMBERS_AND_INPUTS) else "must"
 
 
+def has_value(form: Form, place: Position) -> bool:
+    """Whether the form has a value that the place takes: a cell's values are what they are."""
+    low, high = RANGES.get(form.name, (place.want.low, place.want.high))
+    return place.want.low <= low <= high <= place.want.high and not (form.name == "spin" and place.want.high < 1)
+
+
 def pairs(wanted: str) -> list[tuple[str, str]]:
     """Every form and place of a verdict."""
     found = itertools.product(FORMS.values(), POSITIONS.values())
-    return [(f.name, p.name) for f, p in found if verdict(f, p) == wanted]
+    return [(f.name, p.name) for f, p in found if verdict(f, p) == wanted and (wanted == "never" or has_value(f, p))]
 
 
 @dataclass(frozen=True)
@@ -124,9 +134,10 @@ def deck(seed: int, turn: int) -> tuple[tuple[str, str], ...]:
 def programs(seed: int, count: int, start: int = 0) -> Iterator[Program]:
     """Programs that go through the forms and places in a random order, again and again: any run of them meets all alike."""
     size = len(pairs("must"))
+    late: list[tuple[str, str]] = []
     for k in range(start, start + count):
         w = World(int(np.random.default_rng((seed, k)).integers(2**31)))
-        for j in range(k * PER_PROGRAM, (k + 1) * PER_PROGRAM):
-            form, place = deck(seed, j // size)[j % size]
-            put(w, form, place)
+        turn = [deck(seed, j // size)[j % size] for j in range(k * PER_PROGRAM, (k + 1) * PER_PROGRAM)]
+        first, late = late[:4], late[4:]  # what had no room in one program comes first in another
+        late += [pair for pair in (*first, *turn) if not put(w, *pair)]
         yield finished(w)

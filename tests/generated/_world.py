@@ -153,12 +153,16 @@ class World:
 
     def table_over_domain(self, want: Want) -> tuple[str, float, float]:
         """An array with an axis over a domain."""
-        name, values = self.fresh("u"), [self.number(want) for _ in LABELS]
-        if None in values:
-            values = [0] * 3
+        values = [self.number(want) for _ in LABELS]
+        values = [0] * 3 if None in values else values
+        return self.table(values, want.integer), min(values), max(values)
+
+    def table(self, values: Sequence[Any], integer: bool) -> str:
+        """The same with given values."""
+        name = self.fresh("u")
         self.inputs[name] = np.array(values)
-        self.add("inputs", f"input {name}[{self.domain()}] : {'int' if want.integer else 'real'}")
-        return name, min(values), max(values)
+        self.add("inputs", f"input {name}[{self.domain()}] : {'int' if integer else 'real'}")
+        return name
 
     def input_label(self) -> tuple[str, int]:
         """A label bound from Python, and its code."""
