@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Bool, Float, Int
 
 from ..graph.nodes import Leaves, evaluate
@@ -212,7 +213,31 @@ def _compared(f: Callable[[Any, Any], Array]) -> Callable[[Any, Any], Array]:
 def _power(a: Any, b: Any) -> Array:
     if isinstance(b, int) and not isinstance(b, bool):
         return jax.lax.integer_pow(number(a), b)
-    return number(a) ** (integer(b) if _is_whole(b) else number(b))
+    return _raised(number(a), number(b))
+
+
+@jax.custom_jvp
+def _raised(base: Array, exponent: Array) -> Array:
+    """Floats to the power of floats, with a derivative for base 0 too: h^0 is 1 everywhere, h^1 has slope 1 at 0."""
+    return base**exponent
+
+
+def _raised_jvp(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple[Array, Array]:
+    """Of an exponent that nothing differentiates no logarithm is taken: the base may be negative then."""
+    base, exponent = primals
+    value = _raised(base, exponent)
+    slope = jnp.zeros_like(value)
+    if not isinstance(tangents[0], SymbolicZero):
+        flat = (exponent == 0) & (jnp.abs(base) < math.sqrt(float(jnp.finfo(base.dtype).tiny)))
+        inner = _raised(base, jnp.where(flat, 1.0, exponent) - 1.0)
+        slope = slope + exponent * inner * tangents[0]
+    if not isinstance(tangents[1], SymbolicZero):
+        none = base == 0
+        slope = slope + jnp.where(none, 0.0, jnp.log(jnp.where(none, 1.0, base))) * value * tangents[1]
+    return value, slope
+
+
+_raised.defjvp(_raised_jvp, symbolic_zeros=True)
 
 
 def _conditions(f: Callable[..., Array]) -> Callable[..., Bool[Array, ...]]:

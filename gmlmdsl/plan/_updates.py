@@ -210,10 +210,7 @@ def plan_mask(graph: FactorGraph, mask: LoweredMask, corrected: bool) -> BlockPl
     if blocks is not None:
         plans = plan_blocks(graph, blocks, corrected)
         worst = max(plans, key=lambda p: (not is_affordable(p), p.elimination is not None, p.method == "enumeration", p.values, p.terms))
-        if worst.method == "enumeration":
-            merged = [max(getattr(p, name) for p in plans) for name in ("members", "values", "terms")]
-            return replace(worst, members=int(merged[0]), values=merged[1], terms=merged[2])
-        return worst
+        return worst if worst.method != "enumeration" else _merged(graph, blocks, plans, worst)
     pool = plan_block(graph, reach(mask, graph.n_cells), corrected)
     if pool.method == "product":
         return pool
@@ -223,6 +220,17 @@ def plan_mask(graph: FactorGraph, mask: LoweredMask, corrected: bool) -> BlockPl
     values = math.prod(sizes[:members].tolist())
     degrees = np.sort(_degrees(graph)[reach(mask, graph.n_cells)])[::-1]
     return BlockPlan("enumeration", members, values, values * float(degrees[:members].sum()))
+
+
+def _merged(graph: FactorGraph, blocks: Array, plans: Sequence[BlockPlan], worst: BlockPlan) -> BlockPlan:
+    """One plan for blocks of which some are listed and some are products: products of cells alone, or all of them listed jointly."""
+    if any(p.method == "product" for p in plans):
+        if all(p.method == "product" or p.members < 2 for p in plans):
+            worst = replace(worst, method="product")
+        else:
+            plans = [p if p.method == "enumeration" else plan_block(graph, b, True) for b, p in zip(blocks, plans, strict=True)]
+    members, values, terms = (max(getattr(p, name) for p in plans) for name in ("members", "values", "terms"))
+    return replace(worst, members=int(members), values=values, terms=terms)
 
 
 def listed_blocks(graph: FactorGraph, mask: LoweredMask, corrected: bool) -> Array | None:
