@@ -311,8 +311,9 @@ class Fit(FitStructures):
 
         Returns:
             InferenceData or DataTree with the groups `posterior`, `sample_stats` (`lp` in unconstrained coordinates, `diverging`,
-            `n_steps`, `acceptance_rate`), `log_likelihood` (of each row -c w loss, under `everything` log p(x_r)) and `observed_data`; the
-            attribute `calibration` says how it was calibrated.
+            `n_steps`, `acceptance_rate`), `observed_data`, and what each row adds to log p of the parameters, (chain, draw, row):
+            `log_likelihood` where the draws have that density (under `everything` it is log p(x_r)), `log_pseudolikelihood` (-c w loss)
+            where they were calibrated, so that no row can be left out by weights. The attribute `calibration` says how it was done.
 
         Raises:
             GmlmError: E552 where the fit is no minimum; E554 where the loss cannot be calibrated: it has no minimiser, or the rows do not
