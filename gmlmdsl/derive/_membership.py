@@ -57,7 +57,7 @@ def _(law: SubsetLaw, codes: Codes, keys: PRNGKeyArray, present: Present) -> Pre
 def _(law: MixtureLaw, codes: Codes, keys: PRNGKeyArray, present: Present) -> Present:
     choice = picked(law.weights[:, None], fold_apart(keys, 0))
     found = jnp.stack([members(p, codes, fold_apart(keys, 1), present) for p in law.parts])
-    return (found & (choice[None] == jnp.arange(len(law.parts))[:, None])[:, None]).any(axis=0)
+    return (found & (choice[None] == jnp.arange(len(law.parts), dtype=jnp.int32)[:, None])[:, None]).any(axis=0)
 
 
 @singledispatch
@@ -129,7 +129,7 @@ class NoisyMask(eqx.Module):
         """K of each row, and what the network sees: `n_values` where a cell is hidden."""
         part = picked(self.weights[:, None], fold_apart(keys, 0))
         held = jnp.stack([members(law, codes, fold_apart(keys, 1), present) for law in self.laws])
-        held = (held & (part[None] == jnp.arange(len(self.laws))[:, None])[:, None]).any(axis=0)
+        held = (held & (part[None] == jnp.arange(len(self.laws), dtype=jnp.int32)[:, None])[:, None]).any(axis=0)
         kinds, values = (words_apart(fold_apart(keys, k), held.shape[0]) for k in (2, 3))
         kind, drawn = pick_of_weights(list(self.noises[part].T[:, None]), kinds), whole_below(n_values, values).astype(codes.dtype)
         corrupt = jnp.where(kind == 0, n_values, jnp.where(kind == 1, drawn, codes))

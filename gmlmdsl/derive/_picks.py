@@ -78,7 +78,8 @@ def _one_of(weights: Sequence[Array], number: Array) -> Picked:
         return second_of_two(weights[0], weights[1], number).astype(jnp.int32)
     a, b, c = weights
     low, high, a_low = jnp.minimum(a, b), jnp.maximum(a, b), a < b
-    first, second = jnp.where(a_low, 0, 1), jnp.where(a_low, 1, 0)  # where the lower and the higher one stand
+    second = a_low.astype(jnp.int32)  # where the higher one stands
+    first = 1 - second
     above_low, above_high = low < c, high < c
     threshold = number * (low + high + c)
     small = jnp.minimum(low, c)

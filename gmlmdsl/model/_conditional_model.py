@@ -233,7 +233,7 @@ class ConditionalModel(Model):
             warmup: steps before the first; none: 500, of a refinement sampler 0.
             chains: number of chains; none: 4, of a refinement sampler 1.
             thin: steps per draw.
-            seed: draw t of chain c for row r depends on (seed, c, r, t) only.
+            seed: draw t of chain c for row r depends on (seed, c, r, t) only, and on the precision, float32 or float64.
             clamp: cells or whole variables held at values; with `missing`, a whole variable may be rows with holes, which are free.
             init: a start, or one for each row: of chains, or the draft that a refinement begins with; its padding says the lengths.
             observe: of chains as everywhere. Of a decode a list of "candidates" (all candidates, or beams, by falling score) and, of a

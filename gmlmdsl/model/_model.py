@@ -276,6 +276,8 @@ class Model(Structures):
     ) -> Any:
         """Run many chains of a sampler in one compiled scan; a guided one draws strings, all prompts and draws in one compiled loop.
 
+        Each value is drawn with its probability given what it is drawn from to 1e-5 of itself down to 1e-30, in float64 to 1e-12.
+
         Args:
             params: parameters.
             sampler: the sampler's name; left out where the model has one; "exact" (unless the file has a sampler of that name):
@@ -284,7 +286,8 @@ class Model(Structures):
             warmup: steps before the first; none: 500.
             thin: steps per draw.
             chains: number of chains; none: 4, of a guided sampler 1.
-            seed: draw t of chain c depends on (seed, c, t) only, with prompts of their row too.
+            seed: draw t of chain c depends on (seed, c, t) only, with prompts of their row too. Draws of a seed are others under
+                `jax_enable_x64` than without it: they follow from the same random words, by numbers and probabilities in float64.
             clamp: cells or whole variables held at values: `{"x": {0: +1}}`.
             init: a start, or one per chain; none: independent uniform values that satisfy every `require` (where none is found among
                 2000, values built by moves of single cells, which are not uniform); `gm.annealed(steps=200)`: the same, then cooled.
