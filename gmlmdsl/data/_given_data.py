@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import fail, listed, unknown
+from ..derive import float_type
 from ..graph import FactorGraph, GivenArray, GivenRows, Lowered, LoweredMask, mask_with, with_given
 from ..read import empty_entries, plain_array
 from ._traced import verify_untraced
@@ -128,6 +129,10 @@ def _codes(v: GivenArray, value: Any) -> tuple[Array, tuple[int, ...]]:
         place = tuple(int(i) for i in np.argwhere(bad)[0])
         limits = "finite" if v.kind == "real" else "above 0" if v.kind == "positive" else f"between {v.lower:g} and {v.upper:g}"
         raise fail("E510", f"{what}{_at(place)} is {array[place]:g}, and must be {limits}")
+    large = np.abs(array) > float(np.finfo(float_type()).max)
+    if large.any():
+        place = tuple(int(i) for i in np.argwhere(large)[0])
+        raise fail("E510", f"{what}{_at(place)} is {array[place]:g}, beyond the numbers of the working type", help="give it in other units")
     return array, array.shape[:lead]
 
 

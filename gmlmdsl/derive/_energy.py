@@ -162,7 +162,7 @@ def evaluate_slots(
     def cells(start: int, shape: tuple[int, ...]) -> Array:
         if not shape:
             return slots[start]
-        found = jnp.stack(slots[start : start + math.prod(shape)])
+        found = jnp.stack(jnp.broadcast_arrays(*slots[start : start + math.prod(shape)]))  # an unused slot does not vary
         return found.reshape((*shape, *found.shape[1:]))
 
     def gather(name: str, table: int, index: Array) -> Array:

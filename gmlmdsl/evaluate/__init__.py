@@ -29,6 +29,7 @@ from ._exact_answers import log_sums as log_sums
 from ._gap_curvature import gap_second_order as gap_second_order
 from ._intervals import intervals as intervals
 from ._intervals import verified_quantile as verified_quantile
+from ._magnitude import verified_partition as verified_partition
 from ._metric import Metric as Metric
 from ._metric import metrics as metrics
 from ._missing import Missing as Missing

@@ -16,8 +16,9 @@ from .._diagnostics import fail, listed, unknown
 from ..data import evaluated, generator, verified_seed, verify_untraced
 from ..derive import float_type, no_joint, on_device
 from ..graph import STAYS_FINITE as FINITE
-from ..graph import FactorGraph, ParameterArray, undefined_at, untried
+from ..graph import FactorGraph, ParameterArray, by_edge, undefined_at, untried
 from ..read import verify_unmasked
+from ._magnitude import as_stated, oversized, rounded
 from ._row_sizes import is_traced
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 SIMPLEX_ERROR = 1e-3  # of a sum, at most: rounding, and gradients by finite differences
-
-
 SPIKE_SLAB = "spike_slab"
 NOISE = 0.01  # of starts where there are latents: without it values of a latent that mean the same stay the same
 
@@ -56,18 +55,18 @@ def _noisy(p: ParameterArray, noise: Array) -> Array:
     return p.upper - np.exp(noise) if high else on_gauge(p, noise)
 
 
-def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params") -> dict[str, jax.Array]:
+def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params", summed: bool = True) -> dict[str, jax.Array]:
     """Parameters from a user as arrays of the working float type; traced values pass.
 
     Raises:
         GmlmError: for an unknown or missing name, a shape that does not fit, a value that is not finite (E504), a simplex that is none
-            (E509), and for a factor that is nan or +inf at these parameters for some values of its cells (E514).
+            (E509), and for a factor that is nan or +inf at these parameters for some values of its cells (E514), or too large (E591).
     """
     if graph.network is not None:
         raise no_joint(graph)
     _verify_all(graph, params, what)
     arrays = given_params(graph, params, what)
-    verify_defined(graph, arrays)
+    verify_defined(graph, arrays, summed)
     return arrays
 
 
@@ -139,14 +138,11 @@ def known_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "par
         return as_params(graph, params, what)
 
 
-def verify_defined(graph: FactorGraph, arrays: Mapping[str, jax.Array]) -> None:
-    """Refuse parameters at which a factor has no value; traced ones pass, and what is computed from them is then nan.
-
-    Raises:
-        GmlmError: E514.
-    """
+def verify_defined(graph: FactorGraph, arrays: Mapping[str, jax.Array], summed: bool = True) -> None:
+    """Refuse parameters at which a factor has no value (E514) or is too large (E591); traced ones pass, and what follows may be nan."""
     if not any(isinstance(a, jax.core.Tracer) for a in arrays.values()):  # pyright: ignore[reportAttributeAccessIssue]
-        error = undefined_at(graph, {name: np.asarray(a) for name, a in arrays.items()})
+        known = {name: np.asarray(a) for name, a in arrays.items()}
+        error = undefined_at(graph, known) or oversized(graph, known, np.dtype(float_type()), summed)
         if error is not None:
             raise error
 
@@ -172,12 +168,13 @@ def verify_names(given: Mapping[str, Any], names: list[str], what: str) -> None:
 
 
 def _numbers(p: ParameterArray, value: Any, what: str) -> jax.Array:
-    """An array of the working float type, of any shape."""
+    """An array of the working float type, of any shape; one whose entries name edges is put in their order."""
+    value = by_edge(value, p.edges, p.dims, f"{what}[{p.name!r}]")
     verify_unmasked(value, f"{what}[{p.name!r}]")
     try:
         # Numbers of the host are converted there: a program for every shape would be compiled.
         of_host = isinstance(value, int | float | np.ndarray | np.generic)
-        return jax.device_put(np.asarray(value, float_type())) if of_host else jnp.asarray(value, dtype=float_type())
+        return jax.device_put(rounded(value, float_type())) if of_host else jnp.asarray(value, dtype=float_type())
     except (TypeError, ValueError):
         raise fail("E502", f"{what}[{p.name!r}] is not an array of numbers") from None
 
@@ -189,8 +186,9 @@ def _array(p: ParameterArray, value: Any, what: str) -> jax.Array:
     if not isinstance(array, jax.core.Tracer):  # pyright: ignore[reportAttributeAccessIssue]
         bad = ~np.isfinite(np.asarray(array))
         if bad.any():
-            found = np.asarray(array)[bad].ravel()[0]
-            message = f"{what}[{p.name!r}] has a {'NaN' if np.isnan(found) else f'{found:+}'}: parameters are finite numbers"
+            found = as_stated(value, np.asarray(array))[bad].ravel()[0]
+            message = f"{what}[{p.name!r}] has a {'NaN' if np.isnan(found) else f'{found:+g}'}: parameters are finite numbers"
+            message += f", in this type up to {float(np.finfo(array.dtype).max):.3g}" if np.isfinite(found) else ""
             raise fail("E504", message)
     return array
 

@@ -5,6 +5,7 @@ from ._abstract_program import versions as versions
 from ._bind import bind as bind
 from ._bind import bind_sound as bind_sound
 from ._bound import Bound as Bound
+from ._by_edge import by_edge as by_edge
 from ._constants import constant as constant
 from ._factor_graph import FactorGraph as FactorGraph
 from ._factor_graph import FactorGroup as FactorGroup
@@ -16,6 +17,7 @@ from ._guided import guided as guided
 from ._guided import verify_brackets as verify_brackets
 from ._guided import verify_strings as verify_strings
 from ._infinite import STAYS_FINITE as STAYS_FINITE
+from ._infinite import oversized_at as oversized_at
 from ._infinite import undefined_at as undefined_at
 from ._infinite import untried as untried
 from ._lower_masks import BernoulliMask as BernoulliMask

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from .._diagnostics import listed, unknown
-from ..program import Program
+from ..program import Program, allowed
 from ._bound import Bound
 from ._graph_arrays import GraphArrays
 
@@ -43,8 +43,8 @@ class AbstractProgram(ABC):
 
     @property
     def warnings(self) -> tuple[Any, ...]:
-        """What the checker warns of."""
-        return self.checked.warnings
+        """What the checker warns of, and what the inputs show."""
+        return (*self.checked.warnings, *allowed(self.bound.notes, self.checked.allowances))
 
     def graph(self, name: str) -> GraphArrays:
         """A graph's arrays: `.edges`, `.rows`, ..

@@ -12,6 +12,8 @@ import numpy as np
 from .._diagnostics import Diagnostic, Faults, GmlmError, did_you_mean, fail, in_text_order, listed
 from ..program import Program, ir, without_inputs
 from ._bound import MOST_MEMBERS, Bound
+from ._by_edge import EdgeNames, by_edge
+from ._edge_orders import edge_orders
 from ._graphs import build_graph, graph_size
 
 Array = np.ndarray
@@ -32,19 +34,22 @@ def bind(program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Seque
         GmlmError: for every missing and unknown input, and for shapes, types and graphs that do not fit.
     """
     _verify_names(program, inputs)
-    partial, faults = bind_sound(program, inputs)
+    partial, faults = bind_sound(program, inputs, coords=coords)
     if faults:
         raise GmlmError(in_text_order(faults))
-    return Bound(program, partial.inputs, partial.lengths, partial.graphs, _coords(partial, coords or {}))
+    notes = tuple(edge_orders(partial))
+    return Bound(program, partial.inputs, partial.lengths, partial.graphs, _coords(partial, coords or {}), notes)
 
 
-def bind_sound(program: Program, inputs: Mapping[str, Any], most: float = math.inf) -> tuple[Bound, list[Diagnostic]]:
+def bind_sound(
+    program: Program, inputs: Mapping[str, Any], most: float = math.inf, coords: Mapping[str, Sequence[Any]] | None = None
+) -> tuple[Bound, list[Diagnostic]]:
     """A program with those of its inputs and graphs that have no fault, and every fault of the others.
 
     Graphs with more than `most` nodes and edges are left out too, and no fault.
     """
     faults = Faults()
-    bound = Bound(program, {}, {}, {}, {})
+    bound = Bound(program, {}, {}, {}, {name: tuple(labels) for name, labels in (coords or {}).items()})
     for name in program.inputs:
         bound = _build_ready_graphs(bound, faults, most)
         if name in bound.program.inputs:
@@ -71,6 +76,10 @@ def _verify_names(program: Program, inputs: Mapping[str, Any]) -> None:
 
 def _input(d: ir.Input, given: Mapping[str, Any], bound: Bound) -> Array:
     value = given[d.name] if d.name in given else bound.table(d.default) if d.default is not None else None
+    if d.name in given:
+        axes = bound.axes(d.name)
+        edges = [EdgeNames(bound, axes, k, as_given=True) for k, over in enumerate(axes) if over.arity == 2]
+        value = by_edge(value, edges, [over.name for over in axes], f"input `{d.name}`")
     array = _as_array(d, value, given, bound)
     if d.axes and d.name not in given and not isinstance(d.default, ir.Table):
         shape = _shape(d, bound)

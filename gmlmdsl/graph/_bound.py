@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._diagnostics import fail, listed
+from .._diagnostics import Diagnostic, fail, listed
 from ..program import Program, ir, names_in
 from ._constants import constant, whole
 from ._content import digest
@@ -32,6 +32,7 @@ class Bound:
     lengths: dict[str, int]
     graphs: dict[str, GraphArrays] = field(default_factory=dict)
     coords: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    notes: tuple[Diagnostic, ...] = ()  # what only the numbers show, W825
 
     @cached_property
     def digest(self) -> bytes:

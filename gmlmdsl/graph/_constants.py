@@ -11,7 +11,8 @@ import numpy as np
 from .._diagnostics import Faults, each, fail
 from ..program import ir
 from ._arithmetic import applied
-from ._edge_places import edge_places
+from ._edge_places import edge_places, entry_places
+from ._ends import is_unordered, swaps_further
 from ._exact import verify_sum
 from ._graph_arrays import GraphArrays
 from ._loops import MOST_ENTRIES, product
@@ -114,22 +115,28 @@ class _Constants:
         return terms.sum(axis=-1)
 
     def entry(self, e: ir.InputValue, taken: Array | bool) -> Array:
-        array = self.numbers.inputs[e.name]
+        array, axes = self.numbers.inputs[e.name], self.numbers.axes(e.name)
         places, faults, at = [], Faults(), 0
-        for k, over in enumerate(self.numbers.axes(e.name)):
+        for k, over in enumerate(axes):
             with faults:
                 places.append(self.place(e, over, e.indices[at : at + over.arity], array.shape[k], taken))
             at += over.arity
         faults.tell()
-        return array[tuple(places)]
+        for k, (over, (_, turned)) in enumerate(zip(axes, places, strict=True)):
+            if is_unordered(over, self.numbers.graphs) and swaps_further([*axes[k + 1 :]]):
+                (p, _), (q, other) = places[k + 1 :]
+                places[k + 1 :] = [(np.where(turned, q, p), other), (np.where(turned, p, q), other)]
+        return array[tuple(place for place, _ in places)]
 
-    def place(self, e: ir.InputValue, over: ir.SetOf, indices: Sequence[ir.Expression], length: int, taken: Array | bool) -> Array:
-        """The place on one axis: what an index says, or the edge that two of them name."""
+    def place(
+        self, e: ir.InputValue, over: ir.SetOf, indices: Sequence[ir.Expression], length: int, taken: Array | bool
+    ) -> tuple[Array, Array]:
+        """The place on one axis, of an index or of the edge that two of them name; and whether it has these the other way round."""
         if over.arity == 1:
-            return in_range(self.value(indices[0], taken), length, taken, indices[0], e.name)
+            return in_range(self.value(indices[0], taken), length, taken, indices[0], e.name), np.zeros((), bool)
         graph = self.numbers.graphs[over.graph]
         i, j = each(lambda end: in_range(self.value(end, taken), max(graph.n, graph.n_right), taken, end, e.name), indices)
-        return edge_places(graph, over, i, j, taken, e)
+        return entry_places(graph, over, edge_places(graph, over, i, j, taken, e), i > j, True)
 
 
 def whole(value: Array, taken: Array | bool, e: ir.Expression) -> Array:

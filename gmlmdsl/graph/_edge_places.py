@@ -26,6 +26,22 @@ def edge_places(graph: GraphArrays, over: ir.SetOf, i: Array, j: Array, taken: A
     return np.maximum(place, 0)
 
 
+def entry_places(graph: GraphArrays, over: ir.SetOf, place: Array, turned: Array, as_given: bool) -> tuple[Array, Array]:
+    """Where the entries of edges stand in an array, and which have their ends the other way round there.
+
+    Args:
+        graph: whose edges they are.
+        over: what the axis runs over.
+        place: the numbers of edges.
+        turned: which are named from their upper end.
+        as_given: whether the array has the order and the ends of the input that lists the edges, as an input has, or those of `G.edges`.
+    """
+    if not as_given or over.part != "edges":
+        return place, turned
+    rows, other = graph.rows_given
+    return rows[place], turned ^ other[place]
+
+
 def _edges_at(graph: GraphArrays, over: ir.SetOf, a: int, b: int) -> str:
     """What there is in the place of an edge that is not there."""
     if graph.edge_index(np.array([b]), np.array([a]), over.part == "arcs")[0] >= 0:

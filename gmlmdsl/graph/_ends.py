@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
 
 from ..program import ir
-from ._bound import Bound
+from ._graph_arrays import GraphArrays
 
 Array = np.ndarray
 Index = TypeVar("Index")
@@ -23,9 +23,9 @@ def ends(axes: list[ir.SetOf], indices: Sequence[Index]) -> Iterator[tuple[ir.Se
         at += over.arity
 
 
-def is_unordered(over: ir.SetOf, bound: Bound) -> bool:
+def is_unordered(over: ir.SetOf, graphs: Mapping[str, GraphArrays]) -> bool:
     """Whether the members are pairs that may be named from either end: both ends are nodes of one set."""
-    return over.part == "edges" and not bound.graphs[over.graph].bipartite
+    return over.part == "edges" and not graphs[over.graph].bipartite
 
 
 def swaps_further(axes: list[ir.SetOf]) -> bool:
@@ -33,11 +33,11 @@ def swaps_further(axes: list[ir.SetOf]) -> bool:
     return len(axes) == 2 and all(a.arity == 1 for a in axes) and _domain(axes[0]) == _domain(axes[1])
 
 
-def lower_end_first(axes: list[ir.SetOf], indices: Sequence[Array], bound: Bound) -> list[Array]:
+def lower_end_first(axes: list[ir.SetOf], indices: Sequence[Array], graphs: Mapping[str, GraphArrays]) -> list[Array]:
     """The same entry of an array over `axes` by indices that name each edge from its lower end."""
     out, at = list(indices), 0
     for k, over in enumerate(axes):
-        if is_unordered(over, bound):
+        if is_unordered(over, graphs):
             i, j = out[at : at + 2]
             turned = i > j
             out[at], out[at + 1] = np.minimum(i, j), np.maximum(i, j)

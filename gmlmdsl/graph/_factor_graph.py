@@ -112,6 +112,7 @@ class ParameterArray:
     coords: tuple[Sequence[Any], ...] = field(compare=False)
     span: Span = field(compare=False, repr=False)
     still: tuple[int, ...] = ()
+    edges: tuple[Any, ...] = field(default=(), compare=False, repr=False)  # `EdgeNames` of its axes over edges
 
     @property
     def size(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -19,6 +20,7 @@ class GraphArrays:
         rows: node numbers of shape (rows, nodes per row), or None.
         columns: likewise.
         bipartite: whether the two ends are numbered apart.
+        given: the edges as an input lists them, row by row, in whatever order and from either end; None where none does.
     """
 
     n: int
@@ -27,6 +29,15 @@ class GraphArrays:
     columns: Array | None = None
     bipartite: bool = False
     n_right: int = 0
+    given: Array | None = None
+
+    @cached_property
+    def rows_given(self) -> tuple[Array, Array]:
+        """Of each edge the row of the input that lists it, and whether that row has its ends the other way round."""
+        if self.given is None:
+            return np.arange(len(self.edges)), np.zeros(len(self.edges), bool)
+        order = np.lexsort((self.given.max(axis=1), self.given.min(axis=1)))
+        return order, (self.given[:, 0] > self.given[:, 1])[order]
 
     def part(self, name: str) -> Array:
         """The members of `.nodes`, `.edges`, `.arcs`, `.rows` or `.columns`."""

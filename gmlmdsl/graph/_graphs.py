@@ -128,4 +128,4 @@ def _from_input(call: ir.FormCall, bound: Bound) -> GraphArrays:
         i, j = edges[np.argmax(counts > 1)]
         message = f"`{name}` holds the pair ({i}, {j}) more than once"
         raise fail("E405", message, where, "a repeated pair", help="list each unordered pair once")
-    return GraphArrays(n, edges.reshape(-1, 2))
+    return GraphArrays(n, edges.reshape(-1, 2), given=pairs)

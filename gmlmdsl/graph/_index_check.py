@@ -11,6 +11,7 @@ from .._diagnostics import fail
 from ..program import ir
 from ._arithmetic import OPERATORS, applied
 from ._constants import whole
+from ._joint_values import JointValues
 from ._nodes import CellValue, Leaves, Node, evaluate, nodes_in
 
 Array = np.ndarray
@@ -25,7 +26,7 @@ def verify_index(
     length: int,
     columns: Sequence[Array],
     tables: Sequence[Array],
-    sizes: Sequence[int],
+    joint: JointValues,
     e: ir.Expression,
     name: str,
 ) -> None:
@@ -34,14 +35,13 @@ def verify_index(
     Raises:
         GmlmError: with the value that leaves 0..length-1, or because there are too many values to try.
     """
-    slots = sorted(
-        {s for t in (node, *(g for g, _ in guards)) for leaf in nodes_in(t) if isinstance(leaf, CellValue) for s in _slots(leaf)}
-    )
-    count = int(np.prod([float(sizes[s]) for s in slots]))
-    if count > MOST_VALUES:
+    used = {s for t in (node, *(g for g, _ in guards)) for leaf in nodes_in(t) if isinstance(leaf, CellValue) for s in _slots(leaf)}
+    slots = sorted(used | {joint.owners[s] for s in used})
+    joint = joint.of(slots)
+    count = int(joint.count)
+    if joint.count > MOST_VALUES:
         raise fail("E412", f"this index depends on cells with {count:,} joint values: too many to check", e.span, "too many cells")
-    shape = tuple(sizes[s] for s in slots)
-    codes = dict(zip(slots, np.unravel_index(np.arange(count), shape) if slots else (), strict=True))
+    codes = dict(zip(slots, joint.codes(), strict=True))
     n = max((c.shape[0] for c in columns), default=1)
     for start in range(0, n, max(1, CHUNK // max(count, 1))):
         rows = slice(start, min(n, start + max(1, CHUNK // max(count, 1))))

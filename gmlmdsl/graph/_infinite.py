@@ -15,6 +15,7 @@ from ._exact import exact_parts, is_exact, verify_exact, verify_sum
 from ._factor_graph import FactorGraph, FactorGroup
 from ._given_rows import reads_real
 from ._index_check import numpy_leaves
+from ._joint_values import JointValues, alike
 from ._nodes import Add, Apply, CellValue, Gather, If, Leaves, Node, Pick, evaluate, inside, nodes_in, parts_of
 from ._ranges import range_of, ranges_of
 from ._weights import tried
@@ -50,7 +51,7 @@ def _verify(graph: FactorGraph, group: FactorGroup) -> Diagnostic | None:
     if not group.n or _is_tame(group, int(graph.sizes.max(initial=1))):
         return None
     sizes = np.append(graph.sizes, 1)[group.cells].max(axis=0, initial=1).tolist()
-    notes = [_tried(graph, group, piece, found) for piece, found in tried(group, sizes)]
+    notes = [_tried(graph, group.take(rows), piece, joint) for rows, piece, joint in tried(group, sizes, graph.n_cells)]
     return next((n for n in notes if n is not None), None)
 
 
@@ -75,32 +76,33 @@ def _fixed_parts(node: Node) -> list[Node]:
     return [] if isinstance(node, Gather) else [p for n in parts_of(node) for p in _fixed_parts(n)]
 
 
-def _tried(graph: FactorGraph, group: FactorGroup, piece: FactorGroup, sizes: Sequence[int]) -> Diagnostic | None:
+def _tried(graph: FactorGraph, group: FactorGroup, piece: FactorGroup, joint: JointValues) -> Diagnostic | None:
     """W815 where a value of the group is -inf; some instances and some joint values of the cells at a time."""
     leaves = {n for part in _fixed_parts(piece.root) for n in nodes_in(part) if isinstance(n, CellValue)}
-    slots = sorted({s for n in leaves for s in range(n.start, n.start + int(np.prod(n.shape, dtype=np.int64)))})
-    shape = tuple(sizes[s] for s in slots)
-    count = int(np.prod([float(q) for q in shape]))
-    if count > MOST_VALUES:
+    used = {s for n in leaves for s in range(n.start, n.start + int(np.prod(n.shape, dtype=np.int64)))}
+    slots = sorted(used | {joint.owners[s] for s in used})
+    joint = joint.of(slots)
+    if joint.count > MOST_VALUES:
+        count = int(joint.count)
         message = f"whether this is always a number depends on cells with {counted(count, 'joint value')}: too many to check"
         help = "keep its parts within bounds that do not depend on all cells at once, for example with `max(.., 1)`"
-        raise fail("E412", message, group.span, "too many cells", help=help)
-    step, note = max(1, CHUNK // count), None
+        raise fail("E412", message, piece.span, "too many cells", help=help)
+    count, note = int(joint.count), None
+    step = max(1, CHUNK // count)
     exact = {id(n) for n in exact_parts(piece)}
     for start, first in product(range(0, piece.n, step), range(0, count, CHUNK)):
-        some = np.unravel_index(np.arange(first, min(count, first + CHUNK)), shape) if slots else ()
-        codes = dict(zip(slots, some, strict=True))
+        codes = dict(zip(slots, joint.codes(first, min(count, first + CHUNK)), strict=True))
         rows = slice(start, min(piece.n, start + step))
         where = _Where(graph, group, codes, start)
         values = _Values(numpy_leaves(piece.columns, piece.tables, codes, rows, bits=64), where, exact)
         found = values.value_of(piece.root, 0, True)
-        if found is None or group.kind in ("require", "let"):
+        if found is None or piece.kind in ("require", "let"):
             continue
-        _refuse(found, np.isnan(found) | (found == np.inf), "factor", group.span, where)
-        if note is None and group.kind == "factor" and (found == -np.inf).any():
+        _refuse(found, np.isnan(found) | (found == np.inf), "factor", piece.span, where)
+        if note is None and piece.kind == "factor" and (found == -np.inf).any():
             message = f"this factor is -inf{where.words(found == -np.inf)}: probability zero"
             help = "say so with a `require`, or allow it with `# gmlm: allow W815`"
-            note = Diagnostic("W815", message, group.span, "reaches -inf", help=help)
+            note = Diagnostic("W815", message, piece.span, "reaches -inf", help=help)
     return note
 
 
@@ -155,22 +157,20 @@ def undefined_at(graph: FactorGraph, params: Mapping[str, Array]) -> GmlmError |
         if not group.parameters or not group.n or range_of(group, most, params) is not None:
             continue
         sizes = np.append(graph.sizes, 1)[group.cells].max(axis=0, initial=1).tolist()
-        for piece, found in tried(group, sizes):
-            count = float(np.prod([float(q) for q in found]))
-            if count * piece.n > MOST_EVALUATED:
+        for rows, piece, joint in tried(group, sizes, graph.n_cells):
+            if joint.count * piece.n > MOST_EVALUATED:
                 continue
-            error = _undefined(graph, group, piece, found, params)
+            error = _undefined(graph, group.take(rows), piece, joint, params)
             if error is not None:
                 return error
     return None
 
 
 def _undefined(
-    graph: FactorGraph, group: FactorGroup, piece: FactorGroup, sizes: Sequence[int], params: Mapping[str, Array]
+    graph: FactorGraph, group: FactorGroup, piece: FactorGroup, joint: JointValues, params: Mapping[str, Array]
 ) -> GmlmError | None:
-    count = int(np.prod(sizes, dtype=np.int64))
-    codes = dict(enumerate(np.unravel_index(np.arange(count), tuple(sizes)))) if len(sizes) else {}
-    step = max(1, CHUNK // max(count, 1))
+    codes = dict(enumerate(joint.codes()))
+    step = max(1, int(CHUNK // joint.count))
     kind = np.result_type(*params.values())
     for start in range(0, piece.n, step):
         leaves = numpy_leaves(piece.columns, piece.tables, codes, slice(start, min(piece.n, start + step)), params)
@@ -183,7 +183,51 @@ def _undefined(
             words = _Where(graph, group, codes, start).words(bad)
             number = found[np.unravel_index(int(np.argmax(bad)), bad.shape)]
             shown = "not a number" if np.isnan(number) else f"{number:+}"
-            return fail("E514", f"at these parameters this factor is {shown}{words}", group.span, f"reaches {shown}", help=STAYS_FINITE)
+            return fail("E514", f"at these parameters this factor is {shown}{words}", piece.span, f"reaches {shown}", help=STAYS_FINITE)
+    return None
+
+
+def oversized_at(graph: FactorGraph, params: Mapping[str, Array], limit: float, kind: np.dtype) -> GmlmError | None:
+    """E591 for the first factor whose largest value, over those of its cells, is beyond a limit; None where none is found.
+
+    Without parameters the factors that mention none are looked at, else those that mention one. Values far below the largest are
+    penalties, which cost no digits. What `undefined_at` passes over is passed over.
+    """
+    most, found = int(graph.sizes.max(initial=1)), None
+    for group in graph.factors:
+        bounds = range_of(group, most, params) if group.n and bool(group.parameters) == bool(params) else (0.0, 0.0)
+        if bounds is not None and max(map(abs, bounds)) <= limit:
+            continue
+        sizes = np.append(graph.sizes, 1)[group.cells].max(axis=0, initial=1).tolist()
+        for rows, piece, joint in tried(group, sizes, graph.n_cells):
+            if found is None and joint.count * piece.n <= MOST_EVALUATED:
+                found = _oversized(graph, group.take(rows), piece, joint, params, limit, kind)
+    return found
+
+
+def _oversized(
+    graph: FactorGraph,
+    group: FactorGroup,
+    piece: FactorGroup,
+    joint: JointValues,
+    params: Mapping[str, Array],
+    limit: float,
+    kind: np.dtype,
+) -> GmlmError | None:
+    codes, step = dict(enumerate(joint.codes())), max(1, int(CHUNK // joint.count))
+    for start in range(0, piece.n, step):
+        leaves = numpy_leaves(piece.columns, piece.tables, codes, slice(start, min(piece.n, start + step)), params)
+        with np.errstate(all="ignore"):
+            found = np.atleast_2d(_in_type(np.dtype(float), piece, leaves))
+        highest = found.max(axis=1, keepdims=True)
+        bad = (np.abs(highest) > limit) & np.isfinite(highest) & (found == highest)
+        if bad.any():
+            number, bits = found[bad][0], kind.itemsize * 8
+            message = f"this factor is {number:g}{_Where(graph, group, codes, start).words(bad)}, beyond {limit:g}: {bits}-bit numbers of "
+            message += "that size have no digits left for log p"
+            help = "measure it in other units; what is impossible is a `require`"
+            help += "" if bits == 64 else '; `jax.config.update("jax_enable_x64", True)` computes in 64 bits'
+            return fail("E591", message, group.span, f"reaches {number:g}", help=help)
     return None
 
 
@@ -203,8 +247,8 @@ def untried(graph: FactorGraph) -> FactorGroup | None:
 
 
 def _values_of(graph: FactorGraph, group: FactorGroup) -> float:
-    sizes = np.append(graph.sizes, 1)[group.cells].max(axis=0, initial=1)
-    return float(np.prod(sizes.astype(float)) * group.n)
+    sizes = np.append(graph.sizes, 1)[group.cells].max(axis=0, initial=1).tolist()
+    return sum(JointValues(tuple(sizes), owners).count * len(rows) for rows, owners in alike(group.cells, graph.n_cells))
 
 
 class _Values:

@@ -11,11 +11,12 @@ from .._diagnostics import Faults, Span, each, fail
 from ..program import ir
 from ._bound import Bound
 from ._constants import constant, in_range
-from ._edge_places import edge_places
+from ._edge_places import edge_places, entry_places
 from ._ends import ends, is_unordered, lower_end_first, swaps_further
 from ._factor_graph import FactorGroup, GivenArray, GivenTables, ParameterArray, VariableArray
 from ._given_rows import over_domains
 from ._index_check import verify_index
+from ._joint_values import JointValues, alike
 from ._loops import MOST_ENTRIES, product
 from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, Pick
 from ._turns import Turns, deeper, keep_used, with_turns
@@ -51,9 +52,13 @@ class Lowering:
 
     def group(self, root: Node, turns: Turns, kind: str, span: Span) -> FactorGroup:
         """The finished group."""
-        cells = np.stack(self.slots, axis=1).astype(np.int32) if self.slots else np.zeros((turns.n, 0), np.int32)
+        cells = self.cells(turns.n)
         given = None if self._row is None else GivenTables(self._row, tuple(self._given.get(k) for k in range(len(self.tables))))
         return FactorGroup(root, turns.n, cells, tuple(self.columns), tuple(self.tables), kind, span, given)
+
+    def cells(self, n: int) -> Array:
+        """The cell in each slot so far, shape (n, slots)."""
+        return np.stack(self.slots, axis=1).astype(np.int32) if self.slots else np.zeros((n, 0), np.int32)
 
     # Fixed parts
 
@@ -139,8 +144,8 @@ class Lowering:
             used = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).reshape(-1, count).any(axis=0)
             inner = keep_used(inner, names, used)  # pyright: ignore[reportArgumentType]
             count = int(used.sum())
-            if count == 0:
-                return Constant(0)
+        if count == 0:
+            return Constant(0)  # an empty range, a graph without edges, or a condition that no turn meets
         mask = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).astype(np.int8)
         self.columns.append(mask)
         counted = Column(len(self.columns) - 1)  # the body appends columns of its own
@@ -161,7 +166,7 @@ class Lowering:
         if moving:
             grids = product([[np.arange(s)] for s in sizes])
             inner = deeper(inner, {flat[k]: g for (k, _), g in zip(moving, grids, strict=True)}, e.span)
-        at = lower_end_first(axes, [inner.names[n] for n in flat], self.bound)
+        at = lower_end_first(axes, [inner.names[n] for n in flat], self.bound.graphs)
         body = self.lower(let.value, with_turns(inner, names=dict(zip(flat, at, strict=True))))
         return Pick(_flat_index([node for _, node in moving], sizes), body, turns.depth, int(np.prod(sizes))) if moving else body
 
@@ -218,7 +223,13 @@ class Lowering:
         """Check an index over all values of what it mentions; of what is given, over all that its domain allows."""
         (node, *tests), sizes = over_domains([node, *(g for g, _ in turns.guards)], self._given, self.columns, self.slot_sizes)
         guards = tuple(zip(tests, (depth for _, depth in turns.guards), strict=True))
-        verify_index(node, guards, turns.taken, length, self.columns, self.tables, sizes, e, name)
+        for rows, owners in alike(self.cells(turns.n), self.names.n_cells):
+
+            def part(array: Array, rows: Array = rows) -> Array:
+                return array[rows] if array.shape[0] > 1 else array
+
+            joint = JointValues(tuple(sizes), (*owners, *range(len(owners), len(sizes))))
+            verify_index(node, guards, part(turns.taken), length, [part(c) for c in self.columns], self.tables, joint, e, name)
 
     def cell(self, e: ir.VariableValue, turns: Turns) -> Node:
         """The value of a cell, or of the one among several that other cells choose."""
@@ -240,7 +251,7 @@ class Lowering:
     ) -> Array:
         """Global positions from fixed indices."""
         at, k, position = 0, 0, np.full((1,) * (turns.depth + 1), v.offset, np.int64)
-        indices = lower_end_first(axes, [i for i in indices if i is not None], self.bound)
+        indices = lower_end_first(axes, [i for i in indices if i is not None], self.bound.graphs)
         for over in axes:
             stride = int(np.prod(v.shape[at + 1 :], dtype=np.int64))
             place = self.edge(over, indices[k], indices[k + 1], turns, e) if over.arity == 2 else indices[k]
@@ -328,7 +339,7 @@ class Lowering:
                 places.append(self.axis_index(over, given[at : at + over.arity], shape[k], turns, e))
         faults.tell()
         for k, (over, (place, turned)) in enumerate(zip(axes, places, strict=True)):
-            swaps = is_unordered(over, self.bound) and swaps_further(axes[k + 1 :])
+            swaps = is_unordered(over, self.bound.graphs) and swaps_further(axes[k + 1 :])
             if isinstance(place, np.ndarray):
                 base = base + place * strides[k]
             elif swaps:
@@ -357,15 +368,16 @@ class Lowering:
         """The number of an edge, and whether its ends stand in descending order."""
         assert not isinstance(i, Node)
         assert not isinstance(j, Node)
-        length = self.ends(over)
+        length, graph = self.ends(over), self.bound.graphs[over.graph]
         if self.is_fixed(i) and self.is_fixed(j):
             a, b = each(lambda end: in_range(self.value(end, turns), length, turns.taken, end, e.name), (i, j))
-            return self.edge(over, a, b, turns, e), a > b
-        graph = self.bound.graphs[over.graph]
+            return entry_places(graph, over, self.edge(over, a, b, turns, e), a > b, isinstance(e, ir.InputValue))
         if length**2 > 1 << 24:
             raise fail("E412", f"edges chosen by cells need a table of {length**2:,} entries", e.span, "too large")
         a, b = np.divmod(np.arange(length**2), length)
-        self.tables.append(graph.edge_index(a, b, over.part == "arcs"))
+        places = graph.edge_index(a, b, over.part == "arcs")
+        there, _ = entry_places(graph, over, np.maximum(places, 0), a > b, isinstance(e, ir.InputValue) and bool((places >= 0).any()))
+        self.tables.append(np.where(places < 0, -1, there))
         ends = [(self.lower(x, turns), Constant(stride)) for x, stride in ((i, length), (j, 1))]
         place = Gather("", len(self.tables) - 1, length**2, Constant(0), tuple(ends))
         self.verify(place, turns, len(graph.part(over.part)), i, over.name)

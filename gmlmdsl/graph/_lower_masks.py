@@ -285,8 +285,9 @@ def _live(lowered: Lowered, blocks: Array, weight: ir.Expression, turns: Turns, 
     """A term's blocks and weights, without those that are 0 whatever the cells hold: they are in nobody's support."""
     lowering = Lowering(lowered.bound, lowered.names)
     group = lowering.group(lowering.lower(weight, turns), turns, kind, weight.span)
-    verify_weights(group, lowering.slot_sizes, at_most=1.0 if kind == "rate" else math.inf)
-    rows = np.flatnonzero(alive(group, lowering.slot_sizes))
+    none = lowered.graph.n_cells
+    verify_weights(group, lowering.slot_sizes, none, 1.0 if kind == "rate" else math.inf)
+    rows = np.flatnonzero(alive(group, lowering.slot_sizes, none))
     return blocks[rows], group if len(rows) == group.n else group.take(rows)
 
 
@@ -350,4 +351,4 @@ def _verify(mask: LoweredMask, sizes: Array, params: Mapping[str, Array] | None)
             return
     for group in groups:
         if group.parameters if params is not None else group.given is not None:
-            verify_weights(group, np.append(sizes, 1)[group.cells].max(axis=0).tolist(), at_most, params)
+            verify_weights(group, np.append(sizes, 1)[group.cells].max(axis=0).tolist(), len(sizes), at_most, params)

@@ -11,6 +11,7 @@ import numpy as np
 from .._diagnostics import Diagnostic, Faults, GmlmError, each, fail, in_text_order
 from ..program import ir, without_names
 from ._bound import Bound
+from ._by_edge import EdgeNames
 from ._constants import constant
 from ._cycles import verify_acyclic
 from ._factor_graph import FactorGraph, FactorGroup, GivenArray, ParameterArray, Prior, VariableArray
@@ -135,7 +136,9 @@ def _parameter(p: ir.Parameter, model: ir.Model, bound: Bound) -> ParameterArray
     lower, upper = _bounds(p.type, f"parameter `{p.name}`", bound)
     gauge = tuple(k for k, a in enumerate(p.axes) if a.over.kind == "domain") if p.name in [g for g, _ in model.gauges] else ()
     coords = tuple(lazy_labels(bound, a.over) for a in p.axes)
-    return ParameterArray(p.name, shape, p.type.kind, lower, upper, _prior(p, shape, bound), gauge, _dims(p.axes), coords, p.span)
+    edges = tuple(EdgeNames(bound, [a.over for a in p.axes], k) for k, a in enumerate(p.axes) if a.over.arity == 2)
+    prior, dims = _prior(p, shape, bound), _dims(p.axes)
+    return ParameterArray(p.name, shape, p.type.kind, lower, upper, prior, gauge, dims, coords, p.span, edges=edges)
 
 
 def _prior(p: ir.Parameter, shape: tuple[int, ...], bound: Bound) -> Prior | None:

@@ -6,32 +6,42 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import counted, fail
 from ._factor_graph import FactorGroup
 from ._given_rows import group_over_domains, reads_real, rows_of
 from ._index_check import CHUNK, MOST_VALUES, numpy_leaves
+from ._joint_values import JointValues, alike
 from ._nodes import evaluate
 
 
-def verify_weights(group: FactorGroup, sizes: Sequence[int], at_most: float, params: Mapping[str, np.ndarray] | None = None) -> None:
+def verify_weights(
+    group: FactorGroup, sizes: Sequence[int], none: int, at_most: float, params: Mapping[str, np.ndarray] | None = None
+) -> None:
     """Weights are finite and >= 0, rates at most 1, whatever the cells hold. Those that mention a parameter need `params`.
 
     Discrete given variables are tried in all their values; those that mention a real one wait for its data, and are then tried row by row.
+
+    Args:
+        group: weights or rates.
+        sizes: the number of values of each slot.
+        none: the position that stands for no cell.
+        at_most: the most that one may be.
+        params: parameters.
 
     Raises:
         GmlmError: with the number found, or because the cells have too many joint values to try.
     """
     if not group.n or (group.parameters and params is None):
         return
-    for piece, found in tried(group, sizes):
+    for _, piece, found in tried(group, sizes, none):
         _verify_finite(piece, found, at_most, params)
 
 
-def _verify_finite(group: FactorGroup, sizes: Sequence[int], at_most: float, params: Mapping[str, np.ndarray] | None) -> None:
-    count = int(np.prod([float(q) for q in sizes[: group.cells.shape[1]]]))
-    if count > MOST_VALUES:
-        raise fail("E412", f"this weight depends on cells with {count:,} joint values: too many to check", group.span, "too many cells")
-    for value in _values(group, sizes[: group.cells.shape[1]], params, 64):
+def _verify_finite(group: FactorGroup, joint: JointValues, at_most: float, params: Mapping[str, np.ndarray] | None) -> None:
+    if joint.count > MOST_VALUES:
+        message = f"this weight depends on cells with {counted(int(joint.count), 'joint value')}: too many to check"
+        raise fail("E412", message, group.span, "too many cells")
+    for value in _values(group, joint, params, 64):
         bad = ~(np.isfinite(value) & (value >= 0) & (value <= at_most))
         if bad.any():
             limits = "between 0 and 1" if at_most == 1 else "finite and at least 0"
@@ -41,31 +51,49 @@ def _verify_finite(group: FactorGroup, sizes: Sequence[int], at_most: float, par
             raise fail("E409", f"a {word} is {limits}, this one can be {reached}", group.span, f"reaches {reached}", help=help)
 
 
-def tried(group: FactorGroup, sizes: Sequence[int]) -> Iterator[tuple[FactorGroup, Sequence[int]]]:
-    """The group, or pieces of it, such that all values of all slots are all that it can meet; nothing before real data are there."""
-    if group.given is None:
-        yield group, sizes
-    elif not reads_real(group):
-        yield group_over_domains(group, sizes[: group.cells.shape[1]])
-    else:
-        slot, step = group.given.slot, max(1, int(MOST_VALUES // np.prod([float(q) for q in sizes[: group.cells.shape[1]]])))
-        for start in range(0, group.given.rows, step):
-            stop = min(group.given.rows, start + step)
-            yield rows_of(group, start, stop), [stop - start if k == slot else q for k, q in enumerate(sizes)]
+def tried(group: FactorGroup, sizes: Sequence[int], none: int) -> Iterator[tuple[np.ndarray, FactorGroup, JointValues]]:
+    """Which instances, a group of these, and all joint values that their slots can meet; nothing before real data are there.
+
+    Args:
+        group: like factors.
+        sizes: the number of values of each slot.
+        none: the position that stands for no cell.
+    """
+    slots = group.cells.shape[1]
+    for rows, owners in alike(group.cells, none):
+        part = group if len(rows) == group.n else group.take(rows)
+        if part.given is None:
+            yield rows, part, JointValues(tuple(sizes[:slots]), owners)
+        elif not reads_real(part):
+            part, found = group_over_domains(part, sizes[:slots])
+            yield rows, part, JointValues(tuple(found), (*owners, *range(slots, len(found))))
+        else:
+            for piece, found in _row_by_row(part, sizes[:slots]):
+                yield rows, piece, JointValues(tuple(found), owners)
 
 
-def alive(group: FactorGroup, sizes: Sequence[int]) -> np.ndarray:
+def _row_by_row(group: FactorGroup, sizes: Sequence[int]) -> Iterator[tuple[FactorGroup, Sequence[int]]]:
+    """The group with some rows of its data at a time."""
+    assert group.given is not None
+    slot, step = group.given.slot, max(1, int(MOST_VALUES // np.prod([float(q) for q in sizes])))
+    for start in range(0, group.given.rows, step):
+        stop = min(group.given.rows, start + step)
+        yield rows_of(group, start, stop), [stop - start if k == slot else q for k, q in enumerate(sizes)]
+
+
+def alive(group: FactorGroup, sizes: Sequence[int], none: int) -> np.ndarray:
     """Which instances are above 0 for some values of their cells; all of those that mention a parameter or a real given variable."""
+    out = np.ones(group.n, bool)
     if group.parameters or not group.n or reads_real(group):
-        return np.ones(group.n, bool)
-    ((group, sizes),) = tried(group, sizes)
-    found = [v.reshape(len(v), -1).max(axis=1) for v in _values(group, sizes)]
-    return np.concatenate(found) > 0
+        return out
+    for rows, piece, joint in tried(group, sizes, none):
+        out[rows] = np.concatenate([v.max(axis=1) for v in _values(piece, joint)]) > 0
+    return out
 
 
 def fixed_values(group: FactorGroup) -> np.ndarray:
     """The numbers of a group that mentions neither cells nor parameters, shape (n,)."""
-    return np.concatenate([v[:, 0] for v in _values(group, ())])
+    return np.concatenate([v[:, 0] for v in _values(group, JointValues((), ()))])
 
 
 def reaches_zero(group: FactorGroup, sizes: np.ndarray) -> bool:
@@ -78,22 +106,18 @@ def reaches_zero(group: FactorGroup, sizes: np.ndarray) -> bool:
     if group.parameters or not group.n:
         return False
     slots = sizes[group.cells].max(axis=0).tolist()
-    for piece, found in tried(group, slots):
-        if np.prod([float(q) for q in found]) <= MOST_VALUES and any(bool((v == -np.inf).any()) for v in _values(piece, found)):
+    for _, piece, joint in tried(group, slots, len(sizes) - 1):
+        if joint.count <= MOST_VALUES and any(bool((v == -np.inf).any()) for v in _values(piece, joint)):
             return True
     return False
 
 
-def _values(
-    group: FactorGroup, sizes: Sequence[int], params: Mapping[str, np.ndarray] | None = None, bits: int = 0
-) -> Iterator[np.ndarray]:
+def _values(group: FactorGroup, joint: JointValues, params: Mapping[str, np.ndarray] | None = None, bits: int = 0) -> Iterator[np.ndarray]:
     """The values of some instances at a time, under every joint value of their slots: shape (instances, 1 or values).
 
     `bits` as in `numpy_leaves`.
     """
-    count = int(np.prod([float(q) for q in sizes]))
-    codes = dict(enumerate(np.unravel_index(np.arange(count), tuple(sizes)))) if len(sizes) else {}
-    step = max(1, CHUNK // max(count, 1))
+    codes, step = dict(enumerate(joint.codes())), max(1, int(CHUNK // max(joint.count, 1)))
     for start in range(0, group.n, step):
         leaves = numpy_leaves(group.columns, group.tables, codes, slice(start, min(group.n, start + step)), params, bits)
         with np.errstate(all="ignore"):

@@ -69,7 +69,9 @@ class Model(Structures):
         from ..evaluate import named_conditionals
 
         lowered, rows = bound_rows(self.lowered, x, missing, given)
-        found = named_conditionals.loss(lowered, self._mask(mask, lowered), self._params(params), rows.codes, weights, key, n_masks)
+        found = named_conditionals.loss(
+            lowered, self._mask(mask, lowered), self._params(params, lowered), rows.codes, weights, key, n_masks
+        )
         return parameters.verified_answer(lowered.graph, found, -jnp.inf)
 
     def transition_matrix(self, params: Params, sampler: str | None = None, *, given: Any = None) -> np.ndarray:

@@ -16,7 +16,7 @@ from .. import derive, plan
 from .._diagnostics import Diagnostic, GmlmError, GmlmWarning, counted, known, only
 from .._progress import shows_progress, waiting
 from ..data import bound_mask, bound_rows, encode_given, evaluated
-from ..evaluate import answer, exact, is_traced, parameters
+from ..evaluate import answer, exact, is_traced, parameters, verified_partition
 from ..graph import GivenRows, Lowered, LoweredMask, lower_mask, lower_model, with_given
 from ..plan import with_others
 from ..program import allowed, ir, is_percolation
@@ -96,7 +96,7 @@ class Queries:
         Warnings that a comment `# gmlm: allow CODE` allows are left out. Each has `code`, `message` and `render()`.
         """
         checked = self.program.checked
-        return (*checked.warnings, *allowed(plan.lint_sizes(self.lowered, checked, self.name), checked.allowances))
+        return (*self.program.warnings, *allowed(plan.lint_sizes(self.lowered, checked, self.name), checked.allowances))
 
     def init_params(self, seed: int = 0) -> dict[str, np.ndarray]:
         """Where a fit starts: 0, positive 1, simplex uniform; with noise of sd 0.01 from `seed` where the model has latents."""
@@ -121,7 +121,7 @@ class Queries:
         if self.graph.network is not None:
             raise derive.no_joint(self.graph)
         lowered, rows = bound_rows(self.lowered, x, missing, given)
-        found = log_completions(lowered.graph, self._device(lowered), self._params(params), rows.codes)
+        found = log_completions(lowered.graph, self._device(lowered), self._params(params, lowered, summed=False), rows.codes)
         return answer(parameters.verified_answer(lowered.graph, found, jnp.inf), rows.shape)
 
     def log_partition(self, params: Params, *, given: Any = None) -> jax.Array:
@@ -134,11 +134,14 @@ class Queries:
         Raises:
             GmlmError: E601 with the cost where it is above the budget, before any work; E514 where a factor is nan or +inf.
         """
-        found, arrays = encode_given(self.graph, given), self._params(params)
+        found = encode_given(self.graph, given)
+        lowered = self.lowered if found is None else with_given(self.lowered, found)
+        arrays = self._params(params, lowered)
         if self.graph.is_normalised:
             return derive.on_device(np.zeros(() if found is None else found.shape), derive.float_type())
-        values = exact.log_partition(self._contractions, self._bound_device(found), arrays, found)
-        return answer(parameters.verified_answer(self.graph, values, jnp.inf), () if found is None else found.shape)
+        values = exact.log_partition(self._contractions, self._device(lowered), arrays, found)
+        values = verified_partition(self.graph, parameters.verified_answer(self.graph, values, jnp.inf))
+        return answer(values, () if found is None else found.shape)
 
     @cached_property
     def _contractions(self) -> exact.Contractions:
@@ -288,9 +291,9 @@ class Queries:
 
     # Inside
 
-    def _params(self, params: Params) -> dict[str, jax.Array]:
+    def _params(self, params: Params, lowered: Lowered | None = None, summed: bool = True) -> dict[str, jax.Array]:
         with evaluated(params):
-            return parameters.as_params(self.graph, params)
+            return parameters.as_params(self.graph if lowered is None else lowered.graph, params, summed=summed)
 
     def _known(self, params: Params) -> dict[str, jax.Array]:
         return parameters.known_params(self.graph, params)

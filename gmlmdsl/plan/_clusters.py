@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._diagnostics import GmlmError, Span, fail
-from ..graph import FactorGraph, FactorGroup, Lowered, PercolationMask, lower_mask
+from .._diagnostics import Diagnostic, GmlmError, Span, fail
+from ..graph import FactorGraph, FactorGroup, Lowered, PercolationMask, lower_mask, reaches_zero
 from ..program import ir
 from ._block_tables import factor_table, stays_finite
 from ._symmetries import colours_of, groups_of
@@ -109,8 +109,7 @@ def plan_clusters(lowered: Lowered, update: ir.RandomUpdate) -> ClusterPlan:
     rows, columns = whole.mean(axis=2, keepdims=True), whole.mean(axis=1, keepdims=True)
     centred, scale = whole - rows - columns, np.abs(found).max(initial=0.0)
     if np.abs(centred).max(initial=0.0) <= 1e-12 * scale or not scale:
-        message = "no factor makes the two cells of an edge of this `percolation` depend on one another: its clusters are single cells"
-        raise fail("E418", message, mask.span, "no bonds", help="take `subsets(.., size = 1)`, or the edges that the factors have")
+        raise _no_bonds(graph, mask)
     groups = groups_of(colours_of(centred))
     if not groups:
         raise _no_symmetry(graph, bonds, mask.span)
@@ -119,6 +118,40 @@ def plan_clusters(lowered: Lowered, update: ir.RandomUpdate) -> ClusterPlan:
     weights = np.stack([np.arange(size) < len(g) for g in groups]).astype(float)
     means = max(np.abs(rows).max(), np.abs(columns).max()) > 1e-12 * scale
     return ClusterPlan(graph, update, mask, bonds, full, weights, bool(means), rest)
+
+
+def _no_bonds(graph: FactorGraph, mask: PercolationMask) -> GmlmError:
+    """Nothing joins the cells of an edge, or what does makes no bond: a requirement, a factor of more cells, or one that may be -inf."""
+    message = "no factor makes the two cells of an edge of this `percolation` depend on one another: its clusters are single cells"
+    help, related = "take `subsets(.., size = 1)`, or the edges that the factors have", ()
+    for group in graph.groups:
+        what = _no_bond(graph, group)
+        if what and _joins(group, mask.edges.astype(np.int64), graph.n_cells):
+            message = (
+                f"what joins the two cells of an edge of this `percolation` is {what}, which makes no bond: its clusters are single cells"
+            )
+            help = "take blocks of cells instead, `subsets(.., size = 2)` or `blocks(..)`: they are redrawn exactly, whatever joins them"
+            related = ((group.span, "joins them"),)
+            break
+    return GmlmError(Diagnostic("E418", message, mask.span, "no bonds", related, help))
+
+
+def _no_bond(graph: FactorGraph, group: FactorGroup) -> str:
+    """What sort of statement a group is, where it makes no bond although it may join cells; empty where it makes one."""
+    if group.kind == "require":
+        return "a `require`"
+    if group.given is not None:
+        return "a factor that reads given data"
+    if reaches_zero(group, np.append(graph.sizes, 1)):
+        return "a factor that is -inf for some values"
+    return "a factor of more than two cells" if group.scope.shape[1] > 2 else ""
+
+
+def _joins(group: FactorGroup, edges: Array, n: int) -> bool:
+    """Whether some factor or requirement mentions both cells of an edge."""
+    keys, cells = edges[:, 0] * n + edges[:, 1], group.scope.astype(np.int64)
+    slots = range(cells.shape[1])
+    return any(bool(np.isin(cells[:, a] * n + cells[:, b], keys).any()) for a in slots for b in slots if a != b)
 
 
 def _no_symmetry(graph: FactorGraph, bonds: Bonds, span: Span) -> GmlmError:

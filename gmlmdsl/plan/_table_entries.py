@@ -49,7 +49,7 @@ class FactorTable:
     @property
     def strides(self) -> Array:
         """The place value of each slot, the last one fastest."""
-        after = np.append(self.sizes[1:], 1).astype(np.int64)
+        after = np.append(self.sizes, 1)[1:].astype(np.int64)  # of a factor without cells, which has no slot, none
         return np.cumprod(after[::-1])[::-1]
 
 

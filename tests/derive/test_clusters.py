@@ -138,6 +138,22 @@ def test_edges_without_factors_are_refused():
     assert error.value.codes == ("E418",)
 
 
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("require x[i] != x[j] for (i, j) in G.edges", "a `require`, which makes no bond"),
+        ("factor log(abs(x[i] - x[j])) for (i, j) in G.edges", "a factor that is -inf for some values"),
+        ("factor 0.5 * x[0] * x[1] * x[2]", "a factor of more than two cells"),
+        ("factor 0.5 * (x[i] + x[j]) for (i, j) in G.edges", "no factor makes the two cells"),
+    ],
+)
+def test_what_joins_cells_without_a_bond_is_named(statement: str, words: str):
+    text = ASYMMETRIC.replace("factor 0.5 * x[i] ^ 2 * x[j] ^ 2 for (i, j) in G.edges", statement)
+    with pytest.raises(gm.GmlmError, match="E418") as error:
+        gm.parse(text).model().transition_matrix({}, "clusters")
+    assert words in str(error.value)
+
+
 def test_cells_with_other_values_are_refused():
     text = """
 model m { var x[i in range(2)] : spin  var y : bit  factor x[0] * x[1]  factor x[1] * y }

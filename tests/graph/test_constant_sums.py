@@ -191,7 +191,7 @@ def same(a: Any, b: Any) -> None:
         for x, y in zip(a, b, strict=True):
             same(x, y)
     elif isinstance(a, float | np.ndarray):
-        np.testing.assert_allclose(a, b, atol=1e-12 if np.asarray(a).dtype == float else 1e-6)
+        np.testing.assert_allclose(a, b, atol=1e-12 if np.asarray(a).dtype == float else 1e-6, equal_nan=False)
     elif hasattr(a, "__dataclass_fields__"):
         same({k: v for k, v in vars(a).items() if k != "span"}, {k: v for k, v in vars(b).items() if k != "span"})
     else:
@@ -226,4 +226,4 @@ def test_weights_that_do_not_vary_stand_for_every_block(monkeypatch: pytest.Monk
     program = gm.parse(text)
     mask = lower_mask(program.model().lowered, program.checked.masks["a"])
     assert mask.blocks[:, 0].tolist() == [0, 1, 2, 3, 4]  # type: ignore[union-attr]
-    assert alive(mask.weights[0], [2]).tolist() == [True] * 5  # type: ignore[union-attr]
+    assert alive(mask.weights[0], [2], 5).tolist() == [True] * 5  # type: ignore[union-attr]

@@ -1,0 +1,124 @@
+"""Arrays over edges whose entries are named by pairs: a dict, a pandas series or frame, an xarray array, in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import fail, listed
+from ..program import ir
+from ._bound import Bound
+from ._ends import is_unordered, swaps_further
+
+Array = np.ndarray
+MOST_SHOWN = 4
+
+
+class EdgeNames:
+    """What the entries of one axis over edges or arcs are called, made when it is first asked.
+
+    Attributes:
+        axis: which axis of the array it is.
+    """
+
+    def __init__(self, bound: Bound, axes: Sequence[ir.SetOf], axis: int, as_given: bool = False):
+        self._bound, self._over, self.axis = bound, axes[axis], axis
+        self._swaps = is_unordered(axes[axis], bound.graphs) and swaps_further(list(axes[axis + 1 :]))
+        self._as_given = as_given  # in the order of the rows of `pairs`, as inputs are; else in that of `G.edges`
+
+    @cached_property
+    def pairs(self) -> Array:
+        """The pairs in the order of the array's entries."""
+        graph = self._bound.graphs[self._over.graph]
+        return graph.given if self._as_given and graph.given is not None and self._over.part == "edges" else graph.part(self._over.part)
+
+    @cached_property
+    def _places(self) -> dict[Hashable, tuple[int, bool]]:
+        """Of each name the place of its entry, and whether the name has its ends the other way round."""
+        bound, graph = self._bound, self._bound.graphs[self._over.graph]
+        left = bound.node_labels(self._over.graph)
+        right = bound.right_labels(self._over.graph) if graph.bipartite else left
+        if len(left) < graph.n or len(right) < graph.n_right:  # labels that do not fit are refused elsewhere
+            left = right = tuple(range(max(graph.n, graph.n_right)))
+        out: dict[Hashable, tuple[int, bool]] = {}
+        for number, (i, j) in enumerate(self.pairs.tolist()):
+            for a, b in ((i, j), (left[i], right[j])):  # labels go before numbers
+                names = [((a, b), False), (f"{a}, {b}", False)]
+                if is_unordered(self._over, bound.graphs):
+                    names += [((b, a), True), (f"{b}, {a}", True)]
+                out |= {name: (number, turned) for name, turned in names}
+        return out
+
+    def in_order(self, names: Sequence[Any], entries: Sequence[Any], what: str) -> list[Any]:
+        """Entries that have names, in the order of the edges.
+
+        Raises:
+            GmlmError: E414 for a name that is no edge's, E507 for an edge that is named twice or not at all.
+        """
+        out: dict[int, Any] = {}
+        graph, pairs = self._over.graph, self.pairs
+        for name, entry in zip(names, entries, strict=True):
+            key = tuple(e.item() if isinstance(e, np.generic) else e for e in name) if isinstance(name, list | tuple) else name
+            if key not in self._places:
+                message = f"{what}: {key!r} is no member of `{graph}.{self._over.part}`"
+                raise fail("E414", message, help=f"its members are {_shown(pairs)}; an entry is named by its pair, `(i, j)`")
+            place, turned = self._places[key]
+            if place in out:
+                raise fail(
+                    "E507", f"{what} names ({pairs[place, 0]}, {pairs[place, 1]}) twice", help="name each pair once, from either end"
+                )
+            out[place] = entry.T if turned and self._swaps else entry
+        lacking = [k for k in range(len(pairs)) if k not in out]
+        if lacking:
+            raise fail("E507", f"{what} lacks {_shown(pairs[lacking])}", help=f"name every member of `{graph}.{self._over.part}`")
+        return [out[k] for k in range(len(pairs))]
+
+
+def _shown(pairs: Array) -> str:
+    return listed([f"({i}, {j})" for i, j in pairs[: MOST_SHOWN + 1].tolist()], MOST_SHOWN)
+
+
+def by_edge(value: Any, names: Sequence[EdgeNames], dims: Sequence[str], what: str) -> Any:
+    """A value in the order of its edges where it names them; any other as it is.
+
+    Args:
+        value: a dict by pair, a pandas series or frame whose index holds pairs, an xarray array with a coordinate of pairs, or an array.
+        names: of the axes over edges.
+        dims: the names of all axes, by which an xarray array is turned.
+        what: how messages call the value.
+
+    Raises:
+        GmlmError: E414, E507 for names that are not those of the edges, each once.
+    """
+    if not names:
+        return value
+    if isinstance(value, Mapping):
+        if len(names) > 1 or names[0].axis:
+            raise fail("E507", f"{what} is a dict by pair, and edges are not its first axis alone", help="give an array, or one of xarray")
+        entries = [e if hasattr(e, "T") else np.asarray(e) for e in value.values()]
+        return names[0].in_order(list(value), entries, what)
+    if hasattr(value, "dims") and hasattr(value, "indexes"):
+        return _from_xarray(value, names, dims, what)
+    if hasattr(value, "index") and hasattr(value, "to_numpy") and names[0].axis == 0 and not _is_counted(value.index):
+        return np.stack(names[0].in_order(list(value.index), list(value.to_numpy()), what))
+    return value
+
+
+def _is_counted(index: Any) -> bool:
+    """Whether an index says nothing: 0, 1, 2, .."""
+    return list(index) == list(range(len(index)))
+
+
+def _from_xarray(value: Any, names: Sequence[EdgeNames], dims: Sequence[str], what: str) -> Array:
+    if set(value.dims) == set(dims):
+        value = value.transpose(*dims)
+    array = np.asarray(value.values)
+    for name in names:
+        index = value.indexes.get(value.dims[name.axis]) if name.axis < array.ndim else None
+        if index is not None and not _is_counted(index):
+            entries = list(np.moveaxis(array, name.axis, 0))
+            array = np.moveaxis(np.stack(name.in_order(list(index), entries, what)), 0, name.axis)
+    return array
