@@ -6,12 +6,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
 from oracle import Oracle, numerical_gradient
-from oracle._conditionals import log_conditional
 from oracle._expressions import Scope, evaluate
 
 import gmlmdsl as gm
@@ -231,7 +230,7 @@ def _losses(t: Tried) -> str | None:
         return None
     for mask in _fitting(t):
         weights = t.rng.uniform(0.5, 2, len(t.rows))
-        wanted = t.oracle.loss(t.params, t.rows, mask, weights)
+        wanted = t.oracle.loss(t.params, t.rows, mask, weights.tolist())
         found = t.model.loss(t.params, t.values(t.rows), mask=mask, weights=weights, **t.given(len(t.rows)))
         if bad := differs(found, wanted, t.exact):
             return f"{mask}: {bad}"
@@ -252,9 +251,7 @@ def _gradients(t: Tried) -> str | None:
 
     start = {k: jax.numpy.asarray(t.params[k]) for k in free}
     found = jax.grad(ours)(start)
-    wanted = numerical_gradient(
-        lambda p: t.oracle.loss({**fixed, **p}, t.rows, fitting[mask]), {k: t.params[k] for k in free}, step=1e-5
-    )
+    wanted = numerical_gradient(lambda p: t.oracle.loss({**fixed, **p}, t.rows, fitting[mask]), {k: t.params[k] for k in free}, step=1e-5)
     for k in free:
         if bad := differs(found[k], wanted[k], {"rtol": 1e-5, "atol": 1e-6}):
             return f"{fitting[mask]}, of {k}: {bad}"
@@ -306,7 +303,7 @@ def _draws(t: Tried) -> str | None:
             warnings.simplefilter("ignore")
             idata = t.model.sample(t.params, sampler=sampler, draws=250, warmup=0, chains=4, seed=t.program.seed, **t.given())
         codes = _codes(t, idata.posterior)
-        numbers = np.ravel_multi_index(tuple(np.moveaxis(codes, -1, 0)), t.oracle.domain_sizes)
+        numbers = np.asarray(np.ravel_multi_index(tuple(np.moveaxis(codes, -1, 0)), t.oracle.domain_sizes))
         matrix = t.oracle.transition_matrix(t.params, sampler)
         before, after = numbers[:, :-1].ravel(), numbers[:, 1:].ravel()
         if (matrix[before, after] <= 0).any():
@@ -348,7 +345,10 @@ def _bounds(t: Tried) -> str | None:
         if p.type.kind == "bounded":
             own = next(a for a in t.model.graph.parameters if a.name == name)
             scope = Scope(t.oracle.bound)
-            wanted = [-np.inf if p.type.lower is None else evaluate(p.type.lower, scope), np.inf if p.type.upper is None else evaluate(p.type.upper, scope)]
+            wanted = [
+                -np.inf if p.type.lower is None else evaluate(p.type.lower, scope),
+                np.inf if p.type.upper is None else evaluate(p.type.upper, scope),
+            ]
             if bad := differs([own.lower, own.upper], wanted, t.exact):
                 return f"{name}: {bad}"
     return None
@@ -357,9 +357,9 @@ def _bounds(t: Tried) -> str | None:
 def _numbers(call: ir.FormCall, resolved: dict[str, Any], t: Tried) -> str | None:
     """Options that are numbers beside the oracle's values of what is written."""
     for name, e in call.arguments.items():
-        if isinstance(e, ir.Expression) and name in resolved:
-            if bad := differs(resolved[name], evaluate(e, Scope(t.oracle.bound)), t.exact):
-                return f"{name} of {call.form.name} {bad}"
+        known = isinstance(e, ir.Expression) and name in resolved
+        if known and (bad := differs(resolved[name], evaluate(cast(ir.Expression, e), Scope(t.oracle.bound)), t.exact)):
+            return f"{name} of {call.form.name} {bad}"
     return None
 
 
@@ -369,6 +369,7 @@ def _text_options(t: Tried, name: str) -> Iterator[tuple[ir.FormCall, dict[str, 
     model = t.bound.model(name)
     if model.graph.network is not None:
         conditional = checked.models[name].conditional
+        assert conditional is not None
         yield checked.networks[conditional.network], dict(model.graph.network.options)
     string = model.graph.variables[0]
     for s in checked.samplers.values():

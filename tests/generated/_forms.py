@@ -210,8 +210,8 @@ def binary(name: str, symbol: str, f, whole: bool = True) -> None:
         found = f(a, b)
         if found is None:
             return None
-        integer = whole and all(x.integer or x.condition for x in (a, b))
-        return Expr(name, f"({{0}} {symbol} {{1}})", (a, b), *found, integer)
+        low, high = found
+        return Expr(name, f"({{0}} {symbol} {{1}})", (a, b), low, high, whole and all(x.integer or x.condition for x in (a, b)))
 
 
 def _divided(a: Expr, b: Expr):
@@ -225,7 +225,7 @@ def _floor(a: Expr, b: Expr):
 def _remainder(a: Expr, b: Expr):
     if b.low != b.high or b.low < 0.25:
         return None
-    if 0 <= a.low and a.high < b.low:
+    if a.low >= 0 and a.high < b.low:
         return a.low, a.high
     return 0, b.low - 1 if a.integer and b.integer else b.low
 
@@ -301,10 +301,7 @@ def _or(w: World, p: Place, want: Want, depth: int):
 
 @form("not", condition=True)
 def _not(w: World, p: Place, want: Want, depth: int):
-    if want.low > 0 or want.high < 1:
-        inner = Want(0, 0, condition=True) if want.low > 0 else Want(1, 1, condition=True)
-    else:
-        inner = CONDITION
+    inner = Want(0, 0, condition=True) if want.low > 0 else Want(1, 1, condition=True) if want.high < 1 else CONDITION
     a = anything(w, p, inner, depth - 1)
     return Expr("not", "(not {0})", (a,), 1 - a.high, 1 - a.low, condition=True)
 

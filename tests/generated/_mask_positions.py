@@ -86,7 +86,9 @@ def _each_filter(w: World, make: Make):
     cells(w, place)
     w.variable(Place(frozenset({CELLS})), "k")
     more = "each k rate 0.5 " if "k" in w.declared else ""
-    _add(w, w.fresh("m"), f"{{{{ each x[i] {clauses} if {{0}} rate 0.75 {more}}}}}", make(CONDITION, place), "condition of a cell's loop", "")
+    _add(
+        w, w.fresh("m"), f"{{{{ each x[i] {clauses} if {{0}} rate 0.75 {more}}}}}", make(CONDITION, place), "condition of a cell's loop", ""
+    )
 
 
 @position("index of a block's cell", INDEXED, Want(0, 1, True))
@@ -124,7 +126,13 @@ mask_form("lower end of uniform", "bernoulli(x, rate = uniform({0}, 1))", PROBAB
 mask_form("upper end of uniform", "bernoulli(x, rate = uniform(0, {0}))", PROBABILITY, True)
 MIXED = "mixture {{{{ {{0}} : {}  {} : {} }}}}"
 mask_form("weight of a mixture of masks", MIXED.format("subsets(x, size = 1)", "0.75", "everything(x)"), POSITIVE, True, True)
-mask_form("weight of a last row", MIXED.format("X", "1", "everything(x)").replace("{0} : X  1", "0.75 : subsets(x, size = 1)  {0}"), POSITIVE, True, True)
+mask_form(
+    "weight of a last row",
+    MIXED.format("X", "1", "everything(x)").replace("{0} : X  1", "0.75 : subsets(x, size = 1)  {0}"),
+    POSITIVE,
+    True,
+    True,
+)
 
 
 # Samplers
@@ -144,8 +152,14 @@ def sampler(where: str, text: str, want: Want, allows: frozenset[str] = NOTHING,
 
 
 sampler("count of a repeat", "repeat {0} {{ update x[i] for i in SITE }}", COUNT)
-sampler("weight of a mixture of kernels", "mixture {{ {0} : update x  0.5 : update x[i] for i in SITE }}", POSITIVE, closed=True, arithmetic=True)
+sampler(
+    "weight of a mixture of kernels",
+    "mixture {{ {0} : update x  0.5 : update x[i] for i in SITE }}",
+    POSITIVE,
+    closed=True,
+    arithmetic=True,
+)
 sampler("index of an update", "update x[{0}]", Want(0, 1, True))
 sampler("index of an update in a loop", "update x[{0}] for i in SITE", Want(0, 1, True), INDEXED)
-sampler("condition of an update's loop", "update x[0] update x[i] for i in SITE if {0}", CONDITION, INDEXED)
+sampler("condition of an update's loop", "update x[i] for i in SITE if i == 0 or {0}", CONDITION, INDEXED)
 sampler("inverse temperature", "temper(betas = [{0}, 1]) {{ update x[i] for i in SITE }}", BELOW_ONE)

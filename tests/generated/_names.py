@@ -68,7 +68,7 @@ def _by_number(w: World, p: Place, want: Want, depth: int):
 def _by_cell(w: World, p: Place, want: Want, depth: int):
     e = cell_index(w, p, 3)
     values = [w.number(want) for _ in range(3)]
-    return e and Expr("input by cell", f"{w.array(want, values)}[{{0}}]", (e,), min(values), max(values), want.integer)
+    return None if e is None else Expr("input by cell", f"{w.array(want, values)}[{{0}}]", (e,), min(values), max(values), want.integer)
 
 
 @form("input of two axes", CELLS)
@@ -92,7 +92,7 @@ def _by_label(w: World, p: Place, want: Want, depth: int):
 def _by_label_cell(w: World, p: Place, want: Want, depth: int):
     table, low, high = w.table_over_domain(want)
     cell = w.label_cell(p)
-    return cell and Expr("input by a cell's label", f"{table}[{cell}]", (), low, high, want.integer)
+    return None if cell is None else Expr("input by a cell's label", f"{table}[{cell}]", (), low, high, want.integer)
 
 
 @form("input label ==", condition=True)
@@ -109,20 +109,20 @@ def _input_label(w: World, p: Place, want: Want, depth: int):
 @form("cell spin", CELLS, whole=False)
 def _cell_spin(w: World, p: Place, want: Want, depth: int):
     name = w.variable(p, "x")
-    return name and Expr("cell spin", f"{name}[{{0}}]", (site_index(w, p),), -1, 1, domain="spin")
+    return None if name is None else Expr("cell spin", f"{name}[{{0}}]", (site_index(w, p),), -1, 1, domain="spin")
 
 
 @form("cell bit", CELLS)
 def _cell_bit(w: World, p: Place, want: Want, depth: int):
     name = w.variable(p, "b")
     e = anything(w, p.allowing(p.allows & {INDEX}), BIT, 0)
-    return name and Expr("cell bit", f"{name}[{{0}}]", (e,), 0, 1, True, domain="other")
+    return None if name is None else Expr("cell bit", f"{name}[{{0}}]", (e,), 0, 1, True, domain="other")
 
 
 @form("cell range", CELLS)
 def _cell_range(w: World, p: Place, want: Want, depth: int):
     name = w.variable(p, "k")
-    return name and Expr("cell range", name, (), 0, 2, True, domain="other")
+    return None if name is None else Expr("cell range", name, (), 0, 2, True, domain="other")
 
 
 @form("cell by cell", CELLS)
@@ -147,20 +147,20 @@ def _cell_edge(w: World, p: Place, want: Want, depth: int):
 @form("latent", CELLS, LATENT)
 def _latent(w: World, p: Place, want: Want, depth: int):
     name = w.variable(p, "z")
-    return name and Expr("latent", name, (), 0, 1, True, domain="other")
+    return None if name is None else Expr("latent", name, (), 0, 1, True, domain="other")
 
 
 @form("cell label ==", CELLS, condition=True)
 def _label_is(w: World, p: Place, want: Want, depth: int):
     cell = w.label_cell(p)
     right = w.choice(['"sun"', '"snow"', w.input_label()[0]])
-    return cell and Expr("cell label ==", f"({cell} == {right})", (), 0, 1, condition=True)
+    return None if cell is None else Expr("cell label ==", f"({cell} == {right})", (), 0, 1, condition=True)
 
 
 @form("cell label !=", CELLS, condition=True)
 def _label_is_not(w: World, p: Place, want: Want, depth: int):
     cell = w.label_cell(p)
-    return cell and Expr("cell label !=", f'({cell} != "rain")', (), 0, 1, condition=True)
+    return None if cell is None else Expr("cell label !=", f'({cell} != "rain")', (), 0, 1, condition=True)
 
 
 @form("given real", GIVEN, whole=False)

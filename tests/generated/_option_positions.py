@@ -89,7 +89,10 @@ def _option(name: str, before: list[str], text: str, want: Want) -> None:
             w.add("others", renamed(line))
         w.add("others", renamed(text), make(want, Place(NOTHING)), position=name)
         if text.startswith("network"):
-            w.add("others", renamed(TEXT if "decoder" not in text else TEXT.replace("{{ var", "{{ given g : bit var").replace("net()", "net(g)")))
+            w.add(
+                "others",
+                renamed(TEXT if "decoder" not in text else TEXT.replace("{{ var", "{{ given g : bit var").replace("net()", "net(g)")),
+            )
 
 
 def _each(options: dict[str, tuple[str, Want]], before: list[str], prefix: str = "") -> None:

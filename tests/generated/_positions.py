@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ._forms import (
-    BELOW_ONE,
     CELLS,
     CONDITION,
     COUNT,
@@ -18,7 +17,6 @@ from ._forms import (
     INDEX,
     LATENT,
     LETS,
-    NONNEGATIVE,
     PAIR,
     PARAMS,
     POSITIVE,
@@ -27,7 +25,7 @@ from ._forms import (
     Expr,
     Want,
 )
-from ._world import Place, mentioned
+from ._world import Place
 
 if TYPE_CHECKING:
     from ._world import World
@@ -255,7 +253,7 @@ def index(name: str, declare: Callable[[World], str], text: str) -> None:
 
 
 def _site_param(w: World) -> str:
-    return w.param(f"[{(q := w.fresh('q'))} in {w.site()}]", "", (w.n,), REAL, w.numbers(REAL, (w.n,)))
+    return w.param(f"[{w.fresh('q')} in {w.site()}]", "", (w.n,), REAL, w.numbers(REAL, (w.n,)))
 
 
 def _site_let(w: World) -> str:

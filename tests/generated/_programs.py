@@ -22,7 +22,17 @@ NUMBERS_AND_INPUTS = ("whole number", "number", "input real", "input int")
 ARITHMETIC = (*NUMBERS_AND_INPUTS, "length", "input by number", "+", "-", "*", "/", "//", "%", "^", "neg", "input by label")
 NAMED = ("index name", "input by index")
 RANGES = {"cell spin": (-1, 1), "cell range": (0, 2), "sum of nothing": (0, 0), "length": (1, 1)}
-BITS = ("cell bit", "cell by cell", "cell of an edge", "latent", "cell label ==", "cell label !=", "given real", "given bit", "given label ==")
+BITS = (
+    "cell bit",
+    "cell by cell",
+    "cell of an edge",
+    "latent",
+    "cell label ==",
+    "cell label !=",
+    "given real",
+    "given bit",
+    "given label ==",
+)
 RANGES |= dict.fromkeys((*BITS, "param simplex"), (0, 1))  # the least and the most value of a form that is a cell, or always one number
 EITHER = ("if", "let", "let by index", "let by cell")  # a number or a condition
 
@@ -125,10 +135,11 @@ def alone(seed: int, form: str, place: str, force: bool = False) -> Program | No
 
 @cache
 def deck(seed: int, turn: int) -> tuple[tuple[str, str], ...]:
-    """All that must be taken, in a random order."""
+    """All that must be taken, in a random order, but every place once before any comes again: few programs reach all places."""
     found = pairs("must")
-    order = np.random.default_rng((seed, turn)).permutation(len(found))
-    return tuple(found[k] for k in order)
+    shuffled = [found[k] for k in np.random.default_rng((seed, turn)).permutation(len(found))]
+    first = {place: form for form, place in reversed(shuffled)}
+    return (*((form, place) for place, form in first.items()), *(pair for pair in shuffled if first[pair[1]] != pair[0]))
 
 
 def programs(seed: int, count: int, start: int = 0) -> Iterator[Program]:

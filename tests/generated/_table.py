@@ -1,6 +1,6 @@
 """The table of forms by places: how often the programs of a run put each form into each place, and what the contract says of it.
 
-    python tests/generated/_table.py [--programs 1000] [--seed 1] [--every]
+python tests/generated/_table.py [--programs 1000] [--seed 1] [--every]
 """
 
 from __future__ import annotations

@@ -13,7 +13,10 @@ PLACES = {
     "an index of cells": (f"factor b[{NOTHING}] * 0.5", 0.5),
     "an index of a let": (f"let l[i in range(2)] = 0.75 + i\n factor l[{NOTHING}]", 0.75),
     "an index of cells that a branch settles": ("factor b[if 1 < 2 then 0 else b[1]] * 0.5", 0.5),
-    "an index of a let that a branch settles": ("let l[i in range(2)] = 0.75 + i\n factor l[if i < 2 then 0 else b[1]] for i in range(1)", 0.75),
+    "an index of a let that a branch settles": (
+        "let l[i in range(2)] = 0.75 + i\n factor l[if i < 2 then 0 else b[1]] for i in range(1)",
+        0.75,
+    ),
     "a factor": (f"factor {NOTHING} + 0.125", 0.125),
     "a test": (f"factor if {NOTHING} == 0 then 1.5 else 0", 1.5),
 }
