@@ -125,7 +125,7 @@ def opened(path: str | Path | IO[bytes], help: str = "name a file") -> contextli
     """
     if hasattr(path, "read") and not isinstance(path, type):
         return contextlib.nullcontext(_in_memory(path))
-    as_path(path)
+    path = as_path(path)
     with reading(path, help=help):
         file = open(path, "rb")  # noqa: SIM115
         if file.seekable():

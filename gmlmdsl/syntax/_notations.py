@@ -101,8 +101,6 @@ def implication(fault: Fault, faults: Faults) -> Edit | None:
         return None
     if _arrow(fault, start)[-1].text == ">" and not _compares(fault, end):
         return None
-    if any(t.text == "->" or t.text == "=>" for t in left) or _another_arrow(fault, end):
-        return None  # `a -> b -> c` is read from the right elsewhere
     arrow = fault.span(tokens[start]).to(fault.span(tokens[end - 1]))
     premise = text_of(fault, left)
     made = (fault.make("not", left[0]), fault.make("(", left[0]), *left, fault.make(")", left[0]), fault.make("or", left[0]))
@@ -110,16 +108,6 @@ def implication(fault: Fault, faults: Faults) -> Edit | None:
     help_ = f"an implication is written `not (a) or b`: `{cut(f'not ({premise}) or ..')}`"
     diagnostic = Diagnostic("E107", f"`{arrow.text}` is not an operator", arrow, help=help_, fix=Fix(place, f"not ({premise}) or"))
     return Edit(fault.start + 1, end, made, diagnostic, whole=True)
-
-
-def _another_arrow(fault: Fault, start: int) -> bool:
-    """Whether another arrow stands on the same statement behind a token."""
-    for k in range(start, len(fault.tokens) - 1):
-        if fault.tokens[k].opens_line:
-            return False
-        if _arrow(fault, k):
-            return True
-    return False
 
 
 def _arrow(fault: Fault, start: int) -> list[Token]:

@@ -57,7 +57,7 @@ def unfinished(folder: Path, machine: str, number: int | str, age: float = 0.0) 
     """An unfinished file that no process holds."""
     path = folder / f".k.fit.{machine}.{number}.0123abcd{module.UNFINISHED}"
     path.write_bytes(b"half")
-    os.utime(path, (time.time() - age,) * 2)
+    os.utime(path, (time.time() - age, time.time() - age))
     return path
 
 
