@@ -52,7 +52,7 @@ class NetworkTransitions(Transitions):
         cells = np.asarray(kernel.cells)
         values = np.full((self.host.n_random, self.count), np.inf)
         values[cells] = np.asarray(_present_values(self.network, self.params, self.codes[: self.host.n_random], kernel.cells))[cells]
-        self._verify(np.isnan(values[cells]).any(axis=1), cells)
+        self._verify(np.asarray(np.isnan(values[cells]).any(axis=1)), cells)
         held = np.asarray(least(jnp.asarray(values), jnp.full(self.count, min(kernel.count, len(cells))))).T
         matrix = np.zeros((self.count, self.count))
         for members in np.unique(held, axis=0):
@@ -70,7 +70,7 @@ class NetworkTransitions(Transitions):
         held = np.zeros((self.host.n_random, 1), bool)
         held[members] = True
         tables = np.exp(np.asarray(_cell_tables(self.network, self.params, self.codes[: self.host.n_random], on_device(held)), np.float64))
-        self._verify(np.isnan(tables[:, members]).any(axis=(0, 2)), members)
+        self._verify(np.asarray(np.isnan(tables[:, members]).any(axis=(0, 2))), members)
         table = np.ones((len(self.values(block)), self.count))
         for m, cell in enumerate(members):
             table *= tables[:, cell, self.values(block)[:, m]].T

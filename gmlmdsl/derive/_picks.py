@@ -29,13 +29,13 @@ def levels_of(values: int) -> int:
     return 1 if values <= FEW else 3 if values <= LISTED else (values - 1).bit_length()
 
 
-def second_of_two(first: Array, second: Array, number: Array) -> Bool[Array, ...]:
+def second_of_two(first: Array | float, second: Array | float, number: Array) -> Bool[Array, ...]:
     """Whether of two weights the second one is drawn; a weight of 0 never is beside another, and of two the first one."""
     least = number * (first + second) < jnp.minimum(first, second)
     return least != (first < second)
 
 
-def happens(yes: Array, no: Array, words: Words) -> Bool[Array, ...]:
+def happens(yes: Array | float, no: Array | float, words: Words) -> Bool[Array, ...]:
     """True with probability yes / (yes + no): weights that are each as exact as what they stand for is to be."""
     return second_of_two(no, yes, words.number())
 

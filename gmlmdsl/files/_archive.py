@@ -125,9 +125,8 @@ def opened(path: str | Path | IO[bytes], help: str = "name a file") -> contextli
     """
     if hasattr(path, "read") and not isinstance(path, type):
         return contextlib.nullcontext(_in_memory(path))
-    path = as_path(path)
-    with reading(path, help=help):
-        file = open(path, "rb")  # noqa: SIM115
+    with reading(named := as_path(path), help=help):
+        file = open(named, "rb")  # noqa: SIM115
         if file.seekable():
             return file
         with file:

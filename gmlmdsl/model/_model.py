@@ -69,8 +69,8 @@ class Model(Structures):
         from ..evaluate import named_conditionals
 
         lowered, rows = bound_rows(self.lowered, x, missing, given)
-        weights, mask = rows.matched(weights, "weights"), self._mask(mask, lowered)
-        found = named_conditionals.loss(lowered, mask, self._params(params, lowered), rows.codes, weights, key, n_masks)
+        known, weights = self._params(params, lowered), rows.matched(weights, "weights")
+        found = named_conditionals.loss(lowered, self._mask(mask, lowered), known, rows.codes, weights, key, n_masks)
         return parameters.verified_answer(lowered.graph, found, -jnp.inf)
 
     def transition_matrix(self, params: Params, sampler: str | None = None, *, given: Any = None) -> np.ndarray:

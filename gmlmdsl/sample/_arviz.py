@@ -229,7 +229,7 @@ def _container(groups: Mapping[str, Arrays], attrs: dict[str, Any]) -> Any:
         with quiet():
             if PSEUDO in sets:
                 from ._without_likelihood import WithoutLikelihood as kind
-            return kind(**sets, attrs=attrs)
+            return kind(**sets, attrs=attrs)  # pyright: ignore[reportArgumentType]
     tree = xr.DataTree.from_dict({f"/{name}": group for name, group in sets.items()})
     tree.attrs = attrs
     return tree
