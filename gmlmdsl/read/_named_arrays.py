@@ -160,8 +160,7 @@ def with_rows_of(index: Any, value: Any, what: str, axes: int = 0) -> Any:
     Raises:
         GmlmError: E501 where the labels of its rows are not those of x.
     """
-    own: Any = None if index is None else row_labels(value, axes)
-    if own is None or own.equals(index):
+    if index is None or (own := row_labels(value, axes)) is None or own.equals(index):
         return value
     help = "select the same rows of both, `.loc[x.index]`; or pass `.to_numpy()`, which is read in its order"
     for whose, labels in ((what, own), ("x", index)):
