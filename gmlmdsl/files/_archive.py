@@ -12,6 +12,7 @@ import io
 import json
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,7 +161,7 @@ def _verify_members(kind: ArchiveKind, archive: zipfile.ZipFile, size: int, path
     if strange := [i.orig_filename for i in infos if kind.limit(i.filename) is None or i.orig_filename != i.filename]:
         raise kind.bad(path, f"it holds {strange[0][:LONGEST]!r}, which is not a part of a {kind.what}")
     if len(set(names)) < len(names):
-        raise kind.bad(path, f"it holds {max(names, key=names.count)} twice")
+        raise kind.bad(path, f"it holds {Counter(names).most_common(1)[0][0]} twice")
     if missing := [n for n in (MANIFEST, *kind.needed) if n not in names]:
         raise kind.bad(path, f"it lacks {missing[0]}")
     for info in infos:

@@ -162,7 +162,7 @@ def read_fit(file: IO[bytes], path: object) -> SavedFit:
         GmlmWarning: for a fit of the format before.
     """
     with damage(path):
-        names = zipfile.ZipFile(file).namelist()
+        names = set(zipfile.ZipFile(file).namelist())
     found = _read_before(file, path) if MANIFEST not in names and f"meta{ENDING}" in names else _read(file, path)
     _verify_meta(found.meta, path)
     if found.meta["sha256"] != hash_of_texts(found.meta["program"]):

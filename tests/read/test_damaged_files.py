@@ -176,6 +176,8 @@ def run(models: dict[str, Any], files: Files, folder: Path, count: int, seed: in
         what = f"seed {seed + k}, {name}, {how}"
         for read in readers(models, name):
             found.one(lambda read=read, path=path: from_python(read, path), what)
+        if "DAMAGE_RECORD" in os.environ and k % 250 == 249:
+            Path(os.environ["DAMAGE_RECORD"] + ".part").write_text(f"{k + 1} files, {found.read} readings, {found.slowest}, {found.faults}")
         for words in words_of(name, path, sound) if k % commands == 0 else ():
             found.one(lambda words=words: from_words(words), f"{what}, gmlm {words[0]}")
     return found
@@ -213,6 +215,23 @@ DAMAGED = {
     "a bomb": ("d.npz", archive([("x.npy", npy(header("(36000000,)"), bytes(36000000 * 8)))], zipfile.ZIP_DEFLATED), "unpacks to"),
     "packed bytes that changed": ("d.npz", PACKED[:35] + b"\xff" * 20 + PACKED[55:], "damaged"),  # zlib.error
 }
+
+
+def test_a_fit_that_lists_one_part_many_times_is_refused_at_once(tmp_path: Path):
+    """Found by the five thousand: its parts were counted once for each of them, for minutes."""
+    one = archive([("x.npy", SOUND)])
+    at, end = one.rfind(b"PK\1\2"), one.rfind(b"PK\5\6")
+    tail, count = bytearray(one[end:]), 40_000
+    tail[8:10] = tail[10:12] = struct.pack("<H", count)
+    tail[12:16] = struct.pack("<I", count * (end - at))
+    (tmp_path / "m.fit").write_bytes(one[:at] + one[at:end] * count + bytes(tail))
+    started = time.process_time()
+    with pytest.raises(gm.GmlmError, match="twice|lacks"):
+        gm.load_fit(tmp_path / "m.fit")
+    with pytest.raises(gm.GmlmError, match="more than the limit"):
+        (tmp_path / "m.fit").rename(tmp_path / "m.npz")
+        read_arrays(tmp_path / "m.npz")
+    assert time.process_time() - started < 2 * SECONDS
 
 
 @pytest.mark.parametrize("name", DAMAGED)
