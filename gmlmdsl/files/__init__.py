@@ -12,6 +12,7 @@ from ._archive import opened as opened
 from ._archive import pack as pack
 from ._archive import read_json as read_json
 from ._archive import unpack as unpack
+from ._archive import verify_count as verify_count
 from ._cache import CACHE as CACHE
 from ._cache import CacheEntries as CacheEntries
 from ._cache import cache_folder as cache_folder

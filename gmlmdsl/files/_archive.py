@@ -12,6 +12,7 @@ import io
 import json
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 MOST = (1 << 31) - 1  # bytes of a plain ZIP archive, of which the format is sure to hold without its extensions
+MOST_PARTS = 1 << 14
 HEADER, ENTRY, TAIL = 30, 46, 22  # bytes beside names and content: of a part, of its entry in the directory, of the archive's end
 LONGEST = 100  # letters of a name that is shown
 OWN = ("format", "kind", "members", "sha256")  # entries of every manifest; the others are the kind's
@@ -101,6 +103,7 @@ def unpack(kind: ArchiveKind, file: IO[bytes], path: object) -> tuple[dict[str, 
         size = file.seek(0, os.SEEK_END)
         if size > MOST:
             raise kind.bad(path, f"it has {size:,} bytes, more than the limit of {MOST:,}")
+        verify_count(kind, file, path)
         with zipfile.ZipFile(file) as archive:
             _verify_members(kind, archive, size, path)
             parts = {info.filename: archive.read(info) for info in archive.infolist()}
@@ -113,6 +116,20 @@ def unpack(kind: ArchiveKind, file: IO[bytes], path: object) -> tuple[dict[str, 
     manifest = _verified_manifest(kind, parts.pop(MANIFEST), path)
     _verify_hashes(kind, manifest["members"], parts, path)
     return {name: manifest[name] for name in ("format", *kind.entries)}, parts
+
+
+def verify_count(kind: ArchiveKind, file: IO[bytes], path: object) -> None:
+    """Refuse an archive that says of itself that it has more parts than any, before its directory is read.
+
+    Raises:
+        GmlmError: the kind's code.
+    """
+    file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+    end = file.read(TAIL)
+    count = int.from_bytes(end[10:12], "little") if end[:4] == b"PK\5\6" else 0
+    if count > MOST_PARTS:
+        raise kind.bad(path, f"it has {count:,} parts, more than the limit of {MOST_PARTS:,}")
+    file.seek(0)
 
 
 def opened(path: str | Path | IO[bytes], help: str = "name a file") -> contextlib.AbstractContextManager[IO[bytes]]:
@@ -177,7 +194,7 @@ def _verify_members(kind: ArchiveKind, archive: zipfile.ZipFile, size: int, path
     if strange := [i.orig_filename for i in infos if kind.limit(i.filename) is None or i.orig_filename != i.filename]:
         raise kind.bad(path, f"it holds {strange[0][:LONGEST]!r}, which is not a part of a {kind.what}")
     if len(set(names)) < len(names):
-        raise kind.bad(path, f"it holds {max(names, key=names.count)} twice")
+        raise kind.bad(path, f"it holds {Counter(names).most_common(1)[0][0]} twice")
     if missing := [n for n in (MANIFEST, *kind.needed) if n not in names]:
         raise kind.bad(path, f"it lacks {missing[0]}")
     for info in infos:

@@ -20,7 +20,7 @@ import numpy as np
 
 from .._diagnostics import GmlmError, GmlmWarning
 from ..evaluate import SIMPLEX_ERROR
-from ..files import LONGEST, MANIFEST, MOST, TAIL, ArchiveKind, hash_of_texts, kinds_of_damage, pack, unpack
+from ..files import LONGEST, MANIFEST, MOST, TAIL, ArchiveKind, hash_of_texts, kinds_of_damage, pack, unpack, verify_count
 from ..graph import FactorGraph
 from ..read import PlainHeader, entries_behind, plain_header
 from ._saved_meta import fault_of_meta
@@ -162,7 +162,8 @@ def read_fit(file: IO[bytes], path: object) -> SavedFit:
         GmlmWarning: for a fit of the format before.
     """
     with damage(path):
-        names = zipfile.ZipFile(file).namelist()
+        verify_count(FIT, file, path)
+        names = set(zipfile.ZipFile(file).namelist())
     found = _read_before(file, path) if MANIFEST not in names and f"meta{ENDING}" in names else _read(file, path)
     _verify_meta(found.meta, path)
     if found.meta["sha256"] != hash_of_texts(found.meta["program"]):

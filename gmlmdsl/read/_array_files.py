@@ -8,6 +8,7 @@ import re
 import struct
 import warnings
 import zipfile
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -148,7 +149,7 @@ def _verify_archive(path: Path) -> None:
             raise fail("E520", f"{path} holds {len(infos):,} arrays, more than the limit of {MOST_ARRAYS:,}")
         names = [i.filename for i in infos]
         if len(set(names)) < len(names):
-            raise ValueError(f"it holds {max(names, key=names.count)[:LONGEST_REASON]!r} twice")
+            raise ValueError(f"it holds {Counter(names).most_common(1)[0][0][:LONGEST_REASON]!r} twice")
         for info in infos:
             with archive.open(info) as member:
                 _verify_header(member, info.file_size, path)
