@@ -20,17 +20,19 @@ BLOCKS = {
 @pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
 @pytest.mark.parametrize("blocks", BLOCKS.values(), ids=BLOCKS)
 def test_blocks_with_and_without_factors_are_drawn_whole(blocks: str) -> None:
-    """Of a step of many chains, each from a state of its own, the frequencies are those of the matrix."""
+    """Every step of a chain is one that its matrix allows, and states are entered as often as the matrix says."""
     program = gm.parse(f"{MODEL}mask k = blocks({blocks})\nsampler s {{ update K where K ~ k }}")
     oracle = Oracle(program.checked, "m", {})
-    idata = program.model().sample({}, sampler="s", draws=2, warmup=0, chains=3000, seed=1, progress=False)
+    idata = program.model().sample({}, sampler="s", draws=1500, warmup=0, chains=4, seed=1, progress=False)
     codes = np.asarray(idata.posterior["x"])
-    before, after = (np.ravel_multi_index(tuple(codes[:, k].T), (3,) * 5) for k in (0, 1))
+    numbers = np.asarray(np.ravel_multi_index(tuple(np.moveaxis(codes, -1, 0)), (3,) * 5))
+    before, after = numbers[:, :-1].ravel(), numbers[:, 1:].ravel()
     matrix = oracle.transition_matrix({}, "s")
     visits, count = np.bincount(before, minlength=243), np.bincount(after, minlength=243)
     assert (matrix[before, after] > 0).all()
-    wanted, spread = visits @ matrix, np.sqrt(visits @ (matrix * (1 - matrix)))
-    assert np.abs((count - wanted) / spread).max() < 5.5
+    wanted, variance = visits @ matrix, visits @ (matrix * (1 - matrix))
+    often = variance >= 5
+    assert np.abs((count - wanted)[often] / np.sqrt(variance[often])).max() < 5.5
 
 
 @pytest.mark.parametrize("blocks", BLOCKS.values(), ids=BLOCKS)
