@@ -260,8 +260,8 @@ MODEL_BUGS = (
     ),
     Bug(
         "last value never drawn by its weight",
-        "pick_by_weight",
-        by_lists(_tabled_sweep, "pick_by_weight", _never_last_by_weight),
+        "pick_of_weights",
+        by_lists(_tabled_sweep, "pick_of_weights", _never_last_by_weight),
         partial(stays_in_p, RING, "sweep"),
     ),
     Bug(

@@ -107,7 +107,7 @@ class AutoregressiveKernel(AbstractDecoder):
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         task = self.task(target, state.memory.draft, keys)
         end = jax.lax.while_loop(lambda at: ~at.done.all(), lambda at: self.advance(task, at), self.begin(task))
-        cells = jnp.arange(state.codes.shape[0])[None, None]
+        cells = jnp.arange(state.codes.shape[0], dtype=jnp.int32)[None, None]
         found = jnp.where(cells == end.undefined[:, None, None], UNDEFINED, end.finished.tokens)
         tokens = found.reshape(-1, state.codes.shape[0]).T.astype(state.codes.dtype)
         length, merit = end.finished.length.reshape(-1), end.finished.score.reshape(-1)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import platform
 import stat
+import struct
 import time
 import zlib
 from collections.abc import Iterator
@@ -246,7 +247,7 @@ def _is_abandoned(path: Path) -> bool:
     here = machine == _machine()
     if os.name != "posix" or (here and age < A_MOMENT and _is_alive(int(number))) or (not here and age < LONG_AGO):
         return False
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         return stat.S_ISREG(os.fstat(handle).st_mode) and _lock(handle)
     finally:
@@ -279,7 +280,10 @@ def _lock(handle: int) -> bool:
         import fcntl
     except ImportError:  # Windows
         return False
-    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    if hasattr(fcntl, "F_OFD_SETLK"):  # of the handle, as that of `flock`, and beside it: HDF5 takes that one for itself
+        fcntl.fcntl(handle, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    else:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return True
 
 

@@ -187,10 +187,19 @@ class Lowering:
                 elif over.arity == 2:
                     raise fail("E414", "the ends of an edge must be fixed here, not computed from cells", e.span, "moves with a cell")
                 else:
-                    moving.append((k, self.moving(i, length, e.name, turns)))
-                    fixed.append(None)
+                    node = self.moving(i, length, e.name, turns)
+                    settled = self.settled(node, turns)
+                    fixed.append(settled)
+                    if settled is None:
+                        moving.append((k, node))
         faults.tell()
         return fixed, moving
+
+    def settled(self, node: Node, turns: Turns) -> Array | None:
+        """The numbers of an index that mentions cells and does not depend on them, as where a branch is never taken; else None."""
+        if isinstance(node, Constant):
+            return np.full((1,) * (turns.depth + 1), node.value, np.int64)
+        return self.columns[node.k].astype(np.int64) if isinstance(node, Column) else None
 
     def moving_sizes(self, axes: list[ir.SetOf], moving: list[tuple[int, Node]]) -> list[int]:
         """The lengths of the axes whose index moves with cells."""

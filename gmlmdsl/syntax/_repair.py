@@ -56,11 +56,12 @@ def slip_at(fault: Fault, faults: Faults) -> Edit | None:
 
 def _takes_one_operand(tokens: list[Token], at: int) -> bool:
     """Whether a `!` before a token means what `not` does, which takes a comparison as a whole: no operator but `and` and `or` follows."""
-    close = closing(tokens, at) if tokens[at].text in ("(",) else at
-    if close is not None and tokens[close + 1].text in ("[", "("):
+    close = closing(tokens, at) if tokens[at].text == "(" else at
+    if close is not None and close + 1 < len(tokens) and tokens[close + 1].text in ("[", "("):
         close = closing(tokens, close + 1)
     return close is not None and (
-        tokens[close + 1].opens_line
+        close + 1 == len(tokens)
+        or tokens[close + 1].opens_line
         or tokens[close + 1].text in ("and", "or", "then", "else", "for", "if", ")", "}", ",", "", "&", "|", "&&", "||")
     )
 

@@ -22,6 +22,7 @@ from thinned import thinned
 import gmlmdsl as gm
 from gmlmdsl import derive
 from gmlmdsl.data._given_data import encode_given
+from gmlmdsl.derive._elimination_kernels import draw_words
 from gmlmdsl.evaluate import exact
 from gmlmdsl.plan import Elimination, _elimination, _loop, factor_tables, place_factors, plan_elimination, plan_loop
 
@@ -290,7 +291,7 @@ def traced(graph: Any) -> Counter[str]:
     """What marginals, and draws, of a model are made of."""
     c, device = derive.contraction(graph, plan_elimination(graph)), derive.graph_arrays(graph)
     params = {p.name: jnp.zeros(p.shape) for p in graph.parameters}
-    codes, numbers = jnp.zeros((graph.n_cells, 3), jnp.int32), jnp.full((c.n_places, 3), 0.5)
+    codes, numbers = jnp.zeros((graph.n_cells, 3), jnp.int32), draw_words(jax.random.split(jax.random.key(0), 3), c)
 
     def answers(params: Any) -> Any:
         found = derive.forward(device, params, codes, c)
