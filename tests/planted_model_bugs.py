@@ -56,18 +56,18 @@ def _without_last_colour(original: Any, graph: Any, blocks: Any, colours: Any) -
     return original(graph, blocks[keep], colours[keep])
 
 
-def _never_last(original: Any, scores: Any, uniform: Any) -> Any:
-    value, possible = original(scores, uniform)
+def _never_last(original: Any, scores: Any, words: Any) -> Any:
+    value, possible = original(scores, words)
     return jnp.minimum(value, scores.shape[1] - 2), possible
 
 
-def _never_last_of_few(original: Any, scores: Any, uniform: Any) -> Any:
-    value, possible = original(scores, uniform)
+def _never_last_of_few(original: Any, scores: Any, words: Any) -> Any:
+    value, possible = original(scores, words)
     return jnp.minimum(value, len(scores) - 2), possible
 
 
-def _never_last_by_weight(original: Any, weights: Any, uniform: Any) -> Any:
-    return jnp.minimum(original(weights, uniform), len(weights) - 2)
+def _never_last_by_weight(original: Any, weights: Any, words: Any) -> Any:
+    return jnp.minimum(original(weights, words), len(weights) - 2)
 
 
 def by_lists(owner: Any, name: str, change: Any) -> Any:
