@@ -42,8 +42,7 @@ class BoundProgram(AbstractProgram):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """How it travels to another process: by its texts, inputs and coordinates, from which it is made again."""
-        texts = {s.path: s.text for s in self.checked.sources}
-        return _made_again, (texts, dict(self.bound.inputs), dict(self.bound.coords), self.allow_python)
+        return _made_again, ({s.path: s.text for s in self.checked.sources}, self.bound.inputs, self.bound.coords, self.allow_python)
 
     def __deepcopy__(self, memo: Any) -> BoundProgram:
         return self  # nothing changes it
@@ -110,8 +109,8 @@ class BoundProgram(AbstractProgram):
         return BoundProgram(checked, dict(self.bound.inputs), self.bound.coords, self.allow_python)
 
 
-def _made_again(texts: dict[str, str], inputs: dict[str, Any], coords: dict[str, Any], allow_python: bool) -> BoundProgram:
-    return BoundProgram(checked_texts(texts), inputs, coords, allow_python)
+def _made_again(texts: dict[str, str], *bound: Any) -> BoundProgram:
+    return BoundProgram(checked_texts(texts), *bound)
 
 
 def load(path: str | Path, *, coords: Mapping[str, Sequence[Any]] | None = None, allow_python: bool = False, **inputs: Any) -> BoundProgram:

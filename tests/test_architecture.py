@@ -41,8 +41,8 @@ LEVEL = {room: k for k, line in enumerate(LINES) for room in line}
 NEVER_JAX = ("files", "textbook", "_diagnostics", "read", "syntax", "program", "graph", "plan", "explain")
 WITHOUT_NUMPY = ("files", "textbook", "_diagnostics", "syntax", "program")  # at the top of a file
 LARGEST_ROOM = 0.11  # of all lines
-MOST_FILE_LINES = 400
-MOST_FUNCTION_LINES = 50
+MOST_FILE_LINES = 700
+MOST_FUNCTION_LINES = 60
 LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
 
@@ -187,7 +187,7 @@ def test_lowering_and_planning_load_no_jax():
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_files_and_functions_are_short(path: Path):
-    """At most 400 lines a file, and 50 a function without its docstring; an exception carries its reason."""
+    """At most 700 lines a file, and 60 a function without its docstring; an exception carries its reason."""
     text, name = path.read_text(), str(path.relative_to(PACKAGE))
     assert len(text.splitlines()) <= MOST_FILE_LINES or name in LONG_FILES
     for node in ast.walk(ast.parse(text)):

@@ -144,8 +144,8 @@ def test_a_covariance_that_takes_long_shows_a_bar_where_the_fit_did(monkeypatch:
     monkeypatch.setattr(_progress, "PATIENCE", 0.0)
     monkeypatch.setattr(type(found), "_computed", lambda *_: time.sleep(0.2) or np.zeros((2, 2)))
     for wanted, words in ((False, False), (None, True)):
-        found.progress = wanted  # pyright: ignore[reportAttributeAccessIssue]
-        found._found.clear()  # pyright: ignore[reportAttributeAccessIssue]
+        monkeypatch.setattr(found, "progress", wanted)
+        monkeypatch.setattr(found, "_found", {})
         found["sandwich"]
         assert ("standard errors" in seen.getvalue()) is words
 

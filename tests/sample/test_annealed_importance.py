@@ -277,7 +277,7 @@ def test_the_summary_of_weights_is_the_delta_method() -> None:
         ({"betas": []}, "betas must run from 0 to 1, got an array of shape (0,)"),
         ({"betas": [[0, 1]]}, "betas must run from 0 to 1, got an array of shape (1, 2)"),
         ({"betas": [0, 0.6, 0.5, 1]}, "betas must ascend, got 0.6 and then 0.5 at place 2"),
-        ({"betas": [0, 0.5, 0.5 + LESS, 1]}, "betas must ascend, got 0.5 and then 0.5 at place 2"),
+        ({"betas": [0, 0.5, 0.5 + LESS, 1]}, f"betas must ascend, got 0.5 and then {0.5 + LESS:.9g} at place 2"),
         ({"betas": [0, np.nan, 1]}, "betas must ascend, got 0 and then nan at place 1"),
         ({"betas": ["low", "high"]}, "betas must be a whole number or a list of numbers"),
         ({"betas": "many"}, "betas must be a whole number of at least 1, got 'many'"),
