@@ -138,6 +138,7 @@ def test_verbs_whose_steps_cannot_be_counted_show_a_bar(monkeypatch: pytest.Monk
     assert "drawing from the posterior" in seen.getvalue()
 
 
+@pytest.mark.usefixtures("float64", "standard_promotion")
 def test_a_covariance_that_takes_long_shows_a_bar_where_the_fit_did(monkeypatch: pytest.MonkeyPatch):
     """Each kind is computed when it is first asked for, after the status: by a summary, or for standard errors."""
     found, seen = fitted().inference.covariances, watched(monkeypatch)

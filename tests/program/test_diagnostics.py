@@ -86,7 +86,11 @@ def diagnostics_of(path: Path, code: str) -> tuple[Diagnostic, ...]:
         program = check_file(path)
         if code in WITH_SIZES:
             bound = bind(program, inputs_of(path.read_text()) or {})
-            return (*program.warnings, *bound.notes, *(d for name in program.models for d in lint_sizes(lower_model(bound, name), program, name)))
+            return (
+                *program.warnings,
+                *bound.notes,
+                *(d for name in program.models for d in lint_sizes(lower_model(bound, name), program, name)),
+            )
         if code[0] == "W":
             return program.warnings
         if code[1] == "4":
