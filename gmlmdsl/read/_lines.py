@@ -48,6 +48,7 @@ def _verify_unpacked(path: Path, size: int, most: int) -> None:
         total = 0
         while block := file.read(1 << 20):
             total += len(block)
+            _verify_size(total, path)
             if total > most:
                 message = f"{path} has {size:,} bytes and unpacks to more than {most:,}"
                 raise fail("E523", message, help="unpack it yourself where that is right")
