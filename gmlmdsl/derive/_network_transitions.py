@@ -76,7 +76,7 @@ class NetworkTransitions(Transitions):
             table *= tables[:, cell, self.values(block)[:, m]].T
         return table, np.zeros(self.count, bool)
 
-    def _verify(self, bad: Array, cells: Array) -> None:
+    def _verify(self, bad: Any, cells: Array) -> None:
         """Refuse cells of which some configuration has no distribution."""
         if bad.any():
             cell = self.host.cell_name(int(cells[int(np.argmax(bad))]))

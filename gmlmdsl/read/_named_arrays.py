@@ -160,7 +160,8 @@ def with_rows_of(index: Any, value: Any, what: str, axes: int = 0) -> Any:
     Raises:
         GmlmError: E501 where the labels of its rows are not those of x.
     """
-    if index is None or (own := row_labels(value, axes)) is None or own.equals(index):
+    own = row_labels(value, axes)
+    if index is None or own is None or own.equals(index):
         return value
     help = "select the same rows of both, `.loc[x.index]`; or pass `.to_numpy()`, which is read in its order"
     for whose, labels in ((what, own), ("x", index)):

@@ -81,7 +81,7 @@ def test_a_small_file_does_not_unpack_to_a_large_one(tmp_path: Path, monkeypatch
             file.write((b"0,1" + b" " * 252 + b"\n") * (1 << 12))
     assert (tmp_path / "a.csv.gz").stat().st_size * 200 < 20 << 20
     code, text = refusal(gm.read_table, tmp_path / "a.csv.gz")
-    assert code == "E523" and "unpacks to more than 16,777,216" in text
+    assert code == "E523" and "unpacks to more than" in text
     monkeypatch.setattr(_lines, "MOST_TEXT", 1 << 20)
     code, text = refusal(gm.read_table, tmp_path / "a.csv.gz")
     assert code == "E523" and "more than the limit" in text
