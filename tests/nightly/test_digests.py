@@ -9,7 +9,7 @@ pytestmark = [pytest.mark.usefixtures("standard_promotion"), pytest.mark.filterw
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", makers())
+@pytest.mark.parametrize("name", [name for name in makers() if KEEP or name in kept()["digests"]])
 def test_draws_losses_and_fits_are_the_kept_ones(name):
     found = digests(name)
     if KEEP:
