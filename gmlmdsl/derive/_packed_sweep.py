@@ -26,7 +26,7 @@ from ..plan import BITS, Packing
 from ._arrays import float_type, on_device
 from ._kernel import AbstractKernel, Info, State, Target, free
 from ._loop import INSIDE
-from ._random import EVERY, fold, fraction, hashed
+from ._random import behind_each, fold, hashed
 from ._tabled_sweep import TabledSweepKernel
 
 LANES = 32  # chains of a word
@@ -115,12 +115,11 @@ class PackedSweepKernel(AbstractKernel):
         """The words after a stage's turns."""
         n = stage.cells.shape[1]
 
-        def one(held: Packed, inputs: tuple[Array, PackedTurns]) -> tuple[Packed, None]:
-            number, turn = inputs
+        def one(held: Packed, inputs: tuple[Array, PackedTurns, Array]) -> tuple[Packed, None]:
+            number, turn, last = inputs
             first = stage.start + number * n
             words = [held.at[turn.slots[:, d]].get(**INSIDE) for d in range(turn.slots.shape[1])]
             words = jax.lax.optimization_barrier(words)  # read once, not for every digit
-            last = below_behind(fold(keys, number), self.rest)
             rare = drawn_words(partial(self.combined, turn, words), self.digits, last, keys, number * n)
             new = rare ^ read_digit(self.combined(turn, words), self.usual)
             if stage.padded or target.clamped is not None:
@@ -128,7 +127,9 @@ class PackedSweepKernel(AbstractKernel):
                 new = jnp.where(free(target, turn.cells)[:, None], new, old)
             return jax.lax.dynamic_update_slice_in_dim(held, new, first, axis=0), None
 
-        return jax.lax.scan(one, held, (jnp.arange(stage.cells.shape[0], dtype=jnp.int32), stage))[0]
+        turns = stage.cells.shape[0]
+        last = below_behind(keys, turns, self.rest)
+        return jax.lax.scan(one, held, (jnp.arange(turns, dtype=jnp.int32), stage, last))[0]
 
     def combined(self, turn: PackedTurns, words: list[Array]) -> list[UInt32[Array, "blocks words"]]:
         """For each class and counts of neighbours, the chains in which a cell has them."""
@@ -154,13 +155,11 @@ def counted(words: Sequence[Array], whole: Array) -> list[Array]:
     return counts
 
 
-def below_behind(keys: PRNGKeyArray, rest: Float[Array, " combinations"]) -> UInt32[Array, "combinations words"]:
-    """For each combination, the chains whose fraction lies below what its digits leave out."""
-    lane = jnp.arange(LANES, dtype=jnp.uint32)[:, None]
-    high, low = zip(*(hashed(keys, lane, EVERY - k) for k in range(2)), strict=True)
-    found = fraction(high[0], fraction(low[0], fraction(high[1], fraction(low[1], 0.5))))  # lanes, words
-    below = (found[None] < rest[:, None, None]).astype(jnp.uint32)
-    return (below << _shifts(LANES, 1, 3, 1)).sum(axis=1, dtype=jnp.uint32)
+def below_behind(keys: PRNGKeyArray, turns: int, rest: Float[Array, " combinations"]) -> UInt32[Array, "turns combinations words"]:
+    """For each turn and combination, the chains whose fraction lies below what its digits leave out."""
+    found = behind_each(keys, turns * LANES).reshape(-1, turns, LANES).swapaxes(0, 1)
+    below = (found[:, None] < rest[None, :, None, None]).astype(jnp.uint32)
+    return (below << _shifts(LANES, 1, 4, 3)).sum(axis=3, dtype=jnp.uint32)
 
 
 def drawn_words(

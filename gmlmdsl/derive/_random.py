@@ -150,6 +150,19 @@ def behind(keys: PRNGKeyArray) -> tuple[Array, Array]:
     return jax.lax.fori_loop(0, BEHIND, turn, (half, half))
 
 
+def behind_each(keys: PRNGKeyArray, n: int) -> Float[Array, "chains n"]:
+    """So many fractions in (0, 1) of 124 bits for each key, made in a loop like those of `behind`."""
+    data = jax.random.key_data(keys)
+    count = jnp.broadcast_to(jnp.arange(n, dtype=jnp.uint32)[None], (data.shape[0], n))
+
+    def turn(k: Array, at: Array) -> Array:
+        level = jnp.full_like(count, EVERY - 1) - k.astype(jnp.uint32)
+        high, low = _threefry(data[:, 0, None], data[:, 1, None], level, count)
+        return fraction(high, fraction(low, at))
+
+    return jax.lax.fori_loop(0, BEHIND // 2, turn, jnp.full(count.shape, 0.5, float_type()))
+
+
 def _beside(words: Bits, rest: Array) -> Array:
     return rest.reshape((1,) * (words.ndim - rest.ndim) + rest.shape)
 
