@@ -110,13 +110,13 @@ def readers(models: dict[str, Any], name: str) -> list[Callable[[Path], Any]]:
 def words_of(name: str, path: Path, sound: Path) -> list[list[str]]:
     """Commands that read a file of this name; each ends before anything is fitted."""
     if name.endswith(".fit"):
-        return [["sample", str(path), "--draws", "0"]]
+        return [["sample", str(path), "--sampler", "none"]]
     if name.endswith(".gmlm"):
         return [["check", str(path)], ["check", "--json", str(path)], ["format", "--check", str(path)], ["info", str(path)]]
     if name == "w.csv":
         return [["fit", str(sound / "m.gmlm"), str(sound / "d.csv"), "--weights", str(path), "--mask", "none"]]
     if name == "params.npz":
-        return [["sample", str(sound / "m.gmlm"), "--params", str(path), "--draws", "0"]]
+        return [["sample", str(sound / "m.gmlm"), "--params", str(path), "--sampler", "none"]]
     program = "f.gmlm" if "a2m" in name or "fasta" in name else "m.gmlm"
     return [["fit", str(sound / program), str(path), "--mask", "none"]]
 
