@@ -170,7 +170,7 @@ MODEL_BUGS = (
     Bug(
         "cell dropped from a product",
         "_product_scores",
-        around(_tabled_sweep, "_product_scores", lambda f, scoring, seen: f(scoring, seen.at[0].set(0.0))),
+        around(_tabled_sweep, "_product_scores", lambda f, scoring, seen, *more: f(scoring, seen.at[0].set(0.0), *more)),
         partial(stays_in_p, RING, "sweep"),
     ),
     Bug(

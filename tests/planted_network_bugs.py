@@ -249,9 +249,9 @@ NETWORK_BUGS = (
     ),
     Bug("subsets of padding too", "members", around(_membership, "members", _everything_present), partial(drawn_loss_is_right, "two")),
     Bug(
-        "key of the noise reused for its values",
-        "NoisyMask.draw",
-        around(_membership, "fold_apart", lambda f, keys, k: f(keys, min(k, 2))),
+        "last value of the noise never drawn",
+        "whole_below",
+        around(_membership, "whole_below", lambda f, n, words: f(n - 1, words)),
         partial(drawn_loss_is_right, "noisy"),
     ),
     Bug(
