@@ -278,6 +278,11 @@ def _codes(t: Tried, posterior: Any) -> np.ndarray:
     return t.oracle.encode(flat).reshape(*shape, -1)
 
 
+def _one_of(names: list[str], t: Tried) -> list[str]:
+    """One of the names, where there are any and something is possible: compiling a chain takes its time."""
+    return names[t.program.seed % len(names) :][:1] if names and t.possible else []
+
+
 @comparison("exact draws")
 def _exact_draws(t: Tried) -> str | None:
     if not t.possible:
@@ -298,7 +303,7 @@ def _exact_draws(t: Tried) -> str | None:
 @comparison("draws of samplers")
 def _draws(t: Tried) -> str | None:
     """Every step of a chain is one that its matrix allows, and steps from a state come as often as the matrix says."""
-    for sampler in t.samplers if t.possible else []:
+    for sampler in _one_of(t.samplers, t):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             idata = t.model.sample(t.params, sampler=sampler, draws=250, warmup=0, chains=4, seed=t.program.seed, **t.given())
@@ -321,7 +326,7 @@ def _draws(t: Tried) -> str | None:
 
 @comparison("draws of replicas")
 def _replicas(t: Tried) -> str | None:
-    for sampler in t.tempers if t.possible else []:
+    for sampler in _one_of(t.tempers, t):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             idata = t.model.sample(t.params, sampler=sampler, draws=100, warmup=20, chains=4, seed=t.program.seed, **t.given())
@@ -336,7 +341,8 @@ def _prior(t: Tried) -> str | None:
     if "prior" not in t.program.flags:
         return None
     params = {k: jax.numpy.asarray(v, dtype=float) for k, v in t.params.items()}
-    return differs(log_prior(t.model.graph, params), t.oracle.log_prior(t.params), t.exact)
+    found = jax.jit(lambda p: log_prior(t.model.graph, p))(params)
+    return differs(found, t.oracle.log_prior(t.params), t.exact)
 
 
 @comparison("bounds")
@@ -404,6 +410,15 @@ def _options(t: Tried) -> str | None:
 
 CHEAP = ("options", "bounds", "prior", "log potential")
 IN_TURN = tuple(n for n in COMPARISONS if n not in CHEAP)
+NEEDS = {"conditionals of masks": "mask ", "losses": "mask ", "gradients of losses": "mask ", "draws of replicas": "temper("}
+NEEDS |= {"transition matrices": "sampler s", "draws of samplers": "sampler s"}
+
+
+def in_turn(program: Program, x64: bool) -> str:
+    """One comparison that costs more, by the program's seed, of those that have something to compare."""
+    text = program.text
+    names = [n for n in IN_TURN if NEEDS.get(n, "model") in text and (x64 or n != "gradients of losses")]
+    return names[program.seed % len(names)]
 
 
 def compared(program: Program, x64: bool, names: tuple[str, ...] | None = None) -> Iterator[Failure]:
