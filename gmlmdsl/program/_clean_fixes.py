@@ -10,7 +10,7 @@ from .._diagnostics import Diagnostic, GmlmError, Source
 from ._program import Program
 
 MOST_TRIED = 100_000  # characters checked again, of all edits together
-OF_A_FAULT = 150  # as many characters more for each fault that is met again
+OF_A_FAULT = 300  # as many characters more for each fault that is met again
 
 
 def with_clean_fixes(check: Callable[[Source], Program], source: Source) -> Program:

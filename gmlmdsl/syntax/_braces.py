@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from .._diagnostics import Diagnostic, Fix, Span
@@ -16,7 +16,7 @@ MOST_TOKENS = 20_000  # every candidate is a parse of the whole text
 FAR = 2
 
 
-def excess(tokens: list[Token]) -> int:
+def excess(tokens: Sequence[Token]) -> int:
     """How many more braces open than close."""
     return sum((t.text == "{") - (t.text == "}") for t in tokens)
 
@@ -25,11 +25,11 @@ def mend_braces(fault: Fault) -> Edit | None:
     """The edit of one brace that lets the reading go furthest, or None where none helps."""
     if len(fault.tokens) > MOST_TOKENS:
         return None
-    best, far = None, float(fault.at + FAR)
-    for edit in _candidates(fault):
-        tokens = edit.applied(fault.tokens)
-        if excess(tokens):
+    best, far, open_ = None, float(fault.at + FAR), excess(fault.tokens)
+    for edit in _candidates(fault, open_):
+        if open_ - excess(fault.tokens[edit.start : edit.end]) + excess(edit.tokens):
             continue
+        tokens = edit.applied(fault.tokens)
         stop = run(fault.tables, fault.source, tokens, *restart(fault, edit))
         reached = math.inf if stop is None else stop.at
         if reached > far:
@@ -37,9 +37,9 @@ def mend_braces(fault: Fault) -> Edit | None:
     return best
 
 
-def _candidates(fault: Fault) -> Iterator[Edit]:
+def _candidates(fault: Fault, open_: int) -> Iterator[Edit]:
     at, tokens = fault.at, fault.tokens
-    if excess(tokens) > 0:
+    if open_ > 0:
         yield _insert(fault, at, "}")
         for k in (at, at - 1):
             if 0 <= k < len(tokens) - 1 and tokens[k].text == "{":

@@ -16,6 +16,7 @@ from ._words import LEVELS
 
 MAX_ERRORS = 50
 MAX_ERRORS_WHEN_LONG = 5
+STEPS_OF_AN_ERROR = 4
 MOST_LOOKS = 100_000  # tokens, times errors: each error costs a look at all tokens
 
 
@@ -52,12 +53,16 @@ class _Recovery:
         self.resumed = -1  # where reading went on, when not at the start of a line: what follows there may be debris
         self.last = -1  # where reading went on last
         self.edits = 0  # made; those of the rows of one mixture are one error
+        self.steps = 0  # places where reading stopped: of one fault there may be several, which say nothing new
         self.mended = -1  # the place of the statement that was mended last
 
     def step(self, stack: Stack, stop: Stop) -> tuple[Stack, int]:
         """Deal with one error; the stack and the token to read on from."""
         fault = locate(self.tables, self.source, self.tokens, stack, stop)
-        if max(len(self.errors), self.edits) >= min(MAX_ERRORS, max(MAX_ERRORS_WHEN_LONG, MOST_LOOKS // len(self.tokens))):
+        self.steps += 1
+        if max(len(self.errors), self.edits, self.steps // STEPS_OF_AN_ERROR) >= min(
+            MAX_ERRORS, max(MAX_ERRORS_WHEN_LONG, MOST_LOOKS // len(self.tokens))
+        ):
             return self._leave_out(fault, len(self.tokens) - 1)
         if not self.braces_seen and excess(self.tokens) and not fault.too_deep:
             edit = mend_braces(fault)

@@ -18,6 +18,7 @@ from ._words import LEVELS
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 # Words and operators that say nothing of their own: where one of them is the only thing missing, it can be put in.
 MISSING = ("then", "else", "in", "weight", "rate", "where", "=", "~", ":")
+AFTER_AN_OPERAND = frozenset({"and", "or", "then", "else", "for", "if", ")", "}", ",", "", "&", "|", "&&", "||"})
 PUNCTUATION = frozenset({"=", "~", ":", "==", ",", ".", ";"})
 
 Faults = dict[int, Diagnostic]
@@ -59,11 +60,10 @@ def _takes_one_operand(tokens: list[Token], at: int) -> bool:
     close = closing(tokens, at) if tokens[at].text == "(" else at
     if close is not None and close + 1 < len(tokens) and tokens[close + 1].text in ("[", "("):
         close = closing(tokens, close + 1)
-    return close is not None and (
-        close + 1 == len(tokens)
-        or tokens[close + 1].opens_line
-        or tokens[close + 1].text in ("and", "or", "then", "else", "for", "if", ")", "}", ",", "", "&", "|", "&&", "||")
-    )
+    if close is None or close + 1 >= len(tokens):
+        return False
+    behind = tokens[close + 1]
+    return behind.opens_line or behind.text in AFTER_AN_OPERAND
 
 
 def _meant(fault: Fault, written: str, usual: str) -> str:

@@ -33,6 +33,11 @@ HOSTILE = {
     "a default of very many digits": f"input n : int = {'1' * 4301}\nindex s = range(n)\nmodel m {{ var x[i in s] : bit }}",
     "a lone surrogate and NUL": SPIN % "  factor \ud800 x[0] \0\n",
     "a byte order mark inside": SPIN % "\ufeff  factor x[0]\n",
+    "bodies that nothing closes, again and again": "model m {\n  net()\n}\nmodel m {\n  ne\n" * 12,
+    "a string that nothing closes, again and again": "domain sky = labels('sun', \"rain\")\nmodel m {\n  factor k ** 2: range(3)\n" * 40,
+    "a negation at the end": SPIN[:-2] % "  require !",
+    "a negation of an open bracket": SPIN[:-2] % "  require x[0] == 1 and ¬(",
+    "a negation of a name": SPIN[:-2] % "  require !x",
     "JSON": '{"a": [1, 2, {"b": null}]}\n' * 200,
     "HTML": "<html><body><p>text</p></body></html>\n" * 200,
 }
@@ -85,7 +90,7 @@ def test_rows_without_weights_are_one_error_of_so_many_edits() -> None:
     assert error.code == "E109" and error.fix is not None and len(error.fix.places) == MAX_ERRORS
 
 
-@pytest.mark.parametrize(("faults", "tried"), [(10, 10), (100, 6)])
+@pytest.mark.parametrize(("faults", "tried"), [(10, 10), (100, 3)])
 def test_fewer_edits_are_tried_again_where_faults_are_many(faults: int, tried: int) -> None:
     checked = []
 
