@@ -21,7 +21,8 @@ def _integral(*arrays: Array) -> bool:
 
 def _plain(a: Array) -> Array:
     """Conditions as 1 and 0."""
-    return a.astype(np.int64) if np.asarray(a).dtype == bool else np.asarray(a)
+    a = np.asarray(a)  # where all is constant, operands are Python's own
+    return a.astype(np.int64) if a.dtype == bool else a
 
 
 def _power(a: Array, b: Array) -> Array:

@@ -46,7 +46,7 @@ OPTIONS: dict[str, Callable[[FormCase], dict[str, Any]]] = {
     "holes ignored": lambda c: {"x": holed(c), "gaps": "ignore"},
     "holes imputed": lambda c: {"x": holed(c), "impute": True, "method": gm.MonteCarloEM(2, 2, 1)},
     "monte carlo": lambda c: {"method": gm.MonteCarloEM(2, 2, 1)},
-    "divergence": lambda c: {"method": gm.PersistentContrastiveDivergence(c.model.samplers[0], chains=4, steps=3, burn_in=1)},
+    "divergence": lambda c: {"method": gm.PersistentContrastiveDivergence(c.model.samplers[0], chains=4, steps=32, burn_in=1)},
 }
 VERBS: dict[str, Callable[[FormCase, Any], Any]] = {
     "print": lambda c, f: (str(f), repr(f), f.status, f.missing, f.determined, f.effective_rows),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from inspect import signature
+from itertools import product
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +12,7 @@ import pytest
 from oracle import Oracle
 
 import gmlmdsl as gm
+from gmlmdsl.graph._arithmetic import OPERATORS
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 
@@ -111,3 +115,23 @@ def test_options_that_mean_nothing_are_refused(options: dict[str, object]) -> No
     with pytest.raises(gm.GmlmError) as caught:
         model.fit(np.array([[0, 1], [1, 0]]), **options)  # type: ignore[arg-type]
     assert caught.value.codes == ("E507",)
+
+
+@pytest.mark.parametrize("operator", sorted(OPERATORS))
+def test_an_operator_gives_the_same_on_the_truth_values_of_python_as_on_those_of_numpy(operator: str) -> None:
+    count = len(signature(OPERATORS[operator]).parameters) if operator not in ("and", "or", "not") else 1 + (operator != "not")
+    with np.errstate(all="ignore"):
+        for operands in product((False, True), repeat=count):
+            np.testing.assert_equal(OPERATORS[operator](*operands), OPERATORS[operator](*map(np.asarray, operands)))
+
+
+def test_a_weight_may_be_a_comparison_of_truth_values() -> None:
+    text = """
+    model m {{ var x[i in range(2)] : bit  var b[j in range(2)] : bit  param h  factor h * x[0] * b[1] }}
+    mask written for m given b {{ choose {{x[i]}} for i in range(2) weight {weight} }}"""
+    x = {"x": np.array([[1, 0]]), "b": np.array([[1, 1]])}
+    losses = [
+        gm.parse(text.format(weight=w)).model().loss({"h": 0.5}, x, "written")
+        for w in ("(b[i] == true)", "b[i]", "b[i] + 0 * (true == false)")
+    ]
+    np.testing.assert_allclose(losses, losses[0], rtol=1e-6)
