@@ -16,8 +16,8 @@ from pathlib import Path
 
 from gmlmdsl._diagnostics import Diagnostic, GmlmError, Source
 from gmlmdsl.graph import bind
-from gmlmdsl.graph._lower_masks import lower_mask
 from gmlmdsl.graph._lowered import lower_model
+from gmlmdsl.masks import lower_mask
 from gmlmdsl.plan import check_bound, plan_temper
 from gmlmdsl.program import Program, check_source, ir
 from gmlmdsl.program._check_masks import has_least_confident

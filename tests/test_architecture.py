@@ -22,6 +22,7 @@ LINES = (
     ("read", "syntax"),
     ("program",),
     ("graph",),
+    ("masks",),
     ("networks", "plan"),
     ("derive", "explain"),
     ("data",),
@@ -38,7 +39,7 @@ LINES = (
     ("__main__",),
 )
 LEVEL = {room: k for k, line in enumerate(LINES) for room in line}
-NEVER_JAX = ("files", "textbook", "_diagnostics", "read", "syntax", "program", "graph", "plan", "explain")
+NEVER_JAX = ("files", "textbook", "_diagnostics", "read", "syntax", "program", "graph", "masks", "plan", "explain")
 WITHOUT_NUMPY = ("files", "textbook", "_diagnostics", "syntax", "program")  # at the top of a file
 LARGEST_ROOM = 0.11  # of all lines
 MOST_FILE_LINES = 700

@@ -12,8 +12,7 @@ import numpy as np
 
 from ..evaluate import MaskUse
 from ..fit import Evidence
-from ..graph import BernoulliMask, LoweredMask, MixtureMask, SubsetMask, varies
-from ..graph.masks import blocks_of, support_size
+from ..masks import AbstractMask
 from ..plan import BUDGET
 
 Array = np.ndarray
@@ -75,30 +74,17 @@ def _rows_digest(evidence: Evidence, told: dict[int, Any]) -> str:
     return rows.hexdigest()
 
 
-def _law(mask: LoweredMask, n_cells: int, told: dict[int, Any]) -> Any:
+def _law(mask: AbstractMask, n_cells: int, told: dict[int, Any]) -> Any:
     """What decides p(K | x): the blocks with their probabilities where they are few, else the mask's own arrays, its cells as told."""
-    if varies(mask):
+    if mask.varies:
         return mask
-    if support_size(mask) > BUDGET.support:
-        return _parts(mask, told)
-    blocks, probabilities = blocks_of(mask, n_cells)
+    if mask.support_size > BUDGET.support:
+        found = mask.key(lambda cell: told.get(cell, -1 - cell))
+        return mask if found is None else found
+    blocks, probabilities = mask.enumerate_blocks()
     assert probabilities is not None
     held = [_told((c for c in block if c < n_cells), told) for block in blocks]
     return sorted(((k, round(float(p), 9)) for k, p in zip(held, probabilities, strict=True)), key=repr)
-
-
-def _parts(mask: LoweredMask, told: dict[int, Any]) -> Any:
-    """A mask of many blocks by what it is made of."""
-    if isinstance(mask, SubsetMask):
-        return "subsets", mask.size, _told(mask.cells, told)
-    if isinstance(mask, BernoulliMask):
-        rates = np.zeros(len(mask.cells)) if mask.rates is None else mask.rates
-        each = zip(mask.cells, rates, strict=True)
-        return "bernoulli", mask.uniform, sorted(((told.get(int(c), -1 - int(c)), float(p)) for c, p in each), key=repr)
-    if isinstance(mask, MixtureMask):
-        parts = zip(np.asarray(mask.weights, float).tolist(), mask.parts, strict=True)
-        return "mixture", sorted(((w, _parts(part, told)) for w, part in parts), key=repr)
-    return mask
 
 
 def _told(cells: Iterable[Any], told: dict[int, Any]) -> tuple[Any, ...]:

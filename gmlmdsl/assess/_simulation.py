@@ -14,7 +14,8 @@ from .. import derive
 from .._diagnostics import GmlmError, counted, fail, listed
 from ..data import keys_of
 from ..evaluate import Contractions, independent_kernel
-from ..graph import FactorGraph, Lowered, lower_mask, verify_mask
+from ..graph import FactorGraph, Lowered
+from ..masks import lower_mask
 from ..plan import BUDGET, moved_cells, plan_update
 from ..program import ir
 from ..sample import effective_sample_size, masks_in, sample, starts
@@ -196,7 +197,7 @@ def _verify_sampler(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax
         message = f"sampler `{sampler.name}` never moves {names}: its chains do not follow the model"
         raise fail("E704", message, sampler.span, "does not move every cell", help="add an `update` of them, or name another sampler")
     for mask in masks_in(sampler.body):
-        verify_mask(lower_mask(lowered, mask), lowered.graph.sizes, {k: np.asarray(v) for k, v in params.items()})
+        lower_mask(lowered, mask).verify(lowered.graph.sizes, {k: np.asarray(v) for k, v in params.items()})
 
 
 def _at_laws(lowered: Lowered, laws: Array) -> Array:

@@ -9,7 +9,8 @@ import numpy as np
 
 from .._diagnostics import fail, listed, unknown
 from ..derive import float_type
-from ..graph import FactorGraph, GivenArray, GivenRows, Lowered, LoweredMask, mask_with, with_given
+from ..graph import FactorGraph, GivenArray, GivenRows, Lowered, with_given
+from ..masks import AbstractMask
 from ..read import as_frame, empty_entries, in_program_order, is_frame, plain_array, with_rows_of
 from ._cell_names import frame_arrays
 from ._traced import verify_untraced
@@ -52,9 +53,9 @@ def bound_once(lowered: Lowered, given: Any, what: str) -> Lowered:
     return with_given(lowered, data)
 
 
-def bound_mask(lowered: Lowered, mask: LoweredMask) -> LoweredMask:
+def bound_mask(lowered: Lowered, mask: AbstractMask) -> AbstractMask:
     """A mask of the model, with the given data that the model has."""
-    return mask if lowered.data is None else mask_with(mask, lowered.data, lowered.graph.sizes)
+    return mask if lowered.data is None else mask.with_given(lowered.data, lowered.graph.sizes)
 
 
 def encode_given(graph: FactorGraph, given: Any, index: Any = None) -> GivenRows | None:

@@ -56,7 +56,6 @@ from ._loss import exact_loss as exact_loss
 from ._loss import loss_terms as loss_terms
 from ._mask_law import AbstractMaskLaw as AbstractMaskLaw
 from ._mask_law import mask_law as mask_law
-from ._mask_law import weight_groups as weight_groups
 from ._membership import noisy_mask as noisy_mask
 from ._network import NetworkGraph as NetworkGraph
 from ._network import NetworkLoss as NetworkLoss

@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .._diagnostics import GmlmError
-from ..graph import FactorGraph, LoweredMask, is_adaptive
+from ..graph import FactorGraph
 from ..graph.colours import colour
-from ..graph.masks import reach
+from ..masks import AbstractMask
 from ..plan import (
     MOST_LISTED,
     is_affordable,
@@ -32,7 +32,7 @@ from ._block_tables import TabledBlocks, Tables, Weights, graph_tables, tabled_b
 from ._conditional import logsumexp, observed_value
 from ._contraction import contraction
 from ._energy import Codes, Params, local_scores, observed_scores, scored
-from ._mask_law import AbstractMaskLaw, mask_law, weight_groups
+from ._mask_law import AbstractMaskLaw, mask_law
 from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, block_passes, mask_passes, whole_pass
 
 MOST_COLOURS = 32  # sets of blocks that are compiled one by one
@@ -186,21 +186,21 @@ def _weighted_sum(losses: Float[Array, "blocks rows"], weight: Float[Array, "blo
     return jnp.where(weight > 0, losses * jnp.where(weight > 0, weight, 1.0), 0.0).sum(axis=0)
 
 
-def exact_loss(host: FactorGraph, graph: Graph, mask: LoweredMask, gapped: bool = False) -> ExactLoss | EliminatedLoss:
+def exact_loss(host: FactorGraph, graph: Graph, mask: AbstractMask, gapped: bool = False) -> ExactLoss | EliminatedLoss:
     """The loss over a mask's whole support, whose size the caller has judged; `gapped`: gaps are left out, see `ExactLoss`.
 
     Raises:
         GmlmError: if a block is too costly to enumerate.
     """
     blocks, probabilities = support_blocks(host, mask)
-    corrected = is_adaptive(mask)
+    corrected = mask.is_adaptive
     if not corrected and not gapped and probabilities is not None and is_large(host, blocks):
         if is_whole(host, mask, np.zeros(host.n_cells, bool)):  # rows lack nothing: nothing is summed out
             return EliminatedLoss(graph, (whole_pass(host, plan_elimination(host, np.zeros(0, np.int64), "nothing")),))
         found = _eliminated(host, graph, mask, blocks, probabilities)
         if found is not None:
             return found
-    extra = weight_groups(mask) if probabilities is None else ()
+    extra = mask.weight_groups if probabilities is None else ()
     plan = plan_loss_blocks(host, blocks, probabilities, mask.span, extra, gapped)
     found = tuple(blocks_on_device(host, a) for a in plan.arrays)
     tables = None if plan.tables is None else graph_tables(host, graph, plan.tables)
@@ -208,12 +208,14 @@ def exact_loss(host: FactorGraph, graph: Graph, mask: LoweredMask, gapped: bool 
         None if t is None or tables is None else tabled_blocks(tables, graph, b, t, a, gapped)
         for b, t, a in zip(found, plan.by_tables, plan.arrays, strict=True)
     )
-    law = mask_law(mask, host.n_cells) if corrected or probabilities is None else None
+    law = mask_law(mask) if corrected or probabilities is None else None
     shares = None if plan.probabilities is None else tuple(on_device(np.asarray(p, float_type())) for p in plan.probabilities)
     return ExactLoss(graph, law, found, shares, plan.split, tables, tabled, gapped)
 
 
-def _eliminated(host: FactorGraph, graph: Graph, mask: LoweredMask, blocks: np.ndarray, probabilities: np.ndarray) -> EliminatedLoss | None:
+def _eliminated(
+    host: FactorGraph, graph: Graph, mask: AbstractMask, blocks: np.ndarray, probabilities: np.ndarray
+) -> EliminatedLoss | None:
     """The loss of blocks that are better eliminated than enumerated, those that share no factor at once; None where none is."""
     plans = plan_blocks(host, blocks)
     for p in plans:
@@ -234,26 +236,26 @@ def _eliminated(host: FactorGraph, graph: Graph, mask: LoweredMask, blocks: np.n
     return EliminatedLoss(graph, tuple(parts))
 
 
-def drawn_loss(host: FactorGraph, graph: Graph, mask: LoweredMask, gapped: bool = False) -> DrawnLoss | DrawnEliminatedLoss:
+def drawn_loss(host: FactorGraph, graph: Graph, mask: AbstractMask, gapped: bool = False) -> DrawnLoss | DrawnEliminatedLoss:
     """The loss over masks that are drawn for each row; `gapped`: gaps are left out, see `ExactLoss`.
 
     Raises:
         GmlmError: E601 if a block is too costly.
     """
-    corrected = is_adaptive(mask)
+    corrected = mask.is_adaptive
     plan = plan_mask(host, mask, corrected or gapped)
     separate = plan.method == "product"
     if not separate and not corrected and not gapped and (plan.values > MOST_LISTED or plan.elimination is not None):
         # Blocks differ from row to row: one order of all their cells serves every one.
         try:
-            whole = plan_elimination(host, reach(mask, host.n_cells), "the loss: all cells of the mask")
+            whole = plan_elimination(host, mask.reach, "the loss: all cells of the mask")
             if whole.flops < plan.values or not is_affordable(plan) or plan.elimination is not None:
                 return DrawnEliminatedLoss(graph, contraction(host, whole))
         except GmlmError:
             plan = plan if plan.elimination is None else plan_mask(host, mask, True)
     if not separate:
         verify_affordable(plan, "the loss: a block", mask.span)
-    return DrawnLoss(graph, mask_law(mask, host.n_cells) if corrected else None, int(plan.values), separate, gapped)
+    return DrawnLoss(graph, mask_law(mask) if corrected else None, int(plan.values), separate, gapped)
 
 
 def loss_terms(loss: ExactLoss, rows: int) -> float:

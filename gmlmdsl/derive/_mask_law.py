@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator
+from functools import singledispatch
 
 import equinox as eqx
 import jax
@@ -15,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ..graph import BernoulliMask, FactorGroup, IndependentMask, ListedMask, LoweredMask, MixtureMask, PercolationMask, SubsetMask
-from ..graph.masks import size_probabilities
+from ..graph import FactorGroup
+from ..masks import AbstractMask, BernoulliMask, IndependentMask, ListedMask, MixtureMask, SubsetMask
 from ._arrays import Blocks, Group, group_arrays, on_device
 from ._energy import Codes, Params, all_values, local_values
 from ._picks import happens, levels_of, pick, whole_below
@@ -331,41 +332,44 @@ class MixtureLaw(AbstractMaskLaw):
         return sum(terms, jnp.zeros((1, 1), self.weights.dtype))
 
 
-def mask_law(mask: LoweredMask, n_cells: int) -> AbstractMaskLaw:
-    """The distribution of a lowered mask."""
-    match mask:
-        case ListedMask() if mask.probabilities is not None:
-            return FixedListLaw(n_cells, _ints(mask.blocks), on_device(mask.probabilities))
-        case ListedMask():
-            return WeightedListLaw(n_cells, _ints(mask.blocks), _device(mask.weights, n_cells), tuple(_ints(b) for b in mask.block_of))
-        case SubsetMask():
-            k = np.arange(1, mask.size + 1)
-            log_count = np.log((len(mask.cells) - mask.size + k) / k).sum()
-            return SubsetLaw(n_cells, mask.size, _ints(mask.cells), on_device(log_count))
-        case BernoulliMask():
-            rates = np.zeros(len(mask.cells)) if mask.rates is None else mask.rates
-            by_size = np.zeros(1) if mask.rates is not None else size_probabilities(mask)
-            return BernoulliLaw(
-                n_cells, _ints(mask.cells), on_device(rates), mask.uniform if mask.rates is None else None, on_device(by_size)
-            )
-        case IndependentMask():
-            return IndependentLaw(n_cells, _ints(mask.cells), _device(mask.rates, n_cells), tuple(_ints(c) for c in mask.cell_of))
-        case PercolationMask():
-            raise AssertionError("a cluster is drawn by a kernel of its own")
-        case MixtureMask():
-            return MixtureLaw(n_cells, on_device(mask.weights), tuple(mask_law(p, n_cells) for p in mask.parts))
+@singledispatch
+def mask_law(mask: AbstractMask) -> AbstractMaskLaw:
+    """The distribution of a mask; of clusters there is none, for a kernel of their own draws them."""
+    raise TypeError(type(mask))
 
 
-def weight_groups(mask: LoweredMask) -> tuple[FactorGroup, ...]:
-    """A mask's weight groups, in the order of its distribution's `groups`."""
-    match mask:
-        case ListedMask():
-            return mask.weights if mask.probabilities is None else ()
-        case IndependentMask():
-            return mask.rates
-        case MixtureMask():
-            return tuple(g for p in mask.parts for g in weight_groups(p))
-    return ()
+@mask_law.register
+def _(mask: ListedMask) -> AbstractMaskLaw:
+    if mask.probabilities is not None:
+        return FixedListLaw(mask.n_cells, _ints(mask.blocks), on_device(mask.probabilities))
+    groups, block_of = _device(mask.weights, mask.n_cells), tuple(_ints(b) for b in mask.block_of)
+    return WeightedListLaw(mask.n_cells, _ints(mask.blocks), groups, block_of)
+
+
+@mask_law.register
+def _(mask: SubsetMask) -> AbstractMaskLaw:
+    k = np.arange(1, mask.size + 1)
+    log_count = np.log((len(mask.cells) - mask.size + k) / k).sum()
+    return SubsetLaw(mask.n_cells, mask.size, _ints(mask.cells), on_device(log_count))
+
+
+@mask_law.register
+def _(mask: BernoulliMask) -> AbstractMaskLaw:
+    if mask.rates is not None:
+        return BernoulliLaw(mask.n_cells, _ints(mask.cells), on_device(mask.rates), None, on_device(np.zeros(1)))
+    rates, by_size = np.zeros(len(mask.cells)), mask.size_probabilities()
+    return BernoulliLaw(mask.n_cells, _ints(mask.cells), on_device(rates), mask.uniform, on_device(by_size))
+
+
+@mask_law.register
+def _(mask: IndependentMask) -> AbstractMaskLaw:
+    groups, cell_of = _device(mask.rates, mask.n_cells), tuple(_ints(c) for c in mask.cell_of)
+    return IndependentLaw(mask.n_cells, _ints(mask.cells), groups, cell_of)
+
+
+@mask_law.register
+def _(mask: MixtureMask) -> AbstractMaskLaw:
+    return MixtureLaw(mask.n_cells, on_device(mask.weights), tuple(map(mask_law, mask.parts)))
 
 
 def _device(groups: tuple[FactorGroup, ...], n_cells: int) -> tuple[Group, ...]:

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from ..graph import Corruption, Lowered, lower_body
+from ..graph import Corruption, Lowered
+from ..masks import lower_body
 from ._arrays import float_type, on_device
 from ._energy import Codes
 from ._mask_law import (
@@ -143,7 +144,7 @@ class NoisyMask(eqx.Module):
 
 def noisy_mask(lowered: Lowered, found: Corruption) -> NoisyMask:
     """The device form of a mask and its noise."""
-    laws = tuple(mask_law(lower_body(lowered, body), lowered.graph.n_cells) for _, body, _ in found.parts)
+    laws = tuple(mask_law(lower_body(lowered, body)) for _, body, _ in found.parts)
     noises = np.array([(n.hide, n.uniform, n.keep) for _, _, n in found.parts])
     weights = np.array([w for w, _, _ in found.parts])
     return NoisyMask(on_device(weights), laws, on_device(noises), found.stages, found.inputs == "sample")

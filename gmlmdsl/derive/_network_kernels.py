@@ -17,7 +17,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._diagnostics import fail
-from ..graph import Lowered, LoweredMask, is_adaptive, lower_mask, varies
+from ..graph import Lowered
+from ..masks import AbstractMask, lower_mask
 from ..plan import sweep_blocks
 from ..program import ir
 from ._arrays import on_device
@@ -150,20 +151,20 @@ def network_update(lowered: Lowered, update: ir.Sweep | ir.RandomUpdate) -> Abst
         call = update.mask.body.call
         cells = np.concatenate([lowered.graph.variable(v).positions.ravel() for v in update.mask.body.variables])
         return LeastConfidentKernel(on_device(np.sort(cells), np.int32), lowered.bound.integer(call.arguments["count"]))  # type: ignore[arg-type]
-    return NetworkKernel(mask_law(unadapted(lowered, update.mask), n))
+    return NetworkKernel(mask_law(unadapted(lowered, update.mask)))
 
 
-def unadapted(lowered: Lowered, mask: ir.Mask) -> LoweredMask:
+def unadapted(lowered: Lowered, mask: ir.Mask) -> AbstractMask:
     """A mask that a network's sampler may use.
 
     Raises:
         GmlmError: E741 for one that looks at x, or at given data.
     """
     found = lower_mask(lowered, mask)
-    if varies(found) and not is_adaptive(found):
+    if found.varies and not found.is_adaptive:
         message = f"mask `{mask.name}` looks at given data: its weights are known where a network is trained, not where it is sampled"
         raise fail("E741", message, mask.span, "looks at given data", help="sample with a mask whose weights are numbers and inputs")
-    if is_adaptive(found):
+    if found.is_adaptive:
         message = (
             f"mask `{mask.name}` looks at x: a draw from p(x_K | x_rest, K) then needs p(K | x), and a network's output cannot be corrected"
         )

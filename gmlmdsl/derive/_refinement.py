@@ -245,7 +245,7 @@ def refinement_kernel(lowered: Lowered, call: ir.FormCall) -> RefinementKernel:
     found = refinement(call, lowered.bound)
     schedule, law = found["schedule"], None
     if isinstance(schedule, ir.Mask):
-        law = mask_law(unadapted(lowered, schedule), lowered.graph.n_cells)
+        law = mask_law(unadapted(lowered, schedule))
     words = {name: str(found[name]) for name in ("start", "confidence", "decode", "remask", "stop")}
     numbers = {name: float(found[name]) for name in ("threshold", "temperature", "eta")}  # type: ignore[arg-type]
     top_k = None if found["top_k"] == "none" else int(found["top_k"])  # type: ignore[arg-type]

@@ -10,8 +10,9 @@ import jax
 import numpy as np
 
 from .._diagnostics import GmlmError, fail
-from ..graph import FactorGraph, Lowered, LoweredMask, normalised
+from ..graph import FactorGraph, Lowered
 from ..graph.colours import colour
+from ..masks import AbstractMask, normalised
 from ..plan import (
     BlockPlan,
     ClusterPlan,
@@ -230,7 +231,7 @@ def _listed(graph: FactorGraph, planned: RandomPlan) -> AbstractKernel:
     for k, members in enumerate(alike.values()):
         kind[members], place[members] = k, np.arange(len(members))
         kinds.append(jax.tree.map(lambda *a: on_device(np.stack(a)), *(found[m] for m in members)))
-    law = mask_law(planned.mask, graph.n_cells)
+    law = mask_law(planned.mask)
     return ListedEliminationKernel(law, on_device(blocks, np.int32), tuple(kinds), on_device(kind), on_device(place))
 
 
@@ -242,17 +243,14 @@ def single_cells(blocks: Array, n_cells: int) -> Array:
 def _random(graph: FactorGraph, planned: RandomPlan) -> AbstractKernel:
     mask, plan = planned.mask, planned.plan
     capacities = ((plan.members, int(graph.sizes.max(initial=1))),) if planned.separate else _capacities(graph, mask, plan)
-    return RandomKernel(mask_law(mask, graph.n_cells), planned.corrected, planned.separate, capacities)
+    return RandomKernel(mask_law(mask), planned.corrected, planned.separate, capacities)
 
 
-def _capacities(graph: FactorGraph, mask: LoweredMask, plan: BlockPlan) -> tuple[tuple[int, int], ...]:
+def _capacities(graph: FactorGraph, mask: AbstractMask, plan: BlockPlan) -> tuple[tuple[int, int], ...]:
     """Buckets of size: powers of two up to the largest block, each with the most joint values of that many cells."""
-    from ..graph import ListedMask, SubsetMask
-    from ..graph.masks import reach
-
-    if isinstance(mask, SubsetMask | ListedMask):
+    if not mask.has_random_size:
         return ((plan.members, int(plan.values)),)
-    sizes = np.sort(graph.sizes[reach(mask, graph.n_cells)].astype(np.int64))[::-1]
+    sizes = np.sort(graph.sizes[mask.reach].astype(np.int64))[::-1]
     out, members = [], 1
     while members < plan.members:
         out.append((members, int(np.prod(sizes[:members]))))

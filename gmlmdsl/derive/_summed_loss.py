@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ..graph import FactorGraph, LoweredMask, varies
-from ..graph.masks import blocks_of
+from ..graph import FactorGraph
+from ..masks import AbstractMask
 from ..plan import Elimination, HiddenPlan
 from ._arrays import Graph, drawn_blocks, float_type, on_device
 from ._conditional import logsumexp, observed_value
@@ -277,7 +277,7 @@ def whole_pass(host: FactorGraph, plan: Elimination) -> Passes:
 
 
 def hidden_rows(
-    host: FactorGraph, graph: Graph, codes: np.ndarray, plan: HiddenPlan, mask: LoweredMask, masks: np.ndarray | None
+    host: FactorGraph, graph: Graph, codes: np.ndarray, plan: HiddenPlan, mask: AbstractMask, masks: np.ndarray | None
 ) -> HiddenRows:
     """The loss of rows that lack cells, as planned.
 
@@ -299,12 +299,12 @@ def rows_at_once(plan: HiddenPlan) -> int:
 
 
 def hidden_loss(
-    host: FactorGraph, graph: Graph, plan: HiddenPlan, mask: LoweredMask, drawn: bool
+    host: FactorGraph, graph: Graph, plan: HiddenPlan, mask: AbstractMask, drawn: bool
 ) -> EliminatedLoss | DrawnEliminatedLoss | EnumeratedLoss:
     """The same of any rows that lack no other cells; `drawn`: masks come with each row."""
-    blocks, probabilities = (None, None) if drawn else blocks_of(mask, host.n_cells)
+    blocks, probabilities = (None, None) if drawn else mask.enumerate_blocks()
     if plan.listed:
-        law = mask_law(mask, host.n_cells) if varies(mask) else None
+        law = mask_law(mask) if mask.varies else None
         shares = np.ones(0 if blocks is None else len(blocks)) if probabilities is None else probabilities
         listed = None if blocks is None else on_device(blocks, np.int32)
         every = None if blocks is None else on_device(shares, float_type())

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail
-from ..graph import FactorGraph, FactorGroup, Lowered, is_adaptive, lower_mask, normalised, verify_mask
-from ..graph.masks import blocks_of, support_size
+from ..graph import FactorGraph, FactorGroup, Lowered
+from ..masks import lower_mask, normalised
 from ..plan import BUDGET, alike_blocks, plan_clusters, plan_temper, repeat_count, sweep_blocks, verify_positive
 from ..program import ir, is_percolation
 from ._arrays import Blocks, Graph, fixed_blocks, graph_arrays, on_device
@@ -22,7 +22,7 @@ from ._bounded_jit import bounded_jit
 from ._cluster_matrix import cluster_matrix
 from ._conditional import rest_possible, tempered
 from ._energy import Params, local_scores, log_potential
-from ._mask_law import AbstractMaskLaw, mask_law, weight_groups
+from ._mask_law import AbstractMaskLaw, mask_law
 from ._samplers import single_cells
 from ._temper import log_acceptance, proposed_pairs
 
@@ -101,15 +101,15 @@ class Transitions:
         if is_percolation(update.mask.body):
             return self.clusters(update)
         mask = lower_mask(self.lowered, update.mask)
-        verify_mask(mask, self.host.sizes, {k: np.asarray(v) for k, v in self.params.items()})
+        mask.verify(self.host.sizes, {k: np.asarray(v) for k, v in self.params.items()})
         if update.independently:
             verify_positive(self.lowered, update)
-        if support_size(mask) > BUDGET.support:
-            message = f"the transition matrix sums over {support_size(mask):.3g} blocks, more than the limit of {BUDGET.support}"
+        if mask.support_size > BUDGET.support:
+            message = f"the transition matrix sums over {mask.support_size:.3g} blocks, more than the limit of {BUDGET.support}"
             raise fail("E602", message, update.span)
-        blocks, probabilities = blocks_of(mask, self.host.n_cells)
-        law = mask_law(mask, self.host.n_cells)
-        found = self.pieces(blocks, weight_groups(mask) if probabilities is None else ())
+        blocks, probabilities = mask.enumerate_blocks()
+        law = mask_law(mask)
+        found = self.pieces(blocks, mask.weight_groups if probabilities is None else ())
         matrix = np.zeros((self.count, self.count))
         for k in range(len(blocks)):
             block, correction = blocks[k : k + 1], None
@@ -117,7 +117,7 @@ class Transitions:
                 table = self.law_table(law, block, found[k])
                 chosen = np.take_along_axis(table, self.value_now(block), axis=0)[0]
                 with np.errstate(divide="ignore"):
-                    correction = np.log(table) if is_adaptive(mask) else None
+                    correction = np.log(table) if mask.is_adaptive else None
             else:
                 chosen = np.full(self.count, probabilities[k])
             step = self.parallel(block) if update.independently else self.block(block, found[k], correction)

@@ -18,11 +18,10 @@ from ..derive import (
     listed_rows,
     mask_law,
     on_device,
-    weight_groups,
 )
 from ..derive.compiled import all_values
-from ..graph import FactorGraph, LoweredMask, is_adaptive, looked_at
-from ..graph.masks import blocks_of, reach, support_size
+from ..graph import FactorGraph
+from ..masks import AbstractMask
 from ..plan import (
     BUDGET,
     GapPlan,
@@ -141,7 +140,7 @@ class Sorted:
     report: Missing
     plan: GapPlan | None = None
     hidden: HiddenPlan | None = None
-    mask: LoweredMask | None = None
+    mask: AbstractMask | None = None
     masks: Array | None = None
 
     @property
@@ -151,7 +150,7 @@ class Sorted:
 
 
 def sort_rows(
-    graph: FactorGraph, mask: LoweredMask, name: str, codes: Array, masks: Array | None, impute: bool | None, weights: Array | None = None
+    graph: FactorGraph, mask: AbstractMask, name: str, codes: Array, masks: Array | None, impute: bool | None, weights: Array | None = None
 ) -> Sorted:
     """Decide which rows with gaps are summed out and which imputed.
 
@@ -173,13 +172,13 @@ def sort_rows(
     found = Sorted(np.flatnonzero(~missing.any(axis=0)), nothing, nothing, nothing, nothing, reported(graph, codes))
     if not len(gapped):
         return found
-    if is_adaptive(mask) and (impute or missing[looked_at(mask, graph.n_cells)].any()):
+    if mask.is_adaptive and (impute or missing[mask.looked_at].any()):
         raise unknown_law(graph, mask, name, missing)
-    blind = np.all(missing[reach(mask, graph.n_cells)], axis=0) & np.any(missing, axis=0)
+    blind = np.all(missing[mask.reach], axis=0) & np.any(missing, axis=0)
     found = dataclasses.replace(found, unseen=np.flatnonzero(blind))
     found = dataclasses.replace(found, report=dataclasses.replace(found.report, unseen=int(blind.sum())))
     gapped = gapped[~blind[gapped]]
-    if not impute and (found.report.latents or is_adaptive(mask)):
+    if not impute and (found.report.latents or mask.is_adaptive):
         return _counted(_eliminated(graph, mask, masks, codes, gapped, found, METHODS))
     plan = plan_gaps(graph, missing[:, gapped], _blocks(graph, mask, masks, codes, gapped))
     within = affordable_rows(plan) if not impute else np.array([not t for t in plan.terms], dtype=bool)
@@ -197,15 +196,15 @@ def sort_rows(
     return _counted(dataclasses.replace(found, imputed=dear if weights is None else dear[weights[dear] > 0]))
 
 
-def ignored_rows(graph: FactorGraph, mask: LoweredMask, codes: Array) -> Sorted:
+def ignored_rows(graph: FactorGraph, mask: AbstractMask, codes: Array) -> Sorted:
     """All rows as complete ones: the loss leaves out what they lack."""
     missing, nothing = codes < 0, np.zeros(0, np.int64)
-    blind = int((np.all(missing[reach(mask, graph.n_cells)], axis=0) & np.any(missing, axis=0)).sum())
+    blind = int((np.all(missing[mask.reach], axis=0) & np.any(missing, axis=0)).sum())
     report = dataclasses.replace(reported(graph, codes), unseen=blind, ignored=bool(missing.any()))
     return Sorted(np.arange(codes.shape[1]), nothing, nothing, nothing, nothing, report)
 
 
-def verify_ignored(graph: FactorGraph, mask: LoweredMask, name: str, codes: Array) -> None:
+def verify_ignored(graph: FactorGraph, mask: AbstractMask, name: str, codes: Array) -> None:
     """Refuse what cannot be left out of a loss: cells that a mask looks at, latents, and cells of a requirement.
 
     Raises:
@@ -214,7 +213,7 @@ def verify_ignored(graph: FactorGraph, mask: LoweredMask, name: str, codes: Arra
     missing = codes < 0
     if not missing.any():
         return
-    if is_adaptive(mask) and missing[looked_at(mask, graph.n_cells)].any():
+    if mask.is_adaptive and missing[mask.looked_at].any():
         raise unknown_law(graph, mask, name, missing)
     help = 'leave `gaps="ignore"` out: what rows lack is then summed out'
     if latents := reported(graph, codes).latents:
@@ -234,11 +233,11 @@ def _counted(found: Sorted) -> Sorted:
     return dataclasses.replace(found, report=dataclasses.replace(found.report, summed=len(found.summed), imputed=len(found.imputed)))
 
 
-def _eliminated(graph: FactorGraph, mask: LoweredMask, masks: Array | None, codes: Array, rows: Array, found: Sorted, help: str) -> Sorted:
+def _eliminated(graph: FactorGraph, mask: AbstractMask, masks: Array | None, codes: Array, rows: Array, found: Sorted, help: str) -> Sorted:
     """Some rows summed by elimination of what any of them lacks."""
     if not len(rows):
         return found
-    count = support_size(mask) if masks is None else len(masks)
+    count = mask.support_size if masks is None else len(masks)
     missing = codes[:, rows] < 0
     some, every = np.any(missing, axis=1), np.asarray(missing.all(axis=1))
     plan = plan_hidden(graph, some, mask, count, len(rows), gaps_in_words(found.report), help, every)
@@ -254,7 +253,7 @@ def reported(graph: FactorGraph, codes: Array) -> Missing:
     return Missing(seen[: graph.n_random].sum(axis=1), int(seen.any(axis=0).sum()), latents=latents)
 
 
-def verify_latents(graph: FactorGraph, mask: LoweredMask, name: str, codes: Array, summed: bool) -> None:
+def verify_latents(graph: FactorGraph, mask: AbstractMask, name: str, codes: Array, summed: bool) -> None:
     """Refuse what latents rule out, before anything is compiled or drawn.
 
     Args:
@@ -271,7 +270,7 @@ def verify_latents(graph: FactorGraph, mask: LoweredMask, name: str, codes: Arra
     if not graph.latents:
         return
     hidden = graph.is_latent
-    for cells, does in ((reach(mask, graph.n_cells), "hides"), (looked_at(mask, graph.n_cells), "looks at")):
+    for cells, does in ((mask.reach, "hides"), (mask.looked_at, "looks at")):
         if hidden[cells].any():
             cell = graph.cell_name(int(cells[hidden[cells]][0]))
             message = f"mask `{name}` {does} {cell}, a latent: such a mask may sample, and has no loss, for data do not hold it"
@@ -282,7 +281,7 @@ def verify_latents(graph: FactorGraph, mask: LoweredMask, name: str, codes: Arra
         return
     if summed:
         report = reported(graph, codes[:, lacking[:1]])
-        count = 1 if support_size(mask) > BUDGET.support else support_size(mask)
+        count = 1 if mask.support_size > BUDGET.support else mask.support_size
         plan_hidden(graph, np.any(missing[:, lacking[:1]], axis=1), mask, count, 1, gaps_in_words(report), METHODS)
 
 
@@ -292,9 +291,9 @@ def gaps_in_words(report: Missing) -> str:
     return " and ".join([*([hidden] if hidden else []), *(["the missing cells"] if report.rows or not hidden else [])])
 
 
-def unknown_law(graph: FactorGraph, mask: LoweredMask, name: str, missing: Array) -> GmlmError:
+def unknown_law(graph: FactorGraph, mask: AbstractMask, name: str, missing: Array) -> GmlmError:
     """A mask that looks at x beside cells that are not there."""
-    seen = missing & np.isin(np.arange(len(missing)), looked_at(mask, graph.n_cells))[:, None]
+    seen = missing & np.isin(np.arange(len(missing)), mask.looked_at)[:, None]
     cell, row = (int(i) for i in np.argwhere(seen if seen.any() else missing)[0])
     help = "fit with a mask that does not look at x, or keep the rows without gaps"
     if not seen.any():
@@ -309,12 +308,12 @@ def _only(plan: GapPlan, within: Array) -> GapPlan:
     return GapPlan(plan.evaluations[within], plan.values[within], terms)
 
 
-def _blocks(graph: FactorGraph, mask: LoweredMask, masks: Array | None, codes: Array, gapped: Array) -> Sequence[tuple[Array, Array]]:
+def _blocks(graph: FactorGraph, mask: AbstractMask, masks: Array | None, codes: Array, gapped: Array) -> Sequence[tuple[Array, Array]]:
     if masks is not None:
         _verify_planned(len(gapped), len(masks), mask, "draw fewer: `n_masks=1`, or drop rows with gaps")
         share = np.full(len(masks), 1 / len(masks))
         return [(masks[:, :, r], share) for r in gapped]
-    blocks, probabilities = blocks_of(mask, graph.n_cells)
+    blocks, probabilities = mask.enumerate_blocks()
     patterns = len(gapped) if probabilities is None else len(np.unique(codes[:, gapped] < 0, axis=1).T)
     _verify_planned(patterns, len(blocks), mask, "draw some masks: `n_masks=4`")
     if probabilities is None:
@@ -322,14 +321,14 @@ def _blocks(graph: FactorGraph, mask: LoweredMask, masks: Array | None, codes: A
     return [(blocks, probabilities)]
 
 
-def _by_row(graph: FactorGraph, mask: LoweredMask, blocks: Array, codes: Array) -> Array:
+def _by_row(graph: FactorGraph, mask: AbstractMask, blocks: Array, codes: Array) -> Array:
     """p(K) of each block in each row, of a mask that looks at given variables alone; shape (blocks, rows)."""
-    law, fixed = mask_law(mask, graph.n_cells), fixed_blocks(graph, blocks, weight_groups(mask))
+    law, fixed = mask_law(mask), fixed_blocks(graph, blocks, mask.weight_groups)
     found = law.log_probability({}, on_device(np.maximum(codes, 0)), fixed, iter(fixed.touch[len(graph.groups) :]))
     return np.exp(np.broadcast_to(np.asarray(found), (len(blocks), fixed.n_values, codes.shape[1]))[:, 0])
 
 
-def _verify_planned(patterns: int, masks: int, mask: LoweredMask, help: str) -> None:
+def _verify_planned(patterns: int, masks: int, mask: AbstractMask, help: str) -> None:
     if patterns * masks > MOST_PLANNED:
         message = f"{patterns:,} patterns of missing cells under {masks:,} masks are {patterns * masks:.3g} terms"
         raise fail("E602", f"{message}, more than the limit of {MOST_PLANNED:.3g}", mask.span, help=help)

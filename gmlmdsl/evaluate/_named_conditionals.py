@@ -14,8 +14,8 @@ from .. import derive
 from .._diagnostics import fail
 from ..data import verified_key, verified_weights, verify_untraced
 from ..derive.compiled import complete_rows, conditional_table, drawn_masks, gap_rows, hidden_losses
-from ..graph import FactorGraph, Lowered, LoweredMask, is_adaptive, looked_at, verify_mask
-from ..graph.masks import draws, largest_block, support_size
+from ..graph import FactorGraph, Lowered
+from ..masks import AbstractMask
 from ..plan import plan_block, verify_affordable, verify_held
 from ..read import verify_unmasked
 from ._completions import block_tables, log_completions
@@ -27,7 +27,7 @@ Params = Mapping[str, jax.Array]
 
 
 def log_conditional(
-    lowered: Lowered, params: Params, codes: np.ndarray, cells: Sequence[int] | int, mask: tuple[str, LoweredMask] | None
+    lowered: Lowered, params: Params, codes: np.ndarray, cells: Sequence[int] | int, mask: tuple[str, AbstractMask] | None
 ) -> Any:
     """The table of one block for every row, shape (rows, values of each member..); see `Model.log_conditional`.
 
@@ -35,22 +35,22 @@ def log_conditional(
     """
     host = lowered.graph
     block = _block(lowered, cells)
-    adaptive = mask is not None and is_adaptive(mask[1])
+    adaptive = mask is not None and mask[1].is_adaptive
     plan = plan_block(host, block[0], corrected=True)
     verify_affordable(plan, "this conditional: a block", None)
     device = derive.graph_arrays(host)
-    blocks = derive.fixed_blocks(host, block, () if mask is None else derive.weight_groups(mask[1]))
-    law = None if mask is None else derive.mask_law(mask[1], host.n_cells)
+    blocks = derive.fixed_blocks(host, block, () if mask is None else mask[1].weight_groups)
+    law = None if mask is None else derive.mask_law(mask[1])
     if mask is not None:
         _verify(lowered, mask[1], params)
-        if not draws(mask[1], block[0], host.n_cells):
+        if not mask[1].can_draw(block[0]):
             names = ", ".join(host.cell_name(int(c)) for c in block[0])
             raise fail("E507", f"mask `{mask[0]}` never draws the block {{{names}}}", help="K must lie in the mask's support")
     rest = np.ones(host.n_cells, bool)
     rest[block[0]] = False
     gapped = (codes[rest] < 0).any(axis=0)
     lacking = (codes < 0) & rest[:, None]
-    if mask is not None and adaptive and lacking[looked_at(mask[1], host.n_cells)].any():
+    if mask is not None and adaptive and lacking[mask[1].looked_at].any():
         raise unknown_law(host, mask[1], mask[0], lacking)
     parts = []
     if not gapped.all() or not gapped.size:
@@ -64,9 +64,9 @@ def log_conditional(
     return found.T.reshape(codes.shape[1], *host.sizes[block[0]].tolist())
 
 
-def _verify(lowered: Lowered, mask: LoweredMask, params: Params) -> None:
+def _verify(lowered: Lowered, mask: AbstractMask, params: Params) -> None:
     if not any(isinstance(v, jax.core.Tracer) for v in params.values()):  # pyright: ignore[reportAttributeAccessIssue]
-        verify_mask(mask, lowered.graph.sizes, {k: np.asarray(v) for k, v in params.items()})
+        mask.verify(lowered.graph.sizes, {k: np.asarray(v) for k, v in params.items()})
 
 
 def _block(lowered: Lowered, cells: Sequence[int] | int) -> np.ndarray:
@@ -89,7 +89,7 @@ def _block(lowered: Lowered, cells: Sequence[int] | int) -> np.ndarray:
 
 def loss(
     lowered: Lowered,
-    mask: tuple[str, LoweredMask],
+    mask: tuple[str, AbstractMask],
     params: Params,
     codes: np.ndarray,
     weights: Any,
@@ -106,7 +106,7 @@ def loss(
 
 
 def row_losses(
-    lowered: Lowered, named: tuple[str, LoweredMask], params: Params, codes: np.ndarray, key: jax.Array | None, n_masks: int | None
+    lowered: Lowered, named: tuple[str, AbstractMask], params: Params, codes: np.ndarray, key: jax.Array | None, n_masks: int | None
 ) -> Any:
     """The loss of each row, inf where it is impossible; shape (rows,), of the host unless parameters are traced."""
     host, device = lowered.graph, derive.graph_arrays(lowered.graph)
@@ -117,8 +117,8 @@ def row_losses(
     verify_latents(host, mask, name, codes, summed=True)
     if (key is None) != (n_masks is None):
         raise fail("E507", "`key=` and `n_masks=` go together: they draw masks instead of averaging over all")
-    if key is None and support_size(mask) > MOST_MASKS:
-        message = f"this mask has {support_size(mask):.3g} distinct blocks, more than the limit of {MOST_MASKS:.3g}"
+    if key is None and mask.support_size > MOST_MASKS:
+        message = f"this mask has {mask.support_size:.3g} distinct blocks, more than the limit of {MOST_MASKS:.3g}"
         raise fail("E602", message, mask.span, help="draw some: `key=jax.random.key(0), n_masks=1`")
     drawn = masks_per_row(mask, "all" if n_masks is None else n_masks)
     masks = None
@@ -136,12 +136,12 @@ def row_losses(
     return placed(codes.shape[1], parts)
 
 
-def _drawn(host: FactorGraph, mask: LoweredMask, codes: np.ndarray, count: int, key: jax.Array) -> np.ndarray:
+def _drawn(host: FactorGraph, mask: AbstractMask, codes: np.ndarray, count: int, key: jax.Array) -> np.ndarray:
     """Masks for every row, (masks, members, rows); those of a row depend on the key and its number only."""
-    each = 4.0 * (2 * len(largest_block(mask, host.n_cells)) + host.n_cells + 4)  # members twice, a number for each cell, and a key
+    each = 4.0 * (2 * len(mask.largest_block) + host.n_cells + 4)  # members twice, a number for each cell, and a key
     what = f"{count:,} masks drawn for each of {codes.shape[1]:,} rows"
     verify_held(each * codes.shape[1] * min(count, 10**18), what, "a smaller `n_masks=`", mask.span)
-    law = derive.mask_law(mask, host.n_cells)
+    law = derive.mask_law(mask)
     rows = codes, np.arange(codes.shape[1], dtype=np.uint32)
     return over_rows(lambda some: drawn_masks(law, some[0], some[1], key, count), rows, {}, count * host.n_cells)
 

@@ -9,7 +9,8 @@ import numpy as np
 from .._diagnostics import fail
 from ..data import NetworkRows
 from ..derive import NetworkLoss, noisy_mask
-from ..graph import Corruption, Lowered, is_adaptive, lower_corruption, lower_mask
+from ..graph import Corruption, Lowered, lower_corruption
+from ..masks import lower_mask
 from ..program import ir
 
 Array = np.ndarray
@@ -50,6 +51,6 @@ def verify_known(mask: ir.Mask, lowered: Lowered, rows: NetworkRows) -> None:
     Raises:
         GmlmError: E511.
     """
-    if is_adaptive(lower_mask(lowered, mask)) and (rows.codes[: lowered.graph.n_random] < 0).any():
+    if lower_mask(lowered, mask).is_adaptive and (rows.codes[: lowered.graph.n_random] < 0).any():
         message = f"mask `{mask.name}` looks at x, and some cells of x are missing or padding"
         raise fail("E511", message, mask.span, "looks at x", help="take a mask that does not look at x, or rows of full length")

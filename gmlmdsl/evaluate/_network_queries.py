@@ -24,8 +24,8 @@ from ..data import (
     verified_weights,
 )
 from ..derive import NetworkLoss, bounded_jit, fold, on_device
-from ..graph import FactorGraph, Lowered, LoweredMask, MixtureMask, NetworkForm, SubsetMask, is_adaptive, lower_mask
-from ..graph.masks import blocks_of, support_size
+from ..graph import FactorGraph, Lowered, NetworkForm
+from ..masks import lower_mask
 from ..networks import build_network, network_shapes, parameter_counts
 from ..plan import BUDGET
 from ..program import ir
@@ -104,7 +104,7 @@ def _verify_passes(lowered: Lowered, params: dict[str, Any], rows: int, n_masks:
 
 def _has_one_block(lowered: Lowered, mask: ir.Mask) -> bool:
     found = lower_mask(lowered, mask)
-    return not is_adaptive(found) and support_size(found) == 1
+    return not found.is_adaptive and found.support_size == 1
 
 
 def _pieces(lowered: Lowered, rows: int, params: Any) -> list[np.ndarray]:
@@ -138,12 +138,12 @@ def _listed(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: i
     """Over every K of the support, all of which hide their cells."""
     lowered_mask, n = lower_mask(lowered, mask), lowered.graph.n_random
     help = "draw some: `key=0, n_masks=16`"
-    if support_size(lowered_mask) > BUDGET.support:
-        message = f"mask `{mask.name}` has {support_size(lowered_mask):.3g} distinct blocks, more than the limit of {BUDGET.support}"
+    if lowered_mask.support_size > BUDGET.support:
+        message = f"mask `{mask.name}` has {lowered_mask.support_size:.3g} distinct blocks, more than the limit of {BUDGET.support}"
         raise fail("E602", message, mask.span, help=help)
-    blocks, probabilities = blocks_of(lowered_mask, lowered.graph.n_cells)
+    blocks, probabilities = lowered_mask.enumerate_blocks()
     padded = bool((rows.codes[:n] < 0).any())
-    if probabilities is None or (padded and _draws_subsets(lowered_mask)):
+    if probabilities is None or (padded and lowered_mask.counts_cells):
         looks = f"looks at {listed(mask.given)}" if mask.given else "looks at x"  # a mixture's parts name it
         why = looks if probabilities is None else "draws subsets of a row's cells, and rows differ in length"
         raise fail("E602", f"mask `{mask.name}` {why}: its blocks differ from row to row", mask.span, help=help)
@@ -151,11 +151,6 @@ def _listed(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: i
     held[np.arange(len(blocks))[:, None], blocks] = True
     lengths = on_device(present_lengths(rows.codes[:n].T)[:, None])
     return _fixed(params, *_device(rows), lengths, *(on_device(a) for a in (rows.codes[:n], held[:, :n], probabilities)))
-
-
-def _draws_subsets(mask: LoweredMask) -> bool:
-    """Whether some part of a mask draws so many cells, of those that a row has."""
-    return isinstance(mask, SubsetMask) or (isinstance(mask, MixtureMask) and any(map(_draws_subsets, mask.parts)))
 
 
 @bounded_jit

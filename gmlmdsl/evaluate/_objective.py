@@ -27,8 +27,8 @@ from ..derive import (
     mask_law,
     quickly_compiled,
 )
-from ..graph import FactorGraph, LoweredMask
-from ..graph.masks import largest_block, reach, support_size
+from ..graph import FactorGraph
+from ..masks import AbstractMask
 from ..plan import BUDGET, verify_held
 from ._parameters import Unchanged, bijection, log_prior, on_gauge
 
@@ -216,13 +216,13 @@ class MaskUse:
         return f"{self.name}: {how}{', adaptive' if self.adaptive else ''}"
 
 
-def masks_per_row(mask: LoweredMask, n_masks: int | str | None) -> int | None:
+def masks_per_row(mask: AbstractMask, n_masks: int | str | None) -> int | None:
     """How many masks are drawn for each row: None where all are used, as they are where they are few (or asked for).
 
     Raises:
         GmlmError: E602 where "all" are too many, E507 for a bad `n_masks`.
     """
-    count = support_size(mask)
+    count = mask.support_size
     if n_masks not in (None, "all") and (not isinstance(n_masks, int | np.integer) or isinstance(n_masks, bool) or n_masks < 1):
         raise fail("E507", f'n_masks must be a whole number above 0, "all" or None, got {n_masks!r}')
     if n_masks == "all" and count > MOST_MASKS:
@@ -233,7 +233,7 @@ def masks_per_row(mask: LoweredMask, n_masks: int | str | None) -> int | None:
     return 1 if n_masks is None else int(n_masks)
 
 
-def make_loss(host: FactorGraph, graph: Graph, mask: LoweredMask, n_masks: int | None, rows: int = 1, gapped: bool = False) -> Loss:
+def make_loss(host: FactorGraph, graph: Graph, mask: AbstractMask, n_masks: int | None, rows: int = 1, gapped: bool = False) -> Loss:
     """The loss of complete rows over all masks, or over as many drawn ones; of no rows, an empty one; `gapped`: gaps are left out.
 
     Raises:
@@ -252,16 +252,16 @@ class Repeats:
     of: np.ndarray
 
 
-def draw_masks(host: FactorGraph, mask: LoweredMask, codes: Array, n_masks: int, key: Array, repeats: Repeats | None = None) -> Array:
+def draw_masks(host: FactorGraph, mask: AbstractMask, codes: Array, n_masks: int, key: Array, repeats: Repeats | None = None) -> Array:
     """Masks for every row, of shape (masks, members, rows); where rows repeat others, with the same random numbers.
 
     Raises:
         GmlmError: E601 where they take too much memory.
     """
     rows = codes.shape[1]
-    each = 4.0 * (2 * len(largest_block(mask, host.n_cells)) + host.n_cells + 4)  # members twice, a number for each cell, and a key
+    each = 4.0 * (2 * len(mask.largest_block) + host.n_cells + 4)  # members twice, a number for each cell, and a key
     verify_held(each * rows * min(n_masks, 10**18), f"{n_masks:,} masks drawn for each of {rows:,} rows", "a smaller `n_masks=`", mask.span)
-    law = mask_law(mask, host.n_cells)
+    law = mask_law(mask)
 
     def once(k: Array) -> Array:
         keys = jax.random.split(k, rows if repeats is None else repeats.rows)
@@ -270,9 +270,9 @@ def draw_masks(host: FactorGraph, mask: LoweredMask, codes: Array, n_masks: int,
     return jax.vmap(once)(jax.random.split(key, n_masks))
 
 
-def mean_block_size(host: FactorGraph, mask: LoweredMask, codes: Array) -> float:
+def mean_block_size(host: FactorGraph, mask: AbstractMask, codes: Array) -> float:
     """E|K|: the mean over the rows given, which matters where the mask is adaptive."""
-    return float(_mean_size(mask_law(mask, host.n_cells), codes))
+    return float(_mean_size(mask_law(mask), codes))
 
 
 @bounded_jit
@@ -280,9 +280,9 @@ def _mean_size(law: AbstractMaskLaw, codes: Array) -> Array:
     return law.mean_size({}, codes).mean()
 
 
-def counted_mean_size(host: FactorGraph, mask: LoweredMask, codes: Array, counts: np.ndarray) -> float:
+def counted_mean_size(host: FactorGraph, mask: AbstractMask, codes: Array, counts: np.ndarray) -> float:
     """E|K| where a row of weight w is w rows."""
-    return float(np.average(np.asarray(_row_sizes(mask_law(mask, host.n_cells), codes)), weights=counts))
+    return float(np.average(np.asarray(_row_sizes(mask_law(mask), codes)), weights=counts))
 
 
 @bounded_jit
@@ -290,9 +290,9 @@ def _row_sizes(law: AbstractMaskLaw, codes: Array) -> Array:
     return jnp.broadcast_to(law.mean_size({}, codes), codes.shape[1:])
 
 
-def reached_cells(host: FactorGraph, mask: LoweredMask) -> int:
+def reached_cells(host: FactorGraph, mask: AbstractMask) -> int:
     """The number of cells that some block can hold."""
-    return len(reach(mask, host.n_cells))
+    return len(mask.reach)
 
 
 def chunk_rows(loss: Loss, masks: int, members: int, rows: int) -> int:

@@ -19,7 +19,8 @@ from ._refinement_formulas import add_decoder
 from ._sampler_formulas import add_sampler
 
 if TYPE_CHECKING:
-    from ..graph import Bound, FactorGraph, Lowered, LoweredMask
+    from ..graph import Bound, FactorGraph, Lowered
+    from ..masks import AbstractMask
     from ..plan import BlockPlan, MaskPlan
 
 
@@ -204,7 +205,7 @@ def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas, done:
         return section
     factor, plan = "c = (cells that K can reach) / E|K|.", ""
     if lowered is not None:
-        from ..graph import lower_mask
+        from ..masks import lower_mask
         from ..plan import plan_use
 
         used = plan_use(lowered.graph, lower_mask(lowered, mask))
@@ -229,7 +230,7 @@ def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas, done:
     return section
 
 
-def _layout(graph: FactorGraph, mask: LoweredMask, used: MaskPlan) -> str:
+def _layout(graph: FactorGraph, mask: AbstractMask, used: MaskPlan) -> str:
     """How the blocks of a loss over all masks are scored; empty where it is eliminated, drawn, looks at x or is refused."""
     from ..plan import is_large, plan_loss_blocks, support_blocks
 
@@ -245,7 +246,7 @@ def _layout(graph: FactorGraph, mask: LoweredMask, used: MaskPlan) -> str:
 
 def _latents(mask: ir.Mask, lowered: Lowered) -> str:
     """How latents are summed out under a mask, or why not."""
-    from ..graph import lower_mask
+    from ..masks import lower_mask
     from ..plan import plan_hidden
 
     graph, m = lowered.graph, lower_mask(lowered, mask)
@@ -258,11 +259,10 @@ def _latents(mask: ir.Mask, lowered: Lowered) -> str:
 
 def _never_hidden(mask: ir.Mask, lowered: Lowered) -> str:
     """Which cells of the data no block holds; empty where each is held."""
-    from ..graph import lower_mask
-    from ..graph.masks import reach
+    from ..masks import lower_mask
 
     graph = lowered.graph
-    held = set(reach(lower_mask(lowered, mask), graph.n_cells).tolist())
+    held = set(lower_mask(lowered, mask).reach.tolist())
     names = [graph.cell_name(c) for c in range(graph.n_random) if c not in held and not graph.is_latent[c]]
     return f"It never hides {listed(names, 5)}: a fit takes these as given." if names else ""
 

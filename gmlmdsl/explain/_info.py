@@ -149,14 +149,13 @@ def _mask(mask: ir.Mask, lowered: Lowered | None) -> dict[str, Any]:
     }
     if lowered is None or has_least_confident(mask.body):
         return out | {"support": None, "reached": None}
-    from ..graph import lower_mask
-    from ..graph.masks import reach, support_size
+    from ..masks import lower_mask
 
     found = lower_mask(lowered, mask)
-    size = support_size(found)
+    size = found.support_size
     return out | {
         "support": int(size) if size < 2**53 else size if size < float("inf") else None,
-        "reached": len(reach(found, lowered.graph.n_cells)),
+        "reached": len(found.reach),
     }
 
 

@@ -116,7 +116,8 @@ def _head(array: Any) -> str:
 
 
 def _plan(name: str, program: Program, bound: Bound) -> Iterator[str]:
-    from ..graph import lower_mask, lower_model
+    from ..graph import lower_model
+    from ..masks import lower_mask
     from ..plan import plan_elimination, plan_use
 
     lowered = lower_model(bound, name)

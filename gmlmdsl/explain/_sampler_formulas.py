@@ -95,13 +95,13 @@ class _Teller:
         self.note_moved(planned)
 
     def note_moved(self, planned: object) -> None:
-        from ..graph.masks import reach
+
         from ..plan import ClusterPlan, RandomPlan
 
         assert self.lowered is not None
         assert self.moved is not None
         n = self.lowered.graph.n_random
-        cells = reach(planned.mask, n) if isinstance(planned, RandomPlan | ClusterPlan) else planned.blocks.ravel()  # type: ignore[attr-defined]
+        cells = planned.mask.reach if isinstance(planned, RandomPlan | ClusterPlan) else planned.blocks.ravel()  # type: ignore[attr-defined]
         self.moved |= {int(c) for c in cells if c < n}
 
     def verdict(self) -> str:

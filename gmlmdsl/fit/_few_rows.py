@@ -17,8 +17,7 @@ import numpy as np
 from .._diagnostics import counted, fail
 from .._progress import shows_progress, waiting
 from ..evaluate import Objective, entry_names
-from ..graph import LoweredMask
-from ..graph.masks import reach
+from ..masks import AbstractMask
 from ._inference import Covariances, Curvature, determined
 from ._kinks import at_kinks
 from ._options import Evidence, row_weights
@@ -151,7 +150,7 @@ def _findings(unknown: Array, parameters: int, rows: float, names: list[str], re
     return found
 
 
-def effective_rows(mask: LoweredMask, codes: Array, weights: Array, counts: bool) -> float:
+def effective_rows(mask: AbstractMask, codes: Array, weights: Array, counts: bool) -> float:
     """Kish's number of rows: (sum w)^2 / sum w^2 of importances, sum w of counts; a row that scores 0 whatever it holds is none.
 
     Args:
@@ -160,7 +159,7 @@ def effective_rows(mask: LoweredMask, codes: Array, weights: Array, counts: bool
         weights: of the rows.
         counts: whether they are counts.
     """
-    w = weights[(codes[reach(mask, len(codes))] >= 0).any(axis=0)]
+    w = weights[(codes[mask.reach] >= 0).any(axis=0)]
     return float(w.sum() if counts or not w.any() else w.sum() ** 2 / (w**2).sum())
 
 

@@ -30,7 +30,8 @@ from ..evaluate import (
     verify_bounded_priors,
     verify_names,
 )
-from ..graph import FactorGraph, Lowered, LoweredMask, mentions_parameter
+from ..graph import FactorGraph, Lowered
+from ..masks import AbstractMask
 from ..plan import verify_held
 from ._contrastive import Climbed, climb
 from ._few_rows import Inferred, Later, effective_rows, infer
@@ -86,7 +87,7 @@ class Estimate:
         return self.inference.covariances
 
 
-def fit_model(lowered: Lowered, mask: LoweredMask, codes: Array, options: FitOptions, index: Any = None) -> Estimate:
+def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOptions, index: Any = None) -> Estimate:
     """Minimise c * sum over rows of w loss - log prior; `index` labels the rows.
 
     Raises:
@@ -154,13 +155,13 @@ def _judged(
         return infer(objective, params, status, curve, rows)
 
 
-def verified_rows(mask: LoweredMask, codes: Array, options: FitOptions) -> Array:
+def verified_rows(mask: AbstractMask, codes: Array, options: FitOptions) -> Array:
     """The weights of rows that a mask can be fitted to.
 
     Raises:
         GmlmError: E702 for a mask that mentions a parameter, E505 for no rows, and for weights that do not fit.
     """
-    if mentions_parameter(mask):
+    if mask.mentions_parameter:
         raise fail("E702", f"mask `{options.mask}` mentions a parameter: it may sample, not fit", mask.span, "mentions a parameter")
     if codes.shape[1] == 0:
         raise fail("E505", "x has no rows: there is nothing to fit")

@@ -10,9 +10,9 @@ import numpy as np
 import optax
 
 from .._diagnostics import Source, Span, fail, unknown, whole_number
-from ..graph import FactorGraph, ListedMask, LoweredMask, MixtureMask, SubsetMask, is_adaptive
-from ..graph.masks import blocks_of, reach, support_size
-from ..plan import BUDGET, mean_size, plan_mask
+from ..graph import FactorGraph
+from ..masks import AbstractMask, ListedMask, MixtureMask, SubsetMask, certain_mask
+from ..plan import BUDGET, plan_mask
 from ._training_options import Training
 
 if TYPE_CHECKING:
@@ -150,24 +150,23 @@ def verify_method(options: FitOptions) -> None:
 
 def whole_mask(graph: FactorGraph) -> ListedMask:
     """The mask of a likelihood: every cell that data hold."""
-    cells = np.flatnonzero(graph.is_observed).astype(np.int32)
-    return ListedMask(cells[None], np.ones(1), (), (), Span(Source("<method>", ""), 0, 0))
+    return certain_mask(np.flatnonzero(graph.is_observed), graph.n_cells, Span(Source("<method>", ""), 0, 0))
 
 
-def verify_whole(graph: FactorGraph, name: str, mask: LoweredMask) -> None:
+def verify_whole(graph: FactorGraph, name: str, mask: AbstractMask) -> None:
     """Refuse a mask that does not hide every cell that data hold: its loss is not -log p(x).
 
     Raises:
         GmlmError: E704.
     """
     cells = np.flatnonzero(graph.is_observed)
-    one = not is_adaptive(mask) and support_size(mask) == 1
-    if not one or not np.array_equal(np.setdiff1d(blocks_of(mask, graph.n_cells)[0], [graph.n_cells]), cells):
+    one = not mask.is_adaptive and mask.support_size == 1
+    if not one or not np.array_equal(np.setdiff1d(mask.enumerate_blocks()[0], [graph.n_cells]), cells):
         message = f"{PersistentContrastiveDivergence.name} maximises the likelihood, and mask `{name}` has a pseudolikelihood"
         raise fail("E704", message, mask.span, "not everything", help="leave `mask` out, or name one that is `everything`")
 
 
-def completed_masks(graph: FactorGraph, mask: LoweredMask, latents: np.ndarray) -> tuple[LoweredMask, LoweredMask]:
+def completed_masks(graph: FactorGraph, mask: AbstractMask, latents: np.ndarray) -> tuple[AbstractMask, AbstractMask]:
     """The mask of the loss of completed rows, and the one that its factor c is counted by; see `MonteCarloEM`.
 
     Args:
@@ -177,17 +176,16 @@ def completed_masks(graph: FactorGraph, mask: LoweredMask, latents: np.ndarray) 
     """
     if not len(latents):
         return mask, mask
-    if support_size(mask) <= BUDGET.support:
-        blocks, probabilities = blocks_of(mask, graph.n_cells)
+    if mask.support_size <= BUDGET.support:
+        blocks, probabilities = mask.enumerate_blocks()
         joined = np.sort(np.concatenate([blocks, np.broadcast_to(latents, (len(blocks), len(latents)))], axis=1), axis=1)
         joined = np.where((blocks < graph.n_cells).any(axis=1, keepdims=True), joined, graph.n_cells)  # an empty block stays empty
-        joint = ListedMask(joined.astype(np.int32), probabilities, (), (), mask.span)
+        joint = ListedMask(joined.astype(np.int32), probabilities, (), (), graph.n_cells, mask.span)
         plan = plan_mask(graph, joint, False)
         if plan.values <= JOINT_VALUES:
             return joint, mask
-    mean = mean_size(mask, graph.n_cells)
-    assert mean is not None
-    each = len(reach(mask, graph.n_cells)) / mean  # so that every cell counts as often as every other
+    assert mask.mean_size is not None
+    each = len(mask.reach) / mask.mean_size  # so that every cell counts as often as every other
     weights = np.array([each, len(latents)]) / (each + len(latents))
-    alone = MixtureMask(weights, (mask, SubsetMask(latents, 1, mask.span)), mask.span)
+    alone = MixtureMask(weights, (mask, SubsetMask(latents, 1, graph.n_cells, mask.span)), graph.n_cells, mask.span)
     return alone, alone

@@ -14,7 +14,7 @@ from .._progress import shows_progress
 from ..data import random_key
 from ..derive import DrawnEliminatedLoss, EliminatedLoss
 from ..evaluate import MANY, Colouring, Objective, draw_masks, gradient_at, metrics
-from ..graph import LoweredMask
+from ..masks import AbstractMask
 from ._edges import off_wrong_edges
 from ._existence import Recession
 from ._inference import Copies, Curvature, complete_rows, curvature, prior_curvature
@@ -147,7 +147,7 @@ def _with_pauses(
     return outcome, lambda: (curve, open_)
 
 
-def stochastic(objective: Objective, mask: LoweredMask, free: dict[str, Any], options: FitOptions) -> Outcome:
+def stochastic(objective: Objective, mask: AbstractMask, free: dict[str, Any], options: FitOptions) -> Outcome:
     """Minibatches keyed by step: rows, and drawn masks, depend on (seed, step) only."""
     assert options.optimizer is not None
     key, host = random_key(options.seed), objective.frame.host

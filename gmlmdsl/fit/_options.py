@@ -11,7 +11,8 @@ import optax
 
 from ..data import verified_weights
 from ..evaluate import Repeats
-from ..graph import Lowered, LoweredMask
+from ..graph import Lowered
+from ..masks import AbstractMask
 
 Array = np.ndarray
 
@@ -51,7 +52,7 @@ class Evidence:
     """
 
     lowered: Lowered
-    mask: LoweredMask
+    mask: AbstractMask
     codes: Array
     options: FitOptions
     index: Any = None

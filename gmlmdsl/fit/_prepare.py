@@ -38,9 +38,9 @@ from ..evaluate import (
     verify_latents,
     verify_present,
 )
-from ..graph import FactorGraph, Lowered, LoweredMask, is_adaptive, range_of, varies
-from ..graph.masks import support_size
-from ..plan import mean_size, verify_held
+from ..graph import FactorGraph, Lowered, range_of
+from ..masks import AbstractMask
+from ..plan import verify_held
 from ._imputation import COPIES, Imputed, first_values, missing_blocks
 from ._inference import Copies
 from ._methods import MonteCarloEM, completed_masks
@@ -106,7 +106,7 @@ class Prepared:
 
 def make_objective(
     host: FactorGraph,
-    mask: LoweredMask,
+    mask: AbstractMask,
     codes: Array,
     weights: Array,
     start: dict[str, jax.Array],
@@ -128,7 +128,7 @@ def make_objective(
     masks = None if n_masks is None else np.asarray(draw_masks(host, mask, filled, n_masks, random_key(options.seed), options.repeats))
     size = _mean_size(host, counted_by, filled, _counts(mask, n_masks, weights, options))
     _verify_hides(size, mask, options)
-    use = MaskUse(options.mask, n_masks, support_size(named), is_adaptive(mask), reached_cells(host, counted_by), size)
+    use = MaskUse(options.mask, n_masks, named.support_size, mask.is_adaptive, reached_cells(host, counted_by), size)
     imputes = isinstance(options.method, MonteCarloEM) or options.impute
     kinds = ignored_rows(host, mask, codes) if ignores else sort_rows(host, mask, options.mask, codes, masks, imputes, weights)
     order, share, whole, imputed = _columns(host, codes, kinds, options)
@@ -166,12 +166,12 @@ def _merged(codes: Array, weights: Array) -> tuple[Array, Array, Array | None]:
     return (codes, weights, None) if found is None else (found.codes, found.weights, found.repeated)
 
 
-def _verify_hides(size: float, mask: LoweredMask, options: FitOptions) -> None:
+def _verify_hides(size: float, mask: AbstractMask, options: FitOptions) -> None:
     if size == 0:
         raise fail("E410", f"mask `{options.mask}` hides no cell of these rows", mask.span, "an empty support")
 
 
-def _counts(mask: LoweredMask, n_masks: int | None, weights: Array, options: FitOptions) -> Array | None:
+def _counts(mask: AbstractMask, n_masks: int | None, weights: Array, options: FitOptions) -> Array | None:
     """Weights that are counts of rows; None: those that are not."""
     if options.weights_are != "counts":
         return None
@@ -181,15 +181,15 @@ def _counts(mask: LoweredMask, n_masks: int | None, weights: Array, options: Fit
     return weights
 
 
-def _mean_size(host: FactorGraph, mask: LoweredMask, codes: jax.Array, counts: Array | None) -> float:
+def _mean_size(host: FactorGraph, mask: AbstractMask, codes: jax.Array, counts: Array | None) -> float:
     """E|K|: of a mask that looks at rows the mean over them, where one of count w is w rows."""
-    plain = None if varies(mask) else mean_size(mask, host.n_cells)
+    plain = None if mask.varies else mask.mean_size
     if plain is not None:
         return plain
     return mean_block_size(host, mask, codes) if counts is None else counted_mean_size(host, mask, codes, counts)
 
 
-def _completed_masks(host: FactorGraph, mask: LoweredMask, codes: Array, options: FitOptions) -> tuple[LoweredMask, LoweredMask]:
+def _completed_masks(host: FactorGraph, mask: AbstractMask, codes: Array, options: FitOptions) -> tuple[AbstractMask, AbstractMask]:
     """The mask of the loss, and the one that its factor is counted by: the mask named, unless latents are drawn; see `MonteCarloEM`."""
     drawing = isinstance(options.method, MonteCarloEM)
     verify_latents(host, mask, options.mask, codes, not drawing)
@@ -197,7 +197,7 @@ def _completed_masks(host: FactorGraph, mask: LoweredMask, codes: Array, options
         help = "`method=gm.MonteCarloEM()` draws latents and missing cells"
         raise fail("E704", "`impute=True` is about missing cells, and these rows lack latents", help=help)
     latents = np.flatnonzero((codes < 0).any(axis=1) & host.is_latent)
-    if drawing and len(latents) and varies(mask):
+    if drawing and len(latents) and mask.varies:
         message = f"mask `{options.mask}` has other probabilities in other rows, and {MonteCarloEM.name} joins latents to like blocks"
         raise fail("E704", message, mask.span, "varies with rows", help="name a mask without weights that look at x or at given data")
     return completed_masks(host, mask, latents) if drawing else (mask, mask)

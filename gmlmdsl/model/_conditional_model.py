@@ -14,8 +14,8 @@ from ..data import verified_seed, verify_untraced_leaves
 from ..decode import Decodes, Decoding, decoding, length_coverage
 from ..evaluate import network_queries, verified_params
 from ..fit import training_of
-from ..graph import LoweredMask, lower_mask
 from ..guided import refuse_given, refuse_options
+from ..masks import AbstractMask, lower_mask
 from ..plan import with_others
 from ..program import ir, is_guided
 from ..sample import SampleOptions
@@ -40,7 +40,7 @@ class ConditionalModel(Model):
         """A network with random weights, under its name."""
         return network_queries.init_params(self.graph, seed)
 
-    def mask(self, name: str | None) -> tuple[str, LoweredMask]:
+    def mask(self, name: str | None) -> tuple[str, AbstractMask]:
         """A lowered mask by name; without one, the model's only mask."""
         name = only(name, self.masks, "mask", self.name)
         checked = self.program.checked.masks[name]

@@ -17,7 +17,8 @@ from .._diagnostics import Diagnostic, GmlmError, GmlmWarning, counted, fail, kn
 from .._progress import shows_progress, waiting
 from ..data import bound_mask, bound_rows, encode_given, evaluated, in_row_order, row_index
 from ..evaluate import answer, exact, is_traced, parameters, verified_partition
-from ..graph import GivenRows, Lowered, LoweredMask, lower_mask, lower_model, with_given
+from ..graph import GivenRows, Lowered, lower_model, with_given
+from ..masks import AbstractMask, lower_mask
 from ..plan import with_others
 from ..program import allowed, ir, is_percolation
 from ..sample import annealed_importance
@@ -81,7 +82,7 @@ class Queries:
         """The global positions of a variable's cells, in its shape."""
         return self.graph.variable(known(variable, [v.name for v in self.graph.variables], "variable")).positions
 
-    def mask(self, name: str | None) -> tuple[str, LoweredMask]:
+    def mask(self, name: str | None) -> tuple[str, AbstractMask]:
         """A lowered mask by name; without one, the model's only mask that may fit.
 
         Raises:
@@ -101,7 +102,7 @@ class Queries:
         return name, self._masks[name]
 
     @cached_property
-    def _masks(self) -> dict[str, LoweredMask]:
+    def _masks(self) -> dict[str, AbstractMask]:
         return {}
 
     def sampler(self, name: str | None) -> tuple[str, ir.Sampler]:
@@ -319,7 +320,7 @@ class Queries:
     def _known(self, params: Params) -> dict[str, jax.Array]:
         return parameters.known_params(self.graph, params)
 
-    def _mask(self, name: str | None, lowered: Lowered) -> tuple[str, LoweredMask]:
+    def _mask(self, name: str | None, lowered: Lowered) -> tuple[str, AbstractMask]:
         """A mask by name, with the given data that `lowered` has."""
         name, mask = self.mask(name)
         return name, bound_mask(lowered, mask)

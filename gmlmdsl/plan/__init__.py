@@ -38,7 +38,6 @@ from ._loss_blocks import is_large as is_large
 from ._loss_blocks import plan_loss_blocks as plan_loss_blocks
 from ._loss_blocks import support_blocks as support_blocks
 from ._mask_use import MaskPlan as MaskPlan
-from ._mask_use import mean_size as mean_size
 from ._mask_use import plan_use as plan_use
 from ._memory import sum_memory as sum_memory
 from ._memory import verify_held as verify_held

@@ -8,19 +8,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from .._diagnostics import Diagnostic, Faults, GmlmError, in_text_order
-from ..graph import (
-    Bound,
-    Lowered,
-    autoregressive,
-    guided,
-    lower_corruption,
-    lower_mask,
-    lower_sound,
-    normalised,
-    refinement,
-    verify_brackets,
-    verify_strings,
-)
+from ..graph import Bound, Lowered, autoregressive, guided, lower_corruption, lower_sound, refinement, verify_brackets, verify_strings
+from ..masks import lower_mask, normalised
 from ..program import AUTOREGRESSIVE, has_least_confident, ir, is_guided, is_percolation, with_model
 from ._clusters import plan_clusters
 from ._temper import plan_temper

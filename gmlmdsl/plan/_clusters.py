@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._diagnostics import Diagnostic, GmlmError, Span, fail
-from ..graph import FactorGraph, FactorGroup, Lowered, PercolationMask, lower_mask, reaches_zero
+from ..graph import FactorGraph, FactorGroup, Lowered, reaches_zero
+from ..masks import PercolationMask, lower_clusters
 from ..program import ir
 from ._block_tables import factor_table, stays_finite
 from ._symmetries import colours_of, groups_of
@@ -100,8 +101,7 @@ def plan_clusters(lowered: Lowered, update: ir.RandomUpdate) -> ClusterPlan:
     Raises:
         GmlmError: E418 where no factor joins the cells of an edge, or no exchange of values keeps those that do; E601 for tables too large.
     """
-    mask = lower_mask(lowered, update.mask)
-    assert isinstance(mask, PercolationMask)
+    mask = lower_clusters(lowered, update.mask)
     graph, q = lowered.graph, int(lowered.graph.sizes[mask.cells[0]])
     bonds, rest = _bonds(graph, mask, q)
     found = _tables_at_points(graph, bonds)

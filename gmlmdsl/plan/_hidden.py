@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._diagnostics import GmlmError, fail
-from ..graph import FactorGraph, LoweredMask, varies
-from ..graph.masks import reach, support_size
+from ..graph import FactorGraph
+from ..masks import AbstractMask
 from ._budget import BUDGET, Budget
 from ._elimination import Elimination, plan_elimination
 from ._plan import touching_factors
@@ -60,7 +60,7 @@ class HiddenPlan:
 def plan_hidden(
     graph: FactorGraph,
     hidden: Array,
-    mask: LoweredMask,
+    mask: AbstractMask,
     masks: float,
     rows: int,
     what: str,
@@ -99,8 +99,8 @@ def plan_hidden(
         attempt(free, "by itself it", 1.0, whole=True)
     else:
         block = plan_mask(graph, mask, True)
-        if not varies(mask):
-            attempt(np.union1d(free, reach(mask, graph.n_cells)), "eliminated with the mask's cells it", 1.0)
+        if not mask.varies:
+            attempt(np.union1d(free, mask.reach), "eliminated with the mask's cells it", 1.0)
         if block.values <= budget.values:
             attempt(free, "by itself it", block.values, listed=True)
         else:
@@ -137,7 +137,7 @@ def _too_costly(what: str, cost: float, rows: int, budget: Budget, help: str) ->
     return fail("E601", f"{message}; {limits}", help=help)
 
 
-def is_whole(graph: FactorGraph, mask: LoweredMask, lacking: Array) -> bool:
+def is_whole(graph: FactorGraph, mask: AbstractMask, lacking: Array) -> bool:
     """Whether the mask's one block has every cell of a product of distributions that a row holds: its loss is -log p(x), and log Z is 0.
 
     Args:
@@ -145,9 +145,9 @@ def is_whole(graph: FactorGraph, mask: LoweredMask, lacking: Array) -> bool:
         mask: the mask.
         lacking: the cells that every row lacks, as booleans: a latent that a row holds is given, where it is not in the block.
     """
-    if not graph.is_normalised or varies(mask) or support_size(mask) != 1:
+    if not graph.is_normalised or mask.varies or mask.support_size != 1:
         return False
     covered = np.array(lacking[: graph.n_random])
-    cells = reach(mask, graph.n_cells)
+    cells = mask.reach
     covered[cells[cells < graph.n_random]] = True
     return bool(covered.all())

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from .._diagnostics import Diagnostic, GmlmError, listed
-from ..graph import Lowered, LoweredMask, is_adaptive, lower_mask
-from ..graph.masks import draws, reach
+from ..graph import Lowered
+from ..masks import AbstractMask, lower_mask
 from ..program import Program, ir, used_bodies
 from ..program.places import name_in
 from ._model_lints import lint_dead, lint_directed, lint_redundant
@@ -34,7 +34,7 @@ def lint_sizes(lowered: Lowered, program: Program, name: str) -> Iterator[Diagno
     for mask in program.masks.values():
         if mask.model == name and not any(mask.body is body for body in used):
             try:
-                cells = reach(lower_mask(lowered, mask), lowered.graph.n_cells)
+                cells = lower_mask(lowered, mask).reach
             except GmlmError:
                 continue
             yield from _left_out(lowered, program.models[name], cells, "W811", f"mask `{mask.name}` never hides", mask)
@@ -47,10 +47,10 @@ def lint_sizes(lowered: Lowered, program: Program, name: str) -> Iterator[Diagno
             yield from _left_out(lowered, program.models[name], cells, "W812", f"sampler `{sampler.name}` never moves", sampler)
 
 
-def lint_conditional(lowered: Lowered, masks: Iterable[tuple[ir.Mask, LoweredMask]], block: Array) -> Iterator[Diagnostic]:
+def lint_conditional(lowered: Lowered, masks: Iterable[tuple[ir.Mask, AbstractMask]], block: Array) -> Iterator[Diagnostic]:
     """W901 where a block (distinct positions, ascending) is drawn by adaptive masks only: "may", for it has other uses."""
-    drawing = [(mask, of) for mask, of in masks if draws(of, block, lowered.graph.n_cells)]
-    if drawing and all(is_adaptive(of) for _, of in drawing):
+    drawing = [(mask, of) for mask, of in masks if of.can_draw(block)]
+    if drawing and all(of.is_adaptive for _, of in drawing):
         mask, _ = drawing[0]
         names = ", ".join(lowered.graph.cell_name(int(c)) for c in block)
         message = f"p(x_K | x_rest) of {{{names}}} does not go with mask `{mask.name}`, which looks at x and draws this block"
@@ -64,7 +64,7 @@ def moved_cells(lowered: Lowered, kernel: ir.Kernel) -> Array:
         case ir.Sweep():
             return np.unique(sweep_blocks(lowered, kernel.blocks))
         case ir.RandomUpdate():
-            return reach(lower_mask(lowered, kernel.mask), lowered.graph.n_cells)
+            return lower_mask(lowered, kernel.mask).reach
         case ir.KernelMixture():
             inside: Iterable[ir.Kernel] = (row for _, row in kernel.rows)
         case ir.Cycle() | ir.Repeat() | ir.Temper():

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._diagnostics import Span, counted
-from ..graph import FactorGraph, FactorGroup, LoweredMask
-from ..graph.masks import blocks_of
+from ..graph import FactorGraph, FactorGroup
+from ..masks import AbstractMask
 from ._block_arrays import block_arrays, block_values, size_classes
 from ._block_tables import BlockTables, GraphTables, plan_blocks_by_tables, plan_graph_tables, with_gaps
 from ._plan import plan_block, verify_affordable
@@ -55,9 +55,9 @@ def _in_words(blocks: int, plan: BlockTables | None) -> str:
     return f"{whole} from tables of the factors" + (f", {' and '.join(kinds)}" if kinds else "")
 
 
-def support_blocks(graph: FactorGraph, mask: LoweredMask) -> tuple[Array, Array | None]:
+def support_blocks(graph: FactorGraph, mask: AbstractMask) -> tuple[Array, Array | None]:
     """The blocks of a support that are not empty, for those score 0, and their probabilities; None for a mask that looks at x."""
-    blocks, probabilities = blocks_of(mask, graph.n_cells)
+    blocks, probabilities = mask.enumerate_blocks()
     keep = (blocks < graph.n_cells).any(axis=1)
     return blocks[keep], None if probabilities is None else probabilities[keep]
 

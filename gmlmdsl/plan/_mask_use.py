@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..graph import BernoulliMask, FactorGraph, ListedMask, LoweredMask, MixtureMask, SubsetMask, is_adaptive
-from ..graph.masks import reach, support_size
+from ..graph import FactorGraph
+from ..masks import AbstractMask
 from ._budget import BUDGET
 from ._plan import BlockPlan
 from ._updates import plan_mask
@@ -40,24 +40,7 @@ class MaskPlan:
         return self.reached / self.mean_size if self.mean_size else None
 
 
-def plan_use(graph: FactorGraph, mask: LoweredMask) -> MaskPlan:
+def plan_use(graph: FactorGraph, mask: AbstractMask) -> MaskPlan:
     """How a fit will use a mask."""
-    adaptive = is_adaptive(mask)
-    return MaskPlan(
-        adaptive, support_size(mask), len(reach(mask, graph.n_cells)), mean_size(mask, graph.n_cells), plan_mask(graph, mask, adaptive)
-    )
-
-
-def mean_size(mask: LoweredMask, n_cells: int) -> float | None:
-    """E|K|, or None for a mask that mentions cells or parameters."""
-    match mask:
-        case SubsetMask():
-            return float(mask.size)
-        case BernoulliMask():
-            return float(mask.rates.sum()) if mask.rates is not None else len(mask.cells) * sum(mask.uniform or ()) / 2
-        case ListedMask() if mask.probabilities is not None:
-            return float((mask.blocks < n_cells).sum(axis=1) @ mask.probabilities)
-        case MixtureMask():
-            sizes = [mean_size(p, n_cells) for p in mask.parts]
-            return None if None in sizes else float(sum(w * s for w, s in zip(mask.weights, sizes, strict=True) if s is not None))
-    return None
+    adaptive = mask.is_adaptive
+    return MaskPlan(adaptive, mask.support_size, len(mask.reach), mask.mean_size, plan_mask(graph, mask, adaptive))

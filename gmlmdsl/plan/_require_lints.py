@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from .._diagnostics import Diagnostic, GmlmError, Span, listed
-from ..graph import FactorGraph, FactorGroup, ListedMask, Lowered, LoweredMask, MixtureMask, SubsetMask, lower_mask
+from ..graph import FactorGraph, FactorGroup, Lowered
 from ..graph.nodes import Add, Apply, CellValue, Column, Constant, Node, evaluate, nodes_in, numpy_leaves
+from ..masks import AbstractMask, lower_mask
 from ..program import Program, ir
 from ..program.places import name_in
 from ._updates import sweep_blocks
@@ -173,13 +174,5 @@ def _blocks(lowered: Lowered, body: Sequence[ir.Kernel]) -> list[Array] | None:
     return out
 
 
-def _listed(mask: LoweredMask) -> list[Array] | None:
-    match mask:
-        case ListedMask():
-            return [mask.blocks]
-        case SubsetMask(size=1):
-            return [mask.cells[:, None]]
-        case MixtureMask():
-            parts = [_listed(p) for p in mask.parts]
-            return None if None in parts else [b for p in parts if p is not None for b in p]
-    return None
+def _listed(mask: AbstractMask) -> list[Array] | None:
+    return [mask.enumerate_blocks()[0]] if mask.support_size <= MOST_BLOCKS else None

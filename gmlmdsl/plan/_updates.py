@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 
 from .._diagnostics import fail
-from ..graph import FactorGraph, ListedMask, Lowered, LoweredMask, MixtureMask, distinct, is_adaptive, lower_mask, reaches_zero, term_blocks
+from ..graph import FactorGraph, Lowered, distinct, reaches_zero
 from ..graph.colours import colour
-from ..graph.masks import blocks_of, largest_block, reach, support_size
+from ..masks import AbstractMask, lower_mask, term_blocks
 from ..program import MOST_REPEATS, TOO_OFTEN, ir, is_percolation
 from ._budget import BUDGET, Budget
 from ._clusters import ClusterPlan, plan_clusters
@@ -97,7 +97,7 @@ class RandomPlan:
     """
 
     update: ir.RandomUpdate
-    mask: LoweredMask
+    mask: AbstractMask
     corrected: bool
     plan: BlockPlan
 
@@ -197,28 +197,28 @@ def _random(lowered: Lowered, update: ir.RandomUpdate) -> RandomPlan:
     mask = lower_mask(lowered, update.mask)
     if update.independently:
         verify_positive(lowered, update)
-    planned = RandomPlan(update, mask, is_adaptive(mask), plan_mask(lowered.graph, mask, is_adaptive(mask)))
+    planned = RandomPlan(update, mask, mask.is_adaptive, plan_mask(lowered.graph, mask, mask.is_adaptive))
     if not planned.separate:
         alternatives = ("add `independently` if a biased step will do",) if not planned.corrected else ()
         verify_affordable(planned.plan, f"`{update.span.text}`: a block", update.span, alternatives=alternatives)
     return planned
 
 
-def plan_mask(graph: FactorGraph, mask: LoweredMask, corrected: bool) -> BlockPlan:
+def plan_mask(graph: FactorGraph, mask: AbstractMask, corrected: bool) -> BlockPlan:
     """The plan of a random block: that of the costliest block the mask can draw."""
     blocks = listed_blocks(graph, mask, corrected)
     if blocks is not None:
         plans = plan_blocks(graph, blocks, corrected)
         worst = max(plans, key=lambda p: (not is_affordable(p), p.elimination is not None, p.method == "enumeration", p.values, p.terms))
         return worst if worst.method != "enumeration" else _merged(graph, blocks, plans, worst)
-    pool = plan_block(graph, reach(mask, graph.n_cells), corrected)
+    pool = plan_block(graph, mask.reach, corrected)
     if pool.method == "product":
         return pool
-    members = len(largest_block(mask, graph.n_cells))
+    members = len(mask.largest_block)
     # The costliest block of that size: the cells with the most values and the most factors.
-    sizes = np.sort(graph.sizes[reach(mask, graph.n_cells)].astype(float))[::-1]
+    sizes = np.sort(graph.sizes[mask.reach].astype(float))[::-1]
     values = math.prod(sizes[:members].tolist())
-    degrees = np.sort(_degrees(graph)[reach(mask, graph.n_cells)])[::-1]
+    degrees = np.sort(_degrees(graph)[mask.reach])[::-1]
     return BlockPlan("enumeration", members, values, values * float(degrees[:members].sum()))
 
 
@@ -233,15 +233,15 @@ def _merged(graph: FactorGraph, blocks: Array, plans: Sequence[BlockPlan], worst
     return replace(worst, members=int(members), values=values, terms=terms)
 
 
-def listed_blocks(graph: FactorGraph, mask: LoweredMask, corrected: bool) -> Array | None:
+def listed_blocks(graph: FactorGraph, mask: AbstractMask, corrected: bool) -> Array | None:
     """The blocks of a mask where each has a plan of its own: those of a list, and of another mask that draws few but large ones."""
-    if isinstance(mask, ListedMask):
-        return mask.blocks
-    largest = largest_block(mask, graph.n_cells)
+    if mask.is_listed:
+        return mask.enumerate_blocks()[0]
+    largest = mask.largest_block
     small = np.log(graph.sizes[largest].astype(float)).sum() <= np.log(FEW_VALUES)
-    if corrected or small or not isinstance(mask, MixtureMask) or support_size(mask) > BUDGET.support:
+    if corrected or small or not mask.is_mixture or mask.support_size > BUDGET.support:
         return None
-    return blocks_of(mask, graph.n_cells)[0]
+    return mask.enumerate_blocks()[0]
 
 
 def _degrees(graph: FactorGraph) -> Array:

@@ -15,8 +15,8 @@ from ..assess import map_rows, rows_under
 from ..derive import bounded_jit, float_type, on_device, room_for
 from ..evaluate import Objective, is_traced, masks_per_row, row_terms
 from ..fit import WORTH_MERGING, Evidence, row_weights
-from ..graph import FactorGraph, Lowered, LoweredMask, is_adaptive, varies
-from ..graph.masks import blocks_of, support_size
+from ..graph import FactorGraph, Lowered
+from ..masks import AbstractMask
 from ._calibration import Calibration
 from ._sites import Site, sites_of
 
@@ -142,7 +142,7 @@ def _distinct(evidence: Evidence) -> tuple[Evidence, Array]:
     codes, weights = evidence.codes, row_weights(evidence)
     options = dataclasses.replace(evidence.options, weights=weights, weights_are="importances")
     place = np.arange(codes.shape[1])
-    if not varies(evidence.mask) and masks_per_row(evidence.mask, options.n_masks) is None:
+    if not evidence.mask.varies and masks_per_row(evidence.mask, options.n_masks) is None:
         rows = codes.shape[1]
         codes, place = np.unique(_with_like_given(evidence.lowered, codes), axis=1, return_inverse=True)
         place = place.reshape(-1)
@@ -190,8 +190,8 @@ def is_likelihood(evidence: Evidence) -> bool:
     return is_whole(evidence.lowered.graph, evidence.mask) and (counts or bool(np.isin(weights, (0, 1)).all()))
 
 
-def is_whole(graph: FactorGraph, mask: LoweredMask) -> bool:
+def is_whole(graph: FactorGraph, mask: AbstractMask) -> bool:
     """Whether the mask's only block is every cell that data hold."""
-    if is_adaptive(mask) or support_size(mask) != 1:
+    if mask.is_adaptive or mask.support_size != 1:
         return False
-    return np.array_equal(np.unique(blocks_of(mask, graph.n_cells)[0]), np.flatnonzero(graph.is_observed))
+    return np.array_equal(np.unique(mask.enumerate_blocks()[0]), np.flatnonzero(graph.is_observed))

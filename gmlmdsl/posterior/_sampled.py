@@ -17,7 +17,8 @@ from ..data import generator, keys_of, verified_seed
 from ..derive import bounded_jit
 from ..evaluate import SPIKE_SLAB, over_rows
 from ..fit import SINGULAR, Estimate, FitOptions, fit_model
-from ..graph import FactorGraph, Lowered, LoweredMask, ParameterArray
+from ..graph import FactorGraph, Lowered, ParameterArray
+from ..masks import AbstractMask
 from ..plan import verify_held
 from ..sample import SamplingWarning, to_arviz
 from ._likelihood import Likelihood, is_likelihood, likelihood_of_rows
@@ -51,7 +52,7 @@ def has_spikes(graph: FactorGraph) -> bool:
     return bool(_spiked(graph))
 
 
-def sample_posterior(lowered: Lowered, mask: LoweredMask, codes: Array, options: SampledOptions, provenance: Mapping[str, Any]) -> Any:
+def sample_posterior(lowered: Lowered, mask: AbstractMask, codes: Array, options: SampledOptions, provenance: Mapping[str, Any]) -> Any:
     """See `Model.posterior`."""
     options = with_whole_numbers(options, {"draws": 1, "warmup": 0, "chains": 1})
     verified_seed(options.seed)

@@ -15,7 +15,8 @@ from .. import derive
 from .._diagnostics import Span, fail, whole_number, with_whole_numbers
 from ..data import generator, keys_of, verified_seed
 from ..derive import AbstractKernel, Target, bounded_jit, fold, log_potential, on_device
-from ..graph import FactorGraph, Lowered, lower_mask, reaches_zero, verify_mask
+from ..graph import FactorGraph, Lowered, reaches_zero
+from ..masks import lower_mask
 from ..plan import BUDGET, plan_update, verify_held
 from ..program import ir
 from ._cost import verify_chains
@@ -176,7 +177,7 @@ def _kernel(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax.
     assert not isinstance(sampler.body, ir.FormCall)  # `build_kernel` refuses them
     _verify_keeps(lowered, sampler.body)
     for mask in masks_in(sampler.body):
-        verify_mask(lower_mask(lowered, mask), lowered.graph.sizes, {k: np.asarray(v) for k, v in params.items()})
+        lower_mask(lowered, mask).verify(lowered.graph.sizes, {k: np.asarray(v) for k, v in params.items()})
     return planned.kernel
 
 

@@ -16,7 +16,8 @@ from .._diagnostics import fail, listed, unknown, with_whole_numbers
 from .._progress import shows_progress
 from ..data import clamped_cells, decode, verified_seed
 from ..evaluate import Contractions, independent_kernel
-from ..graph import STAYS_FINITE, FactorGraph, Lowered, VariableArray, lower_let, lower_mask, verify_mask
+from ..graph import STAYS_FINITE, FactorGraph, Lowered, VariableArray, lower_let
+from ..masks import lower_mask
 from ..program import ir
 from ._arviz import to_arviz
 from ._cost import verify_chains, verify_draws
@@ -54,7 +55,7 @@ def draw_chains(
     observe, anneal = observables(lowered, params, options.observe), options.init.steps if isinstance(options.init, Annealed) else 0
     _verify_cost(planned.kernel, graph, options, anneal, observe)
     for mask in masks_in(sampler.body):
-        verify_mask(lower_mask(lowered, mask), graph.sizes, {k: np.asarray(v) for k, v in params.items()})
+        lower_mask(lowered, mask).verify(graph.sizes, {k: np.asarray(v) for k, v in params.items()})
     held = clamped_cells(graph, options.clamp)
     device = derive.graph_arrays(graph)
     clamped = derive.on_device(np.append(held[0], False)) if held[0].any() else None

@@ -25,8 +25,7 @@ from .._diagnostics import Span, fail
 from ..data import bound_mask
 from ..derive import bounded_jit
 from ..evaluate import verify_latents
-from ..graph import LoweredMask, verify_mask
-from ..graph.masks import blocks_of, support_size
+from ..masks import AbstractMask
 from ._configurations import BY_SAMPLING, Configurations, configurations, verify_model
 
 if TYPE_CHECKING:
@@ -186,19 +185,19 @@ def _add_within_fibres(matrix: Array, left: Array, right: Array, axes: tuple[int
     ).reshape(*view.shape[: n - len(axes)], *(1,) * len(axes), *own)
 
 
-def block_dynamics(space: Configurations, mask: LoweredMask, what: str) -> BlockDynamics:
+def block_dynamics(space: Configurations, mask: AbstractMask, what: str) -> BlockDynamics:
     """The block dynamics of a mask with the given data of `space`, empty blocks left out.
 
     Raises:
         GmlmError: E602 for too many blocks, E601 for too much work.
     """
     host = space.host
-    count = support_size(mask)
+    count = mask.support_size
     if count > MOST_BLOCKS:
         raise _too_many(count, what, mask.span)
     with jax.enable_x64(True):
-        verify_mask(mask, host.sizes, {k: np.asarray(v) for k, v in space.params.items()})
-        blocks, probabilities = blocks_of(mask, host.n_cells)
+        mask.verify(host.sizes, {k: np.asarray(v) for k, v in space.params.items()})
+        blocks, probabilities = mask.enumerate_blocks()
         keep = (blocks < host.n_cells).any(axis=1)
         blocks = blocks[keep]
         if len(blocks) * float(space.count) > MOST_WORK:
@@ -228,13 +227,13 @@ def verify_work(dynamics: BlockDynamics, functions: float, what: str) -> None:
         raise fail("E601", message, help=f"take fewer cells or blocks, or {BY_SAMPLING}")
 
 
-def _chances(space: Configurations, mask: LoweredMask, blocks: Array) -> list[Array]:
+def _chances(space: Configurations, mask: AbstractMask, blocks: Array) -> list[Array]:
     """p(K | x) of every block, tensors."""
     if len(blocks) * space.count > MOST_KEPT:
         raise fail(
             "E601", f"p(K | x) of {len(blocks):,} blocks at {space.count:,} configurations is more than {MOST_KEPT:,} numbers", mask.span
         )
-    law, codes = derive.mask_law(mask, space.host.n_cells), jnp.asarray(np.maximum(space.codes, 0))
+    law, codes = derive.mask_law(mask), jnp.asarray(np.maximum(space.codes, 0))
     each = max(1, CHANCES_AT_ONCE // (space.count * max(1, len(space.cells))))
     out: list[Array] = []
     for at in range(0, len(blocks), each):

@@ -27,8 +27,8 @@ import numpy as np
 from .._diagnostics import fail
 from ..data import bound_mask, bound_once
 from ..evaluate import entry_names, verify_latents
-from ..graph import LoweredMask, is_adaptive, mentions_parameter, verify_is_model
-from ..graph.masks import blocks_of, support_size
+from ..graph import verify_is_model
+from ..masks import AbstractMask
 from ._block_dynamics import BlockDynamics, dynamics_of
 from ._box import Box, BoxConstants, box_around, box_constants
 from ._quantity import Quantity
@@ -196,7 +196,7 @@ def generalization_bound(
     region = box_around(model.graph, params, box)
     needed = empirical_loss is None or (excess and entropy is None)
     whole = tensorization is None and _is_everything(lowered.graph.is_observed, law, lowered.graph.n_cells)
-    enumerated = needed or (tensorization is None and not whole) or is_adaptive(law)
+    enumerated = needed or (tensorization is None and not whole) or law.is_adaptive
     dynamics = dynamics_of(model, params, mask, what, given)[1] if enumerated else None
     constants = box_constants(lowered, law, region, what, dynamics)
     source = f"generalization_bound({model.name}, mask={name!r})"
@@ -242,20 +242,20 @@ def _verify_known(empirical_loss: float | None, entropy: float | None, tensoriza
         raise fail("E507", f"tensorization must be at least 1, got {tensorization!r}", help="C_AT is at least the Poincare constant")
 
 
-def _fitting_mask(model: Queries, mask: str | None) -> tuple[str, LoweredMask]:
+def _fitting_mask(model: Queries, mask: str | None) -> tuple[str, AbstractMask]:
     """A mask that has a loss."""
     name, lowered = model.mask(mask)
-    if mentions_parameter(lowered):
+    if lowered.mentions_parameter:
         raise fail("E702", f"mask `{name}` mentions a parameter: it may sample, and has no loss", lowered.span)
     verify_latents(model.graph, lowered, name, np.zeros((model.graph.n_cells, 0), np.int32), False)
     return name, lowered
 
 
-def _is_everything(observed: Array, mask: LoweredMask, n_cells: int) -> bool:
+def _is_everything(observed: Array, mask: AbstractMask, n_cells: int) -> bool:
     """Whether the only block is all cells of the data."""
-    if support_size(mask) > 1:
+    if mask.support_size > 1:
         return False
-    blocks, _ = blocks_of(mask, n_cells)
+    blocks, _ = mask.enumerate_blocks()
     return bool(np.isin(np.flatnonzero(observed), blocks).all())
 
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..evaluate import degree, known_params
-from ..graph import FactorGraph, Lowered, LoweredMask, is_adaptive
-from ..graph.masks import blocks_of, reach, support_size
+from ..graph import FactorGraph, Lowered
+from ..masks import AbstractMask
 from ..read import verify_unmasked
 from ._block_dynamics import BlockDynamics
 from ._local_tables import LocalTables, local_tables
@@ -98,7 +98,7 @@ def _side(graph: FactorGraph, box: Mapping[str, Any], side: int) -> dict[str, Ar
         return {k: np.asarray(v) for k, v in known_params(graph, ends, "box").items()}
 
 
-def box_constants(lowered: Lowered, mask: LoweredMask, box: Box, what: str, dynamics: BlockDynamics | None) -> BoxConstants:
+def box_constants(lowered: Lowered, mask: AbstractMask, box: Box, what: str, dynamics: BlockDynamics | None) -> BoxConstants:
     """The constants of a mask.
 
     Args:
@@ -120,7 +120,7 @@ def box_constants(lowered: Lowered, mask: LoweredMask, box: Box, what: str, dyna
     empty = ~inside.any(axis=1)
     inside[:, np.flatnonzero(graph.is_latent)] = True
     slopes, spread = _sums(graph, local_tables(graph, what), box, inside[~empty], what)
-    if is_adaptive(mask):
+    if mask.is_adaptive:
         assert dynamics is not None
         spread = spread + _mask_range(dynamics)
     log_count = inside[~empty, :-1] @ np.log(graph.sizes[: graph.n_random].astype(float))
@@ -146,11 +146,11 @@ def verify_affine(graph: FactorGraph, what: str) -> None:
             )
 
 
-def _blocks(graph: FactorGraph, mask: LoweredMask) -> Array:
-    count = support_size(mask)
+def _blocks(graph: FactorGraph, mask: AbstractMask) -> Array:
+    count = mask.support_size
     if count <= MOST_BLOCKS and count * sum(g.n for g in graph.groups) <= MOST_PAIRS:
-        return blocks_of(mask, graph.n_cells)[0]
-    return np.asarray(reach(mask, graph.n_cells))[None, :]
+        return mask.enumerate_blocks()[0]
+    return np.asarray(mask.reach)[None, :]
 
 
 def _sums(graph: FactorGraph, kinds: list[LocalTables], box: Box, inside: Array, what: str) -> tuple[Array, Array]:

@@ -16,8 +16,8 @@ from .. import derive
 from .._diagnostics import fail
 from ..data import encode
 from ..derive.sampler_bias import stationary_law
-from ..graph import lower_mask, normalised
 from ..graph.colours import colour
+from ..masks import lower_mask, normalised
 from ..plan import repeat_count, sweep_blocks
 from ..program import ir, is_percolation
 from ..read import verify_unmasked

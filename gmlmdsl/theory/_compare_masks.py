@@ -14,8 +14,7 @@ import numpy as np
 from .._diagnostics import GmlmError, fail
 from ..data import bound_mask, verified_seed
 from ..evaluate import mean_block_size, verify_latents
-from ..graph import LoweredMask, looked_at, mentions_parameter
-from ..graph.masks import reach, support_size
+from ..masks import AbstractMask
 from ..model import Fit
 from ..program import is_percolation
 from ._block_dynamics import BlockDynamics, block_dynamics
@@ -246,7 +245,7 @@ def _names(model: Any, masks: Sequence[str] | None) -> list[str]:
         raise fail("E506", "the model has no mask that can fit, or `masks=` names none", help=help)
     found = [model.mask(n) for n in masks]
     for name, mask in found:
-        if mentions_parameter(mask):
+        if mask.mentions_parameter:
             raise fail("E702", f"mask `{name}` mentions a parameter: it may sample, and has no loss", mask.span)
         verify_latents(model.graph, mask, name, np.zeros((model.graph.n_cells, 0), np.int32), False)
     return list(dict.fromkeys(name for name, _ in found))
@@ -257,8 +256,8 @@ def _has_loss(model: Any, name: str) -> bool:
     if is_percolation(model.program.checked.masks[name].body):
         return False
     mask, latent = model.mask(name)[1], model.graph.is_latent
-    cells = np.concatenate([reach(mask, model.graph.n_cells), looked_at(mask, model.graph.n_cells)])
-    return not mentions_parameter(mask) and not latent[cells].any()
+    cells = np.concatenate([mask.reach, mask.looked_at])
+    return not mask.mentions_parameter and not latent[cells].any()
 
 
 def _is_exact(model: Any, names: Sequence[str], means: Means) -> bool:
@@ -284,7 +283,7 @@ def _is_small(model: Any, names: Sequence[str]) -> bool:
         return False
     count = float(np.prod(model.graph.sizes[model.graph.is_observed].astype(float)))
     functions = PRODUCTS * (count > MOST_DENSE) + sum(p.size for p in model.graph.parameters)
-    return sum(support_size(model.mask(n)[1]) for n in names) * count * functions <= MOST_UNASKED
+    return sum(model.mask(n)[1].support_size for n in names) * count * functions <= MOST_UNASKED
 
 
 def _exact_report(model: Any, space: Configurations, name: str, source: str) -> MaskReport:
@@ -296,7 +295,7 @@ def _exact_report(model: Any, space: Configurations, name: str, source: str) -> 
     one, every, worst = (Quantity(v, "exact", source) for v in _figures(information))
     poincare = Quantity(np.inf if gap == 0 else 1 / gap, constant_kind(note), source, note=note)
     size = float((space.p * _mean_size(dynamics)).sum())
-    return MaskReport(name, support_size(mask), size, one, every, worst, poincare, None, None, _unseen(information), _averages(mask))
+    return MaskReport(name, mask.support_size, size, one, every, worst, poincare, None, None, _unseen(information), _averages(mask))
 
 
 def _entries(model: Any) -> tuple[str, ...]:
@@ -309,7 +308,7 @@ def _mean_size(dynamics: BlockDynamics) -> Array:
     return sum((np.asarray(b.chance) * len(b.axes) for b in dynamics), np.zeros(dynamics.space.sizes))
 
 
-def _averages(mask: LoweredMask) -> bool:
+def _averages(mask: AbstractMask) -> bool:
     from ..evaluate import masks_per_row
 
     return masks_per_row(mask, None) is None
@@ -340,7 +339,7 @@ def _sampled_report(model: Any, rows: DrawnRows, scores: list[Array], name: str,
     poincare = Quantity(float(worst), "lower bound", source, worst.error, "estimated: one slow direction of the parameters")
     with jax.enable_x64(True):
         size = mean_block_size(rows.lowered.graph, mask, np.maximum(rows.codes, 0))  # pyright: ignore[reportArgumentType]
-    return MaskReport(name, support_size(mask), size, one, every, worst, poincare, None, None, _unseen(found.mean), _averages(mask))
+    return MaskReport(name, mask.support_size, size, one, every, worst, poincare, None, None, _unseen(found.mean), _averages(mask))
 
 
 def _some_rows(space: Configurations) -> DrawnRows:

@@ -13,7 +13,8 @@ import numpy as np
 from .. import derive
 from ..derive import bounded_jit
 from ..evaluate import Objective, draw_masks, make_loss, masks_per_row
-from ..graph import Lowered, LoweredMask
+from ..graph import Lowered
+from ..masks import AbstractMask
 from ..program import ir
 from ._monte_carlo import objective_over
 from ._quantity import Quantity
@@ -26,7 +27,7 @@ REPEATS = 7
 LEAST = 0.02  # seconds of one repeat
 
 
-def gradient_cost(lowered: Lowered, mask: LoweredMask, params: Mapping[str, jax.Array], codes: Array, source: str) -> Quantity:
+def gradient_cost(lowered: Lowered, mask: AbstractMask, params: Mapping[str, jax.Array], codes: Array, source: str) -> Quantity:
     """Milliseconds of one gradient over 1000 rows, as `fit` takes it: over every mask where it averages, else over one drawn for each.
 
     Args:

@@ -17,8 +17,8 @@ from .. import derive
 from .._diagnostics import fail
 from ..decode import Work, decoding_work, given_entries
 from ..derive import RefinementKernel, bounded_jit, on_device
-from ..graph import Lowered, SubsetMask, lower_mask, refinement
-from ..graph.masks import blocks_of, support_size
+from ..graph import Lowered, refinement
+from ..masks import lower_mask
 from ..plan import BUDGET
 from ..program import ir
 
@@ -123,13 +123,13 @@ class _Decoder:
         mask = refinement(sampler.body, lowered.bound)["schedule"]  # type: ignore[arg-type]
         assert isinstance(mask, ir.Mask)
         found = lower_mask(lowered, mask)
-        if support_size(found) > BUDGET.support:
-            message = f"mask `{mask.name}` has {support_size(found):.3g} distinct blocks, more than the limit of {BUDGET.support}"
+        if found.support_size > BUDGET.support:
+            message = f"mask `{mask.name}` has {found.support_size:.3g} distinct blocks, more than the limit of {BUDGET.support}"
             raise fail("E602", message, mask.span, help="`sample` draws")
-        if self.length < self.n and _draws_subsets(found):
+        if self.length < self.n and found.counts_cells:
             message = f"mask `{mask.name}` draws subsets of a row's cells, and this row has {self.length} of {self.n}"
             raise fail("E602", message, mask.span, help="`sample` draws")
-        blocks, chances = blocks_of(found, lowered.graph.n_cells)
+        blocks, chances = found.enumerate_blocks()
         assert chances is not None
         held = np.zeros((len(blocks), lowered.graph.n_cells + 1), bool)
         held[np.arange(len(blocks))[:, None], blocks] = True
@@ -264,10 +264,6 @@ class _Decoder:
         if branches > MOST_BRANCHES:
             message = f"{self.what}: a pass has {branches:.3g} branches, more than the {MOST_BRANCHES:,} that are listed"
             raise fail("E601", message, help="fewer cells or values; `sample` draws")
-
-
-def _draws_subsets(mask: Any) -> bool:
-    return isinstance(mask, SubsetMask) or any(map(_draws_subsets, getattr(mask, "parts", ())))
 
 
 def _merged(ended: Rows, moved: Rows) -> Rows:

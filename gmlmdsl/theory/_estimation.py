@@ -27,7 +27,7 @@ import numpy as np
 from .._diagnostics import fail
 from ..data import encode_given
 from ..evaluate import entry_names, tangent
-from ..graph import FactorGraph, mentions_parameter
+from ..graph import FactorGraph
 from ._block_dynamics import BlockDynamics, dynamics_of, verify_work
 from ._configurations import Configurations, configurations, verify_model
 
@@ -210,7 +210,7 @@ def pseudolikelihood_information(model: Queries, params: Params, mask: str | Non
     """
     verify_model(model)
     name, lowered = model.mask(mask)
-    if mentions_parameter(lowered):
+    if lowered.mentions_parameter:
         raise fail("E702", f"mask `{name}` mentions a parameter: it may sample, and has no loss", lowered.span)
 
     verify_interior(model.graph, params)

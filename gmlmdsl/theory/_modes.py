@@ -35,7 +35,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from .._diagnostics import fail
-from ..graph import BernoulliMask, FactorGraph, ListedMask, LoweredMask, MixtureMask, SubsetMask
+from ..graph import FactorGraph
+from ..masks import AbstractMask, chance_among
 from ._cliques import Clique, clique_of, strongest_clique
 from ._ising import ising
 from ._quantity import Quantity
@@ -210,41 +211,23 @@ def _chain(model: Queries, mask: str | None, k: int | None) -> tuple[str, Any]:
     """The chain's blocks in words, and the probability with which one contains given cells."""
     if k is None:
         name, lowered = model.mask(mask)
-        _cover(lowered, np.zeros(0, np.int64), model.graph.n_cells, name)  # refuses what no proposition covers
-        return f"updates of mask {name}", lambda cells: _cover(lowered, cells, model.graph.n_cells, name)
+        _cover(lowered, np.zeros(0, np.int64), name)  # refuses what no proposition covers
+        return f"updates of mask {name}", lambda cells: _cover(lowered, cells, name)
     if mask is not None:
         raise fail("E507", "`mask` and `k` both say which blocks are drawn", help="give one of them")
     n = model.graph.n_random
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= n:
         raise fail("E507", f"k must be a whole number from 1 to {n}, got {k!r}")
-    return f"{k}-Gibbs updates", lambda cells: _subset_cover(n, int(k), len(cells))
+    return f"{k}-Gibbs updates", lambda cells: chance_among(n, int(k), len(cells))
 
 
-def _subset_cover(n: int, k: int, size: int) -> float:
-    """binom(n - size, k - size) / binom(n, k)."""
-    return math.prod((k - i) / (n - i) for i in range(size)) if k >= size else 0.0
-
-
-def _cover(mask: LoweredMask, cells: Array, n_cells: int, name: str) -> float:
+def _cover(mask: AbstractMask, cells: Array, name: str) -> float:
     """The probability that a block of a mask contains some cells."""
-    match mask:
-        case SubsetMask():
-            return _subset_cover(len(mask.cells), mask.size, len(cells)) if np.isin(cells, mask.cells).all() else 0.0
-        case MixtureMask():
-            return float(sum(w * _cover(p, cells, n_cells, name) for w, p in zip(mask.weights, mask.parts, strict=True)))
-        case BernoulliMask():
-            if not np.isin(cells, mask.cells).all():
-                return 0.0
-            if mask.rates is not None:
-                return float(np.prod(mask.rates[np.searchsorted(mask.cells, cells)]))
-            (a, b), power = mask.uniform or (0.0, 0.0), len(cells) + 1
-            return (b**power - a**power) / (power * (b - a))
-    blocks, probabilities = (mask.blocks, mask.probabilities) if isinstance(mask, ListedMask) else (np.zeros((0, 0)), None)
-    if probabilities is None:
+    found = mask.probability_of_holding(cells)
+    if found is None:
         message = f"mode separation: the blocks of mask `{name}` have no fixed probabilities"
         raise fail("E507", message, mask.span, help="take a mask whose weights mention neither cells nor parameters nor given variables")
-    inside = (blocks[:, :, None] == cells).any(axis=1).all(axis=1)
-    return float(probabilities[inside].sum())
+    return found
 
 
 def _separation(graph: FactorGraph, q: Clique, delta: float, blocks: str, cover: float, source: str) -> ModeSeparation:

@@ -37,7 +37,8 @@ from ..evaluate import (
     unflatten,
     verify_latents,
 )
-from ..graph import FactorGraph, Lowered, LoweredMask, mentions_parameter, verify_is_model
+from ..graph import FactorGraph, Lowered, verify_is_model
+from ..masks import AbstractMask
 from ..plan import verify_held
 from ..program import ir
 from ..sample import SamplingWarning
@@ -182,7 +183,7 @@ def _mean(groups: tuple[Information, ...]) -> Information:
     return Information(first.basis, fisher, hessian, score_all, first.names)
 
 
-def sampled_information(rows: DrawnRows, mask: LoweredMask, name: str, seed: int, scores: list[Array] | None = None) -> SampledInformation:
+def sampled_information(rows: DrawnRows, mask: AbstractMask, name: str, seed: int, scores: list[Array] | None = None) -> SampledInformation:
     """The information matrices of a mask over draws.
 
     Args:
@@ -196,7 +197,7 @@ def sampled_information(rows: DrawnRows, mask: LoweredMask, name: str, seed: int
         GmlmError: E702, E703 for a mask without a loss, E601 where a block is too costly.
     """
     host = rows.lowered.graph
-    if mentions_parameter(mask):
+    if mask.mentions_parameter:
         raise fail("E702", f"mask `{name}` mentions a parameter: it may sample, and has no loss", mask.span)
     verify_latents(host, mask, name, rows.codes, True)
     basis = tangent(host, frozenset())
@@ -233,7 +234,7 @@ def _row_scores(graph: derive.Graph, frame: Any, vector: jax.Array, codes: jax.A
     return jax.lax.map(one, codes.T, batch_size=256)
 
 
-def _second_moments(rows: DrawnRows, mask: LoweredMask, seed: int) -> list[tuple[Array, Array]]:
+def _second_moments(rows: DrawnRows, mask: AbstractMask, seed: int) -> list[tuple[Array, Array]]:
     """H and S_all of each group, in parameter space."""
     host = rows.lowered.graph
     device = derive.graph_arrays(host)
@@ -276,7 +277,7 @@ def objective_over(host: FactorGraph, loss: Any, codes: Array, params: dict[str,
     )
 
 
-def _by_drawn_masks(rows: DrawnRows, mask: LoweredMask, loss: DrawnLoss | DrawnEliminatedLoss, seed: int) -> list[tuple[Array, Array]]:
+def _by_drawn_masks(rows: DrawnRows, mask: AbstractMask, loss: DrawnLoss | DrawnEliminatedLoss, seed: int) -> list[tuple[Array, Array]]:
     """Of any model and mask: gradients of a few masks drawn for each row.
 
     H = E g g' over one of them, by the generalised information-matrix equality; S_all = E g h' over two, which are independent given x.

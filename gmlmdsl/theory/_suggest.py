@@ -13,8 +13,8 @@ import numpy as np
 from .._diagnostics import GmlmError, fail
 from ..data import generator, verified_seed
 from ..evaluate import masks_per_row
-from ..graph import FactorGraph, Lowered, LoweredMask, SubsetMask, is_adaptive, mentions_parameter, varies
-from ..graph.masks import blocks_of, support_size
+from ..graph import FactorGraph, Lowered
+from ..masks import AbstractMask
 from ..model import Fit
 from ..plan import plan_mask, verify_affordable
 from ..syntax import format_source
@@ -162,28 +162,28 @@ def _words(text: str) -> str:
     return " ".join(text.split())
 
 
-def _law(mask: LoweredMask, n_cells: int) -> Hashable:
+def _law(mask: AbstractMask, n_cells: int) -> Hashable:
     """Equal for masks that draw the same blocks equally often, however they are written; None where that is not told."""
-    if isinstance(mask, SubsetMask) and support_size(mask) > MOST_VALUES:
-        return mask.size, tuple(np.sort(mask.cells).tolist())
-    if varies(mask) or mentions_parameter(mask) or support_size(mask) > MOST_VALUES:
+    if mask.varies or mask.mentions_parameter:
         return None
-    blocks, p = blocks_of(mask, n_cells)
+    if mask.support_size > MOST_VALUES:
+        return mask.key(int)
+    blocks, p = mask.enumerate_blocks()
     assert p is not None
     return frozenset((tuple(c for c in block if c < n_cells), round(q, 12)) for block, q in zip(blocks.tolist(), p.tolist(), strict=True))
 
 
-def verify_modest(host: FactorGraph, mask: LoweredMask) -> None:
+def verify_modest(host: FactorGraph, mask: AbstractMask) -> None:
     """Refuse a mask whose loss would list many joint values.
 
     Raises:
         GmlmError: E601.
     """
-    plan = plan_mask(host, mask, is_adaptive(mask))
+    plan = plan_mask(host, mask, mask.is_adaptive)
     verify_affordable(plan, "a block", mask.span)
     if plan.method != "product" and plan.values > MOST_VALUES:
         raise fail("E601", f"a block has {plan.values:.3g} joint values, more than {MOST_VALUES:,}", mask.span)
-    blocks = support_size(mask) if masks_per_row(mask, None) is None else 1.0
+    blocks = mask.support_size if masks_per_row(mask, None) is None else 1.0
     work = blocks * plan.values * (1 + sum(p.size for p in host.parameters))
     if work > MOST_WORK:
         message = f"{blocks:,.0f} blocks of {plan.values:.3g} joint values: the information of a row takes {work:.3g} entries"

@@ -13,11 +13,10 @@ from thinned import thinned
 import gmlmdsl as gm
 from gmlmdsl import derive
 from gmlmdsl.derive.compiled import local_scores
-from gmlmdsl.graph import is_adaptive
 
 pytestmark = pytest.mark.usefixtures("float64")
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
-LOOKING = [(c, m) for c, m in masks_of() if is_adaptive(c.model.mask(m)[1])]
+LOOKING = [(c, m) for c, m in masks_of() if c.model.mask(m)[1].is_adaptive]
 
 
 @pytest.mark.check

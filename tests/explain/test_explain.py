@@ -232,8 +232,8 @@ def test_explaining_with_plans_imports_no_jax():
 
 
 def test_block_capacity_of_a_mixture_is_that_of_its_largest_block():
-    from gmlmdsl.graph._lower_masks import lower_mask
     from gmlmdsl.graph._lowered import lower_model
+    from gmlmdsl.masks import lower_mask
     from gmlmdsl.plan import plan_use
 
     text = """

@@ -147,11 +147,10 @@ def test_files_and_reports_keep_that_there_is_no_error(tmp_path: Path):
 
 def test_single_cells_of_a_large_lattice_are_all_masks_and_large_subsets_are_counted():
     """4096 cells have 4096 blocks of one cell, the most that a loss averages over; they were taken for infinitely many."""
-    from gmlmdsl.graph.masks import support_size
 
     text = "model m {{ var x[i in range({})] : bit }}\nmask s = subsets(size = {})\n"
     for cells, size, count in ((4096, 1, 4096), (5000, 2, 12497500), (2000, 1000, np.inf)):
-        assert support_size(gm.parse(text.format(cells, size)).model().mask("s")[1]) == count
+        assert gm.parse(text.format(cells, size)).model().mask("s")[1].support_size == count
 
 
 @pytest.mark.parametrize(("seen", "weights_are"), thinned([(1, "importances"), (0, "importances"), (1, "counts"), (5, "importances")], 2))

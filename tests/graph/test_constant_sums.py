@@ -12,8 +12,9 @@ import pytest
 from oracle import Oracle
 
 import gmlmdsl as gm
-from gmlmdsl.graph import guided, lower_mask, refinement
+from gmlmdsl.graph import guided, refinement
 from gmlmdsl.graph._weights import alive
+from gmlmdsl.masks import lower_mask
 from gmlmdsl.plan import plan_temper
 
 MASKS = """

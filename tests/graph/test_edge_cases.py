@@ -63,12 +63,11 @@ mask twice = mixture { 1 : subsets(x, size = 2)  1 : subsets(x, size = 2) }
 
 @pytest.mark.parametrize(("mask", "reached", "support"), [("few", 2, 4), ("listed", 3, 3), ("null", 6, 6), ("twice", 6, 15)])
 def test_what_a_mask_cannot_draw_is_not_in_its_support(mask: str, reached: int, support: int) -> None:
-    from gmlmdsl.graph.masks import reach, support_size
 
     model = gm.parse(SUPPORT).model()
     lowered = model.mask(mask)[1]
-    assert len(reach(lowered, model.graph.n_cells)) == reached
-    assert support_size(lowered) == support
+    assert len(lowered.reach) == reached
+    assert lowered.support_size == support
 
 
 @pytest.mark.slow

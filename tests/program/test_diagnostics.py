@@ -16,8 +16,8 @@ import pytest
 
 from gmlmdsl._diagnostics import Diagnostic, GmlmError, Source, codes
 from gmlmdsl.graph import bind
-from gmlmdsl.graph._lower_masks import lower_mask
 from gmlmdsl.graph._lowered import lower_model
+from gmlmdsl.masks import lower_mask
 from gmlmdsl.plan import lint_sizes, plan_temper
 from gmlmdsl.program import Program, check_file, check_source, ir
 from gmlmdsl.program._allow import WITH_SIZES

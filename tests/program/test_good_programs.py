@@ -9,8 +9,8 @@ import pytest
 
 from gmlmdsl._diagnostics import Source
 from gmlmdsl.graph import bind
-from gmlmdsl.graph._lower_masks import lower_mask
 from gmlmdsl.graph._lowered import lower_let, lower_model
+from gmlmdsl.masks import lower_mask
 from gmlmdsl.program import Program, check_file, check_source, ir
 from gmlmdsl.syntax import format_source, parse
 

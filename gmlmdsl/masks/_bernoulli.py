@@ -1,0 +1,94 @@
+"""Masks that draw cell by cell with rates that are numbers: `bernoulli(x, rate = r)`, and `each x[i] rate ..` without cells in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import Span, fail
+from ..graph import Lowered
+from ..program import ir
+from ._block_terms import cells_of
+from ._mask import AbstractMask, Array, CellKey, all_subsets, power_of_two
+
+
+@dataclass(frozen=True)
+class BernoulliMask(AbstractMask):
+    """Every cell on its own: with its rate in `rates` of shape (cells,), or all with one rate drawn from `uniform`."""
+
+    cells: Array
+    rates: Array | None
+    uniform: tuple[float, float] | None
+    n_cells: int = field(compare=False)
+    span: Span = field(compare=False, repr=False)
+    has_random_size = True
+
+    @property
+    def support_size(self) -> float:
+        return power_of_two(len(self.cells) if self.rates is None else int(((self.rates > 0) & (self.rates < 1)).sum()))
+
+    @property
+    def reach(self) -> Array:
+        return self.cells if self.rates is None else self.cells[self.rates > 0]
+
+    @property
+    def largest_block(self) -> Array:
+        return self.reach
+
+    def enumerate_blocks(self) -> tuple[Array, Array | None]:
+        if self.rates is None:
+            blocks, chosen = all_subsets(self.cells, np.zeros(0, np.int64), self.n_cells)
+            return blocks, self.size_probabilities()[chosen.sum(axis=1)]
+        free = (self.rates > 0) & (self.rates < 1)
+        blocks, chosen = all_subsets(self.cells[free], self.cells[self.rates == 1], self.n_cells)
+        r = self.rates[free]
+        return blocks, np.prod(np.where(chosen == 1, r, 1 - r), axis=1)
+
+    def can_draw(self, block: Array) -> bool:
+        always = self.cells[:0] if self.rates is None else self.cells[self.rates == 1]
+        return bool(np.isin(block, self.reach).all() and np.isin(always, block).all())
+
+    @property
+    def mean_size(self) -> float | None:
+        return float(self.rates.sum()) if self.rates is not None else len(self.cells) * sum(self.uniform or ()) / 2
+
+    def probability_of_holding(self, cells: Array) -> float | None:
+        if not np.isin(cells, self.cells).all():
+            return 0.0
+        if self.rates is not None:
+            return float(np.prod(self.rates[np.searchsorted(self.cells, cells)]))
+        (a, b), power = self.uniform or (0.0, 0.0), len(cells) + 1
+        return (b**power - a**power) / (power * (b - a))
+
+    def size_probabilities(self) -> Array:
+        """Of one given block of each size 0..n, under a rate drawn from uniform(a, b): the mean of r^k (1 - r)^(n - k)."""
+        from scipy.special import betainc, betaln
+
+        assert self.uniform is not None
+        (a, b), n = self.uniform, len(self.cells)
+        k = np.arange(n + 1)
+        return np.exp(betaln(k + 1, n - k + 1)) * (betainc(k + 1, n - k + 1, b) - betainc(k + 1, n - k + 1, a)) / (b - a)
+
+    def key(self, cell_key: CellKey) -> Any:
+        rates = np.zeros(len(self.cells)) if self.rates is None else self.rates
+        each = ((cell_key(int(c)), float(p)) for c, p in zip(self.cells, rates, strict=True))
+        return "bernoulli", self.uniform, tuple(sorted(each, key=repr))
+
+
+def lower_bernoulli(lowered: Lowered, body: ir.FormMask) -> BernoulliMask:
+    """The cells and the rate of `bernoulli(..)`.
+
+    Raises:
+        GmlmError: E409 for a rate that is no probability, E410 for a rate of 0.
+    """
+    cells, rate, n_cells = cells_of(lowered, body.variables), body.call.arguments["rate"], lowered.graph.n_cells
+    ends = tuple(lowered.bound.number(r) for r in (rate if isinstance(rate, tuple) else (rate,)))  # pyright: ignore[reportArgumentType]
+    if any(not 0 <= r <= 1 for r in ends) or ends[0] > ends[-1]:
+        raise fail("E409", f"a rate lies between 0 and 1, found {', '.join(f'{r:g}' for r in ends)}", body.span, "not a probability")
+    if ends[-1] == 0:
+        raise fail("E410", "a mask of rate 0 never hides a cell", body.span, "an empty support", help="write a rate above 0, such as 0.15")
+    if len(ends) == 2 and ends[0] < ends[1]:
+        return BernoulliMask(cells, None, (ends[0], ends[1]), n_cells, body.span)
+    return BernoulliMask(cells, np.full(len(cells), ends[0]), None, n_cells, body.span)

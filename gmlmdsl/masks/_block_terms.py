@@ -1,0 +1,89 @@
+"""Blocks of cells that a program writes out, `{x[i], y[j]} for i in .. for j in ..`, as padded arrays, with their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .._diagnostics import each, fail
+from ..graph import Bound, FactorGroup, Lowered, Lowering, Turns, alive, constant, in_range, unroll, verify_weights
+from ..program import ir
+from ._mask import Array
+
+MOST_BLOCK_ENTRIES = 1 << 27
+
+
+def cells_of(lowered: Lowered, variables: tuple[str, ...]) -> Array:
+    """The cells of whole variables, ascending."""
+    parts = [lowered.graph.variable(v).positions.ravel() for v in variables]
+    return np.sort(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+
+
+def term_blocks(lowered: Lowered, term: ir.BlockTerm) -> tuple[Array, Turns]:
+    """The blocks of one term, one row per turn, positions ascending and padded; and the turns.
+
+    Raises:
+        GmlmError: if a block holds a cell twice, or an index leaves its range.
+    """
+    turns = unroll(term.clauses, lowered.bound)
+    rows = {n: loop.over for loop in term.clauses.loops for n in loop.names if loop.over.lists_cells}
+    parts = each(lambda c: _term_cells(lowered, c, turns, rows), term.cells)
+    if turns.n * sum(p.shape[1] for p in parts) > MOST_BLOCK_ENTRIES:
+        raise fail("E412", f"{turns.n:,} blocks are too many to list", term.span, "too large")
+    blocks = np.sort(np.concatenate([np.broadcast_to(p, (turns.n, p.shape[1])) for p in parts], axis=1), axis=1)
+    twice = (blocks[:, 1:] == blocks[:, :-1]).any(axis=1) if blocks.shape[1] > 1 else np.zeros(len(blocks), bool)
+    if twice.any():
+        row = blocks[np.argmax(twice)]
+        name = lowered.graph.cell_name(int(row[1:][row[1:] == row[:-1]][0]))
+        help = "each cell stands in a block once: leave the turns out in which two of its cells are one, by `if i != j`"
+        raise fail("E411", f"a block holds the cell `{name}` twice", term.span, "a cell twice", help=help)
+    return blocks.astype(np.int32), turns
+
+
+def _term_cells(lowered: Lowered, cells: ir.Cells, turns: Turns, rows: dict[str, ir.SetOf]) -> Array:
+    v = lowered.names.variables[cells.variable]
+    if cells.indices is None:
+        return v.positions.reshape(1, -1)
+    lowering, at, position = Lowering(lowered.bound, lowered.names), 0, np.full((1, 1), v.offset, np.int64)
+    axes = [a.over for a in lowered.names.model.variables[cells.variable].axes]
+    lengths = [lowering.ends(over) if over.arity == 2 else v.shape[k] for k, over in enumerate(axes) for _ in range(over.arity)]
+    wanted = zip(cells.indices, lengths, strict=True)
+    found = each(lambda index: _term_index(index[0], index[1], v.name, lowered.bound, turns, rows), wanted)
+    for k, over in enumerate(axes):
+        ends = found[at : at + over.arity]
+        place = lowering.edge(over, ends[0], ends[1], turns, ir.Literal(cells.span, 0)) if over.arity == 2 else ends[0]
+        position = _outer(position, place * int(np.prod(v.shape[k + 1 :], dtype=np.int64)))
+        at += over.arity
+    return position
+
+
+def _term_index(e: ir.Expression, length: int, name: str, bound: Bound, turns: Turns, rows: dict[str, ir.SetOf]) -> Array:
+    if isinstance(e, ir.IndexValue) and e.name in rows:
+        value = bound.graphs[rows[e.name].graph].part(rows[e.name].part)[turns.names[e.name]]
+    else:
+        value = constant(e, bound, turns.names).reshape(-1, 1)
+    return in_range(value, length, True, e, name)
+
+
+def _outer(a: Array, b: Array) -> Array:
+    """Sums of two families of rows: every member of one with every member of the other."""
+    return (a[:, :, None] + b[:, None, :]).reshape(max(len(a), len(b)), -1)
+
+
+def live_blocks(lowered: Lowered, blocks: Array, weight: ir.Expression, turns: Turns, most_weight: float) -> tuple[Array, FactorGroup]:
+    """A term's blocks and weights, without those that are 0 whatever the cells hold: no configuration draws them.
+
+    Raises:
+        GmlmError: E409 for a weight that is negative, infinite or above `most_weight`.
+    """
+    lowering, none = Lowering(lowered.bound, lowered.names), lowered.graph.n_cells
+    group = lowering.group(lowering.lower(weight, turns), turns, "rate" if most_weight == 1 else "weight", weight.span)
+    verify_weights(group, lowering.slot_sizes, none, most_weight)
+    rows = np.flatnonzero(alive(group, lowering.slot_sizes, none))
+    return blocks[rows], group if len(rows) == group.n else group.take(rows)
+
+
+def are_numbers(groups: Sequence[FactorGroup]) -> bool:
+    """Whether weights mention neither cells nor parameters."""
+    return all(g.cells.shape[1] == 0 and not g.parameters for g in groups)

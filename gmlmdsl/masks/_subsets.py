@@ -1,0 +1,82 @@
+"""`subsets(x, size = k)`: every set of so many cells is as probable as every other."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import Span, fail
+from ..graph import Lowered
+from ..program import ir
+from ._block_terms import cells_of
+from ._mask import AbstractMask, Array, CellKey
+
+LARGEST_LOG = 709.0  # of a float
+
+
+@dataclass(frozen=True)
+class SubsetMask(AbstractMask):
+    """Uniform over the subsets of `size` of `cells`."""
+
+    cells: Array
+    size: int
+    n_cells: int = field(compare=False)
+    span: Span = field(compare=False, repr=False)
+
+    @property
+    def support_size(self) -> float:
+        n, k = len(self.cells), self.size
+        log = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) if 0 <= k <= n else 0.0
+        return float(math.comb(n, k)) if log < LARGEST_LOG else math.inf
+
+    @property
+    def reach(self) -> Array:
+        return self.cells
+
+    @property
+    def largest_block(self) -> Array:
+        return self.cells[: self.size]
+
+    def enumerate_blocks(self) -> tuple[Array, Array | None]:
+        blocks = np.array(list(itertools.combinations(self.cells, self.size)), np.int32).reshape(-1, self.size)
+        return blocks, np.full(len(blocks), 1 / len(blocks))
+
+    def can_draw(self, block: Array) -> bool:
+        return len(block) == self.size and bool(np.isin(block, self.cells).all())
+
+    @property
+    def mean_size(self) -> float | None:
+        return float(self.size)
+
+    def probability_of_holding(self, cells: Array) -> float | None:
+        return chance_among(len(self.cells), self.size, len(cells)) if np.isin(cells, self.cells).all() else 0.0
+
+    def key(self, cell_key: CellKey) -> Any:
+        return "subsets", self.size, tuple(sorted((cell_key(int(c)) for c in self.cells), key=repr))
+
+    @property
+    def counts_cells(self) -> bool:
+        return True
+
+
+def chance_among(n: int, k: int, size: int) -> float:
+    """The probability that k of n cells hold `size` given ones: binom(n - size, k - size) / binom(n, k)."""
+    return math.prod((k - i) / (n - i) for i in range(size)) if k >= size else 0.0
+
+
+def lower_subsets(lowered: Lowered, body: ir.FormMask) -> SubsetMask:
+    """The cells and the size of `subsets(..)`.
+
+    Raises:
+        GmlmError: E410 for a size that the cells do not have.
+    """
+    cells = cells_of(lowered, body.variables)
+    size = lowered.bound.integer(body.call.arguments["size"])  # type: ignore[arg-type]
+    if not 1 <= size <= len(cells):
+        message, help = f"there is no subset of {size} among {len(cells)} cells", f"`size` is 1 to {len(cells)} here"
+        raise fail("E410", message, body.span, "an empty support", help=help)
+    return SubsetMask(cells, size, lowered.graph.n_cells, body.span)
