@@ -49,11 +49,11 @@ def complete_rows(
 
 
 @bounded_jit
-def drawn_masks(law: AbstractMaskLaw, codes: Codes, rows: jax.Array, key: jax.Array, count: int) -> jax.Array:
+def drawn_masks(law: AbstractMaskLaw, params: Params, codes: Codes, rows: jax.Array, key: jax.Array, count: int) -> jax.Array:
     """Masks for every row, shape (masks, members, rows); those of a row depend on the key and on its number among `rows` only."""
 
     def once(k: jax.Array) -> jax.Array:
-        return law.draw({}, codes, fold(jnp.broadcast_to(k, rows.shape), rows))
+        return law.draw(params, codes, fold(jnp.broadcast_to(k, rows.shape), rows))
 
     return jax.vmap(once)(jax.random.split(key, count))
 

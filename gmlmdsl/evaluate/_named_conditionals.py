@@ -121,10 +121,11 @@ def row_losses(
         message = f"this mask has {mask.support_size:.3g} distinct blocks, more than the limit of {MOST_MASKS:.3g}"
         raise fail("E602", message, mask.span, help="draw some: `key=jax.random.key(0), n_masks=1`")
     drawn = masks_per_row(mask, "all" if n_masks is None else n_masks)
+    _verify(lowered, mask, params)
     masks = None
     if drawn is not None:
         assert key is not None
-        masks = _drawn(host, mask, known, drawn, key)
+        masks = _drawn(host, named, params, known, drawn, key)
     kinds = sort_rows(host, mask, name, codes, masks, impute=False)
     form, parts = make_loss(host, device, mask, drawn, len(kinds.complete)), []
     if len(kinds.complete):
@@ -136,14 +137,19 @@ def row_losses(
     return placed(codes.shape[1], parts)
 
 
-def _drawn(host: FactorGraph, mask: AbstractMask, codes: np.ndarray, count: int, key: jax.Array) -> np.ndarray:
+def _drawn(host: FactorGraph, named: tuple[str, AbstractMask], params: Params, codes: np.ndarray, count: int, key: jax.Array) -> np.ndarray:
     """Masks for every row, (masks, members, rows); those of a row depend on the key and its number only."""
+    name, mask = named
+    if mask.mentions_parameter and is_traced(params):
+        message = f"mask `{name}` mentions a parameter: masks that are drawn move with it, and the gradient of their loss is not this one"
+        raise fail("E702", message, mask.span, "mentions a parameter", help="average over all masks: leave `key=` and `n_masks=` out")
     each = 4.0 * (2 * len(mask.largest_block) + host.n_cells + 4)  # members twice, a number for each cell, and a key
     what = f"{count:,} masks drawn for each of {codes.shape[1]:,} rows"
     verify_held(each * codes.shape[1] * min(count, 10**18), what, "a smaller `n_masks=`", mask.span)
     law = derive.mask_law(mask)
     rows = codes, np.arange(codes.shape[1], dtype=np.uint32)
-    return over_rows(lambda some: drawn_masks(law, some[0], some[1], key, count), rows, {}, count * host.n_cells)
+    known = params if mask.mentions_parameter else {}
+    return over_rows(lambda some: drawn_masks(law, known, some[0], some[1], key, count), rows, {}, count * host.n_cells)
 
 
 def _summed(host: FactorGraph, device: derive.Graph, codes: np.ndarray, kinds: Sorted, params: Params) -> Any:

@@ -133,3 +133,31 @@ def test_bad_row_weights_are_refused(weights: object):
     case = BY_NAME["lattice"]
     with pytest.raises(gm.GmlmError, match="weights"):
         case.model.loss(case.params, case.values(case.rows), "single", weights=weights)
+
+
+STEERED = """
+model m { var x[i in range(3)] : bit  param h[i in range(3)]  factor h[i] * x[i] for i in range(3)  factor x[0] * x[1] }
+mask steered given x { choose {x[i]} for i in range(3) weight exp(h[i]) + x[0] }
+mask signed { choose {x[i]} for i in range(3) weight h[i] }
+"""
+
+
+def test_masks_whose_weights_mention_a_parameter_are_drawn_at_its_value():
+    model, params = gm.parse(STEERED).model(), {"h": np.array([1.5, -0.5, 0.2])}
+    rows = np.array([[1, 0, 1]] * 20_000)
+    drawn, exact = (model.loss(params, rows, "steered", **options) for options in ({"key": 1, "n_masks": 1}, {}))
+    np.testing.assert_allclose(drawn, exact, rtol=0.02)
+    np.testing.assert_allclose(exact, model.loss(params, rows[:1], "steered"), rtol=1e-5)
+
+
+def test_the_gradient_of_a_loss_of_drawn_masks_that_a_parameter_steers_is_refused():
+    model, row = gm.parse(STEERED).model(), np.array([[1, 0, 1]])
+    with pytest.raises(gm.GmlmError, match="E702.*the gradient of their loss"):
+        jax.grad(lambda h: model.loss({"h": h}, row, "steered", key=1, n_masks=2))(jnp.ones(3))
+
+
+def test_weights_that_a_parameter_makes_negative_are_refused():
+    model, row = gm.parse(STEERED).model(), np.array([[1, 0, 1]])
+    for options in ({}, {"key": 1, "n_masks": 2}):
+        with pytest.raises(gm.GmlmError, match="E409.*-0.5"):
+            model.loss({"h": np.array([1.5, -0.5, 0.2])}, row, "signed", **options)

@@ -14,7 +14,8 @@ from thinned import thinned
 import gmlmdsl as gm
 from gmlmdsl import derive
 from gmlmdsl.derive import _packed_sweep, _samplers
-from gmlmdsl.derive._packed_sweep import LANES, PackedSweepKernel, lane_sums
+from gmlmdsl.derive._arrays import on_device
+from gmlmdsl.derive._packed_sweep import LANES, PackedSweepKernel, below_behind, lane_sums
 from gmlmdsl.plan import BITS
 
 pytestmark = pytest.mark.usefixtures("float32")  # in double precision nothing is packed
@@ -134,3 +135,10 @@ def test_what_is_not_packed():
     with jax.enable_x64(True):
         exact = derive.build_kernel(many.lowered, many.sampler("sweep")[1], {"J": np.full(5, 0.1)}).kernel
     assert isinstance(exact, _samplers.TabledSweepKernel)
+
+
+def test_what_digits_leave_out_decides_as_often_as_it_says():
+    rest, keys = np.array([0.0, 0.25, 0.875]), jax.random.split(jax.random.key(3), 256)
+    words = np.asarray(below_behind(keys, 16, on_device(rest)))
+    share = np.bitwise_count(words).mean(axis=(0, 2)) / 32
+    np.testing.assert_allclose(share, rest, atol=5 * 0.5 / np.sqrt(256 * 16 * 32))

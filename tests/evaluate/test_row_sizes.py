@@ -107,9 +107,9 @@ def test_drawn_masks_depend_on_the_key_and_the_number_of_a_row_only():
     model = gm.parse(TEXT).model()
     graph, mask = model.graph, model.mask("some")[1]
     codes = np.random.default_rng(1).integers(0, 2, (graph.n_cells, 19)).astype(np.int32)
-    found = _named_conditionals._drawn(graph, mask, codes, 3, random_key(5))
+    found = _named_conditionals._drawn(graph, ("some", mask), {}, codes, 3, random_key(5))
     np.testing.assert_array_equal(found, draw_masks(graph, mask, jnp.asarray(codes), 3, random_key(5)))
-    np.testing.assert_array_equal(found[..., :4], _named_conditionals._drawn(graph, mask, codes[:, :4], 3, random_key(5)))
+    np.testing.assert_array_equal(found[..., :4], _named_conditionals._drawn(graph, ("some", mask), {}, codes[:, :4], 3, random_key(5)))
 
 
 @pytest.mark.slow
