@@ -18,8 +18,8 @@ KEPT = Path(__file__).with_suffix(".json")
 WIDTH = 100  # columns
 INVOLVED = 10  # branches of a function, counted as radon counts them
 PARAMETERS = 8  # of a function, `self` and `cls` aside
-SUMS = {  # closed sums: the file that defines the alias of each, and the alias
-    "lowered masks": ("graph/_lower_masks.py", "LoweredMask"),
+SUMS = {  # sums of classes: the file or room that defines each, and its alias or common base
+    "lowered masks": ("masks", "AbstractMask"),
     "mask bodies": ("program/_program.py", "MaskBody"),
     "kernels": ("program/_program.py", "Kernel"),
     "losses": ("evaluate/_objective.py", "Loss"),
@@ -51,18 +51,21 @@ def counts() -> dict[str, int]:
             for node in tree.body
         ),
     }
-    for name, (file, alias) in SUMS.items():
-        members = members_of(trees[PACKAGE / file], alias)
+    for name, (place, what) in SUMS.items():
+        members = set().union(*(members_of(tree, what) for path, tree in trees.items() if path.is_relative_to(PACKAGE / place)))
         found[f"functions that dispatch on {name}"] = sum(dispatches(node, members) for node in functions)
     return found
 
 
-def members_of(tree: ast.Module, alias: str) -> set[str]:
-    """The classes of `Alias = A | B | C`."""
+def members_of(tree: ast.Module, what: str) -> set[str]:
+    """The classes of `what = A | B | C`, or those whose base is `what`."""
+    found: set[str] = set()
     for node in tree.body:
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == alias:
-            return {found.id for found in ast.walk(node.value) if isinstance(found, ast.Name)}
-    raise AssertionError(f"there is no alias {alias}")
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == what:
+            found |= {part.id for part in ast.walk(node.value) if isinstance(part, ast.Name)}
+        if isinstance(node, ast.ClassDef) and any(getattr(base, "id", "") == what for base in node.bases):
+            found.add(node.name)
+    return found
 
 
 def own(function: Function) -> Iterator[ast.AST]:

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._diagnostics import fail
 from ..graph import Lowered
-from ..masks import AbstractMask, lower_mask
+from ..masks import AbstractMask, cells_of, lower_mask
 from ..plan import sweep_blocks
 from ..program import ir
 from ._arrays import on_device
@@ -147,10 +147,10 @@ def network_update(lowered: Lowered, update: ir.Sweep | ir.RandomUpdate) -> Abst
         held = np.zeros((len(blocks), n + 1), bool)
         held[np.arange(len(blocks))[:, None], blocks] = True
         return NetworkSweepKernel(on_device(held[:, : lowered.graph.n_random]))
-    if isinstance(update.mask.body, ir.FormMask) and update.mask.body.call.form.name == "least_confident":
-        call = update.mask.body.call
-        cells = np.concatenate([lowered.graph.variable(v).positions.ravel() for v in update.mask.body.variables])
-        return LeastConfidentKernel(on_device(np.sort(cells), np.int32), lowered.bound.integer(call.arguments["count"]))  # type: ignore[arg-type]
+    if update.mask.body.is_least_confident:
+        assert update.mask.body.block_size is not None
+        cells = cells_of(lowered, tuple(update.mask.body.hidden_variables()))
+        return LeastConfidentKernel(on_device(cells, np.int32), lowered.bound.integer(update.mask.body.block_size))
     return NetworkKernel(mask_law(unadapted(lowered, update.mask)))
 
 

@@ -45,7 +45,7 @@ class NetworkTransitions(Transitions):
 
     def random(self, update: ir.RandomUpdate) -> Array:
         """The sum over K of p(K) times the product step of K; of `least_confident`, the step of the K that each state has."""
-        kernel = network_update(self.lowered, update) if _is_least_confident(update) else None
+        kernel = network_update(self.lowered, update) if update.mask.body.is_least_confident else None
         if not isinstance(kernel, LeastConfidentKernel):
             unadapted(self.lowered, update.mask)
             return super().random(update)
@@ -89,10 +89,6 @@ class NetworkTransitions(Transitions):
     def parallel(self, block: Array) -> Array:
         """The same: a network has no other way to draw several cells."""
         return self.block(block)
-
-
-def _is_least_confident(update: ir.RandomUpdate) -> bool:
-    return isinstance(update.mask.body, ir.FormMask) and update.mask.body.call.form.name == "least_confident"
 
 
 @bounded_jit

@@ -16,7 +16,7 @@ from .._diagnostics import fail
 from ..graph import FactorGraph, FactorGroup, Lowered
 from ..masks import lower_mask, normalised
 from ..plan import BUDGET, alike_blocks, plan_clusters, plan_temper, repeat_count, sweep_blocks, verify_positive
-from ..program import ir, is_percolation
+from ..program import ir
 from ._arrays import Blocks, Graph, fixed_blocks, graph_arrays, on_device
 from ._bounded_jit import bounded_jit
 from ._cluster_matrix import cluster_matrix
@@ -98,7 +98,7 @@ class Transitions:
 
     def random(self, update: ir.RandomUpdate) -> Array:
         """The sum over blocks of p(K | x) times the block's own matrix; an empty block stays put."""
-        if is_percolation(update.mask.body):
+        if update.mask.body.is_percolation:
             return self.clusters(update)
         mask = lower_mask(self.lowered, update.mask)
         mask.verify(self.host.sizes, {k: np.asarray(v) for k, v in self.params.items()})

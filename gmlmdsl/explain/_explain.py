@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .._diagnostics import GmlmError, listed
-from ..program import Program, has_least_confident, ir, is_percolation, variables_of
+from ..program import Program, ir
 from ._document import Section, as_latex, as_text
 from ._formulas import ModelFormulas
 from ._guided_formulas import add_judge
@@ -186,7 +186,7 @@ def _normaliser(section: Section, model: ir.Model, lowered: Lowered | None) -> N
 def _network_mask(mask: ir.Mask, program: Program, lowered: Lowered | None, formulas: ModelFormulas) -> Section:
     section = Section(f"mask {mask.name}")
     add_network_mask(section, mask, formulas, program, lowered)
-    if lowered is not None and not has_least_confident(mask.body):
+    if lowered is not None and not mask.body.asks_network():
         words = _never_hidden(mask, lowered)
         if words:
             section.words(words)
@@ -195,10 +195,10 @@ def _network_mask(mask: ir.Mask, program: Program, lowered: Lowered | None, form
 
 def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas, done: Done) -> Section:
     section = Section(f"mask {mask.name}")
-    if is_percolation(mask.body):
+    if mask.body.is_percolation:
         add_clusters(section, mask, formulas)
         return section
-    named = [name for name in (*sorted(variables_of(mask.body)), *mask.given) if formulas.model.variables[name].role == "latent"]
+    named = [name for name in (*sorted(mask.body.hidden_variables()), *mask.given) if formulas.model.variables[name].role == "latent"]
     add_mask(section, mask, formulas, summed=bool(formulas.latents) and not named)
     if named:
         section.words(f"It names {listed(list(dict.fromkeys(named)))}, which is latent: it may sample, not fit.")

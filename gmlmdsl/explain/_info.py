@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._diagnostics import unknown
-from ..program import Program, has_least_confident, ir, is_percolation
+from ..program import Program, ir
 
 if TYPE_CHECKING:
     from ..graph import Bound, Lowered
@@ -142,12 +142,12 @@ def _network(program: Program, model: ir.Model, lowered: Lowered | None, allow_p
 
 def _mask(mask: ir.Mask, lowered: Lowered | None) -> dict[str, Any]:
     out: dict[str, Any] = {
-        "kind": mask_kind(mask.body),
+        "kind": mask.body.kind,
         "adaptive": mask.adaptive,
         "given": list(mask.given),
-        "may_fit": not (mask.mentions_parameter or has_least_confident(mask.body) or is_percolation(mask.body)),
+        "may_fit": not (mask.mentions_parameter or mask.body.asks_network() or mask.body.is_percolation),
     }
-    if lowered is None or has_least_confident(mask.body):
+    if lowered is None or mask.body.asks_network():
         return out | {"support": None, "reached": None}
     from ..masks import lower_mask
 
@@ -157,19 +157,6 @@ def _mask(mask: ir.Mask, lowered: Lowered | None) -> dict[str, Any]:
         "support": int(size) if size < 2**53 else size if size < float("inf") else None,
         "reached": len(found.reach),
     }
-
-
-def mask_kind(body: ir.MaskBody) -> str:
-    """`subsets(size = 2)`, `blocks`, `choose`, `each`, `mixture of ..`."""
-    match body:
-        case ir.FormMask():
-            return body.call.span.text
-        case ir.Listed():
-            return "blocks" if body.uniform else "choose"
-        case ir.Independent():
-            return "each"
-        case ir.MaskMixture():
-            return f"mixture of {', '.join(mask_kind(part) for _, part in body.rows)}"
 
 
 def _sampler(sampler: ir.Sampler) -> dict[str, Any]:

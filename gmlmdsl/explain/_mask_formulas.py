@@ -102,22 +102,9 @@ def add_law(section: Section, body: ir.MaskBody, formulas: ModelFormulas, adapti
             ]
             section.formula(left, " + ".join(rows))
             section.words("The weights in front are divided by their sum.")
-            for (_, part), p in zip(body.rows, parts, strict=True):
-                add_law(section, part, formulas, adaptive and _looks(part, formulas.model.lets), p, depth + 1)
-
-
-def _looks(body: ir.MaskBody, lets: dict[str, ir.Let]) -> bool:
-    """Whether the weights of a body mention variables."""
-    match body:
-        case ir.Listed():
-            weights = [w for _, w in body.terms if w is not None]
-        case ir.Independent():
-            weights = [r for _, r in body.terms]
-        case ir.MaskMixture():
-            return any(_looks(part, lets) for _, part in body.rows)
-        case _:
-            return False
-    return any(_mentions_variable(w, lets) for w in weights)
+            for part, p in zip(body.mixed, parts, strict=True):
+                looks = adaptive and any(_mentions_variable(w, formulas.model.lets) for w in part.weights())
+                add_law(section, part, formulas, looks, p, depth + 1)
 
 
 def _mentions_variable(e: ir.Expression, lets: dict[str, ir.Let]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .._diagnostics import listed
@@ -72,8 +72,8 @@ def _shown(value: object, lowered: Lowered | None) -> str:
 def add_network_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas, program: Program, lowered: Lowered | None) -> None:
     """The distribution of K, what the network sees, the loss and the objective."""
     add_law(section, mask.body, formulas, mask.adaptive)
-    parts = list(_parts(mask.body))
-    if any(isinstance(p, ir.FormMask) and p.call.form.name == "least_confident" for p in parts):
+    parts = list(mask.body.leaves())
+    if mask.body.asks_network():
         section.words("It asks the network, and so has no distribution to train with: it belongs to an update.")
         return
     if mask.adaptive:
@@ -93,14 +93,6 @@ def _is_causal(formulas: ModelFormulas, program: Program) -> bool:
     c = formulas.model.conditional
     assert c is not None
     return network_options(program.networks[c.network]).get("causal") is True
-
-
-def _parts(body: ir.MaskBody) -> Iterator[ir.FormMask | ir.Listed | ir.Independent]:
-    if isinstance(body, ir.MaskMixture):
-        for _, part in body.rows:
-            yield from _parts(part)
-    else:
-        yield body
 
 
 def _add_loss(section: Section, formulas: ModelFormulas, stages: str, inputs: str, causal: bool, true: bool) -> None:

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from .._diagnostics import GmlmError, Source, Span, counted
-from ..program import Program, forms, ir, is_percolation
+from ..program import Program, forms, ir
 
 if TYPE_CHECKING:
     from ..graph import Bound
@@ -127,7 +127,7 @@ def _plan(name: str, program: Program, bound: Bound) -> Iterator[str]:
     yield f"plans of {name}"
     yield f"  log Z: {_or_refusal(lambda: plan_elimination(lowered.graph).words)}"
     for mask in (m for m in program.masks.values() if m.model == name):
-        if is_percolation(mask.body):
+        if mask.body.is_percolation:
             yield f"  mask {mask.name}: {mask.body.span.text}, drawn by the updates that name it"
             continue
         used = plan_use(lowered.graph, lower_mask(lowered, mask))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .._diagnostics import GmlmError, listed
-from ..program import has_least_confident, ir, is_percolation
+from ..program import ir
 from ._document import Section
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def law(update: ir.Sweep | ir.RandomUpdate) -> str:
     source = f"K from mask `{update.mask.name}`" if update.mask.name else "K from the mask"
     if update.independently:
         return f"{source}, then every cell of K from p(x_i | x_-i) at the old x"
-    if is_percolation(update.mask.body):
+    if update.mask.body.is_percolation:
         return f"{source}, the cluster of a random cell, then x_K among its images from p(x_K | x_rest, K): the bonds cancel, which keeps p"
     if update.mask.adaptive:
         return f"{source}, which looks at x, then x_K from p(x_K | x_rest, K): its correction for K keeps p"
@@ -148,7 +148,7 @@ def network_law(update: ir.Sweep | ir.RandomUpdate) -> str:
         if not update.blocks.clauses.loops:
             return "every cell hidden, then each from p(x_i | x_rest, K), all in one pass"
         return "every block once, in order: hidden, then each of its cells from p(x_i | x_rest, K); a pass for each block"
-    if has_least_confident(update.mask.body):
+    if update.mask.body.asks_network():
         return "K the cells whose present values have the lowest p(x_i | x_-i), a pass for each; hidden, then each from p(x_i | x_rest, K)"
     source = f"K from mask `{update.mask.name}`" if update.mask.name else "K from the mask"
     return f"{source}, hidden, then each cell of K from p(x_i | x_rest, K), all in one pass"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from .._diagnostics import Span, fail
 from ..program import autoregressive_options, input_options, ir, network_options, option_faults, refinement_options
 from ._bound import Bound
@@ -92,7 +90,7 @@ class Corruption:
         inputs: what of a prediction is fed back: its `argmax`, or a `sample`.
     """
 
-    parts: tuple[tuple[float, ir.FormMask | ir.Listed | ir.Independent, Noise], ...]
+    parts: tuple[tuple[float, ir.MaskBody, Noise], ...]
     stages: int = 1
     inputs: str = "argmax"
 
@@ -115,7 +113,7 @@ def lower_corruption(bound: Bound, body: ir.MaskBody) -> Corruption:
         GmlmError: E409 for noise whose probabilities do not sum to 1, or parts that differ in their stages.
     """
     parts, stages = [], set()
-    for weight, leaf in _leaves(bound, body, 1.0):
+    for weight, leaf in body.shares(bound.number):
         found = input_options(leaf)
         parts.append((weight, leaf, _noise(bound, found["noise"], leaf.span)))
         stages.add((bound.integer(found["stages"]), found["stage_inputs"]))  # type: ignore[arg-type]
@@ -124,17 +122,6 @@ def lower_corruption(bound: Bound, body: ir.MaskBody) -> Corruption:
     if len(stages) > 1:
         raise fail("E409", "the parts of this mixture differ in `stages` or `stage_inputs`", body.span, "give all the same")
     return Corruption(tuple(parts), *stages.pop())
-
-
-Leaf = ir.FormMask | ir.Listed | ir.Independent
-
-
-def _leaves(bound: Bound, body: ir.MaskBody, weight: float) -> list[tuple[float, Leaf]]:
-    if not isinstance(body, ir.MaskMixture):
-        return [(weight, body)]
-    weights = np.array([bound.number(w) for w, _ in body.rows])
-    total = weights.sum()
-    return [leaf for w, (_, part) in zip(weights, body.rows, strict=True) if w > 0 for leaf in _leaves(bound, part, weight * w / total)]
 
 
 def _noise(bound: Bound, stated: object, span: Span) -> Noise:

@@ -1,6 +1,7 @@
 """In: a lowered model and the masks of its program. Out: distributions over blocks of cells, as arrays. Never: JAX."""
 
 from ._bernoulli import BernoulliMask as BernoulliMask
+from ._block_terms import cells_of as cells_of
 from ._block_terms import term_blocks as term_blocks
 from ._independent import IndependentMask as IndependentMask
 from ._listed import ListedMask as ListedMask

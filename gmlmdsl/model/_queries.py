@@ -20,7 +20,7 @@ from ..evaluate import answer, exact, is_traced, parameters, verified_partition
 from ..graph import GivenRows, Lowered, lower_model, with_given
 from ..masks import AbstractMask, lower_mask
 from ..plan import with_others
-from ..program import allowed, ir, is_percolation
+from ..program import allowed, ir
 from ..sample import annealed_importance
 
 if TYPE_CHECKING:
@@ -89,9 +89,9 @@ class Queries:
             GmlmError: E707 for a mask that draws clusters, which only an update takes.
         """
         checked = self.program.checked.masks
-        with_loss = tuple(n for n in self.masks if not is_percolation(checked[n].body))
+        with_loss = tuple(n for n in self.masks if not checked[n].body.is_percolation)
         name = only(name, with_loss if name is None and with_loss else self.masks, "mask", self.name)
-        if is_percolation(checked[name].body):
+        if checked[name].body.is_percolation:
             raise plan.no_loss(name, checked[name])
         if name not in self._masks:
             checked = self.program.checked.masks[name]
@@ -236,7 +236,7 @@ class Queries:
         own = [m for m in checked.masks.values() if m.model == self.name]
         if any(m.adaptive for m in own):
             block = np.unique(np.asarray(K, np.int64))
-            found = plan.lint_conditional(self.lowered, ((m, self.mask(m.name)[1]) for m in own if not is_percolation(m.body)), block)
+            found = plan.lint_conditional(self.lowered, ((m, self.mask(m.name)[1]) for m in own if not m.body.is_percolation), block)
             for d in allowed(found, checked.allowances):
                 warnings.warn(f"\n{d.render()}", GmlmWarning, stacklevel=3)
 

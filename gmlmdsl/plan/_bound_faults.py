@@ -10,7 +10,7 @@ import numpy as np
 from .._diagnostics import Diagnostic, Faults, GmlmError, in_text_order
 from ..graph import Bound, Lowered, autoregressive, guided, lower_corruption, lower_sound, refinement, verify_brackets, verify_strings
 from ..masks import lower_mask, normalised
-from ..program import AUTOREGRESSIVE, has_least_confident, ir, is_guided, is_percolation, with_model
+from ..program import AUTOREGRESSIVE, ir, is_guided, with_model
 from ._clusters import plan_clusters
 from ._temper import plan_temper
 from ._updates import repeat_count, sweep_blocks
@@ -52,7 +52,7 @@ def _of(parts: Iterable[Found], name: str) -> list[Found]:
 
 
 def _mask(lowered: Lowered, mask: ir.Mask, faults: Faults) -> None:
-    if not has_least_confident(mask.body):
+    if not mask.body.asks_network():
         faults.of(lower_mask, lowered, mask)
     if lowered.graph.network is not None:
         faults.of(lower_corruption, lowered.bound, mask.body)
@@ -90,7 +90,7 @@ def _kernels(lowered: Lowered, body: Iterable[ir.Kernel], faults: Faults) -> Non
         match kernel:
             case ir.Sweep():
                 faults.of(sweep_blocks, lowered, kernel.blocks)
-            case ir.RandomUpdate() if is_percolation(kernel.mask.body):
+            case ir.RandomUpdate() if kernel.mask.body.is_percolation:
                 faults.of(_clusters, lowered, kernel)
             case ir.RandomUpdate():
                 _mask(lowered, kernel.mask, faults)

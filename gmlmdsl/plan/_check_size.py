@@ -58,13 +58,13 @@ class _Work:
         return [*inline, *((k, self.block(k.blocks)) for k in kernels if isinstance(k, ir.Sweep))]
 
     def mask(self, body: ir.MaskBody) -> float:
-        match body:
-            case ir.Listed() | ir.Independent():
-                weights = sum(self.turns(t.clauses.loops) * math.prod(self.work(w)) for t, w in body.terms if w is not None)
-                return weights + sum(self.block(t) for t, _ in body.terms)
-            case ir.MaskMixture():
-                return sum(self.mask(part) for _, part in body.rows) if body.extent[0] < MOST_CELLS else math.inf
-        return 1.0
+        if body.nesting[0] >= MOST_CELLS:
+            return math.inf
+        return sum(self._blocks(leaf) if leaf.weighted_blocks() else 1.0 for leaf in body.leaves())
+
+    def _blocks(self, leaf: ir.MaskBody) -> float:
+        weights = sum(self.turns(t.clauses.loops) * math.prod(self.work(w)) for t, w in leaf.weighted_blocks() if w is not None)
+        return weights + sum(self.block(t) for t, _ in leaf.weighted_blocks())
 
     def block(self, term: ir.BlockTerm) -> float:
         rows = [loop.over for loop in term.clauses.loops if loop.over.lists_cells]

@@ -13,7 +13,7 @@ from .._diagnostics import fail
 from ..graph import FactorGraph, Lowered, distinct, reaches_zero
 from ..graph.colours import colour
 from ..masks import AbstractMask, lower_mask, term_blocks
-from ..program import MOST_REPEATS, TOO_OFTEN, ir, is_percolation
+from ..program import MOST_REPEATS, TOO_OFTEN, ir
 from ._budget import BUDGET, Budget
 from ._clusters import ClusterPlan, plan_clusters
 from ._elimination import Elimination, plan_elimination
@@ -137,7 +137,7 @@ def plan_update(lowered: Lowered, update: ir.Sweep | ir.RandomUpdate) -> UpdateP
         GmlmError: for a block that is too costly to draw, a sweep without blocks, an index out of range.
     """
     if isinstance(update, ir.RandomUpdate):
-        return plan_clusters(lowered, update) if is_percolation(update.mask.body) else _random(lowered, update)
+        return plan_clusters(lowered, update) if update.mask.body.is_percolation else _random(lowered, update)
     return _parallel(lowered, update) if update.independently else _sweep(lowered, update)
 
 

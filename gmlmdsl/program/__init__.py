@@ -9,11 +9,8 @@ from ._arithmetic import computed as computed
 from ._arithmetic import written as written
 from ._check import check_file as check_file
 from ._check import check_source as check_source
-from ._check_clusters import is_percolation as is_percolation
 from ._check_guided import is_guided as is_guided
 from ._check_guided import judges_of as judges_of
-from ._check_masks import has_least_confident as has_least_confident
-from ._check_masks import variables_of as variables_of
 from ._check_networks import option_faults as option_faults
 from ._check_samplers import MOST_REPEATS as MOST_REPEATS
 from ._check_samplers import TOO_OFTEN as TOO_OFTEN
@@ -48,18 +45,15 @@ __all__ = [
     "computed",
     "forms",
     "guided_options",
-    "has_least_confident",
     "input_options",
     "ir",
     "is_guided",
-    "is_percolation",
     "judges_of",
     "names_in",
     "network_options",
     "option_faults",
     "refinement_options",
     "used_bodies",
-    "variables_of",
     "with_model",
     "without_inputs",
     "without_names",

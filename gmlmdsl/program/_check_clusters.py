@@ -14,11 +14,6 @@ from ._terms import IndexValue, SetOf
 WHY = "clusters grow by p, which a network does not declare"
 
 
-def is_percolation(body: MaskBody | None) -> bool:
-    """Whether a mask draws clusters."""
-    return isinstance(body, FormMask) and body.call.form.name == "percolation"
-
-
 def check_percolation(call: tree.Call, form: Form, edges: Sequence[BlockTerm], model: Model, scope: Scope) -> FormMask | None:
     """The mask of `percolation(..)`, whose edges have two cells each; None after a fault."""
     if model.conditional is not None:
@@ -51,7 +46,7 @@ def _is_one(cells: Cells, term: BlockTerm, model: Model, scope: Scope) -> bool:
 
 def check_no_clusters(e: tree.MaskMixture, parts: Sequence[MaskBody | None], scope: Scope) -> bool:
     """Whether no row of a mixture of masks draws clusters: what is drawn then is no block with a weight of its own."""
-    found: list[Span] = [row.mask.span for row, part in zip(e.rows, parts, strict=True) if is_percolation(part)]
+    found: list[Span] = [row.mask.span for row, part in zip(e.rows, parts, strict=True) if part is not None and part.is_percolation]
     for span in found:
         help = "mix updates instead: `mixture { 0.5 : update x[K] where K ~ clusters  0.5 : update x[i] for i in site }` in a sampler"
         scope.report("E331", "`percolation` is no row of a mixture of masks", span, "stands alone", help=help)

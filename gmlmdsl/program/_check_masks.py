@@ -6,7 +6,7 @@ from .._diagnostics import Fix, Span, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._arguments import check_arguments, find_form, match_arguments
-from ._check_clusters import check_no_clusters, check_percolation, is_percolation
+from ._check_clusters import check_no_clusters, check_percolation
 from ._expressions import CONSTANT, INDEXED, MODEL, check_number, known_number, lets_of, mentions
 from ._mask_inputs import check_seen, check_stages
 from ._program import BlockTerm, Cells, FormCall, FormMask, Independent, Listed, Mask, MaskBody, MaskMixture, Model, Variable
@@ -47,11 +47,11 @@ def as_mask(
     span: Span | None = None,
 ) -> Mask:
     """The mask of a body, with what follows from it: whether it is adaptive, whether it mentions a parameter."""
-    mentioned = [part for e in _weights(body) for part in mentions(e, model.lets)]
+    mentioned = [part for e in body.weights() for part in mentions(e, model.lets)]
     looked_at = {*given, *(part.name for part in mentioned if isinstance(part, VariableValue))}
     # What is given with a row tells nothing of its cells: a mask that looks at nothing else needs no correction.
     fixed = {v.name for v in model.variables.values() if v.role == "given"}
-    adaptive = bool(looked_at - fixed) or _has_adaptive_part(written, scope) or is_percolation(body)
+    adaptive = bool(looked_at - fixed) or _has_adaptive_part(written, scope) or body.is_percolation
     parameter = any(isinstance(part, ParameterValue) for part in mentioned)
     return Mask(span or written.span, name, model.name, given, body, adaptive, parameter)
 
@@ -61,17 +61,6 @@ def _has_adaptive_part(e: tree.MaskExpression | tree.MaskList, scope: Scope) -> 
         return any(_has_adaptive_part(row.mask, scope) for row in e.rows)
     symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
     return symbol is not None and isinstance(symbol.value, Mask) and symbol.value.adaptive
-
-
-def _weights(body: MaskBody) -> list[Expression]:
-    match body:
-        case Listed():
-            return [w for _, w in body.terms if w is not None]
-        case Independent():
-            return [r for _, r in body.terms]
-        case MaskMixture():
-            return [w for _, part in body.rows for w in _weights(part)]
-    return []
 
 
 def check_mask_body(e: tree.MaskExpression, model: Model, scope: Scope) -> MaskBody | None:
@@ -339,21 +328,3 @@ def _check_weight(weight: Expression, word: str, mask: tree.Mask, given: tuple[s
         place = ((mask.name.span, f"its header has {'no such name' if mask.given else 'no `given`'}"),)
         fix = Fix(Span(mask.span.source, end, end), text)
         scope.report("E305", message, inside.span, "not given", help=help, related=place, fix=fix)
-
-
-def variables_of(body: MaskBody) -> set[str]:
-    """The variables whose cells a mask's blocks can hold."""
-    match body:
-        case FormMask():
-            return set(body.variables)
-        case Listed() | Independent():
-            return {c.variable for term, _ in body.terms for c in term.cells}
-        case MaskMixture():
-            return set().union(*(variables_of(part) for _, part in body.rows))
-
-
-def has_least_confident(body: MaskBody) -> bool:
-    """Whether a mask, or a part of a mixture, is `least_confident`."""
-    if isinstance(body, MaskMixture):
-        return any(has_least_confident(part) for _, part in body.rows)
-    return isinstance(body, FormMask) and body.call.form.name == "least_confident"

@@ -7,7 +7,7 @@ import re
 from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
-from ._check_masks import as_mask, check_cells, check_mask_body, check_row_weights, has_least_confident, variables_of
+from ._check_masks import as_mask, check_cells, check_mask_body, check_row_weights
 from ._check_networks import refuse_joint, refuse_ladder, refuse_updates
 from ._expressions import CONSTANT, check_number, known_number, mentions
 from ._mask_inputs import check_no_stages
@@ -16,13 +16,10 @@ from ._program import (
     Cells,
     Cycle,
     Factor,
-    FormMask,
     Kernel,
     KernelMixture,
-    Listed,
     Mask,
     MaskBody,
-    MaskMixture,
     Model,
     RandomUpdate,
     Repeat,
@@ -160,7 +157,7 @@ def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope
     within = None if hidden else _within(s, where.name.name, scope)
     if mask is None or within is None:
         return None
-    outside = sorted(variables_of(mask.body) - {within}) if within else []
+    outside = sorted(mask.body.hidden_variables() - {within}) if within else []
     if outside:
         help = f"write `update {where.name.name} where ..`, which takes any block"
         message = f"a block of this mask holds cells of `{outside[0]}`, outside `{within}`"
@@ -169,8 +166,8 @@ def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope
         return None
     single = _single_cells(mask.body, model, scope)
     if s.independently:
-        _check_independent(s, model, variables_of(mask.body), single, mask.adaptive, scope)
-    elif has_least_confident(mask.body):
+        _check_independent(s, model, mask.body.hidden_variables(), single, mask.adaptive, scope)
+    elif mask.body.asks_network():
         message = "`least_confident` stands only under `independently`"
         fix = Fix(Span(s.span.source, s.target.span.end, s.target.span.end), " independently", guess=True)
         scope.report("E324", message, where.mask.span, "not here", help=f"write `{s.target.span.text} independently where ..`", fix=fix)
@@ -255,9 +252,11 @@ def _within(s: tree.Update, block: str, scope: Scope) -> str | None:
 
 
 def _single_cells(body: MaskBody, model: Model, scope: Scope) -> bool:
-    if isinstance(body, MaskMixture):
-        return all(_single_cells(part, model, scope) for _, part in body.rows)
-    if isinstance(body, Listed):
-        return all(len(term.cells) == 1 and _is_single_cell(term.cells[0], model, scope) for term, _ in body.terms)
-    arguments = body.call.arguments if isinstance(body, FormMask) else {}
-    return known_number(arguments.get("size", arguments.get("count"))) == 1
+    """Whether each block is known to have one cell."""
+    return all(_is_of_single_cells(leaf, model, scope) for leaf in body.leaves())
+
+
+def _is_of_single_cells(leaf: MaskBody, model: Model, scope: Scope) -> bool:
+    if leaf.weight_word == "weight" and leaf.weighted_blocks():
+        return all(len(term.cells) == 1 and _is_single_cell(term.cells[0], model, scope) for term, _ in leaf.weighted_blocks())
+    return leaf.block_size is not None and known_number(leaf.block_size) == 1

@@ -12,7 +12,7 @@ from itertools import product
 
 from .._diagnostics import Diagnostic, Fix
 from ._expressions import known_number, mentions
-from ._program import Independent, Listed, Mask, MaskMixture, Model, Program
+from ._program import Mask, Model, Program
 from ._terms import Choice, Domain, Expression, LetValue, Literal, Operation, VariableValue, walk
 
 MOST_VALUES = 1024
@@ -61,13 +61,9 @@ def lint_comparisons(program: Program) -> Iterator[Diagnostic]:
 
 def weights(mask: Mask) -> Iterator[Expression]:
     """The weights and rates that are written in a mask, those of named masks in its mixture not again."""
-    todo = [mask.body]
-    while todo:
-        match body := todo.pop():
-            case Listed() | Independent() if body.span.start >= mask.span.start and body.span.source == mask.span.source:
-                yield from (w for _, w in body.terms if w is not None)
-            case MaskMixture():
-                todo += [part for _, part in body.rows]
+    for leaf in mask.body.leaves():
+        if leaf.span.start >= mask.span.start and leaf.span.source == mask.span.source:
+            yield from leaf.weights()
 
 
 class _Possible:

@@ -78,6 +78,7 @@ class Form:
     options: tuple[Option, ...]
     doc: str
     support: str = ""  # of a distribution: real, unbounded, positive, unit or simplex
+    block_size: str = ""  # of a mask: the option that is the number of cells of each block
     since: str = "0.1"
     free: bool = False  # takes further named options, handed on as they are
     of: Form | None = None  # the form that this one is, with other defaults

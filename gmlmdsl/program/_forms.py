@@ -142,6 +142,7 @@ MASKS = (
         "subsets",
         (_VARIABLES, named("size", INTEGER, "k, the number of cells", required=True), *SEEN),
         "Uniform over the subsets of k cells (Li et al. 2024, Definition 3).",
+        block_size="size",
     ),
     Form("mask", "everything", (_VARIABLES, *SEEN), "All cells at once: maximum likelihood."),
     Form(
@@ -168,6 +169,7 @@ MASKS = (
         "least_confident",
         (_VARIABLES, named("count", INTEGER, "number of cells", required=True)),
         "The cells whose present value a `conditional` model gives the lowest probability; only under `independently`.",
+        block_size="count",
     ),
 )
 

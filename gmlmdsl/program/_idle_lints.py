@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Set
 from .._diagnostics import Diagnostic, Span
 from ._comparisons import weights
 from ._expressions import mentions
-from ._program import Factor, Independent, Listed, Model, Program, Require
+from ._program import Factor, Model, Program, Require
 from ._terms import Choice, Clauses, Expression, IndexValue, LetValue, Literal, Operation, ParameterValue, VariableValue, walk
 from .places import name_in
 
@@ -101,7 +101,7 @@ def _cancels(factor: Factor, model: Model) -> Iterator[Diagnostic]:
 
 def _never_looked_at(program: Program) -> Iterator[Diagnostic]:
     for mask in program.masks.values():
-        if not isinstance(mask.body, Listed | Independent) or not mask.given:
+        if not mask.body.weighted_blocks() or not mask.given:
             continue
         lets = program.models[mask.model].lets
         seen = {p.name for w in weights(mask) for p in mentions(w, lets)}

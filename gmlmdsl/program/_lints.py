@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 
 from .._diagnostics import Diagnostic, listed
-from ._check_masks import variables_of
 from ._comparisons import lint_comparisons
 from ._expressions import mentions
 from ._idle_lints import lint_idle
@@ -82,7 +81,7 @@ def _moved(kernel: Kernel) -> set[str]:
         case Sweep():
             return {c.variable for c in kernel.blocks.cells}
         case RandomUpdate():
-            return variables_of(kernel.mask.body)
+            return kernel.mask.body.hidden_variables()
         case KernelMixture():
             return set().union(*(_moved(k) for _, k in kernel.rows))
         case Cycle() | Repeat() | Temper():

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from .._diagnostics import Fix
 from ..syntax import tree
 from ._check_networks import report_idle, without
 from ._expressions import known_number
 from ._form import Form
 from ._options import input_options
-from ._program import MaskBody, MaskMixture, Model
+from ._program import MaskMixture, Model
 from ._scope import Scope
 
 OPTIONS = {"noise": "is what a network sees", "stages": "are of a network's training", "stage_inputs": "is of a network's training"}
@@ -44,18 +42,9 @@ def _check_lack(call: tree.Call, form: Form, written: dict[str, tree.Argument], 
     return not written
 
 
-def parts_of(body: MaskBody) -> Iterator[MaskBody]:
-    """The masks that a mixture mixes, through mixtures in it."""
-    if isinstance(body, MaskMixture):
-        for _, part in body.rows:
-            yield from parts_of(part)
-    else:
-        yield body
-
-
 def check_stages(e: tree.MaskMixture, mixed: MaskMixture, scope: Scope) -> bool:
     """Whether all rows of a mixture train with one number of stages, fed in one way."""
-    found = [[input_options(p) for p in parts_of(body) if not isinstance(p, MaskMixture)] for _, body in mixed.rows]
+    found = [[input_options(leaf) for leaf in part.leaves()] for part in mixed.mixed]
     first = found[0][0]
     for row, options in zip(e.rows, found, strict=True):
         for o in options:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from .._diagnostics import Diagnostic, Span, listed
-from ._check_clusters import is_percolation
-from ._check_masks import variables_of
 from ._comparisons import ARITHMETIC, Number, values_of, weights
 from ._expressions import mentions
-from ._program import BlockTerm, FormCall, Independent, Kernel, Listed, Mask, MaskBody, MaskMixture, Model, Program, RandomUpdate
+from ._program import BlockTerm, FormCall, Kernel, Mask, MaskBody, Model, Program, RandomUpdate
 from ._program import Cells as CellsOf
 from ._terms import Choice, Expression, LetValue, Literal, Operation, ParameterValue, Sum, VariableValue
 from .places import name_in
@@ -22,7 +20,7 @@ def lint_masks(program: Program) -> Iterator[Diagnostic]:
         model = program.models[mask.model]
         place = name_in(mask.span, mask.name)
         if not any(mask.body is body for body in used):
-            if is_percolation(mask.body):
+            if mask.body.is_percolation:
                 help = "write `update K where K ~ ..` in a sampler"
                 yield Diagnostic("W810", f"mask `{mask.name}` draws clusters and no sampler uses it", place, "only samples", (), help)
             elif mask.mentions_parameter:
@@ -51,16 +49,15 @@ def used_bodies(program: Program) -> list[MaskBody]:
     bodies = [*found, *(m.body for m in program.masks.values())]
     while bodies:
         body = bodies.pop()
-        if isinstance(body, MaskMixture):
-            found += [part for _, part in body.rows]
-            bodies += [part for _, part in body.rows]
+        found += body.mixed
+        bodies += body.mixed
     return found
 
 
 def _unseen(mask: Mask, model: Model, place: Span) -> Iterator[Diagnostic]:
     """Parameters whose factors hold no cell that the mask can hide: they cancel in every p(x_K | x_rest)."""
     # A latent variable is summed out, together with all factors that hold it.
-    hidden = variables_of(mask.body) | {v.name for v in model.variables.values() if v.role == "latent"}
+    hidden = mask.body.hidden_variables() | {v.name for v in model.variables.values() if v.role == "latent"}
     seen: set[str] = set()
     touched: set[str] = set()
     for e in (*(f.value for f in model.factors), *(part for d in model.distributed for part in (d.target, d.probabilities))):
@@ -80,17 +77,17 @@ def _unseen(mask: Mask, model: Model, place: Span) -> Iterator[Diagnostic]:
 
 def _revealing(mask: Mask, model: Model) -> Iterator[Diagnostic]:
     """Weights that are 0 unless a hidden cell has one certain value: K then tells that value, and there is nothing to predict."""
-    if not isinstance(mask.body, Listed | Independent) or not mask.adaptive:
+    if not mask.adaptive:
         return
-    for term, weight in mask.body.terms:
+    for term, weight in mask.body.weighted_blocks():
         revealed = [] if weight is None else list(_given_away(term, weight, model))
         if not revealed:
             continue
         cell, value = revealed[0]
-        others = any(t is not term and cell.variable in {c.variable for c in t.cells} for t, _ in mask.body.terms)
+        others = any(t is not term and cell.variable in {c.variable for c in t.cells} for t, _ in mask.body.weighted_blocks())
         again = len(term.cells) > 1 and (len(term.clauses.loops) > 1 or any(x.over.part == "arcs" for x in term.clauses.loops))
-        word = "rate" if isinstance(mask.body, Independent) else "weight"
-        may = isinstance(mask.body, Listed) and (others or again)  # equal blocks add their weights
+        word = mask.body.weight_word
+        may = word == "weight" and (others or again)  # equal blocks add their weights
         message = (
             f"this block {'may reveal' if may else 'reveals'} `{cell.span.text}`: its {word} is 0 unless `{cell.span.text}` is {value:g}"
         )

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .._diagnostics import Diagnostic, Span
-from ._check_masks import has_least_confident
 from ._expressions import known_number
-from ._mask_inputs import parts_of
 from ._options import input_options, network_options, refinement_options
-from ._program import FormCall, Mask, MaskMixture, Model, Program, Sampler
+from ._program import FormCall, Mask, Model, Program, Sampler
 from ._terms import Expression
 from .places import name_in
 
@@ -19,7 +17,7 @@ FULL = 1 - 1e-6
 def lint_networks(program: Program) -> Iterator[Diagnostic]:
     """Every warning of the masks and samplers of models that have a `conditional`."""
     for model in (m for m in program.models.values() if m.conditional is not None):
-        masks = [m for m in program.masks.values() if m.model == model.name and not has_least_confident(m.body)]
+        masks = [m for m in program.masks.values() if m.model == model.name and not m.body.asks_network()]
         causal = _is_causal(model, program)
         for mask in masks:
             yield from _hiding(mask) if causal else _showing(mask)
@@ -42,7 +40,7 @@ def _hiding(mask: Mask) -> Iterator[Diagnostic]:
 
 def _noises(mask: Mask) -> list[dict[str, Expression]]:
     """The `noise` of every part of a mask."""
-    return [input_options(p)["noise"] for p in parts_of(mask.body) if not isinstance(p, MaskMixture)]  # pyright: ignore[reportReturnType]
+    return [input_options(leaf)["noise"] for leaf in mask.body.leaves()]  # pyright: ignore[reportReturnType]
 
 
 def _trains(masks: list[Mask], word: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import _forms as forms
 from ._form import Option
-from ._program import FormCall, FormMask, Independent, Listed
+from ._program import FormCall, MaskBody
 from ._terms import Expression, Literal, Operation
 
 _NUMERIC = (forms.NUMBER, forms.INTEGER, forms.CELL_VALUE)
@@ -41,10 +41,9 @@ def network_options(call: FormCall) -> dict[str, object]:
     return out | {"length": "oracle"} if out.get("causal") is True and not call.form.free else out
 
 
-def input_options(body: FormMask | Listed | Independent) -> dict[str, object]:
+def input_options(body: MaskBody) -> dict[str, object]:
     """How a mask makes a network's input: `noise` (probabilities by word), `stages` (an expression) and `stage_inputs` (a word)."""
-    call = body.call if isinstance(body, FormMask | Listed) else None
-    arguments = {} if call is None else call.arguments
+    arguments = body.options
     one = Literal(body.span, 1)
     return {"noise": {"hide": one}, "stages": one, "stage_inputs": "argmax"} | {
         name: arguments[name] for name in ("noise", "stages", "stage_inputs") if name in arguments

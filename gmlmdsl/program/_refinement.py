@@ -8,7 +8,6 @@ from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
 from ._check_guided import check_guided, check_oracle, is_guided, with_end
-from ._check_masks import has_least_confident
 from ._check_networks import check_direction, predicts_lengths, report_idle
 from ._expressions import known_number
 from ._form import Form
@@ -104,7 +103,7 @@ def _check_mask(written: Mapping[str, tree.Argument], schedule: object, model: M
             "take one without `given`",
         )
         scope.report("E307", message, span, "adaptive mask", help=help, related=place)
-    elif has_least_confident(schedule.body):
+    elif schedule.body.asks_network():
         help = "write `remask = least_confident`, whose schedule says how many"
         scope.report("E324", "`least_confident` is not a schedule", span, "not here", help=help, related=place)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from .._diagnostics import Source, Span
-from ._program import Cells, FormCall, FormMask, Model, NetworkConditional, Program
+from ._program import Cells, FormCall, MaskBody, Model, NetworkConditional, Program
 from ._terms import InputValue, LetValue, ParameterValue, SetOf, VariableValue
 
 
@@ -52,8 +52,8 @@ def _note(node: object, outer: set[str], inner: set[str]) -> None:
             inner.add(node.name)
         case Cells():
             inner.add(node.variable)
-        case FormMask():
-            inner.update(node.variables)
+        case MaskBody():
+            inner.update(node.hidden_variables())
         case NetworkConditional():
             outer.add(node.network)
             inner.update((node.target, *node.given))

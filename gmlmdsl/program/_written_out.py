@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .._diagnostics import Span
-from ._program import Let, MaskBody, MaskMixture
+from ._program import Let, MaskBody
 from ._scope import Scope
 from ._terms import Expression, LetValue, VariableValue, children
 
@@ -33,7 +33,7 @@ def verify_written_out(e: Expression, what: str, scope: Scope) -> tuple[int, int
 
 def verify_mixture(parts: Sequence[MaskBody], span: Span, scope: Scope) -> tuple[int, int] | None:
     """How many masks a mixture of these mixes and in how many levels; None, and a report, where either is too large."""
-    extents = [p.extent if isinstance(p, MaskMixture) else (1, 0) for p in parts]
+    extents = [p.nesting for p in parts]
     masks, levels = sum(n for n, _ in extents), 1 + max((k for _, k in extents), default=0)
     if masks > MOST_MIXED:
         message = f"this mixture has {_figure(masks)} masks once those it names are written out, more than {MOST_MIXED:,}"

@@ -19,7 +19,7 @@ from ..derive.sampler_bias import stationary_law
 from ..graph.colours import colour
 from ..masks import lower_mask, normalised
 from ..plan import repeat_count, sweep_blocks
-from ..program import ir, is_percolation
+from ..program import ir
 from ..read import verify_unmasked
 from ._block_dynamics import BlockDynamics, block_dynamics, dynamics_of
 from ._configurations import Configurations, configurations, verify_model
@@ -120,7 +120,7 @@ def sampler_chain(name: str, space: Configurations, sampler: ir.Sampler, what: s
     """The chain of a sampler's body. Small ones are the matrix that the kernels' own conditionals give; larger ones are operators."""
     assert isinstance(sampler.body, tuple)
     only = sampler.body[0] if len(sampler.body) == 1 else None
-    if isinstance(only, ir.RandomUpdate) and not only.independently and not is_percolation(only.mask.body):
+    if isinstance(only, ir.RandomUpdate) and not only.independently and not only.mask.body.is_percolation:
         return mask_chain(name, block_dynamics(space, lower_mask(space.lowered, only.mask), what))
     if len(space.support) > MOST_DENSE:
         parts = _Steps(space, what)
@@ -174,7 +174,7 @@ class _Steps:
                 blocks = sweep_blocks(lowered, kernel.blocks)
                 order = np.argsort(colour(self.space.host, blocks), kind="stable")
                 return self.in_order([self.kept(self.single(blocks[k])) for k in order])
-            case ir.RandomUpdate() if is_percolation(kernel.mask.body):
+            case ir.RandomUpdate() if kernel.mask.body.is_percolation:
                 message = f"{self.what}: clusters are listed for a matrix, and {len(self.space.support):,} configurations"
                 raise fail("E601", f"{message} are more than the limit of {MOST_DENSE:,} for one", kernel.span)
             case ir.RandomUpdate():

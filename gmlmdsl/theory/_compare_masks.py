@@ -16,7 +16,6 @@ from ..data import bound_mask, verified_seed
 from ..evaluate import mean_block_size, verify_latents
 from ..masks import AbstractMask
 from ..model import Fit
-from ..program import is_percolation
 from ._block_dynamics import BlockDynamics, block_dynamics
 from ._chains import MOST_DENSE
 from ._configurations import MOST_STATES, Configurations, configurations, verify_count
@@ -253,7 +252,7 @@ def _names(model: Any, masks: Sequence[str] | None) -> list[str]:
 
 def _has_loss(model: Any, name: str) -> bool:
     """Whether a mask can fit: it mentions no parameter, and neither hides nor looks at a latent."""
-    if is_percolation(model.program.checked.masks[name].body):
+    if model.program.checked.masks[name].body.is_percolation:
         return False
     mask, latent = model.mask(name)[1], model.graph.is_latent
     cells = np.concatenate([mask.reach, mask.looked_at])
