@@ -1,8 +1,9 @@
 """Runs all tests, those of the night among them, and writes what came of it to `docs/nightly.md`.
 
-    python tests/nightly_run.py [--jobs 2] [--slow] [arguments of pytest ..]
+    python tests/nightly_run.py [--jobs 2] [--slow | --failed] [arguments of pytest ..]
 
-They run under one random `PYTHONHASHSEED`, printed first; set it to repeat a run. `--slow`: only those that `make test` leaves out.
+They run under one random `PYTHONHASHSEED`, printed first; set it to repeat a run. `--slow`: only those that `make test` leaves out;
+`--failed`: only those that the page lists as failed, and how each of them ended stands beside it from then on.
 """
 
 from __future__ import annotations
@@ -111,10 +112,8 @@ def run(marks: str, jobs: int, more: list[str], to: Path) -> int:
     print(f"PYTHONHASHSEED={seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         junit = Path(folder) / "junit.xml"
-        command = [sys.executable, "-m", "pytest", "-m", marks, f"--junit-xml={junit}"]
-        command += ["-n", str(jobs), "--dist", "loadfile"] * (jobs > 1)
         at, began, before = commit(), datetime.now(UTC), time.monotonic()
-        status = waited(subprocess.Popen([*command, *more], cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": seed}))
+        status = pytest_run(marks, jobs, more, junit, seed)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         night = Night(began, marks, jobs, seed, time.monotonic() - before, used.ru_utime + used.ru_stime, at, status != STOPPED)
         if junit.exists():
@@ -122,11 +121,46 @@ def run(marks: str, jobs: int, more: list[str], to: Path) -> int:
     return status
 
 
+def pytest_run(marks: str, jobs: int, more: list[str], junit: Path, seed: str) -> int:
+    """The status of pytest, which writes what it found to `junit`."""
+    command = [sys.executable, "-m", "pytest", "-m", marks, f"--junit-xml={junit}"]
+    command += ["-n", str(jobs), "--dist", "loadfile"] * (jobs > 1)
+    return waited(subprocess.Popen([*command, *more], cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": seed}))
+
+
+def failed_on(text: str) -> list[str]:
+    """The tests that a page lists as failed."""
+    lines = text.partition("\n## Failed\n")[2].partition("\n## ")[0].splitlines()
+    return [line.split("`")[1] for line in lines if line.startswith("- ")]
+
+
+def run_failed(jobs: int, more: list[str], on: Path, below: Path = ROOT / "tests") -> int:
+    """Run again the tests that a page lists as failed, write beside each how it ended, and return the status of pytest."""
+    text, at, seed = on.read_text(encoding="utf-8"), commit(), os.environ.get("PYTHONHASHSEED", "random")
+    names = failed_on(text)
+    if not names:
+        print("no test failed")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        junit = Path(folder) / "junit.xml"
+        status = pytest_run(ALL, jobs, [*(str(below / name) for name in names), *more], junit, seed)
+        ended = tests_of(junit) if junit.exists() else []
+    for name in names:
+        outcome = next((t.outcome for t in ended if t.name.endswith(name)), "not run")
+        before = next(line for line in text.splitlines() if line.startswith(f"- `{name}`"))
+        text = text.replace(before, f"- `{name}`: {outcome} when run again at {at}")
+    on.write_text(text, encoding="utf-8")
+    return status
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run all tests and keep what came of it.")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--slow", action="store_true", help="only those that `make test` leaves out")
+    parser.add_argument("--failed", action="store_true", help="only those that the page lists as failed")
     asked, more = parser.parse_known_args()
+    if asked.failed:
+        return run_failed(asked.jobs, more, PAGE)
     return run(SLOW if asked.slow else ALL, asked.jobs, more, PAGE)
 
 

@@ -70,3 +70,17 @@ def test_a_run_that_is_stopped_says_where(tmp_path: Path):
     found = (tmp_path / "night.md").read_text()
     assert "1 tests: 1 passed" in found
     assert "| stopped | before its end; the last test was `" in found and "::test_passes" in found
+
+
+def test_what_failed_is_run_again_and_the_page_says_how_it_ended(tmp_path: Path):
+    (tmp_path / "test_some.py").write_text("def test_passes(): pass\ndef test_fails(): assert False\ndef test_too(): assert False\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    words, page = ["-c", str(tmp_path / "pytest.ini"), "-p", "no:cacheprovider"], tmp_path / "night.md"
+    assert nightly_run.run("not slow", 1, [*words, str(tmp_path)], page) == 1
+    assert [name.rpartition("::")[2] for name in nightly_run.failed_on(page.read_text())] == ["test_fails", "test_too"]
+    (tmp_path / "test_some.py").write_text("def test_fails(): pass\ndef test_too(): assert False\n")
+    page.write_text(page.read_text().replace(nightly_run.failed_on(page.read_text())[0].rpartition("/")[0] + "/", ""))
+    assert nightly_run.run_failed(1, words, page, tmp_path) == 1
+    found = page.read_text()
+    assert "test_fails`: passed when run again at " in found and "test_too`: failed when run again at " in found
+    assert "2 failed" in found  # the night itself stays what it was

@@ -79,8 +79,8 @@ class Moved:
     The lines are those of the tangent basis and of the sums of two of its directions: enough for all second derivatives.
     """
 
-    def __init__(self, oracle: Oracle, params: Params):
-        self.oracle, self.params = oracle, params
+    def __init__(self, oracle: Oracle, params: Params, near: float = NEAR):
+        self.oracle, self.params, self.near = oracle, params, near
         self.basis = tangent(oracle)
         self.dimensions = self.basis.shape[1]
         self.pairs = list(itertools.combinations(range(self.dimensions), 2))
@@ -90,7 +90,7 @@ class Moved:
     def _line(self, direction: np.ndarray) -> tuple[float, np.ndarray]:
         """The step and the log weights at its multiples."""
         rate = np.max(np.abs(direction) / _room(self.oracle, self.params))
-        step = STEP if rate == 0 else min(STEP, NEAR / rate)
+        step = STEP if rate == 0 else min(STEP, self.near / rate)
         flat = np.concatenate([np.ravel(np.asarray(self.params[n], dtype=float)) for n in self.oracle.model.parameters])
         return step, np.array([self._weights(flat + t * step * direction)[self.numbers] for t in STEPS])
 

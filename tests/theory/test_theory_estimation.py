@@ -120,7 +120,12 @@ def test_one_row_of_given_data(name: str):
     for r in range(FEW if name == "hard" else 1):
         expected = estimation([moved_rows(name)[r]], "one", None)
         found = theory.pseudolikelihood_information(rows.model, rows.params, "one", given=rows.row(r))
-        close(found.basis @ found.hessian @ found.basis.T, expected.flat(expected.hessian))
+        # Near the bounds of a simplex steps are short, and rounding of the reference shows: by how much, other steps tell.
+        other = estimation([Moved(rows.oracles[r], rows.params, near=0.03)], "one", None)
+        exact = expected.flat(expected.hessian)
+        rounding = np.abs(exact - other.flat(other.hessian)).max() / max(1.0, np.abs(exact).max())
+        assert rounding < 1e-8
+        close(found.basis @ found.hessian @ found.basis.T, exact, 1e-9 + rounding)
         close(found.covariance(None), expected.covariance(), COVARIANCE)
     given = {k: np.asarray(v)[:FEW] for k, v in rows.given.items()}
     both = theory.fisher_information(rows.model, rows.params, given=given)
