@@ -9,7 +9,7 @@ OUT    ?= demo-report
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test doubles nightly examples coverage lint format types bench docs figures clean
+.PHONY: help demo check test doubles nightly examples coverage lint format goldens types bench docs figures clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -58,6 +58,11 @@ format: $(VENV)/.test  ## mend what ruff can, and build the generated files anew
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/python grammar/build_tables.py
+	$(BIN)/python docs/build_reference.py
+
+goldens: $(VENV)/.test  ## write the expected texts anew, and the generated pages; read the difference before you commit
+	GMLM_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile tests/program/test_valid_goldens.py tests/program/test_diagnostics.py \
+	  tests/syntax/test_habits.py tests/syntax/test_mutant_goldens.py tests/cli/test_check_command.py
 	$(BIN)/python docs/build_reference.py
 
 types: $(VENV)/.test  ## pyright

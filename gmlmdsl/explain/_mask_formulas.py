@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .._diagnostics import listed
 from ..program import ir
 from ._document import Section
@@ -72,7 +74,7 @@ def add_law(section: Section, body: ir.MaskBody, formulas: ModelFormulas, adapti
     left = n.given(name, "K", "x") if adaptive else n.given(name, "K")
     match body:
         case ir.FormMask():
-            _add_form(section, body, formulas, n.given(name, "K"))
+            FORMS[body.call.form.name](section, body, formulas, n.given(name, "K"))
         case ir.Listed(uniform=True):
             section.formula(n.given(name, "K"), n.fraction("1", _word(n, "number of blocks")))
             section.words(
@@ -131,37 +133,49 @@ def _blocks(body: ir.Listed, formulas: ModelFormulas) -> str:
     )
 
 
-def _add_form(section: Section, body: ir.FormMask, formulas: ModelFormulas, left: str) -> None:
-    n, write = formulas.n, formulas.write
-    arguments, cells = body.call.arguments, ", ".join(f"`{v}`" for v in body.variables)
-    match body.call.form.name:
-        case "subsets":
-            size = write.number(arguments["size"])  # type: ignore[arg-type]
-            binomial = f"C(n, {size})" if n.one_line else f"\\binom{{n}}{{{size}}}"
-            section.formula(left, n.fraction("1", binomial))
-            section.words(
-                f"K is any one of the n cells of {cells}." if size == "1" else f"K is any set of {size} of the n cells of {cells}."
-            )
-        case "everything":
-            section.words(f"K is always all cells of {cells}.")
-        case "bernoulli":
-            rate = arguments["rate"]
-            size, rest = ("|K|", "n − |K|") if n.one_line else ("|K|", "n - |K|")
-            r = "r" if isinstance(rate, tuple) else write.number(rate, ATOM)  # type: ignore[arg-type]
-            other = n.parens(f"1 {n.minus} {r}")
-            value = n.times.join((n.power(r, size), n.power(other, n.parens(rest) if n.one_line else rest)))
-            if isinstance(rate, tuple):
-                low, high = (write.number(e) for e in rate)
-                value = f"E[{value}]" if n.one_line else f"\\mathbb{{E}}\\left[{value}\\right]"
-                section.formula(left, value)
-                section.words(
-                    f"The rate r is drawn once per mask, uniform from {low} to {high}; then each of the n cells of {cells} is in K or not."
-                )
-            else:
-                section.formula(left, value)
-                section.words(f"Each of the n cells of {cells} is in K on its own.")
-        case other:
-            section.words(f"`{other}`: {body.call.form.doc}")
+def _add_subsets(section: Section, body: ir.FormMask, formulas: ModelFormulas, left: str) -> None:
+    n, cells = formulas.n, listed_names(body)
+    size = formulas.write.number(body.call.arguments["size"])  # type: ignore[arg-type]
+    section.formula(left, n.fraction("1", f"C(n, {size})" if n.one_line else f"\\binom{{n}}{{{size}}}"))
+    section.words(f"K is any one of the n cells of {cells}." if size == "1" else f"K is any set of {size} of the n cells of {cells}.")
+
+
+def _add_everything(section: Section, body: ir.FormMask, formulas: ModelFormulas, left: str) -> None:
+    section.words(f"K is always all cells of {listed_names(body)}.")
+
+
+def _add_bernoulli(section: Section, body: ir.FormMask, formulas: ModelFormulas, left: str) -> None:
+    n, write, rate = formulas.n, formulas.write, body.call.arguments["rate"]
+    size, rest = ("|K|", "n − |K|") if n.one_line else ("|K|", "n - |K|")
+    r = "r" if isinstance(rate, tuple) else write.number(rate, ATOM)  # type: ignore[arg-type]
+    other = n.parens(f"1 {n.minus} {r}")
+    value = n.times.join((n.power(r, size), n.power(other, n.parens(rest) if n.one_line else rest)))
+    if not isinstance(rate, tuple):
+        section.formula(left, value)
+        section.words(f"Each of the n cells of {listed_names(body)} is in K on its own.")
+        return
+    low, high = (write.number(e) for e in rate)
+    section.formula(left, f"E[{value}]" if n.one_line else f"\\mathbb{{E}}\\left[{value}\\right]")
+    section.words(
+        f"The rate r is drawn once per mask, uniform from {low} to {high}; then each of the n cells of {listed_names(body)} is in K or not."
+    )
+
+
+def _add_least_confident(section: Section, body: ir.FormMask, formulas: ModelFormulas, left: str) -> None:
+    section.words(f"`least_confident`: {body.call.form.doc}")
+
+
+FORMS: dict[str, Callable[[Section, ir.FormMask, ModelFormulas, str], None]] = {
+    "subsets": _add_subsets,
+    "everything": _add_everything,
+    "bernoulli": _add_bernoulli,
+    "least_confident": _add_least_confident,
+}  # `add_clusters` writes `percolation`, which has no p(K) in closed form
+
+
+def listed_names(body: ir.FormMask) -> str:
+    """The variables of a form, as they are written."""
+    return ", ".join(f"`{v}`" for v in body.variables)
 
 
 def _add_independent(section: Section, body: ir.Independent, formulas: ModelFormulas, left: str) -> None:
