@@ -148,4 +148,5 @@ def _filled(uses: Sequence[_Uses], none: int, count: int, n: int, sizes: Array, 
         of = side_by_side(each([u.steps[m] if m < len(u.steps) else 0 for u in uses]), 0)
         entries = entries + (of[..., None] * code)[:, None]
     empty = np.zeros((count, degree, 0), np.int32)
+    entries = np.minimum(entries, none)  # values that a cell lacks may lie behind the last table
     return np.stack(others, axis=-1) if members else empty, np.stack(strides, axis=-1) if members else empty, entries[:, None]

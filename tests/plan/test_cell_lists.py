@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import gmlmdsl as gm
+from gmlmdsl.graph.colours import colour
 from gmlmdsl.plan import SweepPlan, _sweep_layout, plan_update
 from gmlmdsl.plan._cell_lists import cell_lists
-from gmlmdsl.plan._sweep_layout import SweepTables, TabledColours
+from gmlmdsl.plan._sweep_layout import SweepTables, TabledColours, plan_layout
 from gmlmdsl.program import ir
 
 PROGRAMS = {
@@ -83,3 +84,23 @@ def test_factors_of_the_same_cells_are_left_to_sorting(more: str):
     text = f"graph G = chain(4)\nmodel m {{ var x[i in G.nodes] : spin param J factor J * x[i] * x[j] for (i, j) in G.edges {more} }}"
     model, (tables,) = tables_of(f"{text}\nsampler sweep {{ update x[i] for i in G.nodes }}")
     assert cell_lists(model.graph, tables.tables.tables, tables.tables.size, np.arange(4)) is None
+
+
+def test_no_place_lies_behind_all_tables_where_cells_of_one_colour_have_unlike_values():
+    text = """
+    model m {
+      var s : bit
+      var w : range(4)
+      var k : range(3)
+      param c
+      factor c * w
+      factor c * k * (w == 2)
+      factor 0.3 * s
+    }"""
+    graph = gm.parse(text).model().graph
+    cells = np.arange(graph.n_cells, dtype=np.int32)[:, None]
+    tables = plan_layout(graph, cells, colour(graph, cells), ()).tables
+    assert tables is not None
+    for stage in tables.stages:
+        assert stage.inside.max() <= tables.tables.size
+        assert all(k.places.max() <= tables.tables.size for k in stage.lists)
