@@ -20,7 +20,6 @@ from gmlmdsl.graph._lowered import lower_model
 from gmlmdsl.masks import lower_mask
 from gmlmdsl.plan import check_bound, plan_temper
 from gmlmdsl.program import Program, check_source, ir
-from gmlmdsl.program._check_masks import has_least_confident
 from gmlmdsl.syntax._lex import Token, tokenize
 from gmlmdsl.syntax._tables import load_tables
 
@@ -208,7 +207,7 @@ def load(program: Program, inputs: dict[str, object]) -> None:
     bound = bind(program, inputs)
     for name in program.models:
         lowered = lower_model(bound, name)
-        for mask in (m for m in program.masks.values() if m.model == name and not has_least_confident(m.body)):
+        for mask in (m for m in program.masks.values() if m.model == name and not m.body.asks_network()):
             lower_mask(lowered, mask)
         bodies = [s.body for s in program.samplers.values() if s.model == name and isinstance(s.body, tuple)]
         for kernel in (k for body in bodies for k in ir.kernels_in(body)):

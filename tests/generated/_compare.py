@@ -108,7 +108,7 @@ class Tried:
 
     def mentions_parameter(self, mask: str) -> bool:
         """Whether a mask draws only."""
-        return graph.mentions_parameter(self.model.mask(mask)[1])
+        return self.model.mask(mask)[1].mentions_parameter
 
 
 def differs(found: Any, wanted: Any, tolerance: dict[str, float]) -> str | None:
