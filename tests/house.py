@@ -58,12 +58,12 @@ def counts() -> dict[str, int]:
 
 
 def members_of(tree: ast.Module, what: str) -> set[str]:
-    """The classes of `what = A | B | C`, or those whose base is `what`."""
+    """The classes of `what = A | B | C`, or those that are derived from `what`."""
     found: set[str] = set()
     for node in tree.body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == what:
             found |= {part.id for part in ast.walk(node.value) if isinstance(part, ast.Name)}
-        if isinstance(node, ast.ClassDef) and any(getattr(base, "id", "") == what for base in node.bases):
+        if isinstance(node, ast.ClassDef) and any(getattr(base, "id", "") in {what, *found} for base in node.bases):
             found.add(node.name)
     return found
 

@@ -11,12 +11,12 @@ import jax
 import numpy as np
 
 from .. import derive
-from .._diagnostics import GmlmError, counted, fail, listed
+from .._diagnostics import GmlmError, counted, fail
 from ..data import keys_of
 from ..evaluate import Contractions, independent_kernel
 from ..graph import FactorGraph, Lowered
 from ..masks import lower_mask
-from ..plan import BUDGET, moved_cells, plan_update
+from ..plan import BUDGET, plan_update, verify_moves_all
 from ..program import ir
 from ..sample import effective_sample_size, masks_in, sample, starts
 
@@ -187,15 +187,11 @@ def _verify_sampler(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax
     """
     if isinstance(sampler.body, ir.FormCall):
         raise derive.no_chain(sampler.body)
-    for kernel in ir.kernels_in(sampler.body):
-        if isinstance(kernel, ir.Sweep | ir.RandomUpdate) and not plan_update(lowered, kernel).keeps:
+    for kernel in ir.updates_in(sampler.body):
+        if not plan_update(lowered, kernel).keeps:
             message = "simulated errors need draws from p, and `independently` keeps no known distribution where cells of a block interact"
             raise fail("E507", message, kernel.span, "does not keep p", help="name another sampler")
-    left = np.setdiff1d(np.arange(lowered.graph.n_random), np.concatenate([moved_cells(lowered, k) for k in sampler.body]))
-    if len(left):
-        names = listed([lowered.graph.cell_name(int(c)) for c in left], 3)
-        message = f"sampler `{sampler.name}` never moves {names}: its chains do not follow the model"
-        raise fail("E704", message, sampler.span, "does not move every cell", help="add an `update` of them, or name another sampler")
+    verify_moves_all(lowered, sampler)
     for mask in masks_in(sampler.body):
         lower_mask(lowered, mask).verify(lowered.graph.sizes, {k: np.asarray(v) for k, v in params.items()})
 

@@ -8,6 +8,7 @@ Reference: Li et al. 2024, Definition 11 and Section 3.
 from __future__ import annotations
 
 import abc
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -141,17 +142,23 @@ def network_update(lowered: Lowered, update: ir.Sweep | ir.RandomUpdate) -> Abst
     Raises:
         GmlmError: E741 for a mask that looks at x.
     """
-    n = lowered.graph.n_cells
-    if isinstance(update, ir.Sweep):
-        blocks = sweep_blocks(lowered, update.blocks)
-        held = np.zeros((len(blocks), n + 1), bool)
-        held[np.arange(len(blocks))[:, None], blocks] = True
-        return NetworkSweepKernel(on_device(held[:, : lowered.graph.n_random]))
-    if update.mask.body.is_least_confident:
-        assert update.mask.body.block_size is not None
-        cells = cells_of(lowered, tuple(update.mask.body.hidden_variables()))
-        return LeastConfidentKernel(on_device(cells, np.int32), lowered.bound.integer(update.mask.body.block_size))
-    return NetworkKernel(mask_law(unadapted(lowered, update.mask)))
+    return update.either(partial(_network_sweep, lowered), partial(_network_random, lowered))
+
+
+def _network_sweep(lowered: Lowered, sweep: ir.Sweep) -> AbstractKernel:
+    blocks = sweep_blocks(lowered, sweep.blocks)
+    held = np.zeros((len(blocks), lowered.graph.n_cells + 1), bool)
+    held[np.arange(len(blocks))[:, None], blocks] = True
+    return NetworkSweepKernel(on_device(held[:, : lowered.graph.n_random]))
+
+
+def _network_random(lowered: Lowered, update: ir.RandomUpdate) -> AbstractKernel:
+    body = update.mask.body
+    if not body.is_least_confident:
+        return NetworkKernel(mask_law(unadapted(lowered, update.mask)))
+    assert body.block_size is not None
+    cells = cells_of(lowered, tuple(body.hidden_variables()))
+    return LeastConfidentKernel(on_device(cells, np.int32), lowered.bound.integer(body.block_size))
 
 
 def unadapted(lowered: Lowered, mask: ir.Mask) -> AbstractMask:

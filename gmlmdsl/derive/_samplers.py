@@ -12,7 +12,7 @@ import numpy as np
 from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph, Lowered
 from ..graph.colours import colour
-from ..masks import AbstractMask, normalised
+from ..masks import AbstractMask
 from ..plan import (
     BlockPlan,
     ClusterPlan,
@@ -31,6 +31,7 @@ from ..plan import (
     plan_temper,
     plan_update,
     repeat_count,
+    row_weights,
     update_line,
     with_others,
 )
@@ -104,10 +105,7 @@ def no_chain(call: ir.FormCall) -> GmlmError:
 
 
 def _cycle(lowered: Lowered, body: Sequence[ir.Kernel]) -> Planned:
-    parts = [build(lowered, k) for k in body]
-    if len(parts) == 1:
-        return parts[0]
-    return Planned(CycleKernel(tuple(p.kernel for p in parts)), *_names(parts))
+    return _Builder(lowered).in_order(body)
 
 
 def _names(parts: Sequence[Planned]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -116,29 +114,44 @@ def _names(parts: Sequence[Planned]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def build(lowered: Lowered, kernel: ir.Kernel) -> Planned:
     """The device form of one kernel."""
-    match kernel:
-        case ir.Sweep() | ir.RandomUpdate() if lowered.graph.network is not None:
-            return Planned(network_update(lowered, kernel), (f"`{kernel.span.text}`: from the network's outputs, in one pass",))
-        case ir.Sweep() | ir.RandomUpdate():
-            return _update(lowered.graph, plan_update(lowered, kernel))
-        case ir.Cycle():
-            return _cycle(lowered, kernel.body)
-        case ir.Repeat():
-            part = _cycle(lowered, kernel.body)
-            return Planned(RepeatKernel(part.kernel, repeat_count(lowered, kernel)), part.lines, part.pairs)
-        case ir.KernelMixture():
-            weights = np.array([lowered.bound.number(w) for w, _ in kernel.rows])
-            parts = [build(lowered, k) for _, k in kernel.rows]
-            weights = normalised(weights, kernel.span)
-            return Planned(MixtureKernel(tuple(p.kernel for p in parts), on_device(weights)), *_names(parts))
-        case ir.Temper():
-            if lowered.graph.network is not None:
-                help = "`refinement(decode = sample, temperature = ..)` draws at other temperatures"
-                raise fail(
-                    "E742", "`temper` needs log p, and a `conditional` declares no joint distribution", kernel.span, "no joint", help=help
-                )
-            part, planned = _cycle(lowered, kernel.body), plan_temper(lowered, kernel)
-            return Planned(TemperKernel(part.kernel, on_device(planned.betas), planned.cold), part.lines, planned.pairs)
+    return kernel.accept(_Builder(lowered))
+
+
+@dataclass(frozen=True)
+class _Builder:
+    """The device forms of the kernels of one model."""
+
+    lowered: Lowered
+
+    def in_order(self, body: Sequence[ir.Kernel]) -> Planned:
+        parts = [kernel.accept(self) for kernel in body]
+        return parts[0] if len(parts) == 1 else Planned(CycleKernel(tuple(p.kernel for p in parts)), *_names(parts))
+
+    def update(self, kernel: ir.Sweep | ir.RandomUpdate) -> Planned:
+        if self.lowered.graph.network is not None:
+            return Planned(network_update(self.lowered, kernel), (f"`{kernel.span.text}`: from the network's outputs, in one pass",))
+        return _update(self.lowered.graph, plan_update(self.lowered, kernel))
+
+    sweep = random = update
+
+    def cycle(self, kernel: ir.Cycle) -> Planned:
+        return self.in_order(kernel.body)
+
+    def repeat(self, kernel: ir.Repeat) -> Planned:
+        part = self.in_order(kernel.body)
+        return Planned(RepeatKernel(part.kernel, repeat_count(self.lowered, kernel)), part.lines, part.pairs)
+
+    def mixture(self, kernel: ir.KernelMixture) -> Planned:
+        parts, weights = [part.accept(self) for part in kernel.parts()], row_weights(self.lowered, kernel)
+        return Planned(MixtureKernel(tuple(p.kernel for p in parts), on_device(weights)), *_names(parts))
+
+    def temper(self, kernel: ir.Temper) -> Planned:
+        if self.lowered.graph.network is not None:
+            message = "`temper` needs log p, and a `conditional` declares no joint distribution"
+            help = "`refinement(decode = sample, temperature = ..)` draws at other temperatures"
+            raise fail("E742", message, kernel.span, "no joint", help=help)
+        part, planned = self.in_order(kernel.body), plan_temper(self.lowered, kernel)
+        return Planned(TemperKernel(part.kernel, on_device(planned.betas), planned.cold), part.lines, planned.pairs)
 
 
 def _update(graph: FactorGraph, planned: UpdatePlan) -> Planned:

@@ -14,8 +14,8 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..graph import FactorGraph, FactorGroup, Lowered
-from ..masks import lower_mask, normalised
-from ..plan import BUDGET, alike_blocks, plan_clusters, plan_temper, repeat_count, sweep_blocks, verify_positive
+from ..masks import lower_mask
+from ..plan import BUDGET, alike_blocks, plan_clusters, plan_temper, repeat_count, row_weights, sweep_blocks, verify_positive
 from ..program import ir
 from ._arrays import Blocks, Graph, fixed_blocks, graph_arrays, on_device
 from ._bounded_jit import bounded_jit
@@ -59,27 +59,27 @@ class Transitions:
         """The matrix of kernels run in order."""
         matrix = np.eye(self.count)
         for kernel in body:
-            matrix = matrix @ self.kernel(kernel)
+            matrix = matrix @ kernel.accept(self)
         return matrix
 
-    def kernel(self, kernel: ir.Kernel) -> Array:
-        """The matrix of one kernel."""
-        match kernel:
-            case ir.Sweep():
-                return self.sweep(kernel)
-            case ir.RandomUpdate():
-                return self.random(kernel)
-            case ir.Cycle():
-                return self.matrix(kernel.body)
-            case ir.Repeat():
-                return np.linalg.matrix_power(self.matrix(kernel.body), repeat_count(self.lowered, kernel))
-            case ir.KernelMixture():
-                weights = normalised(np.array([self.lowered.bound.number(w) for w, _ in kernel.rows]), kernel.span)
-                return sum((w * self.kernel(k) for w, (_, k) in zip(weights, kernel.rows, strict=True)), np.zeros((self.count, self.count)))
-            case ir.Temper():
-                message = "`temper` moves a replica for each beta at once: its step is not a matrix over the configurations of one"
-                help = "`sample` it; the matrix of its body says how each update moves"
-                raise fail("E507", message, kernel.span, "several replicas", help=help)
+    def cycle(self, kernel: ir.Cycle) -> Array:
+        """One after another."""
+        return self.matrix(kernel.body)
+
+    def repeat(self, kernel: ir.Repeat) -> Array:
+        """A power of the body's."""
+        return np.linalg.matrix_power(self.matrix(kernel.body), repeat_count(self.lowered, kernel))
+
+    def mixture(self, kernel: ir.KernelMixture) -> Array:
+        """The mean of the rows'."""
+        rows = zip(row_weights(self.lowered, kernel), kernel.parts(), strict=True)
+        return sum((w * part.accept(self) for w, part in rows), np.zeros((self.count, self.count)))
+
+    def temper(self, kernel: ir.Temper) -> Array:
+        """Refused: it has the configurations of several replicas."""
+        message = "`temper` moves a replica for each beta at once: its step is not a matrix over the configurations of one"
+        help = "`sample` it; the matrix of its body says how each update moves"
+        raise fail("E507", message, kernel.span, "several replicas", help=help)
 
     def sweep(self, sweep: ir.Sweep) -> Array:
         """Blocks in the order of their colours."""

@@ -162,14 +162,4 @@ def _mask(mask: ir.Mask, lowered: Lowered | None) -> dict[str, Any]:
 def _sampler(sampler: ir.Sampler) -> dict[str, Any]:
     if isinstance(sampler.body, ir.FormCall):
         return {"updates": [sampler.body.span.text]}
-    return {"updates": [text for k in sampler.body for text in _updates(k)]}
-
-
-def _updates(kernel: ir.Kernel) -> list[str]:
-    match kernel:
-        case ir.Sweep() | ir.RandomUpdate():
-            return [kernel.span.text]
-        case ir.KernelMixture():
-            return [text for _, k in kernel.rows for text in _updates(k)]
-        case _:
-            return [text for k in kernel.body for text in _updates(k)]
+    return {"updates": [update.span.text for update in ir.updates_in(sampler.body)]}

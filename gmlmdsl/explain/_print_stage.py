@@ -134,8 +134,7 @@ def _plan(name: str, program: Program, bound: Bound) -> Iterator[str]:
         yield f"  mask {mask.name}: support {used.support:.6g}, reaches {counted(used.reached, 'cell')}; {used.block.words}"
     for sampler in (s for s in program.samplers.values() if s.model == name):
         yield f"  sampler {sampler.name}"
-        body = sampler.body if isinstance(sampler.body, tuple) else ()
-        for update in (u for kernel in body for u in _updates(kernel)):
+        for update in ir.updates_in(sampler.body):
             yield f"    {_or_refusal(lambda u=update: _line(lowered, u))}"  # type: ignore[misc]
 
 
@@ -143,18 +142,6 @@ def _line(lowered: Any, update: ir.Sweep | ir.RandomUpdate) -> str:
     from ..plan import plan_update, update_line
 
     return update_line(plan_update(lowered, update))
-
-
-def _updates(kernel: ir.Kernel) -> Iterator[ir.Sweep | ir.RandomUpdate]:
-    match kernel:
-        case ir.Sweep() | ir.RandomUpdate():
-            yield kernel
-        case ir.KernelMixture():
-            for _, row in kernel.rows:
-                yield from _updates(row)
-        case _:
-            for part in kernel.body:
-                yield from _updates(part)
 
 
 def _or_refusal(words: Any) -> str:

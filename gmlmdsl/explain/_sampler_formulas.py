@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .._diagnostics import GmlmError, listed
@@ -40,25 +41,7 @@ class _Teller:
             self.kernel(k, depth)
 
     def kernel(self, kernel: ir.Kernel, depth: int, mark: str = "-") -> None:
-        say = self.section.words
-        match kernel:
-            case ir.Sweep() | ir.RandomUpdate():
-                self.update(kernel, depth, mark)
-            case ir.Cycle():
-                say("cycle, in order:", depth, mark)
-                self.body(kernel.body, depth + 1)
-            case ir.Repeat():
-                say(f"repeat {kernel.count.span.text} times:", depth, mark)
-                self.body(kernel.body, depth + 1)
-            case ir.KernelMixture():
-                say("one of these, picked at random:", depth, mark)
-                for weight, row in kernel.rows:
-                    self.kernel(row, depth + 1, f"{weight.span.text}:")
-            case ir.Temper():
-                betas = ", ".join(b.span.text for b in kernel.betas)
-                say(f"on replicas of log p scaled by {betas}, then exchanges of neighbours, even and odd pairs in turn:", depth, mark)
-                self.ladder(kernel, depth + 1)
-                self.body(kernel.body, depth + 1)
+        kernel.accept(_Line(self, depth, mark))
 
     def ladder(self, temper: ir.Temper, depth: int) -> None:
         if self.lowered is None:
@@ -127,12 +110,18 @@ class _Teller:
 
 def law(update: ir.Sweep | ir.RandomUpdate) -> str:
     """What a block is drawn from, in words."""
-    if isinstance(update, ir.Sweep):
-        if update.independently:
-            return "every cell of each block from p(x_i | x_-i) at the old x, block after block"
-        once = "every block once, from p(x_K | x_rest)" if update.blocks.clauses.loops else "jointly from p(x_K | x_rest)"
-        return f"{once}; blocks that share no factor at the same time" if update.blocks.clauses.loops else once
-    source = f"K from mask `{update.mask.name}`" if update.mask.name else "K from the mask"
+    return update.either(_law_of_sweep, _law_of_random)
+
+
+def _law_of_sweep(sweep: ir.Sweep) -> str:
+    if sweep.independently:
+        return "every cell of each block from p(x_i | x_-i) at the old x, block after block"
+    once = "every block once, from p(x_K | x_rest)" if sweep.blocks.clauses.loops else "jointly from p(x_K | x_rest)"
+    return f"{once}; blocks that share no factor at the same time" if sweep.blocks.clauses.loops else once
+
+
+def _law_of_random(update: ir.RandomUpdate) -> str:
+    source = _source(update)
     if update.independently:
         return f"{source}, then every cell of K from p(x_i | x_-i) at the old x"
     if update.mask.body.is_percolation:
@@ -142,13 +131,58 @@ def law(update: ir.Sweep | ir.RandomUpdate) -> str:
     return f"{source}, then x_K from p(x_K | x_rest)"
 
 
+def _source(update: ir.RandomUpdate) -> str:
+    return f"K from mask `{update.mask.name}`" if update.mask.name else "K from the mask"
+
+
 def network_law(update: ir.Sweep | ir.RandomUpdate) -> str:
     """What a network's update draws from, and in how many passes."""
-    if isinstance(update, ir.Sweep):
-        if not update.blocks.clauses.loops:
-            return "every cell hidden, then each from p(x_i | x_rest, K), all in one pass"
-        return "every block once, in order: hidden, then each of its cells from p(x_i | x_rest, K); a pass for each block"
+    return update.either(_network_law_of_sweep, _network_law_of_random)
+
+
+def _network_law_of_sweep(sweep: ir.Sweep) -> str:
+    if not sweep.blocks.clauses.loops:
+        return "every cell hidden, then each from p(x_i | x_rest, K), all in one pass"
+    return "every block once, in order: hidden, then each of its cells from p(x_i | x_rest, K); a pass for each block"
+
+
+def _network_law_of_random(update: ir.RandomUpdate) -> str:
     if update.mask.body.asks_network():
         return "K the cells whose present values have the lowest p(x_i | x_-i), a pass for each; hidden, then each from p(x_i | x_rest, K)"
-    source = f"K from mask `{update.mask.name}`" if update.mask.name else "K from the mask"
-    return f"{source}, hidden, then each cell of K from p(x_i | x_rest, K), all in one pass"
+    return f"{_source(update)}, hidden, then each cell of K from p(x_i | x_rest, K), all in one pass"
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The lines of one kernel, so deep in the list, behind a mark."""
+
+    teller: _Teller
+    depth: int
+    mark: str
+
+    def update(self, kernel: ir.Sweep | ir.RandomUpdate) -> None:
+        self.teller.update(kernel, self.depth, self.mark)
+
+    sweep = random = update
+
+    def cycle(self, kernel: ir.Cycle) -> None:
+        self.headed("cycle, in order:", kernel)
+
+    def repeat(self, kernel: ir.Repeat) -> None:
+        self.headed(f"repeat {kernel.count.span.text} times:", kernel)
+
+    def mixture(self, kernel: ir.KernelMixture) -> None:
+        self.teller.section.words("one of these, picked at random:", self.depth, self.mark)
+        for weight, row in kernel.rows:
+            self.teller.kernel(row, self.depth + 1, f"{weight.span.text}:")
+
+    def temper(self, kernel: ir.Temper) -> None:
+        betas = ", ".join(b.span.text for b in kernel.betas)
+        head = f"on replicas of log p scaled by {betas}, then exchanges of neighbours, even and odd pairs in turn:"
+        self.teller.section.words(head, self.depth, self.mark)
+        self.teller.ladder(kernel, self.depth + 1)
+        self.teller.body(kernel.body, self.depth + 1)
+
+    def headed(self, head: str, kernel: ir.Kernel) -> None:
+        self.teller.section.words(head, self.depth, self.mark)
+        self.teller.body(kernel.parts(), self.depth + 1)

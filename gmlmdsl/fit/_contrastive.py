@@ -43,7 +43,7 @@ from ..derive import (
 )
 from ..evaluate import Frame, Missing, log_prior, log_sums, reported
 from ..graph import FactorGraph, Lowered
-from ..plan import moved_cells, plan_elimination, plan_sum, verify_held
+from ..plan import plan_elimination, plan_sum, verify_held, verify_moves_all
 from ..program import ir
 from ..sample import starts, verify_chains
 from ._imputation import FIRST_SWEEPS, SWEEPS, first_values, missing_blocks
@@ -270,12 +270,7 @@ def chosen_sampler(lowered: Lowered, name: str | None) -> ir.Sampler:
         raise fail("E506", message, help=help)
     sampler = found[name] if name is not None else next(iter(found.values()))
     if isinstance(sampler.body, tuple):
-        cells = [moved_cells(lowered, k) for k in sampler.body]
-        left = np.setdiff1d(np.arange(lowered.graph.n_random), np.concatenate(cells))
-        if len(left):
-            names = listed([lowered.graph.cell_name(int(c)) for c in left], 3)
-            message = f"sampler `{sampler.name}` never moves {names}: its chains do not follow the model"
-            raise fail("E704", message, sampler.span, "does not move every cell", help="add an `update` of them, or name another sampler")
+        verify_moves_all(lowered, sampler)
     return sampler
 
 

@@ -28,7 +28,7 @@ from ._hidden import plan_hidden as plan_hidden
 from ._hidden import plan_sum as plan_sum
 from ._lints import lint_conditional as lint_conditional
 from ._lints import lint_sizes as lint_sizes
-from ._lints import moved_cells as moved_cells
+from ._lints import verify_moves_all as verify_moves_all
 from ._loop import Loop as Loop
 from ._loop import plan_loop as plan_loop
 from ._loss_blocks import MOST_LISTED as MOST_LISTED
@@ -87,6 +87,7 @@ from ._updates import listed_blocks as listed_blocks
 from ._updates import plan_mask as plan_mask
 from ._updates import plan_update as plan_update
 from ._updates import repeat_count as repeat_count
+from ._updates import row_weights as row_weights
 from ._updates import sweep_blocks as sweep_blocks
 from ._updates import update_line as update_line
 from ._updates import verify_positive as verify_positive

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
-
-import numpy as np
 
 from .._diagnostics import Diagnostic, Faults, GmlmError, in_text_order
 from ..graph import Bound, Lowered, autoregressive, guided, lower_corruption, lower_sound, refinement, verify_brackets, verify_strings
-from ..masks import lower_mask, normalised
+from ..masks import lower_mask
 from ..program import AUTOREGRESSIVE, ir, is_guided, with_model
 from ._clusters import plan_clusters
 from ._temper import plan_temper
-from ._updates import repeat_count, sweep_blocks
+from ._updates import repeat_count, row_weights, sweep_blocks
 
 Found = TypeVar("Found")
 
@@ -41,7 +40,9 @@ def sound_model(bound: Bound, name: str) -> tuple[Lowered, list[Diagnostic]]:
         if isinstance(sampler.body, ir.FormCall):
             faults.of(_options, lowered, sampler.body)
         else:
-            _kernels(lowered, sampler.body, faults)
+            visitor = _Kernels(lowered, faults)
+            for kernel in ir.kernels_in(sampler.body):
+                kernel.accept(visitor)
     for judge in _of(program.judges.values(), name):
         faults.of(_judge, lowered, judge)
     return lowered, [*found, *faults.found]
@@ -85,21 +86,33 @@ def _options(lowered: Lowered, call: ir.FormCall) -> None:
         refinement(call, lowered.bound)
 
 
-def _kernels(lowered: Lowered, body: Iterable[ir.Kernel], faults: Faults) -> None:
-    for kernel in ir.kernels_in(body):
-        match kernel:
-            case ir.Sweep():
-                faults.of(sweep_blocks, lowered, kernel.blocks)
-            case ir.RandomUpdate() if kernel.mask.body.is_percolation:
-                faults.of(_clusters, lowered, kernel)
-            case ir.RandomUpdate():
-                _mask(lowered, kernel.mask, faults)
-            case ir.Repeat():
-                faults.of(repeat_count, lowered, kernel)
-            case ir.Temper():
-                faults.of(plan_temper, lowered, kernel)
-            case ir.KernelMixture():
-                faults.of(_weights, lowered, kernel)
+@dataclass(frozen=True)
+class _Kernels:
+    """Adds the faults of kernels, each without those of the kernels that it runs."""
+
+    lowered: Lowered
+    faults: Faults
+
+    def sweep(self, kernel: ir.Sweep) -> None:
+        self.faults.of(sweep_blocks, self.lowered, kernel.blocks)
+
+    def random(self, kernel: ir.RandomUpdate) -> None:
+        if kernel.mask.body.is_percolation:
+            self.faults.of(_clusters, self.lowered, kernel)
+        else:
+            _mask(self.lowered, kernel.mask, self.faults)
+
+    def cycle(self, kernel: ir.Cycle) -> None:
+        pass
+
+    def repeat(self, kernel: ir.Repeat) -> None:
+        self.faults.of(repeat_count, self.lowered, kernel)
+
+    def mixture(self, kernel: ir.KernelMixture) -> None:
+        self.faults.of(row_weights, self.lowered, kernel)
+
+    def temper(self, kernel: ir.Temper) -> None:
+        self.faults.of(plan_temper, self.lowered, kernel)
 
 
 def _clusters(lowered: Lowered, kernel: ir.RandomUpdate) -> None:
@@ -109,7 +122,3 @@ def _clusters(lowered: Lowered, kernel: ir.RandomUpdate) -> None:
     except GmlmError as error:
         if all(c.startswith("E4") for c in error.codes):
             raise
-
-
-def _weights(lowered: Lowered, kernel: ir.KernelMixture) -> None:
-    normalised(np.array([lowered.bound.number(w) for w, _ in kernel.rows]), kernel.span)

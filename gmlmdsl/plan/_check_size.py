@@ -52,10 +52,9 @@ class _Work:
 
     def kernels(self) -> list[tuple[ir.Kernel, float]]:
         """The work of each update."""
-        bodies = [s.body for s in self.bound.program.samplers.values() if s.model == self.model.name and isinstance(s.body, tuple)]
-        kernels = [k for body in bodies for k in ir.kernels_in(body)]
-        inline = [(k, self.mask(k.mask.body)) for k in kernels if isinstance(k, ir.RandomUpdate)]
-        return [*inline, *((k, self.block(k.blocks)) for k in kernels if isinstance(k, ir.Sweep))]
+        samplers = [s for s in self.bound.program.samplers.values() if s.model == self.model.name]
+        updates = sorted((u for s in samplers for u in ir.updates_in(s.body)), key=lambda u: u.drawn_mask is None)
+        return [(u, u.either(lambda sweep: self.block(sweep.blocks), lambda random: self.mask(random.mask.body))) for u in updates]
 
     def mask(self, body: ir.MaskBody) -> float:
         if body.nesting[0] >= MOST_CELLS:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from .._diagnostics import Diagnostic, GmlmError, listed
+from .._diagnostics import Diagnostic, GmlmError, fail, listed
 from ..graph import Lowered
 from ..masks import AbstractMask, lower_mask
 from ..program import Program, ir, used_bodies
@@ -41,7 +41,7 @@ def lint_sizes(lowered: Lowered, program: Program, name: str) -> Iterator[Diagno
     for sampler in program.samplers.values():
         if sampler.model == name and isinstance(sampler.body, tuple):
             try:
-                cells = np.concatenate([moved_cells(lowered, kernel) for kernel in sampler.body])
+                cells = moved_cells(lowered, sampler.body)
             except GmlmError:
                 continue
             yield from _left_out(lowered, program.models[name], cells, "W812", f"sampler `{sampler.name}` never moves", sampler)
@@ -58,18 +58,26 @@ def lint_conditional(lowered: Lowered, masks: Iterable[tuple[ir.Mask, AbstractMa
         yield Diagnostic("W901", message, name_in(mask.span, mask.name), "looks at x", (), help)
 
 
-def moved_cells(lowered: Lowered, kernel: ir.Kernel) -> Array:
-    """The cells that a kernel can redraw."""
-    match kernel:
-        case ir.Sweep():
-            return np.unique(sweep_blocks(lowered, kernel.blocks))
-        case ir.RandomUpdate():
-            return lower_mask(lowered, kernel.mask).reach
-        case ir.KernelMixture():
-            inside: Iterable[ir.Kernel] = (row for _, row in kernel.rows)
-        case ir.Cycle() | ir.Repeat() | ir.Temper():
-            inside = kernel.body
-    return np.concatenate([moved_cells(lowered, part) for part in inside])
+def moved_cells(lowered: Lowered, body: Iterable[ir.Kernel]) -> Array:
+    """The cells that the updates of a sampler's body can redraw."""
+
+    def redrawn(update: ir.Sweep | ir.RandomUpdate) -> Array:
+        return update.either(lambda u: np.unique(sweep_blocks(lowered, u.blocks)), lambda u: lower_mask(lowered, u.mask).reach)
+
+    return np.concatenate([redrawn(update) for update in ir.updates_in(body)])
+
+
+def verify_moves_all(lowered: Lowered, sampler: ir.Sampler) -> None:
+    """Refuse a sampler, given by updates, that leaves cells where they are.
+
+    Raises:
+        GmlmError: E704 with the cells.
+    """
+    left = np.setdiff1d(np.arange(lowered.graph.n_random), moved_cells(lowered, sampler.body))  # type: ignore[arg-type]
+    if len(left):
+        names = listed([lowered.graph.cell_name(int(c)) for c in left], 3)
+        message = f"sampler `{sampler.name}` never moves {names}: its chains do not follow the model"
+        raise fail("E704", message, sampler.span, "does not move every cell", help="add an `update` of them, or name another sampler")
 
 
 def _left_out(

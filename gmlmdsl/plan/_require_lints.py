@@ -161,14 +161,11 @@ def _blocks(lowered: Lowered, body: Sequence[ir.Kernel]) -> list[Array] | None:
     """Every block of a sampler's updates; None where some are not listed."""
     out: list[Array] = []
     try:
-        for kernel in ir.kernels_in(body):
-            if isinstance(kernel, ir.Sweep):
-                out.append(sweep_blocks(lowered, kernel.blocks))
-            elif isinstance(kernel, ir.RandomUpdate):
-                found = _listed(lower_mask(lowered, kernel.mask))
-                if found is None:
-                    return None
-                out += found
+        for update in ir.updates_in(body):
+            found = update.either(lambda u: [sweep_blocks(lowered, u.blocks)], lambda u: _listed(lower_mask(lowered, u.mask)))
+            if found is None:
+                return None
+            out += found
     except GmlmError:
         return None
     return out

@@ -12,7 +12,7 @@ import numpy as np
 from .._diagnostics import fail
 from ..graph import FactorGraph, Lowered, distinct, reaches_zero
 from ..graph.colours import colour
-from ..masks import AbstractMask, lower_mask, term_blocks
+from ..masks import AbstractMask, lower_mask, normalised, term_blocks
 from ..program import MOST_REPEATS, TOO_OFTEN, ir
 from ._budget import BUDGET, Budget
 from ._clusters import ClusterPlan, plan_clusters
@@ -136,9 +136,10 @@ def plan_update(lowered: Lowered, update: ir.Sweep | ir.RandomUpdate) -> UpdateP
     Raises:
         GmlmError: for a block that is too costly to draw, a sweep without blocks, an index out of range.
     """
-    if isinstance(update, ir.RandomUpdate):
-        return plan_clusters(lowered, update) if update.mask.body.is_percolation else _random(lowered, update)
-    return _parallel(lowered, update) if update.independently else _sweep(lowered, update)
+    return update.either(
+        lambda sweep: _parallel(lowered, sweep) if sweep.independently else _sweep(lowered, sweep),
+        lambda random: plan_clusters(lowered, random) if random.mask.body.is_percolation else _random(lowered, random),
+    )
 
 
 def sweep_blocks(lowered: Lowered, term: ir.BlockTerm) -> Array:
@@ -246,6 +247,15 @@ def listed_blocks(graph: FactorGraph, mask: AbstractMask, corrected: bool) -> Ar
 
 def _degrees(graph: FactorGraph) -> Array:
     return sum((np.diff(starts) for starts, _ in graph.incidences), np.zeros(graph.n_cells, np.int64))
+
+
+def row_weights(lowered: Lowered, kernel: ir.KernelMixture) -> Array:
+    """The probabilities of the rows of a `mixture`.
+
+    Raises:
+        GmlmError: E409 where the weights are not finite, negative or all zero.
+    """
+    return normalised(np.array([lowered.bound.number(w) for w, _ in kernel.rows]), kernel.span)
 
 
 def repeat_count(lowered: Lowered, kernel: ir.Repeat) -> int:

@@ -26,7 +26,7 @@ from ._program import (
     Sampler,
     Sweep,
     Temper,
-    kernels_in,
+    ladder_in,
 )
 from ._refinement import check_decoder
 from ._scope import Scope
@@ -112,7 +112,7 @@ def _temper(s: tree.Temper, model: Model, scope: Scope) -> Kernel | None:
     body = _body(s.body, "this `temper`", s.form.span, model, scope, s.span)
     if arguments is None or body is None:
         return None
-    inner = next((k for k in kernels_in(body) if isinstance(k, Temper)), None)
+    inner = ladder_in(body)
     if inner is not None:
         help = "one ladder does: put its betas into the outer list"
         scope.report("E422", "a `temper` stands in the body of another", inner.span, "replicas of replicas", help=help)

@@ -11,19 +11,13 @@ from ._idle_lints import lint_idle
 from ._mask_lints import lint_masks
 from ._network_lints import lint_networks
 from ._program import (
-    Cycle,
     Distributed,
     Factor,
-    Kernel,
-    KernelMixture,
     Model,
     Program,
-    RandomUpdate,
-    Repeat,
     Require,
     Sampler,
-    Sweep,
-    Temper,
+    updates_in,
 )
 from ._terms import Expression, ParameterValue
 from .places import name_in
@@ -66,7 +60,7 @@ def _still_variables(sampler: Sampler, model: Model) -> Iterator[Diagnostic]:
     """Variables keep their first values where no update names them."""
     if not isinstance(sampler.body, tuple):
         return
-    moved = set().union(*(_moved(kernel) for kernel in sampler.body))
+    moved = set().union(*(update.hidden_variables() for update in updates_in(sampler.body)))
     for code, role in (("W804", "latent"), ("W807", "var")):
         still = [v for v in model.variables.values() if v.role == role and v.name not in moved]
         if still:
@@ -74,15 +68,3 @@ def _still_variables(sampler: Sampler, model: Model) -> Iterator[Diagnostic]:
             related = tuple((name_in(v.span, v.name), "keeps its first value in every draw") for v in still[:4])
             help = f"add `update {still[0].name}`"
             yield Diagnostic(code, message, name_in(sampler.span, sampler.name), "not all is sampled", related, help)
-
-
-def _moved(kernel: Kernel) -> set[str]:
-    match kernel:
-        case Sweep():
-            return {c.variable for c in kernel.blocks.cells}
-        case RandomUpdate():
-            return kernel.mask.body.hidden_variables()
-        case KernelMixture():
-            return set().union(*(_moved(k) for _, k in kernel.rows))
-        case Cycle() | Repeat() | Temper():
-            return set().union(*(_moved(k) for k in kernel.body))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from .._diagnostics import Diagnostic, Span, listed
 from ._comparisons import ARITHMETIC, Number, values_of, weights
 from ._expressions import mentions
-from ._program import BlockTerm, FormCall, Kernel, Mask, MaskBody, Model, Program, RandomUpdate
+from ._program import BlockTerm, FormCall, Mask, MaskBody, Model, Program, updates_in
 from ._program import Cells as CellsOf
 from ._terms import Choice, Expression, LetValue, Literal, Operation, ParameterValue, Sum, VariableValue
 from .places import name_in
@@ -36,13 +36,8 @@ def lint_masks(program: Program) -> Iterator[Diagnostic]:
 
 def used_bodies(program: Program) -> list[MaskBody]:
     """The bodies of masks that a sampler or a mixture names: these have another use than to fit alone."""
-    found: list[MaskBody] = []
-    kernels: list[Kernel] = [k for s in program.samplers.values() if isinstance(s.body, tuple) for k in s.body]
-    while kernels:
-        kernel = kernels.pop()
-        if isinstance(kernel, RandomUpdate):
-            found.append(kernel.mask.body)
-        kernels += [row for _, row in getattr(kernel, "rows", ())] + list(getattr(kernel, "body", ()))
+    updates = (update for sampler in program.samplers.values() for update in updates_in(sampler.body))
+    found = [update.drawn_mask.body for update in updates if update.drawn_mask is not None]
     for sampler in program.samplers.values():
         schedule = sampler.body.arguments.get("schedule") if isinstance(sampler.body, FormCall) else None
         found += [schedule.body] if isinstance(schedule, Mask) else []

@@ -13,6 +13,7 @@ from ._program import InputAxis as InputAxis
 from ._program import Judge as Judge
 from ._program import Kernel as Kernel
 from ._program import KernelMixture as KernelMixture
+from ._program import KernelVisitor as KernelVisitor
 from ._program import Let as Let
 from ._program import Listed as Listed
 from ._program import Mask as Mask
@@ -28,9 +29,12 @@ from ._program import Require as Require
 from ._program import Sampler as Sampler
 from ._program import Sweep as Sweep
 from ._program import Temper as Temper
+from ._program import Update as Update
 from ._program import ValueType as ValueType
 from ._program import Variable as Variable
 from ._program import kernels_in as kernels_in
+from ._program import ladder_in as ladder_in
+from ._program import updates_in as updates_in
 from ._terms import Checked as Checked
 from ._terms import Choice as Choice
 from ._terms import Clauses as Clauses

@@ -117,9 +117,8 @@ def _verify_cost(kernel: derive.AbstractKernel, graph: FactorGraph, options: Sam
 
 def masks_in(body: tuple[ir.Kernel, ...] | ir.FormCall) -> list[ir.Mask]:
     """The masks of a sampler that mention parameters."""
-    if isinstance(body, ir.FormCall):
-        return []
-    return [k.mask for k in ir.kernels_in(body) if isinstance(k, ir.RandomUpdate) and k.mask.mentions_parameter]
+    drawn = (update.drawn_mask for update in ir.updates_in(body))
+    return [mask for mask in drawn if mask is not None and mask.mentions_parameter]
 
 
 def _words(begun: Starts, init: Any) -> str:

@@ -76,7 +76,8 @@ def gap_by_chains(model: Any, params: Params, sampler: str | None, draws: int, s
 
 def _is_reversible(body: Any) -> bool:
     """Whether one run is block dynamics of one mask: reversible, with eigenvalues of at least 0."""
-    return isinstance(body, tuple) and len(body) == 1 and isinstance(body[0], ir.RandomUpdate) and not body[0].independently
+    updates = list(ir.updates_in(body))
+    return len(updates) == 1 and updates == list(body) and updates[0].drawn_mask is not None and not updates[0].independently
 
 
 def _slowest(functions: Array) -> tuple[int, int]:

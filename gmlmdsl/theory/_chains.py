@@ -17,8 +17,8 @@ from .._diagnostics import fail
 from ..data import encode
 from ..derive.sampler_bias import stationary_law
 from ..graph.colours import colour
-from ..masks import lower_mask, normalised
-from ..plan import repeat_count, sweep_blocks
+from ..masks import lower_mask
+from ..plan import repeat_count, row_weights, sweep_blocks
 from ..program import ir
 from ..read import verify_unmasked
 from ._block_dynamics import BlockDynamics, block_dynamics, dynamics_of
@@ -119,12 +119,13 @@ def mask_chain(name: str, dynamics: BlockDynamics) -> Chain:
 def sampler_chain(name: str, space: Configurations, sampler: ir.Sampler, what: str) -> Chain:
     """The chain of a sampler's body. Small ones are the matrix that the kernels' own conditionals give; larger ones are operators."""
     assert isinstance(sampler.body, tuple)
-    only = sampler.body[0] if len(sampler.body) == 1 else None
-    if isinstance(only, ir.RandomUpdate) and not only.independently and not only.mask.body.is_percolation:
-        return mask_chain(name, block_dynamics(space, lower_mask(space.lowered, only.mask), what))
+    updates = list(ir.updates_in(sampler.body))
+    mask = updates[0].drawn_mask if updates == list(sampler.body) and len(updates) == 1 else None
+    if mask is not None and not updates[0].independently and not mask.body.is_percolation:
+        return mask_chain(name, block_dynamics(space, lower_mask(space.lowered, mask), what))
     if len(space.support) > MOST_DENSE:
         parts = _Steps(space, what)
-        steps = [parts.step_of(k) for k in sampler.body]
+        steps = [k.accept(parts) for k in sampler.body]
         return Chain(name, space, parts.forward(steps), parts.backward(steps), _never, None, True, parts.components)
     inside = space.support
     with jax.enable_x64(True):
@@ -143,7 +144,7 @@ def sampler_chain(name: str, space: Configurations, sampler: ir.Sampler, what: s
     def parts_of() -> Array:
         return connected_components(scipy.sparse.csr_matrix(matrix), connection="strong")[1]
 
-    keeps = not any(getattr(k, "independently", False) for k in ir.kernels_in(sampler.body))
+    keeps = not any(u.independently for u in updates)
     return Chain(name, space, on(lambda f: matrix @ f), on(lambda law: matrix.T @ law), lambda: matrix, None, keeps, parts_of)
 
 
@@ -161,37 +162,48 @@ class _Steps:
         self.space, self.what = space, what
         self.blocks: list[BlockDynamics] = []
 
-    def step_of(self, kernel: ir.Kernel) -> Step:
-        """One kernel."""
-        lowered = self.space.lowered
-        if getattr(kernel, "independently", False):
+    def sweep(self, kernel: ir.Sweep) -> Step:
+        """Blocks in the order of their colours."""
+        self.verify_joint(kernel)
+        blocks = sweep_blocks(self.space.lowered, kernel.blocks)
+        order = np.argsort(colour(self.space.host, blocks), kind="stable")
+        return self.in_order([self.kept(self.single(blocks[k])) for k in order])
+
+    def random(self, kernel: ir.RandomUpdate) -> Step:
+        """A block from a mask."""
+        self.verify_joint(kernel)
+        if kernel.mask.body.is_percolation:
+            message = f"{self.what}: clusters are listed for a matrix, and {len(self.space.support):,} configurations"
+            raise fail("E601", f"{message} are more than the limit of {MOST_DENSE:,} for one", kernel.span)
+        return self.kept(block_dynamics(self.space, lower_mask(self.space.lowered, kernel.mask), self.what))
+
+    def cycle(self, kernel: ir.Cycle) -> Step:
+        """One after another."""
+        return self.in_order([k.accept(self) for k in kernel.body])
+
+    def repeat(self, kernel: ir.Repeat) -> Step:
+        """The body so often."""
+        return self.in_order([k.accept(self) for k in kernel.body] * repeat_count(self.space.lowered, kernel))
+
+    def mixture(self, kernel: ir.KernelMixture) -> Step:
+        """The mean of the rows."""
+        weights, parts = row_weights(self.space.lowered, kernel), [k.accept(self) for k in kernel.parts()]
+        return (
+            lambda f: sum((w * p[0](f) for w, p in zip(weights, parts, strict=True)), np.zeros_like(f)),
+            lambda law: sum((w * p[1](law) for w, p in zip(weights, parts, strict=True)), np.zeros_like(law)),
+        )
+
+    def temper(self, kernel: ir.Temper) -> Step:
+        """Refused: it has the configurations of several replicas."""
+        raise fail("E507", "`temper` moves a replica for each beta at once: it is not a chain on configurations", kernel.span)
+
+    def verify_joint(self, update: ir.Sweep | ir.RandomUpdate) -> None:
+        """Refuse what draws cells `independently`."""
+        if update.independently:
             message = (
                 f"{self.what}: an update drawn `independently` is a product over cells, and {len(self.space.support):,} configurations"
             )
-            raise fail("E601", f"{message} are more than the limit of {MOST_DENSE:,} for its matrix", kernel.span)
-        match kernel:
-            case ir.Sweep():
-                blocks = sweep_blocks(lowered, kernel.blocks)
-                order = np.argsort(colour(self.space.host, blocks), kind="stable")
-                return self.in_order([self.kept(self.single(blocks[k])) for k in order])
-            case ir.RandomUpdate() if kernel.mask.body.is_percolation:
-                message = f"{self.what}: clusters are listed for a matrix, and {len(self.space.support):,} configurations"
-                raise fail("E601", f"{message} are more than the limit of {MOST_DENSE:,} for one", kernel.span)
-            case ir.RandomUpdate():
-                return self.kept(block_dynamics(self.space, lower_mask(lowered, kernel.mask), self.what))
-            case ir.Cycle():
-                return self.in_order([self.step_of(k) for k in kernel.body])
-            case ir.Repeat():
-                return self.in_order([self.step_of(k) for k in kernel.body] * repeat_count(lowered, kernel))
-            case ir.KernelMixture():
-                weights = normalised(np.array([lowered.bound.number(w) for w, _ in kernel.rows]), kernel.span)
-                parts = [self.step_of(k) for _, k in kernel.rows]
-                return (
-                    lambda f: sum((w * p[0](f) for w, p in zip(weights, parts, strict=True)), np.zeros_like(f)),
-                    lambda law: sum((w * p[1](law) for w, p in zip(weights, parts, strict=True)), np.zeros_like(law)),
-                )
-            case ir.Temper():
-                raise fail("E507", "`temper` moves a replica for each beta at once: it is not a chain on configurations", kernel.span)
+            raise fail("E601", f"{message} are more than the limit of {MOST_DENSE:,} for its matrix", update.span)
 
     def single(self, block: Array) -> BlockDynamics:
         """One block, always."""

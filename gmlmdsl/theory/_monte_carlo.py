@@ -132,8 +132,8 @@ def _verify_draws(model: Any, draws: int, seed: int) -> None:
 
 def _verify_keeps(sampler: ir.Sampler) -> None:
     """Refuse a sampler whose draws are not of p."""
-    for kernel in ir.kernels_in(sampler.body) if isinstance(sampler.body, tuple) else ():
-        if getattr(kernel, "independently", False):
+    for kernel in ir.updates_in(sampler.body):
+        if kernel.independently:
             message = f"sampler `{sampler.name}` updates `independently`: its draws need not be of p, from which the estimates are made"
             raise fail("E507", message, kernel.span, "keeps no known distribution", help="name a sampler without it")
 
