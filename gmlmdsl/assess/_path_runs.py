@@ -186,10 +186,10 @@ def verified_blocks(objective: Objective) -> ExactLoss:
     if objective.gaps is not None:
         why = "missing cells that are summed out join the blocks of a mask, and a rule is about the fit of each block"
         raise fail("E507", why, help='`gaps="ignore"` leaves a missing cell out of the blocks that need it')
-    if not isinstance(objective.loss, ExactLoss):
+    if objective.listed is None:
         why = "a rule takes the fit of each block of the mask, and the blocks of this one are drawn, or too large to be listed"
         raise fail("E507", why, help="name a mask of small blocks, such as `subsets(x, size = 1)`, or leave `rule=` out")
-    return objective.loss
+    return objective.listed
 
 
 @bounded_jit

@@ -1,6 +1,7 @@
 """In: `FactorGraph` and plans. Out: pure JAX functions: energies, conditionals, losses, kernels. Never: data, user faults in the text."""
 
 from . import compiled as compiled
+from ._abstract_loss import AbstractLoss as AbstractLoss
 from ._arrays import Blocks as Blocks
 from ._arrays import Graph as Graph
 from ._arrays import Group as Group
@@ -51,9 +52,9 @@ from ._listed_moments import listed_second_order as listed_second_order
 from ._listing import listed_rows as listed_rows
 from ._loss import DrawnLoss as DrawnLoss
 from ._loss import ExactLoss as ExactLoss
+from ._loss import as_listed as as_listed
 from ._loss import drawn_loss as drawn_loss
 from ._loss import exact_loss as exact_loss
-from ._loss import loss_terms as loss_terms
 from ._mask_law import AbstractMaskLaw as AbstractMaskLaw
 from ._mask_law import mask_law as mask_law
 from ._membership import noisy_mask as noisy_mask

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from .._diagnostics import GmlmError
 from ..graph import FactorGraph
@@ -27,6 +27,7 @@ from ..plan import (
     support_blocks,
     verify_affordable,
 )
+from ._abstract_loss import AbstractLoss, Masks
 from ._arrays import Blocks, Graph, blocks_on_device, drawn_blocks, float_type, on_device
 from ._block_tables import TabledBlocks, Tables, Weights, graph_tables, tabled_blocks, tabled_losses
 from ._conditional import logsumexp, observed_value
@@ -38,7 +39,7 @@ from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, block_passes, mas
 MOST_COLOURS = 32  # sets of blocks that are compiled one by one
 
 
-class ExactLoss(eqx.Module):
+class ExactLoss(AbstractLoss):
     """The loss averaged over every mask of the support.
 
     `blocks` are the support's members, alike in size together; `probabilities` are theirs, None for a mask that looks at x.
@@ -94,7 +95,15 @@ class ExactLoss(eqx.Module):
                 found = found + total.sum().astype(found.dtype)
         return found
 
-    def rows(self, params: Params, codes: Codes) -> Float[Array, " rows"]:
+    def row_terms(self, masks: int, members: int) -> float:
+        trees = [b.n_values * b.cells.shape[0] * max(1, sum(t.shape[1] for t in b.touch)) for b in self.blocks]
+        return float(sum(t if tabled is None else tabled.held for t, tabled in zip(trees, self.tabled, strict=True)))
+
+    def rows_and_reach(self, params: Params, codes: Codes, masks: Masks | None) -> tuple[Float[Array, " rows"], Bool[Array, " rows"]]:
+        found, mass = self.rows_and_mass(params, codes)
+        return found, mass != 0
+
+    def rows(self, params: Params, codes: Codes, masks: Masks | None = None) -> Float[Array, " rows"]:
         """One loss per row: sum over K of p(K | x) times -log p(x_K | x_rest[, K]), from the factors that touch K."""
         return self.rows_and_mass(params, codes)[0]
 
@@ -143,7 +152,12 @@ class ExactLoss(eqx.Module):
         return jax.lax.stop_gradient(jnp.broadcast_to(found, (blocks.cells.shape[0], blocks.n_values, codes.shape[1])))
 
 
-class DrawnLoss(eqx.Module):
+def as_listed(loss: AbstractLoss) -> ExactLoss | None:
+    """A loss that lists its blocks with their values, which have curvatures, tables and shares of their own; None for any other."""
+    return loss if isinstance(loss, ExactLoss) else None
+
+
+class DrawnLoss(AbstractLoss):
     """The loss averaged over `masks` drawn for each row, of shape (masks, members, rows).
 
     `law` is there for a mask that looks at x; `separate` where no two cells of a block share a factor, so that
@@ -156,8 +170,12 @@ class DrawnLoss(eqx.Module):
     separate: bool = eqx.field(static=True)
     gapped: bool = eqx.field(static=True, default=False)
 
-    def rows(self, params: Params, codes: Codes, masks: Int[Array, "masks members rows"]) -> Float[Array, " rows"]:
+    def row_terms(self, masks: int, members: int) -> float:
+        return masks * self.n_values * members * max(1, sum(g.most for g in self.graph.groups))
+
+    def rows(self, params: Params, codes: Codes, masks: Masks | None = None) -> Float[Array, " rows"]:
         """One loss per row: the mean over its masks; an empty mask scores 0."""
+        assert masks is not None
         share = 1 / masks.shape[0]
         if self.gapped:  # what a row lacks is no part of its masks
             masks = jnp.where(codes[masks, jnp.arange(codes.shape[1])] < 0, self.graph.n_cells, masks)
@@ -256,9 +274,3 @@ def drawn_loss(host: FactorGraph, graph: Graph, mask: AbstractMask, gapped: bool
     if not separate:
         verify_affordable(plan, "the loss: a block", mask.span)
     return DrawnLoss(graph, mask_law(mask) if corrected else None, int(plan.values), separate, gapped)
-
-
-def loss_terms(loss: ExactLoss, rows: int) -> float:
-    """Factor evaluations, or numbers of products of tables, of a loss over some rows: what memory it takes is in proportion."""
-    trees = [b.n_values * b.cells.shape[0] * max(1, sum(t.shape[1] for t in b.touch)) for b in loss.blocks]
-    return float(rows) * sum(t if tabled is None else tabled.held for t, tabled in zip(trees, loss.tabled, strict=True))

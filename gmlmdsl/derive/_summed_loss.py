@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 from ..graph import FactorGraph
 from ..masks import AbstractMask
 from ..plan import Elimination, HiddenPlan
+from ._abstract_loss import AbstractLoss, Masks
 from ._arrays import Graph, drawn_blocks, float_type, on_device
 from ._conditional import logsumexp, observed_value
 from ._contraction import Contraction, contraction
@@ -70,35 +71,38 @@ class Passes(eqx.Module):
         return total[:-1]
 
 
-class EliminatedLoss(eqx.Module):
+class EliminatedLoss(AbstractLoss):
     """The loss with every sum by elimination: each pass costs as much as the sum over all cells that some mask or row hides."""
 
     graph: Graph
     parts: tuple[Passes, ...]
+    gapped: bool = eqx.field(static=True, default=False)
+    is_eliminated = True
 
-    @property
-    def entries(self) -> float:
+    def row_terms(self, masks: int, members: int) -> float:
         """Table entries of one pass over one row."""
         return float(max((p.contraction.entries for p in self.parts), default=1))
 
-    def rows(self, params: Params, codes: Codes) -> Float[Array, " rows"]:
+    def rows(self, params: Params, codes: Codes, masks: Masks | None = None) -> Float[Array, " rows"]:
         """The mean over masks of -log p(x_K | x_rest), with -1 summed out of both; 0 where no cell of K is observed."""
         return sum((p.rows(self.graph, params, codes) for p in self.parts), jnp.zeros(codes.shape[1], float_type()))
 
 
-class DrawnEliminatedLoss(eqx.Module):
+class DrawnEliminatedLoss(AbstractLoss):
     """The same averaged over `masks` drawn for each row, of shape (masks, members, rows)."""
 
     graph: Graph
     contraction: Contraction
+    gapped: bool = eqx.field(static=True, default=False)
+    is_eliminated = True
 
-    @property
-    def entries(self) -> float:
+    def row_terms(self, masks: int, members: int) -> float:
         """Table entries of one mask of one row."""
         return float(self.contraction.entries)
 
-    def rows(self, params: Params, codes: Codes, masks: Int[Array, "masks members rows"]) -> Float[Array, " rows"]:
+    def rows(self, params: Params, codes: Codes, masks: Masks | None = None) -> Float[Array, " rows"]:
         """One loss per row: the mean over its masks; an empty mask scores 0."""
+        assert masks is not None
         c = self.contraction
         seen = evidence(self.graph, codes, c)
         tables = factor_sums(self.graph, params, jnp.maximum(codes, 0), c)
@@ -112,7 +116,7 @@ class DrawnEliminatedLoss(eqx.Module):
         return _each(one, jnp.zeros(codes.shape[1], float_type()), masks)[0] / masks.shape[0]
 
 
-class EnumeratedLoss(eqx.Module):
+class EnumeratedLoss(AbstractLoss):
     """The loss where the values of K are listed, and for each of them what is hidden is summed out by elimination.
 
     Attributes:
@@ -128,8 +132,13 @@ class EnumeratedLoss(eqx.Module):
     n_values: int = eqx.field(static=True)
     blocks: Int[Array, "masks members"] | None
     shares: Float[Array, " masks"] | None
+    gapped: bool = eqx.field(static=True, default=False)
 
-    def rows(self, params: Params, codes: Codes, masks: Int[Array, "masks members rows"] | None = None) -> Float[Array, " rows"]:
+    def row_terms(self, masks: int, members: int) -> float:
+        """Table entries of one mask of one row."""
+        return float(self.hidden.entries) * self.n_values
+
+    def rows(self, params: Params, codes: Codes, masks: Masks | None = None) -> Float[Array, " rows"]:
         """One loss per row: the mean over masks of -log p(x_K | x_rest[, K])."""
         if masks is None:
             assert self.blocks is not None
@@ -197,7 +206,7 @@ class HiddenRows(eqx.Module):
         row_cost: table entries of one row's loss.
     """
 
-    loss: EliminatedLoss | DrawnEliminatedLoss | EnumeratedLoss
+    loss: AbstractLoss
     codes: Codes
     masks: Int[Array, "masks members rows"] | None
     chunk: int = eqx.field(static=True)
@@ -207,23 +216,15 @@ class HiddenRows(eqx.Module):
         """The loss of each row."""
         count = self.codes.shape[1]
         if count <= self.chunk:
-            return self._some(params, self.codes, self.masks)
+            return self.loss.rows(params, self.codes, self.masks)
         chunks = -(-count // self.chunk)
 
         def split(a: Array) -> Array:
             wide = jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, chunks * self.chunk - count)], mode="edge")
             return jnp.moveaxis(wide.reshape(*a.shape[:-1], chunks, self.chunk), -2, 0)
 
-        once = jax.checkpoint(lambda x: self._some(params, *x))  # pyright: ignore[reportPrivateImportUsage]
+        once = jax.checkpoint(lambda x: self.loss.rows(params, *x))  # pyright: ignore[reportPrivateImportUsage]
         return jax.lax.map(once, jax.tree.map(split, (self.codes, self.masks))).reshape(-1)[:count]
-
-    def _some(self, params: Params, codes: Codes, masks: Array | None) -> Float[Array, " rows"]:
-        if isinstance(self.loss, EliminatedLoss):
-            return self.loss.rows(params, codes)
-        if isinstance(self.loss, EnumeratedLoss):
-            return self.loss.rows(params, codes, masks)
-        assert masks is not None
-        return self.loss.rows(params, codes, masks)
 
     def take(self, chosen: Int[Array, " rows"]) -> HiddenRows:
         """The loss of some of the rows."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from ._abstract_loss import AbstractLoss
 from ._arrays import Blocks, Graph
 from ._bounded_jit import bounded_jit
 from ._conditional import logsumexp
@@ -15,10 +16,9 @@ from ._energy import all_values as _all_values
 from ._energy import local_scores as _local_scores
 from ._energy import log_potential as _log_potential
 from ._listed import log_marginal as _log_marginal
-from ._loss import DrawnLoss, ExactLoss
 from ._mask_law import AbstractMaskLaw
 from ._random import fold
-from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, EnumeratedLoss, HiddenRows
+from ._summed_loss import EnumeratedLoss, HiddenRows
 from ._summed_rows import SummedRows
 from ._sums import evidence, log_sum
 
@@ -30,22 +30,10 @@ log_marginal = bounded_jit(_log_marginal)
 
 
 @bounded_jit
-def complete_rows(
-    loss: ExactLoss | DrawnLoss | EliminatedLoss | DrawnEliminatedLoss, params: Params, codes: Codes, masks: jax.Array | None
-) -> jax.Array:
+def complete_rows(loss: AbstractLoss, params: Params, codes: Codes, masks: jax.Array | None) -> jax.Array:
     """The loss of rows that lack nothing, inf where a row is impossible; 0 of one for which K is empty, whatever it holds."""
-    some = jnp.ones(codes.shape[1], bool)  # whether K may hold a cell
-    if masks is not None:
-        assert not isinstance(loss, ExactLoss | EliminatedLoss)
-        found, some = loss.rows(params, codes, masks), (masks < loss.graph.n_cells).any(axis=(0, 1))
-    elif isinstance(loss, ExactLoss):
-        found, mass = loss.rows_and_mass(params, codes)
-        some = mass != 0
-    else:
-        assert isinstance(loss, EliminatedLoss)
-        found = loss.rows(params, codes)
-    impossible = _log_potential(loss.graph, params, codes) == -jnp.inf
-    return jnp.where(impossible & some, jnp.inf, found)
+    found, some = loss.rows_and_reach(params, codes, masks)
+    return jnp.where((_log_potential(loss.graph, params, codes) == -jnp.inf) & some, jnp.inf, found)
 
 
 @bounded_jit
@@ -59,9 +47,7 @@ def drawn_masks(law: AbstractMaskLaw, params: Params, codes: Codes, rows: jax.Ar
 
 
 @bounded_jit
-def hidden_losses(
-    loss: EliminatedLoss | DrawnEliminatedLoss | EnumeratedLoss, params: Params, codes: Codes, masks: jax.Array | None
-) -> jax.Array:
+def hidden_losses(loss: AbstractLoss, params: Params, codes: Codes, masks: jax.Array | None) -> jax.Array:
     """The loss of rows whose lacking cells are eliminated."""
     return HiddenRows(loss, codes, masks, codes.shape[1], 0.0).rows(params)
 

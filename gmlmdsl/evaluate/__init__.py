@@ -61,7 +61,6 @@ from ._objective import make_loss as make_loss
 from ._objective import masks_per_row as masks_per_row
 from ._objective import mean_block_size as mean_block_size
 from ._objective import reached_cells as reached_cells
-from ._objective import row_terms as row_terms
 from ._objective import value_at as value_at
 from ._pair_interactions import interaction_slopes as interaction_slopes
 from ._pair_interactions import pair_interactions as pair_interactions

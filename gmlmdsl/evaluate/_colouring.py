@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 
-from ..derive import Blocks, ExactLoss, TabledBlocks, Tables, bounded_jit
+from ..derive import Blocks, TabledBlocks, Tables, bounded_jit
 from ..plan import entry_parameters, entry_values
 from ._objective import Objective
 from ._parameters import flatten, unflatten
@@ -42,8 +42,7 @@ class Colouring:
 
 def colouring(objective: Objective, size: int) -> Colouring:
     """Colours of so many parameters."""
-    loss = objective.loss
-    assert isinstance(loss, ExactLoss)
+    loss = objective.blocks_loss
     tables = loss.tables
     mentions = None if tables is None else _mentioned(objective, tables, size)
     touched = [
@@ -79,8 +78,7 @@ def _mentioned(objective: Objective, tables: Tables, size: int) -> scipy.sparse.
 
 def entry_slopes(objective: Objective, size: int) -> scipy.sparse.csr_matrix | None:
     """The derivatives of the entries of tables by the parameters, shape (entries and a zero, parameters); None where many meet in one."""
-    loss = objective.loss
-    assert isinstance(loss, ExactLoss)
+    loss = objective.blocks_loss
     assert loss.tables is not None
     mentions: Any = _mentioned(objective, loss.tables, size)
     together: Any = scipy.sparse.csr_matrix(mentions.T @ mentions)
@@ -141,8 +139,7 @@ def _seen_by_trees(objective: Objective, blocks: Blocks, size: int) -> Array:
 @bounded_jit
 def _touched(objective: Objective, blocks: Blocks, vector: jax.Array, of_values: jax.Array, of_rows: jax.Array) -> jax.Array:
     """Which parameters each block's scores depend on: positive entries of (blocks, parameters)."""
-    host, loss = objective.frame.host, objective.loss
-    assert isinstance(loss, ExactLoss)
+    host, loss = objective.frame.host, objective.blocks_loss
 
     def chunk(codes: jax.Array, weights: jax.Array, masks: jax.Array | None) -> jax.Array:
         del weights, masks

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..derive import Blocks, ExactLoss, TabledBlocks, bounded_jit
+from ..derive import Blocks, TabledBlocks, bounded_jit
 from ._colouring import Colouring
 from ._objective import Objective
 from ._parameters import unflatten
@@ -21,8 +21,7 @@ def differences(objective: Objective, vector: jax.Array, colours: Colouring) -> 
     """For each block: the parameters it sees, and the distinct rows phi(x) - phi(a) over data rows and values a."""
     keep = np.asarray(objective.weights) > 0
     codes = np.unique(np.asarray(objective.codes)[:, keep], axis=1)
-    loss = objective.loss
-    assert isinstance(loss, ExactLoss)
+    loss = objective.blocks_loss
     for k, (blocks, seen) in enumerate(zip(loss.blocks, colours.seen, strict=True)):
         for b in range(blocks.cells.shape[0]):
             one = jax.tree.map(lambda a, b=b: a[b : b + 1], blocks)

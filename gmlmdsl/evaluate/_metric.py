@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sparse
 
-from ..derive import ExactLoss, TableCurvature, TabledBlocks, bounded_jit, mean_indicators, table_curvature
+from ..derive import TableCurvature, TabledBlocks, bounded_jit, mean_indicators, table_curvature
 from ._colouring import entry_slopes
 from ._convexity import is_affine
 from ._objective import Objective
@@ -68,10 +68,9 @@ class Metrics:
     def at(self, params: dict[str, Any], prior: Array) -> Metric | None:
         """That at some parameters; `prior` is the diagonal of the Hessian of -log prior. None where its lists would be uneven."""
         o = self.objective
-        assert isinstance(o.loss, ExactLoss)
         scale, factor, entries = float(o.scale), float(o.factor), self._slopes.shape[0]
         total = float(np.asarray(o.weights).sum())
-        pieces = [_Uses(t, c, total) for t, c in zip(o.loss.tabled, _curvatures(o, dict(params)), strict=True) if t is not None]
+        pieces = [_Uses(t, c, total) for t, c in zip(o.blocks_loss.tabled, _curvatures(o, dict(params)), strict=True) if t is not None]
         if self._kept is None:
             moves = sparse.csr_matrix(sparse.vstack([p.means(entries) for p in pieces]).tocsr() @ self._slopes)
             parameters, scores = _lists(moves), _lists(sparse.csr_matrix(moves.T))
@@ -98,8 +97,8 @@ def metrics(objective: Objective) -> Metrics | None:
 
     Their order is that of the free parameters in the flat vector of all, as a flattened dict has them.
     """
-    host, loss = objective.frame.host, objective.loss
-    if not isinstance(loss, ExactLoss) or not all(loss.is_plain) or objective.gaps is not None or loss.gapped or not is_affine(host):
+    host, loss = objective.frame.host, objective.listed
+    if loss is None or not all(loss.is_plain) or objective.gaps is not None or loss.gapped or not is_affine(host):
         return None
     if sum(t.blocks.n_values * len(t.inside) for t in loss.tabled if t is not None) > MOST_SCORES:
         return None
@@ -205,8 +204,7 @@ def _add(out: Array, places: Array, found: Array) -> None:
 @bounded_jit
 def _curvatures(objective: Objective, params: dict[str, Any]) -> tuple[Any, ...]:
     """`table_curvature` of each set of blocks, in float32: it need not be exact."""
-    loss, out = objective.loss, []
-    assert isinstance(loss, ExactLoss)
+    loss, out = objective.blocks_loss, []
     assert loss.probabilities is not None
     for k, weights in enumerate(loss.weights(params)):
         tabled = loss.tabled[k]

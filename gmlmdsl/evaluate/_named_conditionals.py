@@ -20,7 +20,7 @@ from ..plan import plan_block, verify_affordable, verify_held
 from ..read import verify_unmasked
 from ._completions import block_tables, log_completions
 from ._missing import Sorted, sort_rows, summed_loss, unknown_law, verify_latents
-from ._objective import MOST_MASKS, make_loss, masks_per_row, row_terms
+from ._objective import MOST_MASKS, make_loss, masks_per_row
 from ._row_sizes import answer, is_traced, over_rows, placed
 
 Params = Mapping[str, jax.Array]
@@ -130,7 +130,7 @@ def row_losses(
     form, parts = make_loss(host, device, mask, drawn, len(kinds.complete)), []
     if len(kinds.complete):
         rows = known[:, kinds.complete], None if masks is None else masks[:, :, kinds.complete]
-        cost = row_terms(form, 1 if masks is None else len(masks), 1 if masks is None else masks.shape[1])
+        cost = form.row_terms(1 if masks is None else len(masks), 1 if masks is None else masks.shape[1])
         parts.append((kinds.complete, over_rows(lambda some: complete_rows(form, params, *some), rows, params, cost)))
     if len(kinds.summed):
         parts.append((kinds.summed, _summed(host, device, codes, kinds, params)))

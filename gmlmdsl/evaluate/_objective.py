@@ -13,17 +13,16 @@ from jaxtyping import Array, Float
 
 from .._diagnostics import counted, fail
 from ..derive import (
+    AbstractLoss,
     AbstractMaskLaw,
-    DrawnEliminatedLoss,
-    DrawnLoss,
     EliminatedLoss,
     ExactLoss,
     Graph,
     SummedRows,
+    as_listed,
     bounded_jit,
     drawn_loss,
     exact_loss,
-    loss_terms,
     mask_law,
     quickly_compiled,
 )
@@ -32,7 +31,6 @@ from ..masks import AbstractMask
 from ..plan import BUDGET, verify_held
 from ._parameters import Unchanged, bijection, log_prior, on_gauge
 
-Loss = ExactLoss | DrawnLoss | EliminatedLoss | DrawnEliminatedLoss
 MOST_TERMS = 1 << 18  # factor evaluations held at once: they should stay in the cache
 MOST_MASKS = 2**20  # over which a loss is averaged
 MANY = 1 << 24  # products of one value from which on what runs is worth more than what compiles
@@ -88,7 +86,7 @@ class Objective(eqx.Module):
             for themselves.
     """
 
-    loss: Loss
+    loss: AbstractLoss
     codes: Array
     weights: Float[Array, " rows"]
     masks: Array | None
@@ -113,8 +111,8 @@ class Objective(eqx.Module):
 
     def row_total(self, params: Mapping[str, Array]) -> Float[Array, ""]:
         """The sum of the weighted losses of the complete rows."""
-        loss = self.loss
-        if not isinstance(loss, ExactLoss):
+        loss = self.listed
+        if loss is None:
             return self.sum_rows(lambda codes, weights, masks: (weights * finite(self.rows(params, codes, masks), weights)).sum())
         total = loss.plain_total(params, self.codes, self.weights, self.chunk, jnp.float32 if self.rough else None)
         if all(loss.is_plain):
@@ -135,14 +133,26 @@ class Objective(eqx.Module):
 
     def products_of(self, codes: Array) -> float:
         """The same for other rows."""
-        if not isinstance(self.loss, ExactLoss) or not all(self.loss.is_plain):
+        loss = self.listed
+        if loss is None or not all(loss.is_plain):
             return 0.0
-        return codes.shape[1] * sum(t.products for t in self.loss.tabled if t is not None)
+        return codes.shape[1] * sum(t.products for t in loss.tabled if t is not None)
 
     @property
     def gapped(self) -> bool:
         """Whether gaps, of code -1, are left out of the losses of their rows."""
-        return isinstance(self.loss, ExactLoss | DrawnLoss) and self.loss.gapped
+        return self.loss.gapped
+
+    @property
+    def listed(self) -> ExactLoss | None:
+        """Its loss where that lists the blocks of its mask."""
+        return as_listed(self.loss)
+
+    @property
+    def blocks_loss(self) -> ExactLoss:
+        """The same of an objective that is known to list them."""
+        assert self.listed is not None
+        return self.listed
 
     @property
     def n_rows(self) -> int:
@@ -160,10 +170,7 @@ class Objective(eqx.Module):
 
     def rows(self, params: Mapping[str, Array], codes: Array, masks: Array | None) -> Float[Array, " rows"]:
         """The loss of each row."""
-        if isinstance(self.loss, DrawnLoss | DrawnEliminatedLoss):
-            assert masks is not None
-            return self.loss.rows(params, codes, masks)
-        return self.loss.rows(params, codes)
+        return self.loss.rows(params, codes, masks)
 
     def sum_rows(self, f, *more: Array):
         """The sum of `f` over chunks of rows, so that memory stays bounded; the gradient recomputes each chunk.
@@ -233,7 +240,9 @@ def masks_per_row(mask: AbstractMask, n_masks: int | str | None) -> int | None:
     return 1 if n_masks is None else int(n_masks)
 
 
-def make_loss(host: FactorGraph, graph: Graph, mask: AbstractMask, n_masks: int | None, rows: int = 1, gapped: bool = False) -> Loss:
+def make_loss(
+    host: FactorGraph, graph: Graph, mask: AbstractMask, n_masks: int | None, rows: int = 1, gapped: bool = False
+) -> AbstractLoss:
     """The loss of complete rows over all masks, or over as many drawn ones; of no rows, an empty one; `gapped`: gaps are left out.
 
     Raises:
@@ -295,16 +304,7 @@ def reached_cells(host: FactorGraph, mask: AbstractMask) -> int:
     return len(mask.reach)
 
 
-def chunk_rows(loss: Loss, masks: int, members: int, rows: int) -> int:
+def chunk_rows(loss: AbstractLoss, masks: int, members: int, rows: int) -> int:
     """Rows per chunk such that a chunk's factor evaluations fit into memory; drawn masks per row, and the members of each."""
-    pieces = max(1, int(np.ceil(row_terms(loss, masks, members) * rows / MOST_TERMS)))
+    pieces = max(1, int(np.ceil(loss.row_terms(masks, members) * rows / MOST_TERMS)))
     return max(1, int(np.ceil(rows / pieces)))
-
-
-def row_terms(loss: Loss, masks: int, members: int) -> float:
-    """Factor evaluations, or table entries, of the loss of one row."""
-    if isinstance(loss, ExactLoss):
-        return loss_terms(loss, 1)
-    if isinstance(loss, EliminatedLoss | DrawnEliminatedLoss):
-        return loss.entries
-    return masks * loss.n_values * members * max(1, sum(g.most for g in loss.graph.groups))

@@ -13,7 +13,6 @@ import jax
 import numpy as np
 import scipy  # its parts load when they are used
 
-from ..derive import ExactLoss
 from ..evaluate import Colouring, Objective, differences, flatten, free_basis, has_proper_prior, tangent
 
 Array = np.ndarray
@@ -84,8 +83,7 @@ def _recession(objective: Objective, params: dict[str, jax.Array], colours: Colo
     basis = tangent(host, held)
     if not basis.shape[1]:
         return Recession(None, basis)
-    assert isinstance(objective.loss, ExactLoss)
-    entries = sum(b.cells.shape[0] * b.n_values for b in objective.loss.blocks) * float(objective.codes.shape[1])
+    entries = sum(b.cells.shape[0] * b.n_values for b in objective.blocks_loss.blocks) * float(objective.codes.shape[1])
     if entries * len(colours.directions) > MOST_ENTRIES:
         return None
     rows = _differences(objective, flatten(host, params), colours, basis)

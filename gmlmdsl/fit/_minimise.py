@@ -12,7 +12,6 @@ import numpy as np
 
 from .._progress import shows_progress
 from ..data import random_key
-from ..derive import DrawnEliminatedLoss, EliminatedLoss
 from ..evaluate import MANY, Colouring, Objective, draw_masks, gradient_at, metrics
 from ..masks import AbstractMask
 from ._edges import off_wrong_edges
@@ -231,8 +230,8 @@ def inference_cost(objective: Objective, size: int) -> float:
     lacking = 0.0 if objective.gaps is None else objective.gaps.second_order_cost(size)
     passes = 1 if objective.masks is None else len(objective.masks)
     whole = 0.0
-    if isinstance(objective.loss, EliminatedLoss | DrawnEliminatedLoss):
-        whole = objective.loss.entries * passes * objective.codes.shape[1]
+    if objective.loss.is_eliminated:
+        whole = objective.loss.row_terms(passes, 1) * passes * objective.codes.shape[1]
     return lacking + size * whole
 
 

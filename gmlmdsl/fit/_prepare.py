@@ -9,7 +9,7 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..data import generator, random_key
-from ..derive import ExactLoss, float_type, graph_arrays, on_device, room_for
+from ..derive import float_type, graph_arrays, on_device, room_for
 from ..derive.compiled import all_values, gap_rows, log_potential
 from ..evaluate import (
     Colouring,
@@ -30,7 +30,6 @@ from ..evaluate import (
     mean_block_size,
     reached_cells,
     reported,
-    row_terms,
     sort_rows,
     summed_loss,
     value_at,
@@ -135,7 +134,7 @@ def make_objective(
     loss = make_loss(host, device, mask, n_masks, len(order), kinds.report.ignored)
     rows_masks = None if masks is None else masks[:, :, order]
     each, repeated = weights[order] * share, None
-    if merge and masks is None and imputed is None and row_terms(loss, 0, 0) * len(order) > WORTH_MERGING:
+    if merge and masks is None and imputed is None and loss.row_terms(0, 0) * len(order) > WORTH_MERGING:
         whole, each, repeated = _merged(whole, each)
     room = room_for(len(each))
     chunk = chunk_rows(loss, 0 if rows_masks is None else len(rows_masks), 0 if rows_masks is None else rows_masks.shape[1], room)
@@ -239,6 +238,6 @@ def objective_colouring(objective: Objective) -> Colouring | None:
     host = objective.frame.host
     size = sum(p.size for p in host.parameters)
     rows = int((np.asarray(objective.weights) > 0).sum())
-    if not isinstance(objective.loss, ExactLoss) or not is_affine(host) or not 0 < size <= MOST_INFERRED or not rows:
+    if objective.listed is None or not is_affine(host) or not 0 < size <= MOST_INFERRED or not rows:
         return None
     return colouring(objective, size)

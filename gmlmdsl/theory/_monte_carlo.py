@@ -19,7 +19,7 @@ import numpy as np
 from .. import derive
 from .._diagnostics import GmlmError, fail
 from ..data import bound_mask, bound_once, encode, random_key, verified_seed
-from ..derive import DrawnEliminatedLoss, DrawnLoss, ExactLoss, bounded_jit, drawn_loss
+from ..derive import DrawnEliminatedLoss, DrawnLoss, ExactLoss, as_listed, bounded_jit, drawn_loss
 from ..evaluate import (
     Frame,
     Objective,
@@ -240,8 +240,8 @@ def _second_moments(rows: DrawnRows, mask: AbstractMask, seed: int) -> list[tupl
     device = derive.graph_arrays(host)
     every = masks_per_row(mask, None) is None
     if every and is_affine(host):
-        loss = make_loss(host, device, mask, None)
-        if isinstance(loss, ExactLoss):
+        loss = as_listed(make_loss(host, device, mask, None))
+        if loss is not None:
             return _by_local_statistics(rows, loss)
     return _by_drawn_masks(rows, mask, drawn_loss(host, device, mask), seed)
 
