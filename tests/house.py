@@ -22,7 +22,7 @@ SUMS = {  # sums of classes: the file or room that defines each, and its alias o
     "lowered masks": ("masks", "AbstractMask"),
     "mask bodies": ("program/_program.py", "MaskBody"),
     "kernels": ("program/_program.py", "Kernel"),
-    "losses": ("evaluate/_objective.py", "Loss"),
+    "losses": ("derive", "AbstractLoss"),
 }
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from .._diagnostics import counted, fail, with_whole_numbers
 from ..data import verified_seed
-from ..evaluate import Repeats, row_terms
+from ..evaluate import Repeats
 from ..fit import (
     NO_SPREAD,
     SHRINKS,
@@ -189,7 +189,7 @@ def _verify_cost(rows: ScoredRows, kinds: Kinds, draws: int) -> None:
         message = f"the gradients of {draws:,} simulated rows by {size:,} parameters take {8.0 * columns * size / 2**30:.3g} GiB"
         raise fail("E601", f"{message}, more than the limit of {BUDGET.bytes / 2**30:.3g} GiB", help="ask for fewer `draws=`")
     masks, members = (0, 0) if objective.masks is None else objective.masks.shape[:2]
-    each = max(row_terms(objective.loss, masks, members), 0.0 if objective.gaps is None else objective.gaps.row_cost)
+    each = max(objective.loss.row_terms(masks, members), 0.0 if objective.gaps is None else objective.gaps.row_cost)
     verify_evaluations(
         each * len(kinds.rows) * draws, f"the gradients of {draws:,} simulated data sets of {counted(len(kinds.rows), 'kind')} of rows"
     )

@@ -25,7 +25,7 @@ class AbstractLoss(eqx.Module):
     """
 
     graph: eqx.AbstractVar[Graph]
-    gapped: eqx.AbstractVar[bool]
+    gapped = False
     is_eliminated: ClassVar[bool] = False
 
     @abc.abstractmethod

@@ -54,7 +54,7 @@ class ExactLoss(AbstractLoss):
     split: bool = eqx.field(static=True)
     tables: Tables | None
     tabled: tuple[TabledBlocks | None, ...]
-    gapped: bool = eqx.field(static=True, default=False)
+    gapped: bool = eqx.field(static=True, default=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def weights(self, params: Params) -> tuple[Weights | None, ...]:
         """What the scores of each set of blocks are products of, where they have tables: the same for all rows."""
@@ -168,7 +168,7 @@ class DrawnLoss(AbstractLoss):
     law: AbstractMaskLaw | None
     n_values: int = eqx.field(static=True)
     separate: bool = eqx.field(static=True)
-    gapped: bool = eqx.field(static=True, default=False)
+    gapped: bool = eqx.field(static=True, default=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def row_terms(self, masks: int, members: int) -> float:
         return masks * self.n_values * members * max(1, sum(g.most for g in self.graph.groups))

@@ -76,7 +76,6 @@ class EliminatedLoss(AbstractLoss):
 
     graph: Graph
     parts: tuple[Passes, ...]
-    gapped: bool = eqx.field(static=True, default=False)
     is_eliminated = True
 
     def row_terms(self, masks: int, members: int) -> float:
@@ -93,7 +92,6 @@ class DrawnEliminatedLoss(AbstractLoss):
 
     graph: Graph
     contraction: Contraction
-    gapped: bool = eqx.field(static=True, default=False)
     is_eliminated = True
 
     def row_terms(self, masks: int, members: int) -> float:
@@ -132,7 +130,6 @@ class EnumeratedLoss(AbstractLoss):
     n_values: int = eqx.field(static=True)
     blocks: Int[Array, "masks members"] | None
     shares: Float[Array, " masks"] | None
-    gapped: bool = eqx.field(static=True, default=False)
 
     def row_terms(self, masks: int, members: int) -> float:
         """Table entries of one mask of one row."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..assess import map_rows, rows_under
 from ..derive import bounded_jit, float_type, on_device, room_for
-from ..evaluate import Objective, is_traced, masks_per_row, row_terms
+from ..evaluate import Objective, is_traced, masks_per_row
 from ..fit import WORTH_MERGING, Evidence, row_weights
 from ..graph import FactorGraph, Lowered
 from ..masks import AbstractMask
@@ -81,7 +81,7 @@ class Likelihood(eqx.Module):
         o = self.objective
         masks, members = (0, 0) if o.masks is None else o.masks.shape[:2]
         gaps = 0.0 if o.gaps is None or o.gap_weights is None else o.gaps.row_cost * len(o.gap_weights)
-        return row_terms(o.loss, masks, members) * o.codes.shape[1] + gaps
+        return o.loss.row_terms(masks, members) * o.codes.shape[1] + gaps
 
     def distinct(self, params: Mapping[str, Any]) -> jax.Array:
         """-c * loss of each row of the objective, padding included, at the parameters themselves."""
