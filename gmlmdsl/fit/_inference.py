@@ -280,6 +280,9 @@ class Covariances(Mapping[str, Array]):
     def __len__(self) -> int:
         return 2 + (self._curve.one_mask is not None)
 
+    def __contains__(self, kind: object) -> bool:
+        return kind in tuple(self)  # nothing is computed for it, as `Mapping` would
+
     def variances(self, kind: str) -> Array:
         """The diagonal: of a sandwich that was not asked for, without the rest."""
         if kind in self._found or kind != "sandwich":
