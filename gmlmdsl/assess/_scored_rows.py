@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._diagnostics import GmlmError, fail
+from .._diagnostics import GmlmError, fail, is_one_of
 from ..data import bound_mask, bound_rows, verified_weights
 from ..derive import bounded_jit, log_potential, on_device
 from ..evaluate import MaskUse, Objective, as_params, finite, flatten, gap_second_order, log_completions, unflatten
@@ -106,7 +106,7 @@ def evidence_of(
     if found.options.weights_are == "counts":
         message = "checks of a model take weights as importances, and those of this fit are counts"
         raise fail("E542", message, help="fit the repeated rows: `np.repeat(x, counts, axis=0)`")
-    if mask is None or mask == fit.mask:
+    if mask is None or is_one_of(mask, (fit.mask,)):
         return found if n_masks is None else dataclasses.replace(found, options=dataclasses.replace(found.options, n_masks=n_masks))
     name, lowered = fit.model.mask(mask)
     drawn = bound_mask(found.lowered, lowered)

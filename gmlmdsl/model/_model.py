@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import counted, fail, listed, whole_number
+from .._diagnostics import counted, fail, is_one_of, listed, whole_number
 from ..data import bound_once, bound_rows, verified_seed
 from ..evaluate import parameters
 from ..fit import WHOLE, Evidence, FitOptions, PersistentContrastiveDivergence, estimate_to_fit, fit_model, method_of, whole_mask
@@ -311,7 +311,7 @@ class Model(Structures):
                 values and oracles of the user's do.
         """
         lowered = bound_once(self.lowered, given, "a sampler")
-        checked = None if sampler == "exact" and sampler not in self.samplers else self.sampler(sampler)[1]
+        checked = None if is_one_of(sampler, ("exact",)) and sampler not in self.samplers else self.sampler(sampler)[1]
         if checked is not None and isinstance(checked.body, ir.FormCall):
             stated = {"thin": thin != 1, "clamp": clamp is not None, "init": init is not None, "observe": observe is not None}
             setting = Setting(lowered, params, verified_seed(seed), self.program.allow_python, oracle)
@@ -361,7 +361,7 @@ class Model(Structures):
         if sampler is not None:
             with derive.compiled_only(), warnings.catch_warnings():
                 warnings.simplefilter("ignore", SamplingWarning)
-                chain = sampler not in self.samplers or not isinstance(self.sampler(sampler)[1].body, ir.FormCall)
+                chain = not is_one_of(sampler, self.samplers) or not isinstance(self.sampler(sampler)[1].body, ir.FormCall)
                 steps: dict[str, Any] = {"warmup": 1} if chain else {}
                 self.sample(self.init_params(), sampler, draws=draws, chains=chains, progress=False, **steps)
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import fail, listed, unknown, with_whole_numbers
+from .._diagnostics import fail, listed, truth, unknown, with_whole_numbers
 from .._progress import shows_progress
 from ..data import clamped_cells, decode, verified_seed
 from ..evaluate import Contractions, independent_kernel
@@ -133,7 +133,8 @@ def verified_options(options: SampleOptions) -> SampleOptions:
         GmlmError: E507.
     """
     verified_seed(options.seed)
-    return with_whole_numbers(options, {"draws": 1, "warmup": 0, "chains": 1, "thin": 1})
+    options = with_whole_numbers(options, {"draws": 1, "warmup": 0, "chains": 1, "thin": 1})
+    return replace(options, keep_draws=truth("keep_draws", options.keep_draws))
 
 
 class LetValues(eqx.Module):
@@ -173,9 +174,10 @@ def observables(
     lowered: Lowered, params: dict[str, jax.Array], observe: Any, variables: tuple[VariableArray, ...] | None = None
 ) -> Observables | None:
     """What is recorded of draws; functions get `variables`, None for all."""
-    if not observe:
+    known = isinstance(observe, str | Mapping | list | tuple)
+    if observe is None or (known and not observe):
         return None
-    if not isinstance(observe, str | Mapping | list | tuple):
+    if not known or not all(isinstance(name, str) for name in observe):
         message = f"observe must be a dict of functions, or the names of `let`s, got {type(observe).__name__}"
         raise fail("E507", message, help='for example `observe={"m": lambda x: x.mean()}`')
     named = dict(observe) if isinstance(observe, Mapping) else {n: n for n in ([observe] if isinstance(observe, str) else observe)}
