@@ -88,4 +88,4 @@ def _pairs_of_entries(graph: FactorGraph, plan: PairTables) -> tuple[Array, Arra
 def _runs(values: Array) -> tuple[Array, Array, Array]:
     """The distinct values of an ascending array, with where each begins and ends."""
     distinct, starts = np.unique(values, return_index=True)
-    return distinct, starts, np.append(starts[1:], len(values))
+    return distinct, starts, np.append(starts[1:], [len(values)] * bool(len(values))).astype(np.int64)

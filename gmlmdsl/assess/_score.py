@@ -122,7 +122,7 @@ def score(fit: FitRecord, x: Any, weights: Any, mask: str | None, missing: Any, 
     """Losses of new rows under a fit; see `Fit.score`."""
     evidence = evidence_of(fit, x, weights, missing, mask, n_masks, given)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
-        params = params64(fit)
+        params = params64(fit, evidence)
         rows = rows_under(evidence, params)
         losses = rows.losses(params)
     return Score(losses, rows.weights, _labels(groups, len(losses), "groups", evidence.index), measure_of(evidence, rows.use))
@@ -154,7 +154,7 @@ def cross_validate(
     place = assign_folds(w, folds, seed, together, kinds)
     losses, statuses = np.zeros(len(w)), []
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
-        params = params64(fit)
+        params = params64(fit, scored)
         rows = rows_under(scored, params)
         training = weighted_mean(rows.losses(params), w)
         for k in tracked(range(folds), counted(folds, "fold"), shows_progress(progress)):

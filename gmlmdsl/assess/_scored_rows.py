@@ -143,9 +143,9 @@ def verify_own(fit: FitRecord, rows: ScoredRows, params: Params) -> None:
         raise fail("E551", message, help="pass the rows, weights and missing code of `fit`; for other rows there is `score`")
 
 
-def params64(fit: FitRecord) -> dict[str, jax.Array]:
-    """The estimates in the working float type; call it under 64-bit types."""
-    return as_params(fit.graph, fit.params)
+def params64(fit: FitRecord, evidence: Evidence | None = None) -> dict[str, jax.Array]:
+    """The estimates in the working float type, factors judged with the given data of the rows; call it under 64-bit types."""
+    return as_params(fit.graph if evidence is None else evidence.lowered.graph, fit.params)
 
 
 def map_rows(objective: Objective, f: Callable[[Any, Any, Any], Any]) -> Any:

@@ -72,7 +72,7 @@ def simulated_errors(fit: F, how: How) -> F:
     verify_held(16 * how.draws, f"{how.draws:,} simulated rows", "fewer `draws=`")
     evidence = fit.evidence
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
-        params = params64(fit)
+        params = params64(fit, evidence)
         rows = rows_under(evidence, params)
         kinds = _kinds(rows, evidence)
         host, frame = rows.objective.frame.host, rows.objective.frame

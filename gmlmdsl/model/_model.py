@@ -89,7 +89,7 @@ class Model(Structures):
             raise derive.no_chain(checked.body)
         lowered = bound_once(self.lowered, given, "a transition matrix")
         with jax.enable_x64(True):
-            return derive.Transitions(lowered, self._known(params)).matrix(checked.body)
+            return derive.Transitions(lowered, self._known(params, lowered)).matrix(checked.body)
 
     def sampler_bias(self, params: Params, sampler: str | None = None, *, given: Any = None) -> float:
         """How far a sampler's long run is from p: max over sets A of |pi(A) - p(A)| = 1/2 sum over x of |pi(x) - p(x)|.
@@ -112,7 +112,7 @@ class Model(Structures):
         lowered = bound_once(self.lowered, given, "the bias of a sampler")
         matrix = self.transition_matrix(params, checked.name, given=given)
         with jax.enable_x64(True):
-            return sampler_bias.total_variation(lowered.graph, parameters.as_params(self.graph, params), matrix)
+            return sampler_bias.total_variation(lowered.graph, parameters.as_params(lowered.graph, params), matrix)
 
     # Fitting and sampling
 
@@ -325,9 +325,9 @@ class Model(Structures):
         if checked is None:
             assert sampler is not None
             options = SampleOptions(sampler, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
-            return draw_exact(lowered, self._contractions, self._known(params), options, self._provenance())
+            return draw_exact(lowered, self._contractions, self._known(params, lowered), options, self._provenance())
         options = SampleOptions(checked.name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
-        return draw_chains(lowered, checked, self._known(params), options, self._provenance())
+        return draw_chains(lowered, checked, self._known(params, lowered), options, self._provenance())
 
     def _provenance(self) -> dict[str, Any]:
         return self.program.provenance() | {"model": self.name}

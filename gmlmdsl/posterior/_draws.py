@@ -102,7 +102,7 @@ def task_of(fit: FitRecord, evidence: Evidence, calibrate: str | None) -> Task:
     Raises:
         GmlmError: E552 where the curvature is not positive, E554 of the calibration; what `likelihood_of_rows` raises.
     """
-    params = params64(fit)
+    params = params64(fit, evidence)
     rows = rows_under(evidence, params)
     verify_own(fit, rows, params)
     likelihood = likelihood_of_rows(evidence, params)

@@ -15,7 +15,7 @@ from .. import derive
 from .._diagnostics import fail, listed, truth, unknown, with_whole_numbers
 from .._progress import shows_progress
 from ..data import clamped_cells, decode, verified_seed
-from ..evaluate import Contractions, independent_kernel
+from ..evaluate import Contractions, independent_kernel, verified_partition
 from ..graph import STAYS_FINITE, FactorGraph, Lowered, VariableArray, lower_let, lower_mask, verify_mask
 from ..program import ir
 from ._arviz import to_arviz
@@ -232,6 +232,8 @@ def label(
             )
     if found.score is not None and not (np.asarray(found.score) < np.inf).all():
         raise fail("E514", "the log p of a draw is not a number or +inf: a factor has no value there", help=STAYS_FINITE)
+    if found.score is not None:
+        verified_partition(graph, np.asarray(found.score).max(keepdims=True), " that was drawn")
     stats = {} if found.score is None or found.codes is None else {"lp": found.score}
     stats["flip_rate"] = _rates(found.changed, found.drawn)
     dims["flip_rate"], coords["update"] = ["update"], names

@@ -195,7 +195,7 @@ def configurations(
     verify_model(model)
     lowered = bound_once(model.lowered, given, what)
     with jax.enable_x64(True):
-        return listed(lowered, known_params(model.graph, params), what, latents, most)
+        return listed(lowered, known_params(lowered.graph, params), what, latents, most)
 
 
 def listed(lowered: Lowered, params: Mapping[str, jax.Array], what: str, latents: bool = False, most: int = MOST_STATES) -> Configurations:
