@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import GmlmError, counted
+from ..graph import joint_count
 from ._centrality_picture import MEASURES
 from ._check_pictures import check_section
 from ._diagnostic_pictures import plot_loss
@@ -107,7 +108,7 @@ def quick_check(fit: Fit) -> PredictiveCheck | None:
     except GmlmError:
         return None
     cells = fit.graph.n_random
-    listable = float(np.prod(fit.graph.sizes.astype(float))) <= MOST_CHECKED_STATES
+    listable = joint_count(fit.graph.sizes) <= MOST_CHECKED_STATES
     if fit.graph.given or not listable or rows * cells**2 > MOST_CHECKED_PAIRS or fit.status.code == "diverged":
         return None
     return fit.predictive("exact", draws=200)

@@ -34,11 +34,7 @@ def translation_report(found: Mapping[str, Any], arrays: Mapping[str, np.ndarray
     Raises:
         GmlmError: E507 for what is no result of a pipeline.
     """
-    for name, given, needed in (("found", found, NEEDED), ("arrays", arrays, ())):
-        if not isinstance(given, Mapping):
-            raise wrong(f"{name} must be a dict, got {type(given).__name__}", "what `Pipeline.run` returns, and its `pictures.npz`")
-        if lacking := [k for k in needed if k not in given]:
-            raise wrong(f"{name} lacks `{lacking[0]}`", "pass what `Pipeline.run` returns, or its `report.json`")
+    _verify(found, arrays)
     title = verified_text("title", title)
     direction = f" {found['direction']}" if found["direction"] else ""
     kept = found["cleaning"]["text"]["train"]["kept"]
@@ -57,6 +53,15 @@ def translation_report(found: Mapping[str, Any], arrays: Mapping[str, np.ndarray
     _text(report, found)
     _made(report, found)
     return report
+
+
+def _verify(found: Any, arrays: Any) -> None:
+    """Refuse what is no result of a pipeline."""
+    for name, given, needed in (("found", found, NEEDED), ("arrays", arrays, ())):
+        if not isinstance(given, Mapping):
+            raise wrong(f"{name} must be a dict, got {type(given).__name__}", "what `Pipeline.run` returns, and its `pictures.npz`")
+        if lacking := [k for k in needed if k not in given]:
+            raise wrong(f"{name} lacks `{lacking[0]}`", "pass what `Pipeline.run` returns, or its `report.json`")
 
 
 def _scores(report: Report, scores: Mapping[str, Any]) -> None:

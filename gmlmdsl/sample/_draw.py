@@ -174,16 +174,25 @@ def observables(
     lowered: Lowered, params: dict[str, jax.Array], observe: Any, variables: tuple[VariableArray, ...] | None = None
 ) -> Observables | None:
     """What is recorded of draws; functions get `variables`, None for all."""
-    known = isinstance(observe, str | Mapping | list | tuple)
-    if observe is None or (known and not observe):
+    named = _named(observe)
+    if not named:
         return None
-    if not known or not all(isinstance(name, str) for name in observe):
-        message = f"observe must be a dict of functions, or the names of `let`s, got {type(observe).__name__}"
-        raise fail("E507", message, help='for example `observe={"m": lambda x: x.mean()}`')
-    named = dict(observe) if isinstance(observe, Mapping) else {n: n for n in ([observe] if isinstance(observe, str) else observe)}
     return Observables(
         {name: _observable(lowered, params, name, what, variables or lowered.graph.variables) for name, what in named.items()}
     )
+
+
+def _named(observe: Any) -> dict[Any, Any]:
+    """By name what is recorded: functions, or names of `let`s.
+
+    Raises:
+        GmlmError: E507.
+    """
+    given = {} if observe is None else [observe] if isinstance(observe, str) else observe
+    if not isinstance(given, Mapping | list | tuple) or not all(isinstance(name, str) for name in given):
+        message = f"observe must be a dict of functions, or the names of `let`s, got {type(observe).__name__}"
+        raise fail("E507", message, help='for example `observe={"m": lambda x: x.mean()}`')
+    return dict(given) if isinstance(given, Mapping) else {n: n for n in given}
 
 
 def _observable(
