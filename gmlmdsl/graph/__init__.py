@@ -21,6 +21,7 @@ from ._infinite import STAYS_FINITE as STAYS_FINITE
 from ._infinite import oversized_at as oversized_at
 from ._infinite import undefined_at as undefined_at
 from ._infinite import untried as untried
+from ._joint_values import joint_count as joint_count
 from ._lower_masks import BernoulliMask as BernoulliMask
 from ._lower_masks import IndependentMask as IndependentMask
 from ._lower_masks import ListedMask as ListedMask

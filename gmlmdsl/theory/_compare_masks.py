@@ -14,7 +14,7 @@ import numpy as np
 from .._diagnostics import GmlmError, fail
 from ..data import bound_mask, verified_seed
 from ..evaluate import mean_block_size, verify_latents
-from ..graph import LoweredMask, looked_at, mentions_parameter
+from ..graph import LoweredMask, joint_count, looked_at, mentions_parameter
 from ..graph.masks import reach, support_size
 from ..model import Fit
 from ..program import is_percolation
@@ -282,7 +282,7 @@ def _is_small(model: Any, names: Sequence[str]) -> bool:
         verify_count(model.graph, np.flatnonzero(model.graph.is_observed), "", MOST_STATES)
     except GmlmError:
         return False
-    count = float(np.prod(model.graph.sizes[model.graph.is_observed].astype(float)))
+    count = joint_count(model.graph.sizes[model.graph.is_observed])
     functions = PRODUCTS * (count > MOST_DENSE) + sum(p.size for p in model.graph.parameters)
     return sum(support_size(model.mask(n)[1]) for n in names) * count * functions <= MOST_UNASKED
 
