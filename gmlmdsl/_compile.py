@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, final
 
-from ._diagnostics import GmlmError, GmlmWarning, Source, fail, listed, rendered, unknown
+from ._diagnostics import GmlmError, GmlmWarning, Source, fail, is_one_of, listed, rendered, unknown
 from .files import opened
 from .graph import AbstractProgram, Bound, bind
 from .program import Program, check_file, check_source, checked_texts
@@ -58,16 +58,16 @@ class BoundProgram(AbstractProgram):
         Raises:
             GmlmError: for an unknown or missing name, and for what only the inputs show.
         """
-        if plan not in (None, "enumeration", "elimination"):
+        if plan is not None and not is_one_of(plan, ("enumeration", "elimination")):
             raise fail("E507", f'plan must be "enumeration", "elimination" or None, got {plan!r}')
 
         names = list(self.checked.models)
         if name is None and len(names) != 1:
             raise fail("E506", f"the program has {len(names)} models: say which", help=f"one of {listed(names)}")
         name = names[0] if name is None else name
-        self._verify_allowed(name)
-        if name not in names:
+        if not is_one_of(name, names):
             raise unknown(f"the program has no model `{name}`", name, names)
+        self._verify_allowed(name)
         if (name, plan) not in self._models:
             self._models[name, plan] = self._made(name, plan)
         return self._models[name, plan]

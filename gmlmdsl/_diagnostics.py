@@ -330,7 +330,7 @@ def known(name: str, names: Sequence[str], what: str) -> str:
     Raises:
         GmlmError: E506 with the nearest.
     """
-    if name in names:
+    if isinstance(name, str) and name in names:
         return name
     kind, _, owner = what.partition(" of ")
     raise unknown(f"{owner or 'the model'} has no {kind} `{name}`", name, names)
@@ -362,6 +362,23 @@ def whole_number(name: str, value: Any, least: int, code: str = "E507") -> int:
     if number is None or number < least:
         raise fail(code, f"{name} must be a whole number of at least {least}, got {value!r}")
     return number
+
+
+def truth(name: str, value: Any) -> bool:
+    """An option that is true or false, as a truth value of Python; what has one, such as 0 and 1, is taken at it.
+
+    Raises:
+        GmlmError: E507 for what has none, such as an array of several.
+    """
+    try:
+        return bool(value)
+    except Exception:  # whatever object it is
+        raise fail("E507", f"{name} must be True or False, got {type(value).__name__}") from None
+
+
+def is_one_of(value: Any, texts: Sequence[str]) -> bool:
+    """Whether it is a text, and one of these; arrays, which compare entry by entry, are none."""
+    return isinstance(value, str) and value in texts
 
 
 def with_whole_numbers(options: Some, least: Mapping[str, int], code: str = "E507", of: str = "") -> Some:

@@ -8,13 +8,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ._diagnostics import truth
+
 PATIENCE = 1.0  # seconds before a bar appears for work whose steps cannot be counted
 
 
 def shows_progress(wanted: bool | None) -> bool:
-    """Whether to show a bar: as wanted, or where a person watches."""
+    """Whether to show a bar: as wanted, or where a person watches.
+
+    Raises:
+        GmlmError: E507 for what is neither true nor false.
+    """
     if wanted is not None:
-        return wanted
+        return truth("progress", wanted)
     return sys.stderr.isatty() and not os.environ.get("CI")
 
 

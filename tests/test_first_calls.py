@@ -43,7 +43,6 @@ SCRIPT = """
 import json, sys
 import jax
 import numpy as np
-from thinned import thinned
 
 import gmlmdsl as gm
 

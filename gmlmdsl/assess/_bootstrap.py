@@ -16,6 +16,7 @@ from ..data import generator, verified_seed, verified_weights
 from ..evaluate import entry_names, init_params, unflatten, verified_quantile
 from ..fit import Estimate, Evidence, fit_model, verify_spread, without_interval
 from ..graph import FactorGraph
+from ..plan import verify_held
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,6 +126,7 @@ def bootstrap(made: FitRecord, replications: int, seed: int, max_seconds: float,
     if not isinstance(max_seconds, int | float) or not max_seconds > 0:
         raise fail("E507", f"max_seconds must be a number above 0, got {max_seconds!r}")
     verify_spread(made.effective_rows, "the bootstrap")
+    verify_held(16 * replications, f"{replications:,} replications", "fewer `replications=`")
     evidence, started, found, failed = made.evidence, time.perf_counter(), [], 0
     options = dataclasses.replace(evidence.options, init=_start(made), progress=False, asks_data_alone=False)
     for _, weights in _drawn(evidence, replications, seed, shows_progress(progress)):

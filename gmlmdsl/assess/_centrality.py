@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import counted, fail
+from .._diagnostics import counted, fail, is_one_of
 from .._progress import shows_progress, tracked, waiting
 from ..evaluate import pair_interactions, unflatten, verified_quantile
 from ..plan import PairTables, plan_pair_tables
@@ -32,7 +32,7 @@ def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probabil
     from .._printed_table import PrintedTable
 
     verified_quantile(probability)
-    if score not in ("norm", "value"):
+    if not is_one_of(score, ("norm", "value")):
         raise fail("E507", f'score must be "norm" or "value", got {score!r}', help="APC takes off what makes a cell central")
     plan = plan_pair_tables(fit.graph)
     cells, places = np.unique(plan.pairs, return_inverse=True)

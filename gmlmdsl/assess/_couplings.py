@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import fail, is_one_of
 from .._progress import shows_progress, waiting
 from ..evaluate import interaction_slopes, pair_interactions, verified_quantile
 from ..fit import without_interval
@@ -108,9 +108,9 @@ def _errors(fit: FitRecord, slopes: Array) -> Array:
 
 
 def _verified(top: int | None, gauge: str, score: str, probability: float) -> float:
-    if score not in SCORES:
+    if not is_one_of(score, SCORES):
         raise fail("E507", f"score must be {', '.join(map(repr, SCORES))}, got {score!r}")
-    if gauge != GAUGE:
+    if not is_one_of(gauge, (GAUGE,)):
         raise fail("E507", f"gauge must be {GAUGE!r}, got {gauge!r}", help="scores are compared in the gauge in which norms are smallest")
     if top is not None and (isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1):
         raise fail("E507", f"top is how many pairs are shown, 1 or more, got {top!r}")

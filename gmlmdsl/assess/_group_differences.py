@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import GmlmWarning, counted, fail, whole_number
+from .._diagnostics import GmlmWarning, counted, fail, is_one_of, whole_number
 from .._progress import shows_progress, tracked, waiting
 from ..data import generator, verified_seed
 from ..evaluate import interaction_slopes, pair_interactions, zero_sum
 from ..fit import fit_model, row_weights
-from ..plan import PairTables, plan_pair_tables
+from ..plan import PairTables, plan_pair_tables, verify_held
 from ._couplings import scored
 from ._wald import PART, RANK, holm, pulls, verify_alike
 
@@ -44,14 +44,14 @@ def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permu
 
     verify_alike(a, b)
     verified_seed(permuted.seed)
-    if correction not in CORRECTIONS:
+    if not is_one_of(correction, CORRECTIONS):
         raise fail("E507", f"correction must be {', '.join(map(repr, CORRECTIONS))}, got {correction!r}")
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
         raise fail("E507", f"level must be a number between 0 and 1, got {level!r}")
     seconds = permuted.max_seconds
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
         raise fail("E507", f"max_seconds must be a number above 0, got {seconds!r}")
-    whole_number("permutations", permuted.count, 0)
+    verify_held(24 * whole_number("permutations", permuted.count, 0), f"{permuted.count:,} permutations", "fewer `permutations=`")
     if a is b:
         raise fail("E545", "a fit is compared with itself", help="`model.fit(rows)` of the other group's rows")
     plan = plan_pair_tables(a.graph)

@@ -72,7 +72,7 @@ def information_criterion(fit: FitRecord, x: Any, weights: Any, missing: Any, gi
     verify_spread(scored_rows(evidence), "an information criterion")
     fit.covariance  # noqa: B018 - refuses where curvature would be too large
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
-        params = params64(fit)
+        params = params64(fit, evidence)
         rows = rows_under(evidence, params)
         verify_own(fit, rows, params)
         losses = rows.losses(params)

@@ -13,6 +13,7 @@ from .._diagnostics import counted, fail, whole_number
 from ..data import verified_seed
 from ..evaluate import init_params
 from ..fit import Evidence, Penalised, verified_rows, verify_possible
+from ..plan import verify_held
 from ._path_choice import held_out, stability
 from ._path_ebic import ebic
 from ._path_groups import Edges, edges_of
@@ -202,19 +203,21 @@ def _verify(evidence: Evidence, options: PathOptions) -> None:
 
 def _verify_number(name: str, value: Any, range_: str, holds: Callable[[float], bool]) -> None:
     known = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not known or not np.isfinite(value) or not holds(float(value)):
+    if not known or not abs(value) <= float(np.finfo(float).max) or not holds(float(value)):
         raise fail("E507", f"{name} must be a number {range_}, got {value!r}")
 
 
 def _penalties(run: Runs, given: Any, points: int) -> tuple[Array, Array]:
     """The penalties, shape (penalties, copies), the largest first; and their shares of the largest."""
     if given is None or (isinstance(given, int | np.integer) and not isinstance(given, bool)):
-        shares = np.geomspace(1.0, SPAN, points if given is None else whole_number("penalty", given, 2))
+        points = points if given is None else whole_number("penalty", given, 2)
+        verify_held(16 * points * run.copies, f"{points:,} penalties", "fewer of them: `penalty=30`")
+        shares = np.geomspace(1.0, SPAN, points)
         return shares, shares[:, None] * np.maximum(run.largest(), 1e-300) * ABOVE
     help_ = "`penalty=[0.1, 0.05, 0.02]`, or `penalty=20` for twenty of them"
     try:
         found = np.sort(np.atleast_1d(np.asarray(given, float)).ravel())[::-1]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise fail("E507", f"penalty must be numbers above 0, how many (2 or more), or none, got {given!r}", help=help_) from None
     if isinstance(given, bool | str) or not len(found) or not (np.isfinite(found).all() and (found > 0).all()):
         raise fail("E507", f"penalty must be numbers above 0, how many (2 or more), or none, got {given!r}", help=help_)

@@ -42,7 +42,7 @@ def edges_of(graph: FactorGraph, on: Sequence[str] | None) -> Edges:
         GmlmError: E506 for unknown names, E555 where nothing is left to penalise.
     """
     names = [p.name for p in graph.parameters]
-    if on is not None and (isinstance(on, str) or not isinstance(on, Sequence)):
+    if on is not None and (not isinstance(on, list | tuple) or not all(isinstance(name, str) for name in on)):
         raise fail(
             "E507", f"on must be a list of names of parameters, got {on!r}", help=f'`on=["{on}"]`' if isinstance(on, str) else '`on=["J"]`'
         )
@@ -88,4 +88,4 @@ def _pairs_of_entries(graph: FactorGraph, plan: PairTables) -> tuple[Array, Arra
 def _runs(values: Array) -> tuple[Array, Array, Array]:
     """The distinct values of an ascending array, with where each begins and ends."""
     distinct, starts = np.unique(values, return_index=True)
-    return distinct, starts, np.append(starts[1:], len(values))
+    return distinct, starts, np.append(starts[1:], [len(values)] * bool(len(values))).astype(np.int64)

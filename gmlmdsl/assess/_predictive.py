@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import fail, listed, unknown, whole_number
+from .._diagnostics import fail, is_one_of, listed, unknown, whole_number
 from .._progress import shows_progress, tracked, waiting
 from ..data import generator, verified_seed
 from ..fit import row_weights
@@ -109,9 +109,10 @@ class Statistics:
         return float((largest >= largest[0]).mean())
 
     def table(self, most: int | None = None) -> pd.DataFrame:
-        """The statistics as rows, the largest |z| first."""
+        """The statistics as rows, the largest |z| first; `most` of them, or all."""
         import pandas as pd
 
+        most = None if most is None else whole_number("most", most, 0)
         order = np.argsort(-np.abs(self.z), kind="stable")[:most]
         low, high = self.bands
         columns = {"data": self.observed, "model": self.mean, "spread": self.spread, "3%": low, "97%": high, "z": self.z}
@@ -204,7 +205,7 @@ def predictive(
     kept = row_weights(evidence) > 0
     codes, w = evidence.codes[:, kept].T, row_weights(evidence)[kept]
     _verify_cost(fit, len(codes), draws, statistics)
-    exact = sampler == "exact" or (sampler is None and is_listable(fit.graph))
+    exact = is_one_of(sampler, ("exact",)) or (sampler is None and is_listable(fit.graph))
     with waiting("drawing rows", shows_progress(progress)):
         source = exact_source(fit) if exact else chain_source(fit, sampler, len(codes), seed, chains, warmup, thin)
     chosen = _statistics(fit, codes, w, source, statistics, functions, summaries)
@@ -223,8 +224,9 @@ def predictive(
 
 def _verify(seed: int, statistics: Any, functions: Any, summaries: Any) -> None:
     verified_seed(seed)
-    if isinstance(statistics, str) or not all(s in BUILT_IN for s in statistics):
-        given = [statistics] if isinstance(statistics, str) else [s for s in statistics if s not in BUILT_IN]
+    several = isinstance(statistics, Sequence | Set | np.ndarray) and not isinstance(statistics, str | bytes)
+    if not several or not all(is_one_of(s, BUILT_IN) for s in statistics):
+        given = [s for s in statistics if not is_one_of(s, BUILT_IN)] if several else [statistics]
         help = '`statistics=("marginals",)`; your own go to `functions=` or `summaries=`'
         raise fail("E553", f"statistics must be a list of {listed(BUILT_IN)}, got {listed([str(g) for g in given])}", help=help)
     for what, given in (("functions", functions), ("summaries", summaries)):

@@ -15,7 +15,7 @@ import numpy as np
 from .._diagnostics import fail
 from ..data import decode, encode, picked
 from ..derive import all_states, compiled, graph_arrays, on_device
-from ..graph import FactorGraph, lower_let
+from ..graph import FactorGraph, joint_count, lower_let
 from ..sample import effective_sample_size, groups_of
 from ._scored_rows import params64
 
@@ -70,7 +70,7 @@ def exact_source(fit: FitRecord) -> ReplicateSource:
 
 def is_listable(graph: FactorGraph) -> bool:
     """Whether all configurations can be listed."""
-    return float(np.prod(graph.sizes.astype(float))) <= MOST_STATES
+    return joint_count(graph.sizes) <= MOST_STATES
 
 
 def chain_source(fit: FitRecord, sampler: str | None, rows: int, seed: int, chains: int, warmup: int, thin: int | None) -> ReplicateSource:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from .._diagnostics import counted, fail, whole_number
+from .._diagnostics import counted, fail, is_one_of, whole_number
 from .._progress import shows_progress, tracked
 from ..data import generator, verified_seed
 from ..derive import on_device
@@ -122,7 +122,7 @@ def score(fit: FitRecord, x: Any, weights: Any, mask: str | None, missing: Any, 
     """Losses of new rows under a fit; see `Fit.score`."""
     evidence = evidence_of(fit, x, weights, missing, mask, n_masks, given)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
-        params = params64(fit)
+        params = params64(fit, evidence)
         rows = rows_under(evidence, params)
         losses = rows.losses(params)
     return Score(losses, rows.weights, _labels(groups, len(losses), "groups", evidence.index), measure_of(evidence, rows.use))
@@ -148,13 +148,13 @@ def cross_validate(
     Rows that are held out have weight 0: all folds have the same shapes, and only the first compiles.
     """
     own = evidence_of(fit, x, weights, missing, given=given)
-    scored = own if mask is None or mask == fit.mask else evidence_of(fit, x, weights, missing, mask, n_masks, given)
+    scored = own if mask is None or is_one_of(mask, (fit.mask,)) else evidence_of(fit, x, weights, missing, mask, n_masks, given)
     w = row_weights(own)
     together, kinds = (_labels(a, len(w), what, own.index) for a, what in ((groups, "groups"), (strata, "strata")))
     place = assign_folds(w, folds, seed, together, kinds)
     losses, statuses = np.zeros(len(w)), []
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
-        params = params64(fit)
+        params = params64(fit, scored)
         rows = rows_under(scored, params)
         training = weighted_mean(rows.losses(params), w)
         for k in tracked(range(folds), counted(folds, "fold"), shows_progress(progress)):
@@ -204,7 +204,10 @@ def _labels(values: Sequence[Any] | Array | None, rows: int, what: str, index: A
         return None
     values = with_rows_of(index, values, what)
     verify_unmasked(values, what, "E507")
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise fail("E501", f"{what} must be one label per row, got a list whose parts differ in length") from None
     if array.shape != (rows,):
         raise fail("E501", f"{what} must have shape ({rows},), one label per row, got {array.shape}")
     return np.unique(array, return_inverse=True)[1].reshape(-1)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._diagnostics import GmlmError, fail
+from .._diagnostics import GmlmError, fail, is_one_of
 from ..data import bound_mask, bound_rows, verified_weights
 from ..derive import bounded_jit, log_potential, on_device
 from ..evaluate import MaskUse, Objective, as_params, finite, flatten, gap_second_order, log_completions, unflatten
@@ -106,7 +106,7 @@ def evidence_of(
     if found.options.weights_are == "counts":
         message = "checks of a model take weights as importances, and those of this fit are counts"
         raise fail("E542", message, help="fit the repeated rows: `np.repeat(x, counts, axis=0)`")
-    if mask is None or mask == fit.mask:
+    if mask is None or is_one_of(mask, (fit.mask,)):
         return found if n_masks is None else dataclasses.replace(found, options=dataclasses.replace(found.options, n_masks=n_masks))
     name, lowered = fit.model.mask(mask)
     drawn = bound_mask(found.lowered, lowered)
@@ -143,9 +143,9 @@ def verify_own(fit: FitRecord, rows: ScoredRows, params: Params) -> None:
         raise fail("E551", message, help="pass the rows, weights and missing code of `fit`; for other rows there is `score`")
 
 
-def params64(fit: FitRecord) -> dict[str, jax.Array]:
-    """The estimates in the working float type; call it under 64-bit types."""
-    return as_params(fit.graph, fit.params)
+def params64(fit: FitRecord, evidence: Evidence | None = None) -> dict[str, jax.Array]:
+    """The estimates in the working float type, factors judged with the given data of the rows; call it under 64-bit types."""
+    return as_params(fit.graph if evidence is None else evidence.lowered.graph, fit.params)
 
 
 def map_rows(objective: Objective, f: Callable[[Any, Any, Any], Any]) -> Any:

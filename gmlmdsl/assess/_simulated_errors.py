@@ -34,7 +34,7 @@ from ..fit import (
     with_shrinkage,
 )
 from ..fit import objective_colouring as colours_of
-from ..plan import BUDGET
+from ..plan import BUDGET, verify_held
 from ._information import verify_minimum
 from ._scored_rows import ScoredRows, params64, rows_under
 from ._simulation import How, SimulatedRows, draw, effective_each, verify_evaluations, verify_memory
@@ -69,9 +69,10 @@ def simulated_errors(fit: F, how: How) -> F:
     """See `Fit.simulated_errors`."""
     _verify(fit, how)
     how = with_whole_numbers(how, {"draws": 2, "warmup": 0, "thin": 1})
+    verify_held(16 * how.draws, f"{how.draws:,} simulated rows", "fewer `draws=`")
     evidence = fit.evidence
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
-        params = params64(fit)
+        params = params64(fit, evidence)
         rows = rows_under(evidence, params)
         kinds = _kinds(rows, evidence)
         host, frame = rows.objective.frame.host, rows.objective.frame

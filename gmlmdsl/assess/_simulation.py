@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from .. import derive
-from .._diagnostics import GmlmError, counted, fail
+from .._diagnostics import GmlmError, counted, fail, is_one_of
 from ..data import keys_of
 from ..evaluate import Contractions, independent_kernel
 from ..graph import FactorGraph, Lowered
@@ -74,11 +74,12 @@ def draw(fit: FitRecord, lowered: Lowered, params: dict[str, jax.Array], laws: A
     Raises:
         GmlmError: E601 with the figure where the draws cost too much; E506, E507 or E704 for a sampler that does not fit.
     """
-    if how.sampler is None or (how.sampler == EXACT and EXACT not in fit.model.samplers):
+    exact = is_one_of(how.sampler, (EXACT,))
+    if how.sampler is None or (exact and EXACT not in fit.model.samplers):
         try:
             return _independent(lowered, params, laws, how)
         except GmlmError as error:
-            if how.sampler == EXACT or not set(error.codes) <= {"E601"}:
+            if exact or not set(error.codes) <= {"E601"}:
                 raise
             if not fit.model.samplers:
                 help = "declare a sampler that moves every cell, `sampler s { .. }`, and fit again"

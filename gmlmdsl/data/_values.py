@@ -169,7 +169,7 @@ def _absent(array: Array, code: Any) -> Array:
         return array == code if array.dtype.kind == "U" else np.zeros(array.shape, bool)
     if array.dtype.kind not in "iuf":
         return np.zeros(array.shape, bool)
-    return np.isnan(array) if np.isnan(code) else array == code
+    return np.isnan(array) if code != code else array == code  # a whole number may be too long for NumPy to ask
 
 
 def _reshaped(v: VariableArray, shape: tuple[int, ...]) -> str:
@@ -356,7 +356,7 @@ def verified_weights(weights: Any, rows: int) -> Array:
     verify_unmasked(weights, "weights", "E507")
     try:
         array = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise fail("E507", "weights must be numbers, one per row") from None
     if array.shape != (rows,):
         raise fail("E501", f"weights must have shape ({rows},), got {array.shape}")

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail
-from ..graph import FactorGraph, FactorGroup, Lowered
+from ..graph import FactorGraph, FactorGroup, Lowered, joint_count
 from ..masks import lower_mask
 from ..plan import BUDGET, alike_blocks, plan_clusters, plan_temper, repeat_count, row_weights, sweep_blocks, verify_positive
 from ..program import ir
@@ -35,7 +35,7 @@ def all_states(graph: FactorGraph, limit: float = BUDGET.states, what: str = "al
     Raises:
         GmlmError: E601 if there are more than `limit`.
     """
-    count = float(np.prod(graph.sizes.astype(float)))
+    count = joint_count(graph.sizes)
     if count > limit:
         message = f"{what} of {graph.n_random} cells: {count:.3g} configurations, more than the limit of {limit:.3g}"
         raise fail("E601", message, help="use a smaller model, or sample and look at the diagnostics")
@@ -105,8 +105,9 @@ class Transitions:
         if update.independently:
             verify_positive(self.lowered, update)
         if mask.support_size > BUDGET.support:
-            message = f"the transition matrix sums over {mask.support_size:.3g} blocks, more than the limit of {BUDGET.support}"
-            raise fail("E602", message, update.span)
+            message = f"the transition matrix sums over {mask.support_size:.3g} blocks, more than the limit of {BUDGET.support:,}"
+            help = "take an update whose mask has fewer blocks, or draw: `sample`, and `gm.theory.spectral_gap(.., draws=)` for the gap"
+            raise fail("E602", message, update.span, help=help)
         blocks, probabilities = mask.enumerate_blocks()
         law = mask_law(mask)
         found = self.pieces(blocks, mask.weight_groups if probabilities is None else ())

@@ -30,6 +30,12 @@ log_marginal = bounded_jit(_log_marginal)
 
 
 @bounded_jit
+def block_levels(graph: Graph, params: Params, codes: Codes, blocks: Blocks) -> jax.Array:
+    """The log of the sum over its values of what touches each block, shape (blocks, rows): what `log_conditional` takes off."""
+    return logsumexp(_local_scores(graph, params, codes, blocks))
+
+
+@bounded_jit
 def complete_rows(loss: AbstractLoss, params: Params, codes: Codes, masks: jax.Array | None) -> jax.Array:
     """The loss of rows that lack nothing, inf where a row is impossible; 0 of one for which K is empty, whatever it holds."""
     found, some = loss.rows_and_reach(params, codes, masks)

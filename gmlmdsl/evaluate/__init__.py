@@ -85,7 +85,9 @@ from ._parameters import slopes as slopes
 from ._parameters import tangent as tangent
 from ._parameters import unconstrained_moves as unconstrained_moves
 from ._parameters import unflatten as unflatten
+from ._parameters import verify_all as verify_all
 from ._parameters import verify_bounded_priors as verify_bounded_priors
+from ._parameters import verify_defined as verify_defined
 from ._parameters import verify_densities as verify_densities
 from ._parameters import verify_names as verify_names
 from ._revealing import is_reducible as is_reducible

@@ -18,9 +18,11 @@ from ..derive import bounded_jit
 from ..graph import FactorGraph, GivenRows
 from ..plan import Elimination, plan_elimination
 from ..read import has_labels, verify_unmasked
+from ._magnitude import largest_factor, verified_partition
 from ._row_sizes import over_rows
 
 Array = np.ndarray
+CLAMPED = " that agrees with the clamped cells"
 Params = Mapping[str, jax.Array]
 ONE_LENGTH = "call once for each length: a second call compiles nothing"
 MOST_KEPT = 8  # patterns of known cells whose contractions are kept
@@ -153,6 +155,7 @@ def marginals(
     _, c = kept.holding(held, "a table of marginals")
     found, table = _laws(device, params, codes, c)
     _verify_possible(found, held)
+    _verify_digits(graph, device, params, codes, c, found, held)
     n = graph.n_random  # the cell of a row of given data is no answer
     full = np.zeros((n, int(graph.sizes.max(initial=1)), codes.shape[1]), table.dtype)
     np.put_along_axis(full, codes[:n, None], 1.0, axis=1)
@@ -176,6 +179,7 @@ def best(
     _, c = kept.holding(held, "a mode")
     found, value = over_rows(lambda some: _best(device, params, some, c, _nothing(device, c)), codes, params, c.entries)
     _verify_possible(value, held)
+    _verify_digits(kept.graph, device, params, codes, c, value, held)
     return found, value
 
 
@@ -203,6 +207,7 @@ def independent_kernel(
     codes = derive.on_device(held[1].reshape(graph.n_cells, -1), np.int32)
     found, value = _passed(device, params, codes, c, _nothing(device, c))
     _verify_possible(np.asarray(value), held[0])
+    _verify_digits(graph, device, params, codes, c, value, held[0])
     return derive.IndependentKernel(c, found), f"`exact`: {plan.words}"
 
 
@@ -224,7 +229,7 @@ def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes:
         return _pruned(graph, params, codes, cell, seen)
     if not codes.shape[1]:
         return np.zeros((0, int(graph.sizes[cell])), derive.float_type())
-    return _next(device, params, codes, c, cell)[:, : graph.sizes[cell]]
+    return _next(graph, device, params, codes, c, cell)[:, : graph.sizes[cell]]
 
 
 def _pruned(graph: FactorGraph, params: Params, codes: Array, cell: int, seen: Array) -> Array:
@@ -233,15 +238,16 @@ def _pruned(graph: FactorGraph, params: Params, codes: Array, cell: int, seen: A
     free = np.flatnonzero(kept & ((codes < 0).any(axis=1)))
     plan = plan_elimination(smaller, free, "the distribution of the next symbol")
     c = derive.contraction(smaller, plan)
-    return _next(derive.graph_arrays(smaller), params, codes, c, cell)[:, : graph.sizes[cell]]
+    return _next(smaller, derive.graph_arrays(smaller), params, codes, c, cell)[:, : graph.sizes[cell]]
 
 
-def _next(device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, cell: int) -> Array:
+def _next(graph: FactorGraph, device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, cell: int) -> Array:
     """The marginals of one cell given those seen, by the program of `marginals`."""
     free = np.asarray(c.free)
     here, values = codes[free][:, None], np.arange(device.most_values)[None, :, None]
     seen = np.where((here < 0) | (values == here), 0.0, -np.inf).astype(derive.float_type())
     found, table = _laws(device, params, np.maximum(codes, 0).astype(np.int32), c, seen)
+    verified_partition(graph, found, " with that prefix")
     return np.where(np.isfinite(found), table[np.searchsorted(free, cell)], np.nan).T
 
 
@@ -277,6 +283,20 @@ def _verify_possible(value: Array, held: Array) -> None:
         raise fail("E512", message, help="clamp fewer cells, or other values; see the `require`s of the model")
     message = "no configuration has a positive, finite probability at these parameters"
     raise fail("E512", message, help="pass finite parameters; see the `require`s of the model")
+
+
+def _verify_digits(
+    graph: FactorGraph, device: derive.Graph, params: Params, codes: Any, c: derive.Contraction, value: Any, held: Array
+) -> None:
+    """Refuse a sum whose every configuration has a penalty that a factor of a free cell gives; what known cells have among them cancels.
+
+    Raises:
+        GmlmError: E591.
+    """
+    found = np.asarray(value)
+    if (found < -largest_factor(found.dtype)).any():
+        rest = np.asarray(derive.rest_sum(device, params, derive.on_device(codes, np.int32), c))
+        verified_partition(graph, np.where(np.isfinite(rest), found - rest, 0.0).astype(found.dtype), CLAMPED if held.any() else "")
 
 
 def configuration(graph: FactorGraph, codes: Array, lead: tuple[int, ...]) -> Any:

@@ -50,8 +50,8 @@ def _of_numbers(graph: FactorGraph, kind: np.dtype, limit: float) -> GmlmError |
     return oversized_at(graph, {}, limit, kind)
 
 
-def verified_partition(graph: FactorGraph, found: jax.Array) -> jax.Array:
-    """log Z, where it leaves digits for log p; traced ones pass.
+def verified_partition(graph: FactorGraph, found: Any, among: str = "") -> Any:
+    """log Z, or the log of a sum `among` some configurations, where it leaves digits for log p; traced ones pass.
 
     Raises:
         GmlmError: E591 where it is so low that every configuration has a penalty beyond the limit.
@@ -60,8 +60,7 @@ def verified_partition(graph: FactorGraph, found: jax.Array) -> jax.Array:
         values, limit = np.asarray(found), largest_factor(np.dtype(found.dtype))
         bad = np.isfinite(values) & (values < -limit * max(1, sum(g.n for g in graph.factors)))
         if bad.any():
-            message = f"log Z is {values[bad][0]:g}: every configuration has a factor below {-limit:g}, and beside numbers of that size "
-            raise fail(
-                "E591", message + "log p has no digits left", help="state what is impossible by `require`, and other penalties smaller"
-            )
+            what, help = "their log sum" if among else "log Z", "state what is impossible by `require`, and other penalties smaller"
+            message = f"{what} is {values[bad][0]:g}: every configuration{among} has a factor below {-limit:g}, and beside numbers of "
+            raise fail("E591", f"{message}that size log p has no digits left", help=help)
     return found

@@ -21,6 +21,7 @@ from ..read import verify_unmasked
 from ._completions import block_tables, log_completions
 from ._missing import Sorted, sort_rows, summed_loss, unknown_law, verify_latents
 from ._objective import MOST_MASKS, make_loss, masks_per_row
+from ._penalised import may_be_penalised, verify_blocks, verify_levels
 from ._row_sizes import answer, is_traced, over_rows, placed
 
 Params = Mapping[str, jax.Array]
@@ -57,6 +58,8 @@ def log_conditional(
         known, cost = np.maximum(codes[:, ~gapped], 0), plan.values * (plan.members + sum(t.shape[1] for t in blocks.touch))
         table = over_rows(lambda some: conditional_table(device, params, some, blocks, law, adaptive), known, params, cost)
         parts.append((np.flatnonzero(~gapped), table))
+        if may_be_penalised(host, params):
+            verify_levels(host, device, params, known, block, np.flatnonzero(~gapped))
     if gapped.any():
         table = block_tables(host, device, params, codes[:, gapped], block[0], law if adaptive else None)
         parts.append((np.flatnonzero(gapped), table))
@@ -127,9 +130,11 @@ def row_losses(
         assert key is not None
         masks = _drawn(host, named, params, known, drawn, key)
     kinds = sort_rows(host, mask, name, codes, masks, impute=False)
+    own = None if masks is None else masks[:, :, kinds.complete]
+    verify_blocks(host, device, params, mask, known[:, kinds.complete], own)
     form, parts = make_loss(host, device, mask, drawn, len(kinds.complete)), []
     if len(kinds.complete):
-        rows = known[:, kinds.complete], None if masks is None else masks[:, :, kinds.complete]
+        rows = known[:, kinds.complete], own
         cost = form.row_terms(1 if masks is None else len(masks), 1 if masks is None else masks.shape[1])
         parts.append((kinds.complete, over_rows(lambda some: complete_rows(form, params, *some), rows, params, cost)))
     if len(kinds.summed):

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._diagnostics import counted, fail
+from .._diagnostics import counted, fail, is_one_of
 from ..derive import (
     AbstractLoss,
     AbstractMaskLaw,
@@ -230,7 +230,8 @@ def masks_per_row(mask: AbstractMask, n_masks: int | str | None) -> int | None:
         GmlmError: E602 where "all" are too many, E507 for a bad `n_masks`.
     """
     count = mask.support_size
-    if n_masks not in (None, "all") and (not isinstance(n_masks, int | np.integer) or isinstance(n_masks, bool) or n_masks < 1):
+    whole = isinstance(n_masks, int | np.integer) and not isinstance(n_masks, bool)
+    if n_masks is not None and not (n_masks >= 1 if whole else is_one_of(n_masks, ("all",))):  # pyright: ignore[reportOperatorIssue]
         raise fail("E507", f'n_masks must be a whole number above 0, "all" or None, got {n_masks!r}')
     if n_masks == "all" and count > MOST_MASKS:
         message = f"this mask has {count:.3g} distinct blocks, more than the limit of {MOST_MASKS:.3g}"

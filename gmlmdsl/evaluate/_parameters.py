@@ -64,7 +64,7 @@ def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params
     """
     if graph.network is not None:
         raise no_joint(graph)
-    _verify_all(graph, params, what)
+    verify_all(graph, params, what)
     arrays = given_params(graph, params, what)
     verify_defined(graph, arrays, summed)
     return arrays
@@ -76,7 +76,7 @@ def batched_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "p
     Raises:
         GmlmError: E507, E506, E501, E502 for a dict that does not fit; without a batch what `as_params` refuses, too.
     """
-    _verify_all(graph, params, what)
+    verify_all(graph, params, what)
     leads, arrays = {}, {}
     for p in graph.parameters:
         arrays[p.name] = _numbers(p, params[p.name], what)
@@ -92,7 +92,7 @@ def batched_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "p
         raise fail("E501", f"the batches of {what} do not fit one another: {leads}", help="all alike, or of length 1") from None
 
 
-def _verify_all(graph: FactorGraph, params: Mapping[str, Any], what: str) -> None:
+def verify_all(graph: FactorGraph, params: Mapping[str, Any], what: str) -> None:
     """Refuse what is no dict with each parameter."""
     names = [p.name for p in graph.parameters]
     _verify_dict(names, params, what)

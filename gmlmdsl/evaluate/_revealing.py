@@ -12,7 +12,7 @@ import numpy as np
 import scipy  # its parts load when they are used
 
 from ..derive import AbstractMaskLaw, ExactLoss, all_states, bounded_jit, local_scores
-from ..graph import FactorGraph
+from ..graph import FactorGraph, joint_count
 from ._objective import Objective
 
 Array = np.ndarray
@@ -62,7 +62,7 @@ def is_reducible(objective: Objective, params: dict[str, jax.Array]) -> bool | N
     loss, host = objective.listed, objective.frame.host
     if loss is None or loss.law is None or host.given:
         return None  # of given variables each row has a chain of its own
-    count = float(np.prod(host.sizes.astype(float)))
+    count = joint_count(host.sizes)
     if count > MOST_STATES or count * sum(b.cells.shape[0] for b in loss.blocks) > MOST_PAIRS:
         return None
     states = all_states(host)

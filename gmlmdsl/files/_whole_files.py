@@ -60,14 +60,14 @@ def how_to_read(why: str, piped: bool = True) -> str:
     return "pass on what comes out of it: `cat PIPE | gmlm .. /dev/stdin`" if piped and why.endswith("pipe") else "name a file"
 
 
-def as_path(path: Any) -> Path:
-    """A path that was passed from Python.
+def as_path(path: Any, code: str = "E120") -> Path:
+    """A path that was passed from Python, to be read or, with the code E560, written.
 
     Raises:
-        GmlmError: E120 for anything but a text or a path: a number would be taken for an open file's, and closed.
+        GmlmError: the code for anything but a text or a path: a number would be taken for an open file's, and closed.
     """
     if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
-        raise fail("E120", f"a path is a text or a `Path`, got {type(path).__name__}", help='name a file: `"votes.gmlm"`')
+        raise fail(code, f"a path is a text or a `Path`, got {type(path).__name__}", help='name a file: `"votes.gmlm"`')
     return Path(path)
 
 
@@ -153,7 +153,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     Raises:
         GmlmError: E560 if the folder is missing, or the file cannot be written, or is no plain file.
     """
-    verify_plain(path)
+    verify_plain(as_path(path, "E560"))
     try:
         target = Path(os.path.realpath(path))
         remove_abandoned(target.parent)

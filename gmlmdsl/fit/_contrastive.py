@@ -85,7 +85,7 @@ class ClampedRows(eqx.Module):
     def choose(self, key: jax.Array) -> jax.Array:
         """The rows of a step: all, or drawn with replacement."""
         rows = self.codes.shape[1]
-        return jnp.arange(rows) if self.size is None else jax.random.randint(key, (self.size,), 0, rows)
+        return jnp.arange(rows) if self.size is None else jax.random.randint(key, (self.size,), 0, rows, jnp.int32)
 
     def redrawn(self, params: Mapping[str, jax.Array], codes: jax.Array, chosen: jax.Array, sweeps: int, key: jax.Array) -> jax.Array:
         """The chosen rows, their missing cells redrawn from p(. | observed) where they are not summed out."""

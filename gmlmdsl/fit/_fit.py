@@ -196,7 +196,7 @@ def reopened(evidence: Evidence, params: Mapping[str, Array]) -> Objective:
 
 def _verified_options(options: FitOptions) -> FitOptions:
     verify_method(options)
-    if options.impute not in (None, True, False):
+    if options.impute is not None and not (isinstance(options.impute, int | np.bool_) and options.impute in (0, 1)):
         raise fail("E507", f"impute must be True, False or None, got {options.impute!r}")
     options = with_whole_numbers(options, {"max_steps": 1, "batch_size": 1})
     if options.max_steps is not None:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import fail, is_one_of
 from .._progress import shows_progress, waiting
 from ..derive import bounded_jit, log_potential, quickly_compiled
 from ..evaluate import (
@@ -41,7 +41,7 @@ def verify_counts(weights_are: str, weights: Array) -> None:
     Raises:
         GmlmError: E540, E541.
     """
-    if weights_are not in ("importances", "counts"):
+    if not is_one_of(weights_are, ("importances", "counts")):
         raise fail("E540", f'weights_are must be "importances" or "counts", got {weights_are!r}')
     part = np.flatnonzero(weights != np.round(weights))
     if weights_are == "counts" and len(part):
@@ -279,6 +279,9 @@ class Covariances(Mapping[str, Array]):
 
     def __len__(self) -> int:
         return 2 + (self._curve.one_mask is not None)
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in tuple(self)  # nothing is computed for it, as `Mapping` would
 
     def variances(self, kind: str) -> Array:
         """The diagonal: of a sandwich that was not asked for, without the rest."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optax
 
-from .._diagnostics import Source, Span, fail, unknown, whole_number
+from .._diagnostics import Source, Span, fail, is_one_of, unknown, whole_number
 from ..graph import FactorGraph
 from ..masks import AbstractMask, ListedMask, MixtureMask, SubsetMask, certain_mask
 from ..plan import BUDGET, plan_mask
@@ -131,7 +131,7 @@ def verify_method(options: FitOptions) -> None:
         GmlmError: E704.
     """
     method = options.method
-    if options.gaps not in ("sum", "ignore"):
+    if not is_one_of(options.gaps, ("sum", "ignore")):
         raise fail("E507", f'gaps must be "sum" or "ignore", got {options.gaps!r}')
     if options.ignores and (method is not None or options.impute):
         given = "impute=" if method is None else "method="

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import optax
 
+from .._diagnostics import is_one_of
 from ..data import verified_weights
 from ..evaluate import Repeats
 from ..graph import Lowered
@@ -41,7 +42,7 @@ class FitOptions:
     @property
     def ignores(self) -> bool:
         """Whether missing cells are left out, not summed out."""
-        return self.gaps == "ignore"
+        return is_one_of(self.gaps, ("ignore",))
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from .._diagnostics import counted, fail, no_attribute
-from ..evaluate import Missing, entry_names, intervals, unflatten, verified_quantile
+from .._diagnostics import counted, fail, is_one_of, no_attribute
+from ..evaluate import Missing, entry_names, intervals, unflatten, verified_quantile, verify_all
 from ..files import write_whole
 from ..graph import FactorGraph, with_given
 from ._few_rows import Inferred, Later, scored_rows
@@ -166,7 +166,7 @@ class FitRecord:
     def _variances(self, errors: str) -> Array:
         """The diagonal of `covariance_of`."""
         found = self.determined
-        if not isinstance(found, Covariances) or errors not in KINDS:
+        if not isinstance(found, Covariances) or not is_one_of(errors, KINDS):
             return np.diag(self.covariance_of(errors))
         return np.where(self.status.open_entries(errors == "sandwich"), np.inf, found.variances(errors))
 
@@ -216,7 +216,12 @@ class FitRecord:
         return frame
 
     def flat(self, arrays: Mapping[str, Array]) -> Array:
-        """One vector of arrays by parameter: declaration order, then row-major."""
+        """One vector of arrays by parameter: declaration order, then row-major.
+
+        Raises:
+            GmlmError: E507, E506 for what is no dict with an array of each parameter.
+        """
+        verify_all(self.graph, arrays, "arrays")
         return np.concatenate([np.ravel(arrays[p.name]) for p in self.graph.parameters] or [np.zeros(0)])
 
     def sample(self, sampler: str | None = None, **options: Any) -> Any:
@@ -309,7 +314,7 @@ def verify_kind(errors: str) -> None:
     Raises:
         GmlmError: E543.
     """
-    if errors not in KINDS:
+    if not is_one_of(errors, KINDS):
         words = " or ".join(map(repr, KINDS))
         raise fail("E543", f"errors must be {words}, got {errors!r}", help="`fit.bootstrap()` has its own summary")
 

@@ -23,6 +23,7 @@ from ._infinite import STAYS_FINITE as STAYS_FINITE
 from ._infinite import oversized_at as oversized_at
 from ._infinite import undefined_at as undefined_at
 from ._infinite import untried as untried
+from ._joint_values import joint_count as joint_count
 from ._lower import Lowering as Lowering
 from ._lowered import Lowered as Lowered
 from ._lowered import lower_let as lower_let

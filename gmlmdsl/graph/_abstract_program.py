@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from functools import cache
 from typing import Any
 
-from .._diagnostics import fail, listed, unknown
+from .._diagnostics import fail, is_one_of, listed, unknown
 from ..program import Program, allowed
 from ._bound import Bound
 from ._graph_arrays import GraphArrays
@@ -52,7 +52,7 @@ class AbstractProgram(ABC):
         Raises:
             GmlmError: for an unknown name.
         """
-        if name not in self.bound.graphs:
+        if not is_one_of(name, list(self.bound.graphs)):
             raise unknown(f"the program has no graph `{name}`", name, self.bound.graphs)
         return self.bound.graphs[name]
 

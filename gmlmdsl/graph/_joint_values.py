@@ -45,6 +45,12 @@ class JointValues:
         return tuple(found[o] for o in self.owners)
 
 
+def joint_count(sizes: Array) -> float:
+    """How many joint values cells have, of which each has so many values; infinite beyond the range of floats, which warns nobody."""
+    with np.errstate(over="ignore"):
+        return float(np.prod(np.asarray(sizes, float)))
+
+
 def alike(cells: Array, none: int) -> Iterator[tuple[Array, tuple[int, ...]]]:
     """Rows of cells in which the same slots hold the same cells: which rows they are, and the first slot that holds the cell of each.
 

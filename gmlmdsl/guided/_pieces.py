@@ -42,6 +42,19 @@ class Pieces(eqx.Module):
         """The same behind each symbol more."""
         return _asked(self.oracle, "features_after", state)
 
+    @property
+    def machine(self) -> Any:
+        """The tables of a model's oracle, whose scales a value divides by."""
+        return self.oracle.machine
+
+    def possible(self, state: Any) -> Any:
+        """The log weight of all completions of each row, but for the scale of the row."""
+        return _asked(self.oracle, "possible", state)
+
+    def possible_after(self, state: Any) -> Any:
+        """The same behind each symbol more."""
+        return _asked(self.oracle, "possible_after", state)
+
 
 @bounded_jit
 def _asked(oracle: Any, question: str, *state: Any) -> Any:

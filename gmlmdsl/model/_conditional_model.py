@@ -14,6 +14,7 @@ from ..data import verified_seed, verify_untraced_leaves
 from ..decode import Decodes, Decoding, decoding, length_coverage
 from ..evaluate import network_queries, verified_params
 from ..fit import training_of
+from ..graph import Lowered
 from ..guided import refuse_given, refuse_options
 from ..masks import AbstractMask, lower_mask
 from ..plan import with_others
@@ -380,7 +381,7 @@ class ConditionalModel(Model):
     def _checked(self, mask: str | None) -> ir.Mask:
         return self.program.checked.masks[only(mask, self.masks, "mask", self.name)]
 
-    def _known(self, params: Params) -> dict[str, Any]:
+    def _known(self, params: Params, lowered: Lowered | None = None) -> dict[str, Any]:
         verify_untraced_leaves(params)
         return self._network(params)
 

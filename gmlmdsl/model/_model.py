@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import counted, fail, listed, whole_number
+from .._diagnostics import counted, fail, is_one_of, listed, whole_number
 from ..data import bound_once, bound_rows, verified_seed
 from ..evaluate import parameters
 from ..fit import WHOLE, Evidence, FitOptions, PersistentContrastiveDivergence, estimate_to_fit, fit_model, method_of, whole_mask
@@ -89,7 +89,7 @@ class Model(Structures):
             raise derive.no_chain(checked.body)
         lowered = bound_once(self.lowered, given, "a transition matrix")
         with jax.enable_x64(True):
-            return derive.Transitions(lowered, self._known(params)).matrix(checked.body)
+            return derive.Transitions(lowered, self._known(params, lowered)).matrix(checked.body)
 
     def sampler_bias(self, params: Params, sampler: str | None = None, *, given: Any = None) -> float:
         """How far a sampler's long run is from p: max over sets A of |pi(A) - p(A)| = 1/2 sum over x of |pi(x) - p(x)|.
@@ -112,7 +112,7 @@ class Model(Structures):
         lowered = bound_once(self.lowered, given, "the bias of a sampler")
         matrix = self.transition_matrix(params, checked.name, given=given)
         with jax.enable_x64(True):
-            return sampler_bias.total_variation(lowered.graph, parameters.as_params(self.graph, params), matrix)
+            return sampler_bias.total_variation(lowered.graph, parameters.as_params(lowered.graph, params), matrix)
 
     # Fitting and sampling
 
@@ -311,7 +311,7 @@ class Model(Structures):
                 values and oracles of the user's do.
         """
         lowered = bound_once(self.lowered, given, "a sampler")
-        checked = None if sampler == "exact" and sampler not in self.samplers else self.sampler(sampler)[1]
+        checked = None if is_one_of(sampler, ("exact",)) and sampler not in self.samplers else self.sampler(sampler)[1]
         if checked is not None and isinstance(checked.body, ir.FormCall):
             stated = {"thin": thin != 1, "clamp": clamp is not None, "init": init is not None, "observe": observe is not None}
             setting = Setting(lowered, params, verified_seed(seed), self.program.allow_python, oracle)
@@ -325,9 +325,9 @@ class Model(Structures):
         if checked is None:
             assert sampler is not None
             options = SampleOptions(sampler, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
-            return draw_exact(lowered, self._contractions, self._known(params), options, self._provenance())
+            return draw_exact(lowered, self._contractions, self._known(params, lowered), options, self._provenance())
         options = SampleOptions(checked.name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
-        return draw_chains(lowered, checked, self._known(params), options, self._provenance())
+        return draw_chains(lowered, checked, self._known(params, lowered), options, self._provenance())
 
     def _provenance(self) -> dict[str, Any]:
         return self.program.provenance() | {"model": self.name}
@@ -361,7 +361,7 @@ class Model(Structures):
         if sampler is not None:
             with derive.compiled_only(), warnings.catch_warnings():
                 warnings.simplefilter("ignore", SamplingWarning)
-                chain = sampler not in self.samplers or not isinstance(self.sampler(sampler)[1].body, ir.FormCall)
+                chain = not is_one_of(sampler, self.samplers) or not isinstance(self.sampler(sampler)[1].body, ir.FormCall)
                 steps: dict[str, Any] = {"warmup": 1} if chain else {}
                 self.sample(self.init_params(), sampler, draws=draws, chains=chains, progress=False, **steps)
 

@@ -156,7 +156,7 @@ class Queries:
             GmlmError: E601 with the cost where it is above the budget, before any work; E514 where a factor is nan or +inf.
         """
         found = encode_given(self.graph, given)
-        lowered = self.lowered if found is None else with_given(self.lowered, found)
+        lowered = self._bound(found)
         arrays = self._params(params, lowered)
         if self.graph.is_normalised:
             return derive.on_device(np.zeros(() if found is None else found.shape), derive.float_type())
@@ -225,7 +225,7 @@ class Queries:
 
         lowered, rows = bound_rows(self.lowered, x, None, given)
         drawn = None if mask is None else self._mask(mask, lowered)
-        table = named_conditionals.log_conditional(lowered, self._params(params), rows.codes, K, drawn)
+        table = named_conditionals.log_conditional(lowered, self._params(params, lowered), rows.codes, K, drawn)
         if mask is None:
             self._warn_plain(K)
         return answer(table, (*rows.shape, *table.shape[1:]))
@@ -255,7 +255,8 @@ class Queries:
             GmlmError: E601 with the cost where no plan is affordable; E512 where no configuration agrees with the clamped cells.
         """
         found = encode_given(self.graph, given)
-        return exact.marginals(self._contractions, self._bound_device(found), self._known(params), clamp, found)
+        lowered = self._bound(found)
+        return exact.marginals(self._contractions, self._device(lowered), self._known(params, lowered), clamp, found)
 
     def map(self, params: Params, clamp: Mapping[str, Any] | None = None, given: Any = None) -> tuple[Any, Any]:
         """A most probable configuration that agrees with the clamped cells, and its log_prob.
@@ -274,7 +275,8 @@ class Queries:
         """
         found = encode_given(self.graph, given)
         shape = () if found is None else found.shape
-        codes, value = exact.best(self._contractions, self._bound_device(found), self._known(params), clamp, found)
+        lowered = self._bound(found)
+        codes, value = exact.best(self._contractions, self._device(lowered), self._known(params, lowered), clamp, found)
         try:
             log_z = np.asarray(self.log_partition(params, given=given))
         except GmlmError:
@@ -302,7 +304,8 @@ class Queries:
         """
         found = encode_given(self.graph, given)
         codes, cell, lead = exact.prefix_codes(self.graph, prefix, None if found is None else found.shape)
-        table = exact.next_symbol(self._contractions, self._bound_device(found), self._known(params), codes, cell)
+        lowered = self._bound(found)
+        table = exact.next_symbol(self._contractions, self._device(lowered), self._known(params, lowered), codes, cell)
         bad = np.flatnonzero(np.isnan(table).any(axis=1))
         if len(bad):
             first = f"; the first is row {bad[0]}" if len(table) > 1 else ""
@@ -313,12 +316,14 @@ class Queries:
 
     # Inside
 
-    def _params(self, params: Params, lowered: Lowered | None = None, summed: bool = True) -> dict[str, jax.Array]:
+    def _params(self, params: Params, lowered: Lowered, summed: bool = True) -> dict[str, jax.Array]:
+        """Parameters, with which the factors of `lowered` are judged: those that read given data where it has them."""
         with evaluated(params):
-            return parameters.as_params(self.graph if lowered is None else lowered.graph, params, summed=summed)
+            return parameters.as_params(lowered.graph, params, summed=summed)
 
-    def _known(self, params: Params) -> dict[str, jax.Array]:
-        return parameters.known_params(self.graph, params)
+    def _known(self, params: Params, lowered: Lowered | None = None) -> dict[str, jax.Array]:
+        """The same where nothing may be traced; `lowered`: the model with its given data, where it has some."""
+        return parameters.known_params(self.graph if lowered is None else lowered.graph, params)
 
     def _mask(self, name: str | None, lowered: Lowered) -> tuple[str, AbstractMask]:
         """A mask by name, with the given data that `lowered` has."""
@@ -338,5 +343,5 @@ class Queries:
     def _devices(self) -> dict[str, derive.Graph]:
         return {}
 
-    def _bound_device(self, found: GivenRows | None) -> derive.Graph:
-        return self._device(self.lowered if found is None else with_given(self.lowered, found))
+    def _bound(self, found: GivenRows | None) -> Lowered:
+        return self.lowered if found is None else with_given(self.lowered, found)

@@ -72,7 +72,7 @@ class Structures(Posteriors):
             message = f"wildtype: effects are of one configuration, without an axis of rows; got rows of shape {rows.shape}"
             raise fail("E501", message, help="call it once for each row: `x[0]`")
         with waiting("effects of substitutions", shows_progress(progress)):
-            return substitution_effects(lowered.graph, self._params(params), rows.codes, doubles)
+            return substitution_effects(lowered.graph, self._params(params, lowered), rows.codes, doubles)
 
     def _wildtype(self, wildtype: Any, missing: Any, given: Any) -> Any:
         try:

@@ -20,7 +20,8 @@ NEVER = -1e10  # added to an attention logit; its exponential is 0 beside any ot
 
 
 def normal(key: PRNGKeyArray, shape: tuple[int, ...], sd: float) -> Float[Array, "*shape"]:
-    return sd * jax.random.normal(key, shape)
+    """Weights of the working type; drawn in 32 bits, they are those of the seed in both types."""
+    return sd * jax.random.normal(key, shape, jnp.float32).astype(jax.dtypes.canonicalize_dtype(float))
 
 
 def wide(dtype: jnp.dtype) -> jnp.dtype:
@@ -34,11 +35,11 @@ Kept = Bool[Array, "1 width"] | None  # the features that a dropout keeps, the s
 def features_kept(key: PRNGKeyArray | None, rate: float, n: int, width: int) -> tuple[Kept, ...]:
     """What each of n dropouts keeps: a share `1 - rate` of the features; all without a key.
 
-    They are drawn at once: each draw is a loop to compile.
+    They are drawn at once: each draw is a loop to compile. In 32 bits, whatever the working type: a seed keeps the same ones in both.
     """
     if key is None or rate == 0:
         return (None,) * n
-    return tuple(jax.random.bernoulli(key, 1 - rate, (n, 1, width)))
+    return tuple(jax.random.bernoulli(key, jnp.float32(1 - rate), (n, 1, width)))
 
 
 def dropout(x: Float[Array, "n width"], rate: float, kept: Kept) -> Float[Array, "n width"]:

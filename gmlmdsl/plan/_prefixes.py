@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._diagnostics import GmlmError, fail
-from ..graph import FactorGraph
+from ..graph import FactorGraph, joint_count
 from ._budget import BUDGET, Budget
 from ._elimination import Elimination, plan_elimination
 
@@ -151,7 +151,7 @@ def _members(graph: FactorGraph, steps: Array, last: Array, t: int, offset: int)
 
 
 def _count(graph: FactorGraph, cells: Array) -> float:
-    return float(np.prod(graph.sizes[cells].astype(float)))
+    return joint_count(graph.sizes[cells])
 
 
 def _verify_cost(graph: FactorGraph, parts: list[_Step], what: str, budget: Budget) -> None:

@@ -98,8 +98,7 @@ class GmlmDistribution(Distribution):
             GmlmError: E501 for a shape that does not fit, E502 for what is no array of numbers.
         """
         del intermediates
-        self._verify_event(value)
-        return self._log_prob(value)
+        return self._log_prob(self._verified_event(value))
 
     @validate_sample
     def _log_prob(self, value: Any) -> jax.Array:
@@ -119,8 +118,12 @@ class GmlmDistribution(Distribution):
         return self._values(codes.reshape(*lead, -1))
 
     def unpack(self, value: Any) -> dict[str, jax.Array]:
-        """An event's parts by variable, (.., *axes) each; events of several variables are their cells one after another."""
-        value, at, out = jnp.asarray(value), 0, {}
+        """An event's parts by variable, (.., *axes) each; events of several variables are their cells one after another.
+
+        Raises:
+            GmlmError: E501 for a shape that does not fit, E502 for what is no array of numbers.
+        """
+        value, at, out = self._verified_event(value, batched=False), 0, {}
         lead = value.shape[: value.ndim - len(self.event_shape)]
         flat = value.reshape(*lead, -1)
         for v in self.law.observed:
@@ -137,23 +140,26 @@ class GmlmDistribution(Distribution):
         names = [v.name for v in self.law.observed]
         if not isinstance(x, Mapping) or not all(n in x for n in names):
             raise fail("E506" if isinstance(x, Mapping) else "E507", f"pack takes a dict of {listed(names)}")
-        parts = {v: jnp.asarray(x[v.name]) for v in self.law.observed}
+        parts = {v: _numbers(x[v.name], f"pack: {v.name}") for v in self.law.observed}
         lead = np.broadcast_shapes(*(a.shape[: a.ndim - len(v.shape)] for v, a in parts.items()))
         flat = [jnp.broadcast_to(a, (*lead, *v.shape)).reshape(*lead, v.size) for v, a in parts.items()]
         return jnp.concatenate(flat, axis=-1).reshape(*lead, *self.event_shape)
 
-    def _verify_event(self, value: Any) -> None:
+    def _verified_event(self, value: Any, batched: bool = True) -> jax.Array:
+        """An array of values; `batched`: whose rows fit the batch of the distribution."""
         event = self.event_shape
         if isinstance(value, Mapping):
             raise fail("E502", "an event is one array, got a dict by variable", help="`pack` makes one of it")
+        value = _numbers(value, "an event")
+        shape = np.shape(value)
         try:
-            shape = np.shape(value)
-            np.broadcast_shapes(shape[: len(shape) - len(event)], self._batch())
+            np.broadcast_shapes(shape[: len(shape) - len(event)], self._batch() if batched else ())
         except ValueError:
-            message = f"rows of values of shape {np.shape(value)} do not fit the batch of the distribution, {self._batch()}"
+            message = f"rows of values of shape {shape} do not fit the batch of the distribution, {self._batch()}"
             raise fail("E501", message, help="the batch's axes stand last before the event's") from None
         if shape[len(shape) - len(event) :] != event:
             raise fail("E501", f"an event has shape {event}, or axes before it, got {shape}", help=f"it is of {self._told()}")
+        return value
 
     def _told(self) -> str:
         return listed([f"{v.name}, {v.shape or 'a number'}" for v in self.law.observed])
@@ -207,3 +213,16 @@ def distribution(law: Law, params: Params) -> GmlmDistribution:
     """See `Model.distribution`."""
     law.verify()
     return GmlmDistribution(law, params)
+
+
+def _numbers(value: Any, what: str) -> jax.Array:
+    """An array of numbers, which may be traced.
+
+    Raises:
+        GmlmError: E502 for anything else.
+    """
+    try:
+        return jnp.asarray(value)
+    except (TypeError, ValueError, OverflowError):
+        help = "codes from 0 of letters and labels"
+        raise fail("E502", f"{what} must be an array of numbers, got {type(value).__name__}", help=help) from None

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 STEPS = 8  # gradients of a draw, as a rule: a posterior near normal, in the scale of its curvature
 MOST_OPERATIONS = 1e12
+UNCOUNTED = 10**200  # draws: more of them are no float, and as far beyond any limit
 FEWEST = 1e-9  # of the largest variance: below, the curvature is not positive
 
 
@@ -101,7 +102,7 @@ def task_of(fit: FitRecord, evidence: Evidence, calibrate: str | None) -> Task:
     Raises:
         GmlmError: E552 where the curvature is not positive, E554 of the calibration; what `likelihood_of_rows` raises.
     """
-    params = params64(fit)
+    params = params64(fit, evidence)
     rows = rows_under(evidence, params)
     verify_own(fit, rows, params)
     likelihood = likelihood_of_rows(evidence, params)
@@ -152,11 +153,9 @@ def _verify_cost(likelihood: Likelihood, how: Chains) -> None:
     Raises:
         GmlmError: E601 with the figure.
     """
-    objective, total = likelihood.objective, how.chains * (how.draws + how.warmup)
-    operations, memory = (
-        STEPS * total * likelihood.cost,
-        8.0 * how.chains * how.draws * (likelihood.rows + objective.codes.shape[1]),
-    )
+    objective, total = likelihood.objective, min(how.chains * (how.draws + how.warmup), UNCOUNTED)
+    operations = STEPS * total * likelihood.cost
+    memory = 8.0 * min(how.chains * how.draws, UNCOUNTED) * (likelihood.rows + objective.codes.shape[1])
     if operations > MOST_OPERATIONS or memory > BUDGET.bytes:
         message = (
             f"log p of {likelihood.rows:,} rows at {total:,} draws takes {operations:.2g} operations and {memory / 2**30:.2g} GiB, "

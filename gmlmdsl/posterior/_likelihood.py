@@ -15,7 +15,7 @@ from ..assess import map_rows, rows_under
 from ..derive import bounded_jit, float_type, on_device, room_for
 from ..evaluate import Objective, is_traced, masks_per_row
 from ..fit import WORTH_MERGING, Evidence, row_weights
-from ..graph import FactorGraph, Lowered
+from ..graph import FactorGraph, Lowered, joint_count
 from ..masks import AbstractMask
 from ._calibration import Calibration
 from ._sites import Site, sites_of
@@ -158,7 +158,7 @@ def _filled(graph: FactorGraph, codes: Array, rows: int) -> Array:
     there are as many as a power of 2.
     """
     each = graph.sizes[graph.is_observed].astype(float) + (codes < 0).any()
-    configurations = np.inf if graph.row_cell is not None else float(np.prod(each))
+    configurations = np.inf if graph.row_cell is not None else joint_count(each)
     whole = np.flatnonzero((codes >= 0).all(axis=0))
     wanted = int(min(room_for(rows), configurations))
     if wanted * max(len(codes), 1) > WORTH_MERGING:

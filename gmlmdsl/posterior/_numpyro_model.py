@@ -11,8 +11,9 @@ import numpy as np
 from .._diagnostics import did_you_mean, fail
 from ..assess import How
 from ..derive import float_type, no_joint
-from ..evaluate import batched_params, given_params, init_params, log_prior_of, over_rows, verify_densities
+from ..evaluate import batched_params, given_params, init_params, log_prior_of, over_rows, verify_defined, verify_densities
 from ..fit import Evidence, verified_rows, verify_possible
+from ..graph import FactorGraph
 from ._calibration import CURVATURE, OPEN_FACED, SIMULATED, Calibration, Source, calibrate
 from ._likelihood import Likelihood, is_likelihood, likelihood_of_rows, rows_at, value_at
 from ._sites import Site
@@ -29,7 +30,8 @@ class NumpyroModel:
         calibration: in words: how it was calibrated, "not calibrated", or that it is a likelihood.
     """
 
-    def __init__(self, name: str, likelihood: Likelihood, calibration: str) -> None:
+    def __init__(self, name: str, likelihood: Likelihood, calibration: str, bound: FactorGraph | None = None) -> None:
+        self._bound = bound  # with the given data, so that factors which read them are judged
         self.__name__, self.likelihood, self.calibration = name, likelihood, calibration
         self._sites = likelihood.sites
 
@@ -85,6 +87,8 @@ class NumpyroModel:
         if isinstance(params, Mapping):
             params = {k: v for k, v in params.items() if k not in basis}
         values, batch = batched_params(graph, params)
+        if self._bound is not None and not batch:
+            verify_defined(self._bound, values)
         alone, flat = self.likelihood.of_any_rows, {}
         for p in graph.parameters:
             each = np.broadcast_to(np.asarray(values[p.name]), (*batch, *p.shape))
@@ -126,7 +130,7 @@ def to_numpyro(evidence: Evidence, method: Any, how: How, meta: dict[str, Any], 
     verify_possible(evidence.lowered, evidence.codes, weights, {k: jnp.asarray(v, float_type()) for k, v in start.items()})
     source = Source(evidence, meta, model, None, how if method == SIMULATED else None)
     calibration, words = calibrated(source, None if method is None else CURVATURE)
-    return NumpyroModel(meta["model"], likelihood_of_rows(evidence, start, calibration), words)
+    return NumpyroModel(meta["model"], likelihood_of_rows(evidence, start, calibration), words, evidence.lowered.graph)
 
 
 def calibrated(source: Source, method: str | None) -> tuple[Calibration | None, str]:

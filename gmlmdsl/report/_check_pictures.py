@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ._palette import LIGHT, SERIES, WIDTH, house_style, panels_of, plain
-from ._picture_arguments import verified_axes
+from ._picture_arguments import made_by, verified_axes, verified_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,8 +34,10 @@ def plot_predictive(statistics: Statistics, *, most: int = MOST_NAMED, ax: Axes 
         ax: where to draw: axes, or two where there are more than `most` statistics; none: a new figure.
 
     Raises:
-        GmlmError: E507 for `ax` that is not so many axes.
+        GmlmError: E507 for `ax` that is not so many axes, and for what are no statistics.
     """
+    made_by("statistics", statistics, "replicated", "fit.predictive().statistics[..]")
+    verified_count("most", most)
     verified_axes(ax, 1 + (len(statistics.labels) > max(most, 1)))
     if len(statistics.labels) == 1:
         return _histogram(statistics, ax)

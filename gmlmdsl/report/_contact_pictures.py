@@ -8,7 +8,7 @@ import numpy as np
 
 from ._network_pictures import node_names
 from ._palette import LIGHT, WIDTH, axes_of, bare, house_style, plain
-from ._picture_arguments import numbers, verified_axes, verified_count, verified_number, verified_table, wrong
+from ._picture_arguments import numbers, rows_of, verified_axes, verified_count, verified_number, verified_table, wrong
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +112,7 @@ def plot_precision(precision: Array | dict[str, Array], *, most: int | None = No
     with house_style():
         axes = axes_of(ax, 2.6)
         for k, (name, values) in enumerate((precision if isinstance(precision, dict) else {"": precision}).items()):
-            shown = numbers("precision", values, (np.size(values),))[:most]
+            shown = rows_of("precision", values, "(rank,)")[:most]
             axes.plot(np.arange(1, len(shown) + 1), shown, color=LIGHT[f"c{k % 6 + 1}"], label=plain(name) or None)
         axes.set_xscale("log")
         axes.set_ylim(0, 1.03)

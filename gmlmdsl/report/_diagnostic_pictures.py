@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ._palette import LIGHT, SERIES, axes_of, house_style, in_lines, legend_beside, panels_of, plain
-from ._picture_arguments import verified_axes
+from ._picture_arguments import errors_of, numbers, rows_of, verified_axes, verified_count, verified_names, wrong
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,13 +30,18 @@ def plot_traces(traces: Mapping[str, np.ndarray], *, ax: Axes | Sequence[Axes] |
         ax: one axes for each quantity; none: a new figure.
 
     Raises:
-        GmlmError: E507 for `ax` that is not so many axes.
+        GmlmError: E507 for `ax` that is not so many axes, and for what are no traces.
     """
+    if not isinstance(traces, Mapping) or not traces:
+        raise wrong("traces must be a dict of arrays by name, and not empty", '`{"m": values}`, values of shape (chain, draw)')
+    known = {
+        name: rows_of(f"traces[{name!r}]", [v] if isinstance(v, np.ndarray) and v.ndim == 1 else v, "(chain, draw)", empty=False)
+        for name, v in traces.items()
+    }
     verified_axes(ax, len(traces))
     with house_style():
         grid = panels_of(ax, 0.45 + 1.15 * len(traces), len(traces), 1, sharex=True)
-        for axes, (name, values) in zip(grid, traces.items(), strict=True):
-            chains = np.atleast_2d(np.asarray(values, dtype=float))
+        for axes, (name, chains) in zip(grid, known.items(), strict=True):
             for c, chain in enumerate(chains):
                 axes.plot(*_thinned(chain), color=SERIES[c % len(SERIES)], linewidth=0.5, alpha=0.3)
             for c, chain in enumerate(chains):
@@ -57,10 +62,10 @@ def plot_loss(trace: np.ndarray, *, label: str = "objective", ax: Sequence[Axes]
         ax: two axes, for the objective and for its distance to the smallest; none: a new figure.
 
     Raises:
-        GmlmError: E507 for `ax` that is not two axes.
+        GmlmError: E507 for `ax` that is not two axes, and for what is no trace.
     """
     verified_axes(ax, 2)
-    loss = np.asarray(trace, dtype=float)
+    loss = rows_of("trace", trace, "(iteration,)")
     steps = np.arange(len(loss))
     above = loss - np.nanmin(loss) if np.isfinite(loss).any() else loss
     with house_style():
@@ -84,8 +89,13 @@ def plot_ess_r_hat(ess: np.ndarray, r_hat: np.ndarray, *, chains: int, ax: Axes 
         r_hat: (cell,) largest R-hat over the categories; cells where either is not finite are only counted.
         chains: number of chains; the limit of ESS is 100 per chain.
         ax: where to draw; none: a new figure.
+
+    Raises:
+        GmlmError: E507 for arguments that do not fit.
     """
-    size, ratio = np.asarray(ess, dtype=float), np.asarray(r_hat, dtype=float)
+    verified_axes(ax)
+    size, chains = rows_of("ess", ess, "(cell,)"), verified_count("chains", chains)
+    ratio = numbers("r_hat", r_hat, size.shape)
     shown = np.isfinite(size) & np.isfinite(ratio)
     fine = shown & (size >= MIN_ESS_PER_CHAIN * chains) & (ratio <= MAX_R_HAT)
     with house_style():
@@ -123,13 +133,21 @@ def plot_categories(
         standard_errors: (category,) Monte Carlo standard errors; bars of two of them are drawn.
         exact: (category,) exact probabilities, drawn as ticks across the bars.
         ax: where to draw; none: a new figure.
+
+    Raises:
+        GmlmError: E507 for arguments that do not fit.
     """
+    verified_axes(ax)
+    names = verified_names("names", names)
     y = np.arange(len(names))
+    frequencies = numbers("frequencies", frequencies, y.shape)
+    standard_errors = None if standard_errors is None else errors_of("standard_errors", standard_errors, y.shape)
+    exact = None if exact is None else numbers("exact", exact, y.shape)
     with house_style():
         axes = axes_of(ax, 0.8 + 0.26 * len(names))
         axes.barh(y, frequencies, height=0.62, color=SERIES[0], alpha=0.55, label="draws")
         if standard_errors is not None:
-            axes.errorbar(frequencies, y, xerr=2 * np.asarray(standard_errors), fmt="none", color=LIGHT["ink"], elinewidth=1.1, capsize=2)
+            axes.errorbar(frequencies, y, xerr=2 * standard_errors, fmt="none", color=LIGHT["ink"], elinewidth=1.1, capsize=2)
         if exact is not None:
             axes.vlines(exact, y - 0.42, y + 0.42, color=SERIES[1], linewidth=2.2, label="exact")
             legend_beside(axes, ax, 2)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..files import write_whole
+from ..files import as_path, write_whole
 from . import _palette
+from ._picture_arguments import made_by, verified_names, verified_text, wrong
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,6 +39,8 @@ class Report:
     """
 
     def __init__(self, title: str, subtitle: str = "", *, footer: str = "", language: str = "en"):
+        for name, value in (("title", title), ("subtitle", subtitle), ("footer", footer), ("language", language)):
+            verified_text(name, value)
         self._title, self._subtitle, self._footer, self._language = title, subtitle, footer, language
         self._parts: list[str] = []
         self._contents: list[tuple[str, str]] = []
@@ -68,6 +71,8 @@ class Report:
 
     def facts(self, facts: Mapping[str, object]) -> Report:
         """Add key figures: names with a value each."""
+        if not isinstance(facts, Mapping):
+            raise wrong(f"facts must be a dict of values by name, got {type(facts).__name__}")
         pairs = "".join(f"<div><dt>{_inline(k)}</dt><dd>{_inline(_one(v))}</dd></div>" for k, v in facts.items())
         self._parts.append(f'<dl class="facts">{pairs}</dl>')
         return self
@@ -92,14 +97,16 @@ class Report:
             formats: by column a format such as `.3f` for its numbers, or None.
 
         Raises:
-            ValueError: a row, the groups or the formats do not have one entry per header.
+            GmlmError: E507 where a row, the groups or the formats do not have one entry per header.
         """
+        headers, rows, caption = verified_names("headers", headers), _verified_rows(rows), verified_text("caption", caption)
+        groups, formats = _verified_groups(groups), _verified_formats(formats)
         if any(len(row) != len(headers) for row in rows) or (groups and sum(n for _, n in groups) != len(headers)):
-            raise ValueError(f"every row and the groups must have {len(headers)} columns, as the headers do")
+            raise wrong(f"every row and the groups must have {len(headers)} columns, as the headers do")
         if formats and len(formats) != len(headers):
-            raise ValueError(f"`formats` must have {len(headers)} entries, got {len(formats)}")
+            raise wrong(f"`formats` must have {len(headers)} entries, got {len(formats)}")
         columns = [_column([row[j] for row in rows], formats[j] if formats else None) for j in range(len(headers))]
-        numeric = [bool(rows) and all(_is_number(row[j]) or row[j] in (None, "none") for row in rows) for j in range(len(headers))]
+        numeric = [bool(rows) and all(_is_numeric(row[j]) for row in rows) for j in range(len(headers))]
         first = {j for j in np.cumsum([0, *(n for _, n in groups)])[:-1] if j > 0}
         kinds = [_class("number" if numeric[j] else "", "first" if j in first else "") for j in range(len(headers))]
         above = "".join(
@@ -123,30 +130,32 @@ class Report:
             caption: text under it.
 
         Raises:
-            ValueError: `alt` is empty.
+            GmlmError: E507 for what is no picture, and where `alt` is empty.
         """
-        if not alt.strip():
-            raise ValueError("a picture needs `alt`: one sentence that says what it shows")
+        if not verified_text("alt", alt).strip():
+            raise wrong("a picture needs `alt`: one sentence that says what it shows")
+        if not isinstance(figure, bytes):
+            made_by("figure", figure, "savefig", "gm.report.plot_loss(..)")
         self._figures += 1
         shown = html.escape(alt, quote=True)
         drawn = None if isinstance(figure, bytes) else _palette.svg(figure, shown, f"figure{self._figures}-")
         if drawn is None:
             data = base64.b64encode(figure if isinstance(figure, bytes) else _palette.png(figure)).decode("ascii")
             drawn = f'<img alt="{shown}" src="data:image/png;base64,{data}">'
-        below = f"<figcaption>{_inline(caption)}</figcaption>" if caption else ""
+        below = f"<figcaption>{_inline(caption)}</figcaption>" if verified_text("caption", caption) else ""
         self._parts.append(f"<figure>{drawn}{below}</figure>")
         return self
 
     def warning(self, title: str, text: str, remedy: str = "") -> Report:
         """Add a warning: what was found, what it means, and what to do."""
-        cure = f"<p><strong>What to do:</strong> {_inline(remedy)}</p>" if remedy else ""
+        cure = f"<p><strong>What to do:</strong> {_inline(remedy)}</p>" if verified_text("remedy", remedy) else ""
         head = f'<p class="title"><span class="label">Warning:</span> {_inline(title)}</p>'
         self._parts.append(f'<aside class="warning" role="note">{head}<p>{_inline(text)}</p>{cure}</aside>')
         return self
 
     def code(self, text: str, label: str = "program text") -> Report:
         """Add preformatted text, such as a program; long lines scroll."""
-        name = html.escape(label, quote=True)
+        name, text = html.escape(verified_text("label", label), quote=True), verified_text("text", text)
         box = f'<div class="scroll code" role="region" tabindex="0" aria-label="{name}">'
         self._parts.append(f"{box}<pre><code>{html.escape(text)}</code></pre></div>")
         return self
@@ -191,7 +200,7 @@ class Report:
         Raises:
             GmlmError: E560 the folder does not exist or cannot be written to.
         """
-        path = Path(path)
+        path = as_path(path, "E560")
         write_whole(path, self.html().encode("utf-8", "xmlcharrefreplace"))
         return path
 
@@ -200,7 +209,7 @@ class Report:
         return f'<iframe title="{html.escape(self._title, quote=True)}" style="width:100%;height:40rem;border:0" srcdoc="{page}"></iframe>'
 
     def _new_id(self, title: str) -> str:
-        base = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"
+        base = re.sub(r"[^a-z0-9]+", "-", verified_text("title", title).lower()).strip("-") or "section"
         name, k = base, 2
         while name in self._ids:
             name, k = f"{base}-{k}", k + 1
@@ -210,7 +219,30 @@ class Report:
 
 def _inline(text: str) -> str:
     """Escaped text, with `parts in backticks` as code."""
-    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", html.escape(text))
+    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", html.escape(verified_text("what a page says", text)))
+
+
+def _verified_rows(rows: Any) -> list[list[Any]]:
+    return [verified_names("a row", row) for row in verified_names("rows", rows)]
+
+
+def _verified_groups(groups: Any) -> list[tuple[str, int]]:
+    """Headings, each with a number of columns."""
+    found = verified_names("groups", groups)
+    if not all(isinstance(g, tuple | list) and len(g) == 2 and isinstance(g[0], str) and isinstance(g[1], int) for g in found):
+        raise wrong("groups must be headings with the number of columns that each spans", '`[("", 1), ("single", 3)]`, say')
+    return [(str(title), int(count)) for title, count in found]
+
+
+def _verified_formats(formats: Any) -> list[str | None]:
+    """By column a format that a number can be written in."""
+    found = verified_names("formats", formats)
+    for form in found:
+        try:
+            format(1.0, "" if form is None else form)
+        except (TypeError, ValueError):
+            raise wrong(f"formats must be formats of numbers, got {form!r}", '`".3f"`, or None') from None
+    return found
 
 
 def _class(*names: str) -> str:
@@ -233,6 +265,11 @@ def _row(cells: Sequence[str], kinds: Sequence[str]) -> str:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.bool_))
+
+
+def _is_numeric(value: object) -> bool:
+    """Whether it may stand in a column of numbers."""
+    return _is_number(value) or value is None or (isinstance(value, str) and value == "none")
 
 
 def _column(values: Sequence[Any], form: str | None) -> list[str]:

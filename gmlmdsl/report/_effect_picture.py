@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._palette import DIVERGING, LIGHT, WIDTH, axes_of, bare, house_style, plain
-from ._picture_arguments import numbers, verified_axes, wrong
+from ._picture_arguments import numbers, verified_axes, verified_names, wrong
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,11 +48,13 @@ def plot_effects(
     from matplotlib.colors import ListedColormap
 
     verified_axes(ax)
-    if hasattr(singles, "singles"):
+    if hasattr(singles, "singles") and not isinstance(singles, type):
         told: Any = singles
-        singles, values, cells, wildtype = told.singles, values or told.labels, cells or told.names, told.wildtype
+        values, cells = (told.labels if values is None else values), (told.names if cells is None else cells)
+        singles, wildtype = told.singles, told.wildtype
     if values is None or cells is None:
         raise wrong("an array of effects needs `values` and `cells`, names of its rows and columns", "pass what `model.effects(..)` gives")
+    values, cells = verified_names("values", values), verified_names("cells", cells)
     table = numbers("singles", singles, (len(cells), len(values)))
     if wildtype is not None:
         numbers("wildtype", wildtype, (len(cells),))

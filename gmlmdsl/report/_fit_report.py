@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import GmlmError, counted
+from ..graph import joint_count
+from ._centrality_picture import MEASURES
 from ._check_pictures import check_section
 from ._diagnostic_pictures import plot_loss
 from ._document import Report
-from ._network_report import couplings_figure, differences_section, effects_section, path_section
+from ._network_report import DIFFERENCES, couplings_figure, differences_section, effects_section, path_section
+from ._picture_arguments import made_by, verified_table, verified_text
 from ._pictures import plot_couplings, plot_forest
 
 if TYPE_CHECKING:
@@ -58,7 +61,9 @@ def fit_report(
     Raises:
         GmlmError: E507 for what is none of these.
     """
-    meta = fit.meta
+    made_by("fit", fit, "effective_rows", "model.fit(..)")
+    _verify(check, path, centrality, differences, effects)
+    meta, title = fit.meta, verified_text("title", title)
     report = Report(title or f"Fit of `{meta['model']}`", f"{counted(meta['rows'], 'row')}, mask {meta['mask_use']}.", footer=_footer(meta))
     _status(report, fit)
     if any(p.size for p in fit.graph.parameters):
@@ -84,6 +89,18 @@ def fit_report(
     return report
 
 
+def _verify(check: Any, path: Any, centrality: Any, differences: Any, effects: Any) -> None:
+    """Refuse what are no results of a fit, before a picture is drawn."""
+    made = ("check", check, "head", "fit.predictive(..)"), ("path", path, "chosen_couplings", "model.fit_path(..)")
+    for what, value, attribute, call in (*made, ("effects", effects, "singles", "model.effects(..)")):
+        if value is not None:
+            made_by(what, value, attribute, call)
+    if centrality is not None:
+        verified_table(centrality, tuple(MEASURES), "fit.centrality()")
+    if differences is not None:
+        verified_table(differences, DIFFERENCES, "fit.differences(other)")
+
+
 def quick_check(fit: Fit) -> PredictiveCheck | None:
     """A predictive check where all configurations can be listed and it takes about a second; else None."""
     try:
@@ -91,7 +108,7 @@ def quick_check(fit: Fit) -> PredictiveCheck | None:
     except GmlmError:
         return None
     cells = fit.graph.n_random
-    listable = float(np.prod(fit.graph.sizes.astype(float))) <= MOST_CHECKED_STATES
+    listable = joint_count(fit.graph.sizes) <= MOST_CHECKED_STATES
     if fit.graph.given or not listable or rows * cells**2 > MOST_CHECKED_PAIRS or fit.status.code == "diverged":
         return None
     return fit.predictive("exact", draws=200)

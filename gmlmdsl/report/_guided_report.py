@@ -10,6 +10,8 @@ import numpy as np
 
 from ._diagnostic_pictures import plot_categories
 from ._document import Report
+from ._picture_arguments import made_by, verified_text
+from ._sample_report import drawn_groups
 
 if TYPE_CHECKING:
     from ..graph import FactorGraph
@@ -25,10 +27,12 @@ def drawn_strings(graph: FactorGraph, idata: Any) -> list[str]:
     Args:
         graph: the model's factor graph, `model.graph`.
         idata: from `Model.sample` by a sampler that draws strings.
-    """
-    from ..sample import groups_of
 
-    groups, v = groups_of(idata), graph.observed[0]
+    Raises:
+        GmlmError: E507 for what is none of these.
+    """
+    made_by("graph", graph, "observed", "model.graph")
+    groups, v = drawn_groups(graph, idata, "guided_stats"), graph.observed[0]
     failed = np.asarray(groups["guided_stats"]["failed"].values).astype(bool).ravel()
     values = np.asarray(groups["posterior"][v.name].values).reshape(failed.size, -1)
     space = "" if v.kind == "letters" else " "
@@ -46,11 +50,15 @@ def guided_report(model: Model, idata: Any, *, title: str = "") -> Report:
 
     Returns:
         A report; `.save(path)` writes it.
+
+    Raises:
+        GmlmError: E507 for what is none of these.
     """
     from ..explain import explain
-    from ..sample import groups_of
 
-    attrs, groups = dict(idata.attrs), groups_of(idata)
+    made_by("model", model, "samplers", "gm.load(..).model()")
+    groups = drawn_groups(model.graph, idata, "guided_stats")
+    attrs, title = dict(idata.attrs), verified_text("title", title)
     stats = {name: np.asarray(a.values) for name, a in groups["guided_stats"].items()}
     strings = drawn_strings(model.graph, idata)
     footer = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, seed {attrs['seed']}, {attrs['versions']}, program {attrs['program_sha256'][:12]}"

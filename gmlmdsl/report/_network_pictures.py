@@ -10,7 +10,7 @@ import numpy as np
 from .._diagnostics import counted
 from .._optional import need
 from ._palette import DIVERGING, LIGHT, WIDTH, axes_of, bare, house_style, in_lines, plain
-from ._picture_arguments import numbers, verified_axes, verified_number, verified_table, wrong
+from ._picture_arguments import axes_in, numbers, verified_axes, verified_names, verified_number, verified_table, wrong
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,7 +115,7 @@ def _verified_nodes(nodes: Any, couplings: pd.DataFrame) -> list[str]:
     cure = "a list of names, such as `[*couplings.first, *couplings.second]` without repeats"
     if isinstance(nodes, str) or not hasattr(nodes, "__iter__"):
         raise wrong(f"`nodes` must be names of nodes, got {nodes!r}", cure)
-    names = [*nodes]
+    names = verified_names("`nodes`", nodes)
     strange = [n for n in names if not isinstance(n, str)]
     if strange:
         raise wrong(f"`nodes` must be names of nodes, got {strange[0]!r} among them", cure)
@@ -184,11 +184,10 @@ def _verified_fields(fields: Any, names: list[str]) -> dict[str, float] | None:
     if fields is None:
         return None
     if not hasattr(fields, "items"):
-        if np.shape(fields) != (len(names),):
+        shape = "no one length" if axes_in(fields) is None else np.shape(fields)
+        if shape != (len(names),):
             what = f"a dict of numbers by node, or one number for each of {counted(len(names), 'node')}"
-            raise wrong(
-                f"`fields` must be {what}, got {type(fields).__name__} of shape {np.shape(fields)}", f"`fields={{{names[0]!r}: 0.3}}`, say"
-            )
+            raise wrong(f"`fields` must be {what}, got {type(fields).__name__} of shape {shape}", f"`fields={{{names[0]!r}: 0.3}}`, say")
         return dict(zip(names, numbers("fields", fields, (len(names),)).tolist(), strict=True))
     found = dict(fields.items())
     strange = [k for k in found if k not in names]

@@ -12,7 +12,6 @@ from ._contact_pictures import plot_contacts
 from ._document import Report
 from ._effect_picture import plot_effects
 from ._network_pictures import plot_network
-from ._picture_arguments import verified_table, wrong
 from ._stability_picture import plot_stability
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from ..evaluate import Effects
     from ..model import Fit
 
+DIFFERENCES = ("first", "second", "value", "differs")  # columns of `Fit.differences` that are read
 MOST_NODES = 40  # of a network
 MOST_MAPPED = 300  # cells of a map of couplings
 MOST_PAIRS = 20  # rows of a table of couplings
@@ -69,8 +69,6 @@ def _centrality(report: Report, centrality: pd.DataFrame) -> None:
 
 def path_section(report: Report, path: Path) -> None:
     """The choice of a path of penalised fits."""
-    if not hasattr(path, "chosen_couplings"):
-        raise wrong(f"path must be what `model.fit_path(..)` gives, got {type(path).__name__}")
     report.section("Which couplings are there?")
     chosen = path.chosen_couplings
     joined = "" if path.rule is None else f', each block fitted by itself and joined by "{path.rule}"'
@@ -85,7 +83,6 @@ def path_section(report: Report, path: Path) -> None:
 
 def differences_section(report: Report, differences: pd.DataFrame) -> None:
     """Which couplings differ between two groups."""
-    verified_table(differences, ("first", "second", "value", "differs"), "fit.differences(other)")
     report.section("Do two groups differ?")
     count, attrs = int(np.asarray(differences["differs"]).sum()), differences.attrs
     told = (
@@ -103,8 +100,6 @@ def differences_section(report: Report, differences: pd.DataFrame) -> None:
 
 def effects_section(report: Report, effects: Effects) -> None:
     """What substitutions do to log p."""
-    if not hasattr(effects, "singles"):
-        raise wrong(f"effects must be what `model.effects(..)` gives, got {type(effects).__name__}")
     report.section("Substitutions")
     figure = plot_effects(effects)
     caption = "The change of log p, in nats, where one cell holds another value; dots are the wildtype's own."

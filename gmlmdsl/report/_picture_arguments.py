@@ -1,4 +1,4 @@
-"""What the pictures of networks are handed over, verified: every mistake has a cure."""
+"""What pictures and pages are handed over, verified: every mistake has a cure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import numpy as np
 from .._diagnostics import GmlmError, fail
 
 Array = np.ndarray
+LARGEST = float(np.finfo(float).max)
+MOST = 10**9  # of what is counted: no picture shows as many
 
 
 def wrong(message: str, cure: str = "") -> GmlmError:
@@ -32,7 +34,7 @@ def verified_table(table: Any, columns: Sequence[str], source: str) -> None:
 def verified_number(name: str, value: Any, above: float, cure: str = "") -> float:
     """A finite number above a bound."""
     known = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not known or not np.isfinite(value) or not value > above:
+    if not known or not abs(value) <= LARGEST or not value > above:
         raise wrong(f"{name} must be a number above {above:g}, got {value!r}", cure)
     return float(value)
 
@@ -41,7 +43,40 @@ def verified_count(name: str, value: Any) -> int:
     """A whole number, 1 or more."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise wrong(f"{name} must be a whole number, 1 or more, got {value!r}")
+    if value > MOST:
+        raise wrong(f"{name} must be a whole number up to {MOST:,}, got {value:,}")
     return int(value)
+
+
+def verified_share(name: str, value: Any) -> float:
+    """A number between 0 and 1."""
+    if not verified_number(name, value, 0) < 1:
+        raise wrong(f"{name} must be a number between 0 and 1, got {value!r}", f"`{name}=0.94`, say")
+    return float(value)
+
+
+def verified_text(name: str, value: Any) -> str:
+    """A text."""
+    if not isinstance(value, str):
+        raise wrong(f"{name} must be a text, got {type(value).__name__}", "`str(..)` makes a text of it")
+    return value
+
+
+def verified_names(name: str, values: Any) -> list[Any]:
+    """A list of names, of whatever can be written."""
+    try:
+        if isinstance(values, str | bytes):
+            raise TypeError
+        return list(values)
+    except (TypeError, ValueError):  # no list, or a file that was closed
+        raise wrong(f"{name} must be a list of names, got {type(values).__name__}", f"`{name}=[..]`") from None
+
+
+def made_by(what: str, value: Any, attribute: str, call: str) -> Any:
+    """What a call gives, which has this attribute; a class of such things is none."""
+    if isinstance(value, type) or not hasattr(value, attribute):
+        raise wrong(f"{what} must be what `{call}` gives, got {type(value).__name__}", f"pass `{call}`")
+    return value
 
 
 def verified_axes(ax: Any, count: int = 1) -> None:
@@ -61,8 +96,36 @@ def numbers(name: str, values: Any, shape: tuple[int, ...]) -> Array:
     """An array of numbers of this shape."""
     try:
         found = np.asarray(values, float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise wrong(f"`{name}` must be numbers of shape {shape}, got {type(values).__name__}") from None
     if found.shape != shape:
         raise wrong(f"`{name}` must have shape {shape}, got {found.shape}")
+    return found
+
+
+def axes_in(values: Any) -> int | None:
+    """How many axes an array has; None where its rows differ in length."""
+    try:
+        return np.ndim(values)
+    except ValueError:
+        return None
+
+
+def errors_of(name: str, values: Any, shape: tuple[int, ...]) -> Array:
+    """Standard errors of this shape: not negative, and not finite where there is none."""
+    found = numbers(name, values, shape)
+    if (found < 0).any():
+        raise wrong(f"`{name}` must not be negative, got {found[found < 0][0]:g}")
+    return found
+
+
+def rows_of(name: str, values: Any, axes: str, empty: bool = True) -> Array:
+    """An array of numbers with these axes, such as `(chain, draw)`; `empty`: whether it may have no entry."""
+    count = len(axes.strip("()").rstrip(",").split(","))
+    try:
+        found = np.asarray(values, float)
+    except (TypeError, ValueError, OverflowError):
+        raise wrong(f"`{name}` must be numbers of shape {axes}, got {type(values).__name__}") from None
+    if found.ndim != count or not (empty or found.size):
+        raise wrong(f"`{name}` must have shape {axes}{' with an entry at least' * (not empty)}, got {found.shape}")
     return found

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._palette import DIVERGING, INK_IMAGE, LIGHT, MARKERS, SERIES, WIDTH, axes_of, house_style, in_lines, legend_beside, panels_of, plain
-from ._picture_arguments import verified_axes
+from ._picture_arguments import axes_in, errors_of, numbers, rows_of, verified_axes, verified_count, verified_names, verified_share, wrong
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 _GAP = 1  # pixels between two images of a grid
+_MOST_PIXELS = 1e8  # of a grid
 
 
 def plot_images(
@@ -38,17 +39,20 @@ def plot_images(
         ax: two axes, one for each grid; none: a new figure.
 
     Raises:
-        GmlmError: E507 for `ax` that is not two axes.
-        ValueError: an array does not have three axes, or has no image.
+        GmlmError: E507 for `ax` that is not two axes, and for what is not two arrays with three axes and an image each.
     """
     verified_axes(ax, 2)
-    pair = [np.asarray(images, dtype=float) for images in (data, samples)]
-    if any(images.ndim != 3 or not len(images) for images in pair):
-        raise ValueError(f"images must have shape (image, height, width), got {pair[0].shape} and {pair[1].shape}")
+    columns, rows = verified_count("columns", columns), verified_count("rows", rows)
+    titles_ = verified_names("titles", titles)
+    if len(titles_) != 2:
+        raise wrong(f"titles must be two, one for each grid, got {len(titles_)}")
+    pair = [rows_of(name, images, "(image, height, width)", empty=False) for name, images in (("data", data), ("samples", samples))]
     known = np.concatenate([images[np.isfinite(images)] for images in pair])
     low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
     used = min(rows, max(-(-len(images) // columns) for images in pair))
     height, width = pair[0].shape[1:]
+    if float(used) * columns * max(images[0].size for images in pair) > _MOST_PIXELS:
+        raise wrong(f"{used:,} rows of {columns:,} images are more than {_MOST_PIXELS:.3g} pixels", "fewer `columns=` or `rows=`")
     ratio = (used * (height + _GAP)) / (columns * (width + _GAP))
     with house_style():
         panels = panels_of(ax, 0.4 + ratio * (WIDTH - 0.9) / 2, 1, 2, gridspec_kw={"wspace": 0.2})
@@ -56,7 +60,7 @@ def plot_images(
             shade = (pair[k] - low) / (high - low if high > low else 1.0)
             pixels = _mosaic(np.where(np.isfinite(shade), 0.07 + 0.93 * shade, 0.0), columns, used)
             axes.imshow(_ink(pixels), interpolation="none").set_gid(f"{INK_IMAGE}{k}")
-            axes.set_title(plain(titles[k]))
+            axes.set_title(plain(titles_[k]))
             axes.set_axis_off()
     return panels[0].figure  # pyright: ignore[reportReturnType]
 
@@ -85,21 +89,23 @@ def plot_couplings(
         ax: where to draw; none: a new figure.
 
     Raises:
-        ValueError: the shapes do not fit each other.
+        GmlmError: E507 for shapes that do not fit each other.
     """
-    edges, numbers = np.asarray(edges_xy, dtype=float), np.asarray(values, dtype=float)
-    if edges.shape != (len(numbers), 2, 2):
-        raise ValueError(f"`edges_xy` must have shape ({len(numbers)}, 2, 2), got {edges.shape}")
-    hidden = ~np.isfinite(numbers) | (np.zeros(len(numbers), dtype=bool) if marked is None else np.asarray(marked, dtype=bool))
-    points = np.unique(edges.reshape(-1, 2), axis=0) if nodes_xy is None else np.asarray(nodes_xy, dtype=float)
-    limit = float(np.quantile(np.abs(numbers[~hidden]), 0.98)) if (~hidden).any() else 1.0
+    verified_axes(ax)
+    known = rows_of("values", values, "(edge,)")
+    edges = numbers("edges_xy", edges_xy, (len(known), 2, 2))
+    hidden = ~np.isfinite(known) | (marked is not None and numbers("marked", marked, (len(known),)).astype(bool))
+    points = np.unique(edges.reshape(-1, 2), axis=0) if nodes_xy is None else rows_of("nodes_xy", nodes_xy, "(node, 2)")
+    if points.shape[1] != 2 or not (np.isfinite(points).all() and np.isfinite(edges).all()):
+        raise wrong(f"`edges_xy` and `nodes_xy` must be finite places, x and y, got nodes of shape {points.shape}")
+    limit = float(np.quantile(np.abs(known[~hidden]), 0.98)) if (~hidden).any() else 1.0
     limit = limit or 1.0
     span = np.ptp(points, axis=0) + 1 if len(points) else np.ones(2)
     with house_style():
         axes = axes_of(ax, min(7.0, 0.85 + (WIDTH - 0.2) * span[1] / span[0]))
-        _draw_edges(axes, edges[~hidden], numbers[~hidden], limit)
+        _draw_edges(axes, edges[~hidden], known[~hidden], limit)
         if hidden.any():
-            _draw_marked(axes, edges[hidden], f"{plain(mark_label)} ({int(hidden.sum())} of {len(numbers)})")
+            _draw_marked(axes, edges[hidden], f"{plain(mark_label)} ({int(hidden.sum())} of {len(known)})")
         axes.scatter(*points.T, s=16, color=LIGHT["paper"], edgecolors=LIGHT["muted"], linewidths=0.9, zorder=4)
         axes.set_aspect("equal")
         axes.invert_yaxis()
@@ -129,11 +135,17 @@ def plot_forest(
         level: of the intervals.
         label: of the axis.
         ax: where to draw; none: a new figure.
+
+    Raises:
+        GmlmError: E507 for arguments that do not fit, such as one series with errors and another without.
     """
     from statistics import NormalDist
 
-    series = dict(estimates) if isinstance(estimates, Mapping) else {"": estimates}
-    errors = dict(standard_errors) if isinstance(standard_errors, Mapping) else {"": standard_errors}
+    verified_axes(ax)
+    names, level = verified_names("names", names), verified_share("level", level)
+    series, errors = _series("estimates", estimates, len(names)), _series("standard_errors", standard_errors, len(names))
+    if {*series} != {*errors}:
+        raise wrong("`estimates` and `standard_errors` must be of the same series", "two arrays, or two dicts with the same names")
     z = NormalDist().inv_cdf(0.5 + level / 2)
     with house_style():
         labels = [in_lines(plain(n)) for n in names]
@@ -142,7 +154,7 @@ def plot_forest(
         axes.axvline(0, color=LIGHT["muted"], linewidth=0.8)
         for k, (name, values) in enumerate(series.items()):
             y = np.arange(len(names)) + (k - (len(series) - 1) / 2) * 0.3
-            _draw_intervals(axes, np.asarray(values, dtype=float), z * np.asarray(errors[name], dtype=float), y, k, name)
+            _draw_intervals(axes, values, z * errors[name], y, k, name)
         axes.set_yticks(np.arange(len(names)), labels)
         axes.set_ylim(len(names) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
@@ -151,6 +163,14 @@ def plot_forest(
         if len(series) > 1:
             legend_beside(axes, ax, 3)
     return axes.figure  # pyright: ignore[reportReturnType]
+
+
+def _series(name: str, given: Any, count: int) -> dict[str, np.ndarray]:
+    """Arrays by series, of one number for each parameter; errors may be two rows, below and above."""
+    each = dict(given) if isinstance(given, Mapping) else {"": given}
+    if name == "estimates":
+        return {k: numbers(name, v, (count,)) for k, v in each.items()}
+    return {k: errors_of(name, v, (2, count) if axes_in(v) == 2 else (count,)) for k, v in each.items()}
 
 
 def _mosaic(images: np.ndarray, columns: int, rows: int) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ._palette import LIGHT, SERIES, axes_of, house_style, plain
+from ._picture_arguments import numbers, rows_of, verified_axes, verified_share, verified_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,11 +34,17 @@ def plot_profile(
         level: of the interval.
         label: of the entry or direction.
         ax: where to draw; none: a new figure.
+
+    Raises:
+        GmlmError: E507 for arguments that do not fit.
     """
     from statistics import NormalDist
 
-    z = NormalDist().inv_cdf(0.5 + level / 2)
-    grid, root = np.asarray(grid, float), np.sqrt(np.maximum(np.asarray(drop, float), 0.0))
+    verified_axes(ax)
+    z = NormalDist().inv_cdf(0.5 + verified_share("level", level) / 2)
+    grid, estimate = rows_of("grid", grid, "(point,)"), float(numbers("estimate", estimate, ()))
+    root, ends = np.sqrt(np.maximum(numbers("drop", drop, grid.shape), 0.0)), numbers("interval", interval, (2,))
+    label = verified_text("label", label)
     root = np.where(grid < estimate, -root, root)
     with house_style():
         axes = axes_of(ax, 2.3)
@@ -45,7 +52,7 @@ def plot_profile(
             axes.axhline(height, color=LIGHT["muted"], linewidth=0.9, linestyle="--")
         axes.axhline(0, color=LIGHT["muted"], linewidth=0.8)
         axes.plot(grid, root, color=SERIES[0], marker="o", markersize=3, linewidth=1.5)
-        for side, end in zip((-z, z), interval, strict=True):
+        for side, end in zip((-z, z), ends.tolist(), strict=True):
             if np.isfinite(end):
                 axes.plot([end, end], [0, side], color=SERIES[1], linewidth=1.6)
         axes.set_xlabel(f"{plain(label)}, {100 * level:g} % interval" if label else f"{100 * level:g} % interval")

@@ -10,6 +10,7 @@ import numpy as np
 
 from ._diagnostic_pictures import plot_categories, plot_ess_r_hat, plot_traces
 from ._document import Report
+from ._picture_arguments import made_by, verified_text, wrong
 
 if TYPE_CHECKING:
     from ..graph import FactorGraph
@@ -20,6 +21,22 @@ MOST_CATEGORIES = 30
 MOST_ROWS = 30
 
 
+def drawn_groups(graph: FactorGraph, idata: Any, stats: str = "sample_stats") -> dict[str, Any]:
+    """The groups of draws, which hold statistics of this name and the variables of the model.
+
+    Raises:
+        GmlmError: E507 for what no draws of the model are.
+    """
+    from ..sample import groups_of
+
+    made_by("idata", idata, "groups", "model.sample(..)")
+    groups = groups_of(idata)
+    lacking = [g for g in ("posterior", stats) if g not in groups] or [v.name for v in graph.variables if v.name not in groups["posterior"]]
+    if lacking:
+        raise wrong(f"idata are no draws of this model and kind: they lack `{lacking[0]}`", "pass what `model.sample(..)` gives")
+    return groups
+
+
 def diagnose_draws(graph: FactorGraph, idata: Any, clamp: Mapping[str, Any] | None = None) -> Diagnosis:
     """The discrete diagnostics of draws.
 
@@ -27,11 +44,15 @@ def diagnose_draws(graph: FactorGraph, idata: Any, clamp: Mapping[str, Any] | No
         graph: the model's factor graph, `model.graph`.
         idata: from `Model.sample`, with its draws kept.
         clamp: what was passed to `Model.sample`.
+
+    Raises:
+        GmlmError: E507 for what is none of these.
     """
     from ..data import clamped_cells
-    from ..sample import diagnose, groups_of
+    from ..sample import diagnose
 
-    groups = groups_of(idata)
+    made_by("graph", graph, "n_random", "model.graph")
+    groups = drawn_groups(graph, idata)
     parts = []
     for v in graph.variables:
         values = np.asarray(groups["posterior"][v.name].values)
@@ -60,9 +81,12 @@ def sample_report(model: Model, idata: Any, *, clamp: Mapping[str, Any] | None =
 
     Returns:
         A report; `.save(path)` writes it.
-    """
-    from ..sample import groups_of
 
+    Raises:
+        GmlmError: E507 for what is none of these.
+    """
+    made_by("model", model, "samplers", "gm.load(..).model()")
+    groups, title = drawn_groups(model.graph, idata), verified_text("title", title)
     attrs = dict(idata.attrs)
     found = diagnose_draws(model.graph, idata, clamp)
     footer = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, seed {attrs['seed']}, {attrs['versions']}, program {attrs['program_sha256'][:12]}"
@@ -71,8 +95,8 @@ def sample_report(model: Model, idata: Any, *, clamp: Mapping[str, Any] | None =
     subtitle = f"{found.n_chains} chains of {found.n_draws} {draws}."
     report = Report(title or f"Draws from `{model.name}`", subtitle, footer=footer)
     _trust(report, found, attrs)
-    stats = groups_of(idata)["sample_stats"]
-    _traces(report, groups_of(idata), model)
+    stats = groups["sample_stats"]
+    _traces(report, groups, model)
     _cells(report, found)
     _updates(report, stats)
     report.section("Sampler")

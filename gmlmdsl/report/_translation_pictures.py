@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ._palette import INK_IMAGE, LIGHT, MARKERS, SERIES, WIDTH, house_style, new_figure, plain
+from ._picture_arguments import rows_of, wrong
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,11 +58,11 @@ def plot_attention(weights: np.ndarray, targets: Sequence[str], sources: Sequenc
         sources: names of the columns.
 
     Raises:
-        ValueError: the shapes do not fit each other.
+        GmlmError: E507 for shapes that do not fit each other.
     """
-    w = np.asarray(weights, float)
-    if w.ndim != 3 or w.shape[1:] != (len(targets), len(sources)):
-        raise ValueError(f"weights must have shape (heads, {len(targets)}, {len(sources)}), got {w.shape}")
+    w = rows_of("weights", weights, "(heads, targets, sources)")
+    if w.shape[1:] != (len(targets), len(sources)):
+        raise wrong(f"`weights` must have shape (heads, {len(targets)}, {len(sources)}), got {w.shape}")
     heads = len(w)
     columns = 2 if heads > 1 else 1
     rows = -(-heads // columns)

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from ._document import Report
+from ._picture_arguments import verified_text, wrong
 from ._translation_pictures import plot_attention, plot_curves
 
+NEEDED = ("direction", "cleaning", "text", "vocabulary", "versions", "scores", "latency", "claims", "training", "examples")
 KINDS = {
     "positional": "Positional attention: queries and keys are positions, so that the weights depend on the length alone.",
     "cross": "Attention of the pieces of the translation to those of the source.",
@@ -28,7 +30,12 @@ def translation_report(found: Mapping[str, Any], arrays: Mapping[str, np.ndarray
 
     Returns:
         A report; `.save(path)` writes it.
+
+    Raises:
+        GmlmError: E507 for what is no result of a pipeline.
     """
+    _verify(found, arrays)
+    title = verified_text("title", title)
     direction = f" {found['direction']}" if found["direction"] else ""
     kept = found["cleaning"]["text"]["train"]["kept"]
     subtitle = f"{kept:,} pairs to train on, {found['text']['test']:,} to score, a vocabulary of {found['vocabulary']['size']:,} pieces."
@@ -46,6 +53,15 @@ def translation_report(found: Mapping[str, Any], arrays: Mapping[str, np.ndarray
     _text(report, found)
     _made(report, found)
     return report
+
+
+def _verify(found: Any, arrays: Any) -> None:
+    """Refuse what is no result of a pipeline."""
+    for name, given, needed in (("found", found, NEEDED), ("arrays", arrays, ())):
+        if not isinstance(given, Mapping):
+            raise wrong(f"{name} must be a dict, got {type(given).__name__}", "what `Pipeline.run` returns, and its `pictures.npz`")
+        if lacking := [k for k in needed if k not in given]:
+            raise wrong(f"{name} lacks `{lacking[0]}`", "pass what `Pipeline.run` returns, or its `report.json`")
 
 
 def _scores(report: Report, scores: Mapping[str, Any]) -> None:

@@ -149,7 +149,7 @@ def verified_betas(betas: Any) -> Array:
     Raises:
         GmlmError: E507.
     """
-    if np.ndim(betas) == 0:
+    if not isinstance(betas, list | tuple) and np.ndim(betas) == 0:
         betas = whole_number("betas", betas.item() if isinstance(betas, np.ndarray) else betas, 1)
         verify_held(BYTES_PER_BETA * betas, f"{betas:,} betas", "fewer `betas=`")
         betas = np.linspace(0, 1, betas + 1)

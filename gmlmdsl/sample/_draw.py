@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import fail, listed, unknown, with_whole_numbers
+from .._diagnostics import fail, listed, truth, unknown, with_whole_numbers
 from .._progress import shows_progress
 from ..data import clamped_cells, decode, verified_seed
-from ..evaluate import Contractions, independent_kernel
+from ..evaluate import Contractions, independent_kernel, verified_partition
 from ..graph import STAYS_FINITE, FactorGraph, Lowered, VariableArray, lower_let
 from ..masks import lower_mask
 from ..program import ir
@@ -133,7 +133,8 @@ def verified_options(options: SampleOptions) -> SampleOptions:
         GmlmError: E507.
     """
     verified_seed(options.seed)
-    return with_whole_numbers(options, {"draws": 1, "warmup": 0, "chains": 1, "thin": 1})
+    options = with_whole_numbers(options, {"draws": 1, "warmup": 0, "chains": 1, "thin": 1})
+    return replace(options, keep_draws=truth("keep_draws", options.keep_draws))
 
 
 class LetValues(eqx.Module):
@@ -173,15 +174,25 @@ def observables(
     lowered: Lowered, params: dict[str, jax.Array], observe: Any, variables: tuple[VariableArray, ...] | None = None
 ) -> Observables | None:
     """What is recorded of draws; functions get `variables`, None for all."""
-    if not observe:
+    named = _named(observe)
+    if not named:
         return None
-    if not isinstance(observe, str | Mapping | list | tuple):
-        message = f"observe must be a dict of functions, or the names of `let`s, got {type(observe).__name__}"
-        raise fail("E507", message, help='for example `observe={"m": lambda x: x.mean()}`')
-    named = dict(observe) if isinstance(observe, Mapping) else {n: n for n in ([observe] if isinstance(observe, str) else observe)}
     return Observables(
         {name: _observable(lowered, params, name, what, variables or lowered.graph.variables) for name, what in named.items()}
     )
+
+
+def _named(observe: Any) -> dict[Any, Any]:
+    """By name what is recorded: functions, or names of `let`s.
+
+    Raises:
+        GmlmError: E507.
+    """
+    given = {} if observe is None else [observe] if isinstance(observe, str) else observe
+    if not isinstance(given, Mapping | list | tuple) or not all(isinstance(name, str) for name in given):
+        message = f"observe must be a dict of functions, or the names of `let`s, got {type(observe).__name__}"
+        raise fail("E507", message, help='for example `observe={"m": lambda x: x.mean()}`')
+    return dict(given) if isinstance(given, Mapping) else {n: n for n in given}
 
 
 def _observable(
@@ -230,6 +241,8 @@ def label(
             )
     if found.score is not None and not (np.asarray(found.score) < np.inf).all():
         raise fail("E514", "the log p of a draw is not a number or +inf: a factor has no value there", help=STAYS_FINITE)
+    if found.score is not None:
+        verified_partition(graph, np.asarray(found.score).max(keepdims=True), " that was drawn")
     stats = {} if found.score is None or found.codes is None else {"lp": found.score}
     stats["flip_rate"] = _rates(found.changed, found.drawn)
     dims["flip_rate"], coords["update"] = ["update"], names

@@ -193,7 +193,7 @@ def generalization_bound(
     name, lowered_mask = _fitting_mask(model, mask)
     lowered = bound_once(model.lowered, given, what)
     law = bound_mask(lowered, lowered_mask)
-    region = box_around(model.graph, params, box)
+    region = box_around(lowered.graph, params, box)
     needed = empirical_loss is None or (excess and entropy is None)
     whole = tensorization is None and _is_everything(lowered.graph.is_observed, law, lowered.graph.n_cells)
     enumerated = needed or (tensorization is None and not whole) or law.is_adaptive

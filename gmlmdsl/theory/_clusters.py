@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 
 from .. import derive
 from ..derive import bounded_jit, fixed_blocks, graph_arrays
-from ..graph import FactorGraph, Lowered
+from ..graph import FactorGraph, Lowered, joint_count
 from ._block_dynamics import BlockDynamics
 from ._configurations import Configurations
 from ._reversible import reversible_gap
@@ -103,7 +103,7 @@ def _components(host: FactorGraph, edges: Array) -> tuple[Array, ...]:
     links = scipy.sparse.coo_matrix((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(host.n_cells, host.n_cells))
     _, label = connected_components(links, directed=False)
     parts = [np.flatnonzero(label == c) for c in np.unique(label[edges.ravel()])] if len(edges) else []
-    return tuple(p for p in parts if np.prod(host.sizes[p].astype(float)) <= MOST_VALUES)
+    return tuple(p for p in parts if joint_count(host.sizes[p]) <= MOST_VALUES)
 
 
 def _slowest(lowered: Lowered, params: Mapping[str, jax.Array], codes: Array, blocks: tuple[Array, ...]) -> tuple[float, str]:

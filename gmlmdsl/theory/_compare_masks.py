@@ -14,6 +14,7 @@ import numpy as np
 from .._diagnostics import GmlmError, fail
 from ..data import bound_mask, verified_seed
 from ..evaluate import mean_block_size, verify_latents
+from ..graph import joint_count
 from ..masks import AbstractMask
 from ..model import Fit
 from ._block_dynamics import BlockDynamics, block_dynamics
@@ -280,7 +281,7 @@ def _is_small(model: Any, names: Sequence[str]) -> bool:
         verify_count(model.graph, np.flatnonzero(model.graph.is_observed), "", MOST_STATES)
     except GmlmError:
         return False
-    count = float(np.prod(model.graph.sizes[model.graph.is_observed].astype(float)))
+    count = joint_count(model.graph.sizes[model.graph.is_observed])
     functions = PRODUCTS * (count > MOST_DENSE) + sum(p.size for p in model.graph.parameters)
     return sum(model.mask(n)[1].support_size for n in names) * count * functions <= MOST_UNASKED
 

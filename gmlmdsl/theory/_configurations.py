@@ -17,7 +17,7 @@ from ..data import bound_once, decode
 from ..derive import bounded_jit
 from ..evaluate import flatten as flat_vector
 from ..evaluate import known_params, log_completions, tangent, unflatten
-from ..graph import FactorGraph, Lowered, verify_is_model
+from ..graph import FactorGraph, Lowered, joint_count, verify_is_model
 from ..model import Fit
 from ..train import NetworkFit
 
@@ -166,7 +166,7 @@ def verify_count(host: FactorGraph, cells: Array, what: str, most: int = MOST_ST
     Raises:
         GmlmError: E601 with the number.
     """
-    count = float(np.prod(host.sizes[cells].astype(float)))
+    count = joint_count(host.sizes[cells])
     if count > most:
         message = f"{what} lists all configurations: {len(cells)} cells have {count:.3g}, more than the limit of {most:,}"
         raise fail(
@@ -195,7 +195,7 @@ def configurations(
     verify_model(model)
     lowered = bound_once(model.lowered, given, what)
     with jax.enable_x64(True):
-        return listed(lowered, known_params(model.graph, params), what, latents, most)
+        return listed(lowered, known_params(lowered.graph, params), what, latents, most)
 
 
 def listed(lowered: Lowered, params: Mapping[str, jax.Array], what: str, latents: bool = False, most: int = MOST_STATES) -> Configurations:

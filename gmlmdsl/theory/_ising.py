@@ -59,7 +59,7 @@ def ising(model: Queries, params: Mapping[str, Any], what: str, given: Any = Non
         cell = int(np.argmax(sizes != 2))
         raise _none(what, f"`{graph.cell_name(cell)}` has {sizes[cell]} values", "it needs cells of two values each")
     with jax.enable_x64(True):
-        numbers = {k: np.asarray(v, np.float64) for k, v in known_params(model.graph, params).items()}
+        numbers = {k: np.asarray(v, np.float64) for k, v in known_params(lowered.graph, params).items()}
     h, J, higher = np.zeros(n), np.zeros((n, n)), {}
     for tables in local_tables(graph, what):
         _expand(graph, tables, numbers, what, h, J, higher)

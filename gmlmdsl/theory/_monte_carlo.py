@@ -108,7 +108,7 @@ def draw_rows(model: Any, params: Params, sampler: str | None, draws: int, seed:
     x = {k: v.reshape(-1, *v.shape[2:]) for k, v in held.items()}
     with jax.enable_x64(True):
         lowered = bound_once(model.lowered, given, "a sampler")
-        return DrawnRows(lowered, known_params(model.graph, params), encode(model.graph, x).codes, GROUPS, f"{GROUPS * each:,} {words}")
+        return DrawnRows(lowered, known_params(lowered.graph, params), encode(model.graph, x).codes, GROUPS, f"{GROUPS * each:,} {words}")
 
 
 def _verify_draws(model: Any, draws: int, seed: int) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from .._diagnostics import GmlmError, fail
 from ..data import generator, verified_seed
 from ..evaluate import masks_per_row
-from ..graph import FactorGraph, Lowered
+from ..graph import FactorGraph, Lowered, joint_count
 from ..masks import AbstractMask
 from ..model import Fit
 from ..plan import plan_mask, verify_affordable
@@ -111,7 +111,7 @@ def _likely_rows(model: Any, params: Params, means: Means) -> tuple[Lowered, dic
     Raises:
         GmlmError: E507, E601 for latents that are too many to list.
     """
-    count = float(np.prod(model.graph.sizes.astype(float)))
+    count = joint_count(model.graph.sizes)
     if means.draws is None and means.sampler is None and count <= MOST_STATES:
         space = configurations(model, params, "the suggestion of masks", latents=True, given=means.given)
         chosen = generator(means.seed).choice(space.count, LIKELY, p=space.p.ravel() / space.p.sum())

@@ -198,3 +198,10 @@ def test_what_is_no_path() -> None:
     refused("E507", lambda: model.fit_path(chain(), criterion="cv", folds=1000), "rows")
     refused("E506", lambda: model.fit_path(chain(), on=["K"]), "K")
     refused("E555", lambda: model.fit_path(chain(), on=["h"]), "penalise")
+
+
+def test_a_model_in_which_no_parameter_joins_two_cells_has_no_path() -> None:
+    """Its factors of two cells are numbers: there is no entry at all that stands in a table of a pair."""
+    text = "model m { var x : spin  var y : spin  param b  factor b * x  factor 0.3 * x * y }\nmask one = subsets(size = 1)"
+    rows = {"x": np.array([1, -1, 1]), "y": np.array([1, 1, -1])}
+    refused("E555", lambda: gm.parse(text).model().fit_path(rows), "penalise")

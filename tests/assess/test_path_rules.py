@@ -136,7 +136,8 @@ def test_the_chosen_model_of_a_rule_is_fitted_jointly() -> None:
 
 def test_rules_go_with_rows_left_out_and_with_stability_in_one_program() -> None:
     x, model = chain(), gm.parse(SPINS).model()
-    model.fit_path(x, penalty=[0.1], rule="and", criterion="cv", folds=2)
+    model.fit_path(x, penalty=2, rule="and", criterion="cv", folds=2)
+    model.fit_path(x, penalty=2, rule="or", criterion="stability", subsamples=2, wrong=3, progress=False)
     with traced_or_compiled() as events:
         held = model.fit_path(x, penalty=4, rule="and", criterion="cv", folds=3, progress=False)
         stable = model.fit_path(x, penalty=6, rule="or", criterion="stability", subsamples=4, wrong=3, progress=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -13,6 +14,9 @@ from typer.testing import CliRunner
 import gmlmdsl as gm
 from gmlmdsl.cli import _commands
 from gmlmdsl.data._keys import MOST_SEED, generator, keys_of, random_key, verified_seed
+from gmlmdsl.fit._contrastive import ClampedRows
+from gmlmdsl.networks._layers import features_kept
+from gmlmdsl.sample._starts import starts
 
 CHAIN = """
 model m {
@@ -27,6 +31,7 @@ sampler sweep { update x[i] for i in range(4)  update z }
 """
 chain = gm.parse(CHAIN).model()
 pixels = gm.parse("network net = mlp(layers = 1, width = 4)\nmodel p { var x[i in range(3)] : bit  conditional x ~ net() }").model()
+x = np.array([[1, -1, 1, 1], [1, 1, -1, 1], [-1, 1, 1, -1]])
 SMALL, LARGE = (0, 1, 2**31, 2**32 - 1), (2**32, 2**32 + 1, 2**33, 2**63, 2**64 - 1)
 WRONG = (-1, 2**64, 10**30, 1.0, np.float64(3), True, np.True_, "0", None, [0], np.array([1, 2]), (0, 1), float("nan"))
 
@@ -78,6 +83,33 @@ def test_keys_are_the_same_under_both_working_types():
         np.testing.assert_array_equal(jax.random.key_data(random_key(seed)), key)
 
 
+def codes_of_starts(seed: int) -> Any:
+    return starts(chain.graph, 3, seed, None, (np.zeros(5, bool), np.zeros(5, int)), {"h": jax.numpy.zeros(())}).codes
+
+
+MASKS = gm.parse(CHAIN.replace("mask one", "mask some = bernoulli(x, rate = 0.4)\nmask one")).model()
+STARTED: dict[str, Callable[[int], Any]] = {
+    "first parameters": lambda s: chain.init_params(s),
+    "first weights": lambda s: pixels.init_params(s),
+    "starts of chains": codes_of_starts,
+    "drawn masks": lambda s: MASKS.loss({"h": 0.2}, np.tile(x, (9, 1)), "some", key=s, n_masks=2),
+    "rows of a step": lambda s: ClampedRows.choose(SimpleNamespace(codes=np.zeros((4, 60)), size=16), random_key(s)),  # type: ignore[arg-type]
+    "what dropouts keep": lambda s: features_kept(random_key(s), 0.3, 2, 24),
+}
+
+
+@pytest.mark.parametrize("what", STARTED)
+@pytest.mark.parametrize("seed", [3, 2**33])
+def test_what_a_seed_begins_with_is_the_same_under_both_working_types(what: str, seed: int):
+    with jax.enable_x64(False):
+        narrow = jax.tree.leaves(STARTED[what](seed))
+    with jax.enable_x64(True):
+        wide = jax.tree.leaves(STARTED[what](seed))
+    assert len(narrow) == len(wide) > 0
+    for a, b in zip(narrow, wide, strict=True):
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-6, atol=0)
+
+
 def test_no_large_seed_has_the_key_of_a_chain_of_a_small_one():
     keys = {bytes(np.asarray(jax.random.key_data(random_key(c << 32)))) for c in range(1, 5)}
     chains = {bytes(np.asarray(jax.random.key_data(jax.random.fold_in(random_key(0), c)))) for c in range(5)}
@@ -114,7 +146,6 @@ def test_an_array_of_jax_is_a_seed():
     assert verified_seed(jax.numpy.asarray(7)) == 7
 
 
-x = np.array([[1, -1, 1, 1], [1, 1, -1, 1], [-1, 1, 1, -1]])
 VERBS: dict[str, Callable[[Any], Any]] = {
     "init_params": lambda s: chain.init_params(s),
     "init_params of a network": lambda s: pixels.init_params(s),

@@ -196,3 +196,10 @@ def test_a_fit_of_too_many_parameters_says_that_it_has_no_errors() -> None:
     assert "standard errors: none, for 2,244 parameters are more than the 2,000" in str(repr(fit))
     with pytest.raises(gm.GmlmError, match="errors must be"):
         fit.summary(errors="foo")
+
+
+def test_to_ask_which_covariances_there_are_computes_none(monkeypatch: pytest.MonkeyPatch):
+    found = gm.parse(FREE).model().fit(np.eye(4, dtype=int)).determined
+    monkeypatch.setattr(type(found), "_computed", lambda *_: pytest.fail("a covariance was computed"))
+    assert all(kind in found for kind in ("sandwich", "laplace", "one_mask"))
+    assert "nonsense" not in found and None not in found and list(found) == ["sandwich", "laplace", "one_mask"]

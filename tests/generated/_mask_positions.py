@@ -61,8 +61,10 @@ def rate(where: str, allows: frozenset[str], adaptive: bool) -> None:
         own = "x[0]" if own == "x" else own
         e = make(PROBABILITY, place)
         name = w.fresh("m")
-        body = f"{{{{ each {own} {clauses} rate {{0}}"
-        body += "  each k rate 0.25 }}" if "k" in w.declared else " }}"
+        w.variable(Place(frozenset({CELLS})), "k")  # a rate beside it that is not 0
+        alone = "k" not in w.declared
+        body = f"{{{{ each {own} {clauses} rate {'0.05 + 0.9 * ({0})' if alone else '{0}'}"
+        body += " }}" if alone else "  each k rate 0.25 }}"
         _add(w, name, body, e, where, _header(w, e.render(), adaptive))
 
 

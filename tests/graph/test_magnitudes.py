@@ -139,3 +139,123 @@ def test_penalties_are_no_loss_of_digits_unless_every_configuration_has_one() ->
 def test_many_small_factors_are_no_large_one() -> None:
     text = "model m { var x[i in range(200)] : bit  param h  factor h * x[i] for i in range(200) }"
     assert float(gm.parse(text).model().log_partition({"h": 1e5})) == pytest.approx(2e7, rel=1e-6)
+
+
+COVARIATE = gm.parse("""
+model m {
+  given z : real
+  var x : spin
+  var y : spin
+  param b
+  factor b * z * x
+  factor 0.3 * x * y
+}
+mask one = subsets(size = 1)
+sampler g { update x  update y }
+""").model()
+PAIRS = {"x": np.array([1, 1, -1]), "y": np.array([1, -1, 1])}
+SINGLE, EACH = {"z": 1e10}, {"z": np.full(3, 1e10)}
+GIVEN_VERBS = {
+    "log_conditional": lambda p: COVARIATE.log_conditional(p, PAIRS, 0, given=EACH),
+    "marginals": lambda p: COVARIATE.marginals(p, given=SINGLE),
+    "map": lambda p: COVARIATE.map(p, given=SINGLE),
+    "sample": lambda p: COVARIATE.sample(p, "g", draws=2, chains=1, given=SINGLE),
+    "exact draws": lambda p: COVARIATE.sample(p, "exact", draws=2, chains=1, given=SINGLE),
+    "effects": lambda p: COVARIATE.effects(p, {"x": 1, "y": 1}, given=SINGLE),
+    "distribution": lambda p: COVARIATE.distribution(p, given=SINGLE).log_prob(np.array([1, 1])),
+    "log_likelihood": lambda p: COVARIATE.to_numpyro(PAIRS, "one", given=EACH, calibrate=None).log_likelihood(p),
+}
+
+
+@pytest.mark.parametrize("verb", GIVEN_VERBS)
+def test_every_verb_of_32_bits_judges_given_data(verb: str) -> None:
+    with jax.enable_x64(False), pytest.raises(gm.GmlmError) as caught:
+        GIVEN_VERBS[verb]({"b": 1.0})
+    assert caught.value.codes == ("E591",)
+    assert "this factor is 1e+10 where `x` is 1" in str(caught.value)
+
+
+LARGE, ROWS_OF_LARGE = {"z": 1e16}, {"z": np.full(3, 1e16)}
+GIVEN_IN_64_BITS = {
+    "transition_matrix": lambda p: COVARIATE.transition_matrix(p, "g", given=LARGE),
+    "sampler_bias": lambda p: COVARIATE.sampler_bias(p, "g", given=LARGE),
+    "fit": lambda p: COVARIATE.fit(PAIRS, "one", given=ROWS_OF_LARGE, init=p),
+    "poincare_constant": lambda p: gm.theory.poincare_constant(COVARIATE, p, mask="one", given=LARGE),
+    "fisher_information": lambda p: gm.theory.fisher_information(COVARIATE, p, given=LARGE),
+    "score": lambda p: COVARIATE.fit(PAIRS, "one", given={"z": [0.1, -0.2, 0.3]}, fixed=p).score(PAIRS, given=ROWS_OF_LARGE),
+}
+
+
+@pytest.mark.parametrize("verb", [pytest.param(v, marks=[pytest.mark.slow] * (v == "score")) for v in GIVEN_IN_64_BITS])
+def test_every_verb_of_64_bits_judges_given_data(verb: str) -> None:
+    with pytest.raises(gm.GmlmError, match="E591"):
+        GIVEN_IN_64_BITS[verb]({"b": 1.0})
+
+
+@pytest.mark.slow
+def test_a_fit_to_large_covariates_is_that_to_small_ones() -> None:
+    small, large = (COVARIATE.fit(PAIRS, "one", given={"z": s * np.array([0.1, -0.2, 0.3])}) for s in (1.0, 1e10))
+    np.testing.assert_allclose(large.params["b"] * 1e10, small.params["b"], rtol=1e-4)
+    scores = [f.score(PAIRS, given={"z": s * np.array([0.1, 0.2, 0.0])}).mean for f, s in ((small, 1.0), (large, 1e10))]
+    np.testing.assert_allclose(*scores, rtol=1e-4)
+
+
+PENALISED = """
+model m {{
+  var y : bit
+  var x[i in range(2)] : bit
+  param h
+  factor (if y == 1 then {} else 0) + h * x[i] for i in range(2)
+}}
+mask one = subsets(size = 1)
+mask pair = blocks({{x[0], x[1]}})
+mask some = bernoulli(rate = 0.5)
+sampler g {{ update x[i] for i in range(2)  update y }}
+"""
+LOW = gm.parse(PENALISED.format("-10000000000.0")).model()
+FINE, BESIDE = {"y": np.array([0, 0]), "x": np.array([[0, 1], [1, 1]])}, {"y": np.array([0, 1]), "x": np.array([[0, 1], [1, 1]])}
+PENALISED_VERBS = {
+    "log_conditional": lambda m: m.log_conditional({"h": 1.0}, BESIDE, 1),
+    "loss": lambda m: m.loss({"h": 1.0}, BESIDE, "one"),
+    "loss of drawn masks": lambda m: m.loss({"h": 1.0}, BESIDE, "some", key=1, n_masks=3),
+    "marginals": lambda m: m.marginals({"h": 1.0}, clamp={"y": 1}),
+    "map": lambda m: m.map({"h": 1.0}, clamp={"y": 1}),
+    "exact draws": lambda m: m.sample({"h": 1.0}, "exact", clamp={"y": 1}, draws=2, chains=1),
+    "sample": lambda m: m.sample({"h": 1.0}, "g", clamp={"y": 1}, draws=2, chains=1),
+}
+
+
+@pytest.mark.parametrize("verb", [pytest.param(v, marks=[pytest.mark.slow] * (v == "sample")) for v in PENALISED_VERBS])
+def test_a_block_all_of_whose_values_have_a_penalty_is_seen(verb: str) -> None:
+    with jax.enable_x64(False), pytest.raises(gm.GmlmError) as caught:
+        PENALISED_VERBS[verb](LOW)
+    assert caught.value.codes == ("E591",)
+    assert "row 1 of x: beside its other cells every value of `x[" in str(caught.value) or "every configuration that" in str(caught.value)
+
+
+@pytest.mark.slow
+def test_in_64_bits_the_same_blocks_have_digits() -> None:
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(
+            np.asarray(LOW.log_conditional({"h": 1.0}, BESIDE, 1))[1], [-np.log1p(np.e), -np.log1p(1 / np.e)], rtol=1e-5
+        )
+        assert np.isfinite(LOW.loss({"h": 1.0}, BESIDE, "one"))
+        np.testing.assert_allclose(LOW.marginals({"h": 1.0}, clamp={"y": 1})["x"][:, 1], 1 / (1 + 1 / np.e), rtol=1e-5)
+
+
+def test_a_penalty_beside_values_without_one_costs_no_digits() -> None:
+    """A row with a penalty in one block; and one whose penalty no block of the mask touches."""
+    with jax.enable_x64(False):
+        found = LOW.log_conditional({"h": 1.0}, BESIDE, 0)
+        np.testing.assert_allclose(found, [[0, -2e10], [0, -2e10]], rtol=1e-5)
+        np.testing.assert_allclose(LOW.log_conditional({"h": 1.0}, FINE, 1)[0], [-np.log1p(np.e), -np.log1p(1 / np.e)], rtol=1e-5)
+        apart = gm.parse(PENALISED.format("0").replace("param h", "param h\n  factor if y == 1 then -10000000000.0 else 0")).model()
+        assert np.isfinite(apart.loss({"h": 1.0}, BESIDE, "pair")) and float(apart.loss({"h": 1.0}, BESIDE, "one")) > 1e9
+
+
+def test_a_prefix_with_a_penalty_has_no_next_symbol_in_32_bits() -> None:
+    text = "model m { var x[i in range(2)] : bit  param h  factor h * x[1]  factor if x[0] == 1 then -10000000000.0 else 0 }"
+    with jax.enable_x64(False):
+        np.testing.assert_allclose(gm.parse(text).model().next_symbol({"h": 0.0}, [[0]]), [[0.5, 0.5]])
+        with pytest.raises(gm.GmlmError, match="every configuration with that prefix has a factor below"):
+            gm.parse(text).model().next_symbol({"h": 0.0}, [[1]])

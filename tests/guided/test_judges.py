@@ -16,7 +16,9 @@ from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl._diagnostics import GmlmError
+from gmlmdsl.derive._prefix_oracle import PrefixOracle
 from gmlmdsl.guided import Setting, View, _loop
+from gmlmdsl.guided._pieces import Pieces
 from gmlmdsl.sample import SamplingWarning
 
 RARE = """
@@ -319,3 +321,9 @@ def test_rejection_that_takes_nothing_is_given_up_in_a_usable_number_of_turns(mi
     assert all(len(s) == 4 for s in watched.seen)
     model, _ = mine(lambda prefixes, lengths: prefixes.sum(axis=1) == 0)
     assert not model.sample({}, "open", draws=30, seed=1)["guided_stats"]["failed"].any()
+
+
+def test_an_oracle_in_pieces_answers_whatever_a_compiled_one_is_asked():
+    of_judges = {"ended", "n_cells"}  # which hold their own machine
+    asked = {name for name in dir(PrefixOracle) if not name.startswith("_")} - of_judges
+    assert asked <= set(dir(Pieces))

@@ -165,16 +165,16 @@ def test_empty_table_and_empty_report_are_pages():
 
 
 def test_wrong_tables_are_refused():
-    with pytest.raises(ValueError, match="2 columns"):
+    with pytest.raises(GmlmError, match="2 columns"):
         Report("t").table(["a", "b"], [[1]])
-    with pytest.raises(ValueError, match="2 columns"):
+    with pytest.raises(GmlmError, match="2 columns"):
         Report("t").table(["a", "b"], [], groups=[("x", 3)])
-    with pytest.raises(ValueError, match="2 entries"):
+    with pytest.raises(GmlmError, match="2 entries"):
         Report("t").table(["a", "b"], [], formats=[".3f"])
 
 
 def test_picture_needs_a_description():
-    with pytest.raises(ValueError, match="alt"):
+    with pytest.raises(GmlmError, match="alt"):
         Report("t").figure(b"", alt=" ")
 
 
@@ -225,9 +225,9 @@ def test_failed_write_keeps_the_old_report(tmp_path, monkeypatch):
 
 
 def test_wrong_pictures_are_refused():
-    with pytest.raises(ValueError, match=r"\(image, height, width\)"):
+    with pytest.raises(GmlmError, match=r"\(image, height, width\)"):
         plot_images(np.zeros((8, 8)), np.zeros((2, 8, 8)))
-    with pytest.raises(ValueError, match="edges_xy"):
+    with pytest.raises(GmlmError, match="edges_xy"):
         plot_couplings(np.zeros((3, 2, 2)), np.zeros(4))
 
 
