@@ -20,8 +20,8 @@ INVOLVED = 10  # branches of a function, counted as radon counts them
 PARAMETERS = 8  # of a function, `self` and `cls` aside
 SUMS = {  # sums of classes: the file or room that defines each, and its alias or common base
     "lowered masks": ("masks", "AbstractMask"),
-    "mask bodies": ("program/_program.py", "MaskBody"),
-    "kernels": ("program/_program.py", "Kernel"),
+    "mask bodies": ("program/_mask_bodies.py", "MaskBody"),
+    "kernels": ("program/_kernels.py", "Kernel"),
     "losses": ("derive", "AbstractLoss"),
 }
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -82,7 +82,7 @@ def advance(case: Case, sampler: str, state: np.ndarray, seed: int, steps: int =
     """Some steps of a sampler from codes of shape (cells, chains), or (cells, replicas, chains): the state and, of a ladder, its replicas."""
     lowered = case.model.lowered
     kernel = derive.build_kernel(lowered, case.model.sampler(sampler)[1], case.params).kernel
-    target = derive.Target(derive.graph_arrays(lowered.graph), case.model._params(case.params), None)
+    target = derive.Target(derive.graph_arrays(lowered.graph), case.model._params(case.params, case.model.lowered), None)
     chains = state.shape[-1]
     keys = jax.vmap(lambda c: jax.random.fold_in(jax.random.key(seed), c))(jnp.arange(chains))
     codes = jnp.asarray(state, jnp.int32)

@@ -25,7 +25,6 @@ from gmlmdsl import derive, theory
 from gmlmdsl.derive import _summed_loss
 from gmlmdsl.evaluate import _objective
 from gmlmdsl.fit import _fit, _inference
-from gmlmdsl.graph import masks
 from gmlmdsl.plan import plan_elimination
 from gmlmdsl.sample import _run_kernel as _sample
 from gmlmdsl.theory import _clusters
@@ -138,7 +137,7 @@ def clamped_cells_stay(of: Case, sampler: str) -> Found:
 def _run(of: Case, sampler: str, codes: np.ndarray, held: np.ndarray | None) -> np.ndarray:
     kernel = derive.build_kernel(of.model.lowered, of.model.sampler(sampler)[1]).kernel
     clamped = None if held is None else jnp.asarray(np.append(held, False))
-    target = derive.Target(derive.graph_arrays(of.model.graph), of.model._params(of.params), clamped)
+    target = derive.Target(derive.graph_arrays(of.model.graph), of.model._params(of.params, of.model.lowered), clamped)
     options: dict[str, Any] = {"observe": None, "keep": True, "progress": False}
     return _sample.sample(kernel, target, codes, seed=3, draws=1, warmup=0, thin=1, **options).last
 
@@ -167,7 +166,7 @@ def _contracted(of: Case) -> tuple[derive.Graph, Any, derive.Contraction]:
     """A new contraction of all cells, by stages: those that a model keeps were made without the bug."""
     graph = of.model.graph
     plan = replace(plan_elimination(graph), may_loop=False)
-    return derive.graph_arrays(graph), of.model._params(of.params), derive.contraction(graph, plan)
+    return derive.graph_arrays(graph), of.model._params(of.params, of.model.lowered), derive.contraction(graph, plan)
 
 
 def marginals_are_right(of: Case) -> Found:
@@ -206,11 +205,13 @@ def hidden_loss_is_right(of: Case, mask: str, n_hidden: int) -> Found:
 def block_loss_is_right(of: Case, mask: str) -> Found:
     """The loss of a dozen whole rows whose blocks share no factor and are summed at once, beside the oracle's."""
     host = of.model.graph
-    blocks, probabilities = masks.blocks_of(of.model.mask(mask)[1], host.n_cells)
+    blocks, probabilities = of.model.mask(mask)[1].enumerate_blocks()
     with jax.enable_x64(True):
         passes = _summed_loss.block_passes(host, replace(plan_elimination(host), may_loop=False), blocks, probabilities)
         loss = _summed_loss.EliminatedLoss(derive.graph_arrays(host), (passes,))
-        found = np.asarray(jax.jit(lambda p: loss.rows(p, jnp.asarray(of.rows.T, jnp.int32)))(of.model._params(of.params)))
+        found = np.asarray(
+            jax.jit(lambda p: loss.rows(p, jnp.asarray(of.rows.T, jnp.int32)))(of.model._params(of.params, of.model.lowered))
+        )
     return error(found, of.oracle.row_losses(of.params, of.rows, mask))
 
 
@@ -298,7 +299,7 @@ def estimates_are_right(of: Case, mask: str) -> Found:
 def clique_is_found(strength: float) -> Found:
     """The share of cells of the model of Figure 3 that are in no cluster and should be, or the other way round."""
     model = gm.load(Path(__file__).parents[1] / "examples" / "labs" / "gallery" / "modes.gmlm").model()
-    params, codes = model._params({"h": 0.1, "J": strength}), np.zeros((10, 1), np.int32)
+    params, codes = model._params({"h": 0.1, "J": strength}, model.lowered), np.zeros((10, 1), np.int32)
     with jax.enable_x64(True):
         found = _clusters.strong_clusters(model.lowered, params, codes, model.graph.interacting_pairs).partitions
     inside = set(found[0][0].tolist()) if found else set()

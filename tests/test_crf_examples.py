@@ -90,7 +90,7 @@ def test_the_likelihood_of_a_chain_is_the_forward_recursions(tagging: Any) -> No
     expected = log_likelihood(params, tags, given)
     np.testing.assert_allclose(np.asarray(model.log_prob(params, tags, given=given)).sum(), expected, rtol=1e-10)
     np.testing.assert_allclose(ROWS * float(model.loss(params, tags, mask="whole", given=given)), -expected, rtol=1e-10)
-    found = jax.grad(lambda at: -ROWS * model.loss(at, tags, mask="whole", given=given))(model._params(params))
+    found = jax.grad(lambda at: -ROWS * model.loss(at, tags, mask="whole", given=given))(model._params(params, model.lowered))
     for name, value in gradient(params, tags, given).items():
         np.testing.assert_allclose(np.asarray(found[name]), value, atol=1e-8, err_msg=name)
 

@@ -11,6 +11,7 @@ from . import _calls as _calls  # registers the rules for calls and names
 from . import _references as _references
 from ._allow import Allowance, apply_allowances, idle_allowances, read_allowances
 from ._arguments import check_arguments, find_form
+from ._blocks import FormCall
 from ._check_guided import check_judge
 from ._check_masks import check_mask
 from ._check_models import check_model
@@ -19,7 +20,8 @@ from ._check_samplers import check_sampler
 from ._clean_fixes import with_clean_fixes
 from ._expressions import CONSTANT, check_label, check_number, known_number
 from ._lints import lint
-from ._program import FormCall, Input, InputAxis, Judge, Mask, Model, Program, Sampler, ValueType
+from ._mask_bodies import Mask
+from ._program import Input, InputAxis, Judge, Model, Program, Sampler, ValueType
 from ._scope import Scope, Symbol
 from ._sets import check_set, check_size
 from ._tables import check_rows_sum, check_table

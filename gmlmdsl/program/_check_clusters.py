@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from .._diagnostics import Span
 from ..syntax import tree
+from ._blocks import BlockTerm, Cells, FormCall
 from ._form import Form
-from ._program import BlockTerm, Cells, FormCall, FormMask, MaskBody, Model
+from ._mask_bodies import FormMask, MaskBody
+from ._program import Model
 from ._scope import Scope
 from ._terms import IndexValue, SetOf
 

@@ -6,10 +6,12 @@ from .._diagnostics import Fix, Span, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._arguments import check_arguments, find_form, match_arguments
+from ._blocks import BlockTerm, Cells, FormCall
 from ._check_clusters import check_no_clusters, check_percolation
 from ._expressions import CONSTANT, INDEXED, MODEL, check_number, known_number, lets_of, mentions
+from ._mask_bodies import FormMask, Independent, Listed, Mask, MaskBody, MaskMixture
 from ._mask_inputs import check_seen, check_stages
-from ._program import BlockTerm, Cells, FormCall, FormMask, Independent, Listed, Mask, MaskBody, MaskMixture, Model, Variable
+from ._program import Model, Variable
 from ._references import check_index, slots_of, verify_count
 from ._scope import CELLS, Scope
 from ._sets import check_clauses, check_set

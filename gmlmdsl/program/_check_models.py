@@ -6,11 +6,12 @@ from .._diagnostics import Fix, Span
 from ..syntax import tree
 from . import _forms as forms
 from ._arguments import check_arguments, find_form
+from ._blocks import FormCall
 from ._body import Body
 from ._check_networks import check_conditional, check_no_joint
 from ._expressions import MODEL, STATE, check_condition, check_expression, check_number, faulty, known_number
 from ._kinds import kind_of, same_domain
-from ._program import Distributed, Factor, FormCall, Input, Let, Model, Parameter, Require, ValueType, Variable
+from ._program import Distributed, Factor, Input, Let, Model, Parameter, Require, ValueType, Variable
 from ._scope import Scope
 from ._sets import check_clauses, check_loops
 from ._tables import check_row

@@ -11,10 +11,11 @@ from .._diagnostics import Fix, Span, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._arguments import check_arguments, find_form
+from ._blocks import FormCall
 from ._expressions import known_number
 from ._form import Form
 from ._options import network_options
-from ._program import FormCall, Model, NetworkConditional, Variable
+from ._program import Model, NetworkConditional, Variable
 from ._scope import Scope
 from ._terms import SetOf
 

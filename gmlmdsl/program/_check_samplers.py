@@ -7,27 +7,14 @@ import re
 from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
+from ._blocks import BlockTerm, Cells
 from ._check_masks import as_mask, check_cells, check_mask_body, check_row_weights
 from ._check_networks import refuse_joint, refuse_ladder, refuse_updates
 from ._expressions import CONSTANT, check_number, known_number, mentions
+from ._kernels import Cycle, Kernel, KernelMixture, RandomUpdate, Repeat, Sweep, Temper, ladder_in
+from ._mask_bodies import Mask, MaskBody
 from ._mask_inputs import check_no_stages
-from ._program import (
-    BlockTerm,
-    Cells,
-    Cycle,
-    Factor,
-    Kernel,
-    KernelMixture,
-    Mask,
-    MaskBody,
-    Model,
-    RandomUpdate,
-    Repeat,
-    Sampler,
-    Sweep,
-    Temper,
-    ladder_in,
-)
+from ._program import Factor, Model, Sampler
 from ._refinement import check_decoder
 from ._scope import Scope
 from ._sets import check_clauses

@@ -12,7 +12,8 @@ from itertools import product
 
 from .._diagnostics import Diagnostic, Fix
 from ._expressions import known_number, mentions
-from ._program import Mask, Model, Program
+from ._mask_bodies import Mask
+from ._program import Model, Program
 from ._terms import Choice, Domain, Expression, LetValue, Literal, Operation, VariableValue, walk
 
 MOST_VALUES = 1024

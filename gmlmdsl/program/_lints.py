@@ -8,17 +8,10 @@ from .._diagnostics import Diagnostic, listed
 from ._comparisons import lint_comparisons
 from ._expressions import mentions
 from ._idle_lints import lint_idle
+from ._kernels import updates_in
 from ._mask_lints import lint_masks
 from ._network_lints import lint_networks
-from ._program import (
-    Distributed,
-    Factor,
-    Model,
-    Program,
-    Require,
-    Sampler,
-    updates_in,
-)
+from ._program import Distributed, Factor, Model, Program, Require, Sampler
 from ._terms import Expression, ParameterValue
 from .places import name_in
 

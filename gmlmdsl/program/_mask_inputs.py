@@ -7,8 +7,9 @@ from ..syntax import tree
 from ._check_networks import report_idle, without
 from ._expressions import known_number
 from ._form import Form
+from ._mask_bodies import MaskMixture
 from ._options import input_options
-from ._program import MaskMixture, Model
+from ._program import Model
 from ._scope import Scope
 
 OPTIONS = {"noise": "is what a network sees", "stages": "are of a network's training", "stage_inputs": "is of a network's training"}

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from .._diagnostics import Diagnostic, Span, listed
+from ._blocks import BlockTerm, FormCall
+from ._blocks import Cells as CellsOf
 from ._comparisons import ARITHMETIC, Number, values_of, weights
 from ._expressions import mentions
-from ._program import BlockTerm, FormCall, Mask, MaskBody, Model, Program, updates_in
-from ._program import Cells as CellsOf
+from ._kernels import updates_in
+from ._mask_bodies import Mask, MaskBody
+from ._program import Model, Program
 from ._terms import Choice, Expression, LetValue, Literal, Operation, ParameterValue, Sum, VariableValue
 from .places import name_in
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .._diagnostics import Diagnostic, Span
+from ._blocks import FormCall
 from ._expressions import known_number
+from ._mask_bodies import Mask
 from ._options import input_options, network_options, refinement_options
-from ._program import FormCall, Mask, Model, Program, Sampler
+from ._program import Model, Program, Sampler
 from ._terms import Expression
 from .places import name_in
 

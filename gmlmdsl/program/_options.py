@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from . import _forms as forms
+from ._blocks import FormCall
 from ._form import Option
-from ._program import FormCall, MaskBody
+from ._mask_bodies import MaskBody
 from ._terms import Expression, Literal, Operation
 
 _NUMERIC = (forms.NUMBER, forms.INTEGER, forms.CELL_VALUE)

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping
 from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
+from ._blocks import FormCall
 from ._check_guided import check_guided, check_oracle, is_guided, with_end
 from ._check_networks import check_direction, predicts_lengths, report_idle
 from ._expressions import known_number
 from ._form import Form
+from ._mask_bodies import Mask
 from ._network_forms import AUTOREGRESSIVE
 from ._options import autoregressive_options, refinement_options
-from ._program import FormCall, Mask, Model
+from ._program import Model
 from ._scope import Scope
 from ._terms import Literal
 

@@ -6,8 +6,8 @@ import re
 
 from .._diagnostics import Fix, Span
 from ..syntax import tree
+from ._blocks import FormCall
 from ._expressions import CONSTANT, INDEXED, Where, check_condition, check_number, is_faulty, known_number
-from ._program import FormCall
 from ._scope import Scope, Symbol, suggestion
 from ._terms import Clauses, Domain, Expression, Loop, SetOf
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from .._diagnostics import Source, Span
-from ._program import Cells, FormCall, MaskBody, Model, NetworkConditional, Program
+from ._blocks import Cells, FormCall
+from ._mask_bodies import MaskBody
+from ._program import Model, NetworkConditional, Program
 from ._terms import InputValue, LetValue, ParameterValue, SetOf, VariableValue
 
 

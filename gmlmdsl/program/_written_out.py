@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .._diagnostics import Span
-from ._program import Let, MaskBody
+from ._mask_bodies import MaskBody
+from ._program import Let
 from ._scope import Scope
 from ._terms import Expression, LetValue, VariableValue, children
 

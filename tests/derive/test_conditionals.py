@@ -31,7 +31,7 @@ def test_every_block_up_to_three_cells(case: Case, size: int):
     listed = np.array(list(itertools.combinations(range(oracle.n_cells), size)), np.int32)
     blocks = derive.fixed_blocks(graph, listed)
     codes = jnp.asarray(oracle.states.T, jnp.int32)
-    scores = np.asarray(local_scores(derive.graph_arrays(graph), case.model._params(case.params), codes, blocks))
+    scores = np.asarray(local_scores(derive.graph_arrays(graph), case.model._params(case.params, case.model.lowered), codes, blocks))
     for k, cells in enumerate(listed):
         expected = oracle.log_conditional(case.params, oracle.states, cells).reshape(len(oracle.states), -1)
         found = scores[k, : expected.shape[1]].T

@@ -31,7 +31,7 @@ def kernel_of(case: Case, sampler: str) -> derive.AbstractKernel:
 def target_of(case: Case, clamped: np.ndarray | None = None) -> derive.Target:
     """The model with its parameters as float32."""
     held = None if clamped is None else jnp.asarray(np.append(clamped, False))
-    return derive.Target(derive.graph_arrays(case.model.graph), case.model._params(case.params), held)
+    return derive.Target(derive.graph_arrays(case.model.graph), case.model._params(case.params, case.model.lowered), held)
 
 
 def one_step(case: Case, sampler: str, starts: np.ndarray, seed: int) -> tuple[np.ndarray, derive.Info]:

@@ -40,7 +40,7 @@ def test_digits_are_those_of_the_conditionals_and_keep_p(of: Case):
     kernel, states, p = packed_of(of), of.oracle.states, of.oracle.probabilities(of.params)
     chains = -len(states) % LANES + len(states)
     codes = jnp.asarray(np.pad(states.T, ((0, 0), (0, chains - len(states)))), jnp.int32)
-    target = derive.Target(derive.graph_arrays(of.model.graph), of.model._params(of.params), None)
+    target = derive.Target(derive.graph_arrays(of.model.graph), of.model._params(of.params, of.model.lowered), None)
     held = kernel.enter(target, kernel.init(codes)).held
     matrix = np.eye(len(states))
     place = 2 ** np.arange(len(states[0]) - 1, -1, -1)

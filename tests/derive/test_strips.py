@@ -122,7 +122,7 @@ def reached(of: Case, sampler: str, codes: np.ndarray, held: np.ndarray | None =
     """One step from codes (cells, chains), some cells held."""
     kernel = derive.build_kernel(of.model.lowered, of.model.sampler(sampler)[1]).kernel
     clamped = None if held is None else jnp.asarray(np.append(held, False))
-    target = derive.Target(derive.graph_arrays(of.model.graph), of.model._params(of.params), clamped)
+    target = derive.Target(derive.graph_arrays(of.model.graph), of.model._params(of.params, of.model.lowered), clamped)
     options: dict[str, Any] = {"observe": None, "keep": True, "progress": False}
     return _sample.sample(kernel, target, codes, seed=3, draws=1, warmup=0, thin=1, **options).last
 

@@ -215,7 +215,7 @@ def test_the_rest_of_a_chain_with_some_cells_known(known: list[int]):
 def log_sum(of: Case, plan: Elimination, codes: Any) -> np.ndarray:
     c = derive.contraction(of.model.graph, plan)
     device = derive.graph_arrays(of.model.graph)
-    return np.asarray(_exact.log_sums(device, of.model._params(of.params), codes, c))
+    return np.asarray(_exact.log_sums(device, of.model._params(of.params, of.model.lowered), codes, c))
 
 
 def test_a_temperature_scales_the_factors():
@@ -224,7 +224,7 @@ def test_a_temperature_scales_the_factors():
     c = derive.contraction(CYCLE.model.graph, plan_of(CYCLE))
     device = derive.graph_arrays(CYCLE.model.graph)
     sums = jax.jit(lambda p: derive.forward(device, p, codes, c, None, jnp.asarray(betas)).sums.sum(axis=0))
-    found = sums(CYCLE.model._params(CYCLE.params))
+    found = sums(CYCLE.model._params(CYCLE.params, CYCLE.model.lowered))
     table = CYCLE.oracle.log_table(CYCLE.params).ravel()
     expected = [np.log(np.exp(b * table).sum()) for b in betas]
     np.testing.assert_allclose(found, expected, **EXACT)
@@ -318,7 +318,7 @@ def test_stages_of_any_shape_say_the_same(of: Case, way: str, monkeypatch: pytes
     assert sorted(steps[steps >= 0]) == list(range(len(plan.parents)))
     kept = exact.Contractions(graph)
     p = of.oracle.probabilities(params)
-    device, own = derive.graph_arrays(graph), of.model._params(params)
+    device, own = derive.graph_arrays(graph), of.model._params(params, of.model.lowered)
     found = exact.marginals(kept, device, own, None, None)
     for name, table in found.items():
         for at, cell in np.ndenumerate(of.oracle.positions(name)):

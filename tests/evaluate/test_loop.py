@@ -41,7 +41,7 @@ def shape(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def arrays(of: Case, plan: Elimination) -> tuple[derive.Graph, Any, derive.Contraction]:
-    return derive.graph_arrays(of.model.graph), of.model._params(of.params), derive.contraction(of.model.graph, plan)
+    return derive.graph_arrays(of.model.graph), of.model._params(of.params, of.model.lowered), derive.contraction(of.model.graph, plan)
 
 
 @pytest.fixture(autouse=True)
@@ -119,7 +119,7 @@ def test_the_loop_and_stages_agree_with_rows_temperatures_and_known_cells(of: Ca
 def test_stages_and_the_loop_agree_given_covariates(name: str, monkeypatch: pytest.MonkeyPatch):
     of = GIVEN[name]
     rows = encode_given(of.model.graph, of.given)
-    device, params = of.model._bound_device(rows), of.model._params(of.params)
+    device, params = of.model._bound_device(rows), of.model._params(of.params, of.model.lowered)
     looped = exact.marginals(exact.Contractions(of.model.graph), device, params, None, rows)
     monkeypatch.setattr(_elimination, "MOST_ENTRIES", 0.0)
     staged = exact.marginals(exact.Contractions(of.model.graph), device, params, None, rows)
@@ -240,7 +240,7 @@ model m {
     value = model.log_partition({"J": 0.4})
     device, params, c = (
         derive.graph_arrays(model.graph),
-        model._params({"J": 0.4}),
+        model._params({"J": 0.4}, model.lowered),
         derive.contraction(model.graph, replace(plan, may_loop=False)),
     )
     staged = derive.log_sum(device, params, jnp.zeros((model.graph.n_cells, 1), jnp.int32), c)
