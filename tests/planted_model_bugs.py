@@ -302,8 +302,8 @@ MODEL_BUGS = (
     ),
     Bug(
         "mixture weights not normalised",
-        "normalised",
-        around(_transitions, "normalised", lambda f, w, span: w),
+        "row_weights",
+        around(_transitions, "row_weights", lambda f, lowered, kernel: 2 * f(lowered, kernel)),
         partial(matrix_is_right, TINY, "either"),
     ),
     Bug(
