@@ -207,7 +207,7 @@ def load(program: Program, inputs: dict[str, object]) -> None:
     bound = bind(program, inputs)
     for name in program.models:
         lowered = lower_model(bound, name)
-        for mask in (m for m in program.masks.values() if m.model == name and not m.body.asks_network()):
+        for mask in (m for m in program.masks.values() if m.model == name and not m.body.has_least_confident):
             lower_mask(lowered, mask)
         bodies = [s.body for s in program.samplers.values() if s.model == name and isinstance(s.body, tuple)]
         for kernel in (k for body in bodies for k in ir.kernels_in(body)):

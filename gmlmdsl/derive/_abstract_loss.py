@@ -21,7 +21,7 @@ class AbstractLoss(eqx.Module):
     Attributes:
         graph: the factor graph on the device.
         gapped: whether gaps, of code -1, are left out of the losses of their rows.
-        is_eliminated: whether sums are by elimination, so that a second derivative costs as much as so many values.
+        is_eliminated: whether a second derivative of complete rows takes a pass of elimination for each parameter.
     """
 
     graph: eqx.AbstractVar[Graph]
@@ -30,11 +30,14 @@ class AbstractLoss(eqx.Module):
 
     @abc.abstractmethod
     def rows(self, params: Params, codes: Codes, masks: Masks | None = None) -> Float[Array, " rows"]:
-        """One loss for each row; `masks` are those drawn for it, of a loss over drawn masks."""
+        """One loss for each row; `masks` are those drawn for it. Losses over all masks do without."""
 
     @abc.abstractmethod
     def row_terms(self, masks: int, members: int) -> float:
-        """Factor evaluations, or table entries, of the loss of one row; of drawn masks, of so many with so many members."""
+        """Factor evaluations of the loss of one row under so many drawn masks with so many members each.
+
+        Of losses by elimination the table entries of one pass, and of losses over all masks all of them, whatever is drawn.
+        """
 
     def rows_and_reach(self, params: Params, codes: Codes, masks: Masks | None) -> tuple[Float[Array, " rows"], Bool[Array, " rows"]]:
         """The losses, and whether K may hold a cell of the row."""

@@ -100,6 +100,7 @@ class ExactLoss(AbstractLoss):
         return float(sum(t if tabled is None else tabled.held for t, tabled in zip(trees, self.tabled, strict=True)))
 
     def rows_and_reach(self, params: Params, codes: Codes, masks: Masks | None) -> tuple[Float[Array, " rows"], Bool[Array, " rows"]]:
+        assert masks is None
         found, mass = self.rows_and_mass(params, codes)
         return found, mass != 0
 

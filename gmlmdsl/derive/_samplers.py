@@ -74,7 +74,7 @@ def build_kernel(lowered: Lowered, sampler: ir.Sampler, params: Mapping[str, Any
         return _decoder(lowered, sampler.body)
     with jax.ensure_compile_time_eval():  # the kernel is looked at on the host, whatever a caller traces
         try:
-            planned = _kept(lowered, sampler) if keep else _cycle(lowered, sampler.body)
+            planned = _kept(lowered, sampler) if keep else _Builder(lowered).in_order(sampler.body)
         except GmlmError as error:
             raise with_others(error, lowered.bound, lowered.names.model.name) from None
         return planned if params is None else replace(planned, kernel=at_parameters(lowered.graph, planned.kernel, params))
@@ -85,7 +85,7 @@ def _kept(lowered: Lowered, sampler: ir.Sampler) -> Planned:
     assert not isinstance(sampler.body, ir.FormCall)
     key = id(sampler), float_type()
     if key not in lowered.kept:
-        lowered.kept[key] = sampler, _cycle(lowered, sampler.body)  # which keeps the sampler, so that its number is its own
+        lowered.kept[key] = sampler, _Builder(lowered).in_order(sampler.body)  # which keeps the sampler, so that its number is its own
     return lowered.kept[key][1]
 
 
@@ -102,10 +102,6 @@ def no_chain(call: ir.FormCall) -> GmlmError:
     message = f"`{call.form.name}` draws each string from its first symbol on: it has no steps from string to string"
     help = "`sample` draws by it, `gm.theory.output_law` computes the distribution of its strings"
     return fail("E507", message, call.span, "no chain", help=help)
-
-
-def _cycle(lowered: Lowered, body: Sequence[ir.Kernel]) -> Planned:
-    return _Builder(lowered).in_order(body)
 
 
 def _names(parts: Sequence[Planned]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -142,7 +138,8 @@ class _Builder:
         return Planned(RepeatKernel(part.kernel, repeat_count(self.lowered, kernel)), part.lines, part.pairs)
 
     def mixture(self, kernel: ir.KernelMixture) -> Planned:
-        parts, weights = [part.accept(self) for part in kernel.parts()], row_weights(self.lowered, kernel)
+        weights = row_weights(self.lowered, kernel)
+        parts = [part.accept(self) for part in kernel.parts()]
         return Planned(MixtureKernel(tuple(p.kernel for p in parts), on_device(weights)), *_names(parts))
 
     def temper(self, kernel: ir.Temper) -> Planned:

@@ -186,7 +186,7 @@ def _normaliser(section: Section, model: ir.Model, lowered: Lowered | None) -> N
 def _network_mask(mask: ir.Mask, program: Program, lowered: Lowered | None, formulas: ModelFormulas) -> Section:
     section = Section(f"mask {mask.name}")
     add_network_mask(section, mask, formulas, program, lowered)
-    if lowered is not None and not mask.body.asks_network():
+    if lowered is not None and not mask.body.has_least_confident:
         words = _never_hidden(mask, lowered)
         if words:
             section.words(words)

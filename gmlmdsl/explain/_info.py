@@ -145,9 +145,9 @@ def _mask(mask: ir.Mask, lowered: Lowered | None) -> dict[str, Any]:
         "kind": mask.body.kind,
         "adaptive": mask.adaptive,
         "given": list(mask.given),
-        "may_fit": not (mask.mentions_parameter or mask.body.asks_network() or mask.body.is_percolation),
+        "may_fit": not (mask.mentions_parameter or mask.body.has_least_confident or mask.body.is_percolation),
     }
-    if lowered is None or mask.body.asks_network():
+    if lowered is None or mask.body.has_least_confident:
         return out | {"support": None, "reached": None}
     from ..masks import lower_mask
 

@@ -134,14 +134,14 @@ def _blocks(body: ir.Listed, formulas: ModelFormulas) -> str:
 
 
 def _add_subsets(section: Section, body: ir.FormMask, formulas: ModelFormulas, left: str) -> None:
-    n, cells = formulas.n, listed_names(body)
+    n, cells = formulas.n, _variables(body)
     size = formulas.write.number(body.call.arguments["size"])  # type: ignore[arg-type]
     section.formula(left, n.fraction("1", f"C(n, {size})" if n.one_line else f"\\binom{{n}}{{{size}}}"))
     section.words(f"K is any one of the n cells of {cells}." if size == "1" else f"K is any set of {size} of the n cells of {cells}.")
 
 
 def _add_everything(section: Section, body: ir.FormMask, formulas: ModelFormulas, left: str) -> None:
-    section.words(f"K is always all cells of {listed_names(body)}.")
+    section.words(f"K is always all cells of {_variables(body)}.")
 
 
 def _add_bernoulli(section: Section, body: ir.FormMask, formulas: ModelFormulas, left: str) -> None:
@@ -152,12 +152,12 @@ def _add_bernoulli(section: Section, body: ir.FormMask, formulas: ModelFormulas,
     value = n.times.join((n.power(r, size), n.power(other, n.parens(rest) if n.one_line else rest)))
     if not isinstance(rate, tuple):
         section.formula(left, value)
-        section.words(f"Each of the n cells of {listed_names(body)} is in K on its own.")
+        section.words(f"Each of the n cells of {_variables(body)} is in K on its own.")
         return
     low, high = (write.number(e) for e in rate)
     section.formula(left, f"E[{value}]" if n.one_line else f"\\mathbb{{E}}\\left[{value}\\right]")
     section.words(
-        f"The rate r is drawn once per mask, uniform from {low} to {high}; then each of the n cells of {listed_names(body)} is in K or not."
+        f"The rate r is drawn once per mask, uniform from {low} to {high}; then each of the n cells of {_variables(body)} is in K or not."
     )
 
 
@@ -173,7 +173,7 @@ FORMS: dict[str, Callable[[Section, ir.FormMask, ModelFormulas, str], None]] = {
 }  # `add_clusters` writes `percolation`, which has no p(K) in closed form
 
 
-def listed_names(body: ir.FormMask) -> str:
+def _variables(body: ir.FormMask) -> str:
     """The variables of a form, as they are written."""
     return ", ".join(f"`{v}`" for v in body.variables)
 

@@ -73,7 +73,7 @@ def add_network_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas, p
     """The distribution of K, what the network sees, the loss and the objective."""
     add_law(section, mask.body, formulas, mask.adaptive)
     parts = list(mask.body.leaves())
-    if mask.body.asks_network():
+    if mask.body.has_least_confident:
         section.words("It asks the network, and so has no distribution to train with: it belongs to an update.")
         return
     if mask.adaptive:

@@ -78,7 +78,6 @@ class _Teller:
         self.note_moved(planned)
 
     def note_moved(self, planned: object) -> None:
-
         from ..plan import ClusterPlan, RandomPlan
 
         assert self.lowered is not None
@@ -147,7 +146,7 @@ def _network_law_of_sweep(sweep: ir.Sweep) -> str:
 
 
 def _network_law_of_random(update: ir.RandomUpdate) -> str:
-    if update.mask.body.asks_network():
+    if update.mask.body.has_least_confident:
         return "K the cells whose present values have the lowest p(x_i | x_-i), a pass for each; hidden, then each from p(x_i | x_rest, K)"
     return f"{_source(update)}, hidden, then each cell of K from p(x_i | x_rest, K), all in one pass"
 

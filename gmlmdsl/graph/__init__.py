@@ -43,5 +43,6 @@ from ._turns import Turns as Turns
 from ._turns import unroll as unroll
 from ._weights import alive as alive
 from ._weights import fixed_values as fixed_values
+from ._weights import normalised as normalised
 from ._weights import reaches_zero as reaches_zero
 from ._weights import verify_weights as verify_weights

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from .._diagnostics import Span, fail
 from ..program import autoregressive_options, input_options, ir, network_options, option_faults, refinement_options
 from ._bound import Bound
 from ._factor_graph import GivenArray, VariableArray
 from ._network_form import NetworkForm, Value
+from ._weights import normalised
 
 
 def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray, ...], given: tuple[GivenArray, ...]) -> NetworkForm | None:
@@ -110,10 +113,14 @@ def lower_corruption(bound: Bound, body: ir.MaskBody) -> Corruption:
     """The parts of a mask that are no mixtures, with their probabilities and noise.
 
     Raises:
-        GmlmError: E409 for noise whose probabilities do not sum to 1, or parts that differ in their stages.
+        GmlmError: E409 for noise whose probabilities do not sum to 1, parts that differ in their stages, weights that are no shares.
     """
+
+    def shares(weights: Sequence[ir.Expression], span: Span) -> list[float]:
+        return normalised(np.array([bound.number(w) for w in weights]), span).tolist()
+
     parts, stages = [], set()
-    for weight, leaf in body.shares(bound.number):
+    for weight, leaf in body.shares(shares):
         found = input_options(leaf)
         parts.append((weight, leaf, _noise(bound, found["noise"], leaf.span)))
         stages.add((bound.integer(found["stages"]), found["stage_inputs"]))  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from .._diagnostics import counted, fail
+from .._diagnostics import Span, counted, fail
 from ._factor_graph import FactorGroup
 from ._given_rows import group_over_domains, reads_real, rows_of
 from ._index_check import CHUNK, MOST_VALUES, numpy_leaves
@@ -94,6 +94,18 @@ def alive(group: FactorGroup, sizes: Sequence[int], none: int) -> np.ndarray:
 def fixed_values(group: FactorGroup) -> np.ndarray:
     """The numbers of a group that mentions neither cells nor parameters, shape (n,)."""
     return np.concatenate([v[:, 0] for v in _values(group, JointValues((), ()))])
+
+
+def normalised(weights: np.ndarray, span: Span) -> np.ndarray:
+    """Weights of a mixture divided by their sum.
+
+    Raises:
+        GmlmError: E409 unless they are finite, not negative and not all zero.
+    """
+    if not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
+        message, found = "the weights of a mixture must be finite, not negative and not all zero", ", ".join(f"{w:g}" for w in weights)
+        raise fail("E409", message, span, f"weights {found}", help="only their ratios count: `1` in every row is the same share for each")
+    return weights / weights.sum()
 
 
 def reaches_zero(group: FactorGroup, sizes: np.ndarray) -> bool:

@@ -11,7 +11,6 @@ from ._lower import lower_clusters as lower_clusters
 from ._lower import lower_mask as lower_mask
 from ._mask import AbstractMask as AbstractMask
 from ._mixture import MixtureMask as MixtureMask
-from ._mixture import normalised as normalised
 from ._percolation import PercolationMask as PercolationMask
 from ._subsets import SubsetMask as SubsetMask
 from ._subsets import chance_among as chance_among

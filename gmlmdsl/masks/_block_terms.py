@@ -71,14 +71,16 @@ def _outer(a: Array, b: Array) -> Array:
     return (a[:, :, None] + b[:, None, :]).reshape(max(len(a), len(b)), -1)
 
 
-def live_blocks(lowered: Lowered, blocks: Array, weight: ir.Expression, turns: Turns, most_weight: float) -> tuple[Array, FactorGroup]:
+def live_blocks(
+    lowered: Lowered, blocks: Array, weight: ir.Expression, turns: Turns, kind: str, most_weight: float
+) -> tuple[Array, FactorGroup]:
     """A term's blocks and weights, without those that are 0 whatever the cells hold: no configuration draws them.
 
     Raises:
         GmlmError: E409 for a weight that is negative, infinite or above `most_weight`.
     """
     lowering, none = Lowering(lowered.bound, lowered.names), lowered.graph.n_cells
-    group = lowering.group(lowering.lower(weight, turns), turns, "rate" if most_weight == 1 else "weight", weight.span)
+    group = lowering.group(lowering.lower(weight, turns), turns, kind, weight.span)
     verify_weights(group, lowering.slot_sizes, none, most_weight)
     rows = np.flatnonzero(alive(group, lowering.slot_sizes, none))
     return blocks[rows], group if len(rows) == group.n else group.take(rows)

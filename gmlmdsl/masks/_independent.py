@@ -66,7 +66,7 @@ def lower_independent(lowered: Lowered, body: ir.Independent) -> BernoulliMask |
         if turns.n:
             width = blocks.shape[1]
             spread = Turns({k: np.repeat(v, width) for k, v in turns.names.items()}, turns.n * width, 0, turns.taken)
-            kept.append(live_blocks(lowered, blocks.reshape(-1, 1), rate, spread, IndependentMask.most_weight))
+            kept.append(live_blocks(lowered, blocks.reshape(-1, 1), rate, spread, "rate", IndependentMask.most_weight))
     kept = [(b[:, 0], g) for b, g in kept if g.n]
     if not kept:
         raise fail("E410", "all rates of this mask are 0", body.span, "an empty support", help="give some cell a rate above 0")

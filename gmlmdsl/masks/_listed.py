@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from .._diagnostics import Span, each, fail
 from ..graph import FactorGroup, Lowered, fixed_values
 from ..program import ir
 from ._block_terms import are_numbers, live_blocks, term_blocks
-from ._mask import AbstractMask, Array, Weights, padded_blocks
+from ._mask import AbstractMask, Array, CellKey, Weights, padded_blocks
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,15 @@ class ListedMask(AbstractMask):
         spare = self.blocks.shape[1] - len(block)
         wanted = np.pad(block, (0, max(spare, 0)), constant_values=self.n_cells)
         return spare >= 0 and bool((self.blocks == wanted).all(axis=1).any())
+
+    def written_blocks(self) -> list[Array] | None:
+        return [self.blocks]
+
+    def key(self, cell_key: CellKey) -> Any:
+        if self.probabilities is None:
+            return None
+        cells = (tuple(sorted((cell_key(int(c)) for c in block if c < self.n_cells), key=repr)) for block in self.blocks)
+        return "blocks", tuple(sorted(zip(cells, map(float, self.probabilities), strict=True), key=repr))
 
     @property
     def mean_size(self) -> float | None:
@@ -109,4 +119,4 @@ def _weighted(lowered: Lowered, term: ir.BlockTerm, weight: ir.Expression | None
     blocks, turns = term_blocks(lowered, term)
     if weight is None or not turns.n:
         return blocks, None, turns.n
-    return *live_blocks(lowered, blocks, weight, turns, ListedMask.most_weight), turns.n
+    return *live_blocks(lowered, blocks, weight, turns, "weight", ListedMask.most_weight), turns.n

@@ -58,7 +58,7 @@ def _lower(lowered: Lowered, body: ir.MaskBody) -> AbstractMask:
 
 def _lower_form(lowered: Lowered, body: ir.FormMask) -> AbstractMask:
     name = body.call.form.name
-    if name not in FORMS:
+    if body.is_least_confident:
         message = f"`{name}` depends on what a network gives the present values: it has no distribution of its own"
         raise fail("E316", message, body.span, "only in an update")
     return FORMS[name](lowered, body)

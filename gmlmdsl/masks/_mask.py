@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,8 +25,8 @@ class AbstractMask(abc.ABC):
     Attributes:
         n_cells: the number of cells of the model, and what pads a block.
         span: where the mask is written.
-        most_weight: the most that one number of `weight_groups` may be.
-        has_random_size: whether blocks are drawn of any number of cells.
+        most_weight: the most that one of its own weights may be.
+        has_random_size: whether sizes vary from draw to draw so much that a step pays for buckets of sizes.
         is_listed: whether its blocks are written one by one.
         is_mixture: whether it draws one of several masks first.
     """
@@ -41,7 +41,10 @@ class AbstractMask(abc.ABC):
     @property
     @abc.abstractmethod
     def support_size(self) -> float:
-        """The number of distinct blocks, the empty one included where it can be drawn (of a mixture, at most)."""
+        """The number of distinct blocks (of a mixture, at most), the empty one included where a form draws it.
+
+        Where all weights of listed blocks are 0 nothing is drawn: that is none of them.
+        """
 
     @property
     @abc.abstractmethod
@@ -64,6 +67,14 @@ class AbstractMask(abc.ABC):
     def can_draw(self, block: Array) -> bool:
         """Whether a block (distinct positions, ascending) is drawn at some configuration."""
 
+    def written_blocks(self) -> list[Array] | None:
+        """Families of blocks that a program writes out, or that are single cells; None where a mask has others."""
+        return None
+
+    def leaves(self) -> Iterator[AbstractMask]:
+        """The masks that a mixture draws from, through mixtures in it; of another mask, itself."""
+        yield self
+
     @property
     def mean_size(self) -> float | None:
         """E|K|, or None for a mask that mentions cells or parameters."""
@@ -74,7 +85,7 @@ class AbstractMask(abc.ABC):
         return None
 
     def key(self, cell_key: CellKey) -> Any:
-        """Equal for masks of one distribution, whatever numbers their cells have; None for those that are compared by their blocks.
+        """What a mask draws, whatever numbers its cells have: equal keys mean one distribution. None where that varies.
 
         Args:
             cell_key: what stands for a cell in the comparison.

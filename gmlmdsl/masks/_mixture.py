@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from .._diagnostics import Span, each, fail
-from ..graph import FactorGroup, GivenRows, Lowered
+from .._diagnostics import Span, each
+from ..graph import FactorGroup, Lowered, normalised
 from ..program import ir
 from ._mask import AbstractMask, Array, CellKey, Weights, padded_blocks
 
@@ -66,6 +66,14 @@ class MixtureMask(AbstractMask):
         known = [f for f in found if f is not None]
         return float(sum(w * f for w, f in zip(self.weights, known, strict=True))) if len(known) == len(found) else None
 
+    def leaves(self) -> Iterator[AbstractMask]:
+        for part in self.parts:
+            yield from part.leaves()
+
+    def written_blocks(self) -> list[Array] | None:
+        found = [p.written_blocks() for p in self.parts]
+        return None if None in found else [blocks for part in found if part is not None for blocks in part]
+
     def key(self, cell_key: CellKey) -> Any:
         parts = [p.key(cell_key) for p in self.parts]
         if None in parts:
@@ -83,40 +91,9 @@ class MixtureMask(AbstractMask):
     def with_weight_groups(self, change: Callable[[FactorGroup], FactorGroup]) -> MixtureMask:
         return replace(self, parts=tuple(p.with_weight_groups(change) for p in self.parts))
 
-    @property
-    def is_adaptive(self) -> bool:
-        return any(p.is_adaptive for p in self.parts)
-
-    @property
-    def varies(self) -> bool:
-        return any(p.varies for p in self.parts)
-
-    @property
-    def mentions_parameter(self) -> bool:
-        return any(p.mentions_parameter for p in self.parts)
-
-    @property
-    def looked_at(self) -> Array:
-        return np.unique(np.concatenate([p.looked_at for p in self.parts]))
-
-    def with_given(self, data: GivenRows, sizes: Array) -> MixtureMask:
-        return replace(self, parts=tuple(p.with_given(data, sizes) for p in self.parts))
-
     def verify(self, sizes: Array, params: Mapping[str, Array] | None) -> None:
         for part in self.parts:
             part.verify(sizes, params)
-
-
-def normalised(weights: Array, span: Span) -> Array:
-    """Weights of a mixture divided by their sum.
-
-    Raises:
-        GmlmError: E409 unless they are finite, not negative and not all zero.
-    """
-    if not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
-        message, found = "the weights of a mixture must be finite, not negative and not all zero", ", ".join(f"{w:g}" for w in weights)
-        raise fail("E409", message, span, f"weights {found}", help="only their ratios count: `1` in every row is the same share for each")
-    return weights / weights.sum()
 
 
 def lower_mixture(lowered: Lowered, body: ir.MaskMixture, lower_part: Callable[[Lowered, ir.MaskBody], AbstractMask]) -> MixtureMask:

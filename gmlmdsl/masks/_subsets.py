@@ -48,6 +48,9 @@ class SubsetMask(AbstractMask):
     def can_draw(self, block: Array) -> bool:
         return len(block) == self.size and bool(np.isin(block, self.cells).all())
 
+    def written_blocks(self) -> list[Array] | None:
+        return [self.cells[:, None]] if self.size == 1 else None
+
     @property
     def mean_size(self) -> float | None:
         return float(self.size)

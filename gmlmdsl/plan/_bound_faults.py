@@ -53,9 +53,10 @@ def _of(parts: Iterable[Found], name: str) -> list[Found]:
 
 
 def _mask(lowered: Lowered, mask: ir.Mask, faults: Faults) -> None:
-    if not mask.body.asks_network():
+    before = len(faults.found)
+    if not mask.body.has_least_confident:
         faults.of(lower_mask, lowered, mask)
-    if lowered.graph.network is not None:
+    if lowered.graph.network is not None and len(faults.found) == before:
         faults.of(lower_corruption, lowered.bound, mask.body)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from .._diagnostics import Diagnostic, GmlmError, Span, listed
 from ..graph import FactorGraph, FactorGroup, Lowered
 from ..graph.nodes import Add, Apply, CellValue, Column, Constant, Node, evaluate, nodes_in, numpy_leaves
-from ..masks import AbstractMask, lower_mask
+from ..masks import lower_mask
 from ..program import Program, ir
 from ..program.places import name_in
 from ._updates import sweep_blocks
@@ -162,14 +162,10 @@ def _blocks(lowered: Lowered, body: Sequence[ir.Kernel]) -> list[Array] | None:
     out: list[Array] = []
     try:
         for update in ir.updates_in(body):
-            found = update.either(lambda u: [sweep_blocks(lowered, u.blocks)], lambda u: _listed(lower_mask(lowered, u.mask)))
+            found = update.either(lambda u: [sweep_blocks(lowered, u.blocks)], lambda u: lower_mask(lowered, u.mask).written_blocks())
             if found is None:
                 return None
             out += found
     except GmlmError:
         return None
     return out
-
-
-def _listed(mask: AbstractMask) -> list[Array] | None:
-    return [mask.enumerate_blocks()[0]] if mask.support_size <= MOST_BLOCKS else None

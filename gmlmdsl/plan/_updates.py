@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 
 from .._diagnostics import fail
-from ..graph import FactorGraph, Lowered, distinct, reaches_zero
+from ..graph import FactorGraph, Lowered, distinct, normalised, reaches_zero
 from ..graph.colours import colour
-from ..masks import AbstractMask, lower_mask, normalised, term_blocks
+from ..masks import AbstractMask, lower_mask, term_blocks
 from ..program import MOST_REPEATS, TOO_OFTEN, ir
 from ._budget import BUDGET, Budget
 from ._clusters import ClusterPlan, plan_clusters

@@ -154,7 +154,7 @@ def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope
     single = _single_cells(mask.body, model, scope)
     if s.independently:
         _check_independent(s, model, mask.body.hidden_variables(), single, mask.adaptive, scope)
-    elif mask.body.asks_network():
+    elif mask.body.has_least_confident:
         message = "`least_confident` stands only under `independently`"
         fix = Fix(Span(s.span.source, s.target.span.end, s.target.span.end), " independently", guess=True)
         scope.report("E324", message, where.mask.span, "not here", help=f"write `{s.target.span.text} independently where ..`", fix=fix)
@@ -244,6 +244,6 @@ def _single_cells(body: MaskBody, model: Model, scope: Scope) -> bool:
 
 
 def _is_of_single_cells(leaf: MaskBody, model: Model, scope: Scope) -> bool:
-    if leaf.weight_word == "weight" and leaf.weighted_blocks():
+    if leaf.adds_equal_blocks:
         return all(len(term.cells) == 1 and _is_single_cell(term.cells[0], model, scope) for term, _ in leaf.weighted_blocks())
     return leaf.block_size is not None and known_number(leaf.block_size) == 1

@@ -49,6 +49,7 @@ class Update(Kernel):
     """A kernel that redraws cells itself: fixed blocks, or one drawn from a mask. Both say whether they do it `independently`."""
 
     __slots__ = ()
+    independently: bool
 
     def either(self, sweep: Callable[[Sweep], T], random: Callable[[RandomUpdate], T]) -> T:
         """What one of two functions answers: for fixed blocks, or for one that is drawn."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from .._diagnostics import Span
 from ._blocks import BlockTerm, FormCall
 from ._terms import Checked, Expression
+
+Normalised = Callable[[Sequence[Expression], Span], Sequence[float]]
 
 
 class MaskBody(Checked):
@@ -27,8 +30,8 @@ class MaskBody(Checked):
         """The masks that a mixture mixes, through mixtures in it; of another mask, itself."""
         yield self
 
-    def shares(self, number: Callable[[Expression], float]) -> list[tuple[float, MaskBody]]:
-        """The leaves that can be drawn, with their probabilities; `number` evaluates a weight."""
+    def shares(self, normalised: Normalised) -> list[tuple[float, MaskBody]]:
+        """The leaves that can be drawn, with their probabilities; `normalised` turns the weights of a mixture's rows into these."""
         return [(1.0, self)]
 
     @property
@@ -55,6 +58,11 @@ class MaskBody(Checked):
         return "weight"
 
     @property
+    def adds_equal_blocks(self) -> bool:
+        """Whether it draws one of the blocks that it lists: equal ones are one block, whose weights add."""
+        return False
+
+    @property
     def options(self) -> Mapping[str, object]:
         """The arguments of its form; none where it is no form."""
         return {}
@@ -74,7 +82,8 @@ class MaskBody(Checked):
         """Whether it draws clusters, which only an update takes."""
         return False
 
-    def asks_network(self) -> bool:
+    @property
+    def has_least_confident(self) -> bool:
         """Whether it, or a part of it, is `least_confident`."""
         return any(leaf.is_least_confident for leaf in self.leaves())
 
@@ -96,6 +105,10 @@ class Listed(MaskBody):
 
     def weighted_blocks(self) -> Sequence[tuple[BlockTerm, Expression | None]]:
         return self.terms
+
+    @property
+    def adds_equal_blocks(self) -> bool:
+        return True
 
     @property
     def options(self) -> Mapping[str, object]:
@@ -176,10 +189,9 @@ class MaskMixture(MaskBody):
         for part in self.mixed:
             yield from part.leaves()
 
-    def shares(self, number: Callable[[Expression], float]) -> list[tuple[float, MaskBody]]:
-        weights = [number(w) for w, _ in self.rows]
-        rows = zip(weights, self.mixed, strict=True)
-        return [(w / sum(weights) * share, leaf) for w, part in rows if w > 0 for share, leaf in part.shares(number)]
+    def shares(self, normalised: Normalised) -> list[tuple[float, MaskBody]]:
+        rows = zip(normalised([weight for weight, _ in self.rows], self.span), self.mixed, strict=True)
+        return [(own * share, leaf) for own, part in rows if own > 0 for share, leaf in part.shares(normalised)]
 
     @property
     def mixed(self) -> tuple[MaskBody, ...]:

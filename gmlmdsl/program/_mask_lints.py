@@ -85,7 +85,7 @@ def _revealing(mask: Mask, model: Model) -> Iterator[Diagnostic]:
         others = any(t is not term and cell.variable in {c.variable for c in t.cells} for t, _ in mask.body.weighted_blocks())
         again = len(term.cells) > 1 and (len(term.clauses.loops) > 1 or any(x.over.part == "arcs" for x in term.clauses.loops))
         word = mask.body.weight_word
-        may = word == "weight" and (others or again)  # equal blocks add their weights
+        may = mask.body.adds_equal_blocks and (others or again)  # equal blocks add their weights
         message = (
             f"this block {'may reveal' if may else 'reveals'} `{cell.span.text}`: its {word} is 0 unless `{cell.span.text}` is {value:g}"
         )

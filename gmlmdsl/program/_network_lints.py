@@ -19,7 +19,7 @@ FULL = 1 - 1e-6
 def lint_networks(program: Program) -> Iterator[Diagnostic]:
     """Every warning of the masks and samplers of models that have a `conditional`."""
     for model in (m for m in program.models.values() if m.conditional is not None):
-        masks = [m for m in program.masks.values() if m.model == model.name and not m.body.asks_network()]
+        masks = [m for m in program.masks.values() if m.model == model.name and not m.body.has_least_confident]
         causal = _is_causal(model, program)
         for mask in masks:
             yield from _hiding(mask) if causal else _showing(mask)

@@ -105,7 +105,7 @@ def _check_mask(written: Mapping[str, tree.Argument], schedule: object, model: M
             "take one without `given`",
         )
         scope.report("E307", message, span, "adaptive mask", help=help, related=place)
-    elif schedule.body.asks_network():
+    elif schedule.body.has_least_confident:
         help = "write `remask = least_confident`, whose schedule says how many"
         scope.report("E324", "`least_confident` is not a schedule", span, "not here", help=help, related=place)
 

@@ -185,11 +185,11 @@ def _verify_keeps(lowered: Lowered, body: Sequence[ir.Kernel]) -> None:
     """Refuse kernels that do not keep p at every beta. An adaptive mask's update does: p(K | x) is no part of what is scaled."""
     help = "name another sampler, or none: then every cell is redrawn in turn"
     ladder = ir.ladder_in(body)
-    if ladder is not None:
-        _refuse("`temper` has betas of its own, and its replicas do not start in their distributions", ladder.span, help)
-    for update in ir.updates_in(body):
-        if not plan_update(lowered, update).keeps:
-            _refuse("`independently` keeps no known distribution where cells of a block interact", update.span, help)
+    for kernel in ir.kernels_in(body):
+        if kernel is ladder:
+            _refuse("`temper` has betas of its own, and its replicas do not start in their distributions", kernel.span, help)
+        if isinstance(kernel, ir.Update) and not plan_update(lowered, kernel).keeps:  # type: ignore[arg-type]
+            _refuse("`independently` keeps no known distribution where cells of a block interact", kernel.span, help)
 
 
 def _refuse(why: str, span: Span, help: str) -> None:

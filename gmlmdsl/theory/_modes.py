@@ -226,7 +226,8 @@ def _cover(mask: AbstractMask, cells: Array, name: str) -> float:
     found = mask.probability_of_holding(cells)
     if found is None:
         message = f"mode separation: the blocks of mask `{name}` have no fixed probabilities"
-        raise fail("E507", message, mask.span, help="take a mask whose weights mention neither cells nor parameters nor given variables")
+        part = next(leaf for leaf in mask.leaves() if leaf.probability_of_holding(cells) is None)
+        raise fail("E507", message, part.span, help="take a mask whose weights mention neither cells nor parameters nor given variables")
     return found
 
 

@@ -12,6 +12,7 @@ from oracle import Oracle
 import gmlmdsl as gm
 from gmlmdsl.explain import _mask_formulas, explain
 from gmlmdsl.masks import _lower, lower_mask
+from gmlmdsl.plan import check_bound
 from gmlmdsl.program import forms, ir
 
 MODEL = """
@@ -38,6 +39,8 @@ WRITTEN = {
     "choose, nothing": "mask k for m given b { choose {x[i]} for i in range(3) weight b[0] }",
     "each": "mask k for m { each x[i] for i in range(3) rate 0.2 + 0.3 * i  each b[1] rate 1 }",
     "each, adaptive": "mask k for m given x { each x[i] for i in range(3) rate sigmoid(x[(i + 1) % 3])  each b[0] rate 0.5 }",
+    "choose, parameters": "mask k for m { choose {x[i]} for i in range(3) weight exp(h * i)  choose {b[0]} weight exp(J[0, 1]) }",
+    "mixture, adaptive part": "mask a for m given x { each x[0] rate 0.1 + 0.3 * (x[1] == 1) }  mask k for m = mixture { 1 : a  3 : subsets(x, size = 2) }",
     "mixture": "mask k for m = mixture { 1 : subsets(x, size = 1)  2 : mixture { 1 : everything(b)  0 : everything(x)  1 : bernoulli(b, rate = 0.5) } }",
 }
 OF_A_NETWORK = {"least_confident"}  # no distribution of their own: networks' samplers have tests of theirs
@@ -62,11 +65,11 @@ def test_the_support_reach_and_size_of_a_mask_are_those_of_its_definition(case: 
     found = program(CASES[case])
     model = found.model()
     oracle, mask = Oracle(found.checked, "m", {}), lower_mask(model.lowered, found.checked.masks["k"])
-    laws = [oracle.mask_distribution("k", codes) for codes in oracle.states]
+    laws = [oracle.mask_distribution("k", codes, oracle.random_params(3)) for codes in oracle.states]
     support = {block for law in laws for block, p in law.items() if p > 0}
     blocks, probabilities = mask.enumerate_blocks()
     listed = [frozenset(block[block < mask.n_cells].tolist()) for block in blocks]
-    assert set(listed) >= support - {frozenset()} and len(set(listed)) == len(listed) == mask.support_size
+    assert set(listed) - {frozenset()} == support - {frozenset()} and len(set(listed)) == len(listed) == mask.support_size
     assert set(mask.reach) == frozenset().union(*support)
     assert len(mask.largest_block) == max(map(len, support)) and frozenset(mask.largest_block.tolist()) in support
     for cells in (list(c) for n in range(1, 6) for c in itertools.combinations(range(5), n)):
@@ -93,9 +96,56 @@ def test_the_loss_and_one_step_of_a_mask_are_those_of_its_definition(case: str):
     np.testing.assert_allclose(model.transition_matrix(params, "s"), oracle.transition_matrix(params, "s"), atol=1e-10)
 
 
+SAID = {
+    "subsets": "1 / C(n, 2)",
+    "everything": "K is always all cells of `x`",
+    "blocks": "1 / (number of blocks)",
+    "bernoulli": "0.3^|K|",
+    "choose": "w(",
+    "each": "∏{i ∈ K}",
+    "mixture": "p1(K)",
+}
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_what_a_mask_is_stands_in_explain(case: str):
+def test_what_a_mask_draws_stands_in_explain(case: str):
     found = program(CASES[case])
+    size = lower_mask(found.model().lowered, found.checked.masks["k"]).support_size
     text = explain(found.checked, found.bound, mask="k")
-    assert "p(K" in text or "K is always" in text
-    assert f"{lower_mask(found.model().lowered, found.checked.masks['k']).support_size:g}" in text
+    assert (f"all {size:g} masks" in text) or (size == 1 and "the 1 mask" in text) or "parameter" in case
+    assert SAID[case.split(",")[0]] in text or "adaptive" in case or "own" in case
+
+
+def test_masks_that_draw_the_same_have_one_key_however_they_are_written():
+    texts = (
+        "mask k for m = mixture { 1 : bernoulli(x, rate = 0.3)  1 : blocks({x[0], x[1]}, {b[0]}) }",
+        "mask k for m = mixture { 2 : blocks({b[0]}, {x[1], x[0]})  2 : bernoulli(x, rate = 0.3) }",
+        "mask k for m = mixture { 1 : bernoulli(x, rate = 0.4)  1 : blocks({x[0], x[1]}, {b[0]}) }",
+    )
+    first, same, other = (lower_mask(p.model().lowered, p.checked.masks["k"]).key(int) for p in map(program, texts))
+    assert first == same != other
+    assert lower_mask((p := program(WRITTEN["choose, adaptive"])).model().lowered, p.checked.masks["k"]).key(int) is None
+
+
+def test_a_mask_that_reads_what_is_given_varies_and_is_not_adaptive():
+    text = "model m { given z : bit  var x[i in range(2)] : bit  param h  factor h * x[0] * z }"
+    text += "mask k for m given z { choose {x[i]} for i in range(2) weight 1 + z * i }"
+    model = gm.parse(text).model()
+    mask = model.mask("k")[1]
+    assert mask.varies and not mask.is_adaptive and not mask.mentions_parameter
+    losses = [float(model.loss({"h": 0.7}, [[1, 0]], "k", given={"z": [z]})) for z in (0, 1)]
+    first, second = np.log1p(np.exp(-0.7)), np.log(2)
+    np.testing.assert_allclose(losses, [np.log(2), (first + 2 * second) / 3], rtol=1e-6)
+
+
+def test_weights_of_a_network_that_are_no_shares_are_one_fault():
+    text = """
+    input a : real  input c : real
+    network net = mlp(layers = 1, width = 8)
+    model m { var x[t in range(4)] : bit  conditional x ~ net() }
+    mask k for m = mixture { a : subsets(x, size = 1)  c : %s }"""
+    for part in ("everything(x)", "least_confident(x, count = 1)"):
+        for a, c in ((1, -1), (0, 0)):
+            inputs = {"a": a, "c": c}
+            found, _ = check_bound(gm.parse(text % part, **inputs).checked, inputs)
+            assert [d.code for d in found if d.code.startswith("E")] == ["E409"]
