@@ -126,12 +126,12 @@ def words(
 
 
 def words_apart(keys: PRNGKeyArray, n: int, levels: int = 1) -> Words:
-    """`words` in the generator's own loop; see `fold_apart`."""
+    """`words` in the generator's own loop; see `fold_apart`. Those of a draw do not depend on how many there are."""
     bits = jax.vmap(lambda k: jax.random.bits(k, (2 * BEHIND + 2 * levels * n,), jnp.uint32))(keys).T
     first, second = ((0.5 + jnp.zeros(bits.shape[1:], float_type())),) * 2
     for k in range(BEHIND):
         first, second = fraction(bits[2 * k], first), fraction(bits[2 * k + 1], second)
-    return _of_bits(bits[2 * BEHIND :].reshape(2, levels, n, -1), (first, second))
+    return _of_bits(bits[2 * BEHIND :].reshape(n, levels, 2, -1).transpose(2, 1, 0, 3), (first, second))
 
 
 def _of_bits(bits: Bits, rest: tuple[Array, Array]) -> Words:

@@ -239,9 +239,12 @@ def test_a_mask_that_looks_at_x_is_drawn_anew_with_the_random_numbers_of_the_row
 @pytest.mark.slow
 def test_masks_that_were_drawn_are_kept():
     """One mask of the row, drawn: the errors of the fit whose mask is that pair of cells alone, with all of the cells' weight."""
-    fit = gm.parse(RING).model().fit(SPINS[:1], "pairs", n_masks=1, seed=4)
-    objective, _ = reopen(fit.evidence, fit.params)
-    cells = np.sort(np.asarray(objective.masks)[0, :, 0])
+    for seed in range(20):
+        fit = gm.parse(RING).model().fit(SPINS[:1], "pairs", n_masks=1, seed=seed)
+        objective, _ = reopen(fit.evidence, fit.params)
+        cells = np.sort(np.asarray(objective.masks)[0, :, 0])
+        if len(set(SPINS[0, cells])) == 2:  # of two equal spins the field has no finite estimate
+            break
     text = RING.replace("sampler sweep", f"mask own = blocks({{x[{cells[0]}], x[{cells[1]}]}})\nsampler sweep")
     alone = gm.parse(text.replace("normal(0, 2)", "normal(0, 10^0.5)")).model().fit(SPINS[:1], "own")  # c is 1, and was 5 / 2
     np.testing.assert_allclose(fit.flat(fit.params), alone.flat(alone.params), rtol=1e-4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -96,3 +98,12 @@ def test_fractions_of_numpy_are_as_fine_at_0() -> None:
     np.testing.assert_array_equal(fractions(Least(np.random.PCG64(0)), 3), np.full(3, 2.0**-208 * 1.5))
     found = fractions(np.random.default_rng(0), 20_000)
     assert abs(found.mean() - 0.5) < 5 / np.sqrt(12 * 20_000)
+
+
+@pytest.mark.parametrize("levels", [1, 3])
+@pytest.mark.parametrize("maker", [words_apart, words], ids=["apart", "in place"])
+def test_the_words_of_a_draw_do_not_depend_on_how_many_are_drawn_beside_it(maker: Callable[..., Words], levels: int):
+    keys = jax.random.split(jax.random.key(2), 3)
+    few, many = (maker(keys, n if maker is words_apart else (n,), levels) for n in (4, 9))
+    np.testing.assert_array_equal(few.high, many.high[:, :4])
+    np.testing.assert_array_equal(few.low, many.low[:, :4])
