@@ -186,10 +186,10 @@ def verified_blocks(objective: Objective) -> ExactLoss:
     if objective.gaps is not None:
         why = "missing cells that are summed out join the blocks of a mask, and a rule is about the fit of each block"
         raise fail("E507", why, help='`gaps="ignore"` leaves a missing cell out of the blocks that need it')
-    if objective.listed is None:
+    if objective.exact_loss_or_none is None:
         why = "a rule takes the fit of each block of the mask, and the blocks of this one are drawn, or too large to be listed"
         raise fail("E507", why, help="name a mask of small blocks, such as `subsets(x, size = 1)`, or leave `rule=` out")
-    return objective.listed
+    return objective.exact_loss_or_none
 
 
 @bounded_jit

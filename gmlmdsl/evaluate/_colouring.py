@@ -42,7 +42,7 @@ class Colouring:
 
 def colouring(objective: Objective, size: int) -> Colouring:
     """Colours of so many parameters."""
-    loss = objective.blocks_loss
+    loss = objective.exact_loss
     tables = loss.tables
     mentions = None if tables is None else _mentioned(objective, tables, size)
     touched = [
@@ -78,7 +78,7 @@ def _mentioned(objective: Objective, tables: Tables, size: int) -> scipy.sparse.
 
 def entry_slopes(objective: Objective, size: int) -> scipy.sparse.csr_matrix | None:
     """The derivatives of the entries of tables by the parameters, shape (entries and a zero, parameters); None where many meet in one."""
-    loss = objective.blocks_loss
+    loss = objective.exact_loss
     assert loss.tables is not None
     mentions: Any = _mentioned(objective, loss.tables, size)
     together: Any = scipy.sparse.csr_matrix(mentions.T @ mentions)
@@ -139,7 +139,7 @@ def _seen_by_trees(objective: Objective, blocks: Blocks, size: int) -> Array:
 @bounded_jit
 def _touched(objective: Objective, blocks: Blocks, vector: jax.Array, of_values: jax.Array, of_rows: jax.Array) -> jax.Array:
     """Which parameters each block's scores depend on: positive entries of (blocks, parameters)."""
-    host, loss = objective.frame.host, objective.blocks_loss
+    host, loss = objective.frame.host, objective.exact_loss
 
     def chunk(codes: jax.Array, weights: jax.Array, masks: jax.Array | None) -> jax.Array:
         del weights, masks

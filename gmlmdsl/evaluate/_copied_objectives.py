@@ -73,7 +73,7 @@ class BlockObjectives(eqx.Module):
 
     def losses(self, params: Copies) -> Float[Array, " blocks"]:
         """Of each block the sum over rows of w -log p(x_K | x_rest)."""
-        loss, found, start = self.objective.blocks_loss, [], 0
+        loss, found, start = self.objective.exact_loss, [], 0
         if self.places:
             assert loss.tables is not None
             entries = jax.vmap(loss.tables.entries)(dict(params)).ravel()
@@ -109,7 +109,7 @@ def block_objectives(objective: Objective, weight: Array, copies: SharedCopies) 
 
 def copies_of_blocks(objective: Objective, groups: np.ndarray) -> SharedCopies:
     """Copies for each block: of what it sees where that stands in tables, else of all; `groups` as in `plan_copies`."""
-    loss = objective.blocks_loss
+    loss = objective.exact_loss
     if loss.tables is None or not all(loss.is_plain):
         return whole_copies(objective.frame.host, sum(b.cells.shape[0] for b in loss.blocks))
     places: Sequence[Any] = [jax.device_get([t.inside, *t.places]) for t in loss.tabled if t is not None]
@@ -126,7 +126,7 @@ def _own_weights(loss: ExactLoss, k: int, params: Copies) -> Weights:
 
 def _by_tables(o: Objective, k: int, weights: Weights) -> Array:
     """The losses of a set of blocks that are products of tables."""
-    loss = o.blocks_loss
+    loss = o.exact_loss
     ones: Any = jnp.ones(weights.constant.shape[0], weights.constant.dtype)
     return tabled_losses(weights, loss.tabled[k], o.codes, ones, o.weights, o.chunk)  # pyright: ignore[reportArgumentType]
 
@@ -139,7 +139,7 @@ def _by_trees(o: Objective, block: Blocks, params: Any) -> Array:
 
 def _alone(o: Objective, block: Blocks) -> ExactLoss:
     """The loss of one block, whose arrays lack the axis of blocks."""
-    loss = o.blocks_loss
+    loss = o.exact_loss
     sure = None if loss.probabilities is None else (jnp.ones(1),)
     one = jax.tree.map(lambda a: a[None], block)
     return ExactLoss(loss.graph, loss.law, (one,), sure, loss.split, None, (None,), loss.gapped)
@@ -148,7 +148,7 @@ def _alone(o: Objective, block: Blocks) -> ExactLoss:
 @bounded_jit
 def block_weights_of_rows(objective: Objective, params: Mapping[str, Array]) -> Float[Array, " blocks"]:
     """n_K of each block, see `BlockObjectives`."""
-    loss = objective.blocks_loss
+    loss = objective.exact_loss
 
     def of(block: Blocks) -> Array:
         share, _ = _alone(objective, block).shares(params, objective.codes, 0)

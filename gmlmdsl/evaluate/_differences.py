@@ -21,7 +21,7 @@ def differences(objective: Objective, vector: jax.Array, colours: Colouring) -> 
     """For each block: the parameters it sees, and the distinct rows phi(x) - phi(a) over data rows and values a."""
     keep = np.asarray(objective.weights) > 0
     codes = np.unique(np.asarray(objective.codes)[:, keep], axis=1)
-    loss = objective.blocks_loss
+    loss = objective.exact_loss
     for k, (blocks, seen) in enumerate(zip(loss.blocks, colours.seen, strict=True)):
         for b in range(blocks.cells.shape[0]):
             one = jax.tree.map(lambda a, b=b: a[b : b + 1], blocks)

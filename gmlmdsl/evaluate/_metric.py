@@ -70,7 +70,7 @@ class Metrics:
         o = self.objective
         scale, factor, entries = float(o.scale), float(o.factor), self._slopes.shape[0]
         total = float(np.asarray(o.weights).sum())
-        pieces = [_Uses(t, c, total) for t, c in zip(o.blocks_loss.tabled, _curvatures(o, dict(params)), strict=True) if t is not None]
+        pieces = [_Uses(t, c, total) for t, c in zip(o.exact_loss.tabled, _curvatures(o, dict(params)), strict=True) if t is not None]
         if self._kept is None:
             moves = sparse.csr_matrix(sparse.vstack([p.means(entries) for p in pieces]).tocsr() @ self._slopes)
             parameters, scores = _lists(moves), _lists(sparse.csr_matrix(moves.T))
@@ -97,7 +97,7 @@ def metrics(objective: Objective) -> Metrics | None:
 
     Their order is that of the free parameters in the flat vector of all, as a flattened dict has them.
     """
-    host, loss = objective.frame.host, objective.listed
+    host, loss = objective.frame.host, objective.exact_loss_or_none
     if loss is None or not all(loss.is_plain) or objective.gaps is not None or loss.gapped or not is_affine(host):
         return None
     if sum(t.blocks.n_values * len(t.inside) for t in loss.tabled if t is not None) > MOST_SCORES:
@@ -204,7 +204,7 @@ def _add(out: Array, places: Array, found: Array) -> None:
 @bounded_jit
 def _curvatures(objective: Objective, params: dict[str, Any]) -> tuple[Any, ...]:
     """`table_curvature` of each set of blocks, in float32: it need not be exact."""
-    loss, out = objective.blocks_loss, []
+    loss, out = objective.exact_loss, []
     assert loss.probabilities is not None
     for k, weights in enumerate(loss.weights(params)):
         tabled = loss.tabled[k]

@@ -68,7 +68,7 @@ def log_conditional(
 
 
 def _verify(lowered: Lowered, mask: AbstractMask, params: Params) -> None:
-    if not any(isinstance(v, jax.core.Tracer) for v in params.values()):  # pyright: ignore[reportAttributeAccessIssue]
+    if mask.mentions_parameter and not any(isinstance(v, jax.core.Tracer) for v in params.values()):  # pyright: ignore[reportAttributeAccessIssue]
         mask.verify(lowered.graph.sizes, {k: np.asarray(v) for k, v in params.items()})
 
 

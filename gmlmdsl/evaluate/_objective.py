@@ -111,7 +111,7 @@ class Objective(eqx.Module):
 
     def row_total(self, params: Mapping[str, Array]) -> Float[Array, ""]:
         """The sum of the weighted losses of the complete rows."""
-        loss = self.listed
+        loss = self.exact_loss_or_none
         if loss is None:
             return self.sum_rows(lambda codes, weights, masks: (weights * finite(self.rows(params, codes, masks), weights)).sum())
         total = loss.plain_total(params, self.codes, self.weights, self.chunk, jnp.float32 if self.rough else None)
@@ -133,7 +133,7 @@ class Objective(eqx.Module):
 
     def products_of(self, codes: Array) -> float:
         """The same for other rows."""
-        loss = self.listed
+        loss = self.exact_loss_or_none
         if loss is None or not all(loss.is_plain):
             return 0.0
         return codes.shape[1] * sum(t.products for t in loss.tabled if t is not None)
@@ -144,15 +144,15 @@ class Objective(eqx.Module):
         return self.loss.gapped
 
     @property
-    def listed(self) -> ExactLoss | None:
+    def exact_loss_or_none(self) -> ExactLoss | None:
         """Its loss where that lists the blocks of its mask."""
         return as_listed(self.loss)
 
     @property
-    def blocks_loss(self) -> ExactLoss:
+    def exact_loss(self) -> ExactLoss:
         """The same of an objective that is known to list them."""
-        assert self.listed is not None
-        return self.listed
+        assert self.exact_loss_or_none is not None
+        return self.exact_loss_or_none
 
     @property
     def n_rows(self) -> int:

@@ -311,7 +311,7 @@ def _log_density(p: ParameterArray, value: jax.Array) -> jax.Array:
             c = jnp.broadcast_to(a["concentration"], p.shape)
             return xlogy(c - 1, value).sum(-1) + gammaln(c.sum(-1)) - gammaln(c).sum(-1)
         case name:
-            raise NotImplementedError(f"`{name}` has no density")  # `verify_densities` refuses it before
+            raise AssertionError(f"`{name}` has no density")  # `verify_densities` refuses it before
 
 
 def verify_bounded_priors(graph: FactorGraph) -> None:

@@ -35,7 +35,7 @@ def _looks_at_cells(law: AbstractMaskLaw, host: FactorGraph) -> bool:
 
 def revealed_cells(objective: Objective, params: dict[str, jax.Array]) -> Array:
     """The cells that are drawn by some mask, but whose value every mask that draws them gives away, at all rows."""
-    loss = objective.listed
+    loss = objective.exact_loss_or_none
     if loss is None or loss.law is None or not _looks_at_cells(loss.law, objective.frame.host):
         return np.zeros(0, np.int64)
     keep = np.asarray(objective.weights) > 0
@@ -59,7 +59,7 @@ def is_reducible(objective: Objective, params: dict[str, jax.Array]) -> bool | N
     """Whether the mask's block dynamics fall apart on the support of a small model; None where it is too large to say."""
     from scipy.sparse.csgraph import connected_components
 
-    loss, host = objective.listed, objective.frame.host
+    loss, host = objective.exact_loss_or_none, objective.frame.host
     if loss is None or loss.law is None or host.given:
         return None  # of given variables each row has a chain of its own
     count = joint_count(host.sizes)

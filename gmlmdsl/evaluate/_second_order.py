@@ -84,7 +84,7 @@ def _chunks(objective: Objective, vector: jax.Array, colours: Colouring, one_mas
 
 def _chunk(objective: Objective, colours: Colouring, size: int) -> int:
     """Rows at a time: all of them where their statistics and scores fit into memory."""
-    loss, rows = objective.blocks_loss, objective.codes.shape[1]
+    loss, rows = objective.exact_loss, objective.codes.shape[1]
     count, each = len(colours.directions), [1]
     for b, t in zip(loss.blocks, loss.tabled, strict=True):
         if t is not None and by_pairs(t, count):
@@ -107,7 +107,7 @@ def _chunk_sums(
     one_mask: bool,
 ) -> tuple[jax.Array, ...]:
     """H, the sum of u_r, and u_r, of shape (parameters and one for what no block sees, rows); or the one-mask moments of the rows alone."""
-    size, loss = vector.shape[0] + 1, objective.blocks_loss
+    size, loss = vector.shape[0] + 1, objective.exact_loss
     params = unflatten(objective.frame.host, vector)
     total = (jnp.zeros((size, size)),)
     if not one_mask:
@@ -247,7 +247,7 @@ def statistics(
     objective: Objective, blocks: Blocks, codes: jax.Array, vector: jax.Array, directions: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Scores (blocks, values, rows), -inf where impossible, and phi (colours, blocks, values, rows)."""
-    host, loss = objective.frame.host, objective.blocks_loss
+    host, loss = objective.frame.host, objective.exact_loss
 
     def finite(v: jax.Array) -> jax.Array:
         scores = loss.by_trees(unflatten(host, v), codes, blocks)

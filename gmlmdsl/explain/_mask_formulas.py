@@ -107,6 +107,8 @@ def add_law(section: Section, body: ir.MaskBody, formulas: ModelFormulas, adapti
             for part, p in zip(body.mixed, parts, strict=True):
                 looks = adaptive and any(_mentions_variable(w, formulas.model.lets) for w in part.weights())
                 add_law(section, part, formulas, looks, p, depth + 1)
+        case _:
+            raise AssertionError(f"a mask of {type(body).__name__} has no formula")
 
 
 def _mentions_variable(e: ir.Expression, lets: dict[str, ir.Let]) -> bool:

@@ -83,7 +83,7 @@ def _recession(objective: Objective, params: dict[str, jax.Array], colours: Colo
     basis = tangent(host, held)
     if not basis.shape[1]:
         return Recession(None, basis)
-    entries = sum(b.cells.shape[0] * b.n_values for b in objective.blocks_loss.blocks) * float(objective.codes.shape[1])
+    entries = sum(b.cells.shape[0] * b.n_values for b in objective.exact_loss.blocks) * float(objective.codes.shape[1])
     if entries * len(colours.directions) > MOST_ENTRIES:
         return None
     rows = _differences(objective, flatten(host, params), colours, basis)

@@ -238,7 +238,7 @@ def curvature(
         each = u / np.sqrt(np.where(weights > 0, weights, 1.0))[:, None] if counts else u
         second, first = second + each.T @ each, first + u.sum(axis=0)
     mean = np.outer(first, first) / max(_size(objective, copies, counts), 1.0)
-    if colours is not None and not apart and objective.listed is not None and not objective.listed.split:
+    if colours is not None and not apart and objective.exact_loss_or_none is not None and not objective.exact_loss_or_none.split:
         one_mask = partial(_one_mask, rooted, vector, colours, basis, mean, bool(jax.config.jax_enable_x64))  # pyright: ignore[reportAttributeAccessIssue]
     return Curvature(basis, 0.5 * (hessian + hessian.T), prior, second - mean, one_mask, -basis.T @ slope, coupling)
 

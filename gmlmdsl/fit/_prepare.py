@@ -238,6 +238,6 @@ def objective_colouring(objective: Objective) -> Colouring | None:
     host = objective.frame.host
     size = sum(p.size for p in host.parameters)
     rows = int((np.asarray(objective.weights) > 0).sum())
-    if objective.listed is None or not is_affine(host) or not 0 < size <= MOST_INFERRED or not rows:
+    if objective.exact_loss_or_none is None or not is_affine(host) or not 0 < size <= MOST_INFERRED or not rows:
         return None
     return colouring(objective, size)

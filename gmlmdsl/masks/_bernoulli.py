@@ -33,10 +33,6 @@ class BernoulliMask(AbstractMask):
     def reach(self) -> Array:
         return self.cells if self.rates is None else self.cells[self.rates > 0]
 
-    @property
-    def largest_block(self) -> Array:
-        return self.reach
-
     def enumerate_blocks(self) -> tuple[Array, Array | None]:
         if self.rates is None:
             blocks, chosen = all_subsets(self.cells, np.zeros(0, np.int64), self.n_cells)

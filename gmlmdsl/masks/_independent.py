@@ -35,10 +35,6 @@ class IndependentMask(AbstractMask):
     def reach(self) -> Array:
         return self.cells
 
-    @property
-    def largest_block(self) -> Array:
-        return self.cells
-
     def enumerate_blocks(self) -> tuple[Array, Array | None]:
         return all_subsets(self.cells, np.zeros(0, np.int64), self.n_cells)[0], None
 

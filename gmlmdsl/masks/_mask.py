@@ -52,9 +52,9 @@ class AbstractMask(abc.ABC):
         """The cells that some block holds, ascending."""
 
     @property
-    @abc.abstractmethod
     def largest_block(self) -> Array:
-        """The cells of the block with the most cells that can be drawn; of several the first by position."""
+        """The cells of the block with the most cells that can be drawn, here all that it reaches; of several the first by position."""
+        return self.reach
 
     @abc.abstractmethod
     def enumerate_blocks(self) -> tuple[Array, Array | None]:

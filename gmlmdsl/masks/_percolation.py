@@ -36,10 +36,6 @@ class PercolationMask(AbstractMask):
         return self.cells
 
     @property
-    def largest_block(self) -> Array:
-        return self.cells
-
-    @property
     def looked_at(self) -> Array:
         return self.cells
 

@@ -212,14 +212,15 @@ def plan_mask(graph: FactorGraph, mask: AbstractMask, corrected: bool) -> BlockP
         plans = plan_blocks(graph, blocks, corrected)
         worst = max(plans, key=lambda p: (not is_affordable(p), p.elimination is not None, p.method == "enumeration", p.values, p.terms))
         return worst if worst.method != "enumeration" else _merged(graph, blocks, plans, worst)
-    pool = plan_block(graph, mask.reach, corrected)
+    reach = mask.reach
+    pool = plan_block(graph, reach, corrected)
     if pool.method == "product":
         return pool
     members = len(mask.largest_block)
     # The costliest block of that size: the cells with the most values and the most factors.
-    sizes = np.sort(graph.sizes[mask.reach].astype(float))[::-1]
+    sizes = np.sort(graph.sizes[reach].astype(float))[::-1]
     values = math.prod(sizes[:members].tolist())
-    degrees = np.sort(_degrees(graph)[mask.reach])[::-1]
+    degrees = np.sort(_degrees(graph)[reach])[::-1]
     return BlockPlan("enumeration", members, values, values * float(degrees[:members].sum()))
 
 

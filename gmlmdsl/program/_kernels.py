@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -14,7 +15,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Kernel(Checked):
+class Kernel(Checked, abc.ABC):
     """One statement of a sampler's body: an update, or what runs other kernels."""
 
     __slots__ = ()
@@ -29,9 +30,9 @@ class Kernel(Checked):
         for part in self.parts():
             yield from part.inside()
 
+    @abc.abstractmethod
     def accept(self, visitor: KernelVisitor[T]) -> T:
         """What a visitor answers for a kernel of this kind."""
-        raise NotImplementedError
 
 
 class KernelVisitor(Protocol[T_co]):
@@ -51,18 +52,18 @@ class Update(Kernel):
     __slots__ = ()
     independently: bool
 
+    @abc.abstractmethod
     def either(self, sweep: Callable[[Sweep], T], random: Callable[[RandomUpdate], T]) -> T:
         """What one of two functions answers: for fixed blocks, or for one that is drawn."""
-        raise NotImplementedError
 
     @property
     def drawn_mask(self) -> Mask | None:
         """The mask of a block that is drawn."""
         return None
 
+    @abc.abstractmethod
     def hidden_variables(self) -> set[str]:
         """The variables whose cells it redraws."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,19 +13,19 @@ from ._terms import Checked, Expression
 Normalised = Callable[[Sequence[Expression], Span], Sequence[float]]
 
 
-class MaskBody(Checked):
+class MaskBody(Checked, abc.ABC):
     """What a mask draws: a form, blocks or cells with weights or rates, or a mixture of such."""
 
     __slots__ = ()
 
     @property
+    @abc.abstractmethod
     def kind(self) -> str:
         """In words: `subsets(size = 2)`, `blocks`, `choose`, `each`, `mixture of ..`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def hidden_variables(self) -> set[str]:
         """The variables whose cells its blocks can hold."""
-        raise NotImplementedError
 
     def leaves(self) -> Iterator[MaskBody]:
         """The masks that a mixture mixes, through mixtures in it; of another mask, itself."""
