@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import traceback
 import warnings
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,7 @@ def refuses_nonsense(call: Callable[..., Any], fine: Mapping[str, Any], passed: 
         fine: arguments of a call that succeeds.
         passed: arguments that are left alone, because what may stand for them has no end or costs too much.
     """
+    faults = []
     for name, parameter in inspect.signature(call).parameters.items():
         if name in passed or parameter.kind is parameter.VAR_KEYWORD:
             continue
@@ -43,4 +46,6 @@ def refuses_nonsense(call: Callable[..., Any], fine: Mapping[str, Any], passed: 
             except gm.GmlmError as error:
                 assert error.diagnostics[0].message, (name, what)  # noqa: PT017
             except Exception as error:
-                raise AssertionError(f"`{name}` as {what}: {error!r}") from error
+                place = traceback.extract_tb(error.__traceback__)[-1]
+                faults.append(f"`{name}` as {what}: {repr(error)[:200]}, {Path(place.filename).name}:{place.lineno}")
+    assert not faults, "\n".join(faults)

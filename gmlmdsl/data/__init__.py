@@ -42,3 +42,4 @@ from ._values import is_number as is_number
 from ._values import row_index as row_index
 from ._values import value_codes as value_codes
 from ._values import verified_weights as verified_weights
+from ._values import whole_numbers as whole_numbers

@@ -34,15 +34,18 @@ def verified_seed(seed: Any) -> int:
 def random_key(seed: Any) -> Any:
     """The key of JAX that a seed stands for; each seed has its own, whatever the working types are.
 
+    It has a value within a function that JAX traces too.
+
     Raises:
         GmlmError: E507 for what is no seed.
     """
     number = verified_seed(seed)
-    found = keys_on_host(number)
-    if found is not None:
-        return found
-    with jax.enable_x64(True):  # both words of a seed are read, whatever the working types are
-        return jax.random.key(np.uint64(number))
+    with jax.ensure_compile_time_eval():
+        found = keys_on_host(number)
+        if found is not None:
+            return found
+        with jax.enable_x64(True):  # both words of a seed are read, whatever the working types are
+            return jax.random.key(np.uint64(number))
 
 
 def keys_of(seed: Any, *numbers: np.ndarray) -> Any:

@@ -346,6 +346,20 @@ def _verify(v: VariableArray, array: Array, good: Array, what: str, numbers: Arr
     raise fail("E502", f"{what} at {where} is {shown}: not a value of `{v.name}`; its {domain}", help=help)
 
 
+def whole_numbers(value: Any, what: str) -> Array | None:
+    """Whole numbers as an array; None for anything else: truth values, rows that differ in length, numbers beyond 64 bits.
+
+    Raises:
+        GmlmError: E507 for masked entries.
+    """
+    verify_unmasked(value, what, "E507")
+    try:
+        found = np.asarray(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if found.dtype.kind in "iu" else None
+
+
 def verified_weights(weights: Any, rows: int) -> Array:
     """Row weights as float64.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -22,11 +22,12 @@ from ..data import (
     present_lengths,
     row_index,
     standard_widths,
+    whole_numbers,
 )
 from ..derive import bounded_jit
 from ..graph import FactorGraph, Lowered, autoregressive, refinement
 from ..program import AUTOREGRESSIVE, ir
-from ..read import masked_entries, verify_unmasked, with_rows_of
+from ..read import masked_entries, with_rows_of
 from ..sample import SampleOptions
 
 Array = np.ndarray
@@ -141,9 +142,8 @@ def _numbers(stated: Any, count: int) -> Array:
     """
     if stated is None:
         return np.arange(count, dtype=np.uint32)
-    verify_unmasked(stated, "rows", "E507")
-    found = np.asarray(stated)
-    if found.dtype.kind not in "iu" or found.shape != (count,) or (found < 0).any():
+    found = whole_numbers(stated, "rows")
+    if found is None or found.shape != (count,) or (found < 0).any():
         raise fail("E507", f"rows must be whole numbers from 0 on, one for each of {count} rows, got {stated!r:.60}")
     return (found % 2**32).astype(np.uint32)
 
@@ -188,9 +188,8 @@ def _lengths(
     graph, count = lowered.graph, int(np.prod(shape, dtype=np.int64))
     network = next(iter(params.values()))
     if stated is not None:
-        verify_unmasked(stated, "lengths", "E507")
-        found = np.asarray(stated)
-        if found.dtype.kind not in "iu" or found.shape not in ((), shape) or (found < 1).any() or (found > graph.n_random).any():
+        found = whole_numbers(stated, "lengths")
+        if found is None or found.shape not in ((), shape) or (found < 1).any() or (found > graph.n_random).any():
             message = f"lengths must be whole numbers from 1 to {graph.n_random}, one or one for each row {shape}"
             raise fail("E507", f"{message}, got {stated!r:.60}")
         known = np.broadcast_to(found, shape).reshape(count)
@@ -228,18 +227,19 @@ def _predicted(label: str, network: Any, given: tuple[Array, ...], count: int, l
     return np.concatenate(tops)[order].astype(np.int32), only
 
 
-def length_coverage(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, missing: Any, top: tuple[int, ...]) -> dict[int, float]:
+def length_coverage(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, missing: Any, top: Any) -> dict[int, float]:
     """The share of rows whose length is among the k best; see `ConditionalModel.length_coverage`."""
     network = next(iter(params.values()))
     n = lowered.graph.n_random
     if network.length_head is None:
         raise fail("E507", "this network predicts no length", help="give it one: `encoder_decoder(.., length = classifier)`")
-    if not top or not all(isinstance(k, int | np.integer) and not isinstance(k, bool) and 1 <= k <= n for k in top):
-        raise fail("E507", f"top must list whole numbers from 1 to {n}, got {top!r}")
+    wanted = whole_numbers(list(top) if isinstance(top, Iterable) else None, "top")
+    if wanted is None or wanted.ndim != 1 or not len(wanted) or (wanted < 1).any() or (wanted > n).any():
+        raise fail("E507", f"top must list whole numbers from 1 to {n}, got {top!r:.60}")
     rows = network_rows(lowered, x, missing, given)
-    best, _ = _predicted(next(iter(params)), network, rows.given, max(top), np.ones(rows.n_rows, np.int64))
+    best, _ = _predicted(next(iter(params)), network, rows.given, int(wanted.max()), np.ones(rows.n_rows, np.int64))
     true = present_lengths(rows.codes[:n].T)
-    return {int(k): float((best[:, :k] == true[:, None]).any(axis=1).mean()) for k in top}
+    return {int(k): float((best[:, :k] == true[:, None]).any(axis=1).mean()) for k in wanted}
 
 
 @bounded_jit

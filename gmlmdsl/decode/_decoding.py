@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from .. import derive
-from .._diagnostics import fail, unknown
+from .._diagnostics import fail, truth, unknown
 from .._progress import shows_progress
 from ..data import generator, keys_of
 from ..derive import AbstractDecoder, AutoregressiveKernel, Decoded, NetworkGraph, RefinementKernel, bounded_jit
@@ -51,7 +51,7 @@ def decode(
     kernel = derive.build_kernel(lowered, sampler).kernel
     if not isinstance(kernel, AbstractDecoder):
         raise fail("E507", f"sampler `{sampler.name}` runs chains of updates, and decodes nothing", sampler.span, help="call `sample`")
-    if trace:
+    if trace := truth("trace", trace):
         _kept(("trace",), kernel)
     found, work = _decodes(lowered, sampler, kernel, params, options, more, trace)
     return found.of_rows(work.shape, lowered.graph.n_random)
@@ -139,7 +139,7 @@ def _observed(lowered: Lowered, params: dict[str, Any], observe: Any, work: Work
 def _kept(observe: Any, kernel: Any) -> tuple[str, ...]:
     if observe is None:
         return ()
-    if isinstance(observe, Mapping | str) or not all(isinstance(o, str) for o in observe):
+    if isinstance(observe, Mapping | str) or not isinstance(observe, Iterable) or not all(isinstance(o, str) for o in observe):
         raise fail("E507", f"observe of a refinement sampler lists some of {', '.join(KEPT)}, got {observe!r}")
     for name in observe:
         if name not in KEPT:

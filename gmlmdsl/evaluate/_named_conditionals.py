@@ -12,12 +12,11 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
-from ..data import verified_key, verified_weights, verify_untraced
+from ..data import verified_key, verified_weights, verify_untraced, whole_numbers
 from ..derive.compiled import complete_rows, conditional_table, drawn_masks, gap_rows, hidden_losses
 from ..graph import FactorGraph, Lowered
 from ..masks import AbstractMask
 from ..plan import plan_block, verify_affordable, verify_held
-from ..read import verify_unmasked
 from ._completions import block_tables, log_completions
 from ._missing import Sorted, sort_rows, summed_loss, unknown_law, verify_latents
 from ._objective import MOST_MASKS, make_loss, masks_per_row
@@ -35,7 +34,7 @@ def log_conditional(
     It is of the host unless parameters are traced.
     """
     host = lowered.graph
-    block = _block(lowered, cells)
+    block = verified_block(host, cells)[None]
     adaptive = mask is not None and mask[1].is_adaptive
     plan = plan_block(host, block[0], corrected=True)
     verify_affordable(plan, "this conditional: a block", None)
@@ -72,22 +71,19 @@ def _verify(lowered: Lowered, mask: AbstractMask, params: Params) -> None:
         mask.verify(lowered.graph.sizes, {k: np.asarray(v) for k, v in params.items()})
 
 
-def _block(lowered: Lowered, cells: Sequence[int] | int) -> np.ndarray:
-    host = lowered.graph
+def verified_block(host: FactorGraph, cells: Sequence[int] | int) -> np.ndarray:
+    """The positions of a block, ascending.
+
+    Raises:
+        GmlmError: E507 for what are not distinct positions of random cells.
+    """
     verify_untraced(cells, "K")
-    verify_unmasked(cells, "K", "E507")
-    try:
-        members = np.sort(np.atleast_1d(np.asarray(cells)).ravel())
-        whole = members.dtype.kind in "iu"
-    except (TypeError, ValueError):
-        members, whole = np.zeros(0), False
-    if not whole or not len(members) or members[0] < 0 or members[-1] >= host.n_random or (np.diff(members) == 0).any():
-        raise fail(
-            "E507",
-            f"K must be distinct positions from 0 to {host.n_random - 1}, got {cells!r}",
-            help="`model.positions(name)` gives a variable's",
-        )
-    return members[None].astype(np.int32)
+    found = whole_numbers(cells, "K")
+    members = np.sort(np.zeros(0, np.int32) if found is None else found.ravel())
+    if not len(members) or members[0] < 0 or members[-1] >= host.n_random or (np.diff(members) == 0).any():
+        message = f"K must be distinct positions from 0 to {host.n_random - 1}, got {cells!r}"
+        raise fail("E507", message, help="`model.positions(name)` gives a variable's")
+    return members.astype(np.int32)
 
 
 def loss(
@@ -151,10 +147,10 @@ def _drawn(host: FactorGraph, named: tuple[str, AbstractMask], params: Params, c
     each = 4.0 * (2 * len(mask.largest_block) + host.n_cells + 4)  # members twice, a number for each cell, and a key
     what = f"{count:,} masks drawn for each of {codes.shape[1]:,} rows"
     verify_held(each * codes.shape[1] * min(count, 10**18), what, "a smaller `n_masks=`", mask.span)
-    law = derive.mask_law(mask)
     rows = codes, np.arange(codes.shape[1], dtype=np.uint32)
-    known = params if mask.mentions_parameter else {}
-    return over_rows(lambda some: drawn_masks(law, known, some[0], some[1], key, count), rows, {}, count * host.n_cells)
+    with jax.ensure_compile_time_eval():  # nothing here is traced, and what is made of the masks needs their values
+        law, known = derive.mask_law(mask), params if mask.mentions_parameter else {}
+        return over_rows(lambda some: drawn_masks(law, known, some[0], some[1], key, count), rows, {}, count * host.n_cells)
 
 
 def _summed(host: FactorGraph, device: derive.Graph, codes: np.ndarray, kinds: Sorted, params: Params) -> Any:

@@ -22,6 +22,7 @@ from ..data import (
     standard_widths,
     verified_key,
     verified_weights,
+    whole_numbers,
 )
 from ..derive import NetworkLoss, bounded_jit, fold, on_device
 from ..graph import FactorGraph, Lowered, NetworkForm
@@ -29,8 +30,8 @@ from ..masks import lower_mask
 from ..networks import build_network, network_shapes, parameter_counts
 from ..plan import BUDGET
 from ..program import ir
-from ..read import verify_unmasked
 from ._exact_answers import prefix_codes
+from ._named_conditionals import verified_block
 from ._network_loss import mask_loss, verified_count, verify_known
 from ._row_sizes import answer, is_traced
 
@@ -279,10 +280,7 @@ def log_conditional(lowered: Lowered, params: dict[str, Any], x: Any, K: Sequenc
     """Sums of log p(x_i | x_rest, K) over the cells of K, for every joint value of it."""
     verify_all_seen(lowered.graph)
     host, rows = lowered.graph, network_rows(lowered, x, None, given)
-    verify_unmasked(K, "K", "E507")
-    cells = np.unique(np.atleast_1d(np.asarray(K)))
-    if cells.dtype.kind not in "iu" or not len(cells) or cells[0] < 0 or cells[-1] >= host.n_random or len(cells) != np.size(K):
-        raise fail("E507", f"K must hold distinct positions from 0 to {host.n_random - 1}, got {K!r}")
+    cells = verified_block(host, K)
     q = int(host.sizes.max())
     entries = float(q) ** len(cells) * rows.n_rows
     if entries > MOST_ENTRIES:
@@ -321,7 +319,10 @@ def attention(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, miss
     seen = rows.codes[:n].T
     ends = shown = present_lengths(seen)
     if lengths is not None:
-        ends = np.broadcast_to(np.asarray(lengths, np.int32), shown.shape)
+        stated = whole_numbers(lengths, "lengths")
+        if stated is None or stated.shape not in ((), shown.shape):
+            raise fail("E507", f"lengths must be whole numbers, one or one for each of {len(shown)} rows, got {lengths!r:.60}")
+        ends = np.broadcast_to(np.clip(stated, 0, n + 1).astype(np.int32), shown.shape)
         if ((ends < shown) | (ends > n)).any():
             raise fail("E507", f"lengths of rows lie between the place of their last value and {n}, got {ends.min()} to {ends.max()}")
     seen = np.where((seen < 0) & (np.arange(n) < ends[:, None]), int(lowered.graph.sizes.max()), seen)

@@ -54,7 +54,10 @@ def verify_levels(graph: FactorGraph, device: derive.Graph, params: Params, code
     made = derive.fixed_blocks(graph, blocks)
     touching = max(1, sum(t.shape[1] for t in made.touch))
     cost = made.n_values * touching * len(blocks)
-    found = np.asarray(over_rows(lambda some: block_levels(device, params, some, made), codes, params, cost))
+    found = over_rows(lambda some: block_levels(device, params, some, made), codes, params, cost)
+    if is_traced(found):  # within a function that is compiled everything is, where no parameter is too
+        return
+    found = np.asarray(found)
     limit = largest_factor(found.dtype)
     bad = np.argwhere(np.isfinite(found) & (found < -limit * touching))
     if len(bad):
@@ -72,7 +75,10 @@ def verify_blocks(graph: FactorGraph, device: derive.Graph, params: Params, mask
     if not codes.shape[1] or not may_be_penalised(graph, params):
         return
     limit = largest_factor(np.dtype(derive.float_type()))
-    level = np.asarray(log_potentials(device, params, codes))
+    level = log_potentials(device, params, codes)
+    if is_traced(level):
+        return
+    level = np.asarray(level)
     low = np.flatnonzero(np.isfinite(level) & (level < -limit))
     if not len(low):
         return

@@ -97,6 +97,7 @@ def save_points(t: Training) -> int:
 
 
 WHOLE = {"steps": 1, "batch_size": 1, "accumulate": 1, "evaluate_every": 1, "save_every": 1, "patience": 1, "warmup": 0, "average_last": 1}
+MOST = 2**31 - 1  # steps are counted in 32 bits, by schedules of optax too
 
 
 def verified_training(t: Training) -> Training:
@@ -106,6 +107,9 @@ def verified_training(t: Training) -> Training:
         GmlmError: E704.
     """
     t = with_whole_numbers(t, WHOLE, "E704", "Training: ")
+    for name in WHOLE:
+        if (getattr(t, name) or 0) > MOST:
+            raise fail("E704", f"Training: {name} must be at most {MOST:,}")
     for name, low, high in (("label_smoothing", 0, 1), ("ema", 0, 1)):
         value = getattr(t, name)
         if value is not None and not (isinstance(value, int | float) and low <= value < high):

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from .. import derive
-from .._diagnostics import GmlmError, fail, only
+from .._diagnostics import GmlmError, fail, is_one_of, only
 from ..data import verified_seed, verify_untraced_leaves
 from ..decode import Decodes, Decoding, decoding, length_coverage
 from ..evaluate import network_queries, verified_params
@@ -188,8 +188,8 @@ class ConditionalModel(Model):
         Raises:
             GmlmError: for data, options or a mask that do not fit.
         """
-        unused = {"fixed": fixed is not None, "impute": impute is not None, "weights_are": weights_are != "importances"}
-        unused["gaps"] = gaps != "sum"
+        unused = {"fixed": fixed is not None, "impute": impute is not None, "weights_are": not is_one_of(weights_are, ("importances",))}
+        unused["gaps"] = not is_one_of(gaps, ("sum",))
         for name, stated in unused.items():
             if stated:
                 raise fail("E704", f"`{name}` has no meaning for a network: all its weights are trained, and missing cells are not scored")
@@ -257,7 +257,7 @@ class ConditionalModel(Model):
         Raises:
             GmlmError: for options or data that do not fit.
         """
-        if sampler == "exact" and sampler not in self.samplers:
+        if is_one_of(sampler, ("exact",)) and "exact" not in self.samplers:
             raise derive.no_joint(self.graph)
         name, checked = self.sampler(sampler)
         if oracle is not None or (isinstance(checked.body, ir.FormCall) and is_guided(checked.body.form.name)):
@@ -347,7 +347,7 @@ class ConditionalModel(Model):
         Raises:
             GmlmError: E507 for a network that predicts no length.
         """
-        return length_coverage(self.lowered, self._known(params), x, given, missing, tuple(top))
+        return length_coverage(self.lowered, self._known(params), x, given, missing, top)
 
     def attention(self, params: Params, x: Any, *, given: Any = None, missing: Any = None, lengths: Any = None) -> dict[str, np.ndarray]:
         """The attention weights of one pass that sees x; rows of weights sum to 1 over the last axis.

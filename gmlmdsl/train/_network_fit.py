@@ -34,6 +34,7 @@ from ..fit import (
 )
 from ..graph import FactorGraph, Lowered
 from ..networks import Probe, network_shapes, parameter_counts
+from ..plan import verify_held
 from ..program import ir
 from ._batches import Batches
 from ._training import Progress, Trained, train
@@ -69,6 +70,7 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
     options = replace(options, method=t)
     verify_schedule(t, options.optimizer)
     n_masks = verified_count(options.n_masks)
+    verify_held(4.0 * lowered.graph.n_random * min(n_masks, 10**18) * t.batch_size, "the masks of a batch", "a smaller `n_masks=`")
     rows = network_rows(lowered, x, options.missing, given)
     if len(rows.shape) != 1 or not rows.n_rows:
         raise fail("E505", f"x must have one axis of rows before the variable's axes, and rows in it; got rows of shape {rows.shape}")

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import GmlmError, counted, fail, only, whole_number
+from .._diagnostics import counted, fail, only, truth, whole_number
 from ..decode import drop_repeats as without_repeats
 from ..program import AUTOREGRESSIVE, ir
 from ._programs import Pair, sides
 from ._segments import Segments, joined_text, segments
+from ._vocabulary import is_many
 
 if TYPE_CHECKING:
     from ..model import ConditionalModel
@@ -169,9 +170,8 @@ class Translator:
         """
         options = TranslationOptions(sampler, n_best, drop_repeats, seed, cut, trace)
         lines = _verified(sentences, n_best, prefix)
-        for what, values in (("drafts", drafts), ("lengths", lengths)):
-            if values is not None and len(values) != len(lines):
-                raise fail("E584", f"there are {len(lines):,} lines and {len(values):,} {what}", help="give one for each line")
+        drafts = None if drafts is None else _one_a_line("drafts", drafts, len(lines))
+        lengths = None if lengths is None else _one_a_line("lengths", lengths, len(lines))
         batch_size = whole_number("batch_size", batch_size, 1)
         out: list[Translation] = []
         for start in range(0, len(lines), batch_size):
@@ -191,8 +191,9 @@ class Translator:
             GmlmError: E507 for a batch size below 1, E584 where the drafts end before the lines, or go on behind them.
         """
         batch_size = whole_number("batch_size", batch_size, 1)
-        if isinstance(lines, str | bytes):
-            raise _one_text(lines)
+        for text in (lines, drafts):
+            if text is not None:
+                _verify_lines(text)
         source, beside, start = iter(lines), None if drafts is None else iter(drafts), 0
         while window := list(islice(source, batch_size)):
             known = None if beside is None else list(islice(beside, len(window)))
@@ -232,7 +233,7 @@ class Translator:
             sampler=o.sampler,
             clamp=clamp,
             init=None if drafts is None else self._drafts([drafts[k] for k, _ in places], [first + k + 1 for k, _ in places]),
-            lengths=None if lengths is None else np.array([lengths[k] for k, _ in places]),
+            lengths=None if lengths is None else [lengths[k] for k, _ in places],
             seed=o.seed,
             rows=np.array([(first + k) * PARTS + j for k, j in places]),
             candidates=o.n_best > 1,
@@ -300,7 +301,7 @@ class Translator:
         found = self.model.decode(
             self.params,
             self.sampler_named(sampler),
-            given={self.pair.source: np.asarray(source)},
+            given={self.pair.source: source},
             missing=-1,
             seed=seed,
             clamp=None if clamp is None else {self.pair.target: clamp},
@@ -320,7 +321,7 @@ class Translator:
         """Of every part its text, and those of its other candidates; `held` pieces of each are given, and not in its score."""
         tokens, every = found.tokens, found.candidates
         counts = ((tokens[:, None] if every is None else every) >= 0).sum(axis=2) - held[:, None]
-        if o.drop_repeats:
+        if truth("drop_repeats", o.drop_repeats):
             tokens = self._cleaned(tokens)
             every = None if every is None else self._cleaned(every.reshape(-1, every.shape[-1])).reshape(every.shape)
         texts, out = self.vocabulary.decode(tokens), []
@@ -357,8 +358,7 @@ def _verified(sentences: Any, n_best: Any, prefix: Any) -> list[str]:
     Raises:
         GmlmError: E507.
     """
-    if isinstance(sentences, str | bytes):
-        raise _one_text(sentences)
+    _verify_lines(sentences)
     lines = list(sentences)
     wrong = next((k for k, line in enumerate(lines) if not isinstance(line, str)), None)
     if wrong is not None:
@@ -391,5 +391,22 @@ def joined(parts: Sequence[Translation], line: Segments) -> Translation:
     return Translation(others[0][0], others[0][1], pieces, others, passes, trace, line.cut, ended, counts)
 
 
-def _one_text(text: str | bytes) -> GmlmError:
-    return fail("E507", f"sentences must be a list of texts, got one text {text!r:.60}", help="put it into a list: `[text]`")
+def _verify_lines(lines: Any) -> None:
+    if isinstance(lines, str | bytes):
+        raise fail("E507", f"sentences must be a list of texts, got one text {lines!r:.60}", help="put it into a list: `[text]`")
+    if not is_many(lines):
+        raise fail("E507", f"sentences must be a list of texts, got {lines!r:.60}")
+
+
+def _one_a_line(what: str, values: Any, lines: int) -> list[Any]:
+    """What stands beside the lines.
+
+    Raises:
+        GmlmError: E584 unless there is one for each.
+    """
+    if not is_many(values):
+        raise fail("E584", f"{what} must be a list, one for each line, got {values!r:.60}")
+    found = list(values)
+    if len(found) != lines:
+        raise fail("E584", f"there are {lines:,} lines and {len(found):,} {what}", help="give one for each line")
+    return found

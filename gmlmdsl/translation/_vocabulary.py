@@ -16,13 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from .._diagnostics import counted, fail
+from .._diagnostics import counted, fail, is_one_of, whole_number
 from .._optional import need
+from ..data import whole_numbers
 from ..files import reading
+from ..plan import verify_held
 
 Array = np.ndarray
 END = 1  # code of the end mark
 UNKNOWN = 0  # code of what the vocabulary cannot spell
+MOST = 2**31 - 1  # codes that the library counts
 LONGEST = 1 << 20  # bytes of a sentence that is trained on; the library leaves longer ones out
 ONE_LINE = str.maketrans("\n\r", "  ")
 WORD = "\u2581"  # what SentencePiece writes for the space before a word
@@ -74,15 +77,16 @@ class Vocabulary:
             GmlmError: E570 for a size that the text does not allow, or no text; E561 where the library is not installed.
         """
         library = _sentencepiece()
-        if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 3:
-            raise fail("E570", f"a vocabulary has a whole number of codes, at least 3; got {size!r}")
+        size = whole_number("size", size, 3, "E570")
+        if size > MOST:
+            raise fail("E570", f"a vocabulary has at most {MOST:,} codes")
         texts = list(_texts(sentences))  # before the library, which takes any error of the iterator for the end
         model = io.BytesIO()
         try:
             library.SentencePieceTrainer.train(
                 sentence_iterator=iter(texts),
                 model_writer=model,
-                vocab_size=int(size),
+                vocab_size=size,
                 model_type="unigram",
                 unk_id=UNKNOWN,
                 eos_id=END,
@@ -95,7 +99,7 @@ class Vocabulary:
                 minloglevel=2,
             )
         except RuntimeError as error:
-            raise _untrained(str(error), int(size)) from None
+            raise _untrained(str(error), size) from None
         return cls(model.getvalue())
 
     @classmethod
@@ -142,30 +146,29 @@ class Vocabulary:
         """The codes of each sentence, its end mark last; an empty sentence has the end mark alone.
 
         Raises:
-            GmlmError: E119 for a text with half a surrogate pair.
+            GmlmError: E507 for what is no list of texts, E119 for a text with half a surrogate pair.
         """
-        texts = [spaced(s) for s in sentences]
-        for number, text in enumerate(texts, 1):
-            if not text.isascii():
-                _verify_text(text, number)
+        texts = list(_spaced(sentences))
         return [[*self._model.encode(text), END] for text in texts]  # one by one: lists start threads, which cost more than they save
 
     def rows(self, encoded: Sequence[Sequence[int]], cells: int) -> Array:
         """Rows of equal length: codes of each sentence, -1 behind them; int32, shape (sentences, cells).
 
         Raises:
-            GmlmError: E573 for a sentence of more pieces than cells.
+            GmlmError: E573 for a sentence of more pieces than cells, E572 for what are no codes.
         """
-        lengths = np.array([len(codes) for codes in encoded], int)
+        cells, sentences = whole_number("cells", cells, 0), _rows_of(encoded)
+        verify_held(4.0 * len(sentences) * min(cells, 10**18), "the rows", "fewer `cells`")
+        lengths = np.array([len(codes) for codes in sentences], int)
         if (lengths > cells).any():
             first = int(np.argmax(lengths > cells))
             more = int((lengths > cells).sum()) - 1
             also = f"; so {'is' if more == 1 else 'are'} {counted(more, 'further sentence')}" if more else ""
             message = f"sentence {first + 1} has {lengths[first]} pieces with its end mark, and a row has {counted(cells, 'cell')}{also}"
             raise fail("E573", message, help="split it, leave it out, or give the program's index a longer range")
-        rows = np.full((len(encoded), cells), -1, np.int32)
-        if len(encoded):
-            rows[np.arange(cells) < lengths[:, None]] = np.concatenate([np.asarray(codes, np.int32) for codes in encoded])
+        rows = np.full((len(sentences), cells), -1, np.int32)
+        if sentences:
+            rows[np.arange(cells) < lengths[:, None]] = np.concatenate(sentences)
         return rows
 
     def decode(self, codes: Any) -> list[str]:
@@ -175,9 +178,9 @@ class Vocabulary:
             codes: an array of rows, or lists of codes.
 
         Raises:
-            GmlmError: E572 for a code that the vocabulary does not have.
+            GmlmError: E572 for a code that the vocabulary does not have, and for what are no codes.
         """
-        rows = [_before_end(np.asarray(row)) for row in codes]
+        rows = [_before_end(row) for row in _rows_of(codes)]
         largest = max((int(row.max()) for row in rows if len(row)), default=0)
         if largest >= self.size:
             message = f"a row holds code {largest}, and the vocabulary has {self.size} codes"
@@ -195,9 +198,9 @@ class Vocabulary:
         Raises:
             GmlmError: E572 for another one.
         """
-        if self.size != size:
+        if self.size != whole_number("size", size, 0):
             message = f"the vocabulary has {self.size} codes, and {what} is for {size}"
-        elif sha256 not in (None, self.sha256):
+        elif sha256 is not None and not is_one_of(sha256, (self.sha256,)):
             message = f"the vocabulary is not the one that {what} is for: both have {size} codes, which mean other pieces"
         else:
             return
@@ -217,15 +220,35 @@ def _sentencepiece() -> Any:
     return need("sentencepiece", "vocabularies need SentencePiece", '"gmlmdsl[train]"')
 
 
+def is_many(value: Any) -> bool:
+    """Whether it is a list, an iterator or an array of things, and no single text or number."""
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes) and getattr(value, "ndim", 1) > 0
+
+
 def spaced(text: str) -> str:
     """White space of any kind as one space: tabs and no-break spaces are no letters that a vocabulary should spell."""
     return " ".join(text.split())
 
 
-def _texts(sentences: Iterable[str]) -> Iterator[str]:
+def _spaced(sentences: Iterable[str]) -> Iterator[str]:
+    """Each sentence with plain spaces.
+
+    Raises:
+        GmlmError: E507 for what is no list of texts, E119 for half a surrogate pair.
+    """
+    if not is_many(sentences):
+        raise fail("E507", f"sentences must be a list of texts, got {sentences!r:.60}")
     for number, sentence in enumerate(sentences, 1):
+        if not isinstance(sentence, str):
+            raise fail("E507", f"sentences must be a list of texts, and number {number} is {sentence!r:.60}")
         text = spaced(sentence)
-        _verify_text(text, number)
+        if not text.isascii():
+            _verify_text(text, number)
+        yield text
+
+
+def _texts(sentences: Iterable[str]) -> Iterator[str]:
+    for number, text in enumerate(_spaced(sentences), 1):
         if len(text.encode()) > LONGEST:
             raise fail("E573", f"sentence {number} has {len(text):,} letters: no vocabulary is trained on it", help="clean the text first")
         if text:
@@ -237,6 +260,25 @@ def _verify_text(text: str, number: int) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise fail("E119", f"sentence {number} is not text: its letter {error.start + 1} is half a surrogate pair") from None
+
+
+def _rows_of(codes: Any) -> list[Array]:
+    """Rows of codes, each an array.
+
+    Raises:
+        GmlmError: E572 for anything else.
+    """
+    if not is_many(codes):
+        raise fail("E572", f"codes must be rows of whole numbers, got {codes!r:.60}")
+    if isinstance(codes, np.ndarray) and codes.ndim == 2 and codes.dtype.kind in "iu":
+        return list(codes)
+    rows = []
+    for number, row in enumerate(codes):
+        found = np.zeros(0, np.int32) if isinstance(row, list | tuple) and not row else whole_numbers(row, f"row {number}")
+        if found is None or found.ndim != 1:
+            raise fail("E572", f"row {number} must be a list of codes, whole numbers, got {row!r:.60}")
+        rows.append(found)
+    return rows
 
 
 def _before_end(row: Array) -> Array:

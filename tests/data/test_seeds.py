@@ -44,19 +44,18 @@ def drawn(seed: Any) -> str:
     return hex(int("".join("1" if v > 0 else "0" for v in np.asarray(found["posterior"]["x"]).reshape(-1)), 2))
 
 
-# Draws of the version that packs chains, first parameters of the version before.
+# Draws of the version whose words know no company, first parameters of an earlier one.
 GOLDEN = {
-    0: ("0xefffffffffe90cb9", 0.001257302239537239),
-    1: ("0xf377fff7fffeeeb1", 0.003455841913819313),
-    7: ("0xb6efffffffeee6ff", 1.2301533388381358e-05),
-    2**31: ("0xcedfedeef8381737", -0.005375302396714687),
-    2**32 - 1: ("0x7f9f0cecff817fd7", -0.0002727176179178059),
+    0: ("0xd2173fffdcb7f3cf", 0.001257302239537239),
+    1: ("0x4cc9215fb7610cde", 0.003455841913819313),
+    7: ("0xff7ff3f7fffb7ff3", 1.2301533388381358e-05),
+    2**31: ("0x316e7e95efe7fffe", -0.005375302396714687),
+    2**32 - 1: ("0xfffeffff11fecffa", -0.0002727176179178059),
 }
 NETWORKS = {0: 2.522489547729492, 5: -9.547639846801758, 2**32 - 1: -3.5822179317474365}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", GOLDEN)
+@pytest.mark.parametrize("seed", [s if s == 0 else pytest.param(s, marks=pytest.mark.slow) for s in GOLDEN])
 def test_what_small_seeds_drew_they_draw(seed: int):
     assert drawn(seed) == GOLDEN[seed][0]
     assert float(chain.init_params(seed)["h"]) == GOLDEN[seed][1]

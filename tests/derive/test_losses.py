@@ -116,6 +116,16 @@ def test_a_drawn_loss_is_a_function_of_its_key():
     assert one != other
 
 
+@pytest.mark.parametrize(("name", "mask"), [("lattice", "pairs"), ("lemma3", "looking")])  # the second has no parameter
+def test_a_loss_is_compiled_by_the_user_with_masks_drawn_or_not(name: str, mask: str):
+    case = BY_NAME[name]
+    x, params = case.values(case.rows), {k: jnp.asarray(v) for k, v in case.params.items()}
+    for options in ({}, {"key": 3, "n_masks": 2}, {"key": jax.random.key(3), "n_masks": 2}):
+        loss = jax.value_and_grad(lambda p, o=options: case.model.loss(p, x, mask, **o))
+        for found, expected in zip(*map(jax.tree.leaves, (jax.jit(loss)(params), loss(params))), strict=True):
+            np.testing.assert_allclose(found, expected, **EXACT)
+
+
 def test_too_large_a_support_asks_for_drawn_masks():
     text = "index n = range(30)\nmodel m { var x[i in n] : spin  param h  factor h * x[i] for i in n }\nmask m3 = subsets(x, size = 8)"
     model = gm.parse(text).model()

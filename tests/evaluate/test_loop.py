@@ -119,7 +119,8 @@ def test_the_loop_and_stages_agree_with_rows_temperatures_and_known_cells(of: Ca
 def test_stages_and_the_loop_agree_given_covariates(name: str, monkeypatch: pytest.MonkeyPatch):
     of = GIVEN[name]
     rows = encode_given(of.model.graph, of.given)
-    device, params = of.model._bound_device(rows), of.model._params(of.params, of.model.lowered)
+    lowered = of.model._bound(rows)
+    device, params = of.model._device(lowered), of.model._params(of.params, lowered)
     looped = exact.marginals(exact.Contractions(of.model.graph), device, params, None, rows)
     monkeypatch.setattr(_elimination, "MOST_ENTRIES", 0.0)
     staged = exact.marginals(exact.Contractions(of.model.graph), device, params, None, rows)
