@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,6 +13,8 @@ from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Bool, Float, Int
 
 from ..graph.nodes import Leaves, evaluate
+from ..program import OPERATORS as ON_NUMBERS
+from ..program import Operator
 from ._arrays import Blocks, Graph, Group, float_type
 
 Params = Mapping[str, Array]
@@ -244,27 +247,12 @@ def _conditions(f: Callable[..., Array]) -> Callable[..., Bool[Array, ...]]:
     return lambda *operands: f(*(jnp.asarray(o, bool) for o in operands))
 
 
-_ARITHMETIC: dict[str, Callable[..., Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "//": jnp.floor_divide,
-    "%": jnp.remainder,
-    "neg": lambda a: -a,
-    "abs": jnp.abs,
-    "min": jnp.minimum,
-    "max": jnp.maximum,
-    "spin": lambda a: 2 * a - 1,
-}
-_REAL: dict[str, Callable[..., Any]] = {
-    "/": lambda a, b: a / b,
-    "exp": jnp.exp,
-    "log": jnp.log,
-    "sqrt": jnp.sqrt,
-    "sigmoid": jax.nn.sigmoid,
-    "tanh": jnp.tanh,
-    "bit": lambda a: jnp.floor((a + 1) / 2),
-}
+def _values(operator: Operator) -> Callable[..., Any]:
+    return partial(operator.array, jnp)
+
+
+_EXACT: dict[str, Callable[..., Any]] = {"sigmoid": jax.nn.sigmoid, "bit": lambda a: jnp.floor((a + 1) / 2)}  # of floats, with derivatives
+_ARITHMETIC = {name: _values(operator) for name, operator in ON_NUMBERS.items()} | _EXACT
 _COMPARISONS: dict[str, Callable[..., Any]] = {
     "==": lambda a, b: a == b,
     "!=": lambda a, b: a != b,
@@ -275,10 +263,9 @@ _COMPARISONS: dict[str, Callable[..., Any]] = {
 }
 _LOGIC: dict[str, Callable[..., Any]] = {"and": lambda a, b: a & b, "or": lambda a, b: a | b, "not": lambda a: ~a}
 _SHARED = {k: _compared(f) for k, f in _COMPARISONS.items()} | {k: _conditions(f) for k, f in _LOGIC.items()}
-OPERATORS: dict[str, Callable[..., Any]] = {k: _numbers(f) for k, f in (_ARITHMETIC | _REAL).items()} | _SHARED | {"^": _power}
-WHOLE: dict[str, Callable[..., Any]] = (
-    {k: _integers(f) for k, f in _ARITHMETIC.items()}
-    | {k: _numbers(f) for k, f in _REAL.items()}
-    | _SHARED
-    | {"^": _integers(lambda a, b: a**b), "bit": _integers(lambda a: (a + 1) // 2)}
-)
+OPERATORS: dict[str, Callable[..., Any]] = {k: _numbers(f) for k, f in _ARITHMETIC.items()} | _SHARED | {"^": _power}
+WHOLE: dict[str, Callable[..., Any]] = {
+    **{name: OPERATORS[name] if o.is_real else _integers(_values(o)) for name, o in ON_NUMBERS.items()},
+    **_SHARED,
+    "^": _integers(lambda a, b: a**b),
+}

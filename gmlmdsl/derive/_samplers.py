@@ -139,7 +139,7 @@ class _Builder:
 
     def mixture(self, kernel: ir.KernelMixture) -> Planned:
         weights = row_weights(self.lowered, kernel)
-        parts = [part.accept(self) for part in kernel.parts()]
+        parts = [part.accept(self) for part in kernel.parts]
         return Planned(MixtureKernel(tuple(p.kernel for p in parts), on_device(weights)), *_names(parts))
 
     def temper(self, kernel: ir.Temper) -> Planned:

@@ -72,7 +72,7 @@ class Transitions:
 
     def mixture(self, kernel: ir.KernelMixture) -> Array:
         """The mean of the rows'."""
-        rows = zip(row_weights(self.lowered, kernel), kernel.parts(), strict=True)
+        rows = zip(row_weights(self.lowered, kernel), kernel.parts, strict=True)
         return sum((w * part.accept(self) for w, part in rows), np.zeros((self.count, self.count)))
 
     def temper(self, kernel: ir.Temper) -> Array:

@@ -104,7 +104,7 @@ def add_law(section: Section, body: ir.MaskBody, formulas: ModelFormulas, adapti
             ]
             section.formula(left, " + ".join(rows))
             section.words("The weights in front are divided by their sum.")
-            for part, p in zip(body.mixed, parts, strict=True):
+            for part, p in zip(body.parts, parts, strict=True):
                 looks = adaptive and any(_mentions_variable(w, formulas.model.lets) for w in part.weights())
                 add_law(section, part, formulas, looks, p, depth + 1)
         case _:

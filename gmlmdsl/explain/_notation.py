@@ -6,11 +6,12 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from ..program import OPERATORS
+
 GREEK = {
     *("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"),
     *("nu", "xi", "pi", "rho", "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega"),
 }
-_UNICODE_FUNCTIONS = {"sigmoid": "σ", "sqrt": "√"}
 SYMBOLS = {"==": "=", "!=": "≠", "<=": "≤", ">=": "≥", "-": "−", "*": "·", "neg": "−"}
 
 
@@ -138,7 +139,8 @@ class Unicode(Notation):
             return f"|{arguments[0]}|"
         if function == "floor":
             return f"⌊{arguments[0]}⌋"
-        return f"{_UNICODE_FUNCTIONS.get(function, function)}({', '.join(arguments)})"
+        operator = OPERATORS.get(function)
+        return f"{(operator and operator.unicode) or function}({', '.join(arguments)})"
 
     def indicator(self, condition: str) -> str:
         return f"1{{{condition}}}"
@@ -189,7 +191,6 @@ _LATEX_OPERATORS = {
     "mod": r"\bmod",
     "*": r"\cdot",
 }
-_LATEX_FUNCTIONS = {"exp": r"\exp", "log": r"\log", "tanh": r"\tanh", "sigmoid": r"\sigma", "min": r"\min", "max": r"\max"}
 _SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _MATHS = {"−": "$-$", "∈": r"$\in$", "∋": r"$\ni$", "·": r"$\cdot$"}
 
@@ -240,7 +241,8 @@ class Latex(Notation):
                 return f"\\left|{inside}\\right|"
             case "floor":
                 return f"\\left\\lfloor {inside} \\right\\rfloor"
-        name = _LATEX_FUNCTIONS.get(function) or f"\\operatorname{{{latex_text(function)}}}"
+        operator = OPERATORS.get(function)
+        name = (operator and operator.latex) or f"\\operatorname{{{latex_text(function)}}}"
         return f"{name}\\left({inside}\\right)"
 
     def indicator(self, condition: str) -> str:

@@ -184,4 +184,4 @@ class _Line:
 
     def headed(self, head: str, kernel: ir.Kernel) -> None:
         self.teller.section.words(head, self.depth, self.mark)
-        self.teller.body(kernel.parts(), self.depth + 1)
+        self.teller.body(kernel.parts, self.depth + 1)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .._diagnostics import Span, fail
-from ..program import NoValueError, computed, written
+from ..program import OPERATORS as ON_NUMBERS
+from ..program import NoValueError, Operator, computed, written
 
 Array = np.ndarray
 SMALL = 1 << 31  # sums and products of two numbers below it fit into 64 bits
@@ -30,15 +31,13 @@ def _power(a: Array, b: Array) -> Array:
     return np.power(a if _integral(a, b) and np.all(b >= 0) else a.astype(float), b)
 
 
+def _numbers(operator: Operator) -> Callable[..., Array]:
+    return lambda *operands: operator.array(np, *(_plain(o) for o in operands))
+
+
 OPERATORS: dict[str, Callable[..., Array]] = {
-    "+": lambda a, b: _plain(a) + _plain(b),
-    "-": lambda a, b: _plain(a) - _plain(b),
-    "*": lambda a, b: _plain(a) * _plain(b),
-    "/": lambda a, b: np.true_divide(_plain(a), _plain(b)),
-    "//": lambda a, b: np.floor_divide(_plain(a), _plain(b)),
-    "%": lambda a, b: np.remainder(_plain(a), _plain(b)),
+    **{name: _numbers(operator) for name, operator in ON_NUMBERS.items()},
     "^": _power,
-    "neg": lambda a: -_plain(a),
     "==": lambda a, b: _plain(a) == _plain(b),
     "!=": lambda a, b: _plain(a) != _plain(b),
     "<": lambda a, b: _plain(a) < _plain(b),
@@ -48,16 +47,6 @@ OPERATORS: dict[str, Callable[..., Array]] = {
     "and": np.logical_and,
     "or": np.logical_or,
     "not": np.logical_not,
-    "exp": lambda a: np.exp(_plain(a)),
-    "log": lambda a: np.log(_plain(a)),
-    "sqrt": lambda a: np.sqrt(_plain(a)),
-    "abs": lambda a: np.abs(_plain(a)),
-    "sigmoid": lambda a: 0.5 * (1 + np.tanh(0.5 * _plain(a))),
-    "tanh": lambda a: np.tanh(_plain(a)),
-    "min": lambda a, b: np.minimum(_plain(a), _plain(b)),
-    "max": lambda a, b: np.maximum(_plain(a), _plain(b)),
-    "spin": lambda a: 2 * _plain(a) - 1,
-    "bit": lambda a: (_plain(a) + 1) // 2,
 }
 CONDITIONS = frozenset(("==", "!=", "<", "<=", ">", ">=", "and", "or", "not"))
 

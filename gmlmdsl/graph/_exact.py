@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from .._diagnostics import Span, fail
+from ..program import OPERATORS
 from ._factor_graph import FactorGroup
 from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, Pick
 from ._ranges import ranges_of
@@ -17,7 +18,6 @@ SURE = 2.0**62  # whole numbers below it fit into 64 bits, whatever the rounding
 COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 DECIDED = COMPARISONS | {"//", "%"}  # operations whose value changes wholly where a whole number is off by one
 LEAVES = (Constant, Column, CellValue, Gather)
-REAL = frozenset(("/", "exp", "log", "sqrt", "sigmoid", "tanh"))
 
 
 def exact_parts(group: FactorGroup) -> list[Node]:
@@ -110,7 +110,8 @@ def _is_whole(group: FactorGroup, node: Node) -> bool:
         case Gather():
             return not node.name and group.tables[node.table].dtype.kind in "biu"
         case Apply():
-            return node.operator not in REAL and all(_is_whole(group, o) for o in node.operands)
+            operator = OPERATORS.get(node.operator)
+            return not (operator is not None and operator.is_real) and all(_is_whole(group, o) for o in node.operands)
         case If():
             return _is_whole(group, node.yes) and _is_whole(group, node.no)
         case _:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from ..program import OPERATORS
 from ._arithmetic import CONDITIONS
 from ._factor_graph import FactorGraph, FactorGroup, GivenArray
 from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, parts_of
@@ -112,74 +112,8 @@ def _checked(low: float, high: float) -> Range | None:
 def _applied(operator: str, found: list[Range]) -> Range | None:
     if operator in CONDITIONS:
         return 0.0, 1.0
-    rule = _RULES.get(operator)
     try:
-        ends = _monotone(operator, found) if rule is None else rule(*found)
+        ends = OPERATORS[operator].bounds(*found)
     except (ArithmeticError, ValueError):
         return None
     return None if ends is None else _checked(*ends)
-
-
-def _monotone(operator: str, found: list[Range]) -> Range:
-    ((low, high),) = found
-    return _INCREASING[operator](low), _INCREASING[operator](high)
-
-
-def _corners(f: Callable[[float, float], float]) -> Callable[[Range, Range], Range]:
-    """Of a function that is monotone in either operand: its values at the corners."""
-
-    def rule(a: Range, b: Range) -> Range:
-        values = [f(x, y) for x in a for y in b]
-        return min(values), max(values)
-
-    return rule
-
-
-def _divided(a: Range, b: Range) -> Range | None:
-    return None if b[0] <= 0 <= b[1] else _corners(lambda x, y: x / y)(a, b)
-
-
-def _whole_division(a: Range, b: Range) -> Range | None:
-    found = _divided(a, b)
-    return None if found is None else (math.floor(found[0]), math.floor(found[1]))
-
-
-def _remainder(a: Range, b: Range) -> Range | None:
-    return None if b[0] <= 0 <= b[1] else (min(0.0, b[0]), max(0.0, b[1]))
-
-
-def _power(a: Range, b: Range) -> Range | None:
-    if b[0] == b[1] and b[0] >= 0 and b[0] == math.floor(b[0]):
-        ends = [a[0] ** b[0], a[1] ** b[0]]
-        return (0.0 if a[0] <= 0 <= a[1] else min(ends), max(ends)) if b[0] % 2 == 0 else (min(ends), max(ends))
-    if a[0] <= 0:
-        return None
-    return _corners(lambda x, y: x**y)(a, b)
-
-
-def _magnitude(a: Range) -> Range:
-    return (0.0 if a[0] <= 0 <= a[1] else min(abs(a[0]), abs(a[1]))), max(abs(a[0]), abs(a[1]))
-
-
-_INCREASING: dict[str, Callable[[float], float]] = {
-    "exp": math.exp,
-    "log": math.log,
-    "sqrt": math.sqrt,
-    "sigmoid": lambda a: 0.5 * (1 + math.tanh(0.5 * a)),
-    "tanh": math.tanh,
-    "spin": lambda a: 2 * a - 1,
-    "bit": lambda a: math.floor((a + 1) / 2),
-}
-_RULES: dict[str, Callable[..., Range | None]] = {
-    "+": lambda a, b: (a[0] + b[0], a[1] + b[1]),
-    "-": lambda a, b: (a[0] - b[1], a[1] - b[0]),
-    "*": _corners(lambda x, y: x * y),
-    "/": _divided,
-    "//": _whole_division,
-    "%": _remainder,
-    "^": _power,
-    "neg": lambda a: (-a[1], -a[0]),
-    "abs": _magnitude,
-    "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
-    "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
-}

@@ -59,3 +59,5 @@ __all__ = [
     "without_names",
     "written",
 ]
+from ._operators import OPERATORS as OPERATORS
+from ._operators import Operator as Operator

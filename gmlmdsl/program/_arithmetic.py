@@ -6,35 +6,14 @@ One rule for every stage: the checker applies it to numbers that are written, th
 from __future__ import annotations
 
 import math
-import operator as python
-from collections.abc import Callable
-from typing import Any
+
+from ._operators import OPERATORS
 
 Number = int | float  # a condition counts as 1 or 0
 LEAST, MOST = -(2**63), 2**63 - 1
 MOST_BITS = 4096  # of a power that is written out in a message
 
 INFIX = ("+", "-", "*", "/", "//", "%", "^")
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "+": python.add,
-    "-": python.sub,
-    "*": python.mul,
-    "/": python.truediv,
-    "//": python.floordiv,
-    "%": python.mod,
-    "^": python.pow,
-    "neg": python.neg,
-    "exp": math.exp,
-    "log": lambda a: -math.inf if a == 0 else math.log(a),
-    "sqrt": math.sqrt,
-    "abs": abs,
-    "sigmoid": lambda a: 0.5 * (1 + math.tanh(0.5 * a)),
-    "tanh": math.tanh,
-    "min": min,
-    "max": max,
-    "spin": lambda b: 2 * b - 1,
-    "bit": lambda s: (s + 1) // 2,
-}
 
 
 class NoValueError(ArithmeticError):
@@ -56,7 +35,7 @@ def computed(operator: str, *operands: Number) -> Number:
     if operator == "^" and all(isinstance(o, int) for o in whole) and abs(whole[0]) > 1 and whole[1] * math.log2(abs(whole[0])) > MOST_BITS:
         raise NoValueError(f"`{shown}` does not fit into 64 bits", FLOATS)
     try:
-        value = FUNCTIONS[operator](*whole)
+        value = OPERATORS[operator].python(*whole)
     except ZeroDivisionError:
         reason = "is a negative power of 0" if operator == "^" else "divides by 0"
         raise NoValueError(f"`{shown}` {reason}", UNTAKEN) from None

@@ -15,8 +15,9 @@ from typing import Any
 
 from .._diagnostics import Fix, Span, listed
 from ..syntax import tree
-from ._arithmetic import FUNCTIONS, NoValueError, computed
+from ._arithmetic import NoValueError, computed
 from ._kinds import CONDITION, ERROR, INTEGER, NUMBER, Kind, same_domain
+from ._operators import OPERATORS
 from ._program import Let
 from ._scope import CELLS, Scope, Symbol
 from ._terms import Choice, Domain, Expression, LabelCode, LetValue, Literal, Operation, ParameterValue, VariableValue, walk
@@ -107,7 +108,7 @@ def written_number(e: Expression) -> int | float | None:
     """The value of an expression of numbers that are written; None of anything else, and where it has none."""
     if not isinstance(e, Operation):
         return known_number(e)
-    parts = [written_number(o) for o in e.operands] if e.operator in FUNCTIONS else [None]
+    parts = [written_number(o) for o in e.operands] if e.operator in OPERATORS else [None]
     if None in parts:
         return None
     try:

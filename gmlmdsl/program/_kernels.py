@@ -20,6 +20,7 @@ class Kernel(Checked, abc.ABC):
 
     __slots__ = ()
 
+    @property
     def parts(self) -> tuple[Kernel, ...]:
         """The kernels that it runs."""
         return ()
@@ -27,7 +28,7 @@ class Kernel(Checked, abc.ABC):
     def inside(self) -> Iterator[Kernel]:
         """The kernel, and then every kernel in it, each before those that it runs."""
         yield self
-        for part in self.parts():
+        for part in self.parts:
             yield from part.inside()
 
     @abc.abstractmethod
@@ -111,6 +112,7 @@ class Cycle(Kernel):
 
     body: tuple[Kernel, ...]
 
+    @property
     def parts(self) -> tuple[Kernel, ...]:
         return self.body
 
@@ -125,6 +127,7 @@ class Repeat(Kernel):
     count: Expression
     body: tuple[Kernel, ...]
 
+    @property
     def parts(self) -> tuple[Kernel, ...]:
         return self.body
 
@@ -138,6 +141,7 @@ class KernelMixture(Kernel):
 
     rows: tuple[tuple[Expression, Kernel], ...]
 
+    @property
     def parts(self) -> tuple[Kernel, ...]:
         return tuple(kernel for _, kernel in self.rows)
 
@@ -152,6 +156,7 @@ class Temper(Kernel):
     betas: tuple[Expression, ...]
     body: tuple[Kernel, ...]
 
+    @property
     def parts(self) -> tuple[Kernel, ...]:
         return self.body
 

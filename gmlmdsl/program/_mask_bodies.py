@@ -36,7 +36,7 @@ class MaskBody(Checked, abc.ABC):
         return [(1.0, self)]
 
     @property
-    def mixed(self) -> tuple[MaskBody, ...]:
+    def parts(self) -> tuple[MaskBody, ...]:
         """The masks in the rows of a mixture."""
         return ()
 
@@ -181,21 +181,21 @@ class MaskMixture(MaskBody):
 
     @property
     def kind(self) -> str:
-        return f"mixture of {', '.join(part.kind for part in self.mixed)}"
+        return f"mixture of {', '.join(part.kind for part in self.parts)}"
 
     def hidden_variables(self) -> set[str]:
-        return set().union(*(part.hidden_variables() for part in self.mixed))
+        return set().union(*(part.hidden_variables() for part in self.parts))
 
     def leaves(self) -> Iterator[MaskBody]:
-        for part in self.mixed:
+        for part in self.parts:
             yield from part.leaves()
 
     def shares(self, normalised: Normalised) -> list[tuple[float, MaskBody]]:
-        rows = zip(normalised([weight for weight, _ in self.rows], self.span), self.mixed, strict=True)
+        rows = zip(normalised([weight for weight, _ in self.rows], self.span), self.parts, strict=True)
         return [(own * share, leaf) for own, part in rows if own > 0 for share, leaf in part.shares(normalised)]
 
     @property
-    def mixed(self) -> tuple[MaskBody, ...]:
+    def parts(self) -> tuple[MaskBody, ...]:
         return tuple(part for _, part in self.rows)
 
     @property

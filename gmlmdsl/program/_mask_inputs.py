@@ -45,7 +45,7 @@ def _check_lack(call: tree.Call, form: Form, written: dict[str, tree.Argument], 
 
 def check_stages(e: tree.MaskMixture, mixed: MaskMixture, scope: Scope) -> bool:
     """Whether all rows of a mixture train with one number of stages, fed in one way."""
-    found = [[input_options(leaf) for leaf in part.leaves()] for part in mixed.mixed]
+    found = [[input_options(leaf) for leaf in part.leaves()] for part in mixed.parts]
     first = found[0][0]
     for row, options in zip(e.rows, found, strict=True):
         for o in options:

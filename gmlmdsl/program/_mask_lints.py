@@ -47,8 +47,8 @@ def used_bodies(program: Program) -> list[MaskBody]:
     bodies = [*found, *(m.body for m in program.masks.values())]
     while bodies:
         body = bodies.pop()
-        found += body.mixed
-        bodies += body.mixed
+        found += body.parts
+        bodies += body.parts
     return found
 
 

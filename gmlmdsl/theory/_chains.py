@@ -187,7 +187,7 @@ class _Steps:
 
     def mixture(self, kernel: ir.KernelMixture) -> Step:
         """The mean of the rows."""
-        weights, parts = row_weights(self.space.lowered, kernel), [k.accept(self) for k in kernel.parts()]
+        weights, parts = row_weights(self.space.lowered, kernel), [k.accept(self) for k in kernel.parts]
         return (
             lambda f: sum((w * p[0](f) for w, p in zip(weights, parts, strict=True)), np.zeros_like(f)),
             lambda law: sum((w * p[1](law) for w, p in zip(weights, parts, strict=True)), np.zeros_like(law)),

@@ -117,7 +117,7 @@ def test_the_mean_gradient_is_the_exact_one(name: str, batch_size: int | None, g
 def test_a_fit_comes_near_the_maximum(name: str, tmp_path: Path) -> None:
     text = MODELS[name]
     oracle, values, codes = rows_of(text, 200)
-    method = gm.PersistentContrastiveDivergence(sampler="gibbs" if name == "ising" else "alternate", steps=1500, optimizer=optax.adam(0.02))
+    method = gm.PersistentContrastiveDivergence(sampler="gibbs" if name == "ising" else "alternate", steps=4000, optimizer=optax.adam(0.02))
     fit = bound(text).model().fit(values, method=method)
     assert fit.status.converged, fit.status
     params = {k: np.asarray(v, float) for k, v in fit.params.items()}

@@ -128,6 +128,8 @@ def test_degenerate_factors_agree_with_enumeration(kind: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("standard_promotion")
+@pytest.mark.filterwarnings("ignore::gmlmdsl.sample._draw.SamplingWarning")  # 400 draws are few: what is asked of them is coarse
 @pytest.mark.parametrize("kind", DEGENERATE)
 def test_degenerate_factors_in_every_other_verb(kind: str) -> None:
     program = gm.parse(FORMS.format(DEGENERATE[kind]))
@@ -147,8 +149,9 @@ def test_degenerate_factors_in_every_other_verb(kind: str) -> None:
     for sampler in ("cells", "drawn", "exact"):
         draws = model.sample(params, sampler, draws=400, chains=4, seed=0).posterior["x"].to_numpy()
         assert np.abs((draws[..., None] == np.arange(3)).mean(axis=(0, 1)) - marginals).max() < 0.1
-    fit = model.fit(x[: len(x) // 2], "two")
-    assert np.isfinite(fit.loss)
+    half = x[: len(x) // 2]
+    fit = model.fit(half, "two")
+    assert model.loss(fit.params, half, "two") <= model.loss(params, half, "two")
     gm.theory.fisher_information(model, params)
     gm.theory.asymptotic_covariance(model, params, mask="two")
     gm.theory.spectral_gap(model, params, sampler="cells")

@@ -1,0 +1,109 @@
+"""What is known of each operator and function of numbers, but for its derivatives: its values, its bounds, how it is written in formulas.
+
+Each stage reads this one table: the checker takes `python`, the binder `array` on NumPy's arrays, what is compiled `array` on JAX's.
+"""
+
+from __future__ import annotations
+
+import math
+import operator as python
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator or function on numbers.
+
+    Attributes:
+        name: as trees hold it.
+        python: its value on Python's numbers; what it raises says why there is none.
+        array: its values on arrays, from the module whose arrays they are, `numpy` or `jax.numpy`; of whole numbers whole ones,
+            unless it `is_real`.
+        bounds: between which numbers its values lie, of operands that lie between some; None where they may be infinite or undefined.
+        is_real: whether it gives numbers with a point, whatever its operands.
+        unicode: how formulas write a function, where that is not its name.
+        latex: the same in LaTeX.
+    """
+
+    name: str
+    python: Callable[..., Any]
+    array: Callable[..., Any]
+    bounds: Callable[..., Interval | None]
+    is_real: bool = False
+    unicode: str = ""
+    latex: str = ""
+
+
+def _increasing(f: Callable[[float], float]) -> Callable[[Interval], Interval]:
+    return lambda a: (f(a[0]), f(a[1]))
+
+
+def _corners(f: Callable[[float, float], float]) -> Callable[[Interval, Interval], Interval]:
+    """Of a function that is monotone in either operand: its values at the corners."""
+
+    def rule(a: Interval, b: Interval) -> Interval:
+        values = [f(x, y) for x in a for y in b]
+        return min(values), max(values)
+
+    return rule
+
+
+def _divided(a: Interval, b: Interval) -> Interval | None:
+    return None if b[0] <= 0 <= b[1] else _corners(lambda x, y: x / y)(a, b)
+
+
+def _whole_division(a: Interval, b: Interval) -> Interval | None:
+    found = _divided(a, b)
+    return None if found is None else (math.floor(found[0]), math.floor(found[1]))
+
+
+def _remainder(a: Interval, b: Interval) -> Interval | None:
+    return None if b[0] <= 0 <= b[1] else (min(0.0, b[0]), max(0.0, b[1]))
+
+
+def _power(a: Interval, b: Interval) -> Interval | None:
+    if b[0] == b[1] and b[0] >= 0 and b[0] == math.floor(b[0]):
+        ends = [a[0] ** b[0], a[1] ** b[0]]
+        return (0.0 if a[0] <= 0 <= a[1] else min(ends), max(ends)) if b[0] % 2 == 0 else (min(ends), max(ends))
+    if a[0] <= 0:
+        return None
+    return _corners(lambda x, y: x**y)(a, b)
+
+
+def _magnitude(a: Interval) -> Interval:
+    return (0.0 if a[0] <= 0 <= a[1] else min(abs(a[0]), abs(a[1]))), max(abs(a[0]), abs(a[1]))
+
+
+def _sigmoid(a: float) -> float:
+    return 0.5 * (1 + math.tanh(0.5 * a))
+
+
+_ALL = (
+    Operator("+", python.add, lambda xp, a, b: a + b, lambda a, b: (a[0] + b[0], a[1] + b[1])),
+    Operator("-", python.sub, lambda xp, a, b: a - b, lambda a, b: (a[0] - b[1], a[1] - b[0])),
+    Operator("*", python.mul, lambda xp, a, b: a * b, _corners(lambda x, y: x * y)),
+    Operator("/", python.truediv, lambda xp, a, b: xp.true_divide(a, b), _divided, is_real=True),
+    Operator("//", python.floordiv, lambda xp, a, b: xp.floor_divide(a, b), _whole_division),
+    Operator("%", python.mod, lambda xp, a, b: xp.remainder(a, b), _remainder),
+    Operator("^", python.pow, lambda xp, a, b: xp.power(a, b), _power),
+    Operator("neg", python.neg, lambda xp, a: -a, lambda a: (-a[1], -a[0])),
+    Operator("exp", math.exp, lambda xp, a: xp.exp(a), _increasing(math.exp), is_real=True, latex=r"\exp"),
+    Operator(
+        "log", lambda a: -math.inf if a == 0 else math.log(a), lambda xp, a: xp.log(a), _increasing(math.log), is_real=True, latex=r"\log"
+    ),
+    Operator("sqrt", math.sqrt, lambda xp, a: xp.sqrt(a), _increasing(math.sqrt), is_real=True, unicode="√"),
+    Operator("abs", abs, lambda xp, a: xp.abs(a), _magnitude),
+    Operator(
+        "sigmoid", _sigmoid, lambda xp, a: 0.5 * (1 + xp.tanh(0.5 * a)), _increasing(_sigmoid), is_real=True, unicode="σ", latex=r"\sigma"
+    ),
+    Operator("tanh", math.tanh, lambda xp, a: xp.tanh(a), _increasing(math.tanh), is_real=True, latex=r"\tanh"),
+    Operator("min", min, lambda xp, a, b: xp.minimum(a, b), lambda a, b: (min(a[0], b[0]), min(a[1], b[1])), latex=r"\min"),
+    Operator("max", max, lambda xp, a, b: xp.maximum(a, b), lambda a, b: (max(a[0], b[0]), max(a[1], b[1])), latex=r"\max"),
+    Operator("spin", lambda b: 2 * b - 1, lambda xp, a: 2 * a - 1, _increasing(lambda a: 2 * a - 1)),
+    Operator("bit", lambda s: (s + 1) // 2, lambda xp, a: (a + 1) // 2, _increasing(lambda a: math.floor((a + 1) / 2))),
+)
+OPERATORS = {o.name: o for o in _ALL}
