@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..graph import FactorGraph
 from ..graph.nodes import Add, Apply, Gather, If, Node, Pick, nodes_in
-from ._parameters import is_log_concave
+from ._priors import is_log_concave
 
 
 def is_convex(graph: FactorGraph) -> bool:

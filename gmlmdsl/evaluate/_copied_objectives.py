@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 from ..derive import Blocks, ExactLoss, Weights, block_weights, bounded_jit, on_device, tabled_losses
 from ..plan import SharedCopies, plan_copies, whole_copies
 from ._objective import Objective, finite
-from ._parameters import log_prior_of
+from ._priors import log_prior_of
 
 Copies = Mapping[str, Array]  # by parameter, the first axis arrays: several copies may stand in one, see `plan.SharedCopies`
 

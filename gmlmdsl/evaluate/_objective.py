@@ -29,7 +29,8 @@ from ..derive import (
 from ..graph import FactorGraph
 from ..masks import AbstractMask
 from ..plan import BUDGET, verify_held
-from ._parameters import Unchanged, bijection, log_prior, on_gauge
+from ._parameters import Unchanged, bijection, on_gauge
+from ._priors import log_prior
 
 MOST_TERMS = 1 << 18  # factor evaluations held at once: they should stay in the cache
 MOST_MASKS = 2**20  # over which a loss is averaged

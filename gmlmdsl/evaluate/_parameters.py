@@ -1,4 +1,4 @@
-"""Parameters: starts, flat vectors, maps from unconstrained space, gauges, tangent spaces and priors."""
+"""Parameters: starts, flat vectors, maps from unconstrained space, gauges, tangent spaces."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy import stats
-from jax.scipy.special import gammaln, xlogy
 
 from .._diagnostics import fail, listed, unknown
 from ..data import evaluated, generator, verified_seed, verify_untraced
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 SIMPLEX_ERROR = 1e-3  # of a sum, at most: rounding, and gradients by finite differences
-SPIKE_SLAB = "spike_slab"
 NOISE = 0.01  # of starts where there are latents: without it values of a latent that mean the same stay the same
 
 
@@ -275,81 +272,6 @@ def unflatten(graph: FactorGraph, vector: Any) -> dict[str, Any]:
         out[p.name] = vector[at : at + p.size].reshape(p.shape)
         at += p.size
     return out
-
-
-def log_prior(graph: FactorGraph, params: Mapping[str, jax.Array]) -> jax.Array:
-    """The sum of the log prior densities, each entry on its own (a dirichlet: each row)."""
-    total = jnp.zeros((), float_type())
-    for p in graph.parameters:
-        if p.prior is not None:
-            total = total + log_prior_of(p, params[p.name]).sum()
-    return total
-
-
-def log_prior_of(p: ParameterArray, value: jax.Array) -> jax.Array:
-    """Those of the entries of one parameter, which has a prior; of a dirichlet of the rows."""
-    assert p.prior is not None
-    shape = p.shape[:-1] if p.prior.name == "dirichlet" else p.shape
-    return jnp.broadcast_to(_log_density(p, value), shape)
-
-
-def _log_density(p: ParameterArray, value: jax.Array) -> jax.Array:
-    assert p.prior is not None
-    a = {k: jnp.asarray(v, float_type()) for k, v in p.prior.arguments.items()}
-    match p.prior.name:
-        case "normal":
-            return stats.norm.logpdf(value, a["mean"], a["sd"])
-        case "laplace":
-            return stats.laplace.logpdf(value, a["mean"], a["scale"])
-        case "student_t":
-            return stats.t.logpdf(value, a["df"], a["mean"], a["scale"])
-        case "gamma":
-            return stats.gamma.logpdf(value, a["shape"], scale=1 / a["rate"])
-        case "beta":
-            return stats.beta.logpdf(value, a["a"], a["b"])
-        case "dirichlet":  # JAX's own is -inf where rounding takes the sum from 1
-            c = jnp.broadcast_to(a["concentration"], p.shape)
-            return xlogy(c - 1, value).sum(-1) + gammaln(c.sum(-1)) - gammaln(c).sum(-1)
-        case name:
-            raise AssertionError(f"`{name}` has no density")  # `verify_densities` refuses it before
-
-
-def verify_bounded_priors(graph: FactorGraph) -> None:
-    """Refuse priors whose density has no maximum, or that have no density.
-
-    Raises:
-        GmlmError: E701, E706.
-    """
-    verify_densities(graph, "a fit seeks the maximum of a density")
-    shapes = {"gamma": ("shape",), "beta": ("a", "b"), "dirichlet": ("concentration",)}
-    for p in graph.parameters:
-        for name in shapes.get(p.prior.name, ()) if p.prior is not None else ():
-            if (p.prior.arguments[name] < 1).any():  # type: ignore[union-attr]
-                message = f"the prior of `{p.name}` has unbounded density: `{name}` is {p.prior.arguments[name].min():g}, below 1"  # type: ignore[union-attr]
-                raise fail("E701", message, p.prior.span, "no optimum", help="use a value of at least 1")  # type: ignore[union-attr]
-
-
-def verify_densities(graph: FactorGraph, why: str) -> None:
-    """Refuse priors without a density: `spike_slab`, which gives 0 itself a probability. `why` says who needs one.
-
-    Raises:
-        GmlmError: E706.
-    """
-    for p in graph.parameters:
-        if p.prior is not None and p.prior.name == SPIKE_SLAB:
-            message = f"`{p.name}` is 0 exactly with a probability of its own: it has no density, and {why}"
-            help = "sample it by `model.posterior(x, mask=..)`; or give it `laplace(0, scale)`, under which estimates are 0 exactly, too"
-            raise fail("E706", message, p.prior.span, "only sampled", help=help)
-
-
-def has_proper_prior(p: ParameterArray) -> bool:
-    """Whether a prior pulls every entry back from infinity."""
-    return p.prior is not None
-
-
-def is_log_concave(p: ParameterArray) -> bool:
-    """Whether -log prior is convex."""
-    return p.prior is None or p.prior.name != "student_t"
 
 
 def tangent(graph: FactorGraph, fixed: frozenset[str]) -> Array:

@@ -119,7 +119,7 @@ class ModelFormulas:
             if p.prior is None:
                 continue
             axes, indices = p.axes, [n.name(i) for loop in p.axes for i in loop.names]
-            if p.prior.form.name == "dirichlet":
+            if p.prior.form.support == "simplex":
                 axes, indices = axes[:-1], indices[: -len(axes[-1].names)]
             options = [p.prior.arguments[o.name] for o in p.prior.form.options]
             arguments = ", ".join(self.write.number(a) for a in options)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..evaluate import Objective, flatten, gradient_at
+from ..evaluate import Objective, density_of, flatten, gradient_at
 from ..graph import FactorGraph
 from ._inference import Curvature
 from ._optimise import TOLERANCE, Outcome, Scaled, joined, lbfgs, scaling
@@ -34,9 +34,9 @@ def laplace_priors(host: FactorGraph, fixed: Sequence[str]) -> tuple[Array, Arra
     centres, slopes = [], []
     for p in host.parameters:
         centre, slope = np.zeros(p.shape), np.zeros(p.shape)
-        if p.prior is not None and p.prior.name == "laplace" and p.kind == "real" and not p.gauge and p.name not in fixed:
-            centre = np.broadcast_to(p.prior.arguments["mean"], p.shape)
-            slope = 1 / np.broadcast_to(np.asarray(p.prior.arguments["scale"], float), p.shape)
+        density, is_free = density_of(p), p.kind == "real" and not p.gauge and p.name not in fixed
+        if is_free and p.prior is not None and density is not None and density.kink is not None:
+            centre, slope = (np.broadcast_to(a, p.shape) for a in density.kink(p.prior.arguments))
         centres.append(np.ravel(centre))
         slopes.append(np.ravel(slope))
     return np.concatenate([*centres, np.zeros(0)]), np.concatenate([*slopes, np.zeros(0)])

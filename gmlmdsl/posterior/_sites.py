@@ -18,7 +18,7 @@ from numpyro.distributions import ImproperUniform
 
 from .._diagnostics import not_implemented
 from ..derive import float_type, on_device
-from ..evaluate import free_basis
+from ..evaluate import density_of, free_basis
 from ..graph import FactorGraph, ParameterArray
 
 if TYPE_CHECKING:
@@ -215,23 +215,19 @@ def _declared(p: ParameterArray) -> Distribution | None:
 
     assert p.prior is not None
     a = {k: _number(np.broadcast_to(v, p.shape)) for k, v in p.prior.arguments.items()}
+    density = density_of(p)
+    if density is None:
+        return None
+    found = density.numpyro(dist, a)
+    if density.by_rows:
+        return found.to_event(len(p.shape) - 1)
     bounded = {k: v for k, v in (("low", p.lower), ("high", p.upper)) if math.isfinite(v)}
-    match p.prior.name:
-        case "dirichlet":
-            return dist.Dirichlet(a["concentration"]).to_event(len(p.shape) - 1)
-        case "gamma":
-            found = dist.Gamma(a["shape"], a["rate"]) if bounded == {"low": 0.0} else None
-        case "beta":
-            found = dist.Beta(a["a"], a["b"]) if bounded == {"low": 0.0, "high": 1.0} else None
-        case name:
-            makers = {
-                "normal": lambda: dist.Normal(a["mean"], a["sd"]),
-                "laplace": lambda: dist.Laplace(a["mean"], a["scale"]),
-                "student_t": lambda: dist.StudentT(a["df"], a["mean"], a["scale"]),
-            }
-            found = makers[name]()
-            found = dist.TruncatedDistribution(found, low=bounded.get("low"), high=bounded.get("high")) if bounded else found
-    return None if found is None else found.to_event(len(p.shape))
+    own = {k: v for k, v in (("low", density.lower), ("high", density.upper)) if v is not None}
+    if own and bounded != own:
+        return None
+    if bounded and not own:
+        found = dist.TruncatedDistribution(found, low=bounded.get("low"), high=bounded.get("high"))
+    return found.to_event(len(p.shape))
 
 
 def _number(value: Array) -> Any:

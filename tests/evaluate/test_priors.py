@@ -10,7 +10,8 @@ import scipy.stats
 from thinned import thinned
 
 import gmlmdsl as gm
-from gmlmdsl.evaluate import bijection, log_prior
+from gmlmdsl.evaluate import DENSITIES, SPIKE_SLAB, bijection, log_prior
+from gmlmdsl.program._forms import DISTRIBUTIONS
 
 ROW = np.array([0.2, 0.5, 0.3])
 CASES = {
@@ -22,6 +23,11 @@ CASES = {
     "dirichlet(1.7)": (ROW, lambda v: scipy.stats.dirichlet.logpdf(v / v.sum(), [1.7] * 3) + 0.7 * 3 * np.log(v.sum())),
 }
 KINDS = {"gamma": " : positive", "beta": " : real(lower = 0, upper = 1)", "dirichlet": " : simplex"}
+
+
+def test_every_distribution_of_parameters_has_its_density_here_and_a_case():
+    with_density = {f.name for f in DISTRIBUTIONS if f.support != "cell"} - {SPIKE_SLAB}
+    assert set(DENSITIES) == with_density == {case.split("(")[0] for case in CASES}
 
 
 def model(prior: str):

@@ -21,7 +21,8 @@ from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl.assess._wald import holm
-from gmlmdsl.evaluate._parameters import log_prior, unflatten
+from gmlmdsl.evaluate._parameters import unflatten
+from gmlmdsl.evaluate._priors import log_prior
 from gmlmdsl.fit import _existence
 
 pytestmark = pytest.mark.usefixtures("float64", "standard_promotion")

@@ -1,0 +1,144 @@
+"""Priors: what is known of each distribution that a parameter may have, in one table, and the sums and refusals that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy import stats
+from jax.scipy.special import gammaln, xlogy
+
+from .._diagnostics import fail
+from ..derive import float_type
+from ..graph import FactorGraph, ParameterArray
+
+SPIKE_SLAB = "spike_slab"  # it gives 0 a probability of its own, has no density, and stands in no table of densities
+Arguments = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class PriorDensity:
+    """A distribution with a density.
+
+    Attributes:
+        log_density: of a value and the arguments, which broadcast against it, that of each entry; of one `by_rows`, of each row.
+        numpyro: the same distribution of `numpyro.distributions`, from that module and arguments of the parameter's shape.
+        lower, upper: the range of NumPyro's; None where it is truncated to the parameter's.
+        at_least_one: arguments below 1 of which let the density grow without bound.
+        is_log_concave: whether -log density is convex.
+        kink: from the arguments, where -log density has a corner and its slope on either side of it; None where it has none.
+        by_rows: whether it is one of rows that sum to 1.
+    """
+
+    log_density: Callable[[jax.Array, Arguments], jax.Array]
+    numpyro: Callable[[Any, Arguments], Any]
+    lower: float | None = None
+    upper: float | None = None
+    at_least_one: tuple[str, ...] = ()
+    is_log_concave: bool = True
+    kink: Callable[[Arguments], tuple[Any, Any]] | None = None
+    by_rows: bool = False
+
+
+def _dirichlet(value: jax.Array, a: Arguments) -> jax.Array:
+    """JAX's own is -inf where rounding takes the sum from 1."""
+    c = jnp.broadcast_to(a["concentration"], value.shape)
+    return xlogy(c - 1, value).sum(-1) + gammaln(c.sum(-1)) - gammaln(c).sum(-1)
+
+
+DENSITIES = {
+    "normal": PriorDensity(lambda value, a: stats.norm.logpdf(value, a["mean"], a["sd"]), lambda dist, a: dist.Normal(a["mean"], a["sd"])),
+    "laplace": PriorDensity(
+        lambda value, a: stats.laplace.logpdf(value, a["mean"], a["scale"]),
+        lambda dist, a: dist.Laplace(a["mean"], a["scale"]),
+        kink=lambda a: (a["mean"], 1 / np.asarray(a["scale"], float)),
+    ),
+    "student_t": PriorDensity(
+        lambda value, a: stats.t.logpdf(value, a["df"], a["mean"], a["scale"]),
+        lambda dist, a: dist.StudentT(a["df"], a["mean"], a["scale"]),
+        is_log_concave=False,
+    ),
+    "gamma": PriorDensity(
+        lambda value, a: stats.gamma.logpdf(value, a["shape"], scale=1 / a["rate"]),
+        lambda dist, a: dist.Gamma(a["shape"], a["rate"]),
+        lower=0.0,
+        at_least_one=("shape",),
+    ),
+    "beta": PriorDensity(
+        lambda value, a: stats.beta.logpdf(value, a["a"], a["b"]),
+        lambda dist, a: dist.Beta(a["a"], a["b"]),
+        lower=0.0,
+        upper=1.0,
+        at_least_one=("a", "b"),
+    ),
+    "dirichlet": PriorDensity(
+        _dirichlet, lambda dist, a: dist.Dirichlet(a["concentration"]), at_least_one=("concentration",), by_rows=True
+    ),
+}
+
+
+def density_of(p: ParameterArray) -> PriorDensity | None:
+    """The density of a parameter's prior; None without a prior, or where it has none."""
+    return None if p.prior is None else DENSITIES.get(p.prior.name)
+
+
+def log_prior(graph: FactorGraph, params: Mapping[str, jax.Array]) -> jax.Array:
+    """The sum of the log prior densities, each entry on its own (a dirichlet: each row)."""
+    total = jnp.zeros((), float_type())
+    for p in graph.parameters:
+        if p.prior is not None:
+            total = total + log_prior_of(p, params[p.name]).sum()
+    return total
+
+
+def log_prior_of(p: ParameterArray, value: jax.Array) -> jax.Array:
+    """Those of the entries of one parameter, whose prior has a density; of one `by_rows` of the rows."""
+    density = density_of(p)
+    assert p.prior is not None
+    assert density is not None  # `verify_densities` refuses it before
+    arguments = {k: jnp.asarray(v, float_type()) for k, v in p.prior.arguments.items()}
+    found = density.log_density(value, arguments)
+    return jnp.broadcast_to(found, p.shape[:-1] if density.by_rows else p.shape)
+
+
+def verify_bounded_priors(graph: FactorGraph) -> None:
+    """Refuse priors whose density has no maximum, or that have no density.
+
+    Raises:
+        GmlmError: E701, E706.
+    """
+    verify_densities(graph, "a fit seeks the maximum of a density")
+    for p in graph.parameters:
+        density = density_of(p)
+        for name in () if density is None or p.prior is None else density.at_least_one:
+            if (p.prior.arguments[name] < 1).any():
+                message = f"the prior of `{p.name}` has unbounded density: `{name}` is {p.prior.arguments[name].min():g}, below 1"
+                raise fail("E701", message, p.prior.span, "no optimum", help="use a value of at least 1")
+
+
+def verify_densities(graph: FactorGraph, why: str) -> None:
+    """Refuse priors without a density: `spike_slab`, which gives 0 itself a probability. `why` says who needs one.
+
+    Raises:
+        GmlmError: E706.
+    """
+    for p in graph.parameters:
+        if p.prior is not None and density_of(p) is None:
+            message = f"`{p.name}` is 0 exactly with a probability of its own: it has no density, and {why}"
+            help = "sample it by `model.posterior(x, mask=..)`; or give it `laplace(0, scale)`, under which estimates are 0 exactly, too"
+            raise fail("E706", message, p.prior.span, "only sampled", help=help)
+
+
+def has_proper_prior(p: ParameterArray) -> bool:
+    """Whether a prior pulls every entry back from infinity."""
+    return p.prior is not None
+
+
+def is_log_concave(p: ParameterArray) -> bool:
+    """Whether -log prior is convex."""
+    density = density_of(p)
+    return p.prior is None or (density is not None and density.is_log_concave)
