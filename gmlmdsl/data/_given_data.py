@@ -128,7 +128,7 @@ def _codes(v: GivenArray, value: Any) -> tuple[Array, tuple[int, ...]]:
     _verify_present(value, what)
     if not v.real:
         codes, lead = value_codes(v, value, what)
-        return (2 * codes - 1 if v.kind == "spin" else codes), lead
+        return v.values_of(codes), lead
     try:
         array = np.asarray(value)
         array = np.asarray(array, np.float64) if array.dtype.kind in "biufO" else None

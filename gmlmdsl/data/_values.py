@@ -388,7 +388,7 @@ def decode(graph: FactorGraph, codes: Array, lead: Sequence[int]) -> dict[str, A
     for v in graph.variables:
         part = np.moveaxis(codes[v.offset : v.offset + v.size], 0, -1).reshape((*lead, *v.shape))
         found = out[v.name] = part.astype(np.int8 if len(v.labels) < 128 else np.int32, order="C")
-        if v.kind == "spin":
-            found *= 2
-            found -= 1
+        if v.step != 1:
+            found *= v.step
+            found += v.first
     return out

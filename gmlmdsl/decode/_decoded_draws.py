@@ -121,7 +121,7 @@ def labelled_decodes(
         wide = np.pad(a, ((0, 0),) * (a.ndim - 1) + ((0, v.size - a.shape[-1]),), constant_values=-1)
         if end is not None:
             wide = np.where((wide < 0) & (wide == end).any(axis=-1, keepdims=True), end, wide)
-        values = np.where(wide < 0, 0, 2 * wide - 1) if v.kind == "spin" else wide  # -1 is a spin
+        values = np.where(wide < 0, v.padding, v.values_of(wide))
         return values.reshape(*a.shape[:-1], *v.shape)
 
     dims: dict[str, list[str]] = {v.name: [*row_dims, *v.dims]}
@@ -172,7 +172,7 @@ def labelled_chains(
     row_dims = ["row"] if len(work.shape) == 1 else [f"row_{k}" for k in range(len(work.shape))]
     attrs = {"sampler": options.sampler, "seed": options.seed, "warmup": options.warmup, "thin": options.thin}
     coords = {d: list(c) for d, c in zip(v.dims, v.coords, strict=True)}
-    values = np.where(missing, 0 if v.kind == "spin" else -1, values)  # -1 is a spin
+    values = np.where(missing, v.padding, values)
     return to_arviz({v.name: values}, {v.name: [*row_dims, *v.dims]}, coords, {}, None, attrs | _attributes(graph, provenance))
 
 

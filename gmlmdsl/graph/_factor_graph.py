@@ -51,6 +51,29 @@ class VariableArray:
         """Whether its values are numbers."""
         return self.kind in ("spin", "bit", "range")
 
+    @property
+    def first(self) -> int:
+        """The value of code 0; of letters and labels, whose values are their codes wherever numbers are wanted, 0."""
+        return -1 if self.kind == "spin" else 0
+
+    @property
+    def step(self) -> int:
+        """By how much the values of neighbouring codes differ."""
+        return 2 if self.kind == "spin" else 1
+
+    @property
+    def padding(self) -> int:
+        """What stands where a row has no cell: no value of the variable, -1, or 0 where -1 is one."""
+        return 0 if self.first < 0 else -1
+
+    def values_of(self, codes: Any) -> Any:
+        """The values that codes stand for, as numbers; an array of NumPy or JAX like them."""
+        return codes if self.step == 1 else self.step * codes + self.first
+
+    def codes_of(self, values: Any) -> Any:
+        """The codes of values, whole where the values are some of the variable's."""
+        return values if self.step == 1 else (values - self.first) // self.step
+
 
 @dataclass(frozen=True)
 class GivenArray(VariableArray):

@@ -96,7 +96,7 @@ def _labelled(graph: FactorGraph, found: Found, lead: tuple[int, ...], end: int 
     codes = found.codes
     if end is not None:
         codes = np.where((codes < 0) & ~found.failed[:, None], end, codes)
-    values = np.where(codes < 0, 0, 2 * codes - 1) if v.kind == "spin" else codes
+    values = np.where(codes < 0, v.padding, v.values_of(codes))
     small = np.int8 if len(v.labels) < 128 else np.int32
     rows = ["row"] * (len(lead) - 2)
     dims = {v.name: [*rows, *v.dims]}

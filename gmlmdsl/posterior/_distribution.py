@@ -51,10 +51,9 @@ class CellValues(Constraint):
 
 def cell_values(variables: tuple[VariableArray, ...], shape: tuple[int, ...]) -> CellValues:
     """The values of some variables' cells, one after another."""
-    spins = [v.kind == "spin" for v in variables for _ in range(v.size)]
-    sizes = [len(v.labels) for v in variables for _ in range(v.size)]
-    high = tuple(1 if s else n - 1 for s, n in zip(spins, sizes, strict=True))
-    return CellValues(tuple(-1 if s else 0 for s in spins), high, tuple(2 if s else 1 for s in spins), shape)
+    ends = [(v.first, v.values_of(len(v.labels) - 1), v.step) for v in variables for _ in range(v.size)]
+    low, high, step = zip(*ends, strict=True) if ends else ((), (), ())
+    return CellValues(low, high, step, shape)
 
 
 class GmlmDistribution(Distribution):

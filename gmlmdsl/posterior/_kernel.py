@@ -56,7 +56,7 @@ class UniformCells(Distribution):
         """Independent uniform values."""
         assert key is not None
         codes = jax.random.randint(key, self.shape(sample_shape), 0, len(self.variable.labels), jnp.int32)
-        return 2 * codes - 1 if self.variable.kind == "spin" else codes
+        return self.variable.values_of(codes)
 
     def log_prob(self, value: Any, intermediates: Any = None) -> jax.Array:
         """log p(value)."""

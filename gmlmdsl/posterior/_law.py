@@ -106,7 +106,7 @@ def codes_with(codes: jax.Array, variables: tuple[VariableArray, ...], values: M
     """Codes (.., cells) with those of some variables' values, (.., *axes), in their places; the nearest code of what is no value."""
     for v in variables:
         given = jnp.asarray(values[v.name]).reshape(*codes.shape[:-1], v.size)
-        whole = jnp.rint((given + 1) / 2 if v.kind == "spin" else given).astype(codes.dtype)
+        whole = jnp.rint((given - v.first) / v.step).astype(codes.dtype)
         codes = codes.at[..., v.offset : v.offset + v.size].set(jnp.clip(whole, 0, len(v.labels) - 1))
     return codes
 
@@ -114,7 +114,7 @@ def codes_with(codes: jax.Array, variables: tuple[VariableArray, ...], values: M
 def values_of(codes: jax.Array, variables: tuple[VariableArray, ...]) -> dict[str, jax.Array]:
     """The values of some variables, (.., *axes), from codes of shape (.., cells)."""
     parts = {v: codes[..., v.offset : v.offset + v.size].reshape(*codes.shape[:-1], *v.shape) for v in variables}
-    return {v.name: 2 * c - 1 if v.kind == "spin" else c for v, c in parts.items()}
+    return {v.name: v.values_of(c) for v, c in parts.items()}
 
 
 @derive.bounded_jit

@@ -56,7 +56,7 @@ def diagnose_draws(graph: FactorGraph, idata: Any, clamp: Mapping[str, Any] | No
     parts = []
     for v in graph.variables:
         values = np.asarray(groups["posterior"][v.name].values)
-        codes = (values + 1) // 2 if v.kind == "spin" else values
+        codes = v.codes_of(values)
         parts.append(codes.reshape(*codes.shape[:2], -1))
     stats = groups["sample_stats"]
     rates = stats["flip_rate"]

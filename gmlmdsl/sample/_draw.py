@@ -156,7 +156,7 @@ class FunctionValues(eqx.Module):
 
     def __call__(self, codes: jax.Array) -> jax.Array:
         parts = {v.name: codes[v.offset : v.offset + v.size].T.reshape(-1, *v.shape) for v in self.variables}
-        values = {v.name: 2 * parts[v.name] - 1 if v.kind == "spin" else parts[v.name] for v in self.variables}
+        values = {v.name: v.values_of(parts[v.name]) for v in self.variables}
         given = values if len(values) > 1 else next(iter(values.values()))
         return jax.vmap(lambda x: jnp.asarray(self.function(x)))(given)  # pyright: ignore[reportGeneralTypeIssues]
 

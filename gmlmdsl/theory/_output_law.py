@@ -58,7 +58,7 @@ class OutputLaw:
         """
         v = self._graph.observed[0]
         value = [string] if isinstance(string, str) and v.kind == "letters" else np.asarray(string)[None]
-        missing = None if (self._codes >= 0).all() else 0 if v.kind == "spin" else -1
+        missing = None if (self._codes >= 0).all() else v.padding
         wanted = encode(self._graph, {v.name: value}, missing=missing).codes[v.offset : v.offset + v.size, 0]
         found = (self._codes == wanted).all(axis=1)
         return float(self.probabilities[found].sum())
@@ -143,7 +143,7 @@ def _of_refinement(model: Queries, params: Mapping[str, Any], sampler: ir.Sample
     full = np.zeros((graph.n_cells, len(codes)), np.int64)
     full[v.offset : v.offset + v.size] = np.maximum(codes, 0).T
     behind = (codes < 0).reshape(-1, *v.shape)
-    strings = np.where(behind, 0 if v.kind == "spin" else -1, decode(graph, full, (len(codes),))[v.name])
+    strings = np.where(behind, v.padding, decode(graph, full, (len(codes),))[v.name])
     return OutputLaw(strings, found.mass[some], 0.0, found.passes, 0.0, 1.0, graph, codes)
 
 
