@@ -39,7 +39,24 @@ def test_an_example_of_the_night_runs(example):
 SLOW = Example("slow", (), 2.0)
 
 
+@pytest.fixture
+def as_kept(monkeypatch):
+    """A machine like that of the kept figures."""
+    monkeypatch.setattr(documented, "slower", lambda: 1.0)
+
+
+def test_a_slower_machine_is_allowed_more_and_a_faster_one_no_less(monkeypatch):
+    for takes, times in ((1.0, 1.0), (2.0, 1.0), (5.0, 2.5)):
+        documented.slower.cache_clear()
+        monkeypatch.setattr(documented, "yardstick", lambda takes=takes: takes)
+        monkeypatch.setattr(documented, "kept", lambda: {documented.YARDSTICK: {"seconds": 2.0}})
+        assert SLOW.limit == 4.0 * times
+        assert judged(SLOW, 4.0 * times + 0.1, 0, "").failed.endswith("(2.5 times more here)" if times > 1 else "figure")
+    documented.slower.cache_clear()
+
+
 @pytest.mark.parametrize(("seconds", "status", "failed"), [(3.9, 0, ""), (4.1, 0, "2 times"), (4.1, 1, "2 times"), (3.9, 1, "status 1")])
+@pytest.mark.usefixtures("as_kept")
 def test_above_twice_the_kept_figure_is_a_failure(seconds, status, failed):
     found = judged(SLOW, seconds, status, "what it said")
     assert failed in found.failed
@@ -54,6 +71,7 @@ def script(folder, text: str, seconds: float = 5.0) -> Example:
     return Example(str(path), (), seconds)
 
 
+@pytest.mark.usefixtures("as_kept")
 def test_an_example_that_does_not_end_is_stopped(tmp_path):
     found = run(script(tmp_path, "while True: pass", 0.2))
     assert "more than 2 times the kept figure" in found.failed
@@ -86,10 +104,12 @@ def test_real_files_lie_beside_the_example_or_it_is_skipped_with_a_word(tmp_path
 
 def test_figures_are_kept_of_runs_that_came_to_their_end(tmp_path, monkeypatch):
     monkeypatch.setattr(documented, "KEPT", tmp_path / "kept.json")
-    documented.KEPT.write_text('{"a": {"seconds": 1.0}, "b": {"seconds": 2.0, "data": ["x"]}}')
+    documented.KEPT.write_text('{"yardstick": {"seconds": 9.0}, "a": {"seconds": 1.0}, "b": {"seconds": 2.0, "data": ["x"]}}')
+    monkeypatch.setattr(documented, "yardstick", lambda: 4.0)
     a, b = examples()
     documented.keep([Outcome(a, 3.21, "it takes more than 2 times the kept figure"), Outcome(b, 0.5, "status 1", ended=False)])
     assert [(e.data, e.seconds) for e in examples()] == [((), 3.2), (("x",), 2.0)]
+    assert documented.kept()["yardstick"] == {"seconds": 4.0}
 
 
 def test_the_alignment_of_the_reference_is_read():

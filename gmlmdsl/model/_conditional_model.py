@@ -251,7 +251,7 @@ class ConditionalModel(Model):
         Returns:
             What the installed ArviZ takes. `posterior` holds the cells, behind a row's length -1, of spins 0; in a model without given
             data the cells behind `end` hold `end`. Of a decode
-            `sample_stats` has `score`, the mean log p of the tokens (of `autoregressive` log p / n^a), `length`, and `passes`, how many
+            `sample_stats` has `score`, the mean log p of the tokens that are predicted, `length`, and `passes`, how many
             were run: all of `steps`, unless `stop` or the schedule ends them earlier (of `autoregressive` one for each cell).
 
         Raises:

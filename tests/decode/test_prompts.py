@@ -98,8 +98,11 @@ def test_greedy_search_and_beams_go_on_from_prompts(model: gm.Model) -> None:
             row, log_p = (*row, step), log_p + np.log(tables[row][step])
         assert greedy.tokens[r, 0].tolist() == [*row, *[-1] * (N - len(row))]
         assert greedy.score[r, 0] == pytest.approx(log_p / max(len(row) - len(prompt), 1), abs=1e-12)
-        best = law_of_rows(tables, prompt, lambda p: p).max()
-        assert beam.score[r, 0] == pytest.approx(np.log(best), abs=1e-12)
+        law = law_of_rows(tables, prompt, lambda p: p)
+        best = EVERY[int(law.argmax())]
+        length = best.index(END) + 1 if END in best else N
+        assert beam.tokens[r, 0].tolist() == [*best[:length], *[-1] * (N - length)]
+        assert beam.score[r, 0] == pytest.approx(np.log(law.max()) / max(length - len(prompt), 1), abs=1e-12)  # the mean
 
 
 @pytest.mark.parametrize("prompts", thinned([[[2], [0, 1]], [[0, 1, 2], [1, 1, 1]], [[1, 0, 0, 1]]], 2))
