@@ -63,6 +63,8 @@ class BoundProgram(AbstractProgram):
 
         names = list(self.checked.models)
         if name is None and len(names) != 1:
+            if not names:
+                raise fail("E506", "the program declares no model", help="`model m { var x[i in range(3)] : spin  .. }` is one")
             raise fail("E506", f"the program has {len(names)} models: say which", help=f"one of {listed(names)}")
         name = names[0] if name is None else name
         if not is_one_of(name, names):

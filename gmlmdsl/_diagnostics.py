@@ -398,6 +398,11 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
 
 
+def duration(seconds: float) -> str:
+    """`0.53 s`, `12 s`, `125 s`."""
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
+
+
 def listed(names: Sequence[str], most: int = 8) -> str:
     """Names in backticks, with commas: "`a`, `b`"; "none" where there are none."""
     shown = ", ".join(f"`{n}`" for n in names[:most])

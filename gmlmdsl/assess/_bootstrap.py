@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import counted, fail, whole_number
+from .._diagnostics import counted, duration, fail, whole_number
 from .._progress import shows_progress, tracked
 from ..data import generator, verified_seed, verified_weights
 from ..evaluate import entry_names, init_params, unflatten, verified_quantile
@@ -92,7 +92,7 @@ class Bootstrap:
     def __str__(self) -> str:
         count = len(self.estimates)
         worst = int(self.without_estimate.max(initial=0))
-        lines = [f"Bootstrap of {counted(count, 'replication')}, {self.seconds:.2g} s"]
+        lines = [f"Bootstrap of {counted(count, 'replication')}, {duration(self.seconds)}"]
         if self.failed:
             lines.append(f"{self.failed} of {count} refits did not converge; they are left out.")
         if worst > self.failed:

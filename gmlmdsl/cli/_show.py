@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._diagnostics import Diagnostic, GmlmError, counted, fail, listed
+from .._diagnostics import Diagnostic, GmlmError, counted, duration, fail, listed
 from ..program import ir
 from ._console import note, print_table, show, warn
 from ._model_source import ModelSource, checked_program, model_and_params, pick
@@ -140,7 +140,7 @@ def _next(fit: Any, out: Any) -> str:
 
 def _tell_fit(fit: Any, rows: int) -> None:
     """How a fit of a factor model ended, its estimates, and what must be said about them."""
-    print(f"mask {fit.meta['mask_use']}; {fit.status.code} after {counted(len(fit.loss_trace), 'step')}, {fit.meta['seconds']:.2g} s")
+    print(f"mask {fit.meta['mask_use']}; {fit.status.code} after {counted(len(fit.loss_trace), 'step')}, {duration(fit.meta['seconds'])}")
     if fit.meta["convex"] and fit.status.converged:
         print("the objective is convex: this is its global minimum")
     if fit.missing is not None and fit.missing.any:
@@ -189,7 +189,7 @@ def run_sample(request: SampleRequest) -> None:
         given = {"thin": request.thin, "seed": request.seed, "clamp": clamp}
         idata = model.sample(params, sampler, **counts, **given, **prompts)
     many = "strings" if strings else f"{counts['chains']} chains of {counts['draws']} draws"
-    print(f"{many} from `{model.name}` by sampler `{sampler}`, {time.perf_counter() - started:.2g} s")
+    print(f"{many} from `{model.name}` by sampler `{sampler}`, {duration(time.perf_counter() - started)}")
     shown = show_strings if strings else show_decodes
     shown(model, idata, request.rows) if decodes else show_draws(model, idata, clamp, request.rows)
     from ..sample import SamplingWarning

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._diagnostics import GmlmError, fail
 from ..derive import bounded_jit, fold, keys_on_host
+from ._traced import evaluated
 
 BITS = 32  # of a word: what JAX and NumPy make a key of
 MOST_SEED = (1 << 2 * BITS) - 1
@@ -83,13 +84,16 @@ def generator(seed: Any, *numbers: int) -> np.random.Generator:
 
 
 def verified_key(key: Any) -> Any:
-    """A key of JAX, or a seed as one; None stays.
+    """A key of JAX, new style or old, or a seed, as a key of the new style; None stays.
 
     Raises:
         GmlmError: E507 for anything else.
     """
-    if key is None or _is_key(key):
-        return key
+    if key is None:
+        return None
+    if _is_key(key):
+        with evaluated(key):
+            return key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(jnp.asarray(key))
     try:
         return random_key(key)
     except GmlmError:

@@ -169,6 +169,8 @@ def _numbers(p: ParameterArray, value: Any, what: str) -> jax.Array:
     value = by_name(value, p.edges, p.dims, p.coords, what := f"{what}[{p.name!r}]")
     verify_unmasked(value, what)
     try:
+        if isinstance(value, complex | np.ndarray | np.generic | jax.Array) and np.iscomplexobj(value):
+            raise TypeError
         # Numbers of the host are converted there: a program for every shape would be compiled.
         of_host = isinstance(value, int | float | np.ndarray | np.generic)
         return jax.device_put(rounded(value, float_type())) if of_host else jnp.asarray(value, dtype=float_type())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from .._diagnostics import counted, fail, is_one_of, no_attribute
+from .._diagnostics import counted, duration, fail, is_one_of, no_attribute
 from ..evaluate import Missing, entry_names, intervals, unflatten, verified_quantile, verify_all
 from ..files import write_whole
 from ..graph import FactorGraph, with_given
@@ -73,9 +73,9 @@ class FitRecord:
             GmlmAttributeError: E505 for a fit that was loaded from a file: data are not saved with it.
         """
         if self._evidence is None:
-            again = f"`fit.model.fit(x, mask={self.mask!r}, init=fit.params)`"
-            help = f"pass them as `x=..` where a check takes them; `simulated_errors`, `bootstrap` and `profile` are asked of {again}"
-            raise no_attribute("E505", "a fit that was loaded from a file has no data with it", help)
+            help = f"take one that has: `fit.model.fit(x, mask={self.mask!r}, init=fit.params)`; `fit.score(x)` takes data"
+            message = f"this fit of `{self.meta['model']}` was loaded from a file, where no data are kept, and they are needed here"
+            raise no_attribute("E505", message, help)
         return self._evidence
 
     @property
@@ -235,7 +235,7 @@ class FitRecord:
         meta = self.meta
         head = (
             f"Fit of `{meta['model']}` to {counted(meta['rows'], 'row')} under mask {meta['mask_use']}: {self.status.code} "
-            f"after {counted(len(self.loss_trace), 'step')}, {meta['seconds']:.2g} s"
+            f"after {counted(len(self.loss_trace), 'step')}, {duration(meta['seconds'])}"
         )
         kind = "the objective is convex: this is its global minimum" if meta["convex"] and self.status.converged else ""
         by_rows = "sandwich (Godambe) of what was optimised, a prior counting as a fixed penalty"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,11 +33,31 @@ def bind(program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Seque
         GmlmError: for every missing and unknown input, and for shapes, types and graphs that do not fit.
     """
     _verify_names(program, inputs)
+    coords = verified_coords(coords)
     partial, faults = bind_sound(program, inputs, coords=coords)
     if faults:
         raise GmlmError(in_text_order(faults))
     notes = tuple(edge_orders(partial))
     return Bound(program, partial.inputs, partial.lengths, partial.graphs, _coords(partial, coords or {}), notes)
+
+
+def verified_coords(coords: Any) -> dict[str, tuple[Any, ...]]:
+    """Labels by index set.
+
+    Raises:
+        GmlmError: E403 for what is no dict of lists of labels.
+    """
+    help = 'name the index set: `coords={"item": ["A1", "A2"]}`'
+    if coords is not None and not isinstance(coords, Mapping):
+        raise fail("E403", f"coords must be a dict of labels by index set, got {coords!r:.60}", help=help)
+    found = {}
+    for name, labels in (coords or {}).items():
+        if isinstance(labels, bytes) or not isinstance(labels, Iterable) or getattr(labels, "ndim", 1) != 1:
+            raise fail("E403", f"coords[{name!r}] must list labels, one for each member, got {labels!r:.60}", help=help)
+        found[name] = tuple(labels)
+        if (wrong := next((x for x in found[name] if x is None or not isinstance(x, Hashable)), ...)) is not ...:
+            raise fail("E403", f"coords[{name!r}] must list labels, texts or numbers, and one is {wrong!r:.60}", help=help)
+    return found
 
 
 def bind_sound(
@@ -269,6 +289,7 @@ def _coords(bound: Bound, coords: Mapping[str, Sequence[Any]]) -> dict[str, tupl
         if len(labels) != size:
             raise fail("E403", f"coords: index set `{name}` has {size} members, got {len(labels)} labels", span)
         if len(set(labels)) != size:
-            raise fail("E403", f"coords: the labels of index set `{name}` are not distinct", span)
+            twice = next(x for k, x in enumerate(labels) if x in labels[:k])
+            raise fail("E403", f"coords: two members of index set `{name}` are called `{twice}`", span)
         out[name] = labels
     return out

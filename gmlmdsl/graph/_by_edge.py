@@ -79,7 +79,8 @@ class EdgeNames:
 
 
 def _shown(pairs: Array) -> str:
-    return listed([f"({i}, {j})" for i, j in pairs[: MOST_SHOWN + 1].tolist()], MOST_SHOWN)
+    named = [f"({i}, {j})" for i, j in pairs[:MOST_SHOWN].tolist()]
+    return listed([*named, *[""] * (len(pairs) - len(named))], MOST_SHOWN)
 
 
 def by_name(

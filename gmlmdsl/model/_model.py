@@ -55,7 +55,8 @@ class Model(Structures):
             x: rows.
             mask: the mask's name.
             weights: one per row.
-            key: a key of JAX or a seed; with `n_masks`, draws that many masks per row instead of averaging over all.
+            key: a key of JAX or a seed; with `n_masks`, draws that many masks per row instead of averaging over all. Its value must
+                be known: within a function that is compiled as a whole, the masks are those of the key at its compilation.
             n_masks: masks per row.
             missing: what stands for a missing cell, as in `fit`; such cells are summed out of both p(x_K, x_rest) and p(x_rest).
             given: data of given variables, as in `fit`.

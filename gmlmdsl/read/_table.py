@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -130,7 +130,11 @@ class Table(AbstractRows):
             GmlmError: E526 for a column that there is not, E507 for one that is chosen twice.
         """
         found: list[int] = []
-        for part in names_in(columns) if isinstance(columns, str) else columns:
+        one = isinstance(columns, int) or not isinstance(columns, Iterable)
+        parts = names_in(columns) if isinstance(columns, str) else [columns] if one else list(columns)
+        if not all(isinstance(part, str | int | np.integer) for part in parts):
+            raise fail("E507", f"`columns=` of a table lists names or numbers of columns, got {columns!r:.60}")
+        for part in parts:
             found += _span(self, part)
         twice = next((k for n, k in enumerate(found) if k in found[:n]), None)
         if twice is not None:
@@ -148,7 +152,7 @@ class Table(AbstractRows):
         for name, wanted in where.items():
             k = _column(self, name)
             fixed.add(k)
-            values = [str(v) for v in ([wanted] if isinstance(wanted, str | int | float) else wanted)]
+            values = [str(v) for v in (wanted if isinstance(wanted, list | tuple | set | frozenset | np.ndarray) else [wanted])]
             present = {row[k] for row in self.fields}
             for v in values:
                 if v not in present:
@@ -211,9 +215,13 @@ def read_table(
 
 def choose(table: Table, columns: str | Sequence[str | int] | None, where: Mapping[str, Any] | None, missing: Any) -> Table:
     """A part of a table."""
-    tokens = () if missing is None else (missing,) if isinstance(missing, str) else tuple(missing)
+    tokens = () if missing is None else tuple(missing) if isinstance(missing, list | tuple | set | frozenset) else (missing,)
     if not all(isinstance(t, str) for t in tokens):
-        raise fail("E507", f"`missing=` of a table is a text, or several, got {missing!r}", help="write it as it stands in the file")
+        help = 'write it as it stands in the file: `missing="NA"`; an empty field is `missing=""`'
+        raise fail("E507", f"`missing=` of a table is a text, or several, got {missing!r:.60}", help=help)
+    if where is not None and not isinstance(where, Mapping):
+        help = 'a dict from columns to the values that rows must have: `where={"Class": "democrat"}`'
+        raise fail("E507", f"`where=` of a table is a dict, got {where!r:.60}", help=help)
     table = replace(table, tokens=tuple(t.strip() for t in tokens))
     table = table.keep(where) if where else table
     table = table if columns is None else table.select(columns)

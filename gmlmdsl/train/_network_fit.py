@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import optax
 
-from .._diagnostics import counted, fail, no_attribute
+from .._diagnostics import counted, duration, fail, no_attribute
 from .._progress import shows_progress
 from ..data import NetworkRows, bound_to_rows, network_rows, random_key, verified_weights
 from ..derive import NetworkLoss
@@ -252,7 +252,7 @@ class NetworkFit:
         unit = "squared error" if m.get("loss") == "squared" else "nats"
         lines = [
             f"Fit of `{m['model']}` to {m['rows']:,} rows under mask {m['mask']}: {sum(counts.values()):,} parameters, "
-            f"{len(self.loss_trace):,} steps, {m['seconds']:.3g} s",
+            f"{len(self.loss_trace):,} steps, {duration(m['seconds'])}",
             f"loss {last:.4g} {unit} per hidden cell, the mean of the last {min(50, len(self.loss_trace))} steps{self._batches()}",
         ]
         if len(self.validation_trace):

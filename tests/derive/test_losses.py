@@ -120,7 +120,8 @@ def test_a_drawn_loss_is_a_function_of_its_key():
 def test_a_loss_is_compiled_by_the_user_with_masks_drawn_or_not(name: str, mask: str):
     case = BY_NAME[name]
     x, params = case.values(case.rows), {k: jnp.asarray(v) for k, v in case.params.items()}
-    for options in ({}, {"key": 3, "n_masks": 2}, {"key": jax.random.key(3), "n_masks": 2}):
+    for key in (None, 3, jax.random.key(3), jax.random.PRNGKey(3)):
+        options = {} if key is None else {"key": key, "n_masks": 2}
         loss = jax.value_and_grad(lambda p, o=options: case.model.loss(p, x, mask, **o))
         for found, expected in zip(*map(jax.tree.leaves, (jax.jit(loss)(params), loss(params))), strict=True):
             np.testing.assert_allclose(found, expected, **EXACT)

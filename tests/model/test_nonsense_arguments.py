@@ -93,3 +93,27 @@ def test_a_number_is_not_taken_for_an_open_file(tmp_path: Path):
             assert caught.value.codes == ("E120",)
         file.write(b"still open")
     assert (tmp_path / "a").read_bytes() == b"still open"
+
+
+COORDS = (["a", "b"], 5, {"i": 5}, {"i": b"ab"}, {"i": [[1], [2]]}, {"i": ["a", None]}, {"i": np.ones((2, 1))}, {"i": ["a", "a"]})
+
+
+@pytest.mark.parametrize("coords", COORDS, ids=repr)
+def test_labels_of_members_are_lists_by_index_set(coords: object):
+    with pytest.raises(gm.GmlmError, match="coords") as caught:
+        gm.parse("index i = range(2)\nmodel m { var x[k in i] : bit }", coords=coords)  # type: ignore[arg-type]
+    assert caught.value.codes == ("E403",)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"missing": float("nan")}, {"missing": -9}, {"missing": ["?", 3]}, {"columns": object()}, {"columns": [1.5]}, {"where": ["a=1"]}],
+    ids=repr,
+)
+def test_parts_of_a_table_are_named_by_texts(options: dict[str, Any], tmp_path: Path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n1,-1\n1,?\n")
+    with pytest.raises(gm.GmlmError, match=f"`{next(iter(options))}=`") as caught:
+        gm.read_table(path, **options)
+    assert caught.value.codes == ("E507",)
+    assert gm.read_table(path, columns=1, missing="?").columns == ("b",)
