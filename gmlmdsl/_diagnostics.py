@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+import numbers
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -347,6 +348,16 @@ def only(name: str | None, names: Sequence[str], what: str, model: str) -> str:
     if len(names) != 1:
         raise fail("E506", f"model `{model}` has {len(names)} {what}s: say which", help=f"`{what}=` one of {listed(names)}")
     return names[0]
+
+
+def is_whole_number(value: Any) -> bool:
+    """Whether it is a whole number of Python or NumPy; truth values are none."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def is_real_number(value: Any) -> bool:
+    """Whether it is a real number of Python or NumPy; truth values are none."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def whole_number(name: str, value: Any, least: int, code: str = "E507") -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import fail, is_one_of
+from .._diagnostics import fail, is_one_of, is_whole_number
 from .._progress import shows_progress, waiting
 from ..evaluate import interaction_slopes, pair_interactions, verified_quantile
 from ..fit import without_interval
@@ -112,6 +112,6 @@ def _verified(top: int | None, gauge: str, score: str, probability: float) -> fl
         raise fail("E507", f"score must be {', '.join(map(repr, SCORES))}, got {score!r}")
     if not is_one_of(gauge, (GAUGE,)):
         raise fail("E507", f"gauge must be {GAUGE!r}, got {gauge!r}", help="scores are compared in the gauge in which norms are smallest")
-    if top is not None and (isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1):
+    if top is not None and (not is_whole_number(top) or top < 1):
         raise fail("E507", f"top is how many pairs are shown, 1 or more, got {top!r}")
     return verified_quantile(probability)

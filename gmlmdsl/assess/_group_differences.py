@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import GmlmWarning, counted, fail, is_one_of, whole_number
+from .._diagnostics import GmlmWarning, counted, fail, is_one_of, is_real_number, whole_number
 from .._progress import shows_progress, tracked, waiting
 from ..data import generator, verified_seed
 from ..evaluate import interaction_slopes, pair_interactions, zero_sum
@@ -46,10 +46,10 @@ def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permu
     verified_seed(permuted.seed)
     if not is_one_of(correction, CORRECTIONS):
         raise fail("E507", f"correction must be {', '.join(map(repr, CORRECTIONS))}, got {correction!r}")
-    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+    if not is_real_number(level) or not 0 < level < 1:
         raise fail("E507", f"level must be a number between 0 and 1, got {level!r}")
     seconds = permuted.max_seconds
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+    if not is_real_number(seconds) or not seconds > 0:
         raise fail("E507", f"max_seconds must be a number above 0, got {seconds!r}")
     verify_held(24 * whole_number("permutations", permuted.count, 0), f"{permuted.count:,} permutations", "fewer `permutations=`")
     if a is b:

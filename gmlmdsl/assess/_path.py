@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from .._diagnostics import counted, fail, whole_number
+from .._diagnostics import counted, fail, is_real_number, is_whole_number, whole_number
 from ..data import verified_seed
 from ..evaluate import init_params
 from ..fit import Evidence, Penalised, verified_rows, verify_possible
@@ -80,7 +80,7 @@ class Path:
         Raises:
             GmlmError: E549 for parameters with a gauge, whose entries move together; E507 for a row that is none.
         """
-        if row is not None and (isinstance(row, bool) or not isinstance(row, int | np.integer) or not 0 <= row < len(self.selected)):
+        if row is not None and (not is_whole_number(row) or not 0 <= row < len(self.selected)):
             raise fail("E507", f"row must be the number of a model of this path, 0 to {len(self.selected) - 1}, got {row!r}")
         kept = self._kept(row)
         still = {}
@@ -202,14 +202,14 @@ def _verify(evidence: Evidence, options: PathOptions) -> None:
 
 
 def _verify_number(name: str, value: Any, range_: str, holds: Callable[[float], bool]) -> None:
-    known = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    known = is_real_number(value)
     if not known or not abs(value) <= float(np.finfo(float).max) or not holds(float(value)):
         raise fail("E507", f"{name} must be a number {range_}, got {value!r}")
 
 
 def _penalties(run: Runs, given: Any, points: int) -> tuple[Array, Array]:
     """The penalties, shape (penalties, copies), the largest first; and their shares of the largest."""
-    if given is None or (isinstance(given, int | np.integer) and not isinstance(given, bool)):
+    if given is None or (is_whole_number(given)):
         points = points if given is None else whole_number("penalty", given, 2)
         verify_held(16 * points * run.copies, f"{points:,} penalties", "fewer of them: `penalty=30`")
         shares = np.geomspace(1.0, SPAN, points)

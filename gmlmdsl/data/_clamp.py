@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._diagnostics import fail, unknown
+from .._diagnostics import fail, is_whole_number, unknown
 from ..graph import FactorGraph, VariableArray
 from ..read import is_numbered, is_series, text_of, verify_unmasked
 from ._traced import verify_untraced
@@ -60,7 +60,7 @@ def _place(v: VariableArray, place: Any) -> int:
         return v.offset
     if len(at) == len(v.shape):
         at = tuple(_member(v, k, one) for k, one in enumerate(at))
-    whole = all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in at)
+    whole = all(is_whole_number(i) for i in at)
     if not whole or len(at) != len(v.shape) or any(not 0 <= i < n for i, n in zip(at, v.shape, strict=True)):
         raise fail(
             "E507",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import fail, is_whole_number
 from ..graph import GivenArray, Lowered, with_given
 from ..read import masked_entries, with_rows_of
 from ._given_data import encode_given, in_row_order
@@ -149,7 +149,7 @@ def widths(longest: int, stated: Sequence[int] | None) -> tuple[int, ...]:
         more = range(768, longest + 256, 256)
         return (*(w for w in (*WIDTHS, *more) if w < longest), longest)
     listed = list(stated) if isinstance(stated, Sequence | np.ndarray) and not isinstance(stated, str) else []
-    found = sorted({int(w) for w in listed if isinstance(w, int | np.integer) and not isinstance(w, bool) and w > 0})
+    found = sorted({int(w) for w in listed if is_whole_number(w) and w > 0})
     if not found or len(found) != len(listed) or found[-1] < longest:
         raise fail("E507", f"buckets must be distinct whole numbers, the largest at least {longest}, got {stated!r}")
     return tuple(found)

@@ -1,118 +1,38 @@
 """In: `FactorGraph` and plans. Out: pure JAX functions: energies, conditionals, losses, kernels. Never: data, user faults in the text."""
 
-from . import compiled as compiled
-from ._abstract_loss import AbstractLoss as AbstractLoss
-from ._arrays import Blocks as Blocks
-from ._arrays import Graph as Graph
-from ._arrays import Group as Group
-from ._arrays import drawn_blocks as drawn_blocks
-from ._arrays import fixed_blocks as fixed_blocks
-from ._arrays import float_type as float_type
-from ._arrays import graph_arrays as graph_arrays
-from ._arrays import group_arrays as group_arrays
-from ._arrays import no_joint as no_joint
-from ._arrays import on_device as on_device
-from ._arrays import room_for as room_for
-from ._autoregressive import AutoregressiveKernel as AutoregressiveKernel
-from ._block_tables import Table as Table
-from ._block_tables import TabledBlocks as TabledBlocks
-from ._block_tables import Tables as Tables
-from ._block_tables import Weights as Weights
-from ._block_tables import block_weights as block_weights
-from ._block_tables import table_codes as table_codes
-from ._block_tables import tabled_losses as tabled_losses
-from ._bounded_jit import bounded_jit as bounded_jit
-from ._bounded_jit import compiled_only as compiled_only
-from ._bounded_jit import mappings as mappings
-from ._bounded_jit import quickly_compiled as quickly_compiled
-from ._causal_oracle import CausalOracle as CausalOracle
-from ._causal_oracle import CausalState as CausalState
-from ._causal_oracle import causal_oracle as causal_oracle
-from ._conditional import log_conditional as log_conditional
-from ._conditional import maximum as maximum
-from ._contracted_oracle import ContractedOracle as ContractedOracle
-from ._contracted_oracle import contracted_oracle as contracted_oracle
-from ._contraction import Contraction as Contraction
-from ._contraction import contraction as contraction
-from ._decoded import AbstractDecoder as AbstractDecoder
-from ._decoded import Decoded as Decoded
-from ._energy import all_values as all_values
-from ._energy import local_scores as local_scores
-from ._energy import log_potential as log_potential
-from ._exact import IndependentKernel as IndependentKernel
-from ._exact import ancestral_kernel as ancestral_kernel
-from ._exact import log_marginals as log_marginals
-from ._kernel import AbstractKernel as AbstractKernel
-from ._kernel import Info as Info
-from ._kernel import State as State
-from ._kernel import Target as Target
-from ._listed import ListedRows as ListedRows
-from ._listed import log_marginal as log_marginal
-from ._listed_moments import listed_second_order as listed_second_order
-from ._listing import listed_rows as listed_rows
-from ._loss import DrawnLoss as DrawnLoss
-from ._loss import ExactLoss as ExactLoss
-from ._loss import as_listed as as_listed
-from ._loss import drawn_loss as drawn_loss
-from ._loss import exact_loss as exact_loss
-from ._mask_law import AbstractMaskLaw as AbstractMaskLaw
-from ._mask_law import mask_law as mask_law
-from ._membership import noisy_mask as noisy_mask
-from ._network import NetworkGraph as NetworkGraph
-from ._network import NetworkLoss as NetworkLoss
-from ._network import cell_tables as cell_tables
+from . import compiled
+from ._abstract_loss import AbstractLoss
+from ._arrays import Blocks, Graph, Group, drawn_blocks, fixed_blocks, float_type, graph_arrays, group_arrays, no_joint, on_device, room_for
+from ._autoregressive import AutoregressiveKernel
+from ._block_tables import Table, TabledBlocks, Tables, Weights, block_weights, table_codes, tabled_losses
+from ._bounded_jit import bounded_jit, compiled_only, mappings, quickly_compiled
+from ._causal_oracle import CausalOracle, CausalState, causal_oracle
+from ._conditional import log_conditional, maximum
+from ._contracted_oracle import ContractedOracle, contracted_oracle
+from ._contraction import Contraction, contraction
+from ._decoded import AbstractDecoder, Decoded
+from ._energy import all_values, local_scores, log_potential
+from ._exact import IndependentKernel, ancestral_kernel, log_marginals
+from ._kernel import AbstractKernel, Info, State, Target
+from ._listed import ListedRows, log_marginal
+from ._listed_moments import listed_second_order
+from ._listing import listed_rows
+from ._loss import DrawnLoss, ExactLoss, as_listed, drawn_loss, exact_loss
+from ._mask_law import AbstractMaskLaw, mask_law
+from ._membership import noisy_mask
+from ._network import NetworkGraph, NetworkLoss, cell_tables, fixed_loss, negative_log, network_graph
 from ._network import encode as encode_rows
-from ._network import fixed_loss as fixed_loss
-from ._network import negative_log as negative_log
-from ._network import network_graph as network_graph
-from ._network_transitions import NetworkTransitions as NetworkTransitions
-from ._picks import accepted as accepted
-from ._picks import exponential as exponential
-from ._picks import levels_of as levels_of
-from ._picks import pick_token as pick_token
-from ._picks import whole_below as whole_below
-from ._prefix_oracle import PrefixMachine as PrefixMachine
-from ._prefix_oracle import PrefixOracle as PrefixOracle
-from ._prefix_oracle import PrefixState as PrefixState
-from ._prefix_oracle import finite as finite
-from ._prefix_oracle import prefix_machine as prefix_machine
-from ._random import Words as Words
-from ._random import fold as fold
-from ._random import keys_on_host as keys_on_host
-from ._random import words_apart as words_apart
-from ._redraw import redraw_gaps as redraw_gaps
-from ._refinement import RefinementKernel as RefinementKernel
-from ._refinement import narrow as narrow
-from ._refinement import stuttering as stuttering
-from ._samplers import Planned as Planned
-from ._samplers import at_parameters as at_parameters
-from ._samplers import build as build
-from ._samplers import build_kernel as build_kernel
-from ._samplers import no_chain as no_chain
-from ._samplers import single_site_sweep as single_site_sweep
-from ._summed_loss import DrawnEliminatedLoss as DrawnEliminatedLoss
-from ._summed_loss import EliminatedLoss as EliminatedLoss
-from ._summed_loss import EnumeratedLoss as EnumeratedLoss
-from ._summed_loss import HiddenRows as HiddenRows
-from ._summed_loss import hidden_loss as hidden_loss
-from ._summed_loss import hidden_rows as hidden_rows
-from ._summed_rows import SummedRows as SummedRows
-from ._sums import Forward as Forward
-from ._sums import Inputs as Inputs
-from ._sums import backward as backward
-from ._sums import evidence as evidence
-from ._sums import forward as forward
-from ._sums import forward_from as forward_from
-from ._sums import inputs_of as inputs_of
-from ._sums import laws as laws
-from ._sums import log_sum as log_sum
-from ._sums import rest_sum as rest_sum
-from ._table_curvature import TableCurvature as TableCurvature
-from ._table_curvature import mean_indicators as mean_indicators
-from ._table_curvature import table_curvature as table_curvature
-from ._temper import TemperKernel as TemperKernel
-from ._transitions import Transitions as Transitions
-from ._transitions import all_states as all_states
-from ._transitions import replica_matrix as replica_matrix
-from ._undefined import UNDEFINED as UNDEFINED
-from ._undefined import undefined_outputs as undefined_outputs
+from ._network_transitions import NetworkTransitions
+from ._picks import accepted, exponential, levels_of, pick_token, whole_below
+from ._prefix_oracle import PrefixMachine, PrefixOracle, PrefixState, finite, prefix_machine
+from ._random import Words, fold, keys_on_host, words_apart
+from ._redraw import redraw_gaps
+from ._refinement import RefinementKernel, narrow, stuttering
+from ._samplers import Planned, at_parameters, build, build_kernel, no_chain, single_site_sweep
+from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, EnumeratedLoss, HiddenRows, hidden_loss, hidden_rows
+from ._summed_rows import SummedRows
+from ._sums import Forward, Inputs, backward, evidence, forward, forward_from, inputs_of, laws, log_sum, rest_sum
+from ._table_curvature import TableCurvature, mean_indicators, table_curvature
+from ._temper import TemperKernel
+from ._transitions import Transitions, all_states, replica_matrix
+from ._undefined import UNDEFINED, undefined_outputs

@@ -6,97 +6,61 @@ from . import _exact_answers as exact
 from . import _named_conditionals as named_conditionals
 from . import _network_queries as network_queries
 from . import _parameters as parameters
-from ._colouring import Colouring as Colouring
-from ._colouring import colouring as colouring
-from ._completions import log_completions as log_completions
-from ._convexity import degree as degree
-from ._convexity import is_affine as is_affine
-from ._convexity import is_convex as is_convex
-from ._copied_objectives import BlockObjectives as BlockObjectives
-from ._copied_objectives import JointObjective as JointObjective
-from ._copied_objectives import block_cells as block_cells
-from ._copied_objectives import block_objectives as block_objectives
-from ._copied_objectives import block_weights_of_rows as block_weights_of_rows
-from ._copied_objectives import copies_of_blocks as copies_of_blocks
-from ._differences import differences as differences
-from ._distinct import distinct_rows as distinct_rows
-from ._effects import Effects as Effects
-from ._effects import substitution_effects as substitution_effects
-from ._exact_answers import Contractions as Contractions
-from ._exact_answers import independent_kernel as independent_kernel
-from ._exact_answers import known_rows as known_rows
-from ._exact_answers import log_sums as log_sums
-from ._gap_curvature import gap_second_order as gap_second_order
-from ._intervals import intervals as intervals
-from ._intervals import verified_quantile as verified_quantile
-from ._magnitude import verified_partition as verified_partition
-from ._metric import Metric as Metric
-from ._metric import metrics as metrics
-from ._missing import Missing as Missing
-from ._missing import Sorted as Sorted
-from ._missing import ignored_rows as ignored_rows
-from ._missing import reported as reported
-from ._missing import sort_rows as sort_rows
-from ._missing import summed_loss as summed_loss
-from ._missing import verify_ignored as verify_ignored
-from ._missing import verify_latents as verify_latents
-from ._missing import verify_present as verify_present
-from ._network_loss import mask_loss as mask_loss
-from ._network_loss import verified_count as verified_count
-from ._network_loss import verify_known as verify_known
-from ._network_params import read_layers as read_layers
-from ._network_params import verified_params as verified_params
-from ._network_params import verified_probes as verified_probes
-from ._objective import MANY as MANY
-from ._objective import Frame as Frame
-from ._objective import MaskUse as MaskUse
-from ._objective import Objective as Objective
-from ._objective import Repeats as Repeats
-from ._objective import chunk_rows as chunk_rows
-from ._objective import counted_mean_size as counted_mean_size
-from ._objective import draw_masks as draw_masks
-from ._objective import finite as finite
-from ._objective import gradient_at as gradient_at
-from ._objective import make_loss as make_loss
-from ._objective import masks_per_row as masks_per_row
-from ._objective import mean_block_size as mean_block_size
-from ._objective import reached_cells as reached_cells
-from ._objective import value_at as value_at
-from ._pair_interactions import interaction_slopes as interaction_slopes
-from ._pair_interactions import pair_interactions as pair_interactions
-from ._pair_interactions import zero_sum as zero_sum
-from ._parameters import SIMPLEX_ERROR as SIMPLEX_ERROR
-from ._parameters import as_params as as_params
-from ._parameters import batched_params as batched_params
-from ._parameters import bijection as bijection
-from ._parameters import entry_names as entry_names
-from ._parameters import flatten as flatten
-from ._parameters import free_basis as free_basis
-from ._parameters import given_params as given_params
-from ._parameters import in_support as in_support
-from ._parameters import init_params as init_params
-from ._parameters import known_params as known_params
-from ._parameters import on_gauge as on_gauge
-from ._parameters import slopes as slopes
-from ._parameters import tangent as tangent
-from ._parameters import unconstrained_moves as unconstrained_moves
-from ._parameters import unflatten as unflatten
-from ._parameters import verify_all as verify_all
-from ._parameters import verify_defined as verify_defined
-from ._parameters import verify_names as verify_names
-from ._priors import DENSITIES as DENSITIES
-from ._priors import SPIKE_SLAB as SPIKE_SLAB
-from ._priors import density_of as density_of
-from ._priors import has_proper_prior as has_proper_prior
-from ._priors import log_prior as log_prior
-from ._priors import log_prior_of as log_prior_of
-from ._priors import verify_bounded_priors as verify_bounded_priors
-from ._priors import verify_densities as verify_densities
-from ._revealing import is_reducible as is_reducible
-from ._revealing import revealed_cells as revealed_cells
-from ._row_sizes import answer as answer
-from ._row_sizes import is_traced as is_traced
-from ._row_sizes import log_potentials as log_potentials
-from ._row_sizes import over_rows as over_rows
-from ._second_order import one_mask_moments as one_mask_moments
-from ._second_order import second_order as second_order
+from ._colouring import Colouring, colouring
+from ._completions import log_completions
+from ._convexity import degree, is_affine, is_convex
+from ._copied_objectives import BlockObjectives, JointObjective, block_cells, block_objectives, block_weights_of_rows, copies_of_blocks
+from ._differences import differences
+from ._distinct import distinct_rows
+from ._effects import Effects, substitution_effects
+from ._exact_answers import Contractions, independent_kernel, known_rows, log_sums
+from ._gap_curvature import gap_second_order
+from ._intervals import intervals, verified_quantile
+from ._magnitude import verified_partition
+from ._metric import Metric, metrics
+from ._missing import Missing, Sorted, ignored_rows, reported, sort_rows, summed_loss, verify_ignored, verify_latents, verify_present
+from ._network_loss import mask_loss, verified_count, verify_known
+from ._network_params import read_layers, verified_params, verified_probes
+from ._objective import (
+    MANY,
+    Frame,
+    MaskUse,
+    Objective,
+    Repeats,
+    chunk_rows,
+    counted_mean_size,
+    draw_masks,
+    finite,
+    gradient_at,
+    make_loss,
+    masks_per_row,
+    mean_block_size,
+    reached_cells,
+    value_at,
+)
+from ._pair_interactions import interaction_slopes, pair_interactions, zero_sum
+from ._parameters import (
+    SIMPLEX_ERROR,
+    as_params,
+    batched_params,
+    bijection,
+    entry_names,
+    flatten,
+    free_basis,
+    given_params,
+    in_support,
+    init_params,
+    known_params,
+    on_gauge,
+    slopes,
+    tangent,
+    unconstrained_moves,
+    unflatten,
+    verify_all,
+    verify_defined,
+    verify_names,
+)
+from ._priors import DENSITIES, SPIKE_SLAB, density_of, has_proper_prior, log_prior, log_prior_of, verify_bounded_priors, verify_densities
+from ._revealing import is_reducible, revealed_cells
+from ._row_sizes import answer, is_traced, log_potentials, over_rows
+from ._second_order import one_mask_moments, second_order

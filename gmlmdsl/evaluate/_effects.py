@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from .. import derive
-from .._diagnostics import counted, fail, unknown
+from .._diagnostics import counted, fail, is_whole_number, unknown
 from ..derive import compiled
 from ..graph import FactorGraph
 from ..plan import block_arrays
@@ -200,6 +200,6 @@ def _pairs(graph: FactorGraph, cells: Array, doubles: Any) -> Array:
 def _cell(given: Any, names: Mapping[str, int]) -> int:
     if isinstance(given, str) and given in names:
         return names[given]
-    if isinstance(given, int | np.integer) and not isinstance(given, bool) and given in names.values():
+    if is_whole_number(given) and given in names.values():
         return int(given)
     raise unknown(f"doubles: the configuration holds no cell {given!r}", str(given), list(names))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._diagnostics import counted, fail, is_one_of
+from .._diagnostics import counted, fail, is_one_of, is_whole_number
 from ..derive import (
     AbstractLoss,
     AbstractMaskLaw,
@@ -231,7 +231,7 @@ def masks_per_row(mask: AbstractMask, n_masks: int | str | None) -> int | None:
         GmlmError: E602 where "all" are too many, E507 for a bad `n_masks`.
     """
     count = mask.support_size
-    whole = isinstance(n_masks, int | np.integer) and not isinstance(n_masks, bool)
+    whole = is_whole_number(n_masks)
     if n_masks is not None and not (n_masks >= 1 if whole else is_one_of(n_masks, ("all",))):  # pyright: ignore[reportOperatorIssue]
         raise fail("E507", f'n_masks must be a whole number above 0, "all" or None, got {n_masks!r}')
     if n_masks == "all" and count > MOST_MASKS:

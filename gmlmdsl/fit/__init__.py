@@ -2,74 +2,29 @@
 
 from __future__ import annotations
 
-from ._few_rows import ALIKE as ALIKE
-from ._few_rows import FEWEST as FEWEST
-from ._few_rows import NO_SPREAD as NO_SPREAD
-from ._few_rows import TOO_FEW as TOO_FEW
-from ._few_rows import Inferred as Inferred
-from ._few_rows import scored_rows as scored_rows
-from ._few_rows import verify_scored as verify_scored
-from ._few_rows import verify_spread as verify_spread
-from ._fit import Estimate as Estimate
-from ._fit import fit_model as fit_model
-from ._fit import reopen as reopen
-from ._fit import reopened as reopened
-from ._fit import verified_rows as verified_rows
-from ._group_penalty import EXCLUDED as EXCLUDED
-from ._group_penalty import Copied as Copied
-from ._group_penalty import Groups as Groups
-from ._group_penalty import Penalised as Penalised
-from ._group_penalty import diagonal_metric as diagonal_metric
-from ._group_penalty import largest_penalty as largest_penalty
-from ._group_penalty import minimise_penalised as minimise_penalised
-from ._inference import SINGULAR as SINGULAR
-from ._inference import Covariances as Covariances
-from ._inference import Curvature as Curvature
-from ._inference import curvature as curvature
-from ._inference import determined as determined
-from ._kinks import Selected as Selected
-from ._kinks import at_kinks as at_kinks
-from ._kinks import held_graph as held_graph
-from ._kinks import laplace_priors as laplace_priors
-from ._kinks import without_interval as without_interval
-from ._methods import WHOLE as WHOLE
-from ._methods import MonteCarloEM as MonteCarloEM
-from ._methods import PersistentContrastiveDivergence as PersistentContrastiveDivergence
-from ._methods import method_of as method_of
-from ._methods import whole_mask as whole_mask
-from ._minimise import MOST_INFERRED as MOST_INFERRED
-from ._optimise import Scaled as Scaled
-from ._optimise import lbfgs as lbfgs
-from ._optimise import scaling as scaling
-from ._options import Evidence as Evidence
-from ._options import FitOptions as FitOptions
-from ._options import row_weights as row_weights
-from ._prepare import WORTH_MERGING as WORTH_MERGING
-from ._prepare import make_objective as make_objective
-from ._prepare import objective_colouring as objective_colouring
-from ._prepare import stays_finite as stays_finite
-from ._prepare import verify_possible as verify_possible
-from ._record import FitRecord as FitRecord
-from ._record import estimate_to_fit as estimate_to_fit
-from ._record import fit_from_file as fit_from_file
-from ._saved_fits import INPUT as INPUT
-from ._saved_fits import SavedFit as SavedFit
-from ._saved_fits import fit_bytes as fit_bytes
-from ._saved_fits import read_fit as read_fit
-from ._saved_fits import verify_numbers as verify_numbers
-from ._saved_fits import warn_of_size as warn_of_size
-from ._shrinkage import SHRINKS as SHRINKS
-from ._shrinkage import with_shrinkage as with_shrinkage
-from ._status import AT_BOUND as AT_BOUND
-from ._status import Finding as Finding
-from ._status import in_words as in_words
-from ._training_options import Training as Training
-from ._training_options import accumulated as accumulated
-from ._training_options import default_optimizer as default_optimizer
-from ._training_options import measured_every as measured_every
-from ._training_options import save_points as save_points
-from ._training_options import saved_every as saved_every
-from ._training_options import training_of as training_of
-from ._training_options import verified_training as verified_training
-from ._training_options import verify_optimizer as verify_optimizer
-from ._training_options import verify_schedule as verify_schedule
+from ._few_rows import ALIKE, FEWEST, NO_SPREAD, TOO_FEW, Inferred, scored_rows, verify_scored, verify_spread
+from ._fit import Estimate, fit_model, reopen, reopened, verified_rows
+from ._group_penalty import EXCLUDED, Copied, Groups, Penalised, diagonal_metric, largest_penalty, minimise_penalised
+from ._inference import SINGULAR, Covariances, Curvature, curvature, determined
+from ._kinks import Selected, at_kinks, held_graph, laplace_priors, without_interval
+from ._methods import WHOLE, MonteCarloEM, PersistentContrastiveDivergence, method_of, whole_mask
+from ._minimise import MOST_INFERRED
+from ._optimise import Scaled, lbfgs, scaling
+from ._options import Evidence, FitOptions, row_weights
+from ._prepare import WORTH_MERGING, make_objective, objective_colouring, stays_finite, verify_possible
+from ._record import FitRecord, estimate_to_fit, fit_from_file
+from ._saved_fits import INPUT, SavedFit, fit_bytes, read_fit, verify_numbers, warn_of_size
+from ._shrinkage import SHRINKS, with_shrinkage
+from ._status import AT_BOUND, Finding, in_words
+from ._training_options import (
+    Training,
+    accumulated,
+    default_optimizer,
+    measured_every,
+    save_points,
+    saved_every,
+    training_of,
+    verified_training,
+    verify_optimizer,
+    verify_schedule,
+)

@@ -1,48 +1,20 @@
 """In: `Program` and inputs. Out: `FactorGraph`, blocks, colours. Never: JAX."""
 
-from ._abstract_program import AbstractProgram as AbstractProgram
-from ._abstract_program import verify_is_model as verify_is_model
-from ._abstract_program import versions as versions
-from ._bind import bind as bind
-from ._bind import bind_sound as bind_sound
-from ._bound import Bound as Bound
-from ._by_edge import by_name as by_name
-from ._constants import constant as constant
-from ._constants import in_range as in_range
-from ._factor_graph import FactorGraph as FactorGraph
-from ._factor_graph import FactorGroup as FactorGroup
-from ._factor_graph import GivenArray as GivenArray
-from ._factor_graph import ParameterArray as ParameterArray
-from ._factor_graph import VariableArray as VariableArray
-from ._given_rows import GivenRows as GivenRows
-from ._given_rows import group_with as group_with
-from ._guided import guided as guided
-from ._guided import verify_brackets as verify_brackets
-from ._guided import verify_strings as verify_strings
-from ._infinite import STAYS_FINITE as STAYS_FINITE
-from ._infinite import oversized_at as oversized_at
-from ._infinite import undefined_at as undefined_at
-from ._infinite import untried as untried
-from ._joint_values import joint_count as joint_count
-from ._lower import Lowering as Lowering
-from ._lowered import Lowered as Lowered
-from ._lowered import lower_let as lower_let
-from ._lowered import lower_model as lower_model
-from ._lowered import lower_sound as lower_sound
-from ._lowered import with_given as with_given
-from ._neighbours import distinct as distinct
-from ._network import Corruption as Corruption
-from ._network import Noise as Noise
-from ._network import autoregressive as autoregressive
-from ._network import lower_corruption as lower_corruption
-from ._network import refinement as refinement
-from ._network_form import NetworkForm as NetworkForm
-from ._ranges import is_positive as is_positive
-from ._ranges import range_of as range_of
-from ._turns import Turns as Turns
-from ._turns import unroll as unroll
-from ._weights import alive as alive
-from ._weights import fixed_values as fixed_values
-from ._weights import normalised as normalised
-from ._weights import reaches_zero as reaches_zero
-from ._weights import verify_weights as verify_weights
+from ._abstract_program import AbstractProgram, verify_is_model, versions
+from ._bind import bind, bind_sound
+from ._bound import Bound
+from ._by_edge import by_name
+from ._constants import constant, in_range
+from ._factor_graph import FactorGraph, FactorGroup, GivenArray, ParameterArray, VariableArray
+from ._given_rows import GivenRows, group_with
+from ._guided import guided, verify_brackets, verify_strings
+from ._infinite import STAYS_FINITE, oversized_at, undefined_at, untried
+from ._joint_values import joint_count
+from ._lower import Lowering
+from ._lowered import Lowered, lower_let, lower_model, lower_sound, with_given
+from ._neighbours import distinct
+from ._network import Corruption, Noise, autoregressive, lower_corruption, refinement
+from ._network_form import NetworkForm
+from ._ranges import is_positive, range_of
+from ._turns import Turns, unroll
+from ._weights import alive, fixed_values, normalised, reaches_zero, verify_weights

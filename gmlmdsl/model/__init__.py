@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ._conditional_model import ConditionalModel as ConditionalModel
-from ._fit import Fit as Fit
-from ._model import Model as Model
-from ._queries import Params as Params
-from ._queries import Queries as Queries
+from ._conditional_model import ConditionalModel
+from ._fit import Fit
+from ._model import Model
+from ._queries import Params, Queries

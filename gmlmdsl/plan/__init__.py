@@ -1,93 +1,51 @@
 """In: `FactorGraph`. Out: how to sum and draw, and at what cost. Never: JAX."""
 
-from ._block_arrays import block_arrays as block_arrays
-from ._block_arrays import size_classes as size_classes
-from ._block_tables import BlockTables as BlockTables
-from ._block_tables import GraphTables as GraphTables
-from ._bound_faults import sound_model as sound_model
-from ._bound_faults import with_others as with_others
-from ._budget import BUDGET as BUDGET
-from ._budget import Budget as Budget
-from ._check_bound import check_bound as check_bound
-from ._clusters import Bonds as Bonds
-from ._clusters import ClusterPlan as ClusterPlan
-from ._clusters import no_loss as no_loss
-from ._clusters import plan_clusters as plan_clusters
-from ._elimination import Elimination as Elimination
-from ._elimination import plan_elimination as plan_elimination
-from ._gaps import GapPlan as GapPlan
-from ._gaps import GapTerms as GapTerms
-from ._gaps import affordable_rows as affordable_rows
-from ._gaps import gap_terms as gap_terms
-from ._gaps import plan_completions as plan_completions
-from ._gaps import plan_gaps as plan_gaps
-from ._gaps import verify_gaps as verify_gaps
-from ._hidden import HiddenPlan as HiddenPlan
-from ._hidden import is_whole as is_whole
-from ._hidden import plan_hidden as plan_hidden
-from ._hidden import plan_sum as plan_sum
-from ._lints import lint_conditional as lint_conditional
-from ._lints import lint_sizes as lint_sizes
-from ._lints import verify_moves_all as verify_moves_all
-from ._loop import Loop as Loop
-from ._loop import plan_loop as plan_loop
-from ._loss_blocks import MOST_LISTED as MOST_LISTED
-from ._loss_blocks import LossBlocks as LossBlocks
-from ._loss_blocks import alike_blocks as alike_blocks
-from ._loss_blocks import is_large as is_large
-from ._loss_blocks import plan_loss_blocks as plan_loss_blocks
-from ._loss_blocks import support_blocks as support_blocks
-from ._mask_use import MaskPlan as MaskPlan
-from ._mask_use import plan_use as plan_use
-from ._memory import sum_memory as sum_memory
-from ._memory import verify_held as verify_held
-from ._packing import BITS as BITS
-from ._packing import Packing as Packing
-from ._packing import packing as packing
-from ._pair_tables import PairTables as PairTables
-from ._pair_tables import plan_pair_tables as plan_pair_tables
-from ._plan import BlockPlan as BlockPlan
-from ._plan import is_affordable as is_affordable
-from ._plan import plan_block as plan_block
-from ._plan import plan_blocks as plan_blocks
-from ._plan import touching_factors as touching_factors
-from ._plan import verify_affordable as verify_affordable
-from ._prefixes import PrefixPlan as PrefixPlan
-from ._prefixes import plan_instead as plan_instead
-from ._prefixes import plan_prefixes as plan_prefixes
-from ._shared_copies import SharedCopies as SharedCopies
-from ._shared_copies import plan_copies as plan_copies
-from ._shared_copies import whole_copies as whole_copies
-from ._stages import Stage as Stage
+from ._block_arrays import block_arrays, size_classes
+from ._block_tables import BlockTables, GraphTables
+from ._bound_faults import sound_model, with_others
+from ._budget import BUDGET, Budget
+from ._check_bound import check_bound
+from ._clusters import Bonds, ClusterPlan, no_loss, plan_clusters
+from ._elimination import Elimination, plan_elimination
+from ._gaps import GapPlan, GapTerms, affordable_rows, gap_terms, plan_completions, plan_gaps, verify_gaps
+from ._hidden import HiddenPlan, is_whole, plan_hidden, plan_sum
+from ._lints import lint_conditional, lint_sizes, verify_moves_all
+from ._loop import Loop, plan_loop
+from ._loss_blocks import MOST_LISTED, LossBlocks, alike_blocks, is_large, plan_loss_blocks, support_blocks
+from ._mask_use import MaskPlan, plan_use
+from ._memory import sum_memory, verify_held
+from ._packing import BITS, Packing, packing
+from ._pair_tables import PairTables, plan_pair_tables
+from ._plan import BlockPlan, is_affordable, plan_block, plan_blocks, touching_factors, verify_affordable
+from ._prefixes import PrefixPlan, plan_instead, plan_prefixes
+from ._shared_copies import SharedCopies, plan_copies, whole_copies
+from ._stages import Stage
 from ._stages import places as step_places
-from ._sweep_layout import Exceptions as Exceptions
-from ._sweep_layout import ScoreForm as ScoreForm
-from ._sweep_layout import SweepLayout as SweepLayout
-from ._sweep_layout import SweepTables as SweepTables
-from ._sweep_layout import TabledColours as TabledColours
-from ._sweep_layout import every_entry as every_entry
-from ._sweep_layout import loses_digits as loses_digits
-from ._sweep_layout import plan_layout as plan_layout
-from ._sweep_layout import score_form as score_form
-from ._table_entries import FactorTable as FactorTable
-from ._table_entries import entries_at as entries_at
-from ._table_entries import entry_parameters as entry_parameters
-from ._table_entries import entry_values as entry_values
-from ._tables import FactorTables as FactorTables
-from ._tables import TableUse as TableUse
-from ._tables import factor_tables as factor_tables
-from ._tables import place_factors as place_factors
-from ._temper import TemperPlan as TemperPlan
-from ._temper import plan_temper as plan_temper
-from ._updates import ParallelPlan as ParallelPlan
-from ._updates import RandomPlan as RandomPlan
-from ._updates import SweepPlan as SweepPlan
-from ._updates import UpdatePlan as UpdatePlan
-from ._updates import listed_blocks as listed_blocks
-from ._updates import plan_mask as plan_mask
-from ._updates import plan_update as plan_update
-from ._updates import repeat_count as repeat_count
-from ._updates import row_weights as row_weights
-from ._updates import sweep_blocks as sweep_blocks
-from ._updates import update_line as update_line
-from ._updates import verify_positive as verify_positive
+from ._sweep_layout import (
+    Exceptions,
+    ScoreForm,
+    SweepLayout,
+    SweepTables,
+    TabledColours,
+    every_entry,
+    loses_digits,
+    plan_layout,
+    score_form,
+)
+from ._table_entries import FactorTable, entries_at, entry_parameters, entry_values
+from ._tables import FactorTables, TableUse, factor_tables, place_factors
+from ._temper import TemperPlan, plan_temper
+from ._updates import (
+    ParallelPlan,
+    RandomPlan,
+    SweepPlan,
+    UpdatePlan,
+    listed_blocks,
+    plan_mask,
+    plan_update,
+    repeat_count,
+    row_weights,
+    sweep_blocks,
+    update_line,
+    verify_positive,
+)

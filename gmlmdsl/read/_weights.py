@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import fail, is_real_number
 from ._holes import verify_unmasked
 from ._rows import AbstractRows
 
@@ -34,7 +34,7 @@ def sequence_weights(x: Any, identity: float = 0.8) -> Array:
 
     Reference: Ekeberg et al. 2013, Phys. Rev. E 87, 012707, section II; Hopf et al. 2017, Nat. Biotechnol. 35, 128-135.
     """
-    if isinstance(identity, bool) or not isinstance(identity, int | float | np.number) or not 0 <= identity <= 1:
+    if not is_real_number(identity) or not 0 <= identity <= 1:
         raise fail("E507", f"identity is a share between 0 and 1, got {identity!r}")
     codes = _codes(x)
     length, n = codes.shape

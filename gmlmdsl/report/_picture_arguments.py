@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._diagnostics import GmlmError, fail
+from .._diagnostics import GmlmError, fail, is_real_number, is_whole_number
 
 Array = np.ndarray
 LARGEST = float(np.finfo(float).max)
@@ -33,7 +33,7 @@ def verified_table(table: Any, columns: Sequence[str], source: str) -> None:
 
 def verified_number(name: str, value: Any, above: float, cure: str = "") -> float:
     """A finite number above a bound."""
-    known = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    known = is_real_number(value)
     if not known or not abs(value) <= LARGEST or not value > above:
         raise wrong(f"{name} must be a number above {above:g}, got {value!r}", cure)
     return float(value)
@@ -41,7 +41,7 @@ def verified_number(name: str, value: Any, above: float, cure: str = "") -> floa
 
 def verified_count(name: str, value: Any) -> int:
     """A whole number, 1 or more."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+    if not is_whole_number(value) or value < 1:
         raise wrong(f"{name} must be a whole number, 1 or more, got {value!r}")
     if value > MOST:
         raise wrong(f"{name} must be a whole number up to {MOST:,}, got {value:,}")

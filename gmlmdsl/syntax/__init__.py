@@ -3,9 +3,7 @@
 from typing import TYPE_CHECKING
 
 from . import _tree as tree
-from ._parse import parse as parse
-from ._parse import parse_with_errors as parse_with_errors
-from ._parse import read_source as read_source
+from ._parse import parse, parse_with_errors, read_source
 
 if TYPE_CHECKING:
     from ._format import format_source as format_source

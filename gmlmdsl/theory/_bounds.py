@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import fail, is_real_number
 from ..data import bound_mask, bound_once
 from ..evaluate import entry_names, verify_latents
 from ..graph import verify_is_model
@@ -231,7 +231,7 @@ def _verify_numbers(n: float, m: float, epsilon: float, delta: float) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return is_real_number(value)
 
 
 def _verify_known(empirical_loss: float | None, entropy: float | None, tensorization: float | None) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from .._diagnostics import fail
+from .._diagnostics import fail, is_real_number
 from ..evaluate import degree, known_params
 from ..graph import FactorGraph, Lowered
 from ..masks import AbstractMask
@@ -69,7 +69,7 @@ def box_around(graph: FactorGraph, params: Params, box: Any) -> Box:
         centre = {k: np.asarray(v) for k, v in known_params(graph, params).items()}
     if isinstance(box, Mapping):
         low, high = (_side(graph, box, side) for side in (0, 1))
-    elif isinstance(box, int | float | np.number) and not isinstance(box, bool) and 0 <= box < np.inf:
+    elif is_real_number(box) and 0 <= box < np.inf:
         low = {p.name: np.maximum(centre[p.name] - box, p.lower) for p in graph.parameters}
         high = {p.name: np.minimum(centre[p.name] + box, p.upper) for p in graph.parameters}
     else:

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import logsumexp
 
-from .._diagnostics import fail
+from .._diagnostics import fail, is_whole_number
 from ..graph import FactorGraph
 from ..masks import AbstractMask, chance_among
 from ._cliques import Clique, clique_of, strongest_clique
@@ -216,7 +216,7 @@ def _chain(model: Queries, mask: str | None, k: int | None) -> tuple[str, Any]:
     if mask is not None:
         raise fail("E507", "`mask` and `k` both say which blocks are drawn", help="give one of them")
     n = model.graph.n_random
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= n:
+    if not is_whole_number(k) or not 1 <= k <= n:
         raise fail("E507", f"k must be a whole number from 1 to {n}, got {k!r}")
     return f"{k}-Gibbs updates", lambda cells: chance_among(n, int(k), len(cells))
 
