@@ -127,7 +127,8 @@ def _warn_of_sizes(program: BoundProgram, model: Model, mask: str) -> None:
 
 def _next(fit: Any, out: Any) -> str:
     """What can be done with a fit that was saved, and with what a network is trained otherwise."""
-    drawn = f"; next: gmlm sample {out}"
+    which = f" --sampler {fit.model.samplers[0]}" if len(fit.model.samplers) > 1 else ""
+    drawn = f"; next: gmlm sample {out}{which}"
     if fit.graph.given:
         drawn = "" if fit.graph.network is None else f'; next, in Python: gm.load_fit("{out}").sample(given=..)'
     if fit.graph.network is None:

@@ -69,7 +69,8 @@ def columns_of_cells(graph: FactorGraph, rows: AbstractRows) -> list[int]:
     place = {cell: k for k, cell in enumerate(found) if cell is not None and cell != SEVERAL}
     cells, every = names.cells, len(place) == len(names.cells)
     exact = len(columns) == len(cells) and not any(c.isdecimal() for c in columns)  # numbered columns are in the order of their choice
-    if every and (exact or not rows.in_order):
+    aligned = isinstance(rows, Alignment) and bool(rows.focus)  # its columns are called by residue and place
+    if every and (exact or not rows.in_order or (aligned and names.named)):
         verify_once(names, found, columns, str(rows.path))
         return [place[cell] for cell in range(len(cells))]
     if _are_named(graph, rows, names, bool(place)):
@@ -77,12 +78,14 @@ def columns_of_cells(graph: FactorGraph, rows: AbstractRows) -> list[int]:
         strange = next((c for c, cell in zip(columns, found, strict=True) if cell is None), "")
         near = did_you_mean(strange, names.nearest())
         cure = f"column `{strange}` names none of the cells: did you mean `{near}`? " if near else ""
-        help = f"{cure}name the columns by cell, or list them with `columns=` in that order"
+        other = "" if isinstance(rows, Alignment) else ", or list them with `columns=` in that order"
+        help = f"{cure}name the columns by cell{other}"
         raise fail("E503", f"{rows.path} has no column for {listed(lacking)}", help=help)
     if len(columns) == len(cells):
         return list(range(len(cells)))
     message = f"{rows.path} has {len(columns)} columns, the model has {len(cells)} cells: {listed(cells, 4)}"
-    raise fail("E501", message, help="choose columns with `columns=`, or give the inputs that size the model")
+    choose = "label the cells as some columns are: `coords=`" if isinstance(rows, Alignment) else "choose columns with `columns=`"
+    raise fail("E501", message, help=f"{choose}, or give the inputs that size the model")
 
 
 def _are_named(graph: FactorGraph, rows: AbstractRows, names: CellNames, some: bool) -> bool:

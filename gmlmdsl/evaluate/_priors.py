@@ -51,7 +51,10 @@ def _dirichlet(value: jax.Array, a: Arguments) -> jax.Array:
 
 
 DENSITIES = {
-    "normal": PriorDensity(lambda value, a: stats.norm.logpdf(value, a["mean"], a["sd"]), lambda dist, a: dist.Normal(a["mean"], a["sd"])),
+    "normal": PriorDensity(
+        lambda value, a: stats.norm.logpdf(value, a["mean"], a["sd"]),
+        lambda dist, a: dist.Normal(a["mean"], a["sd"]),
+    ),
     "laplace": PriorDensity(
         lambda value, a: stats.laplace.logpdf(value, a["mean"], a["scale"]),
         lambda dist, a: dist.Laplace(a["mean"], a["scale"]),
@@ -76,7 +79,10 @@ DENSITIES = {
         at_least_one=("a", "b"),
     ),
     "dirichlet": PriorDensity(
-        _dirichlet, lambda dist, a: dist.Dirichlet(a["concentration"]), at_least_one=("concentration",), by_rows=True
+        _dirichlet,
+        lambda dist, a: dist.Dirichlet(a["concentration"]),
+        at_least_one=("concentration",),
+        by_rows=True,
     ),
 }
 
@@ -117,7 +123,9 @@ def verify_bounded_priors(graph: FactorGraph) -> None:
         for name in () if density is None or p.prior is None else density.at_least_one:
             if (p.prior.arguments[name] < 1).any():
                 message = f"the prior of `{p.name}` has unbounded density: `{name}` is {p.prior.arguments[name].min():g}, below 1"
-                raise fail("E701", message, p.prior.span, "no optimum", help="use a value of at least 1")
+                raise fail(
+                    "E701", message, p.prior.span, "no optimum", help="use a value of at least 1"
+                )
 
 
 def verify_densities(graph: FactorGraph, why: str) -> None:

@@ -12,9 +12,8 @@ import numpy as np
 
 from .._progress import shows_progress
 from ..data import random_key
-from ..evaluate import MANY, Colouring, Objective, draw_masks, gradient_at, metrics
+from ..evaluate import MANY, Colouring, Objective, bijection, draw_masks, gradient_at, metrics, slopes
 from ..masks import AbstractMask
-from ._edges import off_wrong_edges
 from ._existence import Recession
 from ._inference import Copies, Curvature, complete_rows, curvature, prior_curvature
 from ._kinks import fewer, has_kinks, settle
@@ -239,3 +238,28 @@ def first_curvature(objective: Objective, colours: Colouring | None, copies: Cop
     """The curvature at the start of the complete rows, which is cheap: it scales the minimiser."""
     whole = complete_rows(objective, copies)
     return None if colours is None or not bool((np.asarray(whole.weights) > 0).any()) else _sound(curvature(whole, objective.held, colours))
+
+
+NEAR = 1e-6  # of an edge
+PULL = 1e-6  # per row
+
+
+def off_wrong_edges(objective: Objective, free: dict[str, Any]) -> tuple[dict[str, Any], float]:
+    """Entries at an edge from which the objective falls inwards, moved back to where the fit began; and the largest such slope.
+
+    At a minimiser on an edge the slope points outwards (Karush, Kuhn and Tucker); where it does not, a step has gone too far.
+    """
+    bounded = [p for p in objective.frame.host.parameters if p.name in free and p.kind in ("positive", "bounded")]
+    if not bounded:
+        return free, 0.0
+    gradient, out, largest = gradient_at(objective, free), dict(free), 0.0
+    for p in bounded:
+        slope = slopes(p, free[p.name]).reshape(p.shape)
+        value = np.asarray(bijection(p)(free[p.name]))
+        inward = np.where(value - p.lower < NEAR, -1.0, np.where(p.upper - value < NEAR, 1.0, 0.0))
+        fall = inward * np.asarray(gradient[p.name]) / np.where(slope == 0, 1e-300, slope)
+        wrong = fall > PULL
+        largest = max(largest, float(fall[wrong].max(initial=0.0)))
+        begin = np.asarray(bijection(p).inv(objective.held[p.name]))
+        out[p.name] = jnp.asarray(np.where(wrong, begin, np.asarray(free[p.name])))
+    return out, largest

@@ -73,7 +73,8 @@ class FitRecord:
             GmlmAttributeError: E505 for a fit that was loaded from a file: data are not saved with it.
         """
         if self._evidence is None:
-            help = f"take one that has: `fit.model.fit(x, mask={self.mask!r}, init=fit.params)`; `fit.score(x)` takes data"
+            help = "`posterior`, `predictive` and `score` take rows, `x=..`; for all else"
+            help += f" take a fit that has them: `fit.model.fit(x, mask={self.mask!r}, init=fit.params)`"
             message = f"this fit of `{self.meta['model']}` was loaded from a file, where no data are kept, and they are needed here"
             raise no_attribute("E505", message, help)
         return self._evidence

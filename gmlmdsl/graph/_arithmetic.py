@@ -1,4 +1,4 @@
-"""The operators of the language on NumPy arrays, by the rule of `program/_arithmetic.py`: no value, where it is taken, is an error."""
+"""The operators of the language on NumPy arrays, by the rule of `program/_operators.py`: no value, where it is taken, is an error."""
 
 from __future__ import annotations
 

@@ -12,13 +12,14 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import counted, fail, is_one_of, listed, whole_number
-from ..data import bound_once, bound_rows, verified_seed
-from ..evaluate import parameters
+from ..data import bound_once, bound_rows, decode, generator, verified_seed
+from ..evaluate import init_params, parameters
 from ..fit import WHOLE, Evidence, FitOptions, PersistentContrastiveDivergence, estimate_to_fit, fit_model, method_of, whole_mask
+from ..graph import FactorGraph
 from ..guided import GuidedOptions, Setting, draw_guided, refuse_options
+from ..plan import verify_held
 from ..program import ir
-from ..sample import SampleOptions, SamplingWarning, draw_chains, draw_exact
-from ._ahead import random_rows
+from ..sample import SampleOptions, SamplingWarning, draw_chains, draw_exact, starts
 from ._fit import Fit
 from ._queries import Params
 from ._structures import Structures
@@ -378,3 +379,20 @@ class Model(Structures):
         rows = "".join(f"<tr><td>{escape(v.name)}</td><td>{v.kind}</td><td>{v.shape}</td></tr>" for v in self.graph.variables)
         rows += "".join(f"<tr><td>{escape(p.name)}</td><td>{p.kind}</td><td>{p.shape}</td></tr>" for p in self.graph.parameters)
         return f"<div><p>{escape(repr(self))}</p><table><tr><th>name</th><th>kind</th><th>shape</th></tr>{rows}</table></div>"
+
+
+FEW = 64  # rows that are looked for where most random ones are impossible
+
+
+def random_rows(graph: FactorGraph, rows: int) -> dict[str, Any]:
+    """Uniform configurations by variable, latents left out; where some are impossible, copies of a few possible ones take their place."""
+    verify_held(4 * rows * graph.n_cells, f"{rows:,} random rows of {counted(graph.n_cells, 'cell')}", "fewer `rows=`")
+    params = {k: jnp.asarray(v) for k, v in init_params(graph).items()}
+    codes = generator(0).integers(0, graph.sizes[:, None], (graph.n_cells, rows), dtype=np.int32)
+    bad = ~(np.asarray(derive.compiled.log_potential(derive.graph_arrays(graph), params, jnp.asarray(codes))) > -np.inf)
+    if bad.any():
+        nothing_held = np.zeros(graph.n_cells, bool), np.zeros(graph.n_cells, np.int32)
+        possible = starts(graph, FEW, 0, None, nothing_held, params).codes
+        codes[:, bad] = possible[:, np.arange(bad.sum()) % FEW]
+    latents = {v.name for v in graph.latents}
+    return {name: values for name, values in decode(graph, codes, (rows,)).items() if name not in latents}

@@ -54,8 +54,7 @@ class UniformCells(Distribution):
 
     def sample(self, key: jax.Array | None, sample_shape: tuple[int, ...] = ()) -> jax.Array:
         """Independent uniform values."""
-        assert key is not None
-        codes = jax.random.randint(key, self.shape(sample_shape), 0, len(self.variable.labels), jnp.int32)
+        codes = jax.random.randint(typed(key), self.shape(sample_shape), 0, len(self.variable.labels), jnp.int32)
         return self.variable.values_of(codes)
 
     def log_prob(self, value: Any, intermediates: Any = None) -> jax.Array:

@@ -3,13 +3,13 @@
 from . import _forms as forms
 from . import ir
 from ._allow import apply_allowances as allowed
-from ._arithmetic import UNTAKEN, NoValueError, computed, written
 from ._check import check_file, check_source
 from ._check_guided import is_guided, judges_of
 from ._check_networks import option_faults
 from ._check_samplers import MOST_REPEATS, TOO_OFTEN
 from ._mask_lints import used_bodies
 from ._network_forms import AUTOREGRESSIVE, REFINEMENT
+from ._operators import UNTAKEN, NoValueError, computed, written
 from ._options import autoregressive_options, guided_options, input_options, network_options, refinement_options
 from ._program import Program
 from ._sound_part import names_in, with_model, without_inputs, without_names

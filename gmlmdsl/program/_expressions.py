@@ -15,9 +15,8 @@ from typing import Any
 
 from .._diagnostics import Fix, Span, listed
 from ..syntax import tree
-from ._arithmetic import NoValueError, computed
 from ._kinds import CONDITION, ERROR, INTEGER, NUMBER, Kind, same_domain
-from ._operators import OPERATORS
+from ._operators import OPERATORS, NoValueError, computed
 from ._program import Let
 from ._scope import CELLS, Scope, Symbol
 from ._terms import Choice, Domain, Expression, LabelCode, LetValue, Literal, Operation, ParameterValue, VariableValue, walk

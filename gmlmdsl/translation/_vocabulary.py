@@ -48,7 +48,11 @@ class Vocabulary:
     def __init__(self, data: bytes, name: str = "the vocabulary"):
         if not isinstance(data, bytes | bytearray | memoryview):
             help = "`gm.Vocabulary.read(path)` reads a file"
-            raise fail("E571", f"{name} must be the bytes of a SentencePiece model, got {type(data).__name__}", help=help)
+            raise fail(
+                "E571",
+                f"{name} must be the bytes of a SentencePiece model, got {type(data).__name__}",
+                help=help,
+            )
         library = _sentencepiece()
         self.data = bytes(data)
         try:
@@ -63,7 +67,9 @@ class Vocabulary:
             ) from None
         if self._model.eos_id() != END:
             message = f"{name} has {_described(self._model.eos_id())}, and code {END} must be the end of a sentence"
-            raise fail("E571", message, help="train it with --unk_id=0 --eos_id=1 --bos_id=-1 --pad_id=-1")
+            raise fail(
+                "E571", message, help="train it with --unk_id=0 --eos_id=1 --bos_id=-1 --pad_id=-1"
+            )
 
     @classmethod
     def train(cls, sentences: Iterable[str], size: int) -> Vocabulary:
@@ -80,7 +86,9 @@ class Vocabulary:
         size = whole_number("size", size, 3, "E570")
         if size > MOST:
             raise fail("E570", f"a vocabulary has at most {MOST:,} codes")
-        texts = list(_texts(sentences))  # before the library, which takes any error of the iterator for the end
+        texts = list(
+            _texts(sentences)
+        )  # before the library, which takes any error of the iterator for the end
         model = io.BytesIO()
         try:
             library.SentencePieceTrainer.train(
@@ -140,7 +148,9 @@ class Vocabulary:
     def starts_word(self) -> Array:
         """For each code whether it begins a word, the end mark too; see `gm.drop_repeats`."""
         control = [self._model.is_control(i) for i in range(self.size)]
-        return np.array([c or p.startswith(WORD) for p, c in zip(self.pieces, control, strict=True)])
+        return np.array(
+            [c or p.startswith(WORD) for p, c in zip(self.pieces, control, strict=True)]
+        )
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """The codes of each sentence, its end mark last; an empty sentence has the end mark alone.
@@ -149,7 +159,9 @@ class Vocabulary:
             GmlmError: E507 for what is no list of texts, E119 for a text with half a surrogate pair.
         """
         texts = list(_spaced(sentences))
-        return [[*self._model.encode(text), END] for text in texts]  # one by one: lists start threads, which cost more than they save
+        return [
+            [*self._model.encode(text), END] for text in texts
+        ]  # one by one: lists start threads, which cost more than they save
 
     def rows(self, encoded: Sequence[Sequence[int]], cells: int) -> Array:
         """Rows of equal length: codes of each sentence, -1 behind them; int32, shape (sentences, cells).
@@ -163,9 +175,17 @@ class Vocabulary:
         if (lengths > cells).any():
             first = int(np.argmax(lengths > cells))
             more = int((lengths > cells).sum()) - 1
-            also = f"; so {'is' if more == 1 else 'are'} {counted(more, 'further sentence')}" if more else ""
+            also = (
+                f"; so {'is' if more == 1 else 'are'} {counted(more, 'further sentence')}"
+                if more
+                else ""
+            )
             message = f"sentence {first + 1} has {lengths[first]} pieces with its end mark, and a row has {counted(cells, 'cell')}{also}"
-            raise fail("E573", message, help="split it, leave it out, or give the program's index a longer range")
+            raise fail(
+                "E573",
+                message,
+                help="split it, leave it out, or give the program's index a longer range",
+            )
         rows = np.full((len(sentences), cells), -1, np.int32)
         if sentences:
             rows[np.arange(cells) < lengths[:, None]] = np.concatenate(sentences)
@@ -184,8 +204,12 @@ class Vocabulary:
         largest = max((int(row.max()) for row in rows if len(row)), default=0)
         if largest >= self.size:
             message = f"a row holds code {largest}, and the vocabulary has {self.size} codes"
-            raise fail("E572", message, help="take the vocabulary that the translator was trained with")
-        return [self._model.decode(row.tolist()).translate(ONE_LINE) if len(row) else "" for row in rows]
+            raise fail(
+                "E572", message, help="take the vocabulary that the translator was trained with"
+            )
+        return [
+            self._model.decode(row.tolist()).translate(ONE_LINE) if len(row) else "" for row in rows
+        ]
 
     def verify(self, size: int, what: str, sha256: str | None = None) -> None:
         """Refuse to be used where another vocabulary is meant.
@@ -204,7 +228,11 @@ class Vocabulary:
             message = f"the vocabulary is not the one that {what} is for: both have {size} codes, which mean other pieces"
         else:
             return
-        raise fail("E572", message, help="codes mean nothing without their vocabulary: take the one that training used")
+        raise fail(
+            "E572",
+            message,
+            help="codes mean nothing without their vocabulary: take the one that training used",
+        )
 
     def __repr__(self) -> str:
         return f"Vocabulary of {self.size} codes"
@@ -222,7 +250,11 @@ def _sentencepiece() -> Any:
 
 def is_many(value: Any) -> bool:
     """Whether it is a list, an iterator or an array of things, and no single text or number."""
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes) and getattr(value, "ndim", 1) > 0
+    return (
+        isinstance(value, Iterable)
+        and not isinstance(value, str | bytes)
+        and getattr(value, "ndim", 1) > 0
+    )
 
 
 def spaced(text: str) -> str:
@@ -240,7 +272,10 @@ def _spaced(sentences: Iterable[str]) -> Iterator[str]:
         raise fail("E507", f"sentences must be a list of texts, got {sentences!r:.60}")
     for number, sentence in enumerate(sentences, 1):
         if not isinstance(sentence, str):
-            raise fail("E507", f"sentences must be a list of texts, and number {number} is {sentence!r:.60}")
+            raise fail(
+                "E507",
+                f"sentences must be a list of texts, and number {number} is {sentence!r:.60}",
+            )
         text = spaced(sentence)
         if not text.isascii():
             _verify_text(text, number)
@@ -250,7 +285,11 @@ def _spaced(sentences: Iterable[str]) -> Iterator[str]:
 def _texts(sentences: Iterable[str]) -> Iterator[str]:
     for number, text in enumerate(_spaced(sentences), 1):
         if len(text.encode()) > LONGEST:
-            raise fail("E573", f"sentence {number} has {len(text):,} letters: no vocabulary is trained on it", help="clean the text first")
+            raise fail(
+                "E573",
+                f"sentence {number} has {len(text):,} letters: no vocabulary is trained on it",
+                help="clean the text first",
+            )
         if text:
             yield text
 
@@ -259,7 +298,10 @@ def _verify_text(text: str, number: int) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise fail("E119", f"sentence {number} is not text: its letter {error.start + 1} is half a surrogate pair") from None
+        raise fail(
+            "E119",
+            f"sentence {number} is not text: its letter {error.start + 1} is half a surrogate pair",
+        ) from None
 
 
 def _rows_of(codes: Any) -> list[Array]:
@@ -274,9 +316,15 @@ def _rows_of(codes: Any) -> list[Array]:
         return list(codes)
     rows = []
     for number, row in enumerate(codes):
-        found = np.zeros(0, np.int32) if isinstance(row, list | tuple) and not row else whole_numbers(row, f"row {number}")
+        found = (
+            np.zeros(0, np.int32)
+            if isinstance(row, list | tuple) and not row
+            else whole_numbers(row, f"row {number}")
+        )
         if found is None or found.ndim != 1:
-            raise fail("E572", f"row {number} must be a list of codes, whole numbers, got {row!r:.60}")
+            raise fail(
+                "E572", f"row {number} must be a list of codes, whole numbers, got {row!r:.60}"
+            )
         rows.append(found)
     return rows
 
@@ -289,7 +337,11 @@ def _before_end(row: Array) -> Array:
 def _untrained(message: str, size: int) -> Exception:
     """The library's refusal in words that say what to do."""
     if most := re.search(r"set it to a value <= (\d+)", message):
-        return fail("E570", f"the text allows a vocabulary of at most {most[1]} codes, not {size}", help=f"take {most[1]} or fewer")
+        return fail(
+            "E570",
+            f"the text allows a vocabulary of at most {most[1]} codes, not {size}",
+            help=f"take {most[1]} or fewer",
+        )
     if least := re.search(r"(\d+) vs (\d+)", message):
         note = f"the text has {int(least[2]) - 2} letters, so that a vocabulary of it has at least {least[2]} codes, not {size}"
         return fail("E570", note, help=f"take {least[2]} or more")

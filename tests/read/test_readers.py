@@ -279,6 +279,20 @@ def test_match_columns_of_the_focus(write):
     assert "focus `A_ECOLI/11-15`: 5 of 6 match columns; dropped 1 sequences for letters outside" in repr(family)
 
 
+def test_cells_that_are_labelled_as_columns_of_an_alignment_take_these(write):
+    family = gm.read_alignment(write(FAMILY, "fam.a2m"))
+    text = 'input n : int\nindex site = range(n)\nmodel m { var x[i in site] : letters("-ACDEFGHIKLMNPQRSTVWY") factor 1 }'
+    some = gm.parse(text, n=2, coords={"site": ["W17", "K12"]}).model()
+    whole = gm.parse(text, n=5).model()
+    wanted = encode(whole.graph, family).codes[[4, 1]]
+    np.testing.assert_array_equal(encode(some.graph, family).codes, wanted)
+    found = refusal(encode, gm.parse(text, n=2).model().graph, family)
+    assert "has 5 columns, the model has 2 cells" in found.message
+    assert "`coords=`" in found.help and "`columns=`" not in found.help
+    found = refusal(encode, gm.parse(text, n=2, coords={"site": ["W17", "K13"]}).model().graph, family)
+    assert "has no column for `x[K13]`" in found.message
+
+
 def test_another_focus_and_none(write):
     path = write(FAMILY, "fam.a2m")
     assert gm.read_alignment(path, "A_ECOLI").columns == gm.read_alignment(path).columns
