@@ -350,12 +350,12 @@ def only(name: str | None, names: Sequence[str], what: str, model: str) -> str:
     return names[0]
 
 
-def is_whole_number(value: Any) -> bool:
+def is_whole_number(value: object) -> bool:
     """Whether it is a whole number of Python or NumPy; truth values are none."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
-def is_real_number(value: Any) -> bool:
+def is_real_number(value: object) -> bool:
     """Whether it is a real number of Python or NumPy; truth values are none."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
@@ -375,7 +375,7 @@ def whole_number(name: str, value: Any, least: int, code: str = "E507") -> int:
     return number
 
 
-def truth(name: str, value: Any) -> bool:
+def truth(name: str, value: object) -> bool:
     """An option that is true or false, as a truth value of Python; what has one, such as 0 and 1, is taken at it.
 
     Raises:
@@ -387,7 +387,7 @@ def truth(name: str, value: Any) -> bool:
         raise fail("E507", f"{name} must be True or False, got {type(value).__name__}") from None
 
 
-def is_one_of(value: Any, texts: Sequence[str]) -> bool:
+def is_one_of(value: object, texts: Sequence[str]) -> bool:
     """Whether it is a text, and one of these; arrays, which compare entry by entry, are none."""
     return isinstance(value, str) and value in texts
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import Any
 
 import jax
 
 from .._diagnostics import fail
 
 
-def verify_untraced(value: Any, what: str) -> None:
+def verify_untraced(value: object, what: str) -> None:
     """Refuse what `jax.jit`, `jax.grad` or `jax.vmap` traces, alone or in a dict or list.
 
     Raises:
@@ -24,12 +23,12 @@ def verify_untraced(value: Any, what: str) -> None:
         raise fail("E513", message, help=help)
 
 
-def evaluated(value: Any) -> AbstractContextManager[None]:
+def evaluated(value: object) -> AbstractContextManager[None]:
     """Where JAX traces the caller, arrays that are made within have values all the same, unless they are made of what is traced."""
     return contextlib.nullcontext() if _is_traced(value) else jax.ensure_compile_time_eval()
 
 
-def _is_traced(value: Any) -> bool:
+def _is_traced(value: object) -> bool:
     if isinstance(value, Mapping):
         return any(map(_is_traced, value.values()))
     if isinstance(value, list | tuple):
@@ -37,7 +36,7 @@ def _is_traced(value: Any) -> bool:
     return isinstance(value, jax.core.Tracer)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def verify_untraced_leaves(params: Any) -> None:
+def verify_untraced_leaves(params: object) -> None:
     """The same of parameters, which may hold a network.
 
     Raises:

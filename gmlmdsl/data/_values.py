@@ -346,7 +346,7 @@ def _verify(v: VariableArray, array: Array, good: Array, what: str, numbers: Arr
     raise fail("E502", f"{what} at {where} is {shown}: not a value of `{v.name}`; its {domain}", help=help)
 
 
-def whole_numbers(value: Any, what: str) -> Array | None:
+def whole_numbers(value: object, what: str) -> Array | None:
     """Whole numbers as an array; None for anything else: truth values, rows that differ in length, numbers beyond 64 bits.
 
     Raises:

@@ -227,7 +227,7 @@ def _predicted(label: str, network: Any, given: tuple[Array, ...], count: int, l
     return np.concatenate(tops)[order].astype(np.int32), only
 
 
-def length_coverage(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, missing: Any, top: Any) -> dict[int, float]:
+def length_coverage(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, missing: Any, top: object) -> dict[int, float]:
     """The share of rows whose length is among the k best; see `ConditionalModel.length_coverage`."""
     network = next(iter(params.values()))
     n = lowered.graph.n_random

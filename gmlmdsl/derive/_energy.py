@@ -251,8 +251,8 @@ def _values(operator: Operator) -> Callable[..., Any]:
     return partial(operator.array, jnp)
 
 
-_EXACT: dict[str, Callable[..., Any]] = {"sigmoid": jax.nn.sigmoid, "bit": lambda a: jnp.floor((a + 1) / 2)}  # of floats, with derivatives
-_ARITHMETIC = {name: _values(operator) for name, operator in ON_NUMBERS.items()} | _EXACT
+_ARITHMETIC = {name: _values(operator) for name, operator in ON_NUMBERS.items()}
+_ARITHMETIC |= {"sigmoid": jax.nn.sigmoid, "bit": lambda a: jnp.floor((a + 1) / 2)}  # of floats, with derivatives
 _COMPARISONS: dict[str, Callable[..., Any]] = {
     "==": lambda a, b: a == b,
     "!=": lambda a, b: a != b,

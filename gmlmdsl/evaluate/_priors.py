@@ -40,7 +40,7 @@ class PriorDensity:
     upper: float | None = None
     at_least_one: tuple[str, ...] = ()
     is_log_concave: bool = True
-    kink: Callable[[Arguments], tuple[Any, Any]] | None = None
+    kink: Callable[[Arguments], tuple[np.ndarray, np.ndarray]] | None = None
     by_rows: bool = False
 
 
@@ -123,9 +123,7 @@ def verify_bounded_priors(graph: FactorGraph) -> None:
         for name in () if density is None or p.prior is None else density.at_least_one:
             if (p.prior.arguments[name] < 1).any():
                 message = f"the prior of `{p.name}` has unbounded density: `{name}` is {p.prior.arguments[name].min():g}, below 1"
-                raise fail(
-                    "E701", message, p.prior.span, "no optimum", help="use a value of at least 1"
-                )
+                raise fail("E701", message, p.prior.span, "no optimum", help="use a value of at least 1")
 
 
 def verify_densities(graph: FactorGraph, why: str) -> None:

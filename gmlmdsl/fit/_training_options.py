@@ -131,17 +131,11 @@ def verified_training(t: Training) -> Training:
             "E704",
             f"Training: accumulate={t.accumulate} batches make one update, and there are steps={t.steps}",
         )
-    if t.learning_rate is not None and (
-        not isinstance(t.learning_rate, int | float) or not t.learning_rate > 0
-    ):
+    if t.learning_rate is not None and (not isinstance(t.learning_rate, int | float) or not t.learning_rate > 0):
         raise fail("E704", f"Training: learning_rate must be above 0, got {t.learning_rate!r}")
     if t.precision not in ("float32", "bfloat16"):
-        raise fail(
-            "E704", f'Training: precision must be "float32" or "bfloat16", got {t.precision!r}'
-        )
-    if t.validation is not None and (
-        not isinstance(t.validation, Mapping) or not {"x"} <= set(t.validation) <= {"x", "given"}
-    ):
+        raise fail("E704", f'Training: precision must be "float32" or "bfloat16", got {t.precision!r}')
+    if t.validation is not None and (not isinstance(t.validation, Mapping) or not {"x"} <= set(t.validation) <= {"x", "given"}):
         raise fail(
             "E704",
             "Training: validation must be a dict of `x` and, where the model has given variables, `given`",
@@ -169,9 +163,7 @@ def _verify_together(t: Training) -> None:
         if getattr(t, name) is not None and t.validation is None:
             message = f"Training: {name} counts measurements on validation rows, and there are none"
             raise fail("E704", message, help="pass `validation={'x': .., 'given': ..}`")
-    if t.checkpoint is None and (
-        not t.resume or (t.save_every is not None and t.average_last is None)
-    ):
+    if t.checkpoint is None and (not t.resume or (t.save_every is not None and t.average_last is None)):
         name = "save_every" if t.resume else "resume"
         raise fail(
             "E704",
@@ -202,9 +194,7 @@ def verify_schedule(t: Training, optimizer: Any) -> None:
     for name in ("learning_rate", "warmup"):
         if optimizer is not None and getattr(t, name) is not None:
             message = f"Training: {name} is an option of the default optimiser, and `optimizer=` is another one"
-            raise fail(
-                "E704", message, help=f"leave {name} out, and give the optimiser its own schedule"
-            )
+            raise fail("E704", message, help=f"leave {name} out, and give the optimiser its own schedule")
 
 
 def training_of(method: Any, batch_size: int | None, max_steps: int | None) -> Training:

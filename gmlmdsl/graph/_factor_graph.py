@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._diagnostics import Span
+from .._diagnostics import Some, Span
 from ._content import digest
 from ._neighbours import distinct, neighbours
 from ._network_form import NetworkForm
@@ -66,13 +66,13 @@ class VariableArray:
         """What stands where a row has no cell: no value of the variable, -1, or 0 where -1 is one."""
         return 0 if self.first < 0 else -1
 
-    def values_of(self, codes: Any) -> Any:
+    def values_of(self, codes: Some) -> Some:
         """The values that codes stand for, as numbers; an array of NumPy or JAX like them."""
-        return codes if self.step == 1 else self.step * codes + self.first
+        return codes if self.step == 1 else self.step * codes + self.first  # type: ignore[operator]
 
-    def codes_of(self, values: Any) -> Any:
+    def codes_of(self, values: Some) -> Some:
         """The codes of values, whole where the values are some of the variable's."""
-        return values if self.step == 1 else (values - self.first) // self.step
+        return values if self.step == 1 else (values - self.first) // self.step  # type: ignore[operator]
 
 
 @dataclass(frozen=True)

@@ -70,11 +70,7 @@ def _remainder(a: Interval, b: Interval) -> Interval | None:
 def _power(a: Interval, b: Interval) -> Interval | None:
     if b[0] == b[1] and b[0] >= 0 and b[0] == math.floor(b[0]):
         ends = [a[0] ** b[0], a[1] ** b[0]]
-        return (
-            (0.0 if a[0] <= 0 <= a[1] else min(ends), max(ends))
-            if b[0] % 2 == 0
-            else (min(ends), max(ends))
-        )
+        return (0.0 if a[0] <= 0 <= a[1] else min(ends), max(ends)) if b[0] % 2 == 0 else (min(ends), max(ends))
     if a[0] <= 0:
         return None
     return _corners(lambda x, y: x**y)(a, b)
@@ -88,77 +84,82 @@ def _sigmoid(a: float) -> float:
     return 0.5 * (1 + math.tanh(0.5 * a))
 
 
-_OPERATORS = (
-    Operator("+", python.add, lambda xp, a, b: a + b, lambda a, b: (a[0] + b[0], a[1] + b[1])),
-    Operator("-", python.sub, lambda xp, a, b: a - b, lambda a, b: (a[0] - b[1], a[1] - b[0])),
-    Operator("*", python.mul, lambda xp, a, b: a * b, _corners(lambda x, y: x * y)),
-    Operator("/", python.truediv, lambda xp, a, b: xp.true_divide(a, b), _divided, is_real=True),
-    Operator("//", python.floordiv, lambda xp, a, b: xp.floor_divide(a, b), _whole_division),
-    Operator("%", python.mod, lambda xp, a, b: xp.remainder(a, b), _remainder),
-    Operator("^", python.pow, lambda xp, a, b: xp.power(a, b), _power),
-    Operator("neg", python.neg, lambda xp, a: -a, lambda a: (-a[1], -a[0])),
-    Operator(
-        "exp", math.exp, lambda xp, a: xp.exp(a), _increasing(math.exp), is_real=True, latex=r"\exp"
-    ),
-    Operator(
-        "log",
-        lambda a: -math.inf if a == 0 else math.log(a),
-        lambda xp, a: xp.log(a),
-        _increasing(math.log),
-        is_real=True,
-        latex=r"\log",
-    ),
-    Operator(
-        "sqrt",
-        math.sqrt,
-        lambda xp, a: xp.sqrt(a),
-        _increasing(math.sqrt),
-        is_real=True,
-        unicode="√",
-    ),
-    Operator("abs", abs, lambda xp, a: xp.abs(a), _magnitude),
-    Operator(
-        "sigmoid",
-        _sigmoid,
-        lambda xp, a: 0.5 * (1 + xp.tanh(0.5 * a)),
-        _increasing(_sigmoid),
-        is_real=True,
-        unicode="σ",
-        latex=r"\sigma",
-    ),
-    Operator(
-        "tanh",
-        math.tanh,
-        lambda xp, a: xp.tanh(a),
-        _increasing(math.tanh),
-        is_real=True,
-        latex=r"\tanh",
-    ),
-    Operator(
-        "min",
-        min,
-        lambda xp, a, b: xp.minimum(a, b),
-        lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
-        latex=r"\min",
-    ),
-    Operator(
-        "max",
-        max,
-        lambda xp, a, b: xp.maximum(a, b),
-        lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
-        latex=r"\max",
-    ),
-    Operator(
-        "spin", lambda b: 2 * b - 1, lambda xp, a: 2 * a - 1, _increasing(lambda a: 2 * a - 1)
-    ),
-    Operator(
-        "bit",
-        lambda s: (s + 1) // 2,
-        lambda xp, a: (a + 1) // 2,
-        _increasing(lambda a: math.floor((a + 1) / 2)),
-    ),
-)
-OPERATORS = {o.name: o for o in _OPERATORS}
+OPERATORS = {
+    o.name: o
+    for o in (
+        Operator("+", python.add, lambda xp, a, b: a + b, lambda a, b: (a[0] + b[0], a[1] + b[1])),
+        Operator("-", python.sub, lambda xp, a, b: a - b, lambda a, b: (a[0] - b[1], a[1] - b[0])),
+        Operator("*", python.mul, lambda xp, a, b: a * b, _corners(lambda x, y: x * y)),
+        Operator("/", python.truediv, lambda xp, a, b: xp.true_divide(a, b), _divided, is_real=True),
+        Operator("//", python.floordiv, lambda xp, a, b: xp.floor_divide(a, b), _whole_division),
+        Operator("%", python.mod, lambda xp, a, b: xp.remainder(a, b), _remainder),
+        Operator("^", python.pow, lambda xp, a, b: xp.power(a, b), _power),
+        Operator("neg", python.neg, lambda xp, a: -a, lambda a: (-a[1], -a[0])),
+        Operator(
+            "exp",
+            math.exp,
+            lambda xp, a: xp.exp(a),
+            _increasing(math.exp),
+            is_real=True,
+            latex=r"\exp",
+        ),
+        Operator(
+            "log",
+            lambda a: -math.inf if a == 0 else math.log(a),
+            lambda xp, a: xp.log(a),
+            _increasing(math.log),
+            is_real=True,
+            latex=r"\log",
+        ),
+        Operator(
+            "sqrt",
+            math.sqrt,
+            lambda xp, a: xp.sqrt(a),
+            _increasing(math.sqrt),
+            is_real=True,
+            unicode="√",
+        ),
+        Operator("abs", abs, lambda xp, a: xp.abs(a), _magnitude),
+        Operator(
+            "sigmoid",
+            _sigmoid,
+            lambda xp, a: 0.5 * (1 + xp.tanh(0.5 * a)),
+            _increasing(_sigmoid),
+            is_real=True,
+            unicode="σ",
+            latex=r"\sigma",
+        ),
+        Operator(
+            "tanh",
+            math.tanh,
+            lambda xp, a: xp.tanh(a),
+            _increasing(math.tanh),
+            is_real=True,
+            latex=r"\tanh",
+        ),
+        Operator(
+            "min",
+            min,
+            lambda xp, a, b: xp.minimum(a, b),
+            lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+            latex=r"\min",
+        ),
+        Operator(
+            "max",
+            max,
+            lambda xp, a, b: xp.maximum(a, b),
+            lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+            latex=r"\max",
+        ),
+        Operator("spin", lambda b: 2 * b - 1, lambda xp, a: 2 * a - 1, _increasing(lambda a: 2 * a - 1)),
+        Operator(
+            "bit",
+            lambda s: (s + 1) // 2,
+            lambda xp, a: (a + 1) // 2,
+            _increasing(lambda a: math.floor((a + 1) / 2)),
+        ),
+    )
+}
 
 Number = int | float  # a condition counts as 1 or 0
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -183,12 +184,7 @@ def computed(operator: str, *operands: Number) -> Number:
     """
     shown = written(operator, *operands)
     whole = [int(o) if isinstance(o, bool) else o for o in operands]
-    if (
-        operator == "^"
-        and all(isinstance(o, int) for o in whole)
-        and abs(whole[0]) > 1
-        and whole[1] * math.log2(abs(whole[0])) > MOST_BITS
-    ):
+    if operator == "^" and all(isinstance(o, int) for o in whole) and abs(whole[0]) > 1 and whole[1] * math.log2(abs(whole[0])) > MOST_BITS:
         raise NoValueError(f"`{shown}` does not fit into 64 bits", FLOATS)
     try:
         value = OPERATORS[operator].python(*whole)
@@ -216,9 +212,6 @@ def written(operator: str, *operands: Number) -> str:
     """How a program writes the operation: `7 // 0`, `sqrt(-1)`."""
     texts = [f"{o:g}" if isinstance(o, float) else str(int(o)) for o in operands]
     if operator in INFIX:
-        left, right = (
-            f"({t})" if t.startswith("-") and (k or operator == "^") else t
-            for k, t in enumerate(texts)
-        )
+        left, right = (f"({t})" if t.startswith("-") and (k or operator == "^") else t for k, t in enumerate(texts))
         return f"{left} {operator} {right}"
     return f"-({texts[0]})" if operator == "neg" else f"{operator}({', '.join(texts)})"

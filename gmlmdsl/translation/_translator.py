@@ -391,7 +391,7 @@ def joined(parts: Sequence[Translation], line: Segments) -> Translation:
     return Translation(others[0][0], others[0][1], pieces, others, passes, trace, line.cut, ended, counts)
 
 
-def _verify_lines(lines: Any) -> None:
+def _verify_lines(lines: object) -> None:
     if isinstance(lines, str | bytes):
         raise fail("E507", f"sentences must be a list of texts, got one text {lines!r:.60}", help="put it into a list: `[text]`")
     if not is_many(lines):

@@ -67,9 +67,7 @@ class Vocabulary:
             ) from None
         if self._model.eos_id() != END:
             message = f"{name} has {_described(self._model.eos_id())}, and code {END} must be the end of a sentence"
-            raise fail(
-                "E571", message, help="train it with --unk_id=0 --eos_id=1 --bos_id=-1 --pad_id=-1"
-            )
+            raise fail("E571", message, help="train it with --unk_id=0 --eos_id=1 --bos_id=-1 --pad_id=-1")
 
     @classmethod
     def train(cls, sentences: Iterable[str], size: int) -> Vocabulary:
@@ -86,9 +84,7 @@ class Vocabulary:
         size = whole_number("size", size, 3, "E570")
         if size > MOST:
             raise fail("E570", f"a vocabulary has at most {MOST:,} codes")
-        texts = list(
-            _texts(sentences)
-        )  # before the library, which takes any error of the iterator for the end
+        texts = list(_texts(sentences))  # before the library, which takes any error of the iterator for the end
         model = io.BytesIO()
         try:
             library.SentencePieceTrainer.train(
@@ -148,9 +144,7 @@ class Vocabulary:
     def starts_word(self) -> Array:
         """For each code whether it begins a word, the end mark too; see `gm.drop_repeats`."""
         control = [self._model.is_control(i) for i in range(self.size)]
-        return np.array(
-            [c or p.startswith(WORD) for p, c in zip(self.pieces, control, strict=True)]
-        )
+        return np.array([c or p.startswith(WORD) for p, c in zip(self.pieces, control, strict=True)])
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """The codes of each sentence, its end mark last; an empty sentence has the end mark alone.
@@ -159,9 +153,7 @@ class Vocabulary:
             GmlmError: E507 for what is no list of texts, E119 for a text with half a surrogate pair.
         """
         texts = list(_spaced(sentences))
-        return [
-            [*self._model.encode(text), END] for text in texts
-        ]  # one by one: lists start threads, which cost more than they save
+        return [[*self._model.encode(text), END] for text in texts]  # one by one: lists start threads, which cost more than they save
 
     def rows(self, encoded: Sequence[Sequence[int]], cells: int) -> Array:
         """Rows of equal length: codes of each sentence, -1 behind them; int32, shape (sentences, cells).
@@ -175,11 +167,7 @@ class Vocabulary:
         if (lengths > cells).any():
             first = int(np.argmax(lengths > cells))
             more = int((lengths > cells).sum()) - 1
-            also = (
-                f"; so {'is' if more == 1 else 'are'} {counted(more, 'further sentence')}"
-                if more
-                else ""
-            )
+            also = f"; so {'is' if more == 1 else 'are'} {counted(more, 'further sentence')}" if more else ""
             message = f"sentence {first + 1} has {lengths[first]} pieces with its end mark, and a row has {counted(cells, 'cell')}{also}"
             raise fail(
                 "E573",
@@ -204,12 +192,8 @@ class Vocabulary:
         largest = max((int(row.max()) for row in rows if len(row)), default=0)
         if largest >= self.size:
             message = f"a row holds code {largest}, and the vocabulary has {self.size} codes"
-            raise fail(
-                "E572", message, help="take the vocabulary that the translator was trained with"
-            )
-        return [
-            self._model.decode(row.tolist()).translate(ONE_LINE) if len(row) else "" for row in rows
-        ]
+            raise fail("E572", message, help="take the vocabulary that the translator was trained with")
+        return [self._model.decode(row.tolist()).translate(ONE_LINE) if len(row) else "" for row in rows]
 
     def verify(self, size: int, what: str, sha256: str | None = None) -> None:
         """Refuse to be used where another vocabulary is meant.
@@ -248,13 +232,9 @@ def _sentencepiece() -> Any:
     return need("sentencepiece", "vocabularies need SentencePiece", '"gmlmdsl[train]"')
 
 
-def is_many(value: Any) -> bool:
+def is_many(value: object) -> bool:
     """Whether it is a list, an iterator or an array of things, and no single text or number."""
-    return (
-        isinstance(value, Iterable)
-        and not isinstance(value, str | bytes)
-        and getattr(value, "ndim", 1) > 0
-    )
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes) and getattr(value, "ndim", 1) > 0
 
 
 def spaced(text: str) -> str:
@@ -316,15 +296,9 @@ def _rows_of(codes: Any) -> list[Array]:
         return list(codes)
     rows = []
     for number, row in enumerate(codes):
-        found = (
-            np.zeros(0, np.int32)
-            if isinstance(row, list | tuple) and not row
-            else whole_numbers(row, f"row {number}")
-        )
+        found = np.zeros(0, np.int32) if isinstance(row, list | tuple) and not row else whole_numbers(row, f"row {number}")
         if found is None or found.ndim != 1:
-            raise fail(
-                "E572", f"row {number} must be a list of codes, whole numbers, got {row!r:.60}"
-            )
+            raise fail("E572", f"row {number} must be a list of codes, whole numbers, got {row!r:.60}")
         rows.append(found)
     return rows
 
