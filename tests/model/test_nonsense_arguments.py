@@ -107,7 +107,7 @@ def test_labels_of_members_are_lists_by_index_set(coords: object):
 
 @pytest.mark.parametrize(
     "options",
-    [{"missing": float("nan")}, {"missing": -9}, {"missing": ["?", 3]}, {"columns": object()}, {"columns": [1.5]}, {"where": ["a=1"]}],
+    [{"missing": float("nan")}, {"missing": -9}, {"missing": ["?", 3]}, {"columns": 1.5}, {"columns": [1.5]}, {"where": ["a=1"]}],
     ids=repr,
 )
 def test_parts_of_a_table_are_named_by_texts(options: dict[str, Any], tmp_path: Path):
