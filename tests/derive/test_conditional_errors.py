@@ -222,7 +222,7 @@ BAD_DATA: list[tuple[str, str, Callable[[Any, Any], object]]] = [
     ("E505", "rows", lambda m, p: m.fit(X[:0], "one", given=ONE)),
     ("E410", "never hides a cell", lambda m, p: m.fit(X, "nothing", given=G, missing=-1)),
     ("E501", "weights", lambda m, p: m.fit(X, "one", given=G, missing=-1, weights=[1.0])),
-    ("E507", "K must hold", lambda m, p: m.log_conditional(p, X, K=(0, 4), given={"s": abs(G["s"]), "w": G["w"]})),
+    ("E507", "K must be distinct", lambda m, p: m.log_conditional(p, X, K=(0, 4), given={"s": abs(G["s"]), "w": G["w"]})),
     ("E507", "distinct", lambda m, p: m.log_conditional(p, X, K=(1, 1), given={"s": abs(G["s"]), "w": G["w"]})),
     ("E510", "one row", lambda m, p: m.transition_matrix(p, "cells", given={"s": abs(G["s"]), "w": G["w"]})),
     ("E507", "no matrix", lambda m, p: m.transition_matrix(p, "decode", given=ONE)),
