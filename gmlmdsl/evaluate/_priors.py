@@ -120,7 +120,9 @@ def verify_bounded_priors(graph: FactorGraph) -> None:
     verify_densities(graph, "a fit seeks the maximum of a density")
     for p in graph.parameters:
         density = density_of(p)
-        for name in () if density is None or p.prior is None else density.at_least_one:
+        if density is None or p.prior is None:
+            continue
+        for name in density.at_least_one:
             if (p.prior.arguments[name] < 1).any():
                 message = f"the prior of `{p.name}` has unbounded density: `{name}` is {p.prior.arguments[name].min():g}, below 1"
                 raise fail("E701", message, p.prior.span, "no optimum", help="use a value of at least 1")

@@ -130,8 +130,7 @@ class Table(AbstractRows):
             GmlmError: E526 for a column that there is not, E507 for one that is chosen twice.
         """
         found: list[int] = []
-        one = isinstance(columns, int) or not isinstance(columns, Iterable)
-        parts = names_in(columns) if isinstance(columns, str) else [columns] if one else list(columns)
+        parts: list[Any] = names_in(columns) if isinstance(columns, str) else list(columns) if isinstance(columns, Iterable) else [columns]
         if not all(isinstance(part, str | int | np.integer) for part in parts):
             raise fail("E507", f"`columns=` of a table lists names or numbers of columns, got {columns!r:.60}")
         for part in parts:

@@ -235,7 +235,11 @@ def test_every_missing_and_unknown_input_is_reported_at_once():
 
 def test_coords_that_do_not_fit_are_refused():
     text = "index s = range(3)\nmodel m { var x[i in s] : spin  factor x[i] for i in s }"
-    for coords, message in (({"t": "abc"}, "no index set `t`"), ({"s": "ab"}, "3 members, got 2"), ({"s": "aab"}, "two members of index set `s` are called `a`")):
+    for coords, message in (
+        ({"t": "abc"}, "no index set `t`"),
+        ({"s": "ab"}, "3 members, got 2"),
+        ({"s": "aab"}, "two members of index set `s` are called `a`"),
+    ):
         with pytest.raises(gm.GmlmError, match=message):
             gm.parse(text, coords=coords)
 
