@@ -79,8 +79,6 @@ def verified_block(host: FactorGraph, cells: Sequence[int] | int) -> np.ndarray:
     """
     verify_untraced(cells, "K")
     found = whole_numbers(cells, "K")
-    if isinstance(cells, list | tuple) and not cells:
-        raise fail("E507", "K is empty: a block has a cell at least", help="`model.positions(name)` gives a variable's")
     members = np.sort(np.zeros(0, np.int32) if found is None else found.ravel())
     if not len(members) or members[0] < 0 or members[-1] >= host.n_random or (np.diff(members) == 0).any():
         message = f"K must be distinct positions from 0 to {host.n_random - 1}, got {cells!r}"

@@ -195,7 +195,9 @@ class Translator:
             if text is not None:
                 _verify_lines(text)
         source, beside, start = iter(lines), None if drafts is None else iter(drafts), 0
-        while window := list(islice(source, batch_size)):
+        if not isinstance(options, TranslationOptions):
+            raise fail("E507", f"options must be a `TranslationOptions`, got {options!r:.60}")
+        while window := _texts_of(islice(source, min(batch_size, 1 << 31)), start):
             known = None if beside is None else list(islice(beside, len(window)))
             if known is not None and len(known) < len(window):
                 message = f"the drafts end after {counted(start + len(known), 'line')}, and there are more to translate"
@@ -359,10 +361,7 @@ def _verified(sentences: Any, n_best: Any, prefix: Any) -> list[str]:
         GmlmError: E507.
     """
     _verify_lines(sentences)
-    lines = list(sentences)
-    wrong = next((k for k, line in enumerate(lines) if not isinstance(line, str)), None)
-    if wrong is not None:
-        raise fail("E507", f"sentences must be texts, and the one at {wrong} is {lines[wrong]!r:.60}")
+    lines = _texts_of(sentences, 0)
     whole_number("n_best", n_best, 1)
     if prefix is not None and not isinstance(prefix, str):
         raise fail("E507", f"prefix must be one text, with which every translation begins, got {prefix!r:.60}")
@@ -396,6 +395,14 @@ def _verify_lines(lines: object) -> None:
         raise fail("E507", f"sentences must be a list of texts, got one text {lines!r:.60}", help="put it into a list: `[text]`")
     if not is_many(lines):
         raise fail("E507", f"sentences must be a list of texts, got {lines!r:.60}")
+
+
+def _texts_of(lines: Iterable[Any], first: int) -> list[str]:
+    found = list(lines)
+    wrong = next((k for k, line in enumerate(found) if not isinstance(line, str)), None)
+    if wrong is not None:
+        raise fail("E507", f"sentences must be texts, and the one at {first + wrong} is {found[wrong]!r:.60}")
+    return found
 
 
 def _one_a_line(what: str, values: Any, lines: int) -> list[Any]:
