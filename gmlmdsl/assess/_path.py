@@ -202,14 +202,13 @@ def _verify(evidence: Evidence, options: PathOptions) -> None:
 
 
 def _verify_number(name: str, value: Any, range_: str, holds: Callable[[float], bool]) -> None:
-    known = is_real_number(value)
-    if not known or not abs(value) <= float(np.finfo(float).max) or not holds(float(value)):
+    if not is_real_number(value) or not abs(value) <= float(np.finfo(float).max) or not holds(float(value)):
         raise fail("E507", f"{name} must be a number {range_}, got {value!r}")
 
 
 def _penalties(run: Runs, given: Any, points: int) -> tuple[Array, Array]:
     """The penalties, shape (penalties, copies), the largest first; and their shares of the largest."""
-    if given is None or (is_whole_number(given)):
+    if given is None or is_whole_number(given):
         points = points if given is None else whole_number("penalty", given, 2)
         verify_held(16 * points * run.copies, f"{points:,} penalties", "fewer of them: `penalty=30`")
         shares = np.geomspace(1.0, SPAN, points)

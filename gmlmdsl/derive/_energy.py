@@ -251,8 +251,11 @@ def _values(operator: Operator) -> Callable[..., Any]:
     return partial(operator.array, jnp)
 
 
-_ARITHMETIC = {name: _values(operator) for name, operator in ON_NUMBERS.items()}
-_ARITHMETIC |= {"sigmoid": jax.nn.sigmoid, "bit": lambda a: jnp.floor((a + 1) / 2)}  # of floats, with derivatives
+_ARITHMETIC = {
+    **{name: _values(operator) for name, operator in ON_NUMBERS.items()},
+    "sigmoid": jax.nn.sigmoid,  # of floats, with derivatives, as the next
+    "bit": lambda a: jnp.floor((a + 1) / 2),
+}
 _COMPARISONS: dict[str, Callable[..., Any]] = {
     "==": lambda a, b: a == b,
     "!=": lambda a, b: a != b,

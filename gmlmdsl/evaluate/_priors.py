@@ -51,10 +51,7 @@ def _dirichlet(value: jax.Array, a: Arguments) -> jax.Array:
 
 
 DENSITIES = {
-    "normal": PriorDensity(
-        lambda value, a: stats.norm.logpdf(value, a["mean"], a["sd"]),
-        lambda dist, a: dist.Normal(a["mean"], a["sd"]),
-    ),
+    "normal": PriorDensity(lambda value, a: stats.norm.logpdf(value, a["mean"], a["sd"]), lambda dist, a: dist.Normal(a["mean"], a["sd"])),
     "laplace": PriorDensity(
         lambda value, a: stats.laplace.logpdf(value, a["mean"], a["scale"]),
         lambda dist, a: dist.Laplace(a["mean"], a["scale"]),
@@ -79,10 +76,7 @@ DENSITIES = {
         at_least_one=("a", "b"),
     ),
     "dirichlet": PriorDensity(
-        _dirichlet,
-        lambda dist, a: dist.Dirichlet(a["concentration"]),
-        at_least_one=("concentration",),
-        by_rows=True,
+        _dirichlet, lambda dist, a: dist.Dirichlet(a["concentration"]), at_least_one=("concentration",), by_rows=True
     ),
 }
 

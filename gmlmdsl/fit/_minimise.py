@@ -28,6 +28,8 @@ MOST_SCALED = 256  # parameters whose curvature costs little beside a fit, unles
 MOST_ENTRIES = 2.0**36  # table entries of that computation
 MOST_LOOKED = 2.0**24  # the same of one that costs little beside a fit
 RENEWED = (20, 60)  # steps after which the metric is made anew
+NEAR = 1e-6  # of an edge
+PULL = 1e-6  # per row, of a slope away from an edge
 Colours = Callable[[], Colouring | None]  # found when they are first asked for
 Look = Callable[[], tuple[Curvature | None, Recession]]  # the curvature at an estimate, and what is open there
 
@@ -238,10 +240,6 @@ def first_curvature(objective: Objective, colours: Colouring | None, copies: Cop
     """The curvature at the start of the complete rows, which is cheap: it scales the minimiser."""
     whole = complete_rows(objective, copies)
     return None if colours is None or not bool((np.asarray(whole.weights) > 0).any()) else _sound(curvature(whole, objective.held, colours))
-
-
-NEAR = 1e-6  # of an edge
-PULL = 1e-6  # per row
 
 
 def off_wrong_edges(objective: Objective, free: dict[str, Any]) -> tuple[dict[str, Any], float]:

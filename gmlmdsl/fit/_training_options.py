@@ -96,16 +96,7 @@ def save_points(t: Training) -> int:
     return -(-t.steps // saved_every(t))
 
 
-WHOLE = {
-    "steps": 1,
-    "batch_size": 1,
-    "accumulate": 1,
-    "evaluate_every": 1,
-    "save_every": 1,
-    "patience": 1,
-    "warmup": 0,
-    "average_last": 1,
-}
+WHOLE = {"steps": 1, "batch_size": 1, "accumulate": 1, "evaluate_every": 1, "save_every": 1, "patience": 1, "warmup": 0, "average_last": 1}
 MOST = 2**31 - 1  # steps are counted in 32 bits, by schedules of optax too
 
 
@@ -122,24 +113,15 @@ def verified_training(t: Training) -> Training:
     for name, low, high in (("label_smoothing", 0, 1), ("ema", 0, 1)):
         value = getattr(t, name)
         if value is not None and not (isinstance(value, int | float) and low <= value < high):
-            raise fail(
-                "E704",
-                f"Training: {name} must be a number from {low} to below {high}, got {value!r}",
-            )
+            raise fail("E704", f"Training: {name} must be a number from {low} to below {high}, got {value!r}")
     if t.accumulate > t.steps:
-        raise fail(
-            "E704",
-            f"Training: accumulate={t.accumulate} batches make one update, and there are steps={t.steps}",
-        )
+        raise fail("E704", f"Training: accumulate={t.accumulate} batches make one update, and there are steps={t.steps}")
     if t.learning_rate is not None and (not isinstance(t.learning_rate, int | float) or not t.learning_rate > 0):
         raise fail("E704", f"Training: learning_rate must be above 0, got {t.learning_rate!r}")
     if t.precision not in ("float32", "bfloat16"):
         raise fail("E704", f'Training: precision must be "float32" or "bfloat16", got {t.precision!r}')
     if t.validation is not None and (not isinstance(t.validation, Mapping) or not {"x"} <= set(t.validation) <= {"x", "given"}):
-        raise fail(
-            "E704",
-            "Training: validation must be a dict of `x` and, where the model has given variables, `given`",
-        )
+        raise fail("E704", "Training: validation must be a dict of `x` and, where the model has given variables, `given`")
     _verify_loss(t)
     _verify_together(t)
     return t
@@ -151,10 +133,7 @@ def _verify_loss(t: Training) -> None:
     if isinstance(t.l2, bool) or not isinstance(t.l2, int | float) or not 0 <= t.l2 < float("inf"):
         raise fail("E704", f"Training: l2 must be a number of at least 0, got {t.l2!r}")
     if t.regulariser is not None and not callable(t.regulariser):
-        raise fail(
-            "E704",
-            f"Training: regulariser must be a function of (network, batch), got {t.regulariser!r:.60}",
-        )
+        raise fail("E704", f"Training: regulariser must be a function of (network, batch), got {t.regulariser!r:.60}")
 
 
 def _verify_together(t: Training) -> None:
@@ -165,21 +144,13 @@ def _verify_together(t: Training) -> None:
             raise fail("E704", message, help="pass `validation={'x': .., 'given': ..}`")
     if t.checkpoint is None and (not t.resume or (t.save_every is not None and t.average_last is None)):
         name = "save_every" if t.resume else "resume"
-        raise fail(
-            "E704",
-            f"Training: {name} is about checkpoints, and none are written",
-            help="pass `checkpoint=` with a folder",
-        )
+        raise fail("E704", f"Training: {name} is about checkpoints, and none are written", help="pass `checkpoint=` with a folder")
     if t.average_last is None:
         return
     if t.ema is not None or t.patience is not None:
         other = "ema" if t.ema is not None else "patience"
         message = f"Training: average_last and {other} each say which weights the fit returns"
-        raise fail(
-            "E704",
-            message,
-            help=f"leave one of them out: `average_last={t.average_last}` or `{other}={getattr(t, other)}`",
-        )
+        raise fail("E704", message, help=f"leave one of them out: `average_last={t.average_last}` or `{other}={getattr(t, other)}`")
     if t.average_last > save_points(t):
         message = f"Training: average_last={t.average_last}, and the run has {save_points(t)} save points, one in {saved_every(t)} steps"
         raise fail("E704", message, help="a smaller `save_every` makes more of them")
@@ -206,28 +177,18 @@ def training_of(method: Any, batch_size: int | None, max_steps: int | None) -> T
     if method is not None and not isinstance(method, Training):
         raise fail("E704", f"a network is trained by `method=gm.Training(..)`, got {method!r:.60}")
     if method is not None and (batch_size is not None or max_steps is not None):
-        raise fail(
-            "E704",
-            "`batch_size` and `max_steps` are options of `gm.Training(batch_size=.., steps=..)` where there is one",
-        )
+        raise fail("E704", "`batch_size` and `max_steps` are options of `gm.Training(batch_size=.., steps=..)` where there is one")
     if method is not None:
         return method
     plain = Training()
-    return Training(
-        plain.steps if max_steps is None else max_steps,
-        plain.batch_size if batch_size is None else batch_size,
-    )
+    return Training(plain.steps if max_steps is None else max_steps, plain.batch_size if batch_size is None else batch_size)
 
 
 def default_optimizer(t: Training) -> optax.GradientTransformation:
     """AdaFactor with linear warm-up and a cosine, by updates: one for every `accumulate` steps."""
     updates = t.steps // t.accumulate
     warm = max(1, updates // WARM) if t.warmup is None else t.warmup // t.accumulate
-    return _adafactor(
-        default_peak(updates) if t.learning_rate is None else t.learning_rate,
-        warm,
-        max(updates, warm + 1),
-    )
+    return _adafactor(default_peak(updates) if t.learning_rate is None else t.learning_rate, warm, max(updates, warm + 1))
 
 
 def default_peak(updates: int) -> float:
@@ -259,17 +220,9 @@ def verify_optimizer(optimizer: Any, weights: Any) -> None:
     if optimizer is None:
         return
     if not isinstance(optimizer, optax.GradientTransformation):
-        raise fail(
-            "E507",
-            f"optimizer must be an optax transformation, got {optimizer!r}",
-            help="`optax.adam(0.01)`, say",
-        )
+        raise fail("E507", f"optimizer must be an optax transformation, got {optimizer!r}", help="`optax.adam(0.01)`, say")
     try:
         jax.eval_shape(lambda w: optimizer.update(w, optimizer.init(w), w), weights)
     except TypeError as error:
         message = f"this optimizer needs more than gradients and weights: {error}"
-        raise fail(
-            "E507",
-            message,
-            help="`optax.adam(0.001)`, say; batches leave nothing to search along a line",
-        ) from None
+        raise fail("E507", message, help="`optax.adam(0.001)`, say; batches leave nothing to search along a line") from None

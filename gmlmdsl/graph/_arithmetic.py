@@ -28,7 +28,7 @@ def _plain(a: Array) -> Array:
 
 def _power(a: Array, b: Array) -> Array:
     a, b = _plain(a), _plain(b)
-    return np.power(a if _integral(a, b) and np.all(b >= 0) else a.astype(float), b)
+    return ON_NUMBERS["^"].array(np, a if _integral(a, b) and np.all(b >= 0) else a.astype(float), b)
 
 
 def _numbers(operator: Operator) -> Callable[..., Array]:

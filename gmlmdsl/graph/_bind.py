@@ -38,7 +38,7 @@ def bind(program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Seque
     if faults:
         raise GmlmError(in_text_order(faults))
     notes = tuple(edge_orders(partial))
-    return Bound(program, partial.inputs, partial.lengths, partial.graphs, _coords(partial, coords or {}), notes)
+    return Bound(program, partial.inputs, partial.lengths, partial.graphs, _coords(partial, coords), notes)
 
 
 def verified_coords(coords: Any) -> dict[str, tuple[Any, ...]]:
@@ -61,14 +61,14 @@ def verified_coords(coords: Any) -> dict[str, tuple[Any, ...]]:
 
 
 def bind_sound(
-    program: Program, inputs: Mapping[str, Any], most: float = math.inf, coords: Mapping[str, Sequence[Any]] | None = None
+    program: Program, inputs: Mapping[str, Any], most: float = math.inf, coords: Mapping[str, tuple[Any, ...]] | None = None
 ) -> tuple[Bound, list[Diagnostic]]:
     """A program with those of its inputs and graphs that have no fault, and every fault of the others.
 
     Graphs with more than `most` nodes and edges are left out too, and no fault. Inputs with labels go by those of `coords`.
     """
     faults = Faults()
-    bound = Bound(program, {}, {}, {}, {name: tuple(labels) for name, labels in (coords or {}).items()})
+    bound = Bound(program, {}, {}, {}, dict(coords or {}))
     for name in program.inputs:
         bound = _build_ready_graphs(bound, faults, most)
         if name in bound.program.inputs:

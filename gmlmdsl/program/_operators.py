@@ -14,6 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 Interval = tuple[float, float]
+Number = int | float  # a condition counts as 1 or 0
+LEAST, MOST = -(2**63), 2**63 - 1
+MOST_BITS = 4096  # of a power that is written out in a message
+INFIX = ("+", "-", "*", "/", "//", "%", "^")
+FLOATS = "whole numbers have 64 bits; a number with a point, as in `2.0`, may be larger"
+UNTAKEN = "leave such values out, with `if .. then .. else ..` or an `if` behind the `for`"
 
 
 @dataclass(frozen=True)
@@ -95,14 +101,7 @@ OPERATORS = {
         Operator("%", python.mod, lambda xp, a, b: xp.remainder(a, b), _remainder),
         Operator("^", python.pow, lambda xp, a, b: xp.power(a, b), _power),
         Operator("neg", python.neg, lambda xp, a: -a, lambda a: (-a[1], -a[0])),
-        Operator(
-            "exp",
-            math.exp,
-            lambda xp, a: xp.exp(a),
-            _increasing(math.exp),
-            is_real=True,
-            latex=r"\exp",
-        ),
+        Operator("exp", math.exp, lambda xp, a: xp.exp(a), _increasing(math.exp), is_real=True, latex=r"\exp"),
         Operator(
             "log",
             lambda a: -math.inf if a == 0 else math.log(a),
@@ -111,14 +110,7 @@ OPERATORS = {
             is_real=True,
             latex=r"\log",
         ),
-        Operator(
-            "sqrt",
-            math.sqrt,
-            lambda xp, a: xp.sqrt(a),
-            _increasing(math.sqrt),
-            is_real=True,
-            unicode="√",
-        ),
+        Operator("sqrt", math.sqrt, lambda xp, a: xp.sqrt(a), _increasing(math.sqrt), is_real=True, unicode="√"),
         Operator("abs", abs, lambda xp, a: xp.abs(a), _magnitude),
         Operator(
             "sigmoid",
@@ -129,43 +121,13 @@ OPERATORS = {
             unicode="σ",
             latex=r"\sigma",
         ),
-        Operator(
-            "tanh",
-            math.tanh,
-            lambda xp, a: xp.tanh(a),
-            _increasing(math.tanh),
-            is_real=True,
-            latex=r"\tanh",
-        ),
-        Operator(
-            "min",
-            min,
-            lambda xp, a, b: xp.minimum(a, b),
-            lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
-            latex=r"\min",
-        ),
-        Operator(
-            "max",
-            max,
-            lambda xp, a, b: xp.maximum(a, b),
-            lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
-            latex=r"\max",
-        ),
+        Operator("tanh", math.tanh, lambda xp, a: xp.tanh(a), _increasing(math.tanh), is_real=True, latex=r"\tanh"),
+        Operator("min", min, lambda xp, a, b: xp.minimum(a, b), lambda a, b: (min(a[0], b[0]), min(a[1], b[1])), latex=r"\min"),
+        Operator("max", max, lambda xp, a, b: xp.maximum(a, b), lambda a, b: (max(a[0], b[0]), max(a[1], b[1])), latex=r"\max"),
         Operator("spin", lambda b: 2 * b - 1, lambda xp, a: 2 * a - 1, _increasing(lambda a: 2 * a - 1)),
-        Operator(
-            "bit",
-            lambda s: (s + 1) // 2,
-            lambda xp, a: (a + 1) // 2,
-            _increasing(lambda a: math.floor((a + 1) / 2)),
-        ),
+        Operator("bit", lambda s: (s + 1) // 2, lambda xp, a: (a + 1) // 2, _increasing(lambda a: math.floor((a + 1) / 2))),
     )
 }
-
-Number = int | float  # a condition counts as 1 or 0
-LEAST, MOST = -(2**63), 2**63 - 1
-MOST_BITS = 4096  # of a power that is written out in a message
-
-INFIX = ("+", "-", "*", "/", "//", "%", "^")
 
 
 class NoValueError(ArithmeticError):
@@ -202,10 +164,6 @@ def computed(operator: str, *operands: Number) -> Number:
     if math.isinf(value) and operator != "log" and all(math.isfinite(o) for o in whole):
         raise NoValueError(f"`{shown}` is too large for a number")
     return value
-
-
-FLOATS = "whole numbers have 64 bits; a number with a point, as in `2.0`, may be larger"
-UNTAKEN = "leave such values out, with `if .. then .. else ..` or an `if` behind the `for`"
 
 
 def written(operator: str, *operands: Number) -> str:

@@ -33,8 +33,7 @@ def verified_table(table: Any, columns: Sequence[str], source: str) -> None:
 
 def verified_number(name: str, value: Any, above: float, cure: str = "") -> float:
     """A finite number above a bound."""
-    known = is_real_number(value)
-    if not known or not abs(value) <= LARGEST or not value > above:
+    if not is_real_number(value) or not abs(value) <= LARGEST or not value > above:
         raise wrong(f"{name} must be a number above {above:g}, got {value!r}", cure)
     return float(value)
 

@@ -224,14 +224,10 @@ def generalization_bound(
 
 def _verify_numbers(n: float, m: float, epsilon: float, delta: float) -> None:
     for name, value in (("n", n), ("m", m), ("epsilon", epsilon)):
-        if not _is_number(value) or not 0 < value < math.inf:
+        if not is_real_number(value) or not 0 < value < math.inf:
             raise fail("E507", f"{name} must be above 0 and finite, got {value!r}")
-    if not _is_number(delta) or not 0 < delta < 1:
+    if not is_real_number(delta) or not 0 < delta < 1:
         raise fail("E507", f"delta must lie between 0 and 1, got {delta!r}")
-
-
-def _is_number(value: Any) -> bool:
-    return is_real_number(value)
 
 
 def _verify_known(empirical_loss: float | None, entropy: float | None, tensorization: float | None) -> None:

@@ -48,11 +48,7 @@ class Vocabulary:
     def __init__(self, data: bytes, name: str = "the vocabulary"):
         if not isinstance(data, bytes | bytearray | memoryview):
             help = "`gm.Vocabulary.read(path)` reads a file"
-            raise fail(
-                "E571",
-                f"{name} must be the bytes of a SentencePiece model, got {type(data).__name__}",
-                help=help,
-            )
+            raise fail("E571", f"{name} must be the bytes of a SentencePiece model, got {type(data).__name__}", help=help)
         library = _sentencepiece()
         self.data = bytes(data)
         try:
@@ -60,11 +56,7 @@ class Vocabulary:
                 raise RuntimeError  # the library takes no bytes for a vocabulary of no piece
             self._model = library.SentencePieceProcessor(model_proto=self.data)
         except RuntimeError:
-            raise fail(
-                "E571",
-                f"{name} is not a SentencePiece model",
-                help="`gmlm train` writes one: `MODEL.vocabulary`",
-            ) from None
+            raise fail("E571", f"{name} is not a SentencePiece model", help="`gmlm train` writes one: `MODEL.vocabulary`") from None
         if self._model.eos_id() != END:
             message = f"{name} has {_described(self._model.eos_id())}, and code {END} must be the end of a sentence"
             raise fail("E571", message, help="train it with --unk_id=0 --eos_id=1 --bos_id=-1 --pad_id=-1")
@@ -169,14 +161,15 @@ class Vocabulary:
             more = int((lengths > cells).sum()) - 1
             also = f"; so {'is' if more == 1 else 'are'} {counted(more, 'further sentence')}" if more else ""
             message = f"sentence {first + 1} has {lengths[first]} pieces with its end mark, and a row has {counted(cells, 'cell')}{also}"
-            raise fail(
-                "E573",
-                message,
-                help="split it, leave it out, or give the program's index a longer range",
-            )
+            raise fail("E573", message, help="split it, leave it out, or give the program's index a longer range")
         rows = np.full((len(sentences), cells), -1, np.int32)
         if sentences:
-            rows[np.arange(cells) < lengths[:, None]] = np.concatenate(sentences)
+            flat = np.concatenate(sentences)
+            strange = flat[(flat < 0) | (flat >= self.size)]
+            if len(strange):
+                message = f"a sentence holds code {strange[0]}, and the vocabulary has codes 0 to {self.size - 1}"
+                raise fail("E572", message, help="take the vocabulary that encoded it")
+            rows[np.arange(cells) < lengths[:, None]] = flat
         return rows
 
     def decode(self, codes: Any) -> list[str]:
@@ -212,11 +205,7 @@ class Vocabulary:
             message = f"the vocabulary is not the one that {what} is for: both have {size} codes, which mean other pieces"
         else:
             return
-        raise fail(
-            "E572",
-            message,
-            help="codes mean nothing without their vocabulary: take the one that training used",
-        )
+        raise fail("E572", message, help="codes mean nothing without their vocabulary: take the one that training used")
 
     def __repr__(self) -> str:
         return f"Vocabulary of {self.size} codes"
@@ -252,10 +241,7 @@ def _spaced(sentences: Iterable[str]) -> Iterator[str]:
         raise fail("E507", f"sentences must be a list of texts, got {sentences!r:.60}")
     for number, sentence in enumerate(sentences, 1):
         if not isinstance(sentence, str):
-            raise fail(
-                "E507",
-                f"sentences must be a list of texts, and number {number} is {sentence!r:.60}",
-            )
+            raise fail("E507", f"sentences must be a list of texts, and number {number} is {sentence!r:.60}")
         text = spaced(sentence)
         if not text.isascii():
             _verify_text(text, number)
@@ -265,11 +251,7 @@ def _spaced(sentences: Iterable[str]) -> Iterator[str]:
 def _texts(sentences: Iterable[str]) -> Iterator[str]:
     for number, text in enumerate(_spaced(sentences), 1):
         if len(text.encode()) > LONGEST:
-            raise fail(
-                "E573",
-                f"sentence {number} has {len(text):,} letters: no vocabulary is trained on it",
-                help="clean the text first",
-            )
+            raise fail("E573", f"sentence {number} has {len(text):,} letters: no vocabulary is trained on it", help="clean the text first")
         if text:
             yield text
 
@@ -278,10 +260,7 @@ def _verify_text(text: str, number: int) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise fail(
-            "E119",
-            f"sentence {number} is not text: its letter {error.start + 1} is half a surrogate pair",
-        ) from None
+        raise fail("E119", f"sentence {number} is not text: its letter {error.start + 1} is half a surrogate pair") from None
 
 
 def _rows_of(codes: Any) -> list[Array]:
@@ -311,11 +290,7 @@ def _before_end(row: Array) -> Array:
 def _untrained(message: str, size: int) -> Exception:
     """The library's refusal in words that say what to do."""
     if most := re.search(r"set it to a value <= (\d+)", message):
-        return fail(
-            "E570",
-            f"the text allows a vocabulary of at most {most[1]} codes, not {size}",
-            help=f"take {most[1]} or fewer",
-        )
+        return fail("E570", f"the text allows a vocabulary of at most {most[1]} codes, not {size}", help=f"take {most[1]} or fewer")
     if least := re.search(r"(\d+) vs (\d+)", message):
         note = f"the text has {int(least[2]) - 2} letters, so that a vocabulary of it has at least {least[2]} codes, not {size}"
         return fail("E570", note, help=f"take {least[2]} or more")

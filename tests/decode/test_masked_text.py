@@ -71,4 +71,4 @@ def test_a_tiny_network_learns_the_frequencies_of_letters(text, capsys):
     assert found["network"] < 1.15 * entropy < math.log(len(text.CHARS))
     assert found["counts of both neighbours"] < found["bigram chain"] < entropy
     assert all(0 <= found[sampler] <= 1 for sampler in text.SAMPLERS), json.dumps(found)
-    assert capsys.readouterr().out.count("    |") == 2 * 3  # two draws of each sampler
+    assert capsys.readouterr().out.count("\n    |") == 2 * 3  # two draws of each sampler

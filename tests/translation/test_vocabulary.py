@@ -163,6 +163,8 @@ def test_sentences_that_are_too_long_are_refused_with_their_number(words: Vocabu
     codes = words.encode(["a", "the " * 10_000, "a a a a a a"])
     refused("E573", lambda: words.rows(codes, 5), "sentence 2", "5 cells", "1 further sentence")
     assert words.rows(codes, max(map(len, codes)))[0, 2] == -1
+    for strange in (-1, words.size, 2**40):  # the last would be another code in 32 bits
+        refused("E572", lambda s=strange: words.rows([[0, s]], 5), f"code {strange}")
     refused("E573", lambda: Vocabulary.train(["a", "x" * 2_000_000], 5), "sentence 2")
 
 
