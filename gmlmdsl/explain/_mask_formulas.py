@@ -144,7 +144,8 @@ def _add_subsets(section: Section, body: ir.FormMask, formulas: ModelFormulas, l
 
 def _add_stripes(section: Section, body: ir.FormMask, formulas: ModelFormulas, left: str) -> None:
     n, width = formulas.n, formulas.write.number(body.call.arguments["width"])  # type: ignore[arg-type]
-    section.formula(left, n.fraction("1", f"n {n.minus} {width} + 1"))
+    count = f"n {n.minus} {width} + 1"
+    section.formula(left, n.fraction("1", n.parens(count) if n.one_line else count))
     section.words(f"K is any {width} of the n cells of {_variables(body)} that follow one another.")
 
 
