@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -219,38 +219,14 @@ def pipeline(
     from ..translation import Recipe, Texts
     from ._translation_show import PipelineRequest, run_pipeline
 
-    student = Recipe(
-        steps=o.steps_beside(minutes, stated, teacher_steps),
-        batch_size=batch_size,
-        optimizer=optimizer,
-        learning_rate=learning_rate,
-        warmup=warmup,
-        label_smoothing=label_smoothing,
-        ema=ema,
-        average_last=average_last,
-        accumulate=accumulate,
-        precision=precision,
-        evaluate_every=evaluate_every,
-        patience=patience,
-        save_every=save_every,
-        seed=seed,
-        buckets=o.widths(buckets),
-    )
+    data: dict[str, Any] = {"batch_size": batch_size, "accumulate": accumulate, "buckets": o.widths(buckets), "seed": seed}
+    steps: dict[str, Any] = {"optimizer": optimizer, "learning_rate": learning_rate, "warmup": warmup, "precision": precision}
+    means: dict[str, Any] = {"label_smoothing": label_smoothing, "ema": ema, "average_last": average_last}
+    looks: dict[str, Any] = {"evaluate_every": evaluate_every, "patience": patience, "save_every": save_every}
+    student = Recipe(o.steps_beside(minutes, stated, teacher_steps), **data, **steps, **means, **looks)
     texts = Texts(tuple(text), tuple(validation or ()), tuple(test or ()), limit, test_limit, reverse)
-    request = PipelineRequest(
-        file,
-        inputs or [],
-        arrays,
-        allow_python,
-        vocabulary=vocabulary,
-        languages=languages,
-        teacher_sampler=teacher_sampler,
-        samplers=tuple(samplers or ()),
-        masks=tuple(masks or ()),
-        raw=raw,
-        warm=warm,
-        minutes=minutes,
-        sentences=sentences,
-        seed=seed,
-    )
+    program = (file, inputs or [], arrays, allow_python)
+    made: dict[str, Any] = {"vocabulary": vocabulary, "languages": languages, "raw": raw, "warm": warm, "minutes": minutes}
+    made |= {"teacher_sampler": teacher_sampler, "samplers": tuple(samplers or ()), "masks": tuple(masks or ())}
+    request = PipelineRequest(*program, **made, sentences=sentences, seed=seed)
     run_pipeline(request, replace(student, steps=teacher_steps or student.steps), student, texts, out)
