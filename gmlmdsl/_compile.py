@@ -29,8 +29,9 @@ class BoundProgram(AbstractProgram):
     def __init__(self, checked: Program, inputs: Mapping[str, Any], coords: Mapping[str, Sequence[Any]] | None, allow_python: bool = False):
         if not isinstance(checked, Program):
             raise fail("E507", f"a bound program is made by `gm.load` or `gm.parse`, got {type(checked).__name__}")
-        self.checked, self.allow_python = checked, allow_python
+        self.allow_python = allow_python
         self.bound: Bound = bind(checked, inputs, coords)
+        self.checked = self.bound.program
         self._models: dict[tuple[str, str | None], Model] = {}
 
     @classmethod

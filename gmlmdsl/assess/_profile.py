@@ -89,9 +89,11 @@ def profile(made: FitRecord, along: Any, points: int, probability: float, progre
         raise fail("E547", message, help="`fit.bootstrap()` imputes anew; or fit with `impute=False`, or without `method=`")
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         objective, colours = reopen(evidence, {k: v for k, v in made.params.items() if k not in made.meta["fixed"]})
-        if any(p.kind == "simplex" for p in made.graph.parameters) or "sandwich" not in made.determined:
+        if any(p.kind in ("simplex", "ordered") for p in made.graph.parameters) or "sandwich" not in made.determined:
             raise fail(
-                "E547", "this model has simplex parameters, or too many: no profile is drawn", help="`fit.bootstrap()` needs neither"
+                "E547",
+                "it has simplex or ordered parameters, or too many: no profile is drawn",
+                help="`fit.bootstrap()` needs neither",
             )
         curve = curvature(objective, objective.held, colours, counts=evidence.options.weights_are == "counts")
         name, coefficient = _direction(made, curve, along)

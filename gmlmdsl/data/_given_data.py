@@ -13,6 +13,7 @@ from ..graph import FactorGraph, GivenArray, GivenRows, Lowered, with_given
 from ..masks import AbstractMask
 from ..read import as_frame, empty_entries, in_program_order, is_frame, plain_array, with_rows_of
 from ._cell_names import frame_arrays
+from ._ragged import in_one_axis
 from ._traced import verify_untraced
 from ._values import Data, encode, row_index, stated_missing, value_codes
 
@@ -137,7 +138,7 @@ def _codes(v: GivenArray, value: Any) -> tuple[Array, tuple[int, ...]]:
     what = f"given[{v.name!r}]"
     if is_frame(value):
         value = frame_arrays([v], [v], value, what)[v.name]
-    value = in_program_order(value, v.dims, v.coords, what, "E510")
+    value = in_program_order(in_one_axis(v, value, what), v.dims, v.coords, what, "E510")
     _verify_present(value, what)
     if not v.real:
         codes, lead = value_codes(v, value, what)

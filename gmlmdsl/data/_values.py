@@ -24,6 +24,7 @@ from ..read import (
 )
 from ._cell_names import frame_arrays, of_frame
 from ._fields import plain, values_of
+from ._ragged import in_one_axis
 from ._traced import verify_untraced
 
 Array = np.ndarray
@@ -186,7 +187,7 @@ def value_codes(v: VariableArray, value: Any, what: str, missing: Any = None) ->
     Raises:
         GmlmError: E501, E502 or E504 for an array that does not fit, E503 for names that are not those of the cells.
     """
-    array, holes = _entries(v, in_cell_order(v, value, what), what, missing)
+    array, holes = _entries(v, in_cell_order(v, in_one_axis(v, value, what, missing), what), what, missing)
     if array.dtype.kind == "S":
         array = np.char.decode(array, "utf-8", "replace")
     if array.dtype.kind == "U" and v.kind == "letters" and v.shape:

@@ -60,7 +60,17 @@ from ._parameters import (
     verify_defined,
     verify_names,
 )
-from ._priors import DENSITIES, SPIKE_SLAB, density_of, has_proper_prior, log_prior, log_prior_of, verify_bounded_priors, verify_densities
+from ._priors import (
+    DENSITIES,
+    SPIKE_SLAB,
+    density_of,
+    has_proper_prior,
+    log_hyperpriors,
+    log_prior,
+    log_prior_of,
+    verify_bounded_priors,
+    verify_densities,
+)
 from ._revealing import is_reducible, revealed_cells
 from ._row_sizes import answer, is_traced, log_potentials, over_rows
 from ._second_order import one_mask_moments, second_order

@@ -14,7 +14,8 @@ def is_convex(graph: FactorGraph) -> bool:
 
     Reference: Li et al. 2024, Proposition 11.
     """
-    return is_affine(graph) and all(is_log_concave(p) for p in graph.parameters)
+    concave = all(is_log_concave(p) for p in graph.parameters)
+    return is_affine(graph) and concave and not graph.hyperpriors
 
 
 def is_affine(graph: FactorGraph) -> bool:
@@ -40,7 +41,7 @@ def degree(node: Node) -> int | None:
             return degree(node.operands[0]) if degree(node.operands[1]) == 0 else None
         case If():
             return _worst(node.yes, node.no) if degree(node.test) == 0 else None
-        case Add() | Pick():
+        case Add(operator="+") | Pick():
             return degree(node.body)
     return None
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 SIMPLEX_ERROR = 1e-3  # of a sum, at most: rounding, and gradients by finite differences
+JOINT = ("simplex", "ordered")  # kinds whose entries along the last axis move together
 NOISE = 0.01  # of starts where there are latents: without it values of a latent that mean the same stay the same
 
 
@@ -44,6 +45,8 @@ def _noisy(p: ParameterArray, noise: Array) -> Array:
     if p.kind == "simplex":
         weights = np.exp(noise)
         return weights / weights.sum(axis=-1, keepdims=True)
+    if p.kind == "ordered":
+        return np.sort(p.middle + noise, axis=-1)
     low, high = math.isfinite(p.lower), math.isfinite(p.upper)
     if low and high:
         return p.lower + (p.upper - p.lower) / (1 + np.exp(-noise))
@@ -121,6 +124,10 @@ def given_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "par
                 worst = value.sum(-1).ravel()[int(np.argmax(np.abs(value.sum(-1) - 1)))]
                 message = f"{what}[{p.name!r}] is a simplex: its last axis is not negative and sums to 1; found a sum of {worst:g}"
                 raise fail("E509", message, help="divide by the sum over the last axis")
+        known = p.kind == "ordered" and not isinstance(arrays.get(p.name), jax.core.Tracer | None)  # pyright: ignore[reportAttributeAccessIssue]
+        if known and (np.diff(np.asarray(arrays[p.name])) <= 0).any():
+            message = f"{what}[{p.name!r}] is ordered: it increases along its last axis"
+            raise fail("E509", message, help="sort it; no two entries are equal")
     return arrays
 
 
@@ -199,6 +206,8 @@ def in_support(p: ParameterArray, value: Array) -> str:
         return "" if good else "must be above 0 with sum 1 over its last axis"
     if not np.isfinite(value).all():
         return "must be finite"
+    if p.kind == "ordered" and (np.diff(value) <= 0).any():
+        return "must increase along its last axis"
     if not ((value > p.lower) & (value < p.upper)).all():
         return f"must lie between {p.lower:g} and {p.upper:g}"
     return ""
@@ -217,19 +226,21 @@ class Unchanged:
 def bijection(p: ParameterArray) -> Transform | Unchanged:
     """The map from unconstrained space onto the parameter's; NumPyro, which takes long to import, has those of bounded ones."""
     low, high = math.isfinite(p.lower), math.isfinite(p.upper)
-    if p.kind != "simplex" and not low and not high:
+    if p.kind not in JOINT and not low and not high:
         return Unchanged()
     from numpyro.distributions import biject_to, constraints
 
     if p.kind == "simplex":
         return biject_to(constraints.simplex)
+    if p.kind == "ordered":
+        return biject_to(constraints.ordered_vector)
     if low and high:
         return biject_to(constraints.interval(p.lower, p.upper))
     return biject_to(constraints.greater_than(p.lower) if low else constraints.less_than(p.upper))
 
 
 def slopes(p: ParameterArray, free: Any) -> Array:
-    """The slope of each entry in its own unconstrained one, flat; not of a simplex, whose entries move together."""
+    """The slope of each entry in its own unconstrained one, flat; not of a simplex and of what is ordered, whose entries move together."""
     if p.kind == "real":
         return np.ones(p.size)
     return np.asarray(jax.vmap(jax.grad(lambda u: bijection(p)(u)))(jnp.ravel(free)))
@@ -239,17 +250,18 @@ def unconstrained_moves(p: ParameterArray, free: Any, moves: Array, least: float
     """Moves of a parameter, (size, directions), as moves of its flat unconstrained array at `free`, to first order.
 
     A map that is flatter than `least` counts as steep as that. Of a simplex row with the derivative J = U diag(s) V' they are
-    V diag(1 / s) U' moves, which J takes back to the part of the moves with sum zero.
+    V diag(1 / s) U' moves, which J takes back to the part of the moves with sum zero; of what is ordered likewise.
     """
-    if p.kind != "simplex":
+    if p.kind not in JOINT:
         slope = slopes(p, free)
         return moves / np.where(np.abs(slope) < least, least, slope)[:, None]
     rows, values = p.size // p.shape[-1], p.shape[-1]
-    jacobian = np.asarray(jax.vmap(jax.jacobian(bijection(p)))(jnp.reshape(free, (rows, values - 1))))  # rows, values, values - 1
+    own = values - (p.kind == "simplex")
+    jacobian = np.asarray(jax.vmap(jax.jacobian(bijection(p)))(jnp.reshape(free, (rows, own))))  # rows, values, own
     left, size, right = np.linalg.svd(jacobian, full_matrices=False)
     mine = moves.reshape(rows, values, moves.shape[1])
     inverse = np.einsum("rvs,rs,rsk->rkv", left, 1 / np.maximum(size, least), right)
-    return (inverse @ mine).reshape(rows * (values - 1), moves.shape[1])
+    return (inverse @ mine).reshape(rows * own, moves.shape[1])
 
 
 def on_gauge(p: ParameterArray, value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +13,8 @@ import numpy as np
 from jax.scipy import stats
 from jax.scipy.special import gammaln, xlogy
 
-from .._diagnostics import fail
-from ..derive import float_type
+from .._diagnostics import fail, listed
+from ..derive import all_values, float_type, group_arrays
 from ..graph import FactorGraph, ParameterArray
 
 SPIKE_SLAB = "spike_slab"  # it gives 0 a probability of its own, has no density, and stands in no table of densities
@@ -62,6 +63,18 @@ DENSITIES = {
         lambda dist, a: dist.StudentT(a["df"], a["mean"], a["scale"]),
         is_log_concave=False,
     ),
+    "half_normal": PriorDensity(
+        lambda value, a: math.log(2) + stats.norm.logpdf(value, 0.0, a["sd"]), lambda dist, a: dist.HalfNormal(a["sd"]), lower=0.0
+    ),
+    "half_cauchy": PriorDensity(
+        lambda value, a: math.log(2) + stats.cauchy.logpdf(value, 0.0, a["scale"]),
+        lambda dist, a: dist.HalfCauchy(a["scale"]),
+        lower=0.0,
+        is_log_concave=False,
+    ),
+    "exponential": PriorDensity(
+        lambda value, a: stats.expon.logpdf(value, 0.0, 1 / a["rate"]), lambda dist, a: dist.Exponential(a["rate"]), lower=0.0
+    ),
     "gamma": PriorDensity(
         lambda value, a: stats.gamma.logpdf(value, a["shape"], scale=1 / a["rate"]),
         lambda dist, a: dist.Gamma(a["shape"], a["rate"]),
@@ -92,6 +105,15 @@ def log_prior(graph: FactorGraph, params: Mapping[str, jax.Array]) -> jax.Array:
     for p in graph.parameters:
         if p.prior is not None:
             total = total + log_prior_of(p, params[p.name]).sum()
+    return total + log_hyperpriors(graph, params)
+
+
+def log_hyperpriors(graph: FactorGraph, params: Mapping[str, jax.Array]) -> jax.Array:
+    """The sum of the log densities of entries whose prior has parameters for arguments."""
+    total, nowhere = jnp.zeros((), float_type()), jnp.zeros((1, 1), jnp.int32)
+    for h in graph.hyperpriors:
+        arguments = {name: all_values(group_arrays(g, 1), params, nowhere)[:, 0] for name, g in h.arguments.items()}
+        total = total + DENSITIES[h.name].log_density(jnp.ravel(params[h.parameter])[h.entries], arguments).sum()
     return total
 
 
@@ -105,13 +127,21 @@ def log_prior_of(p: ParameterArray, value: jax.Array) -> jax.Array:
     return jnp.broadcast_to(found, p.shape[:-1] if density.by_rows else p.shape)
 
 
-def verify_bounded_priors(graph: FactorGraph) -> None:
-    """Refuse priors whose density has no maximum, or that have no density.
+def verify_bounded_priors(graph: FactorGraph, fixed: frozenset[str] = frozenset()) -> None:
+    """Refuse priors whose density has no maximum, or that have no density; `fixed` are parameters that are not fitted.
 
     Raises:
-        GmlmError: E701, E706.
+        GmlmError: E701, E706, E708.
     """
     verify_densities(graph, "a fit seeks the maximum of a density")
+    for h in graph.hyperpriors:
+        unbounded = next((name for name, g in h.arguments.items() if name != "mean" and not set(g.parameters) <= fixed), None)
+        if unbounded is not None:
+            of = listed(h.arguments[unbounded].parameters)
+            message = f"`{unbounded}` of this prior is fitted too ({of}): the joint density grows without bound as entries gather"
+            hold = f"`fixed={{{h.arguments[unbounded].parameters[0]!r}: ..}}`"
+            help = f"draw from the posterior, by `model.posterior(..)` or `to_numpyro`; or hold it, {hold}, or declare an input"
+            raise fail("E708", message, h.span, "no optimum", help=help)
     for p in graph.parameters:
         density = density_of(p)
         if density is None or p.prior is None:
@@ -135,9 +165,10 @@ def verify_densities(graph: FactorGraph, why: str) -> None:
             raise fail("E706", message, p.prior.span, "only sampled", help=help)
 
 
-def has_proper_prior(p: ParameterArray) -> bool:
+def has_proper_prior(graph: FactorGraph, p: ParameterArray) -> bool:
     """Whether a prior pulls every entry back from infinity."""
-    return p.prior is not None
+    entries = {int(e) for h in graph.hyperpriors if h.parameter == p.name for e in h.entries}
+    return p.prior is not None or len(entries) == p.size
 
 
 def is_log_concave(p: ParameterArray) -> bool:

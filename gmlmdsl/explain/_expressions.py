@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from ..program import ir
 from ._notation import Notation
@@ -95,12 +94,24 @@ class Writer:
                 return n.entry(n.name(e.name), [self.number(i) for i in e.indices]), _ATOM
             case ir.Choice():
                 return n.choice(self.condition(e.test), self.number(e.yes), self.number(e.no)), _ATOM if n.one_line else _OR
-            case ir.Sum():
-                return n.over("sum", self.clauses(e.clauses), self.term(e.body)), _LONG
-            case ir.Table():
-                return f"[{', '.join(self.number(i) for i in e.items)}]", _ATOM
             case ir.Operation():
                 return self._operation(e)
+        return self._compound(e)
+
+    def _compound(self, e: ir.Expression) -> tuple[str, int]:
+        """What has parts of its own: reductions, tables and what is looked up in them."""
+        n = self.n
+        match e:
+            case ir.Sum():
+                if e.operator in ("+", "*"):
+                    return n.over("sum" if e.operator == "+" else "prod", self.clauses(e.clauses), self.term(e.body)), _LONG
+                return n.call(e.operator, [f"{self.number(e.body)} : {self.clauses(e.clauses)}"]), _ATOM
+            case ir.LogPartition():
+                return f"log Z({', '.join(n.name(v) for v in e.variables)})", _ATOM
+            case ir.TableEntry():
+                return n.entry(self.number(e.table), [self.number(i) for i in e.indices]), _ATOM
+            case ir.Table():
+                return f"[{', '.join(self.number(i) for i in e.items)}]", _ATOM
         raise AssertionError(e)
 
     def _operation(self, e: ir.Operation) -> tuple[str, int]:
@@ -165,22 +176,4 @@ def _walk(e: ir.Expression, lets: Lets) -> Iterator[ir.Expression]:
         if isinstance(part, ir.LetValue):
             let = lets[part.name]
             names = [name for loop in let.axes for name in loop.names]
-            yield from _walk(substitute(let.value, dict(zip(names, part.indices, strict=False))), lets)
-
-
-def substitute(e: ir.Expression, values: Mapping[str, ir.Expression]) -> ir.Expression:
-    """`e` with index names replaced."""
-    match e:
-        case ir.IndexValue():
-            return values.get(e.name, e)
-        case ir.InputValue() | ir.ParameterValue() | ir.VariableValue() | ir.LetValue():
-            return replace(e, indices=tuple(substitute(i, values) for i in e.indices))
-        case ir.Operation():
-            return replace(e, operands=tuple(substitute(o, values) for o in e.operands))
-        case ir.Choice():
-            return replace(e, test=substitute(e.test, values), yes=substitute(e.yes, values), no=substitute(e.no, values))
-        case ir.Sum():
-            condition = e.clauses.condition
-            clauses = replace(e.clauses, condition=None if condition is None else substitute(condition, values))
-            return replace(e, body=substitute(e.body, values), clauses=clauses)
-    return e
+            yield from _walk(ir.substitute(let.value, dict(zip(names, part.indices, strict=False))), lets)

@@ -36,9 +36,14 @@ class ModelFormulas:
             code: ir.Expression = d.target
             if self.model.variables[d.target.name].domain.kind == "spin":
                 code = ir.Operation(d.span, "bit", (code,))
+            if d.is_density:
+                cells = self.write.touched(d.probabilities)
+                yield Term(self.write.clauses(d.clauses), self.write.term(d.probabilities), cells)
+                continue
             if isinstance(d.probabilities, ir.Table):
                 body, cells = self.n.entry(self.write.number(d.probabilities), [self.write.number(code)]), self.write.touched(code)
             else:
+                assert isinstance(d.probabilities, ir.ParameterValue | ir.InputValue)
                 entry = type(d.probabilities)(d.span, d.probabilities.name, (*d.probabilities.indices, code))
                 body, cells = self.write.number(entry), self.write.touched(entry)
             yield Term(self.write.clauses(d.clauses), self.n.call("log", [body]), cells)

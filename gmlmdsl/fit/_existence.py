@@ -66,7 +66,7 @@ def find_recession(
     None where the comparison is not affordable.
     """
     host, fixed = objective.frame.host, frozenset(objective.frame.fixed)
-    held = frozenset(p.name for p in host.parameters if has_proper_prior(p)) | fixed
+    held = frozenset(p.name for p in host.parameters if has_proper_prior(host, p)) | fixed
     if held.issuperset(p.name for p in host.parameters) and sum(p.size for p in host.parameters) > MOST_ALONE:
         return None  # there is an estimate: what the data alone would say is told by the share of the curvature
     if not asks_data_alone:

@@ -98,7 +98,7 @@ def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOp
     host = lowered.graph
     options = _verified_options(options)
     weights = verified_rows(mask, codes, options)
-    verify_bounded_priors(host)
+    verify_bounded_priors(host, frozenset(options.fixed or {}))
     # Digits matter in a line search and in standard errors: full-batch fits run in float64 whatever the default.
     exact = options.optimizer is None and not isinstance(options.method, PersistentContrastiveDivergence)
     bar = waiting(f"fitting under mask {options.mask}", exact and shows_progress(options.progress))  # the others count their steps

@@ -193,7 +193,7 @@ def unconstrained_errors(objective: Objective, free: dict[str, Any], errors: Arr
     for p in objective.frame.host.parameters:
         if p.name in free:
             mine = errors[at : at + p.size]
-            if p.kind == "simplex":
+            if p.kind in ("simplex", "ordered"):
                 out[p.name] = np.full(np.size(free[p.name]), np.nan)
             else:
                 out[p.name] = mine / np.abs(slopes(p, free[p.name]))

@@ -209,7 +209,7 @@ def curvature(
     basis = tangent(host, frozenset(objective.frame.fixed))
     vector, directions = flatten(host, {k: np.asarray(v) for k, v in params.items()}), jax.device_put(basis)
     slope, bend = (np.asarray(a) for a in _prior_second_order(objective, vector))
-    prior = -_within(basis, np.diag(bend))
+    prior = -_within(basis, bend if bend.ndim == 2 else np.diag(bend))
     known, one_mask, coupling = _without(objective, copies), None, None
     if colours is None:
         whole = dataclasses.replace(objective, gaps=None, gap_weights=None)
@@ -365,16 +365,19 @@ def _imputed_scores(
 
 
 def prior_curvature(objective: Objective, params: dict[str, jax.Array]) -> Array:
-    """The diagonal of the Hessian of -log prior: it is a sum over entries."""
+    """The diagonal of the Hessian of -log prior."""
     vector = flatten(objective.frame.host, {k: np.asarray(v) for k, v in params.items()})
-    return -np.asarray(_prior_second_order(objective, vector)[1])
+    bend = np.asarray(_prior_second_order(objective, vector)[1])
+    return -(np.diag(bend) if bend.ndim == 2 else bend)
 
 
 @quickly_compiled()
 def _prior_second_order(objective: Objective, vector: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Gradient of log prior, and the diagonal of its Hessian: it is a sum over entries."""
+    """Gradient of log prior, and the diagonal of its Hessian: it is a sum over entries; all of it where some are arguments of others'."""
     host = objective.frame.host
     gradient = jax.grad(lambda v: log_prior(host, unflatten(host, v)))
+    if host.hyperpriors:
+        return gradient(vector), jax.jacfwd(gradient)(vector)
     return jax.jvp(gradient, (vector,), (jnp.ones_like(vector),))
 
 

@@ -4,7 +4,7 @@ from ._abstract_program import AbstractProgram, verify_is_model, versions
 from ._bind import bind, bind_sound
 from ._bound import Bound
 from ._by_edge import by_name
-from ._constants import constant, in_range
+from ._constants import constant, in_range, turned
 from ._factor_graph import FactorGraph, FactorGroup, GivenArray, ParameterArray, VariableArray
 from ._given_rows import GivenRows, group_with
 from ._guided import guided, verify_brackets, verify_strings

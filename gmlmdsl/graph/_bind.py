@@ -14,6 +14,7 @@ from ..program import Program, ir, without_inputs
 from ._bound import MOST_MEMBERS, Bound
 from ._edge_orders import edge_orders
 from ._graphs import build_graph, graph_size
+from ._written_out import written_out
 
 Array = np.ndarray
 
@@ -38,7 +39,7 @@ def bind(program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Seque
     if faults:
         raise GmlmError(in_text_order(faults))
     notes = tuple(edge_orders(partial))
-    return Bound(program, partial.inputs, partial.lengths, partial.graphs, _coords(partial, coords), notes)
+    return Bound(partial.program, partial.inputs, partial.lengths, partial.graphs, _coords(partial, coords), notes)
 
 
 def verified_coords(coords: Any) -> dict[str, tuple[Any, ...]]:
@@ -76,7 +77,7 @@ def bind_sound(
             bound = without(bound, name) if value is None else bound
             bound.inputs.update({} if value is None else {name: value})
     bound = _build_ready_graphs(bound, faults, most, all_ready=True)
-    return bound, faults.found
+    return replace(bound, program=written_out(bound, faults)), faults.found
 
 
 def _verify_names(program: Program, inputs: Mapping[str, Any]) -> None:
@@ -192,7 +193,7 @@ def _by_labels(d: ir.Input, value: Any, bound: Bound) -> Any:
     from ._by_edge import EdgeNames, by_name
 
     axes = bound.axes(d.name)
-    edges = [EdgeNames(bound, axes, k, as_given=True) for k, over in enumerate(axes) if over.arity == 2]
+    edges = [EdgeNames(bound, axes, k, as_given=True) for k, over in enumerate(axes) if over.is_edges]
     has_labels = all(a.over is not None for a in d.axes)
     labels = [bound.labels(s) for s in axes] if has_labels else []
     if not has_labels or any(len(found) != bound.set_size(s) for found, s in zip(labels, axes, strict=True)):

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._diagnostics import Diagnostic, fail, listed
 from ..program import Program, ir, names_in
-from ._constants import constant, whole
+from ._constants import constant, listed_turns, whole
 from ._content import digest
 from ._graph_arrays import GraphArrays
 
@@ -65,6 +65,8 @@ class Bound:
 
     def set_size(self, s: ir.SetOf) -> int:
         """The number of members."""
+        if s.is_looked_up:
+            return len(self.members(s)[0])
         if s.kind == "graph":
             return len(self.graphs[s.graph].part(s.part))
         if s.domain is not None:
@@ -79,9 +81,17 @@ class Bound:
 
     def members(self, s: ir.SetOf) -> list[Array]:
         """One array per index name: the values it takes, member by member (codes for a domain, row numbers for rows)."""
-        if s.kind == "graph" and s.part in ("edges", "arcs"):
-            pairs = self.graphs[s.graph].part(s.part)
-            return [pairs[:, 0], pairs[:, 1]]
+        if s.clauses is not None:
+            names, _ = listed_turns(s.clauses, self)
+            return [names[n] for loop in s.clauses.loops for n in loop.names]
+        if s.kind == "graph" and s.arity > 1:
+            return [*self.graphs[s.graph].part(s.part).T]
+        if s.start is not None:
+            assert s.size is not None
+            start, stop = self.integer(s.start), self.integer(s.size)
+            if not 0 <= start < stop <= MOST_MEMBERS:
+                raise fail("E406", f"index set `{s.name}` runs from {start:,} to {stop - 1:,}", s.span, "empty, or below 0")
+            return [np.arange(start, stop)]
         return [np.arange(self.set_size(s))]
 
     def domain_size(self, d: ir.Domain) -> int:
@@ -105,6 +115,9 @@ class Bound:
             return self.coords[s.name]
         if s.domain is not None:
             return self.domain_labels(s.domain)
+        if s.is_looked_up:
+            members = self.members(s)
+            return tuple(members[0].tolist() if len(members) == 1 else (", ".join(map(str, m)) for m in zip(*members, strict=True)))
         if s.kind == "graph":
             names = self.node_labels(s.graph)
             if s.part == "nodes":

@@ -8,14 +8,15 @@ from typing import Protocol
 
 import numpy as np
 
-from .._diagnostics import Faults, each, fail
+from .._diagnostics import Faults, Span, each, fail
 from ..program import ir
 from ._arithmetic import applied
 from ._edge_places import edge_places, entry_places
 from ._ends import is_unordered, swaps_further
 from ._exact import verify_sum
 from ._graph_arrays import GraphArrays
-from ._loops import MOST_ENTRIES, product
+from ._loops import MOST_ENTRIES
+from ._reductions import NEUTRAL, reduced
 
 Array = np.ndarray
 
@@ -57,6 +58,103 @@ def constant(e: ir.Expression, numbers: Numbers, names: Mapping[str, Array] | No
     return np.asarray(_Constants(numbers, names or {}).value(e, taken))
 
 
+def turned(
+    loops: Sequence[ir.Loop], numbers: Numbers, names: Mapping[str, Array], around: int, span: Span
+) -> tuple[dict[str, Array], Array | bool, int]:
+    """The turns of loops that stand in one another, along one axis behind all others.
+
+    Args:
+        loops: the outermost first; the set of one may depend on names around it.
+        numbers: inputs and sets.
+        names: index names around the loops, with an axis of length 1 in the place of the new one.
+        around: how many turns there are around the loops.
+        span: what is too large where the turns are too many.
+
+    Returns:
+        The values of each name of the loops, broadcasting against the names around; which turns there are, where that differs;
+        and the length of the axis.
+
+    Raises:
+        GmlmError: E412 where the turns are too many.
+    """
+    own: dict[str, Array] = {}
+    among: Array | bool = True
+    count = 1
+    for loop in loops:
+        if loop.over.is_dependent:
+            found, here = members_at(loop.over, numbers, {**names, **own})
+            more = here.shape[-1]
+        else:
+            found, here = numbers.members(loop.over), None
+            more = len(found[0])
+        if count * more * around > MOST_ENTRIES:
+            message = f"this has {count * more:,} terms or iterations" + (f" for each of {around:,} iterations" if around > 1 else "")
+            raise fail("E412", f"{message}: too many", span, "too large")
+        own = {k: np.repeat(v, more, axis=-1) for k, v in own.items()}
+        among = np.repeat(among, more, axis=-1) if isinstance(among, np.ndarray) else among
+        if here is None:
+            own |= {n: np.tile(m, count) for n, m in zip(loop.names, found, strict=True)}
+        else:
+
+            def flat(a: Array, count: int = count, more: int = more) -> Array:
+                return np.broadcast_to(a, (*a.shape[:-2], count, more)).reshape((*a.shape[:-2], count * more))
+
+            own |= {n: flat(m) for n, m in zip(loop.names, found, strict=True)}
+            among = among & flat(here)
+        count *= more
+    return own, among, count
+
+
+def listed_turns(clauses: ir.Clauses, numbers: Numbers) -> tuple[dict[str, Array], int]:
+    """Every turn of `for .. if ..`, as one array per index name, and how many there are."""
+    names, among, count = turned(clauses.loops, numbers, {}, 1, clauses.span)
+    if clauses.condition is not None or among is not True:
+        test = True if clauses.condition is None else constant(clauses.condition, numbers, names, among)
+        keep = np.broadcast_to(np.asarray(test).astype(bool) & among, (count,))
+        names, count = {k: v[keep] for k, v in names.items()}, int(keep.sum())
+    return names, count
+
+
+def members_at(over: ir.SetOf, numbers: Numbers, names: Mapping[str, Array]) -> tuple[list[Array], Array]:
+    """The members of a set that depends on names around it, along one more axis behind all others, and which of them there are."""
+    assert over.size is not None
+    if over.kind == "graph":
+        nodes, degrees = numbers.graphs[over.graph].neighbours
+        node = in_range(constant(over.size, numbers, names), len(nodes), True, over.size, over.name)
+        node = np.atleast_1d(node)
+        return [nodes[node]], np.arange(nodes.shape[1]) < degrees[node][..., None]
+    start = whole(constant(over.start, numbers, names), True, over.start) if over.start is not None else np.zeros((), np.int64)
+    stop = whole(constant(over.size, numbers, names), True, over.size)
+    start, stop = (np.atleast_1d(a)[..., None] for a in (start, stop))
+    steps = np.arange(max(0, int((stop - start).max(initial=0))))
+    return [start + steps], steps < stop - start
+
+
+def looked_up(members: list[Array], values: Sequence[Array], taken: Array | bool, e: ir.Expression, over: ir.SetOf) -> Array:
+    """The place of index values among the members of a set; those of triangles in any order.
+
+    Raises:
+        GmlmError: E407 where they are no member and are taken.
+    """
+    if over.part == "triangles":
+        values = list(np.sort(np.stack(np.broadcast_arrays(*values)), axis=0))
+    values = [whole(v, taken, e) for v in values]
+    widths = [int(m.max(initial=0)) + 1 for m in members]
+    inside = np.all([(v >= 0) & (v < w) for v, w in zip(np.broadcast_arrays(*values), widths, strict=True)], axis=0)
+    keys, wanted = np.zeros(len(members[0]), np.int64), np.zeros((), np.int64)
+    for m, v, w in zip(members, values, widths, strict=True):
+        keys, wanted = keys * w + m, wanted * w + np.clip(v, 0, w - 1)
+    order = np.argsort(keys, kind="stable")
+    at = np.minimum(np.searchsorted(keys[order], wanted), max(len(keys) - 1, 0))
+    place = order[at] if len(keys) else np.zeros(np.shape(wanted), np.int64)
+    bad = np.logical_not(inside & (keys[place] == wanted if len(keys) else False)) & taken
+    if np.any(bad):
+        first = ", ".join(str(int(np.broadcast_to(v, np.shape(bad))[bad].ravel()[0] if np.ndim(bad) else v)) for v in values)
+        message = f"`{over.name}` has no member {first if len(values) == 1 else f'({first})'}"
+        raise fail("E407", message, e.span, "not a member", help="limit it with `if`, or take its indices from a loop over that set")
+    return place.astype(np.int64)
+
+
 class _Constants:
     def __init__(self, numbers: Numbers, names: Mapping[str, Array]):
         self.numbers, self.names = numbers, names
@@ -80,6 +178,8 @@ class _Constants:
                 return np.where(test, self.value(e.yes, taken & test), self.value(e.no, taken & ~test))
             case ir.Sum():
                 return self.sum(e, taken)
+            case ir.TableEntry():
+                return self.table_entry(e, taken)
             case _:
                 raise AssertionError(f"not a constant: {type(e).__name__}")
 
@@ -99,20 +199,23 @@ class _Constants:
 
     def sum(self, e: ir.Sum, taken: Array | bool) -> Array:
         """Its loops turn along one more axis behind all others."""
-        members = product([self.numbers.members(loop.over) for loop in e.clauses.loops])
-        count, around = len(members[0]), np.broadcast_shapes(np.shape(taken), *(np.shape(v) for v in self.names.values()))
-        if count * math.prod(around) > MOST_ENTRIES:
-            message = f"this sum has {count:,} terms for each of {math.prod(around):,} iterations: too many"
-            raise fail("E412", message, e.span, "too large")
+        around = np.broadcast_shapes(np.shape(taken), *(np.shape(v) for v in self.names.values()))
         lifted = {name: np.asarray(v)[..., None] for name, v in self.names.items()}
-        inside = zip((n for loop in e.clauses.loops for n in loop.names), members, strict=True)
-        inner, here = _Constants(self.numbers, lifted | dict(inside)), np.asarray(taken)[..., None]
+        members, among, count = turned(e.clauses.loops, self.numbers, lifted, math.prod(around), e.span)
+        inner, here = _Constants(self.numbers, lifted | members), np.asarray(taken)[..., None] & among
         if e.clauses.condition is not None:
             here = here & inner.value(e.clauses.condition, here).astype(bool)
-        terms = np.where(here, inner.value(e.body, here), 0)
+        terms = np.where(here, inner.value(e.body, here), NEUTRAL[e.operator])
         terms = np.broadcast_to(terms, (*terms.shape[:-1], count))
-        verify_sum(terms, -1, taken, e.span)
-        return terms.sum(axis=-1)
+        if e.operator == "+":
+            verify_sum(terms, -1, taken, e.span)
+        return reduced(e.operator, terms, -1, np)
+
+    def table_entry(self, e: ir.TableEntry, taken: Array | bool) -> Array:
+        places = [in_range(self.value(i, taken), size, taken, i, "this table") for i, size in zip(e.indices, e.shape, strict=True)]
+        at = np.ravel_multi_index(np.broadcast_arrays(*places), e.shape)
+        found = [np.where(at == k, self.value(item, taken & (at == k)), 0) for k, item in enumerate(e.entries) if np.any(at == k)]
+        return np.asarray(sum(found[1:], found[0]))
 
     def entry(self, e: ir.InputValue, taken: Array | bool) -> Array:
         array, axes = self.numbers.inputs[e.name], self.numbers.axes(e.name)
@@ -132,6 +235,9 @@ class _Constants:
         self, e: ir.InputValue, over: ir.SetOf, indices: Sequence[ir.Expression], length: int, taken: Array | bool
     ) -> tuple[Array, Array]:
         """The place on one axis, of an index or of the edge that two of them name; and whether it has these the other way round."""
+        if over.is_looked_up:
+            values = [self.value(i, taken) for i in indices]
+            return looked_up(self.numbers.members(over), values, taken, e, over), np.zeros((), bool)
         if over.arity == 1:
             return in_range(self.value(indices[0], taken), length, taken, indices[0], e.name), np.zeros((), bool)
         graph = self.numbers.graphs[over.graph]

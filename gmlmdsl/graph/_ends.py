@@ -18,7 +18,7 @@ def ends(axes: list[ir.SetOf], indices: Sequence[Index]) -> Iterator[tuple[ir.Se
     """Each axis over edges or arcs with the two indices along it."""
     at = 0
     for over in axes:
-        if over.arity == 2:
+        if over.is_edges:
             yield over, indices[at], indices[at + 1]
         at += over.arity
 

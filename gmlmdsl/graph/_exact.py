@@ -114,5 +114,7 @@ def _is_whole(group: FactorGroup, node: Node) -> bool:
             return not (operator is not None and operator.is_real) and all(_is_whole(group, o) for o in node.operands)
         case If():
             return _is_whole(group, node.yes) and _is_whole(group, node.no)
+        case Add():
+            return node.operator != "logsumexp" and _is_whole(group, node.body)
         case _:
             return _is_whole(group, node.body)

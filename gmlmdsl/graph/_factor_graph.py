@@ -35,6 +35,7 @@ class VariableArray:
     labels: tuple[Any, ...]
     dims: tuple[str, ...]
     coords: tuple[Sequence[Any], ...] = field(compare=False)
+    members: Array | None = field(default=None, compare=False, kw_only=True)  # of a ragged variable: the indices of each cell
 
     @property
     def size(self) -> int:
@@ -118,8 +119,26 @@ class Prior:
 
 
 @dataclass(frozen=True)
+class Hyperprior:
+    """The prior of some entries of a parameter whose arguments mention parameters.
+
+    Attributes:
+        parameter: its name.
+        entries: which entries, as flat indices, shape (n,).
+        name: of the distribution.
+        arguments: by name, a group of n instances without cells, one for each entry.
+    """
+
+    parameter: str
+    entries: Array
+    name: str
+    arguments: dict[str, FactorGroup]
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
 class ParameterArray:
-    """One parameter array. `kind` is real, positive, simplex or bounded; `gauge` lists the axes whose sums `zero_sum` fixes at 0.
+    """One parameter array. `kind` is real, positive, simplex, ordered or bounded; `gauge` lists the axes whose sums `zero_sum` fixes at 0.
 
     `still` numbers entries, in row-major order, that a fit leaves where it starts; they belong to real parameters without a gauge.
     """
@@ -143,8 +162,13 @@ class ParameterArray:
         return int(np.prod(self.shape, dtype=np.int64))
 
     @property
-    def middle(self) -> float:
-        """An entry well inside its range: 0, positive 1, simplex uniform, bounded the middle (or one beside the only bound)."""
+    def middle(self) -> float | Array:
+        """Entries well inside their range: 0, positive 1, simplex uniform, ordered in steps of 1.
+
+        Of bounded ones the middle, or one beside the only bound.
+        """
+        if self.kind == "ordered":
+            return np.arange(self.shape[-1]) - (self.shape[-1] - 1) / 2
         if self.kind == "simplex":
             return 1 / self.shape[-1]
         if self.kind == "positive":
@@ -216,6 +240,7 @@ class FactorGraph:
             of the data a configuration goes with. It has one value, so it is never summed over or drawn, and no user sees it.
         model: the same graph before data of given variables were bound to it; None where none are.
         method: how large blocks are summed where the user says so: enumeration or elimination.
+        hyperpriors: priors of entries whose arguments are parameters.
         network: of a conditional model, which has no factors, no joint distribution and no parameters but the network's; else None.
     """
 
@@ -227,6 +252,7 @@ class FactorGraph:
     model: FactorGraph | None = None
     method: str | None = None
     network: NetworkForm | None = None
+    hyperpriors: tuple[Hyperprior, ...] = ()
 
     @cached_property
     def digest(self) -> bytes:

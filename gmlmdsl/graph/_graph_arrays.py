@@ -40,7 +40,7 @@ class GraphArrays:
         return order, (self.given[:, 0] > self.given[:, 1])[order]
 
     def part(self, name: str) -> Array:
-        """The members of `.nodes`, `.edges`, `.arcs`, `.rows` or `.columns`."""
+        """The members of `.nodes`, `.edges`, `.arcs`, `.triangles`, `.rows` or `.columns`."""
         match name:
             case "nodes":
                 return np.arange(self.n)
@@ -49,12 +49,35 @@ class GraphArrays:
             case "arcs":
                 both = np.concatenate([self.edges, self.edges[:, ::-1]])
                 return both[np.lexsort((both[:, 1], both[:, 0]))]
+            case "triangles":
+                return self.triangles
             case "rows":
                 assert self.rows is not None
                 return self.rows
             case _:
                 assert self.columns is not None
                 return self.columns
+
+    @cached_property
+    def triangles(self) -> Array:
+        """Three nodes of which each two are joined, i < j < k, sorted, shape (triangles, 3)."""
+        nodes, degrees = self.neighbours
+        first, second = self.edges.T if len(self.edges) else np.zeros((2, 0), int)
+        third = nodes[second] if nodes.size else np.zeros((len(second), 0), int)
+        there = np.arange(third.shape[1]) < degrees[second][:, None]
+        keep = there & (third > second[:, None]) & (self.edge_index(first[:, None] + 0 * third, third) >= 0)
+        row, column = np.nonzero(keep)
+        found = np.stack([first[row], second[row], third[row, column]], axis=1)
+        return found[np.lexsort(found.T[::-1])]
+
+    @cached_property
+    def neighbours(self) -> tuple[Array, Array]:
+        """The neighbours of each node, ascending, in rows of one length, and how many of each row count."""
+        both = self.part("arcs")
+        degrees = np.bincount(both[:, 0], minlength=self.n) if len(both) else np.zeros(self.n, int)
+        out = np.zeros((self.n, int(degrees.max(initial=0))), np.int64)
+        out[np.arange(out.shape[1]) < degrees[:, None]] = both[:, 1]
+        return out, degrees
 
     def edge_index(self, i: Array, j: Array, ordered: bool = False) -> Array:
         """The number of each edge (of each arc if `ordered`), -1 where there is none."""

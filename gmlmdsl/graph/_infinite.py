@@ -18,6 +18,7 @@ from ._index_check import numpy_leaves
 from ._joint_values import JointValues, alike
 from ._nodes import Add, Apply, CellValue, Gather, If, Leaves, Node, Pick, evaluate, inside, nodes_in, parts_of
 from ._ranges import range_of, ranges_of
+from ._reductions import NEUTRAL, reduced
 from ._weights import tried
 
 Array = np.ndarray
@@ -276,8 +277,10 @@ class _Values:
                 body = self.value_of(node.body, depth + 1, inside(mask, taken, node.depth, np))
                 if body is None:
                     return None
-                verify_sum(np.where(mask, body, 0), node.depth, taken, self.where.group.span)
-                return np.where(mask, body, 0).sum(axis=node.depth)
+                terms = np.where(mask, body, NEUTRAL[node.operator])
+                if node.operator == "+":
+                    verify_sum(terms, node.depth, taken, self.where.group.span)
+                return reduced(node.operator, terms, node.depth, np)
             case Pick():
                 body = self.value_of(node.body, depth + 1, np.expand_dims(np.asarray(taken), node.depth) if np.ndim(taken) else taken)
                 return None if body is None else np.asarray(evaluate(node, self.leaves, depth, taken))

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .._diagnostics import Faults, Span, each, fail
 from ..program import ir
 from ._bound import Bound
-from ._constants import constant, in_range
+from ._constants import constant, in_range, looked_up, turned, whole
 from ._edge_places import edge_places, entry_places
 from ._ends import ends, is_unordered, lower_end_first, swaps_further
 from ._factor_graph import FactorGroup, GivenArray, GivenTables, ParameterArray, VariableArray
 from ._given_rows import over_domains
-from ._index_check import verify_index
+from ._index_check import numpy_leaves, verify_index
 from ._joint_values import JointValues, alike
 from ._loops import MOST_ENTRIES, product
-from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, Pick
-from ._turns import Turns, deeper, keep_used, with_turns
+from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, Pick, evaluate, mapped
+from ._turns import Turns, deeper, keep_used, unroll, with_turns
 
 Array = np.ndarray
+MOST_LISTED = 1 << 22  # values of factors of a model in use, over all its configurations
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Lowering:
         """Whether `e` mentions neither cells nor parameters."""
         known = self._static.get(id(e))
         if known is None:
-            moving = ir.VariableValue | ir.ParameterValue | ir.LetValue
+            moving = ir.VariableValue | ir.ParameterValue | ir.LetValue | ir.LogPartition
             known = self._static[id(e)] = not any(isinstance(p, moving) for p in ir.walk(e))
         return known
 
@@ -102,8 +103,17 @@ class Lowering:
                 return Apply(e.operator, self.parts([(o, turns) for o in e.operands]), e.span)
             case ir.Choice():
                 return self.choice(e, turns)
+        return self.compound(e, turns)
+
+    def compound(self, e: ir.Expression, turns: Turns) -> Node:
+        """The tree of what has many parts."""
+        match e:
             case ir.Sum():
                 return self.sum(e, turns)
+            case ir.TableEntry():
+                return self.table_entry(e, turns)
+            case ir.LogPartition():
+                return self.log_partition(e, turns)
         raise AssertionError(f"cannot lower {type(e).__name__}")
 
     def parts(self, of: Sequence[tuple[ir.Expression, Turns]]) -> tuple[Node, ...]:
@@ -132,24 +142,123 @@ class Lowering:
 
     def sum(self, e: ir.Sum, turns: Turns) -> Node:
         """`sum(..)`: one more leading axis, along which its loops turn."""
-        members = [self.bound.members(loop.over) for loop in e.clauses.loops]
-        count = int(np.prod([len(m[0]) for m in members], dtype=np.int64))
-        if count * max(turns.n, 1) > MOST_ENTRIES:
-            raise fail("E412", f"this sum has {count:,} terms for each of {turns.n:,} iterations: too many", e.span, "too large")
         names = [n for loop in e.clauses.loops for n in loop.names]
-        inner = deeper(turns, dict(zip(names, product(members), strict=True)), e.span)
+        lifted = {k: v[..., None] for k, v in turns.names.items()}
+        members, among, count = turned(e.clauses.loops, self.bound, lifted, max(turns.n, 1), e.span)
+        inner = deeper(turns, members, e.span)
+        if among is not True:
+            inner = with_turns(inner, taken=inner.taken & among)
         if e.clauses.condition is not None:
             keep = self.value(e.clauses.condition, inner).astype(bool)
             inner = with_turns(inner, taken=inner.taken & keep)
+        if e.clauses.condition is not None or among is not True:
             used = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).reshape(-1, count).any(axis=0)
             inner = keep_used(inner, names, used)  # pyright: ignore[reportArgumentType]
             count = int(used.sum())
-        if count == 0:
-            return Constant(0)  # an empty range, a graph without edges, or a condition that no turn meets
         mask = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).astype(np.int8)
+        if e.operator not in ("+", "*") and np.any(turns.taken & ~mask.any(axis=-1)):
+            help = "leave such turns out, with an `if` behind the `for` around it"
+            raise fail("E416", f"`{e.operator}` of no terms has no value", e.span, "no value", help=help)
+        if count == 0:  # an empty range, a graph without edges, or a condition that no turn meets
+            return Constant(0 if e.operator == "+" else 1)
         self.columns.append(mask)
         counted = Column(len(self.columns) - 1)  # the body appends columns of its own
-        return Add(self.lower(e.body, inner), turns.depth, counted)
+        return Add(self.lower(e.body, inner), turns.depth, counted, e.operator)
+
+    def table_entry(self, e: ir.TableEntry, turns: Turns) -> Node:
+        """An entry of a table that is written out: of numbers one of a table, else one of its expressions."""
+        indices, faults = [], Faults()
+        for i, size in zip(e.indices, e.shape, strict=True):
+            with faults:
+                indices.append(self.column(self.value(i, turns)) if self.is_fixed(i) else self.moving(i, size, "this table", turns))
+        faults.tell()
+        strides = [int(np.prod(e.shape[k + 1 :], dtype=np.int64)) for k in range(len(e.shape))]
+        if all(self.is_fixed(item) for item in e.entries):
+            values = [self.value(item, turns) for item in e.entries]
+            if all(v.size == 1 for v in values):
+                self.tables.append(np.array([v.item() for v in values]))
+                terms = tuple((node, Constant(stride)) for node, stride in zip(indices, strides, strict=True))
+                return Gather("", len(self.tables) - 1, len(values), Constant(0), terms)
+        flat = _flat_index(indices, list(e.shape))
+        found, *others = [self.lower(item, turns) for item in reversed(e.entries)]
+        for k, other in zip(reversed(range(len(others))), others, strict=True):
+            found = If(Apply("==", (flat, Constant(k))), other, found)
+        return found
+
+    def log_partition(self, e: ir.LogPartition, turns: Turns) -> Node:
+        """log Z of a model in use: its configurations are listed along one more axis, the instances of each factor along another.
+
+        Raises:
+            GmlmError: E412 where they are too many to list.
+        """
+        assert turns.depth == 0
+        variables = [self.names.variables[n] for n in e.variables]
+        cells = np.concatenate([v.positions.ravel() for v in variables])
+        sizes = [len(v.labels) for v in variables for _ in range(v.size)]
+        parts = [(part, part.value) for part in e.factors], [(part, part.condition) for part in e.requires]
+        factors, requires = ([self._group(value, part.clauses) for part, value in kind] for kind in parts)
+        count = float(np.prod(np.asarray(sizes, float)))
+        entries = count * max(1, sum(g.n * max(1, g.cells.shape[1]) for g in (*factors, *requires)))
+        if not entries <= MOST_LISTED:
+            message = (
+                f"the mixture needs log Z of this model, a sum over {count:.3g} configurations of {len(cells)} cells: too many to list"
+            )
+            help = f"up to {MOST_LISTED:,} values of factors are listed; parts made of `~` alone, written as one model, need no sum"
+            raise fail("E412", message, e.span, "too costly", help=help)
+        listed = np.stack(np.unravel_index(np.arange(int(count)), sizes)) if sizes else np.zeros((0, 1), int)
+        codes = np.zeros((self.names.n_cells + 1, listed.shape[1]), np.int64)
+        codes[cells] = listed
+        good = np.ones(listed.shape[1], bool)
+        for g in requires:
+            slots = {k: codes[g.cells[:, k]][:, None, :] for k in range(g.cells.shape[1])}
+            for k in range(g.n):
+                here = {s: c[k] for s, c in slots.items()}
+                leaves = numpy_leaves(g.columns, g.tables, here, slice(k, k + 1))
+                good &= np.broadcast_to(np.asarray(evaluate(g.root, leaves)).astype(bool).reshape(-1), good.shape)
+        total: Node = Constant(0.0)
+        for g in factors:
+            total = Apply("+", (total, self._over_configurations(g, codes[:, good])))
+        self.columns.append(np.ones((1, int(good.sum())), np.int8))
+        return Add(total, 0, Column(len(self.columns) - 1), "logsumexp")
+
+    def _group(self, e: ir.Expression, clauses: ir.Clauses) -> FactorGroup:
+        """A factor of a model in use, by itself."""
+        turns = unroll(clauses, self.bound)
+        lowering = Lowering(self.bound, self.names)
+        root = lowering.lower(e, turns) if turns.n else Constant(0)
+        return lowering.group(root, turns, "factor", e.span)
+
+    def _over_configurations(self, g: FactorGroup, codes: Array) -> Node:
+        """The sum of a group's instances, its cells replaced by listed codes: axis 0 runs over configurations, axis 1 over instances."""
+        if not g.n:
+            return Constant(0.0)
+        first = len(self.tables)
+        self.tables += g.tables
+        columns: dict[int, int] = {}
+
+        def change(node: Node) -> Node:
+            match node:
+                case Column():
+                    if node.k not in columns:
+                        values = g.columns[node.k]
+                        self.columns.append(values[None, None] if values.shape[0] > 1 else values[None, None, :])
+                        columns[node.k] = len(self.columns) - 1
+                    return Column(columns[node.k])
+                case CellValue():
+                    slots = range(node.start, node.start + int(np.prod(node.shape, dtype=np.int64)))
+                    values = np.stack([codes[g.cells[:, s]].T for s in slots], axis=-1)  # configurations, instances, slots
+                    values = values.reshape((1, *values.shape[:2], *node.shape))
+                    self.columns.append(2 * values - 1 if node.spin else values)
+                    return Column(len(self.columns) - 1)
+                case Gather():
+                    return replace(node, table=node.table + first if not node.name else node.table)
+                case Add() | Pick():
+                    return replace(node, depth=node.depth + 2)
+            return node
+
+        body = mapped(g.root, change)
+        self.columns.append(np.ones((1, 1, g.n), np.int8))
+        return Add(body, 1, Column(len(self.columns) - 1))
 
     def let(self, e: ir.LetValue, turns: Turns) -> Node:
         """A `let`: its expression, with its index names standing for the indices of the use."""
@@ -181,10 +290,15 @@ class Lowering:
         faults = Faults()
         for k, (i, over) in enumerate(zip(e.indices, [a for a in axes for _ in range(a.arity)], strict=True)):
             with faults:
-                length = self.ends(over) if over.arity == 2 else self.bound.set_size(over)
+                length = self.ends(over) if over.is_edges else 0 if over.is_looked_up else self.bound.set_size(over)
                 if self.is_fixed(i):
-                    fixed.append(in_range(self.value(i, turns), length, turns.taken, i, e.name))
-                elif over.arity == 2:
+                    value = self.value(i, turns)
+                    fixed.append(whole(value, turns.taken, i) if over.is_looked_up else in_range(value, length, turns.taken, i, e.name))
+                elif over.is_looked_up:
+                    raise fail(
+                        "E414", f"an index into `{over.name}` must be fixed here, not computed from cells", e.span, "moves with a cell"
+                    )
+                elif over.is_edges:
                     raise fail("E414", "the ends of an edge must be fixed here, not computed from cells", e.span, "moves with a cell")
                 else:
                     node = self.moving(i, length, e.name, turns)
@@ -254,10 +368,16 @@ class Lowering:
         indices = lower_end_first(axes, [i for i in indices if i is not None], self.bound.graphs)
         for over in axes:
             stride = int(np.prod(v.shape[at + 1 :], dtype=np.int64))
-            place = self.edge(over, indices[k], indices[k + 1], turns, e) if over.arity == 2 else indices[k]
+            place = self.place(over, indices[k : k + over.arity], turns, e)
             position = position + stride * place
             at, k = at + 1, k + over.arity
         return position
+
+    def place(self, over: ir.SetOf, indices: Sequence[Array], turns: Turns, e: ir.Expression) -> Array:
+        """The place along one axis, from the fixed indices that stand for it."""
+        if over.is_looked_up:
+            return looked_up(self.bound.members(over), indices, turns.taken, e, over)
+        return self.edge(over, indices[0], indices[1], turns, e) if over.is_edges else indices[0]
 
     def given_entry(self, v: GivenArray, places: Array, turns: Turns) -> Gather:
         """The leaf for values of a given variable at some places; the same places are one leaf."""
@@ -338,7 +458,7 @@ class Lowering:
                 at = sum(a.arity for a in axes[:k])
                 places.append(self.axis_index(over, given[at : at + over.arity], shape[k], turns, e))
         faults.tell()
-        for k, (over, (place, turned)) in enumerate(zip(axes, places, strict=True)):
+        for k, (over, (place, other_way)) in enumerate(zip(axes, places, strict=True)):
             swaps = is_unordered(over, self.bound.graphs) and swaps_further(axes[k + 1 :])
             if isinstance(place, np.ndarray):
                 base = base + place * strides[k]
@@ -346,9 +466,9 @@ class Lowering:
                 raise fail("E414", "the ends of an edge must be fixed here, not computed from cells", e.span, "moves with a cell")
             else:
                 terms.append((place, self.column(np.asarray(strides[k]))))
-            if swaps and turned.any():
+            if swaps and other_way.any():
                 one, two = strides[k + 1], strides[k + 2]
-                strides[k + 1], strides[k + 2] = np.where(turned, two, one), np.where(turned, one, two)
+                strides[k + 1], strides[k + 2] = np.where(other_way, two, one), np.where(other_way, one, two)
         return Gather(name, table, int(np.prod(shape, dtype=np.int64)), self.column(base), tuple(terms))
 
     def axis_index(
@@ -356,7 +476,12 @@ class Lowering:
     ) -> tuple[Array | Node, Array]:
         """The place on an axis, and whether the ends of an edge stand in descending order."""
         index = given[0]
-        if over.arity == 2:
+        if over.is_looked_up:
+            if not all(not isinstance(i, Node) and self.is_fixed(i) for i in given):
+                raise fail("E414", f"an index into `{over.name}` must be fixed here, not computed from cells", e.span, "moves with a cell")
+            values = [self.value(i, turns) for i in given]  # type: ignore[arg-type]
+            return looked_up(self.bound.members(over), values, turns.taken, e, over), np.zeros(1, bool)
+        if over.is_edges:
             return self.edge_index(over, index, given[1], turns, e)
         if not isinstance(index, Node) and self.is_fixed(index):
             return in_range(self.value(index, turns), length, turns.taken, index, e.name), np.zeros(1, bool)
@@ -388,7 +513,7 @@ class Lowering:
         return edge_places(self.bound.graphs[over.graph], over, i, j, turns.taken, e)
 
 
-def _flat_index(nodes: list[Node], sizes: list[int]) -> Node:
+def _flat_index(nodes: Sequence[Node], sizes: Sequence[int]) -> Node:
     out = nodes[0]
     for node, size in zip(nodes[1:], sizes[1:], strict=True):
         out = Apply("+", (Apply("*", (out, Constant(size))), node))

@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import Diagnostic, Faults, GmlmError, each, fail, in_text_order
-from ..program import ir, without_names
+from ..program import forms, ir, without_names
 from ._bound import Bound
 from ._by_edge import EdgeNames
 from ._constants import constant
 from ._cycles import verify_acyclic
-from ._factor_graph import FactorGraph, FactorGroup, GivenArray, ParameterArray, Prior, VariableArray
+from ._factor_graph import FactorGraph, FactorGroup, GivenArray, Hyperprior, ParameterArray, Prior, VariableArray
 from ._given_rows import GivenRows, graph_with, group_with, reads_real
 from ._infinite import verify_finite
 from ._labels import lazy_labels
 from ._lower import Lowering, Names
 from ._network import lower_network
-from ._nodes import Apply, CellValue, Constant, Gather, Node, nodes_in
+from ._nodes import Apply, CellValue, Column, Constant, Gather, Node, nodes_in
 from ._turns import Turns, unroll
+from ._weights import fixed_values, totals
 
 Array = np.ndarray
 MOST_CELLS = 1 << 26
@@ -75,7 +76,8 @@ def lower_sound(bound: Bound, name: str) -> tuple[Lowered, list[Diagnostic]]:
     factors += _categorical(model, bound, names, faults)
     requires = [faults.of(_group, r.condition, r.clauses, "require", bound, names) for r in model.requires]
     kept, required = (tuple(g for g in groups if g is not None and g.n) for groups in (factors, requires))
-    graph = FactorGraph(variables, parameters, kept, required, given, network=network)
+    hyperpriors = _hyperpriors(model, bound, names, faults)
+    graph = FactorGraph(variables, parameters, kept, required, given, network=network, hyperpriors=hyperpriors)
     notes = [faults.of(verify_finite, graph, [g]) or () for g in graph.groups]
     return Lowered(graph, names, bound, notes=tuple(n for found in notes for n in found)), faults.found
 
@@ -96,7 +98,14 @@ def _variable(v: ir.Variable, start: int, bound: Bound) -> VariableArray:
     if offset == start:
         raise fail("E406", f"variable `{v.name}` has no cells: an index set is empty", v.span, "empty")
     coords = tuple(lazy_labels(bound, a.over) for a in v.axes)
-    return VariableArray(v.name, v.role, start, shape, v.domain.kind, bound.domain_labels(v.domain), _dims(v.axes), coords)
+    labels, members = bound.domain_labels(v.domain), _members(v, bound)
+    return VariableArray(v.name, v.role, start, shape, v.domain.kind, labels, _dims(v.axes), coords, members=members)
+
+
+def _members(v: ir.Variable, bound: Bound) -> Array | None:
+    """The indices of each cell of a variable whose axes have lengths of their own."""
+    over = v.axes[0].over if len(v.axes) == 1 else None
+    return np.stack(bound.members(over), axis=1) if over is not None and over.clauses is not None and over.arity > 1 else None
 
 
 def _given(model: ir.Model, bound: Bound, faults: Faults) -> tuple[GivenArray, ...]:
@@ -111,7 +120,7 @@ def _given_array(v: ir.Variable, bound: Bound) -> GivenArray:
     labels = () if v.domain.real else bound.domain_labels(v.domain)
     coords = tuple(lazy_labels(bound, a.over) for a in v.axes)
     bounds = _bounds(v.domain, f"given variable `{v.name}`", bound)
-    return GivenArray(v.name, v.role, 0, shape, v.domain.kind, labels, _dims(v.axes), coords, *bounds)
+    return GivenArray(v.name, v.role, 0, shape, v.domain.kind, labels, _dims(v.axes), coords, *bounds, members=_members(v, bound))
 
 
 def _bounds(type_: ir.ValueType | ir.Domain, what: str, bound: Bound) -> tuple[float, float]:
@@ -136,13 +145,13 @@ def _parameter(p: ir.Parameter, model: ir.Model, bound: Bound) -> ParameterArray
     lower, upper = _bounds(p.type, f"parameter `{p.name}`", bound)
     gauge = tuple(k for k, a in enumerate(p.axes) if a.over.kind == "domain") if p.name in [g for g, _ in model.gauges] else ()
     coords = tuple(lazy_labels(bound, a.over) for a in p.axes)
-    edges = tuple(EdgeNames(bound, [a.over for a in p.axes], k) for k, a in enumerate(p.axes) if a.over.arity == 2)
+    edges = tuple(EdgeNames(bound, [a.over for a in p.axes], k) for k, a in enumerate(p.axes) if a.over.is_edges)
     prior, dims = _prior(p, shape, bound), _dims(p.axes)
     return ParameterArray(p.name, shape, p.type.kind, lower, upper, prior, gauge, dims, coords, p.span, edges=edges)
 
 
 def _prior(p: ir.Parameter, shape: tuple[int, ...], bound: Bound) -> Prior | None:
-    if p.prior is None:
+    if p.prior is None or p.prior.mentions_parameter:
         return None
     names: dict[str, Array] = {}
     for k, axis in enumerate(p.axes):
@@ -150,19 +159,64 @@ def _prior(p: ir.Parameter, shape: tuple[int, ...], bound: Bound) -> Prior | Non
             names[name] = np.asarray(values).reshape((-1,) + (1,) * (len(shape) - k - 1))
     arguments: dict[str, Array] = {}
     for option in p.prior.form.options:
-        e = p.prior.arguments[option.name]
-        value = np.asarray(constant(e, bound, names), np.float64)  # type: ignore[arg-type]
-        above = option.doc.endswith("above 0")
-        if not np.isfinite(value).all() or (above and (value <= 0).any()):
-            found = f"{value.min():g}" if np.isfinite(value).all() else "a number that is not finite"
-            message = f"`{option.name}` of `{p.prior.form.name}` is {'above 0' if above else 'finite'}, found {found}"
-            raise fail("E404", message, p.prior.span, "out of bounds")
-        outside = [] if option.bounds is None else [v for v in value.ravel() if not option.bounds.holds(v)]
-        if option.bounds is not None and outside:
-            message = f"`{option.name}` of `{p.prior.form.name}` is {option.bounds.words}, found {outside[0]:g}"
-            raise fail("E404", message, p.prior.span, "out of bounds")
+        value = np.asarray(constant(p.prior.arguments[option.name], bound, names), np.float64)  # type: ignore[arg-type]
+        _verify_argument(value, option, p.prior)
         arguments[option.name] = value
     return Prior(p.prior.form.name, arguments, p.prior.span)
+
+
+def _verify_argument(value: Array, option: forms.Option, prior: ir.FormCall) -> None:
+    above = option.doc.endswith("above 0")
+    if not np.isfinite(value).all() or (above and (value <= 0).any()):
+        found = f"{value.min():g}" if np.isfinite(value).all() else "a number that is not finite"
+        message = f"`{option.name}` of `{prior.form.name}` is {'above 0' if above else 'finite'}, found {found}"
+        raise fail("E404", message, prior.span, "out of bounds")
+    outside = [] if option.bounds is None else [v for v in value.ravel() if not option.bounds.holds(v)]
+    if option.bounds is not None and outside:
+        message = f"`{option.name}` of `{prior.form.name}` is {option.bounds.words}, found {outside[0]:g}"
+        raise fail("E404", message, prior.span, "out of bounds")
+
+
+def _hyperpriors(model: ir.Model, bound: Bound, names: Names, faults: Faults) -> tuple[Hyperprior, ...]:
+    """Priors that mention parameters, and those that are statements; no entry has two."""
+    stated = [
+        ir.PriorTerm(
+            p.span,
+            ir.ParameterValue(p.span, p.name, tuple(ir.IndexValue(p.span, n) for a in p.axes for n in a.names)),
+            p.prior,
+            ir.Clauses(p.span, p.axes),
+        )
+        for p in model.parameters.values()
+        if p.prior is not None and p.prior.mentions_parameter
+    ]
+    seen: dict[str, set[int]] = {p.name: {*range(p.size)} for p in names.parameters.values() if p.prior is not None}
+    found = [faults.of(_hyperprior, t, bound, names, seen) for t in (*stated, *model.priors)]
+    return tuple(h for h in found if h is not None)
+
+
+def _hyperprior(t: ir.PriorTerm, bound: Bound, names: Names, seen: dict[str, set[int]]) -> Hyperprior | None:
+    turns = unroll(t.clauses, bound)
+    if not turns.n:
+        return None
+    place = Lowering(bound, names)
+    target = place.parameter(t.target, turns)
+    assert isinstance(target, Gather)
+    at = place.columns[target.base.k] if isinstance(target.base, Column) else np.full(1, target.base.value)  # type: ignore[union-attr]
+    entries = np.broadcast_to(at.reshape(-1), (turns.n,)).astype(np.int64)
+    mine = seen.setdefault(t.target.name, set())
+    if len(set(entries.tolist())) < turns.n or mine & set(entries.tolist()):
+        help = "an entry has one prior: drop one of the two, or limit their loops with `if`"
+        raise fail("E413", f"an entry of `{t.target.name}` has two priors", t.target.span, "a second prior", help=help)
+    mine |= set(entries.tolist())
+    groups = {}
+    for option in t.prior.form.options:
+        lowering = Lowering(bound, names)
+        e = t.prior.arguments[option.name]
+        group = lowering.group(lowering.lower(e, turns), turns, "prior", t.prior.span)  # type: ignore[arg-type]
+        if not group.parameters:
+            _verify_argument(fixed_values(group), option, t.prior)
+        groups[option.name] = group
+    return Hyperprior(t.target.name, entries, t.prior.form.name, groups, t.prior.span)
 
 
 def _group(e: ir.Expression, clauses: ir.Clauses, kind: str, bound: Bound, names: Names) -> FactorGroup:
@@ -197,8 +251,12 @@ def _law(d: ir.Distributed, bound: Bound, names: Names, seen: list[tuple[Array, 
     cells = np.broadcast_to(lowering.slots[0], (turns.n,)) if lowering.slots else np.zeros(0, int)
     faults.of(_verify_once, seen, cells, d)
     seen.append((cells, d))
-    faults.of(_verify_length, d, bound, names)
+    faults.of(_verify_counts if d.is_density else _verify_length, d, bound, names, turns)
     faults.tell()
+    if d.is_density:
+        group = lowering.group(lowering.lower(d.probabilities, turns), turns, "categorical", d.span)
+        _verify_total(group, names, d)
+        return group
     code = Apply("bit", (target,)) if names.variables[d.target.name].kind == "spin" else target
     found = _entry(lowering, d.probabilities, turns, code)
     if any(n == target for term, _ in found.terms[:-1] for n in nodes_in(term)):
@@ -207,7 +265,7 @@ def _law(d: ir.Distributed, bound: Bound, names: Names, seen: list[tuple[Array, 
     return lowering.group(Apply("log", (found,)), turns, "categorical", d.span)
 
 
-def _entry(lowering: Lowering, p: ir.ParameterValue | ir.InputValue | ir.Table, turns: Turns, code: Node) -> Gather:
+def _entry(lowering: Lowering, p: ir.Expression, turns: Turns, code: Node) -> Gather:
     """The probability of one value."""
     match p:
         case ir.Table():
@@ -216,6 +274,8 @@ def _entry(lowering: Lowering, p: ir.ParameterValue | ir.InputValue | ir.Table, 
             found = lowering.parameter(p, turns, code)
         case ir.InputValue():
             found = lowering.input(p, turns, code)
+        case _:
+            raise AssertionError(f"not a row: {type(p).__name__}")
     assert isinstance(found, Gather)
     return found
 
@@ -232,13 +292,39 @@ def _verify_once(seen: list[tuple[Array, ir.Distributed]], cells: Array, d: ir.D
     raise GmlmError(Diagnostic("E413", message, d.target.span, "a second distribution", related, help))
 
 
-def _verify_length(d: ir.Distributed, bound: Bound, names: Names) -> None:
+def _verify_counts(d: ir.Distributed, bound: Bound, names: Names, turns: Turns) -> None:
+    """The arguments speak of as many values as the cell has."""
+    values = len(names.variables[d.target.name].labels)
+    for of, more in d.counts:
+        found = bound.set_size(of) if isinstance(of, ir.SetOf) else constant(of, bound, turns.names)
+        wrong = np.asarray(found + more) != values
+        if wrong.any():
+            speak = int(np.broadcast_to(found, wrong.shape)[wrong].ravel()[0]) + more
+            message = f"`{d.target.name}` has {values} values, this distribution speaks of {speak}"
+            raise fail("E403", message, d.span, f"of {speak} values", help=f"{values} are wanted")
+
+
+def _verify_total(group: FactorGroup, names: Names, d: ir.Distributed) -> None:
+    """Probabilities that no parameter and no real given number changes are between 0 and 1, and sum to 1 over the values of the cell."""
+    if group.parameters or reads_real(group):
+        return
+    sizes = [len(v.labels) for v in names.variables.values() if not isinstance(v, GivenArray) for _ in range(v.size)]
+    for total in totals(group, np.array([*sizes, 1])):
+        if not np.abs(total - 1).max(initial=0) <= 1e-6:
+            help = "a probability lies between 0 and 1, and those of all values sum to 1"
+            found = float(total.ravel()[np.argmax(~(np.abs(total.ravel() - 1) <= 1e-6))])
+            message = f"the probabilities of `{d.target.name}` sum to {found:g} for some values of what they mention"
+            raise fail("E415", message, d.span, "not normalised", help=help)
+
+
+def _verify_length(d: ir.Distributed, bound: Bound, names: Names, turns: Turns) -> None:
     p, values = d.probabilities, len(names.variables[d.target.name].labels)
     if isinstance(p, ir.Table):
         if len(p.items) != values:
             message = f"`{d.target.name}` has {values} values, this list {len(p.items)} entries"
             raise fail("E403", message, p.span, "one entry for each value", help=f"write {values} probabilities that sum to 1")
         return
+    assert isinstance(p, ir.ParameterValue | ir.InputValue)
     shape = names.parameters[p.name].shape if isinstance(p, ir.ParameterValue) else bound.inputs[p.name].shape
     if shape[-1] != values:
         message = f"`{d.target.name}` has {values} values, the last axis of `{p.name}` has {shape[-1]}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .._diagnostics import Span
+from ._reductions import NEUTRAL, reduced
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,15 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """The sum of `body` over its leading axis number `depth`, where `mask` holds; `mask` has the axis's full length."""
+    """The sum of `body` over its leading axis number `depth`, where `mask` holds; `mask` has the axis's full length.
+
+    `operator`: `+`, or another reduction, `* min max logsumexp`.
+    """
 
     body: Node
     depth: int
     mask: Node
+    operator: str = "+"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +153,17 @@ def evaluate(node: Node, leaves: Leaves, depth: int = 0, taken: Any = None, whol
             mask = xp.asarray(evaluate(node.mask, leaves, depth + 1), dtype=bool)
             convert = leaves.integer if whole else leaves.number
             body = convert(evaluate(node.body, leaves, depth + 1, inside(mask, taken, node.depth, xp), whole))
-            return xp.sum(xp.where(mask, body, xp.zeros_like(body)), axis=node.depth)
+            return reduced(node.operator, xp.where(mask, body, xp.full_like(body, _neutral(node.operator, body))), node.depth, xp)
         case Pick():
             return _picked(node, leaves, depth, taken, whole)
+
+
+def _neutral(operator: str, body: Any) -> Any:
+    """What changes nothing; of whole numbers, which have no infinity, their extreme."""
+    if body.dtype.kind not in "iu" or operator in ("+", "*"):
+        return NEUTRAL[operator]
+    extreme = (1 << (8 * body.dtype.itemsize - 1)) - 1
+    return extreme if operator == "min" else -extreme
 
 
 def _applied(node: Apply, leaves: Leaves, depth: int, taken: Any, whole: bool) -> Any:

@@ -86,9 +86,21 @@ class _Bounds:
                 return min(yes[0], no[0]), max(yes[1], no[1])
             case Add():
                 (low, high), times = parts[0], _terms(self.group, n)
+                if n.operator != "+":
+                    return _reduced(n.operator, low, high, times)
                 return _checked(min(0.0, times * low), max(0.0, times * high))
             case _:  # of a `Pick`, one of the values of its body
                 return min(0.0, parts[1][0]), max(0.0, parts[1][1])
+
+
+def _reduced(operator: str, low: float, high: float, times: int) -> Range | None:
+    if operator == "*":
+        try:
+            most = max(1.0, abs(low), abs(high)) ** times
+        except OverflowError:
+            return None
+        return _checked(0.0 if low >= 0 else -most, most)
+    return _checked(low, high + (np.log(times) if operator == "logsumexp" else 0.0))
 
 
 def _ends(array: np.ndarray) -> Range | None:

@@ -9,8 +9,7 @@ import numpy as np
 from .._diagnostics import Span, fail
 from ..program import ir
 from ._bound import Bound
-from ._constants import constant
-from ._loops import MOST_ENTRIES, product
+from ._constants import listed_turns
 from ._nodes import Node
 
 Array = np.ndarray
@@ -39,17 +38,7 @@ def unroll(clauses: ir.Clauses, bound: Bound) -> Turns:
     Raises:
         GmlmError: if there are too many turns, with the number.
     """
-    count = 1
-    for loop in clauses.loops:
-        count *= len(bound.members(loop.over)[0])
-    if count > MOST_ENTRIES:
-        raise fail("E412", f"this statement has {count:,} iterations, more than {MOST_ENTRIES:,}", clauses.span, "too many")
-    grids = product([bound.members(loop.over) for loop in clauses.loops])
-    flat = dict(zip((n for loop in clauses.loops for n in loop.names), grids, strict=True))
-    if clauses.condition is not None:
-        keep = np.broadcast_to(constant(clauses.condition, bound, flat), (count,)).astype(bool)
-        flat = {k: v[keep] for k, v in flat.items()}
-        count = int(keep.sum())
+    flat, count = listed_turns(clauses, bound)
     return Turns(flat, count, 0, np.ones(1, bool))
 
 
@@ -76,10 +65,8 @@ def deeper(turns: Turns, names: dict[str, Array], span: Span) -> Turns:
         message = f"sums and names with moving indices are nested deeper than {MOST_AXES}"
         raise fail("E412", message, span, "nested too deep", help="one `sum` takes several loops: `sum(.. for i in a for j in b)`")
     lifted = {k: v[..., None] for k, v in turns.names.items()}
-    shape = (1,) * (turns.depth + 1)
-    return Turns(
-        {**lifted, **{k: v.reshape((*shape, -1)) for k, v in names.items()}}, turns.n, turns.depth + 1, turns.taken[..., None], turns.guards
-    )
+    placed = {k: v.reshape((1,) * (turns.depth + 2 - v.ndim) + v.shape) for k, v in names.items()}
+    return Turns({**lifted, **placed}, turns.n, turns.depth + 1, turns.taken[..., None], turns.guards)
 
 
 def keep_used(turns: Turns, names: list[str], used: Array) -> Turns:

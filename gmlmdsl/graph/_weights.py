@@ -124,6 +124,20 @@ def reaches_zero(group: FactorGroup, sizes: np.ndarray) -> bool:
     return False
 
 
+def totals(group: FactorGroup, sizes: np.ndarray) -> Iterator[np.ndarray]:
+    """Sums of exp of the values of a group over the values of its first slot; nothing where there are too many joint values to try.
+
+    Args:
+        group: like factors that mention no parameter.
+        sizes: the number of values of each cell, with a 1 behind for padding.
+    """
+    slots = sizes[group.cells].max(axis=0).tolist()
+    for _, piece, joint in tried(group, slots, len(sizes) - 1):
+        if joint.count <= MOST_VALUES:
+            for values in _values(piece, joint):
+                yield np.exp(values).reshape(len(values), joint.shape[0], -1).sum(axis=1)
+
+
 def _values(group: FactorGroup, joint: JointValues, params: Mapping[str, np.ndarray] | None = None, bits: int = 0) -> Iterator[np.ndarray]:
     """The values of some instances at a time, under every joint value of their slots: shape (instances, 1 or values).
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._diagnostics import each, fail
-from ..graph import Bound, FactorGroup, Lowered, Lowering, Turns, alive, constant, in_range, unroll, verify_weights
+from ..graph import Bound, FactorGroup, Lowered, Lowering, Turns, alive, constant, in_range, turned, unroll, verify_weights
 from ..program import ir
 from ._mask import Array
 
@@ -28,17 +28,52 @@ def term_blocks(lowered: Lowered, term: ir.BlockTerm) -> tuple[Array, Turns]:
     """
     turns = unroll(term.clauses, lowered.bound)
     rows = {n: loop.over for loop in term.clauses.loops for n in loop.names if loop.over.lists_cells}
-    parts = each(lambda c: _term_cells(lowered, c, turns, rows), term.cells)
+    parts = each(lambda c: _term_cells(lowered, c, turns, rows) if c.clauses is None else _listed_cells(lowered, c, turns), term.cells)
     if turns.n * sum(p.shape[1] for p in parts) > MOST_BLOCK_ENTRIES:
         raise fail("E412", f"{turns.n:,} blocks are too many to list", term.span, "too large")
     blocks = np.sort(np.concatenate([np.broadcast_to(p, (turns.n, p.shape[1])) for p in parts], axis=1), axis=1)
-    twice = (blocks[:, 1:] == blocks[:, :-1]).any(axis=1) if blocks.shape[1] > 1 else np.zeros(len(blocks), bool)
+    none = lowered.graph.n_cells
+    _verify_filled(blocks, none, term, turns)
+    same = (blocks[:, 1:] == blocks[:, :-1]) & (blocks[:, 1:] < none)
+    twice = same.any(axis=1) if blocks.shape[1] > 1 else np.zeros(len(blocks), bool)
     if twice.any():
         row = blocks[np.argmax(twice)]
-        name = lowered.graph.cell_name(int(row[1:][row[1:] == row[:-1]][0]))
+        name = lowered.graph.cell_name(int(row[1:][(row[1:] == row[:-1]) & (row[1:] < none)][0]))
         help = "each cell stands in a block once: leave the turns out in which two of its cells are one, by `if i != j`"
         raise fail("E411", f"a block holds the cell `{name}` twice", term.span, "a cell twice", help=help)
     return blocks.astype(np.int32), turns
+
+
+def _verify_filled(blocks: Array, none: int, term: ir.BlockTerm, turns: Turns) -> None:
+    """Refuse a block without a cell, which `for` and `if` inside of braces may leave."""
+    empty = (blocks >= none).all(axis=1)
+    if not turns.n or not empty.any():
+        return
+    first = int(np.argmax(empty))
+    where = " and ".join(f"`{n}` is {int(v[first])}" for n, v in turns.names.items())
+    help = "leave such turns out, with an `if` behind the `for` of the block"
+    raise fail("E411", f"a block holds no cell{f' where {where}' if where else ''}", term.span, "an empty block", help=help)
+
+
+def _listed_cells(lowered: Lowered, cells: ir.Cells, turns: Turns) -> Array:
+    """The cells of all turns of the clauses inside of braces, for each turn of those outside; padded."""
+    clauses = cells.clauses
+    assert clauses is not None
+    lifted = {k: np.asarray(v)[..., None] for k, v in turns.names.items()}
+    names, among, count = turned(clauses.loops, lowered.bound, lifted, max(turns.n, 1), cells.span)
+    inside = {**lifted, **{k: np.atleast_2d(v) for k, v in names.items()}}
+    here = np.broadcast_to(among, (max(turns.n, 1), count))
+    if clauses.condition is not None:
+        here = here & constant(clauses.condition, lowered.bound, inside, here).astype(bool)
+    lowering, inner = Lowering(lowered.bound, lowered.names), Turns(inside, turns.n, 1, here)
+    v = lowered.names.variables[cells.variable]
+    if cells.indices is None:
+        raise fail("E316", "cells are listed one by one: `{x[j] for j in ..}`", cells.span, "all cells")
+    axes = [a.over for a in lowered.names.model.variables[cells.variable].axes]
+    value = ir.VariableValue(cells.span, cells.variable, cells.indices)
+    fixed, _ = lowering.indices(value, axes, inner)
+    found = np.broadcast_to(lowering.positions(v, axes, fixed, value, inner), here.shape)
+    return np.where(here, found, lowered.graph.n_cells)
 
 
 def _term_cells(lowered: Lowered, cells: ir.Cells, turns: Turns, rows: dict[str, ir.SetOf]) -> Array:
@@ -47,12 +82,16 @@ def _term_cells(lowered: Lowered, cells: ir.Cells, turns: Turns, rows: dict[str,
         return v.positions.reshape(1, -1)
     lowering, at, position = Lowering(lowered.bound, lowered.names), 0, np.full((1, 1), v.offset, np.int64)
     axes = [a.over for a in lowered.names.model.variables[cells.variable].axes]
-    lengths = [lowering.ends(over) if over.arity == 2 else v.shape[k] for k, over in enumerate(axes) for _ in range(over.arity)]
+    if any(over.is_looked_up for over in axes):
+        value = ir.VariableValue(cells.span, cells.variable, cells.indices)
+        fixed, _ = lowering.indices(value, axes, turns)
+        return lowering.positions(v, axes, fixed, value, turns).reshape(-1, 1)
+    lengths = [lowering.ends(over) if over.is_edges else v.shape[k] for k, over in enumerate(axes) for _ in range(over.arity)]
     wanted = zip(cells.indices, lengths, strict=True)
     found = each(lambda index: _term_index(index[0], index[1], v.name, lowered.bound, turns, rows), wanted)
     for k, over in enumerate(axes):
         ends = found[at : at + over.arity]
-        place = lowering.edge(over, ends[0], ends[1], turns, ir.Literal(cells.span, 0)) if over.arity == 2 else ends[0]
+        place = lowering.edge(over, ends[0], ends[1], turns, ir.Literal(cells.span, 0)) if over.is_edges else ends[0]
         position = _outer(position, place * int(np.prod(v.shape[k + 1 :], dtype=np.int64)))
         at += over.arity
     return position

@@ -709,7 +709,8 @@ class JointModel(Model):
     ) -> Any:
         """Draws of the parameters, those under `spike_slab` with whether each entry is in; see `gm.inclusion`.
 
-        A model without such a prior is fitted, and its parameters drawn by `Fit.posterior`. What follows is of the others.
+        A model without such a prior is fitted, and its parameters drawn by `Fit.posterior`; one whose priors have fitted parameters for
+        arguments, which has no mode, is drawn by NUTS on its `to_numpyro`, not calibrated. What follows is of the others.
 
         The target is exp(-c * sum over rows of w loss) times the priors, with c and the loss as in `fit`. Under `everything` that is the
         posterior. Under a pseudolikelihood mask it is not: the draws are labelled "not calibrated", their spread and the probabilities
@@ -738,9 +739,14 @@ class JointModel(Model):
 
         Reference: Mitchell and Beauchamp 1988; Gottardo and Raftery 2008.
         """
-        from ..posterior import SampledOptions, has_spikes, sample_posterior
+        from ..posterior import SampledOptions, draw_hierarchical, has_spikes, sample_posterior
 
         bound, rows = bound_dataset(self.lowered, x, missing, given)
+        if self.graph.hyperpriors and not has_spikes(self.graph):
+            name, _ = self._mask(mask, bound)
+            target = self.to_numpyro(x, mask, weights=weights, missing=missing, given=given, calibrate=None)
+            options = SampledOptions(name, draws, warmup, chains, seed, weights, gaps)
+            return draw_hierarchical(target, self.graph, options, self._provenance())
         if not has_spikes(self.graph):
             fit = self.fit(x, mask, seed, weights=weights, missing=missing, given=given, impute=False, gaps=gaps)
             return fit.posterior(draws, chains, seed=seed, warmup=warmup)

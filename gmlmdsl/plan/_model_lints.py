@@ -92,7 +92,8 @@ def lint_redundant(lowered: Lowered) -> Iterator[Diagnostic]:
     Factors that are linear in them are written as sums of contrasts: of each set of their cells the part that sums to 0 over each
     cell. Such parts are linearly independent, so that a direction changes no probability if and only if it changes none of them.
     """
-    free = [p for p in lowered.graph.parameters if p.kind == "real" and p.prior is None and not p.gauge]
+    stated = {h.parameter for h in lowered.graph.hyperpriors}
+    free = [p for p in lowered.graph.parameters if p.kind == "real" and p.prior is None and not p.gauge and p.name not in stated]
     entries = [(p.name, k) for p in free for k in range(p.size)] if sum(p.size for p in free) <= MOST_ENTRIES else []
     table = contrast_table(lowered, entries) if len(entries) > 1 else None
     if table is None:
@@ -165,7 +166,7 @@ def _is_linear(node: Node) -> bool:
             return _is_linear(left) and not _mentions_parameter(right)
         case If():
             return not _mentions_parameter(node.test) and _is_linear(node.yes) and _is_linear(node.no)
-        case Add() | Pick():
+        case Add(operator="+") | Pick():
             return _is_linear(node.body)
     return isinstance(node, Gather) or not _mentions_parameter(node)
 

@@ -148,7 +148,7 @@ def _injective(node: Node) -> set[int]:
             return _injective(next(o for o in node.operands if o not in number)) if len(number) == 1 else set()
         case Apply(operator="neg" | "spin" | "bit"):
             return _injective(node.operands[0])
-        case Add(mask=Column()):
+        case Add(mask=Column(), operator="+"):
             return _injective(node.body)
     return set()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ._distribution import GmlmDistribution, distribution
 from ._draws import Chains, Task, posterior, potential, task_of
+from ._hierarchical import draw_hierarchical
 from ._inclusion import inclusion
 from ._kernel import GmlmKernel, numpyro_kernel
 from ._law import Law

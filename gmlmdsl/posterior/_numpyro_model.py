@@ -11,7 +11,7 @@ import numpy as np
 from .._diagnostics import did_you_mean, fail
 from ..assess import How
 from ..derive import float_type, no_joint
-from ..evaluate import batched_params, given_params, init_params, log_prior_of, over_rows, verify_defined, verify_densities
+from ..evaluate import batched_params, given_params, init_params, log_hyperpriors, log_prior_of, over_rows, verify_defined, verify_densities
 from ..fit import Evidence, verified_rows, verify_possible
 from ..graph import FactorGraph
 from ._calibration import CURVATURE, OPEN_FACED, SIMULATED, Calibration, Source, calibrate
@@ -66,6 +66,9 @@ class NumpyroModel:
                 numpyro.deterministic(p.name, values[p.name])
             if apart:
                 numpyro.factor(f"{p.name}.prior", log_prior_of(p, values[p.name]).sum())
+        graph = self.likelihood.graph
+        if graph.hyperpriors:
+            numpyro.factor(f"{self.__name__}.hyperpriors", log_hyperpriors(graph, values))
         numpyro.factor(f"{self.__name__}.data", value_at(self.likelihood, values))
         return values
 

@@ -174,6 +174,8 @@ def _support(p: ParameterArray) -> Any:
     low, high = math.isfinite(p.lower), math.isfinite(p.upper)
     if p.kind == "simplex":
         return constraints.simplex
+    if p.kind == "ordered":
+        return constraints.ordered_vector
     if low and high:
         return constraints.interval(p.lower, p.upper)
     if low:
@@ -216,7 +218,7 @@ def _declared(p: ParameterArray) -> Distribution | None:
     assert p.prior is not None
     a = {k: _number(np.broadcast_to(v, p.shape)) for k, v in p.prior.arguments.items()}
     density = density_of(p)
-    if density is None:
+    if density is None or p.kind == "ordered":
         return None
     found = density.numpyro(dist, a)
     if density.by_rows:

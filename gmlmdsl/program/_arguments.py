@@ -8,7 +8,7 @@ from dataclasses import replace
 from .._diagnostics import Fix, listed
 from ..syntax import tree
 from . import _forms as forms
-from ._expressions import CONSTANT, INDEXED, check_number, is_faulty, known_number
+from ._expressions import CONSTANT, INDEXED, Where, check_number, is_faulty, known_number
 from ._form import Form, Option
 from ._habits import foreign
 from ._program import Input, Judge
@@ -76,11 +76,14 @@ def _report_nameless(a: tree.Argument, form: Form, positional: list[Option], fou
     scope.report("E302", message, a.span, "no name", help=f"write `{text}`", fix=Fix(a.span, text, guess=len(possible) > 1))
 
 
-def check_arguments(call: tree.Call, form: Form, scope: Scope, skip: tuple[str, ...] = (), axes: bool = False) -> dict[str, object] | None:
+def check_arguments(
+    call: tree.Call, form: Form, scope: Scope, skip: tuple[str, ...] = (), axes: bool = False, where: Where | None = None
+) -> dict[str, object] | None:
     """The checked arguments by option name, or None after a fault. `skip` leaves kinds of option to the caller.
 
-    `axes` lets numbers mention index names, as a prior's may.
+    `axes` lets numbers mention index names; `where` says what else they may mention, as a prior's do.
     """
+    axes = where or axes  # type: ignore[assignment]
     raw = match_arguments(call, form, scope)
     if raw is None:
         return None
@@ -104,7 +107,9 @@ def _number(arguments: list[tree.Argument], option: Option, scope: Scope, axes: 
     e = arguments[0].value
     if isinstance(e, tree.Name) and e.name in option.words:
         return e.name
-    value = check_number(e, scope, INDEXED if axes else CONSTANT, integer=option.takes == forms.INTEGER)
+    value = check_number(
+        e, scope, axes if isinstance(axes, Where) else INDEXED if axes else CONSTANT, integer=option.takes == forms.INTEGER
+    )
     number, bounds = known_number(value), option.bounds
     if number is not None and bounds is not None and not bounds.holds(number):
         label = "too small" if not forms.Bounds(bounds.low, open=bounds.open).holds(number) else "too large"

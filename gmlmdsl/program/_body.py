@@ -5,7 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .._diagnostics import Span
-from ._program import Distributed, Factor, Let, NetworkConditional, Parameter, Require, Variable
+from ._program import Distributed, Factor, Let, NetworkConditional, Parameter, PriorTerm, Require, Variable
+
+
+@dataclass(slots=True)
+class Component:
+    """What a model in use adds to log p, where it is a part of a mixture."""
+
+    factors: list[Factor] = field(default_factory=list)
+    requires: list[Require] = field(default_factory=list)
+    distributed: list[Distributed] = field(default_factory=list)
+
+    def take(self, body: Body, marks: tuple[int, int, int]) -> None:
+        """Take what was added to a model's body since it had so many factors, requirements and distributions."""
+        for mine, whole, mark in zip(
+            (self.factors, self.requires, self.distributed), (body.factors, body.requires, body.distributed), marks, strict=True
+        ):
+            mine += whole[mark:]  # type: ignore[arg-type]
+            del whole[mark:]
 
 
 @dataclass(slots=True)
@@ -21,3 +38,5 @@ class Body:
     distributed: list[Distributed] = field(default_factory=list)
     gauges: list[tuple[str, Span]] = field(default_factory=list)
     conditional: NetworkConditional | None = None
+    priors: list[PriorTerm] = field(default_factory=list)
+    components: dict[str, Component] = field(default_factory=dict)  # of mixtures, by the name of the model in use

@@ -5,22 +5,40 @@ from __future__ import annotations
 from .._diagnostics import Fix, listed
 from ..syntax import tree
 from . import _forms as forms
-from ._expressions import INDEXED, Checked, Where, check_expression, faulty, operation, require_number, rule
-from ._kinds import Kind
+from ._expressions import (
+    INDEXED,
+    Checked,
+    Where,
+    check_condition,
+    check_expression,
+    faulty,
+    is_faulty,
+    operation,
+    require_number,
+    rule,
+)
+from ._kinds import CONDITION, Kind
 from ._scope import CELLS, WORDS, Scope, suggestion
 from ._sets import check_clauses
-from ._terms import Sum
+from ._surface import MOST_CALLS, called
+from ._terms import Clauses, Expression, IndexValue, Literal, Loop, Operation, Sum, substitute, substitute_in_set
+
+# The operator of each reduction; `min` and `max` with a `for` are reductions too.
+REDUCTIONS = {"sum": "+", "prod": "*", "count": "+", "any": "any", "all": "all", "all_different": "all_different", "logsumexp": "logsumexp"}
 
 
 @rule(tree.Call)
 def _call(e: tree.Call, scope: Scope, where: Where) -> Checked:
     name = e.function.name
     function = forms.form("function", name)
+    own = scope.find(name) if function is None or name in scope.program else None
+    if own is not None and isinstance(own.value, tree.Function):
+        return _own(own.value, e, scope, where)
     if function is None:
         _report_unknown_function(e, scope, where)
         return faulty(e.span)
-    if name == "sum":
-        return _sum(e, scope, where)
+    if name in REDUCTIONS or (name in ("min", "max") and any(a.clauses is not None for a in e.arguments)):
+        return _reduction(e, scope, where)
     if not _verify_arguments(e, function, scope):
         return faulty(e.span)
     checked = [check_expression(a.value, scope, where) for a in e.arguments]
@@ -33,6 +51,18 @@ def _call(e: tree.Call, scope: Scope, where: Where) -> Checked:
     integer = name in ("bit", "spin") or (name in ("abs", "min", "max") and all(k.integer for k in kinds))
     spin = name == "spin" or (name in ("min", "max") and any(k.spin for k in kinds))
     return operation(e.span, name, tuple(c for c, _ in checked), Kind("number", integer=integer, spin=spin), scope)
+
+
+def _own(function: tree.Function, e: tree.Call, scope: Scope, where: Where) -> Checked:
+    """A call of a function of the program: its expression, with the arguments in the place of its names."""
+    written = called(function, e, scope)
+    if written is None:
+        return faulty(e.span)
+    with scope.level() as levels:
+        if levels <= MOST_CALLS:
+            return check_expression(written, scope, where)
+    scope.report("E117", f"functions call one another deeper than {MOST_CALLS}", e.span, "nested too deep")
+    return faulty(e.span)
 
 
 def _verify_arguments(e: tree.Call, function: forms.Form, scope: Scope) -> bool:
@@ -73,16 +103,57 @@ def _report_unknown_function(e: tree.Call, scope: Scope, where: Where) -> None:
         scope.report("E206", f"there is no function `{name.name}`", name.span, "unknown function", help=help, fix=fix)
 
 
-def _sum(e: tree.Call, scope: Scope, where: Where) -> Checked:
+def _reduction(e: tree.Call, scope: Scope, where: Where) -> Checked:
+    name = e.function.name
+    found = check_reduced(e, scope, where)
+    if found is None:
+        return faulty(e.span)
+    body, kind, clauses = found
+    if name == "all_different":
+        return Operation(e.span, "==", (Sum(e.span, *equal_pairs(body, clauses)), Literal(e.span, 0))), CONDITION
+    if name in ("any", "all"):
+        counted = Sum(e.span, body if name == "any" else Operation(body.span, "not", (body,)), clauses)
+        return Operation(e.span, ">=" if name == "any" else "==", (counted, Literal(e.span, int(name == "any")))), CONDITION
+    operator = REDUCTIONS.get(name, name)
+    integer = kind.integer and operator != "logsumexp"
+    return Sum(e.span, body, clauses, operator), Kind("number", integer=integer, spin=kind.spin and operator != "logsumexp")
+
+
+def check_reduced(e: tree.Call, scope: Scope, where: Where) -> tuple[Expression, Kind, Clauses] | None:
+    """What a reduction is over: its body with its kind, and its clauses; None after a fault."""
+    name = e.function.name
     if len(e.arguments) != 1 or e.arguments[0].clauses is None or e.arguments[0].keyword is not None:
-        scope.report(
-            "E302", "`sum` takes one expression followed by `for`", e.span, "no `for` in this", help="write `sum(x[i] for i in site)`"
-        )
-        return faulty(e.span)
+        condition = name in ("count", "any", "all")
+        help = f"write `{name}(x[i]{' == 1' if condition else ''} for i in site)`"
+        scope.report("E302", f"`{name}` takes one expression followed by `for`", e.span, "no `for` in this", help=help)
+        return None
+    written = e.arguments[0]
     with scope.nested():
-        inner = where.inside(n.name for loop in e.arguments[0].clauses.loops for n in loop.names)
-        clauses = check_clauses(e.arguments[0].clauses, e.span, scope, where=INDEXED if "binder" in where.kinds else inner)
-        body, kind = check_expression(e.arguments[0].value, scope, inner)
-    if not require_number(kind, e.arguments[0].value, scope) or kind.tag == "error":
-        return faulty(e.span)
-    return Sum(e.span, body, clauses), Kind("number", integer=kind.integer, spin=kind.spin)
+        inner = where.inside(n.name for loop in written.clauses.loops for n in loop.names)
+        clauses = check_clauses(written.clauses, e.span, scope, where=INDEXED if "binder" in where.kinds else inner)
+        if name in ("count", "any", "all"):
+            body, kind = check_condition(written.value, scope, inner), CONDITION
+        else:
+            body, kind = check_expression(written.value, scope, inner)
+    if kind.tag == "error" or is_faulty(body):
+        return None
+    if not (name == "all_different" and kind.tag == "label") and not require_number(kind, written.value, scope):
+        return None
+    return body, kind, clauses
+
+
+def equal_pairs(body: Expression, clauses: Clauses) -> tuple[Expression, Clauses]:
+    """Whether two values of a body are equal, and the clauses of all pairs of turns, the earlier one first."""
+    names = [n for loop in clauses.loops for n in loop.names]
+    twin: dict[str, Expression] = {n: IndexValue(clauses.span, f"{n}'") for n in names}
+    loops = tuple(Loop(c.span, tuple(f"{n}'" for n in c.names), substitute_in_set(c.over, twin)) for c in clauses.loops)
+    span, later = clauses.span, Literal(clauses.span, False)
+    for n in reversed(names):  # in the order of the text
+        here, there = IndexValue(span, n), twin[n]
+        tie = Operation(span, "and", (Operation(span, "==", (here, there)), later))
+        later = Operation(span, "or", (Operation(span, "<", (here, there)), tie))
+    condition: Expression = later
+    if clauses.condition is not None:
+        both = Operation(span, "and", (clauses.condition, substitute(clauses.condition, twin)))
+        condition = Operation(span, "and", (both, later))
+    return Operation(body.span, "==", (body, substitute(body, twin))), Clauses(span, (*clauses.loops, *loops), condition)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from .._diagnostics import GmlmError, Source, Span, fail, in_text_order, listed
 from ..syntax import parse_with_errors, read_source, tree
 from . import _calls as _calls  # registers the rules for calls and names
+from . import _forms as forms
 from . import _references as _references
 from ._allow import Allowance, apply_allowances, idle_allowances, read_allowances
 from ._arguments import check_arguments, find_form
@@ -23,7 +25,7 @@ from ._lints import lint
 from ._mask_bodies import Mask
 from ._program import Input, InputAxis, Judge, Model, Program, Sampler, ValueType
 from ._scope import Scope, Symbol
-from ._sets import check_set, check_size
+from ._sets import check_clauses, check_loops, check_set, check_size
 from ._tables import check_rows_sum, check_table
 from ._terms import Expression, SetOf
 from ._types import check_domain, check_type
@@ -59,7 +61,7 @@ class _Checker:
                 self.scope.mark_broken(d.span)
         for comment in read_allowances(parsed):
             (self.allowances if isinstance(comment, Allowance) else self.scope.diagnostics).append(comment)  # pyright: ignore[reportArgumentType]
-        outer, self.scope.later = self.scope.later, {s.name.name: s.name.span for s in parsed.statements if not isinstance(s, tree.Import)}
+        outer, self.scope.later = self.scope.later, _names_of(parsed.statements)
         for statement in parsed.statements:
             with self.scope.nested():
                 self.statement(statement)
@@ -70,11 +72,11 @@ class _Checker:
         match s:
             case tree.Import():
                 self.import_file(s)
-            case tree.Input():
-                self.declare("input", s.name, self.input(s))
+            case tree.Input() | tree.Parameter() | tree.Function():
+                self.shared(s)
             case tree.Domain():
                 self.declare("domain", s.name, self.domain(s))
-            case tree.IndexSet():
+            case tree.IndexSet() | tree.ChosenSet():
                 self.declare("index", s.name, self.index_set(s))
             case tree.Graph():
                 self.declare("graph", s.name, self.form(s.form, "graph"))
@@ -129,8 +131,11 @@ class _Checker:
             self.scope.report("E319", f"the default of a positive input is above 0, found {number}", e.span, "not above 0")
         return value
 
-    def axis(self, name: str, k: int, e: tree.Expression) -> InputAxis | None:
-        """One axis of an input: a size, a set, or a new name for its length."""
+    def axis(self, name: str, k: int, e: tree.Expression | tree.Loop) -> InputAxis | None:
+        """One axis of an input: a size, a set, perhaps with a name for its members, or a new name for its length."""
+        if isinstance(e, tree.Loop):
+            loops = check_loops((e,), self.scope)
+            return None if loops is None else InputAxis(e.span, over=loops[0].over)
         if isinstance(e, tree.Name):
             symbol = self.scope.find(e.name)
             if symbol is None and (e.name in self.scope.skipped or self.scope.incomplete):
@@ -156,14 +161,67 @@ class _Checker:
         domain = check_domain(s.type, self.scope)
         return None if domain is None else type(domain)(s.name.span, domain.kind, s.name.name, domain.labels, domain.size, domain.of)
 
-    def index_set(self, s: tree.IndexSet) -> object:
+    def index_set(self, s: tree.IndexSet | tree.ChosenSet) -> object:
+        if isinstance(s, tree.ChosenSet):
+            return self.chosen_set(s)
         over = check_set(s.over, self.scope)
-        return None if over is None else SetOf(s.name.span, over.kind, s.name.name, over.size, over.domain, over.graph, over.part)
+        return None if over is None else replace(over, span=s.name.span, name=s.name.name)
+
+    def chosen_set(self, s: tree.ChosenSet) -> SetOf | None:
+        """`index core = i in G.nodes if G.degree(i) >= 2`."""
+        clauses = check_clauses(tree.Clauses(s.span, (s.loop,), s.condition), s.span, self.scope)
+        return SetOf(s.name.span, "turns", s.name.name, clauses=clauses) if clauses.loops else None
 
     def form(self, call: tree.Call, room: str) -> FormCall | None:
         form = find_form(call, room, self.scope)
         arguments = None if form is None else check_arguments(call, form, self.scope)
         return None if form is None or arguments is None else FormCall(call.span, form, arguments)
+
+    def shared(self, s: tree.Input | tree.Parameter | tree.Function) -> None:
+        """What models share: inputs, parameters, functions."""
+        if isinstance(s, tree.Function):
+            self.function(s)
+            return
+        for one in tree.singly(s):
+            with self.scope.nested():
+                if isinstance(one, tree.Input):
+                    self.declare("input", one.name, self.input(one))
+                else:
+                    self.parameter(one)
+
+    def function(self, s: tree.Function) -> None:
+        """A function of the program; what its expression mentions is looked at where it is called."""
+        names = [p.name for p in s.parameters]
+        twice = next((p for k, p in enumerate(s.parameters) if p.name in names[:k]), None)
+        calls = next((n for n in tree.names_in(s.value) if n.name == s.name.name), None)
+        if twice is not None:
+            self.scope.report("E201", f"`{twice.name}` is declared twice", twice.span, "declared again here", help="rename one of the two")
+        if calls is not None:
+            message, help = f"function `{s.name.name}` calls itself", "functions are written out where they are called: none is recursive"
+            self.scope.report("E204", message, calls.span, "used here", related=((s.name.span, "declared here"),), help=help)
+        if forms.form("function", s.name.name) is not None:
+            message = f"`{s.name.name}` is a function of the language"
+            self.scope.report("E201", message, s.name.span, "built in", help="choose another name")
+            return
+        self.scope.declare("function", s.name, None if twice or calls else s)
+
+    def parameter(self, s: tree.Parameter) -> None:
+        """A parameter of the file, which each model that names it has as its own."""
+        name = s.name.name
+        earlier = self.scope.program.get(name)
+        if earlier is not None:
+            self.scope.report(
+                "E201",
+                f"`{name}` is declared twice",
+                s.name.span,
+                "declared again here",
+                related=((earlier.span, "first declared here"),),
+                help="rename one of the two",
+            )
+            return
+        self.scope.program[name] = Symbol("param", name, s.name.span, s)
+        self.scope.parameters[name] = s
+        self.scope.later.pop(name, None)
 
     def model(self, s: tree.Model) -> None:
         self.met_model = True
@@ -174,6 +232,9 @@ class _Checker:
         self.scope.later = outer
         self.scope.private |= dict.fromkeys(self.private[s.name.name], s.name.name)
         self.declare("model", s.name, checked)
+        for mask in (x for x in s.body if isinstance(x, tree.Mask)):
+            with self.scope.nested():
+                self.with_model("mask", replace(mask, model=mask.model or s.name), check_mask)
 
     def with_model(self, kind: str, s: tree.Mask | tree.Sampler | tree.Judge, check: object) -> None:
         """A mask, sampler, verifier or value, checked where its model's names are visible."""
@@ -260,8 +321,13 @@ class _Checker:
 
 
 def _own_names(s: tree.Model) -> dict[str, Span]:
-    named = (tree.Variable, tree.Parameter, tree.Let)
-    return {x.name.name: x.name.span for x in s.body if isinstance(x, named)}
+    return _names_of([x for x in s.body if isinstance(x, tree.Variable | tree.Parameter | tree.Let)])
+
+
+def _names_of(statements: Sequence[tree.Statement | tree.ModelStatement]) -> dict[str, Span]:
+    """The names that statements declare, and where."""
+    named = [x for s in statements for x in (s, *getattr(s, "also", ())) if not isinstance(s, tree.Import)]
+    return {x.name.name: x.name.span for x in named}  # type: ignore[union-attr]
 
 
 def check_source(source: Source) -> Program:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .._diagnostics import Fix, Span, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._arguments import check_arguments, find_form, match_arguments
 from ._blocks import BlockTerm, Cells, FormCall
 from ._check_clusters import check_no_clusters, check_percolation
-from ._expressions import CONSTANT, INDEXED, MODEL, check_number, known_number, lets_of, mentions
+from ._expressions import INDEXED, MODEL, check_number, known_number, lets_of, mentions
 from ._mask_bodies import FormMask, Independent, Listed, Mask, MaskBody, MaskMixture
 from ._mask_inputs import check_seen, check_stages
 from ._program import Model, Variable
-from ._references import check_index, slots_of, verify_count
+from ._references import check_index, check_name, slots_of, verify_count
 from ._scope import CELLS, Scope
 from ._sets import check_clauses, check_set
 from ._terms import Clauses, Expression, IndexValue, Loop, ParameterValue, SetOf, VariableValue, walk
@@ -88,13 +90,24 @@ def check_mask_body(e: tree.MaskExpression, model: Model, scope: Scope) -> MaskB
                 return None
             return symbol.value.body
         case tree.MaskMixture():
-            weights = check_row_weights(tuple(row.weight for row in e.rows), scope)
-            parts = [check_mask_body(row.mask, model, scope) for row in e.rows]
+            weights: list[Expression] = []
+            parts: list[MaskBody | None] = []
+            turns: list[Clauses | None] = []
+            for row in e.rows:
+                with scope.nested():
+                    turns.append(None if row.clauses is None else check_clauses(row.clauses, row.span, scope))
+                    weights.append(check_number(row.weight, scope, INDEXED))
+                    parts.append(check_mask_body(row.mask, model, scope))
+            verify_row_weights(weights, e.rows[0].weight, scope)
             if not check_no_clusters(e, parts, scope):
                 return None
             rows = tuple((w, part) for w, part in zip(weights, parts, strict=True) if part is not None)
             extent = verify_mixture([part for _, part in rows], e.span, scope)
-            mixed = MaskMixture(e.span, rows, extent) if len(rows) == len(e.rows) and extent is not None else None
+            mixed = (
+                MaskMixture(e.span, rows, extent, tuple(turns) if any(turns) else ())
+                if len(rows) == len(e.rows) and extent is not None
+                else None
+            )
             return None if mixed is None or not check_stages(e, mixed, scope) else mixed
         case tree.Call():
             return _form(e, model, scope)
@@ -112,18 +125,23 @@ def _report_bare(e: tree.Name, scope: Scope) -> None:
 
 def check_row_weights(weights: tuple[tree.Expression, ...], scope: Scope) -> list[Expression]:
     """The weights of a mixture's rows: not all 0 (the grammar lets none begin with a sign)."""
-    checked = [check_number(w, scope, CONSTANT) for w in weights]
+    checked = [check_number(w, scope, INDEXED) for w in weights]
+    verify_row_weights(checked, weights[0], scope)
+    return checked
+
+
+def verify_row_weights(checked: list[Expression], first: tree.Expression, scope: Scope) -> None:
+    """Report weights that are all 0."""
     if all(known_number(w) == 0 for w in checked):
         help = "give one of them a number above 0"
-        scope.report("E319", "the weights of a mixture are all 0", weights[0].span, "no row is ever picked", help=help)
-    return checked
+        scope.report("E319", "the weights of a mixture are all 0", first.span, "no row is ever picked", help=help)
 
 
 def _form(call: tree.Call, model: Model, scope: Scope) -> MaskBody | None:
     form = find_form(call, "mask", scope)
     if form is None:
         return None
-    arguments = check_arguments(call, form, scope, skip=(forms.VARIABLES, forms.BLOCKS))
+    arguments = check_arguments(call, form, scope, axes=bool(scope.binders), skip=(forms.VARIABLES, forms.BLOCKS))
     raw = match_arguments(call, form, Scope()) if arguments is not None else None
     if arguments is None or raw is None:
         return None
@@ -144,17 +162,18 @@ def _variables(arguments: list[tree.Argument], model: Model, scope: Scope) -> tu
     names: list[str] = []
     good = True
     for k, a in enumerate(arguments):
-        if not isinstance(a.value, tree.Name) or a.clauses is not None:
+        named = check_name(a.value) if isinstance(a.value, tree.Name | tree.Attribute) else None
+        if named is None or a.clauses is not None:
             help = "blocks of cells are listed with `blocks(..)`"
             scope.report("E303", "the name of a variable is expected", a.span, "not a variable", help=help)
             good = False
-        elif not _is_predicted(a.value, scope):
+        elif not _is_predicted(named, scope):
             good = False
-        elif a.value.name in names:
+        elif named.name in names:
             _report_again(a.span, next(b for b in arguments if b.span.text == a.span.text).span, arguments[k - 1].span, scope)
             good = False
         else:
-            names.append(a.value.name)
+            names.append(named.name)
     return tuple(names) if good else None
 
 
@@ -228,6 +247,11 @@ def _over_nodes(over: SetOf, graph: str, scope: Scope) -> bool:
 def check_cells(e: tree.Expression, scope: Scope) -> tuple[Cells, ...] | None:
     """The cells of a block: `{x[i], y}`, one cell, or a variable's name for all of its cells."""
     parts = e.cells if isinstance(e, tree.Block) else (e,)
+    if isinstance(e, tree.Block) and e.clauses is not None:
+        with scope.nested():
+            clauses = check_clauses(e.clauses, e.span, scope)
+            cell = _cell(e.cells[0], scope)
+        return None if cell is None or not clauses.loops else (replace(cell, clauses=clauses),)
     checked = [_cell(part, scope) for part in parts]
     good = tuple(c for c in checked if c is not None)
     if len(good) < len(checked):
@@ -256,14 +280,17 @@ def _cell(e: tree.Expression, scope: Scope) -> Cells | None:
             if not _is_predicted(e, scope):
                 return None
             return Cells(e.span, e.name, None)
+        case tree.Attribute():
+            return _cell(check_name(e), scope)
         case tree.Index():
-            if not _is_predicted(e.base, scope):
+            base = check_name(e.base)
+            if not _is_predicted(base, scope):
                 return None
-            variable = scope.model[e.base.name].value
+            variable = scope.model[base.name].value
             if not isinstance(variable, Variable):
                 return None
             axes = tuple(a.over for a in variable.axes)
-            if not verify_count(e.base, len(e.indices), axes, scope):
+            if not verify_count(base, len(e.indices), axes, scope):
                 return None
             indices = zip(e.indices, slots_of(axes), strict=True)
             return Cells(e.span, variable.name, tuple(_cell_index(i, s, scope) for i, s in indices))

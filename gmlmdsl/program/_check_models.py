@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from .._diagnostics import Fix, Span
+from dataclasses import replace
+
+from .._diagnostics import Fix, Span, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._arguments import check_arguments, find_form
 from ._blocks import FormCall
-from ._body import Body
+from ._body import Body, Component
+from ._calls import check_reduced, equal_pairs
 from ._check_networks import check_conditional, check_no_joint
-from ._expressions import MODEL, STATE, check_condition, check_expression, check_number, faulty, known_number
+from ._conditionals import check_density
+from ._expressions import MODEL, PRIOR, STATE, check_condition, check_expression, check_number, faulty, is_faulty, known_number
 from ._kinds import kind_of, same_domain
-from ._program import Distributed, Factor, Input, Let, Model, Parameter, Require, ValueType, Variable
-from ._scope import Scope
-from ._sets import check_clauses, check_loops
+from ._program import Distributed, Factor, Input, Let, Model, Parameter, PriorTerm, Require, ValueType, Variable
+from ._references import check_name
+from ._reuse import check_mixtures, written_out
+from ._scope import CELLS, Scope
+from ._sets import check_axes, check_clauses
 from ._tables import check_row
-from ._terms import Expression, InputValue, Literal, ParameterValue, SetOf, Table, VariableValue
+from ._terms import (
+    Clauses,
+    Expression,
+    IndexValue,
+    InputValue,
+    Literal,
+    Operation,
+    ParameterValue,
+    SetOf,
+    Table,
+    TableEntry,
+    VariableValue,
+)
 from ._types import check_domain, check_given, check_type
 from ._written_out import verify_written_out
 
@@ -24,9 +42,23 @@ def check_model(model: tree.Model, scope: Scope) -> Model:
     """The checked model; its names stay in the scope's `model` until the caller takes them away."""
     body = Body(model.name.name)
     before = len(scope.diagnostics)
-    for statement in model.body:
+    statements, owners = written_out(model, scope)
+    mixed = {c.model.name: (m, c) for m in statements if isinstance(m, tree.ModelMixture) for c in m.components}
+    for p in _parameters_of_the_file(statements, scope):
         with scope.nested():
-            _statement(statement, body, scope)
+            _shared(p, body, scope)
+    for statement in statements:
+        owner = owners.get(id(statement), "")
+        marks = len(body.factors), len(body.requires), len(body.distributed)
+        for s in tree.singly(statement) if isinstance(statement, tree.Variable | tree.Parameter) else (statement,):
+            with scope.nested():
+                _statement(s, body, scope)
+            if isinstance(s, tree.Variable) and s.distribution is not None:
+                with scope.nested():
+                    _distributed(_as_statement(s, s.distribution), body, scope)
+        if owner in mixed:
+            body.components.setdefault(owner, Component()).take(body, marks)
+    check_mixtures(statements, body, scope)
     if (
         all(v.role == "given" for v in body.variables.values())
         and len(scope.diagnostics) == before
@@ -47,6 +79,7 @@ def check_model(model: tree.Model, scope: Scope) -> Model:
         tuple(body.distributed),
         tuple(body.gauges),
         body.conditional,
+        tuple(body.priors),
     )
 
 
@@ -62,15 +95,62 @@ def _statement(s: tree.ModelStatement, body: Body, scope: Scope) -> None:
             _gauge(s, body, scope)
         case tree.Factor():
             clauses = check_clauses(s.clauses, s.span, scope)
-            body.factors.append(Factor(s.span, _written_out(check_number(s.value, scope, MODEL), "this factor", scope), clauses))
+            value = _with_else(s.value, tree.Number(s.value.span, 0))
+            body.factors.append(Factor(s.span, _written_out(check_number(value, scope, MODEL), "this factor", scope), clauses))
         case tree.Require():
-            clauses = check_clauses(s.clauses, s.span, scope)
-            condition = _written_out(check_condition(s.condition, scope, STATE), "this condition", scope)
-            body.requires.append(Require(s.span, condition, clauses))
+            body.requires.append(_require(s, scope))
         case tree.Distributed():
             _distributed(s, body, scope)
         case tree.NetworkConditional():
             body.conditional = check_conditional(s, body, scope) or body.conditional
+
+
+def _parameters_of_the_file(statements: tuple[tree.ModelStatement, ...], scope: Scope) -> list[tree.Parameter]:
+    """Those parameters of the file that a model mentions, also through functions and other such parameters."""
+    found: set[str] = set()
+    todo: list[tree.Node] = [*statements]
+    while todo:
+        for name in tree.names_in(todo.pop()):
+            symbol = scope.program.get(name.name)
+            if symbol is not None and name.name not in found and isinstance(symbol.value, tree.Parameter | tree.Function):
+                found.add(name.name)
+                todo.append(symbol.value)
+    return [p for n, p in scope.parameters.items() if n in found]
+
+
+def _shared(s: tree.Parameter, body: Body, scope: Scope) -> None:
+    """A parameter of the file as one of the model."""
+    outer = scope.program.pop(s.name.name)
+    _parameter(s, body, scope)
+    scope.program[s.name.name] = outer
+
+
+def _as_statement(s: tree.Variable, law: tree.Call) -> tree.Distributed:
+    """`x[i] ~ law for i in site` of `var x[i in site] : bit ~ law`."""
+    names = tuple(n for loop in s.axes for n in loop.names)
+    target = tree.Index(s.name.span, s.name, names) if names else s.name
+    return tree.Distributed(s.span, target, law, tree.Clauses(s.span, s.axes) if s.axes else None)
+
+
+def _with_else(e: tree.Expression, no: tree.Expression) -> tree.Expression:
+    """`if` without `else` adds nothing to log p, and requires nothing."""
+    return replace(e, no=no) if isinstance(e, tree.Conditional) and e.no is None else e
+
+
+def _require(s: tree.Require, scope: Scope) -> Require:
+    """A requirement; one that all values of a `for` differ is one for each pair of them."""
+    clauses = check_clauses(s.clauses, s.span, scope)
+    e = s.condition
+    if isinstance(e, tree.Call) and e.function.name == "all_different" and scope.find("all_different") is None:
+        found = check_reduced(e, scope, STATE)
+        if found is None:
+            return Require(s.span, faulty(e.span)[0], clauses)
+        equal, pairs = equal_pairs(found[0], found[2])
+        conditions = [c for c in (clauses.condition, pairs.condition) if c is not None]
+        both = Operation(s.span, "and", tuple(conditions)) if len(conditions) > 1 else pairs.condition
+        return Require(s.span, Operation(e.span, "not", (equal,)), Clauses(s.span, (*clauses.loops, *pairs.loops), both))
+    e = _with_else(e, tree.Boolean(e.span, True))
+    return Require(s.span, _written_out(check_condition(e, scope, STATE), "this condition", scope), clauses)
 
 
 def _written_out(e: Expression, what: str, scope: Scope) -> Expression:
@@ -87,7 +167,7 @@ def _declare(kind: str, name: tree.Name, value: object, scope: Scope, type: obje
 
 
 def _variable(s: tree.Variable, body: Body, scope: Scope) -> None:
-    axes = check_loops(s.axes, scope)
+    axes = check_axes(s.axes, scope)
     domain = check_given(s.type, scope) if s.kind == "given" else check_domain(s.type, scope)
     value = None if axes is None or domain is None else Variable(s.span, s.kind, s.name.name, axes, domain)
     if _declare(s.kind, s.name, value, scope) and value is not None:
@@ -95,12 +175,14 @@ def _variable(s: tree.Variable, body: Body, scope: Scope) -> None:
 
 
 def _parameter(s: tree.Parameter, body: Body, scope: Scope) -> None:
-    axes = check_loops(s.axes, scope)
+    axes = check_axes(s.axes, scope)
     type_ = check_type(s.type, scope, s.span, inputs=False)
     prior = _prior(s, s.prior, type_, scope) if s.prior is not None else None
-    if type_ is not None and type_.kind == "simplex" and not s.axes:
-        help = f"for example `param {s.name.name}[a in range(3)] : simplex`"
-        scope.report("E322", "a simplex needs an axis: its entries along the last one sum to 1", s.name.span, "no axis", help=help)
+    if type_ is not None and type_.kind in ("simplex", "ordered") and not s.axes:
+        help = f"for example `param {s.name.name}[a in range(3)] : {type_.kind}`"
+        what = "a simplex needs an axis: its entries along the last one sum to 1"
+        what = what if type_.kind == "simplex" else "what is ordered needs an axis: its entries increase along the last one"
+        scope.report("E322", what, s.name.span, "no axis", help=help)
         type_ = None
     value = None if axes is None or type_ is None else Parameter(s.span, s.name.name, axes, type_, prior)
     if _declare("param", s.name, value, scope) and value is not None:
@@ -108,7 +190,7 @@ def _parameter(s: tree.Parameter, body: Body, scope: Scope) -> None:
 
 
 _SUPPORTS = {
-    "real": ("real", "positive", "bounded"),
+    "real": ("real", "positive", "bounded", "ordered"),
     "unbounded": ("real",),
     "positive": ("positive", "bounded"),
     "unit": ("bounded",),
@@ -135,15 +217,21 @@ def _fits(support: str, type_: ValueType) -> bool:
 
 
 def _prior(s: tree.Parameter, call: tree.Call, type_: ValueType | None, scope: Scope) -> FormCall | None:
-    form = find_form(call, "distribution", scope, tuple(n for n in forms.names("distribution") if n != "categorical"), "prior")
+    form = find_form(call, "distribution", scope, tuple(n for n in forms.names("distribution") if n not in CELL_LAWS), "prior")
     if form is None:
         return None
     if form.support == "cell":
-        message = "`categorical` is a distribution of variables, not of parameters"
-        scope.report("E311", message, call.function.span, "not a prior", help="did you mean `dirichlet`?")
+        message = f"`{form.name}` is a distribution of variables, not of parameters"
+        help = (
+            "did you mean `dirichlet`?"
+            if form.name == "categorical"
+            else "an unknown with few values is no parameter: `latent z : range(3)`"
+        )
+        scope.report("E311", message, call.function.span, "not a prior", help=help)
         return None
-    arguments = check_arguments(call, form, scope, axes=True)
-    if arguments is None:
+    rows = _written_rows(s, call, form, scope)
+    arguments = check_arguments(call, form, scope, where=PRIOR) if rows is None else rows
+    if not arguments:
         return None
     if type_ is not None and not _fits(form.support, type_):
         bounded = type_.kind == "bounded" and form.support in ("positive", "unit")
@@ -154,6 +242,45 @@ def _prior(s: tree.Parameter, call: tree.Call, type_: ValueType | None, scope: S
         return None
     _check_positive(form, arguments, call, scope)
     return FormCall(call.span, form, arguments)
+
+
+def _written_rows(s: tree.Parameter, call: tree.Call, form: forms.Form, scope: Scope) -> dict[str, object] | None:
+    """The argument of `dirichlet([2, 1, 1])`, one number for each entry along the last axis; empty after a fault, None of another prior."""
+    a = call.arguments[0] if len(call.arguments) == 1 else None
+    if form.name != "dirichlet" or a is None or not isinstance(a.value, tree.List):
+        return None
+    items = tuple(check_number(item, scope, PRIOR) for item in a.value.items)
+    last = s.axes[-1].names if s.axes else ()
+    if any(is_faulty(i) for i in items) or len(last) != 1:
+        return {}
+    for i in items:
+        if (known := known_number(i)) is not None and known <= 0:
+            scope.report(
+                "E319", f"`concentration` of `dirichlet` is above 0, found {known}", i.span, "not above 0", help="write a number above 0"
+            )
+            return {}
+    return {"concentration": TableEntry(a.value.span, Table(a.value.span, items), (IndexValue(a.value.span, last[0].name),))}
+
+
+def _prior_statement(s: tree.Distributed, base: tree.Name, declared: Parameter, body: Body, scope: Scope) -> None:
+    """`h[t] ~ normal(h[t - 1], tau) for t in time if t > 0`."""
+    clauses = check_clauses(s.clauses, s.span, scope)
+    target, kind = check_expression(s.target, scope, PRIOR)
+    if kind.tag == "open" or declared.type.kind == "simplex":
+        help = f"a prior of whole rows stands where the parameter is declared: `param {base.name}[..] : simplex ~ dirichlet(1)`"
+        scope.report("E311", "a statement gives single entries their prior", s.target.span, "a row", help=help)
+        return
+    declaration = tree.Parameter(s.span, base, (), None, s.distribution)
+    prior = _prior(declaration, s.distribution, declared.type, scope)
+    if prior is None or not isinstance(target, ParameterValue):
+        return
+    if prior.form.support == "unbounded":
+        message = f"`{prior.form.name}` stands where a parameter is declared"
+        scope.report(
+            "E311", message, s.distribution.span, "not in a statement", help=f"write `param {base.name}[..] ~ {s.distribution.span.text}`"
+        )
+        return
+    body.priors.append(PriorTerm(s.span, target, prior, clauses))
 
 
 def _type_place(s: tree.Parameter, call: tree.Call) -> Span:
@@ -187,7 +314,7 @@ def _check_positive(form: forms.Form, arguments: dict[str, object], call: tree.C
 
 
 def _let(s: tree.Let, body: Body, scope: Scope) -> None:
-    axes = check_loops(s.axes, scope)
+    axes = check_axes(s.axes, scope)
     value, kind = check_expression(s.value, scope, MODEL)
     if kind.tag == "open":
         scope.report("E210", "a `let` is a single value, this array has an open axis", s.value.span, "give every index")
@@ -229,8 +356,9 @@ def _gauge(s: tree.Gauge, body: Body, scope: Scope) -> None:
 
 
 def _distributed(s: tree.Distributed, body: Body, scope: Scope) -> None:
+    binders = dict(scope.binders)
     clauses = check_clauses(s.clauses, s.span, scope)
-    base = s.target if isinstance(s.target, tree.Name) else s.target.base
+    base = check_name(s.target.base if isinstance(s.target, tree.Index) else s.target)
     if scope.find(base.name) is None and base.name in ("real", "positive", "simplex"):
         help, fix = "a type follows `:`", Fix(base.span, f": {base.name}")
         scope.report("E203", f"`{base.name}` is a type, not a variable", base.span, "no `:` before this", help=help, fix=fix)
@@ -243,9 +371,9 @@ def _distributed(s: tree.Distributed, body: Body, scope: Scope) -> None:
         scope.lacks_network(body.name, s.span)
         return
     parameter = scope.find(base.name)
-    if parameter is not None and parameter.kind == "param" and not parameter.faulty:
-        help, place = f"a prior stands where the parameter is declared: `param {base.name} ~ ..`", ((parameter.span, "declared here"),)
-        scope.report("E205", f"`{base.name}` is a parameter, not a variable", base.span, "expected a variable", related=place, help=help)
+    if parameter is not None and isinstance(parameter.value, Parameter):
+        scope.binders = binders
+        _prior_statement(s, base, parameter.value, body, scope)
         return
     if scope.find(base.name) is None:
         form = forms.form("distribution", s.distribution.function.name.lower())
@@ -256,8 +384,21 @@ def _distributed(s: tree.Distributed, body: Body, scope: Scope) -> None:
         return
     if scope.use(base, "var", "latent") is None:
         return
+    _law(s, base, clauses, body, scope)
+
+
+def _law(s: tree.Distributed, base: tree.Name, clauses: Clauses, body: Body, scope: Scope) -> None:
+    """The distribution of a variable's cells."""
     target, _ = check_expression(s.target, scope, STATE)
     cell = scope.model[base.name].value
+    law = forms.form("distribution", s.distribution.function.name)
+    if law is not None and law.support == "cell" and not _is_plain_row(s.distribution, scope):
+        if isinstance(cell, Variable) and isinstance(target, VariableValue):
+            density = check_density(s.distribution, cell, target, scope)
+            if density is not None:
+                value = _written_out(density.value, "this distribution", scope)
+                body.distributed.append(Distributed(s.span, target, value, clauses, True, density.counts))
+        return
     probabilities = _probabilities(s.distribution, cell if isinstance(cell, Variable) else None, scope)
     if probabilities is not None and isinstance(target, VariableValue):
         if not isinstance(probabilities, Table):
@@ -265,21 +406,37 @@ def _distributed(s: tree.Distributed, body: Body, scope: Scope) -> None:
         body.distributed.append(Distributed(s.span, target, probabilities, clauses))
 
 
+CELL_LAWS = tuple(f.name for f in forms.DISTRIBUTIONS if f.support == "cell")
+
+
+def _is_plain_row(call: tree.Call, scope: Scope) -> bool:
+    """Whether a call is `categorical` of an array with its last axis open, or of a list that no cell and no parameter changes."""
+    a = call.arguments[0] if len(call.arguments) == 1 else None
+    if call.function.name != "categorical":
+        return False
+    if a is None or a.keyword is not None or a.clauses is not None:
+        return a is None or a.keyword is None or a.keyword.name != "logits"
+    if not isinstance(a.value, tree.List):
+        return not isinstance(a.value, tree.Conditional | tree.LookedUp)
+    names = [n for n in tree.names_in(a.value) if (found := scope.find(n.name)) is not None and found.kind in (*CELLS, "let", "param")]
+    return not names
+
+
 def _probabilities(call: tree.Call, cell: Variable | None, scope: Scope) -> ParameterValue | InputValue | Table | None:
     """The argument of `categorical`: an array of probabilities, its last axis open, or a list of them."""
-    form = find_form(call, "distribution", scope, ("categorical",), "variable")
+    form = find_form(call, "distribution", scope, CELL_LAWS, "variable")
     if form is None:
         return None
     if form.support != "cell":
-        message = f"`{form.name}` is a prior of parameters; a variable takes `categorical`"
-        help = "the distribution of a variable is `categorical(p)`, or a sum of terms `factor ..`"
+        message = f"`{form.name}` is a prior of parameters; a variable takes {listed([f'{n}' for n in CELL_LAWS])}"
+        help = "the distribution of a variable is `categorical(p)`, `bernoulli(p)`, .., or a sum of terms `factor ..`"
         scope.report("E311", message, call.function.span, "not for a variable", help=help)
         return None
     if len(call.arguments) != 1 or call.arguments[0].keyword is not None or call.arguments[0].clauses is not None:
         keyword = call.arguments[0].keyword if call.arguments else None
         help = "probabilities stand in one list or array: `categorical([0.2, 0.8])`, `categorical(p[z])`"
-        if keyword is not None and keyword.name in ("logits", "logit", "log_probs", "eta"):
-            help = "logits are a factor: `factor h[y]` adds the one of the value that y has"
+        if keyword is not None and keyword.name in ("logit", "log_probs", "eta"):
+            help = "logits are one for each value: `categorical(logits = h[a] for a in domain)`"
         scope.report("E302", "`categorical` takes one array of probabilities", call.span, f"`{form.signature}`", help=help)
         return None
     e = call.arguments[0].value

@@ -15,10 +15,11 @@ from ._kernels import Cycle, Kernel, KernelMixture, RandomUpdate, Repeat, Sweep,
 from ._mask_bodies import Mask, MaskBody
 from ._mask_inputs import check_no_stages
 from ._program import Factor, Model, Sampler
+from ._references import check_name
 from ._refinement import check_decoder
 from ._scope import Scope
-from ._sets import check_clauses
-from ._terms import IndexValue, LetValue, SetOf, Sum, VariableValue, walk
+from ._sets import check_clauses, check_loops
+from ._terms import IndexValue, LetValue, Literal, SetOf, Sum, VariableValue, walk
 
 Statements = tuple[tree.SamplerStatement, ...]
 MOST_BODIES = 16  # each is a loop or a choice in the compiled program
@@ -68,6 +69,11 @@ def _kernel(s: tree.SamplerStatement, model: Model, scope: Scope) -> Kernel | No
             return None if body is None else Cycle(s.span, body)
         case tree.Repeat():
             return _repeat(s, model, scope)
+        case tree.RepeatOver():
+            with scope.nested():
+                loops = check_loops((s.loop,), scope)
+                inner = _body(s.body, "this `repeat`", s.span, model, scope, s.span)
+            return None if inner is None or loops is None else Repeat(s.span, Literal(s.span, 1), inner, loops[0])
         case tree.KernelMixture():
             weights = check_row_weights(tuple(r.weight for r in s.rows), scope)
             bodies = [_body((r.kernel,), "", r.span, model, scope, r.span) for r in s.rows]
@@ -138,17 +144,22 @@ def _is_single_cell(cells: Cells, model: Model, scope: Scope) -> bool:
 
 
 def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope) -> Kernel | None:
-    hidden = scope.find(where.name.name) is not None
-    scope.declare("block", where.name, True)  # reports a name that it hides
+    block = tree.Name(s.target.span, "block") if where.name is None else where.name
+    hidden = where.name is not None and scope.find(where.name.name) is not None
+    if where.name is not None:
+        scope.declare("block", where.name, True)  # reports a name that it hides
     mask = _anonymous(where.mask, model, scope)
-    within = None if hidden else _within(s, where.name.name, scope)
+    within = None if hidden else _whole_variable(s, scope) if where.name is None else _within(s, where.name.name, scope)
     if mask is None or within is None:
         return None
     outside = sorted(mask.body.hidden_variables() - {within}) if within else []
     if outside:
-        help = f"write `update {where.name.name} where ..`, which takes any block"
+        help = f"write `update {block.name} where {block.name} ~ ..`, which takes any block"
         message = f"a block of this mask holds cells of `{outside[0]}`, outside `{within}`"
-        fix, place = Fix(s.target.span, where.name.name, guess=True), ((s.target.span, f"updates cells of `{within}` only"),)
+        fix, place = (
+            None if where.name is None else Fix(s.target.span, block.name, guess=True),
+            ((s.target.span, f"updates cells of `{within}` only"),),
+        )
         scope.report("E309", message, where.mask.span, "reaches further", help=help, related=place, fix=fix)
         return None
     single = _single_cells(mask.body, model, scope)
@@ -219,6 +230,16 @@ def _anonymous(e: tree.MaskExpression, model: Model, scope: Scope) -> Mask | Non
     if not isinstance(e, tree.Name) and not check_no_stages(e, scope):
         return None
     return None if body is None else as_mask(e, "", (), body, model, scope)
+
+
+def _whole_variable(s: tree.Update, scope: Scope) -> str | None:
+    """The variable whose cells `update x by m` redraws."""
+    if isinstance(s.target, tree.Name | tree.Attribute):
+        symbol = scope.use(check_name(s.target), "var", "latent")
+        return None if symbol is None else symbol.name
+    help = "`update x by m` redraws cells of x; for blocks of several variables write `update K where K ~ m`"
+    scope.report("E308", "a variable is expected before `by`", s.target.span, "not a variable", help=help)
+    return None
 
 
 def _within(s: tree.Update, block: str, scope: Scope) -> str | None:

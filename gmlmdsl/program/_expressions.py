@@ -61,6 +61,7 @@ INDEXED = Where(
     *("input", "length", "binder"),
     instead="a term that depends on a cell is `factor if x[i] == 1 then .. else 0`; what is impossible is `require`",
 )
+PRIOR = Where("may use index names, inputs and parameters only", "input", "length", "binder", "param")
 STATE = Where("may not mention a parameter", "input", "length", "binder", *CELLS, "let", parameters_of_lets=False)
 MODEL = Where("", "input", "length", "binder", *CELLS, "let", "param")
 
@@ -226,6 +227,8 @@ def _string(e: tree.String, scope: Scope, where: Where) -> Checked:
 
 @rule(tree.Attribute)
 def _attribute(e: tree.Attribute, scope: Scope, where: Where) -> Checked:
+    if scope.find(f"{e.base.name}.{e.attribute.name}") is not None:
+        return check_expression(tree.Name(e.span, f"{e.base.name}.{e.attribute.name}"), scope, where)
     if scope.use(e.base, "graph") is not None:
         help = f"an index runs over it: `for i in {e.span.text}`"
         scope.report("E205", f"`{e.span.text}` is a set, not a number", e.span, "a set", help=help)
@@ -333,6 +336,7 @@ def _report_spin(e: tree.Binary, left_is_spin: bool, scope: Scope) -> None:
 
 @rule(tree.Conditional)
 def _conditional(e: tree.Conditional, scope: Scope, where: Where) -> Checked:
+    assert e.no is not None, "a statement puts in what lacks"
     test = check_condition(e.test, scope, where)
     with perhaps_untaken(scope):
         yes, yk = check_expression(e.yes, scope, where)

@@ -102,6 +102,21 @@ DISTRIBUTIONS = (
     ),
     Form(
         "distribution",
+        "half_normal",
+        (Option("sd", NUMBER, "standard deviation of the whole normal around 0, above 0"),),
+        "Normal around 0, above 0.",
+        support="positive",
+    ),
+    Form(
+        "distribution",
+        "half_cauchy",
+        (Option("scale", NUMBER, "scale of the whole Cauchy around 0, above 0"),),
+        "Cauchy around 0, above 0.",
+        support="positive",
+    ),
+    Form("distribution", "exponential", (Option("rate", NUMBER, "rate, above 0"),), "Exponential.", support="positive"),
+    Form(
+        "distribution",
         "gamma",
         (Option("shape", NUMBER, "shape, above 0"), Option("rate", NUMBER, "rate, above 0")),
         "Gamma; density unbounded at 0 for a shape below 1.",
@@ -117,7 +132,7 @@ DISTRIBUTIONS = (
     Form(
         "distribution",
         "dirichlet",
-        (Option("concentration", NUMBER, "of every entry, above 0"),),
+        (Option("concentration", NUMBER, "of every entry, or a list with one for each, above 0"),),
         "Dirichlet on the last axis; unbounded for a concentration below 1.",
         support="simplex",
     ),
@@ -128,10 +143,38 @@ DISTRIBUTIONS = (
             Option(
                 "probabilities",
                 PROBABILITY,
-                "a simplex parameter or a normalised input with its last axis open, or a list of probabilities",
+                "a simplex parameter or a normalised input with its last axis open, or a list of probabilities; "
+                "or `logits = e for a in domain`",
             ),
         ),
         "On a variable: log p(z | parents).",
+        support="cell",
+    ),
+    Form(
+        "distribution",
+        "bernoulli",
+        (Option("probability", PROBABILITY, "of 1, or of +1; or `logit = ..`, its log odds"),),
+        "On a bit or spin: log p(z | parents).",
+        support="cell",
+    ),
+    Form(
+        "distribution",
+        "binomial",
+        (
+            Option("n", PROBABILITY, "trials; the variable is `range(n + 1)`"),
+            Option("probability", PROBABILITY, "of each success; or `logit = ..`, its log odds"),
+        ),
+        "On a range: the number of successes.",
+        support="cell",
+    ),
+    Form(
+        "distribution",
+        "ordered_logistic",
+        (
+            Option("location", PROBABILITY, "a number"),
+            Option("cutpoints", PROBABILITY, "an increasing array with its last axis open, one entry fewer than the variable has values"),
+        ),
+        "On a range: p(z <= k) = sigmoid(cutpoints[k] - location).",
         support="cell",
     ),
 )
@@ -203,6 +246,7 @@ TYPES = (
     Form("type", "bit", (), "0 or 1."),
     Form("type", "positive", (), "Real numbers above 0."),
     Form("type", "simplex", (), "Non-negative, with sum 1 over the last axis."),
+    Form("type", "ordered", (), "Increasing along the last axis (parameters only)."),
     Form("type", "int", (), "Integers (inputs only)."),
     Form("type", "nonnegative", (), "Real numbers of at least 0 (inputs and given variables only)."),
 )
@@ -221,9 +265,30 @@ FUNCTIONS = (
     Form("function", "tanh", _X, "Hyperbolic tangent."),
     Form("function", "min", (Option("a", EXPRESSION, "a number"), Option("b", EXPRESSION, "a number")), "The smaller."),
     Form("function", "max", (Option("a", EXPRESSION, "a number"), Option("b", EXPRESSION, "a number")), "The larger."),
+    Form("function", "softplus", _X, "log(1 + exp(a)), for large a too."),
+    Form("function", "log1p", _X, "log(1 + a), for small a too."),
+    Form("function", "expm1", _X, "exp(a) - 1, for small a too."),
+    Form("function", "logit", _X, "log(a / (1 - a))."),
+    Form(
+        "function",
+        "log_binomial",
+        (Option("n", EXPRESSION, "trials"), Option("k", EXPRESSION, "successes")),
+        "Logarithm of the number of ways to choose k of n.",
+    ),
     Form("function", "spin", (Option("b", EXPRESSION, "0 or 1"),), "2 b - 1: a bit as a spin."),
     Form("function", "bit", (Option("s", EXPRESSION, "-1 or +1"),), "(s + 1) / 2: a spin as a bit."),
-    Form("function", "sum", (Option("e", EXPRESSION, "what is added, followed by `for .. if ..`"),), "The sum of e over its `for`."),
+    *(
+        Form("function", name, (Option("e", EXPRESSION, f"{what}, followed by `for .. if ..`"),), doc)
+        for name, what, doc in (
+            ("sum", "what is added", "The sum of e over its `for`."),
+            ("prod", "what is multiplied", "The product of e over its `for`."),
+            ("count", "a condition", "How often e holds over its `for`."),
+            ("any", "a condition", "Whether e holds at least once over its `for`."),
+            ("all", "a condition", "Whether e always holds over its `for`."),
+            ("all_different", "what differs", "Whether no two values of e over its `for` are equal."),
+            ("logsumexp", "a number", "log of the sum of exp(e) over its `for`; `min(e for ..)` and `max(e for ..)` likewise."),
+        )
+    ),
 )
 
 FORMS: tuple[Form, ...] = (

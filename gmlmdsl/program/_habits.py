@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 IMPOSSIBLE = "what is impossible is written `require`: `require x == 0`; a bound that is infinite is left out"
-BIT = (
-    "a bit has the probabilities of 0 and 1: `y ~ categorical([0.7, 0.3])`, fitted ones `param p[v in range(2)] : simplex` "
-    "with `y ~ categorical(p)`; one with log odds `h` is `factor h * y`"
-)
 PROBABILITIES = ("unit", "unit_interval", "probability", "prob", "proportion")  # names of types of parameters elsewhere
 REAL_ELSEWHERE = ("float", "double", *PROBABILITIES)
 # room -> name -> (help, the name that stands for it here, where one does)
@@ -47,7 +43,6 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "logistic": ("write `sigmoid`", "sigmoid"),
         "expit": ("write `sigmoid`", "sigmoid"),
         "inv_logit": ("write `sigmoid`", "sigmoid"),
-        "logit": ("write `log(p / (1 - p))`", ""),
         "fabs": ("write `abs`", "abs"),
         "mod": ("a remainder is written `a % b`", ""),
         "floor": ("whole division is written `a // b`", ""),
@@ -65,19 +60,20 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
             ("a condition counts as 1 or 0: write `(a == b)`", ""),
         ),
         **dict.fromkeys(
-            ("log_sum_exp", "logsumexp", "log_mix"), ("write `log(exp(a) + exp(b))`; a variable that is summed out is a `latent`", "")
+            ("log_sum_exp", "log_mix"), ("write `logsumexp(a[i] for i in site)`; a variable that is summed out is a `latent`", "")
         ),
-        **dict.fromkeys(("softmax", "log_softmax"), ("logits are a factor: `factor h[y]` adds the one of the value that y has", "")),
+        **dict.fromkeys(
+            ("softmax", "log_softmax"), ("logits belong to a distribution: `y ~ categorical(logits = h[a] for a in domain)`", "")
+        ),
         **dict.fromkeys(("square", "sq"), ("write `a ^ 2`", "")),
-        **dict.fromkeys(("log1p", "log1p_exp", "softplus"), ("write `log(1 + a)`, `log(1 + exp(a))`", "")),
-        "expm1": ("write `exp(a) - 1`", ""),
+        **dict.fromkeys(("log1p_exp", "log1pexp"), ("write `softplus`", "softplus")),
         **dict.fromkeys(("log_sigmoid", "log_inv_logit", "logsigmoid"), ("write `log(sigmoid(a))`", "")),
         **dict.fromkeys(("c", "list", "tuple", "vec", "collect"), ("a list stands in square brackets: `[0.2, 0.8]`", "")),
         **dict.fromkeys(
             ("matrix", "array", "zeros", "ones", "rep", "tensor"),
             ("a table is a list of lists, `[[0, 1], [1, 0]]`; one number fills it", ""),
         ),
-        **dict.fromkeys(("count", "count_nonzero", "nnz"), ("write `sum(x[i] == 1 for i in site)`", "")),
+        **dict.fromkeys(("count_nonzero", "nnz"), ("write `count(x[i] == 1 for i in site)`", "")),
         **dict.fromkeys(
             ("factorial", "lgamma", "erf", "sin", "cos", "phi", "round", "ceil", "sign"),
             ("values of a function of a cell are an input: `input f[4] : real = [0, 0, 0.7, 1.8]`, and `f[k]`", ""),
@@ -86,14 +82,12 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "where": ("write `if c then a else b`", ""),
         "dot": ("write `sum(a[i] * b[i] for i in site)`", ""),
         "mean": ("write `sum(a[i] for i in site) / n`", ""),
-        "all": ("a `require` holds for every iteration: `require x[i] == 1 for i in site`", ""),
-        "any": ("write `sum(x[i] == 1 for i in site) > 0`", ""),
-        "exactly": ("write `sum(x[i] == 1 for i in site) == 2`", ""),
+        "exactly": ("write `count(x[i] == 1 for i in site) == 2`", ""),
         **dict.fromkeys(
-            ("distinct", "all_different", "alldifferent", "unique"),
-            ("write `require x[i] != x[j] for i in site for j in site if i < j`", ""),
+            ("distinct", "alldifferent", "unique"),
+            ("write `require all_different(x[i] for i in site)`", ""),
         ),
-        "prod": ("log p is a sum of terms: write a `factor` for each", ""),
+        "product": ("write `prod(a[i] for i in site)`; log p is a sum of terms, a `factor` for each", ""),
         "len": ("a size is the number that the index set was made with: `range(n)`", ""),
         "length": ("a size is the number that the index set was made with: `range(n)`", ""),
     },
@@ -105,22 +99,22 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         **dict.fromkeys(("seq", "seq_len", "arange", "linspace"), ("write `range(n)`: 0 to n - 1", "")),
         "enumerate": ("an index is what a loop names: `for i in site`", ""),
         "len": ("write `range(n)`: 0 to n - 1", ""),
-        **dict.fromkeys(("neighbors", "neighbours", "adjacent", "nbrs"), ("edges are a loop over pairs: `for (i, j) in G.edges`", "")),
+        **dict.fromkeys(
+            ("neighbors", "neighbours", "adjacent", "nbrs"), ("the neighbours of a node are a set: `for j in G.neighbours(i)`", "")
+        ),
     },
     "variable": {
-        "bernoulli": (BIT, ""),
-        "bernoulli_logit": ("log odds are a factor: `factor h * y`", ""),
-        "categorical_logit": ("logits are a factor: `factor h[y]` adds the one of the value that y has", ""),
-        "categorical_logits": ("logits are a factor: `factor h[y]` adds the one of the value that y has", ""),
+        "bernoulli_logit": ("write `bernoulli(logit = h)`", ""),
+        **dict.fromkeys(("categorical_logit", "categorical_logits"), ("write `categorical(logits = h[a] for a in domain)`", "")),
         "discrete": ("write `categorical`", "categorical"),
-        **dict.fromkeys(("softmax", "logits"), ("logits are a factor: `factor h[y]` adds the one of the value that y has", "")),
+        **dict.fromkeys(("softmax", "logits"), ("write `categorical(logits = h[a] for a in domain)`", "")),
         "multinomial": ("declare one variable per trial: `var x[i in trial] : range(q)`", ""),
-        "binomial": ("declare one bit per trial: `var x[i in trial] : bit`", ""),
+        "binomial_logit": ("write `binomial(n, logit = h)`", ""),
         "uniform": ("a variable without a factor or `~` is uniform: remove this", ""),
         "ising": ("an Ising model is `factor J[i, j] * x[i] * x[j] for (i, j) in G.edges`", ""),
-        **dict.fromkeys(("dbern", "flip"), (BIT, "")),
+        **dict.fromkeys(("dbern", "flip"), ("write `bernoulli`", "bernoulli")),
         "dcat": ("write `categorical`", "categorical"),
-        "dbin": ("declare one bit per trial: `var x[i in trial] : bit`", ""),
+        "dbin": ("write `binomial(n, p)`; `dbin` has p first", ""),
         **dict.fromkeys(
             ("normal", "gaussian", "dnorm", "student_t", "laplace", "gamma", "beta"),
             ("cells have few values; a real number of the data is `given y : real`, a parameter `param h ~ normal(0, 1)`", ""),
@@ -130,11 +124,9 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
     "prior": {
         "uniform": ("bounds without a prior are uniform: `param h : real(lower = 0, upper = 1)`", ""),
         "flat": ("without a prior a parameter is free: remove this", ""),
-        "half_normal": ("declare `param s : positive ~ normal(0, 1)`", ""),
-        "halfnormal": ("declare `param s : positive ~ normal(0, 1)`", ""),
-        "half_cauchy": ("declare `param s : positive ~ student_t(1, 0, 1)`", ""),
+        "halfnormal": ("write `half_normal`", "half_normal"),
+        "halfcauchy": ("write `half_cauchy`", "half_cauchy"),
         "cauchy": ("write `student_t(1, mean, scale)`", ""),
-        "exponential": ("write `gamma(1, rate)`", ""),
         "double_exponential": ("write `laplace`", "laplace"),
         "gaussian": ("write `normal`", "normal"),
         "norm": ("write `normal`", "normal"),
@@ -145,7 +137,7 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "dnorm": ("write `normal(mean, sd)`; the second number of `dnorm` is a precision, 1 / sd ^ 2", ""),
         "dbeta": ("write `beta`", "beta"),
         "dgamma": ("write `gamma`", "gamma"),
-        "dexp": ("write `gamma(1, rate)`", ""),
+        "dexp": ("write `exponential`", "exponential"),
         "ddexp": ("write `laplace(mean, scale)`; the second number of `ddexp` is a rate, 1 / scale", ""),
         "dunif": ("bounds without a prior are uniform: `param h : real(lower = 0, upper = 1)`", ""),
         "dt": ("write `student_t(df, mean, scale)`; the second number of `dt` is the mean, the third comes first", ""),

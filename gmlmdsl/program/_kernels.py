@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from ._blocks import BlockTerm, FormCall
 from ._mask_bodies import Mask
-from ._terms import Checked, Expression
+from ._terms import Checked, Expression, Loop
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -122,10 +122,11 @@ class Cycle(Kernel):
 
 @dataclass(frozen=True, slots=True)
 class Repeat(Kernel):
-    """The body `count` times."""
+    """The body `count` times, or once for each turn of `loop`, which a bound program has written out."""
 
     count: Expression
     body: tuple[Kernel, ...]
+    loop: Loop | None = None
 
     @property
     def parts(self) -> tuple[Kernel, ...]:

@@ -12,7 +12,7 @@ from ._kernels import updates_in
 from ._mask_lints import lint_masks
 from ._network_lints import lint_networks
 from ._program import Distributed, Factor, Model, Program, Require, Sampler
-from ._terms import Expression, ParameterValue
+from ._terms import Expression, ParameterValue, walk
 from .places import name_in
 
 
@@ -30,6 +30,8 @@ def lint(program: Program, used: Set[str]) -> Iterator[Diagnostic]:
 
 def _unused_parameters(model: Model) -> Iterator[Diagnostic]:
     used = {part.name for e in _terms(model) for part in mentions(e, model.lets) if isinstance(part, ParameterValue)}
+    priors = [p.prior for p in (*model.parameters.values(), *model.priors) if p.prior is not None]
+    used |= {part.name for call in priors for e in call.arguments.values() for part in walk(e) if isinstance(part, ParameterValue)}  # type: ignore[arg-type]
     for p in model.parameters.values():
         if p.name not in used and model.conditional is None:
             message = f"no factor uses parameter `{p.name}`"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from .._diagnostics import Span
 from ._blocks import BlockTerm, FormCall
-from ._terms import Checked, Expression
+from ._terms import Checked, Clauses, Expression
 
 Normalised = Callable[[Sequence[Expression], Span], Sequence[float]]
 
@@ -173,11 +173,13 @@ class FormMask(MaskBody):
 class MaskMixture(MaskBody):
     """p(K | x) = sum of v p_m(K | x), the v normalised.
 
-    `extent`: its `nesting`, counted where it is checked.
+    `extent`: its `nesting`, counted where it is checked. `turns`: the clauses of each row, which a bound program has written out;
+    empty where no row has any.
     """
 
     rows: tuple[tuple[Expression, MaskBody], ...]
     extent: tuple[int, int] = field(default=(1, 1), compare=False, repr=False)
+    turns: tuple[Clauses | None, ...] = ()
 
     @property
     def kind(self) -> str:

@@ -11,12 +11,14 @@ import math
 import operator as python
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 Interval = tuple[float, float]
 Number = int | float  # a condition counts as 1 or 0
 LEAST, MOST = -(2**63), 2**63 - 1
 MOST_BITS = 4096  # of a power that is written out in a message
+INFINITE = ("log", "log1p", "logit", "log_binomial")  # whose values may be infinite for finite numbers
 INFIX = ("+", "-", "*", "/", "//", "%", "^")
 FLOATS = "whole numbers have 64 bits; a number with a point, as in `2.0`, may be larger"
 UNTAKEN = "leave such values out, with `if .. then .. else ..` or an `if` behind the `for`"
@@ -90,6 +92,34 @@ def _sigmoid(a: float) -> float:
     return 0.5 * (1 + math.tanh(0.5 * a))
 
 
+def _softplus(a: float) -> float:
+    return max(a, 0.0) + math.log1p(math.exp(-abs(a)))
+
+
+def _log1p(a: float) -> float:
+    return -math.inf if a == -1 else math.log1p(a)
+
+
+def _logit(p: float) -> float:
+    return math.inf if p == 1 else -math.inf if p == 0 else math.log(p) - math.log1p(-p)
+
+
+def _log_binomial(n: float, k: float) -> float:
+    if not 0 <= k <= n:
+        return -math.inf
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+
+def _log_binomials(xp: Any, n: Any, k: Any) -> Any:
+    """The same on arrays; the logarithm of the gamma function is SciPy's, or JAX's like it."""
+    gammaln = import_module("scipy.special" if xp.__name__ == "numpy" else "jax.scipy.special").gammaln
+    n, k = n * 1.0, k * 1.0
+    inside = (k >= 0) & (k <= n)
+    k = xp.where(inside, k, 0.0)
+    n = xp.where(inside, n, 0.0)
+    return xp.where(inside, gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1), -xp.inf)
+
+
 OPERATORS = {
     o.name: o
     for o in (
@@ -124,6 +154,11 @@ OPERATORS = {
         Operator("tanh", math.tanh, lambda xp, a: xp.tanh(a), _increasing(math.tanh), is_real=True, latex=r"\tanh"),
         Operator("min", min, lambda xp, a, b: xp.minimum(a, b), lambda a, b: (min(a[0], b[0]), min(a[1], b[1])), latex=r"\min"),
         Operator("max", max, lambda xp, a, b: xp.maximum(a, b), lambda a, b: (max(a[0], b[0]), max(a[1], b[1])), latex=r"\max"),
+        Operator("softplus", _softplus, lambda xp, a: xp.logaddexp(a * 1.0, 0.0), _increasing(_softplus), is_real=True),
+        Operator("log1p", _log1p, lambda xp, a: xp.log1p(a), _increasing(math.log1p), is_real=True),
+        Operator("expm1", math.expm1, lambda xp, a: xp.expm1(a), _increasing(math.expm1), is_real=True),
+        Operator("logit", _logit, lambda xp, a: xp.log(a) - xp.log1p(-a), _increasing(_logit), is_real=True),
+        Operator("log_binomial", _log_binomial, _log_binomials, lambda n, k: None, is_real=True),
         Operator("spin", lambda b: 2 * b - 1, lambda xp, a: 2 * a - 1, _increasing(lambda a: 2 * a - 1)),
         Operator("bit", lambda s: (s + 1) // 2, lambda xp, a: (a + 1) // 2, _increasing(lambda a: math.floor((a + 1) / 2))),
     )
@@ -161,7 +196,7 @@ def computed(operator: str, *operands: Number) -> Number:
         raise NoValueError(f"`{shown}` is not a real number", UNTAKEN)
     if isinstance(value, int) and not LEAST <= value <= MOST:
         raise NoValueError(f"`{shown}` is {value}, which does not fit into 64 bits", FLOATS)
-    if math.isinf(value) and operator != "log" and all(math.isfinite(o) for o in whole):
+    if math.isinf(value) and operator not in INFINITE and all(math.isfinite(o) for o in whole):
         raise NoValueError(f"`{shown}` is too large for a number")
     return value
 

@@ -9,7 +9,7 @@ from ._allow import Allowance
 from ._blocks import FormCall
 from ._kernels import Kernel
 from ._mask_bodies import Mask
-from ._terms import Checked, Clauses, Domain, Expression, InputValue, Loop, ParameterValue, SetOf, Table, VariableValue
+from ._terms import Checked, Clauses, Domain, Expression, Loop, ParameterValue, SetOf, VariableValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +89,25 @@ class Require(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Distributed(Checked):
-    """`target ~ categorical(probabilities)`; the open last axis of `probabilities`, or the list, runs over the target's domain."""
+    """`target ~ categorical(probabilities)`; the open last axis of `probabilities`, or the list, runs over the target's domain.
+
+    Where it `is_density`, `probabilities` is log p of the value that the target has; each of `counts`, the size of a set or a number,
+    and what is added to it, is then the number of the target's values.
+    """
 
     target: VariableValue
-    probabilities: ParameterValue | InputValue | Table
+    probabilities: Expression
+    clauses: Clauses
+    is_density: bool = False
+    counts: tuple[tuple[Expression | SetOf, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PriorTerm(Checked):
+    """`h[t] ~ normal(h[t - 1], tau) for t in time if t > 0`: the prior of some entries of a parameter."""
+
+    target: ParameterValue
+    prior: FormCall
     clauses: Clauses
 
 
@@ -118,6 +133,7 @@ class Model(Checked):
     distributed: tuple[Distributed, ...]
     gauges: tuple[tuple[str, Span], ...]
     conditional: NetworkConditional | None
+    priors: tuple[PriorTerm, ...] = ()
 
 
 # Samplers

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from .._diagnostics import Fix, Span
 from ..syntax import tree
-from ._expressions import MODEL, POSSIBLE, Checked, Where, check_expression, check_label, faulty, mentions_parameter, rule, whole
+from ._expressions import INDEXED, MODEL, POSSIBLE, Checked, Where, check_expression, check_label, faulty, mentions_parameter, rule, whole
 from ._kinds import ERROR, INTEGER, NUMBER, OPEN, Kind, kind_of, same_domain
 from ._program import Input, Let, Parameter, Variable
 from ._scope import WORDS, Scope, Symbol
-from ._terms import Domain, Expression, IndexValue, InputValue, LetValue, Operation, ParameterValue, SetOf, VariableValue
+from ._sets import graph_argument
+from ._terms import (
+    Clauses,
+    Domain,
+    Expression,
+    IndexValue,
+    InputValue,
+    LetValue,
+    Literal,
+    Loop,
+    Operation,
+    ParameterValue,
+    SetOf,
+    Sum,
+    VariableValue,
+)
 
 Indices = tuple[tree.Expression, ...]
 MOST_INDICES = 80  # each takes several calls in one another
@@ -21,7 +36,12 @@ def _name(e: tree.Name, scope: Scope, where: Where) -> Checked:
 
 @rule(tree.Index)
 def _index(e: tree.Index, scope: Scope, where: Where) -> Checked:
-    return _reference(e.base, e.indices, e.span, scope, where)
+    return _reference(check_name(e.base), e.indices, e.span, scope, where)
+
+
+def check_name(e: tree.Name | tree.Attribute) -> tree.Name:
+    """The name of an array: of a model in use, `a.x`."""
+    return e if isinstance(e, tree.Name) else tree.Name(e.span, f"{e.base.name}.{e.attribute.name}")
 
 
 def _reference(name: tree.Name, indices: Indices, span: Span, scope: Scope, where: Where) -> Checked:
@@ -125,7 +145,8 @@ def verify_count(name: tree.Name, found: int, axes: tuple[SetOf, ...], scope: Sc
     if wanted:
         letters = iter("ijklmnpqrs" + "z" * wanted)
         names = [tuple(next(letters) for _ in range(axis.arity)) for axis in axes]
-        loops = " ".join(f"for {n[0] if len(n) == 1 else f'({n[0]}, {n[1]})'} in {axis.name}" for n, axis in zip(names, axes, strict=True))
+        shown = [n[0] if len(n) == 1 else f"({', '.join(n)})" for n in names]
+        loops = " ".join(f"for {n} in {axis.name}" for n, axis in zip(shown, axes, strict=True))
         help = f"write `{name.name}[{', '.join(x for n in names for x in n)}]`, as in `.. {loops}`"
     symbol = scope.find(name.name)
     place = ((symbol.span, "declared here"),) if symbol is not None else ()
@@ -149,6 +170,28 @@ def check_indices(
         _check_alone(given, scope, where)
         return tuple(faulty(g.span)[0] for g in slots), False
     return tuple(check_index(g, s, scope, where) for g, s in zip(given, slots, strict=False)), is_open
+
+
+@rule(tree.Method)
+def _method(e: tree.Method, scope: Scope, where: Where) -> Checked:
+    """`G.degree(i)`: the number of neighbours of a node."""
+    symbol = scope.use(e.base.base, "graph")
+    if symbol is None:
+        return faulty(e.span)
+    name = e.base.attribute.name
+    if name != "degree":
+        help = (
+            f"an index runs over it: `for j in {e.span.text}`" if name == "neighbours" else "a graph has `.degree(i)` and `.neighbours(i)`"
+        )
+        scope.report("E207", f"`{e.span.text}` is no number", e.base.attribute.span, "not a number", help=help)
+        return faulty(e.span)
+    node = graph_argument(e, scope, INDEXED if "binder" in where.kinds else where)
+    if node is None:
+        return faulty(e.span)
+    over = SetOf(
+        e.span, "graph", f"{e.base.base.name}.neighbours({e.arguments[0].span.text})", node, graph=e.base.base.name, part="neighbours"
+    )
+    return Sum(e.span, Literal(e.span, 1), Clauses(e.span, (Loop(e.span, ("neighbour'",), over),))), INTEGER
 
 
 def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> Expression:

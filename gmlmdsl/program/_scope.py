@@ -30,10 +30,26 @@ WORDS = {
     "let": "a `let`",
     "binder": "an index name",
     "block": "a block",
+    "function": "a function",
 }
 CELLS = ("var", "latent", "given")
 GIVEN = "a network sees the other cells of what it predicts without being told: leave the name out; what comes with each row is `given`"
-DECLARES = ("input", "domain", "index", "graph", "network", "model", "mask", "sampler", "verifier", "value", *CELLS, "param", "let")
+DECLARES = (
+    "input",
+    "domain",
+    "index",
+    "graph",
+    "network",
+    "model",
+    "mask",
+    "sampler",
+    "verifier",
+    "value",
+    *CELLS,
+    "param",
+    "let",
+    "function",
+)
 LOCAL = ("binder", "block")
 
 
@@ -73,6 +89,8 @@ class Scope:
     program: dict[str, Symbol] = field(default_factory=dict)
     model: dict[str, Symbol] = field(default_factory=dict)
     binders: dict[str, Symbol] = field(default_factory=dict)
+    parameters: dict[str, tree.Parameter] = field(default_factory=dict)  # of the file
+    texts: dict[str, tuple[tree.ModelStatement, ...]] = field(default_factory=dict)  # of models, those in use written out
     private: dict[str, str] = field(default_factory=dict)  # names of other models, with the last one that declares them
     torn: set[str] = field(default_factory=set)  # names declared just before a syntax error: each may be two words grown together
     untaken: int = 0  # of how many branches of `if`, perhaps never taken, what is read is part

@@ -9,24 +9,29 @@ from ..syntax import tree
 from ._blocks import FormCall
 from ._expressions import CONSTANT, INDEXED, Where, check_condition, check_number, is_faulty, known_number
 from ._scope import Scope, Symbol, suggestion
-from ._terms import Clauses, Domain, Expression, Loop, SetOf
+from ._terms import Clauses, Domain, Expression, IndexValue, Loop, SetOf, walk
 
-PARTS = ("nodes", "edges", "arcs", "rows", "columns")
+PARTS = ("nodes", "edges", "arcs", "triangles", "rows", "columns")
 
 
-def check_set(e: tree.Expression, scope: Scope, pairs: bool = False) -> SetOf | None:
+def check_set(e: tree.Expression, scope: Scope, pairs: bool = False, inside: bool = False) -> SetOf | None:
     """The set that `e` names: an index set, a domain, `range(n)` or a part of a graph; None after a fault.
 
-    `pairs`: two index names run over it, which helps to say what was meant.
+    Args:
+        e: what names it.
+        scope: the names.
+        pairs: whether two index names run over it, which helps to say what was meant.
+        inside: whether it may depend on index names around it.
     """
     match e:
         case tree.Name():
             return _named_set(e, scope, pairs)
         case tree.Attribute():
             return _graph_part(e, scope)
+        case tree.Method():
+            return _neighbours(e, scope)
         case tree.Call() if e.function.name == "range":
-            size = range_size(e, scope)
-            return None if size is None else SetOf(e.span, "range", e.span.text, size)
+            return _range(e, scope, INDEXED if inside else CONSTANT)
         case tree.Number():
             text = e.span.text
             help, fix = f"write `range({text})`", Fix(e.span, f"range({text})")
@@ -68,20 +73,62 @@ def _has_no_nodes(symbol: Symbol) -> bool:
     return isinstance(symbol.value, FormCall) and symbol.value.form.name == "bipartite"
 
 
-def range_size(e: tree.Call, scope: Scope) -> Expression | None:
+def _range(e: tree.Call, scope: Scope, where: Where) -> SetOf | None:
+    """`range(n)`, or `range(a, b)`, whose members are a to b - 1."""
+    if len(e.arguments) != 2 or any(a.keyword is not None or a.clauses is not None for a in e.arguments) or _is_grouped(e):
+        size = range_size(e, scope, where)
+        return None if size is None else SetOf(e.span, "range", e.span.text, size)
+    start, stop = (check_number(a.value, scope, where, integer=True) for a in e.arguments)
+    if is_faulty(start) or is_faulty(stop):
+        return None
+    low, high = known_number(start), known_number(stop)
+    if low is not None and high is not None and not 0 <= low < high:
+        message = f"`{e.span.text}` holds the whole numbers from {low} to {high - 1}: none, or some below 0"
+        scope.report("E319", message, e.span, "no members", help="the last member is one less than the second number")
+        return None
+    return SetOf(e.span, "range", e.span.text, stop) if low == 0 else SetOf(e.span, "range", e.span.text, stop, start=start)
+
+
+def _is_grouped(e: tree.Call) -> bool:
+    """Whether digits of one number are separated by commas, `range(10,000)`."""
+    return re.fullmatch(r"[1-9][0-9]{0,2}(,[0-9]{3})+", e.span.text[len("range(") : -1]) is not None
+
+
+def _neighbours(e: tree.Method, scope: Scope) -> SetOf | None:
+    symbol = scope.use(e.base.base, "graph")
+    if symbol is None or not isinstance(symbol.value, FormCall):
+        return None
+    name = e.base.attribute.name
+    if name != "neighbours" or symbol.value.form.name == "bipartite":
+        help, fix = suggestion(e.base.attribute, ("neighbours",), "`G.neighbours(i)` is the set of nodes that are joined to i")
+        scope.report("E207", f"`{e.base.span.text}(..)` is no set", e.base.attribute.span, "unknown part", help=help, fix=fix)
+        return None
+    node = graph_argument(e, scope, INDEXED)
+    return None if node is None else SetOf(e.span, "graph", e.span.text, node, graph=e.base.base.name, part="neighbours")
+
+
+def graph_argument(e: tree.Method, scope: Scope, where: Where) -> Expression | None:
+    """The one node that a function of a graph takes."""
+    if len(e.arguments) != 1 or e.arguments[0].keyword is not None or e.arguments[0].clauses is not None:
+        scope.report("E302", f"`{e.base.attribute.name}` takes one node", e.span, f"`{e.base.span.text}(i)`")
+        return None
+    node = check_number(e.arguments[0].value, scope, where, integer=True)
+    return None if is_faulty(node) else node
+
+
+def range_size(e: tree.Call, scope: Scope, where: Where = CONSTANT) -> Expression | None:
     """The checked size of `range(q)`; None after a fault."""
     if len(e.arguments) != 1 or e.arguments[0].keyword is not None or e.arguments[0].clauses is not None:
         digits = "".join(a.value.span.text for a in e.arguments)
-        grouped = len(e.arguments) > 1 and re.fullmatch(r"[1-9][0-9]{0,2}(,[0-9]{3})+", e.span.text[len("range(") : -1])
-        help = f"write `range({digits})`" if grouped else "an index set starts at 0: `range(n)` is 0..n-1"
+        help = f"write `range({digits})`" if _is_grouped(e) else "an index set starts at 0: `range(n)` is 0..n-1"
         scope.report("E302", "`range` takes one plain argument", e.span, "`range(n)`", help=help)
         return None
-    return check_size(e.arguments[0].value, scope)
+    return check_size(e.arguments[0].value, scope, where)
 
 
-def check_size(e: tree.Expression, scope: Scope) -> Expression | None:
+def check_size(e: tree.Expression, scope: Scope, where: Where = CONSTANT) -> Expression | None:
     """A number of values: an integer of inputs, at least 1."""
-    size = check_number(e, scope, CONSTANT, integer=True)
+    size = check_number(e, scope, where, integer=True)
     number = known_number(size)
     if number is not None and number < 1:
         scope.report("E319", f"a size is at least 1, found {number}", e.span, "too small")
@@ -102,7 +149,7 @@ def check_size_or_set(e: tree.Expression, scope: Scope) -> Expression | SetOf | 
 
 def _single(over: SetOf | None, e: tree.Expression, scope: Scope) -> SetOf | None:
     """A set whose members are single values."""
-    if over is not None and (over.arity == 2 or over.lists_cells):
+    if over is not None and (over.arity > 1 or over.lists_cells):
         scope.report("E205", f"the members of `{over.name}` are not single values", e.span, "not a set of nodes")
         return None
     return over
@@ -113,7 +160,7 @@ def _graph_part(e: tree.Attribute, scope: Scope) -> SetOf | None:
     if symbol is None or not isinstance(symbol.value, FormCall):
         return None
     kind = symbol.value.form.name
-    has = {"bipartite": ("edges",), "grid": PARTS}.get(kind, PARTS[:3])
+    has = {"bipartite": ("edges",), "grid": PARTS}.get(kind, PARTS[:4])
     part = e.attribute.name
     if part not in has:
         help, fix = suggestion(e.attribute, has, f"a `{kind}` graph has {', '.join(f'`.{p}`' for p in has)}")
@@ -125,10 +172,10 @@ def _graph_part(e: tree.Attribute, scope: Scope) -> SetOf | None:
 
 def check_loop(loop: tree.Loop, scope: Scope, cells: bool = False) -> Loop | None:
     """One `names in set`; its names become visible. `cells` allows rows and columns, whose members are sets of nodes."""
-    over = check_set(loop.over, scope, pairs=len(loop.names) == 2)
+    over = check_set(loop.over, scope, pairs=len(loop.names) == 2, inside=True)
     names = tuple(n.name for n in loop.names)
     if over is not None and over.arity != len(names):
-        gives, pattern = ("pairs", "(i, j)") if over.arity == 2 else ("single values", "i")
+        gives, pattern = {1: ("single values", "i"), 2: ("pairs", "(i, j)"), 3: ("triples", "(i, j, k)")}[min(over.arity, 3)]
         found = f"{len(names)} name{'s' * (len(names) > 1)}"
         place = loop.names[0].span.to(loop.names[-1].span)
         scope.report("E210", f"`{over.name}` gives {gives}, found {found}", place, found, help=f"write `{pattern} in {over.name}`")
@@ -137,10 +184,36 @@ def check_loop(loop: tree.Loop, scope: Scope, cells: bool = False) -> Loop | Non
         help = f"`update x[r] for r in {over.name}` or `blocks({over.name})`"
         scope.report("E205", f"the members of `{over.name}` are sets of nodes", loop.over.span, "only in a block", help=help)
         over = None
-    single = None if over is None else SetOf(over.span, "range", over.name) if over.arity == 2 else over
+    single = None if over is None else SetOf(over.span, "range", over.name) if over.arity > 1 else over
     for name in loop.names:
         scope.declare("binder", name, single)
     return None if over is None else Loop(loop.span, names, over)
+
+
+def check_axes(loops: tuple[tree.Loop, ...], scope: Scope) -> tuple[Loop, ...] | None:
+    """The axes of an array: one whose length depends on the axes before it is one axis together with them. None if one was faulty."""
+    axes: list[Loop] = []
+    for loop in check_loops(loops, scope) or ():
+        if loop.over.is_dependent:
+            while axes and not _is_closed(loop.over):
+                before = axes.pop()
+                inner = before.over.clauses.loops if before.over.clauses is not None else (before,)
+                mine = loop.over.clauses.loops if loop.over.clauses is not None else (loop,)
+                span = before.span.to(loop.span)
+                name = ", ".join(x.over.name for x in (*inner, *mine))
+                both = SetOf(span, "turns", name, clauses=Clauses(span, (*inner, *mine)))
+                loop = Loop(span, (*before.names, *loop.names), both)
+        axes.append(loop)
+    return tuple(axes) if len({n for a in axes for n in a.names}) == sum(len(x.names) for x in loops) else None
+
+
+def _is_closed(over: SetOf) -> bool:
+    """Whether all names that the sets of joined axes depend on are among their own."""
+    if over.clauses is None:
+        return False
+    own = {n for loop in over.clauses.loops for n in loop.names}
+    sizes = [e for loop in over.clauses.loops for e in (loop.over.start, loop.over.size) if e is not None]
+    return all(p.name in own for e in sizes for p in walk(e) if isinstance(p, IndexValue))
 
 
 def check_loops(loops: tuple[tree.Loop, ...], scope: Scope, cells: bool = False) -> tuple[Loop, ...] | None:

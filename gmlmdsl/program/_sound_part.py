@@ -85,6 +85,7 @@ def without_names(model: Model, lost: Set[str], outer: Set[str] = frozenset()) -
         factors=_all(sound, model.factors),
         requires=_all(sound, model.requires),
         distributed=_all(sound, model.distributed),
+        priors=_all(sound, model.priors),
         gauges=tuple(g for g in model.gauges if g[0] in parameters),
         conditional=model.conditional if model.conditional is not None and sound(model.conditional) else None,
     )

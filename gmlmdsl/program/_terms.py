@@ -6,8 +6,9 @@ range) still point into the text. Every name is resolved, every label replaced b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from .._diagnostics import Span
 
@@ -95,10 +96,11 @@ class Choice(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Sum(Checked):
-    """`sum(body for .. if ..)`."""
+    """`sum(body for .. if ..)`, or another reduction: `operator` is `+ * min max logsumexp`."""
 
     body: Expression
     clauses: Clauses
+    operator: str = "+"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +110,60 @@ class Table(Checked):
     items: tuple[Expression, ...]
 
 
-Expression = Literal | LabelCode | IndexValue | InputValue | ParameterValue | VariableValue | LetValue | Operation | Choice | Sum | Table
+@dataclass(frozen=True, slots=True)
+class TableEntry(Checked):
+    """An entry of a table that is written out; an index for each of its levels, counted from 0."""
+
+    table: Table
+    indices: tuple[Expression, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The lengths of its levels."""
+        lengths, level = [], self.table
+        for _ in self.indices:
+            assert isinstance(level, Table)
+            lengths.append(len(level.items))
+            level = level.items[0]  # type: ignore[assignment]
+        return tuple(lengths)
+
+    @property
+    def entries(self) -> tuple[Expression, ...]:
+        """All entries, the last index fastest."""
+        level: tuple[Expression, ...] = (self.table,)
+        for _ in self.indices:
+            level = tuple(item for part in level if isinstance(part, Table) for item in part.items)
+        return level
+
+
+@dataclass(frozen=True, slots=True)
+class LogPartition(Checked):
+    """log of the sum, over the values of all cells of `variables`, of exp of the factors where the requirements hold."""
+
+    factors: tuple[Any, ...]
+    requires: tuple[Any, ...]
+    variables: tuple[str, ...]
+
+
+Expression = (
+    Literal
+    | LabelCode
+    | IndexValue
+    | InputValue
+    | ParameterValue
+    | VariableValue
+    | LetValue
+    | Operation
+    | Choice
+    | Sum
+    | Table
+    | TableEntry
+    | LogPartition
+)
 
 
 def children(e: Expression) -> tuple[Expression, ...]:
-    """The expressions directly inside `e` (of a `Sum`, the body and the condition)."""
+    """The expressions directly inside `e` (of a `Sum`, the body, the condition and the sizes of what its loops run over)."""
     match e:
         case InputValue() | ParameterValue() | VariableValue() | LetValue():
             return e.indices
@@ -120,13 +171,24 @@ def children(e: Expression) -> tuple[Expression, ...]:
             return e.operands
         case Table():
             return e.items
+        case LogPartition():
+            return tuple(part for f in e.factors for part in _parameters_in(f.value))
+        case TableEntry():
+            return (e.table, *e.indices)
         case Choice():
             return (e.test, e.yes, e.no)
         case Sum():
-            condition = e.clauses.condition
-            return (e.body,) if condition is None else (e.body, condition)
+            sizes = [size for loop in e.clauses.loops for size in (loop.over.start, loop.over.size) if size is not None]
+            return (e.body, *(() if e.clauses.condition is None else (e.clauses.condition,)), *sizes)
         case _:
             return ()
+
+
+def _parameters_in(e: Expression) -> Iterator[Expression]:
+    """The parameters in an expression of a model that is summed over: its cells are not mentioned outside."""
+    for part in walk(e):
+        if isinstance(part, ParameterValue):
+            yield replace(part, indices=())
 
 
 def walk(e: Expression) -> Iterator[Expression]:
@@ -138,6 +200,39 @@ def walk(e: Expression) -> Iterator[Expression]:
         todo.extend(reversed(children(here)))
 
 
+def substitute(e: Expression, values: Mapping[str, Expression]) -> Expression:
+    """`e` with index names replaced."""
+    match e:
+        case IndexValue():
+            return values.get(e.name, e)
+        case InputValue() | ParameterValue() | VariableValue() | LetValue():
+            return replace(e, indices=tuple(substitute(i, values) for i in e.indices))
+        case Operation():
+            return replace(e, operands=tuple(substitute(o, values) for o in e.operands))
+        case Choice():
+            return replace(e, test=substitute(e.test, values), yes=substitute(e.yes, values), no=substitute(e.no, values))
+        case Sum():
+            return replace(e, body=substitute(e.body, values), clauses=substitute_in_clauses(e.clauses, values))
+        case Table():
+            return replace(e, items=tuple(substitute(i, values) for i in e.items))
+        case TableEntry():
+            table = substitute(e.table, values)
+            return replace(e, table=table, indices=tuple(substitute(i, values) for i in e.indices))
+    return e
+
+
+def substitute_in_clauses(c: Clauses, values: Mapping[str, Expression]) -> Clauses:
+    """Clauses with index names of what stands around them replaced."""
+    loops = tuple(replace(loop, over=substitute_in_set(loop.over, values)) for loop in c.loops)
+    return replace(c, loops=loops, condition=None if c.condition is None else substitute(c.condition, values))
+
+
+def substitute_in_set(over: SetOf, values: Mapping[str, Expression]) -> SetOf:
+    """A set with index names of what stands around it replaced."""
+    start, size = (None if e is None else substitute(e, values) for e in (over.start, over.size))
+    return replace(over, start=start, size=size)
+
+
 # Sets, domains and loops
 
 
@@ -146,7 +241,8 @@ class SetOf(Checked):
     """A set that an index runs over.
 
     `kind` is `range` (size `size`), `domain` (the domain `domain`), or `graph` (`part` of the graph `graph`: nodes, edges,
-    arcs, rows, columns). `name` is the name it was declared under (`site`, `aa`), else how it is written (`G.edges`).
+    arcs, triangles, rows, columns, or the neighbours of the node `size`), or `turns` (the index values of `clauses`). A range may
+    begin at `start`. `name` is the name it was declared under (`site`, `aa`), else how it is written (`G.edges`).
     """
 
     kind: str
@@ -155,11 +251,31 @@ class SetOf(Checked):
     domain: Domain | None = None
     graph: str = ""
     part: str = ""
+    start: Expression | None = None
+    clauses: Clauses | None = None
 
     @property
     def arity(self) -> int:
-        """How many index names one member takes: 2 for edges and arcs."""
-        return 2 if self.part in ("edges", "arcs") else 1
+        """How many index names one member takes: 2 for edges and arcs, 3 for triangles."""
+        if self.clauses is not None:
+            return sum(len(loop.names) for loop in self.clauses.loops)
+        return {"edges": 2, "arcs": 2, "triangles": 3}.get(self.part, 1)
+
+    @property
+    def is_edges(self) -> bool:
+        """Whether its members are edges or arcs."""
+        return self.part in ("edges", "arcs")
+
+    @property
+    def is_looked_up(self) -> bool:
+        """Whether the place of a member is looked up among all: it is no number counted from 0, and no edge."""
+        return self.clauses is not None or self.start is not None or self.part == "triangles"
+
+    @property
+    def is_dependent(self) -> bool:
+        """Whether its members depend on index names around it: a loop may run over it, nothing else."""
+        sizes = [e for e in (self.start, self.size) if e is not None]
+        return any(isinstance(part, IndexValue) for e in sizes for part in walk(e))
 
     @property
     def lists_cells(self) -> bool:

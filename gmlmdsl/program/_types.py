@@ -12,10 +12,10 @@ from ._scope import DECLARES, Scope, suggestion
 from ._sets import check_set, range_size
 from ._terms import Domain, Expression, Literal, SetOf
 
-VALUE_TYPES = ("real", "positive", "simplex", "int", "nonnegative")
+VALUE_TYPES = ("real", "positive", "simplex", "ordered", "int", "nonnegative")
 STATEMENTS = (*DECLARES, "factor", "require", "gauge", "conditional", "import")
 DOMAINS = "`spin`, `bit`, `range(q)`, `letters(..)`, `labels(..)`, a declared domain or index set"
-PARAMETER_TYPES = "`real`, `positive`, `simplex` or `real(lower = .., upper = ..)`"
+PARAMETER_TYPES = "`real`, `positive`, `simplex`, `ordered` or `real(lower = .., upper = ..)`"
 FIXED_ONLY = ("int", "nonnegative")  # of what does not vary while a model is fitted
 
 
@@ -85,8 +85,9 @@ def _report_unknown(e: tree.Name, built_in: tuple[str, ...], scope: Scope) -> No
 def _domain_of(over: SetOf | None, e: tree.Expression, scope: Scope) -> Domain | None:
     if over is None or over.domain is not None:
         return None if over is None else over.domain
-    if over.arity == 2 or over.lists_cells:
-        scope.report("E205", f"the members of `{over.name}` are not single values", e.span, "not a domain", help=DOMAINS)
+    if over.arity > 1 or over.lists_cells or over.start is not None or over.clauses is not None:
+        what = "are not single values" if over.arity > 1 or over.lists_cells else "do not begin at 0, or have gaps"
+        scope.report("E205", f"the members of `{over.name}` {what}", e.span, "not a domain", help=DOMAINS)
         return None
     return Domain(e.span, "range", over.name, size=over.size, of=over)
 
@@ -119,6 +120,9 @@ def check_type(e: tree.Expression | None, scope: Scope, where: Span, inputs: boo
         if e.name in FIXED_ONLY and not inputs:
             scope.report("E205", f"a parameter cannot be `{e.name}`", e.span, "inputs only", help=PARAMETER_TYPES)
             return None
+        if e.name == "ordered" and inputs:
+            scope.report("E205", "an input cannot be `ordered`", e.span, "parameters only", help="declare it `real`: its numbers are known")
+            return None
         if e.name == "nonnegative":
             return ValueType(e.span, "bounded", Literal(e.span, 0))
         return ValueType(e.span, e.name)
@@ -126,7 +130,7 @@ def check_type(e: tree.Expression | None, scope: Scope, where: Span, inputs: boo
         return _bounded(e, scope)
     if not inputs:
         help, fix = (
-            suggestion(e, VALUE_TYPES[:3], PARAMETER_TYPES, "type" if e.name.lower() in REAL_ELSEWHERE else "")
+            suggestion(e, VALUE_TYPES[:4], PARAMETER_TYPES, "type" if e.name.lower() in REAL_ELSEWHERE else "")
             if isinstance(e, tree.Name)
             else (PARAMETER_TYPES, None)
         )

@@ -30,6 +30,7 @@ from ._program import Let as Let
 from ._program import Model as Model
 from ._program import NetworkConditional as NetworkConditional
 from ._program import Parameter as Parameter
+from ._program import PriorTerm as PriorTerm
 from ._program import Program as Program
 from ._program import Require as Require
 from ._program import Sampler as Sampler
@@ -45,12 +46,16 @@ from ._terms import InputValue as InputValue
 from ._terms import LabelCode as LabelCode
 from ._terms import LetValue as LetValue
 from ._terms import Literal as Literal
+from ._terms import LogPartition as LogPartition
 from ._terms import Loop as Loop
 from ._terms import Operation as Operation
 from ._terms import ParameterValue as ParameterValue
 from ._terms import SetOf as SetOf
 from ._terms import Sum as Sum
 from ._terms import Table as Table
+from ._terms import TableEntry as TableEntry
 from ._terms import VariableValue as VariableValue
 from ._terms import children as children
+from ._terms import substitute as substitute
+from ._terms import substitute_in_clauses as substitute_in_clauses
 from ._terms import walk as walk

@@ -51,6 +51,41 @@ def _update_where(span: Span, parts: list[Any]) -> tree.Update:
     return tree.Update(span, target, independently is not None, None, where)
 
 
+def _update_by(span: Span, parts: list[Any]) -> tree.Update:
+    target, independently, mask = parts
+    return tree.Update(span, target, independently is not None, None, tree.Where(mask.span, None, mask))
+
+
+def _mask(span: Span, parts: list[Any]) -> tree.Mask:
+    name, model, word, given, body = parts
+    return tree.Mask(span, name, model, given or (), body, word.text if word is not None else "")
+
+
+def _declaring(node: Callable[..., Any]) -> Callable[[Span, list[tree.Declared], tuple[Any, ...]], Any]:
+    """A declaration of one name and perhaps others."""
+    return lambda span, names, rest: node(span, names[0].name, names[0].axes, *rest, also=tuple(names[1:]))
+
+
+def _arguments(span: Span, parts: list[Any]) -> tuple[tree.Argument, ...]:
+    """Loops behind a comma join the clauses of the argument before them; where it has none they stand for themselves."""
+    out: list[tree.Argument] = []
+    for part in parts:
+        if not isinstance(part, tree.Clauses):
+            out.append(part)
+        elif out and out[-1].clauses is not None and out[-1].clauses.condition is None:
+            before = out[-1]
+            joined = tree.Clauses(before.clauses.span.to(part.span), (*before.clauses.loops, *part.loops), part.condition)
+            out[-1] = tree.Argument(before.span.to(part.span), before.keyword, before.value, joined)
+        else:
+            rest = tree.Clauses(part.span, part.loops[1:], part.condition) if len(part.loops) > 1 or part.condition else None
+            out.append(tree.Argument(part.span, None, part.loops[0], rest))  # pyright: ignore[reportArgumentType]
+    return tuple(out)
+
+
+def _negative_key(span: Span, parts: list[tree.Number]) -> tree.Number:
+    return tree.Number(span, -parts[0].value)
+
+
 def _tuple(span: Span, parts: list[Any]) -> tuple[Any, ...]:
     return tuple(p for p in parts if p is not None)
 
@@ -74,28 +109,42 @@ BUILDERS: dict[str, Builder] = {
     "program": _tuple,
     "import": _whole(tree.Import),
     "domain": _whole(tree.Domain),
-    "input": lambda span, p: tree.Input(span, p[0], p[1] or (), p[2], p[3]),
+    "input": lambda span, p: _declaring(tree.Input)(span, p[:-2], tuple(p[-2:])),
+    "shaped": lambda span, p: tree.Declared(span, p[0], p[1] or ()),
+    "shape": _tuple,
+    "chosen_set": _whole(tree.ChosenSet),
+    "function": lambda span, p: tree.Function(span, p[0], p[1] or (), p[2]),
     "index_set": _whole(tree.IndexSet),
     "graph": _whole(tree.Graph),
     "network": _whole(tree.Network),
     # models
     "model": lambda span, p: tree.Model(span, p[0], tuple(p[1:])),
-    "variable": lambda span, p: tree.Variable(span, p[0].text, p[1], p[2] or (), p[3]),
+    "variable": lambda span, p: tree.Variable(span, p[0].text, p[1].name, p[1].axes, *p[-2:], also=tuple(p[2:-2])),
+    "declared": lambda span, p: tree.Declared(span, p[0], p[1] or ()),
     "kind": _first,
-    "parameter": lambda span, p: tree.Parameter(span, p[0], p[1] or (), p[2], p[3]),
+    "parameter": lambda span, p: _declaring(tree.Parameter)(span, p[:-2], tuple(p[-2:])),
     "let": lambda span, p: tree.Let(span, p[0], p[1] or (), p[2]),
     "gauge": _whole(tree.Gauge),
     "factor": _whole(tree.Factor),
     "require": _whole(tree.Require),
     "distributed": _whole(tree.Distributed),
     "network_conditional": _whole(tree.NetworkConditional),
+    "unless": lambda span, p: tree.Conditional(span, *p, None),
+    "use": lambda span, p: tree.Use(span, p[0], p[1], p[2] or ()),
+    "bindings": _tuple,
+    "binding": lambda span, p: (p[0], p[1]),
+    "model_mixture": lambda span, p: tree.ModelMixture(span, p[0], tuple(p[1:])),
+    "component": _whole(tree.Component),
     # masks
-    "mask": lambda span, p: tree.Mask(span, p[0], p[1], p[2] or (), p[3]),
+    "mask": _mask,
+    "sees": _first,
     "mask_mixture": _listing(tree.MaskMixture),
     "mask_row": _whole(tree.MaskRow),
     "mask_list": _listing(tree.MaskList),
-    "choose": _whole(tree.Choose),
-    "each": _whole(tree.Each),
+    "choose": lambda span, p: tree.Choose(span, *p, weight_last=True),
+    "weighted_choose": lambda span, p: tree.Choose(span, p[1], p[2], p[0]),
+    "each": lambda span, p: tree.Each(span, *p, rate_last=True),
+    "weighted_each": lambda span, p: tree.Each(span, p[1], p[2], p[0]),
     # samplers
     "sampler": _whole(tree.Sampler),
     "judge": lambda span, p: tree.Judge(span, p[0].text, *p[1:]),
@@ -103,10 +152,12 @@ BUILDERS: dict[str, Builder] = {
     "sampler_body": _tuple,
     "update": _update,
     "update_where": _update_where,
+    "update_by": _update_by,
     "independently": _first,
     "where": _whole(tree.Where),
     "cycle": _whole(tree.Cycle),
     "repeat": _whole(tree.Repeat),
+    "repeat_over": lambda span, p: tree.RepeatOver(span, p[0], p[1]),
     "temper": _whole(tree.Temper),
     "temper_form": _temper_form,
     "kernel_mixture": _listing(tree.KernelMixture),
@@ -114,6 +165,8 @@ BUILDERS: dict[str, Builder] = {
     "row_index": _row_index,
     # loops
     "clauses": lambda span, p: tree.Clauses(span, tuple(p[:-1]), p[-1]),
+    "inner_clauses": lambda span, p: tree.Clauses(span, tuple(p[:-1]), p[-1]),
+    "further_loops": lambda span, p: tree.Clauses(span, tuple(p[:-1]), p[-1]),
     "axes": _tuple,
     "loop": lambda span, p: tree.Loop(span, tuple(p[:-1]), p[-1]),
     # expressions
@@ -123,11 +176,17 @@ BUILDERS: dict[str, Builder] = {
     "attribute": _whole(tree.Attribute),
     "index": _whole(tree.Index),
     "call": lambda span, p: tree.Call(span, p[0], p[1] or ()),
+    "method": lambda span, p: tree.Method(span, p[0], p[1] or ()),
+    "looked_up": _whole(tree.LookedUp),
+    "map": _tuple,
+    "entry": lambda span, p: tree.Entry(span, tuple(p[:-1]), p[-1]),
+    "negative_key": _negative_key,
     "expressions": _tuple,
-    "arguments": _tuple,
+    "arguments": _arguments,
     "argument": lambda span, p: tree.Argument(span, None, *p),
     "named_argument": _whole(tree.Argument),
     "block": _listing(tree.Block),
+    "listed_block": lambda span, p: tree.Block(span, (p[0],), p[1]),
     "options": _listing(tree.Options),
     "option": lambda span, p: (p[0], p[1]),
     "list": _listing(tree.List),
@@ -141,6 +200,6 @@ BUILDERS: dict[str, Builder] = {
 
 # The forms that make a level of nesting each; all others stand in one another only so deep.
 NESTING = frozenset(
-    {"conditional", "binary", "unary", "index", "row_index", "call", "block", "options", "list"}
-    | {"mask_mixture", "kernel_mixture", "cycle", "repeat", "temper"}
+    {"conditional", "unless", "binary", "unary", "index", "row_index", "call", "method", "block", "listed_block", "options", "list"}
+    | {"looked_up", "mask_mixture", "kernel_mixture", "cycle", "repeat", "repeat_over", "temper"}
 )

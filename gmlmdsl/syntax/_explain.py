@@ -290,7 +290,7 @@ def _unexpected(fault: Fault) -> Diagnostic:
     """Something else than what was expected, in words of the language."""
     first = fault.tokens[fault.start]
     help_ = ""
-    if fault.level == "model_statement" and first.text not in MODEL_WORDS and fault.expected <= {"~", "["} | OPERATORS:
+    if fault.level == "model_statement" and first.text not in MODEL_WORDS and fault.expected <= {"~", "[", "."} | OPERATORS:
         help_ = "a statement of a model opens with a keyword, such as `factor`, or with `name ~`"
         if not first.opens_line:
             before = fault.tokens[fault.start - 1].text

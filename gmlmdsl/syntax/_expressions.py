@@ -55,15 +55,15 @@ class Attribute(Node):
 
 @dataclass(frozen=True, slots=True)
 class Index(Node):
-    """`x[i, j]`."""
+    """`x[i, j]`; of a model in use, `a.x[i, j]`."""
 
-    base: Name
+    base: Name | Attribute
     indices: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Argument(Node):
-    """One argument of a call: positional (`keyword` None) or named; `clauses` after a positional one, as in `sum(e for i in s)`."""
+    """One argument of a call: positional (`keyword` None) or named; `clauses` behind its value, as in `sum(e for i in s)`."""
 
     keyword: Name | None
     value: Expression
@@ -75,6 +75,14 @@ class Call(Node):
     """`f(a, b, key = c)`: a function of an expression, or a form (graph, mask, sampler, network, distribution, type)."""
 
     function: Name
+    arguments: tuple[Argument, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Node):
+    """`G.neighbours(i)`, `G.degree(i)`."""
+
+    base: Attribute
     arguments: tuple[Argument, ...]
 
 
@@ -97,18 +105,19 @@ class Binary(Node):
 
 @dataclass(frozen=True, slots=True)
 class Conditional(Node):
-    """`if test then yes else no`."""
+    """`if test then yes else no`; of a factor or requirement `no` may be left out."""
 
     test: Expression
     yes: Expression
-    no: Expression
+    no: Expression | None
 
 
 @dataclass(frozen=True, slots=True)
 class Block(Node):
-    """`{x[i], y[j], a}`: a set of cells."""
+    """`{x[i], y[j], a}`: a set of cells; with clauses those of all turns: `{x[j] for j in G.neighbours(i)}`."""
 
     cells: tuple[Expression, ...]
+    clauses: Clauses | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +134,25 @@ class List(Node):
     items: tuple[Expression, ...]
 
 
-Expression = Number | Boolean | String | Name | Attribute | Index | Call | Unary | Binary | Conditional | Block | Options | List
+@dataclass(frozen=True, slots=True)
+class Entry(Node):
+    """`"no": [0.9, 0.1]` or `("no", 1): 0.3` in a map; a key is a string or a number."""
+
+    keys: tuple[Expression, ...]
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp(Node):
+    """`{"no": [0.9, 0.1], "yes": [0.5, 0.5]}[smoke]`: the value that stands behind these keys."""
+
+    entries: tuple[Entry, ...]
+    indices: tuple[Expression, ...]
+
+
+Expression = (
+    Number | Boolean | String | Name | Attribute | Index | Call | Method | Unary | Binary | Conditional | Block | Options | List | LookedUp
+)
 
 
 # Loops

@@ -5,6 +5,7 @@ Iterative, as everything in this room: a tree is up to 200 levels deep.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -97,7 +98,8 @@ def _spell(item: Expected) -> list[Item]:
         parent = "not" if node.operator == "not" else "neg"
         return _parenthesised([sign, _operand(node.operand, own, parent)], own, item.binding)
     if isinstance(node, tree.Conditional):
-        parts = [word("if"), Expected(node.test), word("then", 2), Expected(node.yes), word("else", 2), Expected(node.no)]
+        parts: list[Item] = [word("if"), Expected(node.test), word("then", 2), Expected(node.yes)]
+        parts += [] if node.no is None else [word("else", 2), Expected(node.no)]
         return _parenthesised(parts, LOOSEST, item.binding)
     return _atom(node)
 
@@ -129,6 +131,8 @@ def _is_bracketed(node: tree.Node) -> bool:
 
 
 def _atom(node: tree.Node) -> list[Item]:
+    if isinstance(node, tree.Number) and node.span.text.startswith("-"):
+        return [MINUS, word(node.span.text[1:].lstrip())]  # a key of a map
     if isinstance(node, tree.Number | tree.String):
         return [word(node.span.text)]  # numbers keep their spelling
     if isinstance(node, tree.Boolean):
@@ -141,18 +145,26 @@ def _atom(node: tree.Node) -> list[Item]:
         return [Expected(node.base), *bracketed(tight("["), node.indices)]
     if isinstance(node, tree.Call):
         return [Expected(node.function), *bracketed(tight("("), node.arguments)]
+    if isinstance(node, tree.Method):
+        return [Expected(node.base), *bracketed(tight("("), node.arguments)]
+    if isinstance(node, tree.LookedUp):
+        return [*bracketed(word("{"), node.entries), *bracketed(tight("["), node.indices)]
     return _compound(node)
 
 
 def _compound(node: tree.Node) -> list[Item]:
     if isinstance(node, tree.Argument):
         if node.keyword:
-            return [Expected(node.keyword), word("="), Expected(node.value)]
+            return [Expected(node.keyword), word("="), Expected(node.value), *clauses(node.clauses)]
         return [Expected(node.value), *clauses(node.clauses)]
     if isinstance(node, tree.Loop):
         return [*_loop_names(node.names), word("in"), Expected(node.over)]
     if isinstance(node, tree.Block):
-        return bracketed(word("{"), node.cells)
+        cells = bracketed(word("{"), node.cells)
+        return [*cells[:-1], *clauses(node.clauses), cells[-1]]
+    if isinstance(node, tree.Entry):
+        keys = [Expected(node.keys[0])] if len(node.keys) == 1 else bracketed(word("("), node.keys)
+        return [*keys, tight(":"), Expected(node.value)]
     if isinstance(node, tree.List):
         return bracketed(word("["), node.items)
     assert isinstance(node, tree.Options)
@@ -180,8 +192,9 @@ def clauses(node: tree.Clauses | None) -> list[Item]:
     if node is None:
         return []
     items: list[Item] = []
-    for loop in node.loops:
-        items += [word("for", CLAUSE), Expected(loop)]
+    for k, loop in enumerate(node.loops):
+        between = loop.span.source.text[node.loops[k - 1].span.end : loop.span.start] if k else ""
+        items += [tight(",") if "," in re.sub("#[^\n]*", "", between) else word("for", CLAUSE), Expected(loop)]
     if node.condition is not None:
         items += [word("if", CLAUSE), Expected(node.condition)]
     return items

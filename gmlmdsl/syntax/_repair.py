@@ -93,6 +93,11 @@ def _bad_token(fault: Fault, faults: Faults) -> Edit | None:
         span, text = fault.span(token).to(fault.span(after)), f"0.{after.text}"
         told = Diagnostic("E114", f"`{short(span.text)}` is not a number", span, "", help=f"write `{short(text)}`", fix=Fix(span, text))
         return Edit(fault.at, fault.at + 2, (after._replace(text=text),), told, far=1)
+    before = fault.previous
+    if before is not None and before.text == "." and before.end == token.start and token.terminals == ("NUMBER",) and "." not in token.text:
+        span, text = fault.span(before).to(fault.span(token)), f"0.{token.text}"
+        told = Diagnostic("E114", f"`{short(span.text)}` is not a number", span, "", help=f"write `{short(text)}`", fix=Fix(span, text))
+        return Edit(fault.at - 1, fault.at + 1, (token._replace(text=text),), told, far=1)
     if token.terminals or told is None:
         return None
     if token.text[0] in QUOTES and len(token.text) > 1:

@@ -41,7 +41,33 @@ def _input(node: tree.Input) -> Shape:
 
 
 def _named(node: tree.Input | tree.Variable | tree.Parameter | tree.Let) -> list[Item]:
-    return [Expected(node.name), *(bracketed(tight("["), node.axes) if node.axes else [])]
+    items: list[Item] = []
+    for declared in (node, *getattr(node, "also", ())):
+        items += [tight(","), Expected(declared.name)] if items else [Expected(declared.name)]
+        items += bracketed(tight("["), declared.axes) if declared.axes else []
+    return items
+
+
+def _variable(node: tree.Variable) -> Shape:
+    law: list[Item] = [word("~", CLAUSE), Expected(node.distribution)] if node.distribution is not None else []
+    return _shape([word(node.kind), *_named(node), word(":", CLAUSE), Expected(node.type), *law])
+
+
+def _chosen_set(node: tree.ChosenSet) -> Shape:
+    condition: list[Item] = [word("if", CLAUSE), Expected(node.condition)] if node.condition is not None else []
+    return _shape([word("index"), Expected(node.name), word("="), Expected(node.loop), *condition])
+
+
+def _function(node: tree.Function) -> Shape:
+    head: list[Item] = [word("function"), Expected(node.name), *bracketed(tight("("), node.parameters)]
+    return _shape([*head, word("="), Expected(node.value)])
+
+
+def _use(node: tree.Use) -> Shape:
+    items: list[Item] = [word("use"), Expected(node.model), word("as"), Expected(node.name)]
+    for k, (name, cell) in enumerate(node.bindings):
+        items += [tight(",") if k else word("with", CLAUSE), Expected(name), word("="), Expected(cell)]
+    return _shape(items)
 
 
 def _parameter(node: tree.Parameter) -> Shape:
@@ -68,7 +94,7 @@ def _with_body(head: list[Item], body: Any) -> Shape:
 def _mask(node: tree.Mask) -> Shape:
     head: list[Item] = [word("mask"), Expected(node.name), *_for_model(node.model)]
     for k, name in enumerate(node.given):
-        head += [tight(","), Expected(name)] if k else [word("given", CLAUSE), Expected(name)]
+        head += [tight(","), Expected(name)] if k else [word(node.word, CLAUSE), Expected(name)]
     return _with_body(head, node.body)
 
 
@@ -81,10 +107,14 @@ def _for_model(model: tree.Name | None) -> list[Item]:
 
 
 def _choose(node: tree.Choose) -> Shape:
+    if not node.weight_last:
+        return _shape([word("choose"), Expected(node.weight), word(":"), Expected(node.block), *clauses(node.clauses)])
     return _shape([word("choose"), Expected(node.block), *clauses(node.clauses), word("weight", CLAUSE), Expected(node.weight)])
 
 
 def _each(node: tree.Each) -> Shape:
+    if not node.rate_last:
+        return _shape([word("each"), Expected(node.rate), word(":"), Expected(node.cell), *clauses(node.clauses)])
     return _shape([word("each"), Expected(node.cell), *clauses(node.clauses), word("rate", CLAUSE), Expected(node.rate)])
 
 
@@ -94,7 +124,8 @@ def _update(node: tree.Update) -> Shape:
     head += clauses(node.clauses)
     if node.where is None:
         return _shape(head)
-    head += [word("where", CLAUSE), Expected(node.where.name), word("~")]
+    name = node.where.name
+    head += [word("by", CLAUSE)] if name is None else [word("where", CLAUSE), Expected(name), word("~")]
     mask = node.where.mask
     if isinstance(mask, tree.MaskMixture):
         return _shape([*head, word("mixture")], mask.rows)
@@ -104,8 +135,8 @@ def _update(node: tree.Update) -> Shape:
 def _row(node: tree.MaskRow | tree.KernelRow) -> Shape:
     weight: list[Item] = [Expected(node.weight), word(":")]
     inner = node.mask if isinstance(node, tree.MaskRow) else node.kernel
-    if isinstance(inner, tree.Name | tree.Call):
-        return _shape([*weight, Expected(inner)])
+    if isinstance(node, tree.MaskRow) and isinstance(inner, tree.Name | tree.Call):
+        return _shape([*weight, Expected(inner), *clauses(node.clauses)])
     if isinstance(inner, tree.MaskMixture):
         return _shape([*weight, word("mixture")], inner.rows)
     head, body = shape(inner)
@@ -117,10 +148,15 @@ SHAPES: dict[type, Callable[[Any], Shape]] = {
     tree.Domain: _defined("domain"),
     tree.Input: _input,
     tree.IndexSet: _defined("index"),
+    tree.ChosenSet: _chosen_set,
+    tree.Function: _function,
+    tree.Use: _use,
+    tree.ModelMixture: lambda n: _shape([word("mixture"), Expected(n.cell)], n.components),
+    tree.Component: lambda n: _shape([Expected(n.key), word(":"), Expected(n.model)]),
     tree.Graph: _defined("graph"),
     tree.Network: _defined("network"),
     tree.Model: lambda n: _shape([word("model"), Expected(n.name)], n.body),
-    tree.Variable: lambda n: _shape([word(n.kind), *_named(n), word(":", CLAUSE), Expected(n.type)]),
+    tree.Variable: _variable,
     tree.Parameter: _parameter,
     tree.Let: lambda n: _shape([word("let"), *_named(n), word("="), Expected(n.value)]),
     tree.Gauge: lambda n: _shape([word("gauge"), Expected(n.form)]),
@@ -137,6 +173,7 @@ SHAPES: dict[type, Callable[[Any], Shape]] = {
     tree.Update: _update,
     tree.Cycle: lambda n: _shape([word("cycle")], n.body),
     tree.Repeat: lambda n: _shape([word("repeat"), Expected(n.count)], n.body),
+    tree.RepeatOver: lambda n: _shape([word("repeat"), Expected(n.loop)], n.body),
     tree.Temper: lambda n: _shape([Expected(n.form)], n.body),
     tree.KernelMixture: lambda n: _shape([word("mixture")], n.rows),
     tree.KernelRow: _row,

@@ -6,7 +6,8 @@ Tuples hold the children in the order of the text. Spans take no part in compari
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from ._expressions import Argument as Argument
 from ._expressions import Attribute as Attribute
@@ -16,10 +17,13 @@ from ._expressions import Boolean as Boolean
 from ._expressions import Call as Call
 from ._expressions import Clauses as Clauses
 from ._expressions import Conditional as Conditional
+from ._expressions import Entry as Entry
 from ._expressions import Expression as Expression
 from ._expressions import Index as Index
 from ._expressions import List as List
+from ._expressions import LookedUp as LookedUp
 from ._expressions import Loop as Loop
+from ._expressions import Method as Method
 from ._expressions import Name as Name
 from ._expressions import Node as Node
 from ._expressions import Number as Number
@@ -28,6 +32,14 @@ from ._expressions import String as String
 from ._expressions import Unary as Unary
 
 # Statements of a file
+
+
+@dataclass(frozen=True, slots=True)
+class Declared(Node):
+    """`x[i in site]`: a name that a declaration shares its type with."""
+
+    name: Name
+    axes: tuple[Loop | Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +59,13 @@ class Domain(Node):
 
 @dataclass(frozen=True, slots=True)
 class Input(Node):
-    """`input pairs[e, 2] : int = ..`; `axes` are expressions: an integer, a name, `range(4)`, `G.edges`."""
+    """`input pairs[e, 2] : int = ..`; `axes` are an integer, a name, `range(4)`, `G.edges`, or loops; `also`: further names."""
 
     name: Name
-    axes: tuple[Expression, ...]
+    axes: tuple[Expression | Loop, ...]
     type: Expression
     default: Expression | None
+    also: tuple[Declared, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +74,24 @@ class IndexSet(Node):
 
     name: Name
     over: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenSet(Node):
+    """`index core = i in G.nodes if G.degree(i) >= 2`."""
+
+    name: Name
+    loop: Loop
+    condition: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class Function(Node):
+    """`function energy(h, x) = h * x`."""
+
+    name: Name
+    parameters: tuple[Name, ...]
+    value: Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +115,25 @@ class Network(Node):
 
 @dataclass(frozen=True, slots=True)
 class Variable(Node):
-    """`var`, `latent` or `given` (that word is `kind`): `var x[i in site] : spin`."""
+    """`var`, `latent` or `given` (that word is `kind`): `var x[i in site] : spin`; `also`: further names of that type."""
 
     kind: str
     name: Name
     axes: tuple[Loop, ...]
     type: Expression
+    distribution: Call | None = None
+    also: tuple[Declared, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter(Node):
-    """`param J[(i, j) in G.edges] : real ~ normal(0, 1)`; type and prior may be absent."""
+    """`param J[(i, j) in G.edges] : real ~ normal(0, 1)`; type and prior may be absent; `also`: further names."""
 
     name: Name
     axes: tuple[Loop, ...]
     type: Expression | None
     prior: Call | None
+    also: tuple[Declared, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +185,29 @@ class NetworkConditional(Node):
     network: Call
 
 
-ModelStatement = Variable | Parameter | Let | Gauge | Factor | Require | Distributed | NetworkConditional
+@dataclass(frozen=True, slots=True)
+class Use(Node):
+    """`use ising as b with x = a.x`; `bindings` are the names that stand for cells of this model."""
+
+    model: Name
+    name: Name
+    bindings: tuple[tuple[Name, Name | Attribute | Index], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Component(Node):
+    """`0 : a` in a mixture of models."""
+
+    key: Expression
+    model: Name
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMixture(Node):
+    """`mixture k { 0 : a  1 : b }`."""
+
+    cell: Name
+    components: tuple[Component, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +227,7 @@ class MaskRow(Node):
 
     weight: Expression
     mask: MaskExpression
+    clauses: Clauses | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,20 +242,22 @@ MaskExpression = Name | Call | MaskMixture
 
 @dataclass(frozen=True, slots=True)
 class Choose(Node):
-    """`choose {x[i], x[j]} for (i, j) in G.edges weight w`."""
+    """`choose w : {x[i], x[j]} for (i, j) in G.edges`; `weight_last` where it is written `choose {..} for .. weight w`."""
 
     block: Expression
     clauses: Clauses | None
     weight: Expression
+    weight_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Each(Node):
-    """`each x[i] for i in site rate r`."""
+    """`each r : x[i] for i in site`; `rate_last` where it is written `each x[i] for .. rate r`."""
 
     cell: Expression
     clauses: Clauses | None
     rate: Expression
+    rate_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +269,16 @@ class MaskList(Node):
 
 @dataclass(frozen=True, slots=True)
 class Mask(Node):
-    """`mask hot for ising given x { .. }` or `mask pairs = subsets(x, size = 2)`."""
+    """`mask hot for ising sees x { .. }` or `mask pairs = subsets(x, size = 2)`; `word` is `sees` or `given`, empty without names."""
 
     name: Name
     model: Name | None
     given: tuple[Name, ...]
     body: MaskExpression | MaskList
+    word: str = ""
+
+
+ModelStatement = Variable | Parameter | Let | Gauge | Factor | Require | Distributed | NetworkConditional | Use | ModelMixture | Mask
 
 
 # Samplers
@@ -223,9 +286,9 @@ class Mask(Node):
 
 @dataclass(frozen=True, slots=True)
 class Where(Node):
-    """`where K ~ pairs`."""
+    """`where K ~ pairs`; of `by pairs` the name is None."""
 
-    name: Name
+    name: Name | None
     mask: MaskExpression
 
 
@@ -255,6 +318,14 @@ class Repeat(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class RepeatOver(Node):
+    """`repeat s in range(3) { .. }`."""
+
+    loop: Loop
+    body: tuple[SamplerStatement, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class KernelRow(Node):
     """`0.9 : update x[i] for i in site` in a mixture of kernels."""
 
@@ -277,7 +348,7 @@ class Temper(Node):
     body: tuple[SamplerStatement, ...]
 
 
-SamplerStatement = Update | Cycle | Repeat | KernelMixture | Temper
+SamplerStatement = Update | Cycle | Repeat | RepeatOver | KernelMixture | Temper
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +370,27 @@ class Judge(Node):
     form: Call
 
 
-Statement = Import | Domain | Input | IndexSet | Graph | Network | Model | Mask | Sampler | Judge
+Statement = Import | Domain | Input | IndexSet | ChosenSet | Graph | Network | Function | Parameter | Model | Mask | Sampler | Judge
+
+
+def names_in(node: Node) -> list[Name]:
+    """Every name in a node, those of functions and of index names included, in the order of the text."""
+    found: list[Name] = []
+    todo: list[Any] = [node]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, Name):
+            found.append(part)
+        elif isinstance(part, Node):
+            todo += reversed([getattr(part, f.name) for f in fields(part) if f.name != "span"])
+        elif isinstance(part, tuple):
+            todo += reversed(part)
+    return found
+
+
+def singly(s: Input | Variable | Parameter) -> tuple[Any, ...]:
+    """A declaration as one for each of its names."""
+    return (replace(s, also=()), *(replace(s, span=d.span, name=d.name, axes=d.axes, also=()) for d in s.also))
 
 
 @dataclass(frozen=True, slots=True)

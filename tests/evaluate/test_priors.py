@@ -18,11 +18,18 @@ CASES = {
     "normal(0.5, 2)": (np.array([-1.3, 0.2, 4.0]), lambda v: scipy.stats.norm.logpdf(v, 0.5, 2)),
     "laplace(0.5, 2)": (np.array([-1.3, 0.2, 4.0]), lambda v: scipy.stats.laplace.logpdf(v, 0.5, 2)),
     "student_t(3, 0.5, 2)": (np.array([-1.3, 0.2, 4.0]), lambda v: scipy.stats.t.logpdf(v, 3, 0.5, 2)),
+    "half_normal(2)": (np.array([0.1, 0.7, 3.0]), lambda v: scipy.stats.halfnorm.logpdf(v, scale=2)),
+    "half_cauchy(2)": (np.array([0.1, 0.7, 3.0]), lambda v: scipy.stats.halfcauchy.logpdf(v, scale=2)),
+    "exponential(2)": (np.array([0.1, 0.7, 3.0]), lambda v: scipy.stats.expon.logpdf(v, scale=1 / 2)),
     "gamma(2.5, 4)": (np.array([0.1, 0.7, 3.0]), lambda v: scipy.stats.gamma.logpdf(v, 2.5, scale=1 / 4)),
     "beta(2, 3.5)": (np.array([0.1, 0.5, 0.8]), lambda v: scipy.stats.beta.logpdf(v, 2, 3.5)),
     "dirichlet(1.7)": (ROW, lambda v: scipy.stats.dirichlet.logpdf(v / v.sum(), [1.7] * 3) + 0.7 * 3 * np.log(v.sum())),
 }
-KINDS = {"gamma": " : positive", "beta": " : real(lower = 0, upper = 1)", "dirichlet": " : simplex"}
+KINDS = {
+    **dict.fromkeys(("half_normal", "half_cauchy", "exponential", "gamma"), " : positive"),
+    "beta": " : real(lower = 0, upper = 1)",
+    "dirichlet": " : simplex",
+}
 
 
 def test_every_distribution_of_parameters_has_its_density_here_and_a_case():

@@ -93,7 +93,6 @@ FAULTS = {
     "E310 probabilities too few": ("model n { var y : range(3)  y ~ categorical([0.5, 0.5]) }", "has 3 values, this list 2 entries"),
     "E310 probabilities above 1": ("model n { var y : bit  y ~ categorical([0.5, 0.6]) }", "sum to 1.1, not 1"),
     "E310 probabilities below 0": ("model n { var y : bit  y ~ categorical([-0.5, 1.5]) }", "at least 0"),
-    "E218 a variable": ("model n { var y[i in range(2)] : bit  y[1] ~ categorical([y[0], 0]) }", "index names and inputs only"),
 }
 
 

@@ -7,6 +7,7 @@ does not take is not evaluated for it.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -27,6 +28,10 @@ UNARY = {
     "abs": np.abs,
     "tanh": np.tanh,
     "sigmoid": lambda a: np.exp(-np.logaddexp(0.0, -a)),
+    "softplus": lambda a: np.logaddexp(0.0, a),
+    "log1p": np.log1p,
+    "expm1": np.expm1,
+    "logit": lambda a: np.log(a / (1 - a)),
     "spin": lambda b: 2 * b - 1,
     "bit": lambda s: (s + 1) / 2,
 }
@@ -48,6 +53,14 @@ BINARY = {
     "or": lambda a, b: (a != 0) | (b != 0),
     "min": np.minimum,
     "max": np.maximum,
+    "log_binomial": lambda n, k: np.log(np.vectorize(lambda a, b: math.comb(int(a), int(b)) if b >= 0 else 0, otypes=[float])(n, k)),
+}
+REDUCTIONS = {
+    "+": lambda a: a.sum(axis=0),
+    "*": lambda a: a.prod(axis=0),
+    "min": lambda a: a.min(axis=0),
+    "max": lambda a: a.max(axis=0),
+    "logsumexp": lambda a: np.logaddexp.reduce(a, axis=0),
 }
 
 
@@ -115,8 +128,49 @@ def _many(e: ir.Expression, scope: Scope):
     match e:
         case ir.Table():
             return np.stack([evaluate(item, scope) for item in e.items])
+        case ir.TableEntry():
+            places = np.broadcast_arrays(*(integer(evaluate(i, scope)) for i in e.indices))
+            if places[0].ndim == 0:
+                return evaluate(_item(e.table, [int(p) for p in places]), scope)
+            out = np.empty(len(places[0]))
+            for place in {tuple(map(int, row)) for row in np.stack(places, axis=-1)}:
+                chosen = np.all([p == k for p, k in zip(places, place, strict=True)], axis=0)
+                out[chosen] = evaluate(_item(e.table, place), scope.only(chosen))
+            return out
+        case ir.LogPartition():
+            return np.asarray(_log_partition(e, scope))
         case ir.Sum():
-            return sum((evaluate(e.body, scope.at(names)) for names in turns(e.clauses, scope)), np.zeros(()))
+            terms = [evaluate(e.body, scope.at(names)) for names in turns(e.clauses, scope)]
+            return REDUCTIONS[e.operator](np.stack(np.broadcast_arrays(*terms))) if terms else np.zeros(()) + (e.operator == "*")
+
+
+def _log_partition(e: ir.LogPartition, scope: Scope) -> float:
+    """By enumeration of the cells of the variables, in a scope of rows of its own."""
+    bound = scope.bound
+    cells = [
+        c for n in e.variables for c in range(bound.variables[n].start, bound.variables[n].start + int(np.prod(bound.variables[n].shape)))
+    ]
+    sizes = [len(bound.variables[n].values) for n in e.variables for _ in range(int(np.prod(bound.variables[n].shape)))]
+    rows = np.zeros((int(np.prod(sizes)), bound.n_cells), int)
+    rows[:, cells] = list(itertools.product(*map(range, sizes)))
+    inner = Scope(bound, scope.params, {}, rows)
+    total = np.zeros(len(rows))
+    for f in e.factors:
+        for names in turns(f.clauses, inner):
+            total = total + evaluate(f.value, inner.at(names))
+    for r in e.requires:
+        for names in turns(r.clauses, inner):
+            total = np.where(evaluate(r.condition, inner.at(names)) != 0, total, -np.inf)
+    return float(np.logaddexp.reduce(total))
+
+
+def _item(table: ir.Expression, place: Sequence[int]) -> ir.Expression:
+    for k in place:
+        assert isinstance(table, ir.Table)
+        if k < 0:
+            raise IndexError(k)
+        table = table.items[k]
+    return table
 
 
 def _input(e: ir.InputValue, scope: Scope) -> np.ndarray | float:

@@ -117,6 +117,9 @@ class Oracle:
         for r in self.model.requires:
             yield lambda scope, r=r: np.where(evaluate(r.condition, scope) != 0, 0.0, -np.inf), r.clauses
         for d in self.model.distributed:
+            if d.is_density:
+                yield lambda scope, d=d: evaluate(d.probabilities, scope), d.clauses
+                continue
             yield lambda scope, d=d: self._log_probability(d.target, d.probabilities, scope), d.clauses
 
     def _log_probability(self, target: ir.Expression, probabilities: ir.Expression, scope: Scope) -> np.ndarray:

@@ -51,7 +51,31 @@ def power(x: float, exponent: float) -> float:
     return exponent * (math.log(x) if x > 0 else -math.inf)
 
 
-DENSITIES = {"normal": log_normal, "laplace": log_laplace, "student_t": log_student_t, "gamma": log_gamma, "beta": log_beta}
+def log_half_normal(x: float, sd: float) -> float:
+    """Twice the normal density around 0."""
+    return math.log(2) + log_normal(x, 0.0, sd)
+
+
+def log_half_cauchy(x: float, scale: float) -> float:
+    """Its value is log 2 - log(pi scale) - log(1 + (x / scale)^2)."""
+    return math.log(2 / (math.pi * scale)) - math.log1p((x / scale) ** 2)
+
+
+def log_exponential(x: float, rate: float) -> float:
+    """Its value is log(rate) - rate x."""
+    return math.log(rate) - rate * x
+
+
+DENSITIES = {
+    "half_normal": log_half_normal,
+    "half_cauchy": log_half_cauchy,
+    "exponential": log_exponential,
+    "normal": log_normal,
+    "laplace": log_laplace,
+    "student_t": log_student_t,
+    "gamma": log_gamma,
+    "beta": log_beta,
+}
 
 
 def log_prior(parameter: ir.Parameter, value: np.ndarray, scope: Scope) -> float:

@@ -28,6 +28,15 @@ sampler s { update x }
 """
 LARGE = "model m {\n  var x[i in range(40)] : bit\n  factor x[i] * x[j] for i in range(40) for j in range(40) if i < j\n}\n"
 LARGE += "mask all = bernoulli(x, rate = 0.5)\nsampler s { update x[i] for i in range(40) }\n"
+SPREAD = """
+model m {
+  var x[i in range(2)] : bit
+  param tau : positive ~ half_normal(1)
+  param a[i in range(2)] ~ normal(0, tau)
+  x[i] ~ bernoulli(logit = a[i]) for i in range(2)
+}
+mask one = subsets(x, size = 1)
+"""
 PRIOR = "model m {\n  var x : bit\n  param p : positive ~ gamma(0.5, 1)\n  factor p * x\n}\nmask one = subsets(size = 1)\n"
 # More spins than a matrix takes, so cold that they do not turn; and a mask that leaves most of them where they are.
 CHAIN = "model m {\n  var x[i in range(12)] : spin\n  factor 9 * x[i] * x[i + 1] for i in range(12) if i < 11\n}\n"
@@ -97,6 +106,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "E602": lambda path: model(LARGE).loss({}, [[0] * 40], mask="all"),
     "E701": lambda path: model(PRIOR).fit([0, 1], mask="one"),
     "E706": lambda path: model(PRIOR.replace("positive ~ gamma(0.5, 1)", "real ~ spike_slab(1, 0.5)")).fit([0, 1], mask="one"),
+    "E708": lambda path: model(SPREAD).fit([[0, 1]], mask="one"),
     "E713": lambda path: gm.theory.stationary_law(model(CHAIN), {}, mask="lonely"),
     "E714": lambda path: impatient(lambda: gm.theory.mixing_time(model(CHAIN), {}, mask="single", start=[1] * 12)),
     "E702": lambda path: model().fit(ROWS, mask="tuned"),

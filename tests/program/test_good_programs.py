@@ -16,7 +16,22 @@ from gmlmdsl.syntax import format_source, parse
 
 GOOD = Path(__file__).parents[1] / "programs" / "good"
 PROGRAMS = sorted(path.stem for path in GOOD.glob("*.gmlm"))
-CONTRACT = ("ising", "potts", "rbm", "adaptive", "mixed", "tables", "hmm", "text", "translate")
+CONTRACT = (
+    "ising",
+    "potts",
+    "rbm",
+    "adaptive",
+    "mixed",
+    "tables",
+    "hmm",
+    "text",
+    "translate",
+    "asia",
+    "panel",
+    "shared",
+    "graphs",
+    "counts",
+)
 WARNED = {
     "adaptive_masks": ["W810"],
     "directed_chain": ["W808"],
@@ -34,6 +49,8 @@ WARNED = {
 # Inputs of the contract's programs; the others say theirs on the first line.
 INPUTS: dict[str, dict[str, object]] = {
     "potts": {"n_sites": 3, "pairs": [[0, 1], [2, 1]]},
+    "graphs": {"n": 6, "pairs": [[2, 0], [0, 1], [1, 2], [2, 3], [3, 4], [4, 2], [4, 5]], "w": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]},
+    "panel": {"persons": 3, "visits": [2, 1, 3]},
     "tables": {"U": [0.0, 0.5, 1.0], "T": [[[0.1] * 4] * 3] * 2, "P": [[1.0, 2.0], [0.5, 1.5]]},
 }
 
@@ -75,7 +92,7 @@ def test_a_good_program_binds_and_lowers(name: str) -> None:
             lowered = lower_model(bound, model.name)
             for let in model.lets:
                 lower_let(lowered, let)
-            for mask in program.masks.values():
+            for mask in bound.program.masks.values():
                 if mask.model == model.name:
                     lower_mask(lowered, mask)
 

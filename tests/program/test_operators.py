@@ -17,7 +17,7 @@ from gmlmdsl.program import OPERATORS, NoValueError, computed
 from gmlmdsl.program._forms import FUNCTIONS
 
 NUMBERS = (-2, -1, 0, 1, 3, -0.75, 0.5, 2.5)
-SPECIAL = {"sum"}  # it has a syntax of its own
+SPECIAL = {"sum", "prod", "count", "any", "all", "all_different", "logsumexp"}  # it has a syntax of its own
 DOMAINS = {"spin": (0, 1), "bit": (-1, 1)}
 
 
@@ -69,7 +69,8 @@ def inside(name: str, operands: tuple[float, ...], value: float) -> None:
 def test_the_oracle_knows_every_function(name: str):
     from oracle import Oracle
 
-    arguments = {"min": "x[0], a", "max": "x[0], a", "spin": "b", "bit": "x[0]"}.get(name, "1.5 + x[0] * a")
+    arguments = {"min": "x[0], a", "max": "x[0], a", "spin": "b", "bit": "x[0]", "log_binomial": "3, b", "logit": "0.5 + x[0] * a"}
+    arguments = arguments.get(name, "1.5 + x[0] * a")
     program = gm.parse(f"model m {{ var x[i in range(1)] : spin  var b : bit  param a  factor a * b + {name}({arguments}) }}")
     with jax.enable_x64(True):
         oracle, params = Oracle(program.checked, None, {}), {"a": 0.3}

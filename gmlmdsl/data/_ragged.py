@@ -1,0 +1,94 @@
+"""Arrays whose rows have lengths of their own, as users pass them: lists of rows, or padded; inside they are one axis of cells."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from .._diagnostics import fail
+from ..graph import VariableArray
+
+Array = np.ndarray
+
+
+def in_one_axis(v: VariableArray, value: Any, what: str, missing: Any = None) -> Any:
+    """The entries of a ragged variable along one axis, rows of data before it; anything else as it is.
+
+    Args:
+        v: the variable.
+        value: a list of rows, or one for each row of data; an array padded behind the ends of rows; or entries along one axis.
+        what: how messages call it.
+        missing: what stands in padding, besides masked entries and nan.
+
+    Raises:
+        GmlmError: E501 for a row of another length, and for padding that holds a value.
+    """
+    if v.members is None:
+        return value
+    if isinstance(value, list | tuple):
+        return _from_lists(v, value, what)
+    array, axes = np.ma.asanyarray(value), v.members.shape[1]
+    if (
+        array.ndim < axes
+        or array.shape[-1] == v.size
+        or any(n <= m for n, m in zip(array.shape[-axes:], v.members.max(axis=0), strict=True))
+    ):
+        return value
+    inside = np.zeros(array.shape[-axes:], bool)
+    inside[tuple(v.members.T)] = True
+    _verify_padding(array[..., ~inside], what, missing)
+    found = array[(..., *v.members.T)]
+    return found if np.ma.isMaskedArray(value) else np.asarray(found)
+
+
+def _verify_padding(padding: Array, what: str, missing: Any) -> None:
+    held = ~np.ma.getmaskarray(padding)
+    values = np.ma.getdata(padding)
+    if values.dtype.kind == "f":
+        held &= ~np.isnan(values)
+    if missing is not None and not (isinstance(missing, float) and np.isnan(missing)):
+        held &= np.asarray(values != missing)
+    if held.any():
+        found = values[held].ravel()[0]
+        help = "pad with the code that `missing=` names, or pass a list of rows"
+        raise fail("E501", f"{what} holds {found} behind the end of a row", help=help)
+
+
+def _from_lists(v: VariableArray, value: Any, what: str) -> Any:
+    assert v.members is not None
+    depth, axes = _depth(value), v.members.shape[1]
+    if depth == axes and not (len(value) and all(np.size(part) == v.size for part in value)):
+        return _one(v, value, what)
+    if depth == axes + 1:
+        return [_one(v, part, what) for part in value]
+    return value
+
+
+def _one(v: VariableArray, value: Any, what: str) -> list[Any]:
+    """One configuration, its rows behind one another, each as long as its row has cells."""
+    assert v.members is not None
+    flat: list[Any] = []
+    wanted = [tuple(m) for m in v.members.tolist()]
+    for prefix, members in itertools.groupby(wanted, key=lambda m: m[:-1]):
+        row, count = value, len(list(members))
+        for k in prefix:
+            row = row[k] if k < len(row) else ()
+        if len(row) != count:
+            place = ", ".join(map(str, prefix))
+            raise fail(
+                "E501", f"{what}: row {place} has {len(row)} entries, and the variable {count} cells there", help="one entry for each cell"
+            )
+        flat += list(row)
+    return flat
+
+
+def _depth(value: Any) -> int:
+    depth = 0
+    while isinstance(value, list | tuple | np.ndarray) and np.ndim(value if isinstance(value, np.ndarray) else 1) >= 0:
+        if isinstance(value, np.ndarray):
+            return depth + value.ndim
+        depth += 1
+        value = next((x for x in value if not isinstance(x, list | tuple | np.ndarray) or len(x)), value[0] if value else None)
+    return depth

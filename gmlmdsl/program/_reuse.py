@@ -1,0 +1,183 @@
+"""Models in models: `use M as a` copies declarations under a name, `mixture k { 0 : a  1 : b }` weighs normalised copies."""
+
+from __future__ import annotations
+
+from .._diagnostics import listed
+from ..syntax import tree
+from ._body import Body, Component
+from ._expressions import STATE, check_expression, check_label
+from ._kinds import Kind, kind_of
+from ._program import Distributed, Factor, Model, Require, Variable
+from ._references import check_name
+from ._scope import Scope
+from ._surface import copied
+from ._terms import Choice, Clauses, Expression, LabelCode, Literal, LogPartition, Operation, Table, TableEntry, VariableValue
+
+Statements = tuple[tree.ModelStatement, ...]
+OWNED = (tree.Variable, tree.Parameter, tree.Let)
+
+
+def written_out(model: tree.Model, scope: Scope) -> tuple[Statements, dict[int, str]]:
+    """The statements of a model, those of models in use copied in their places; and of each copy, by its identity, whose it is."""
+    out: list[tree.ModelStatement] = []
+    owners: dict[int, str] = {}
+    for s in model.body:
+        if not isinstance(s, tree.Use):
+            out.append(s)
+            continue
+        for copy in _used(s, out, scope):
+            owners[id(copy)] = s.name.name
+            out.append(copy)
+    scope.texts[model.name.name] = tuple(out)
+    return tuple(out), owners
+
+
+def _used(s: tree.Use, before: list[tree.ModelStatement], scope: Scope) -> list[tree.ModelStatement]:
+    """The statements of the model in use, its own names with the name of the copy in front."""
+    symbol = scope.use(s.model, "model")
+    if symbol is None or not isinstance(symbol.value, Model):
+        return []
+    used = symbol.value
+    if used.conditional is not None:
+        scope.report("E205", f"`{s.model.name}` is a network's conditional: no model uses it", s.model.span, "no joint distribution")
+        return []
+    if scope.find(s.name.name) is not None:
+        scope.declare("model", s.name)  # reports a name that is taken
+        return []
+    statements = scope.texts[s.model.name]
+    names = [n for x in statements if isinstance(x, OWNED) for n in (x.name.name, *(d.name.name for d in getattr(x, "also", ())))]
+    values: dict[str, tree.Expression] = {n: tree.Name(s.name.span, f"{s.name.name}.{n}") for n in names}
+    bound: set[str] = set()
+    for name, cell in s.bindings:
+        declared = used.variables.get(name.name)
+        if declared is None or name.name in bound:
+            message = f"`{s.model.name}` has no variable `{name.name}`" if declared is None else f"`{name.name}` is bound twice"
+            scope.report("E203", message, name.span, "which variable?", help=f"its variables are {listed([*used.variables])}")
+            continue
+        bound.add(name.name)
+        values[name.name] = check_name(cell) if isinstance(cell, tree.Attribute) else cell
+        _verify_alike(cell, declared, before, scope)
+    out: list[tree.ModelStatement] = []
+    for x in statements:
+        if isinstance(x, tree.Mask):
+            continue
+        if isinstance(x, tree.Variable):
+            kept = [one for one in tree.singly(x) if one.name.name not in bound]
+            out += [copied(one, values, scope) for one in kept]
+        else:
+            out.append(copied(x, values, scope))
+    return out
+
+
+def _verify_alike(cell: tree.Expression, declared: Variable, before: list[tree.ModelStatement], scope: Scope) -> None:
+    """What stands for a variable of a model in use has as many axes, and its type as it is written."""
+    base = check_name(cell.base if isinstance(cell, tree.Index) else cell)  # type: ignore[arg-type]
+    found = [one for s in before if isinstance(s, tree.Variable) for one in tree.singly(s) if one.name.name == base.name]
+    if not found:
+        scope.report("E203", f"no variable `{base.name}` is declared before this", cell.span, "not declared")
+        return
+    axes = sum(len(a.names) for a in found[0].axes) - (len(cell.indices) if isinstance(cell, tree.Index) else 0)
+    wanted = sum(len(a.names) for a in declared.axes)
+    if axes != wanted or found[0].type.span.text != declared.domain.span.text:
+        has = f"{axes} ax{'i' if axes == 1 else 'e'}s and type `{found[0].type.span.text}`"
+        message = f"`{cell.span.text}` is not like `{declared.name}`: it has {has}"
+        help = f"`{declared.name}` has {wanted} ax{'i' if wanted == 1 else 'e'}s and type `{declared.domain.span.text}`"
+        scope.report("E212", message, cell.span, "not alike", related=((declared.span, "declared here"),), help=help)
+
+
+def check_mixtures(statements: Statements, body: Body, scope: Scope) -> None:
+    """Put what the parts of a mixture add to log p where their key holds, each divided by its own Z."""
+    for s in statements:
+        if isinstance(s, tree.ModelMixture):
+            with scope.nested():
+                _mixture(s, body, scope)
+
+
+def _mixture(s: tree.ModelMixture, body: Body, scope: Scope) -> None:
+    cell, kind = check_expression(s.cell, scope, STATE)
+    if not isinstance(cell, VariableValue) or not kind.plain or kind.domain is None or body.variables[cell.name].role == "given":
+        if kind.tag != "error":
+            scope.report("E205", f"`{s.cell.name}` is no variable of the model", s.cell.span, "expected a variable of few values")
+        return
+    seen: dict[object, tree.Component] = {}
+    parts: list[tuple[Expression, Component, tree.Component]] = []
+    for c in s.components:
+        key = _key(c.key, kind, scope)
+        if key is None:
+            return
+        if key in seen:
+            scope.report(
+                "E332", "this key stands twice in the mixture", c.key.span, "again here", related=((seen[key].span, "the first one"),)
+            )
+            return
+        seen[key] = c
+        component = body.components.pop(c.model.name, None)
+        if component is None:
+            help = "a part is a model in use, `use ising as a`, which stands in one mixture once"
+            scope.report("E203", f"`{c.model.name}` is no model in use that adds to log p", c.model.span, "not in use", help=help)
+            return
+        parts.append((key, component, c))
+    values = kind.domain.labels or {"spin": (-1, 1), "bit": (0, 1)}.get(kind.domain.kind)
+    if values is not None and len(parts) != len(values):
+        message = f"`{s.cell.name}` has {len(values)} values, and the mixture {len(parts)} parts"
+        scope.report("E332", message, s.span, "a part for each value", help="write one model for each value")
+        return
+    cells = [_cells(p, body) for _, p, _ in parts]
+    odd = next((k for k, found in enumerate(cells) if found != cells[0]), None)
+    if odd is not None:
+        message = (
+            f"`{parts[odd][2].model.name}` speaks of {listed(sorted(cells[odd]))}, `{parts[0][2].model.name}` of {listed(sorted(cells[0]))}"
+        )
+        help = "the parts of a mixture are distributions of the same cells: `use ising as b with x = a.x`"
+        scope.report("E212", message, parts[odd][2].span, "other cells", help=help)
+        return
+    for key, component, c in parts:
+        _gate(Operation(c.span, "==", (cell, key)), component, sorted(cells[0]), body, c)
+
+
+def _key(e: tree.Expression, kind: Kind, scope: Scope) -> Expression | None:
+    if isinstance(e, tree.String) and kind.tag == "label" and kind.domain is not None:
+        label = check_label(e, kind.domain, scope)
+        return label if isinstance(label, LabelCode) else None
+    if isinstance(e, tree.Number) and kind.tag != "label":
+        return Literal(e.span, e.value)
+    scope.report("E332", f"`{e.span.text}` is no value of the variable", e.span, "not a key")
+    return None
+
+
+def _cells(component: Component, body: Body) -> set[str]:
+    """The variables that a component mentions, given ones left out."""
+    from ._expressions import mentions
+
+    terms = [*(f.value for f in component.factors), *(r.condition for r in component.requires)]
+    terms += [e for d in component.distributed for e in (d.target, d.probabilities)]
+    named = {p.name for e in terms for p in mentions(e, body.lets) if isinstance(p, VariableValue)}
+    return {n for n in named if body.variables[n].role != "given"}
+
+
+def _gate(here: Expression, component: Component, variables: list[str], body: Body, c: tree.Component) -> None:
+    """Add what a component says where its key holds; log Z of it is taken away there."""
+    nothing = Literal(c.span, 0)
+    densities = [_density(d, body) for d in component.distributed]
+    for f in (*component.factors, *densities):
+        body.factors.append(Factor(f.span, Choice(f.span, here, f.value, nothing), f.clauses))
+    for r in component.requires:
+        body.requires.append(Require(r.span, Choice(r.span, here, r.condition, Literal(c.span, True)), r.clauses))
+    total = LogPartition(c.span, (*component.factors, *densities), tuple(component.requires), tuple(variables))
+    body.factors.append(Factor(c.span, Choice(c.span, here, Operation(c.span, "neg", (total,)), nothing), Clauses(c.span, ())))
+
+
+def _density(d: Distributed, body: Body) -> Factor:
+    """`z ~ categorical(p)` as a factor."""
+    if d.is_density:
+        return Factor(d.span, d.probabilities, d.clauses)
+    code: Expression = d.target
+    if not kind_of(body.variables[d.target.name].domain).numeric:
+        code = d.target
+    elif body.variables[d.target.name].domain.kind == "spin":
+        code = Operation(d.span, "bit", (code,))
+    if isinstance(d.probabilities, Table):
+        entry: Expression = TableEntry(d.span, d.probabilities, (code,))
+    else:
+        entry = type(d.probabilities)(d.span, d.probabilities.name, (*d.probabilities.indices, code))  # type: ignore[union-attr, call-arg]
+    return Factor(d.span, Operation(d.span, "log", (entry,)), d.clauses)

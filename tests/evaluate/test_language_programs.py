@@ -1,0 +1,235 @@
+"""Models by functions, reuse, ragged axes, parts of graphs and counts: numbers against sums that are written out here."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.stats
+
+import gmlmdsl as gm
+
+pytestmark = [pytest.mark.usefixtures("float64", "standard_promotion"), pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")]
+SPINS = np.array(list(itertools.product([-1, 1], repeat=6)))
+
+GRAPHS = """
+input pairs[e, 2] : int
+input n : int
+graph G = edges(pairs, nodes = range(n))
+input w[(i, j) in G.edges] : real
+index core = i in G.nodes if G.degree(i) >= 2
+model net {
+  var x[i in G.nodes] : spin
+  param J, T
+  param h[i in core]
+  param t[(i, j, k) in G.triangles]
+  factor J * w[i, j] * x[i] * x[j] for (i, j) in G.edges
+  factor (T + t[k, i, j]) * x[i] * x[j] * x[k] for (i, j, k) in G.triangles
+  factor if sum(x[j] for j in G.neighbours(i)) > 2 then 0.5 for i in core
+  factor h[i] * x[i] * max(x[j] for j in range(i, n)) for i in core
+  mask inner = blocks({x[j] for j in G.nodes if abs(i - j) <= 1} for i in core)
+}
+mask around = blocks({x[j] for j in G.neighbours(i)} for i in G.nodes)
+mask some = mixture { 1 / k : subsets(x, size = k) for k in range(1, 3) }
+sampler walk { update x by around  repeat s in range(3) { update x[i] for i in G.nodes if i % 3 == s } }
+"""
+PAIRS = [(2, 0), (0, 1), (1, 2), (2, 3), (3, 4), (4, 2), (4, 5)]
+
+
+def conditional(log_p: np.ndarray, cells: list[int]) -> np.ndarray:
+    """log p(x_K | x_rest) of each configuration."""
+    rest = np.delete(SPINS, cells, axis=1)
+    return np.array([log_p[r] - np.log(np.exp(log_p[(rest == rest[r]).all(axis=1)]).sum()) for r in range(len(SPINS))])
+
+
+def test_parts_of_graphs_by_enumeration():
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=7)
+    model = gm.parse(GRAPHS, pairs=np.array(PAIRS), n=6, w=w).model()
+    edges = {tuple(sorted(p)) for p in PAIRS}
+    near = [[j for j in range(6) if tuple(sorted((i, j))) in edges] for i in range(6)]
+    core = [i for i in range(6) if len(near[i]) >= 2]
+    triangles = [t for t in itertools.combinations(range(6), 3) if all(p in edges for p in itertools.combinations(t, 2))]
+    params = {"J": 0.3, "T": -0.2, "h": rng.normal(size=len(core)), "t": rng.normal(size=len(triangles))}
+    log_p = []
+    for x in SPINS:
+        total = sum(0.3 * w[k] * x[a] * x[b] for k, (a, b) in enumerate(PAIRS))
+        total += sum((-0.2 + params["t"][k]) * x[a] * x[b] * x[c] for k, (a, b, c) in enumerate(triangles))
+        for k, i in enumerate(core):
+            total += 0.5 * (sum(x[j] for j in near[i]) > 2) + params["h"][k] * x[i] * max(x[i:])
+        log_p.append(total)
+    log_p = np.array(log_p)
+    np.testing.assert_allclose(model.log_potential(params, SPINS), log_p, atol=1e-9)
+    log_p = log_p - np.log(np.exp(log_p).sum())
+    np.testing.assert_allclose(model.marginals(params)["x"][:, 1], (np.exp(log_p)[:, None] * (SPINS > 0)).sum(axis=0), atol=1e-9)
+    around = sorted({tuple(n) for n in near})
+    inner = [[j for j in range(6) if abs(i - j) <= 1] for i in core]
+    for mask, blocks in (("around", around), ("inner", inner)):
+        wanted = -np.mean([conditional(log_p, list(k)).mean() for k in blocks])
+        assert abs(float(model.loss(params, SPINS, mask=mask)) - wanted) < 1e-9
+    sizes = [-np.mean([conditional(log_p, list(k)).mean() for k in itertools.combinations(range(6), s)]) for s in (1, 2)]
+    assert abs(float(model.loss(params, SPINS, mask="some")) - (2 * sizes[0] + sizes[1]) / 3) < 1e-9
+    law = np.exp(log_p)
+    np.testing.assert_allclose(law @ model.transition_matrix(params, sampler="walk"), law, atol=1e-12)
+
+
+def test_a_block_without_a_cell_is_refused_where_it_stands():
+    program = gm.parse(GRAPHS, pairs=np.array(PAIRS[:-2]), n=6, w=np.zeros(5))
+    with pytest.raises(gm.GmlmError, match="no cell where `i` is 5"):
+        program.model().loss({"J": 0.0, "T": 0.0, "h": np.zeros(4), "t": np.zeros(1)}, SPINS, mask="around")
+
+
+SHARED = """
+input n : int = 6
+index site = range(n)
+function energy(h, J, x, y) = h * x + J * x * y
+function field(h, i) = h[i]
+param beta : positive ~ half_normal(1)
+model ising {
+  var   x[i in site] : spin
+  param h[i in site] ~ normal(0, 1)
+  factor beta * energy(field(h, i), 1, x[i], x[(i + 1) % n]) for i in site
+}
+model two {
+  use ising as a
+  use ising as b with x = a.x
+  latent k : bit
+  mixture k { 0 : a  1 : b }
+}
+mask all for two = everything(a.x)
+"""
+
+
+def test_a_mixture_of_normalised_models():
+    program = gm.parse(SHARED)
+    model, rng = program.model("two"), np.random.default_rng(1)
+    params = {"beta": 0.7, "a.h": rng.normal(size=6), "b.h": rng.normal(size=6)}
+
+    def law(h: np.ndarray) -> np.ndarray:
+        energy = 0.7 * (SPINS @ h + (SPINS * np.roll(SPINS, -1, axis=1)).sum(axis=1))
+        return energy - np.log(np.exp(energy).sum())
+
+    one, other = law(params["a.h"]), law(params["b.h"])
+    wanted = np.logaddexp(one, other) - math.log(2)
+    np.testing.assert_allclose(model.log_prob(params, {"a.x": SPINS}), wanted, atol=1e-9)
+    np.testing.assert_allclose(model.log_prob(params, {"a.x": SPINS, "k": np.ones(64, int)}), other - math.log(2), atol=1e-9)
+    assert abs(float(model.loss(params, {"a.x": SPINS}, mask="all")) + wanted.mean()) < 1e-9
+    np.testing.assert_allclose(model.marginals(params)["k"], [0.5, 0.5], atol=1e-9)
+    assert [p.name for p in program.model("ising").graph.parameters] == ["beta", "h"]
+
+
+PANEL = """
+input persons : int
+input visits[m] : int
+index person = range(persons)
+model panel {
+  given age[p in person] : real
+  var y[p in person, t in range(visits[p])] : range(4)
+  param mu ~ normal(0, 2)
+  param tau : positive ~ half_normal(1)
+  param a[p in person] ~ normal(mu, tau)
+  param b ~ normal(0, 1)
+  param cut[k in range(3)] : ordered ~ normal(0, 2)
+  y[p, t] ~ ordered_logistic(a[p] + b * age[p], cut) for p in person for t in range(visits[p])
+}
+mask all = everything(y)
+mask rows = blocks({y[p, t] for t in range(visits[p])} for p in person)
+"""
+
+
+def test_ragged_rows_as_lists_and_padded():
+    model, rng = gm.parse(PANEL, persons=3, visits=[2, 1, 3]).model(), np.random.default_rng(2)
+    params = {"mu": 0.1, "tau": 0.8, "a": rng.normal(size=3), "b": 0.5, "cut": np.array([-1.0, 0.0, 1.2])}
+    age, y = rng.normal(size=3), [[0, 3], [2], [1, 1, 3]]
+    cut = np.array([-np.inf, -1.0, 0.0, 1.2, np.inf])
+    at = [params["a"][p] + 0.5 * age[p] for p in range(3)]
+    terms = [np.log(np.diff(scipy.stats.logistic.cdf(cut - at[p]))[v]) for p in range(3) for v in y[p]]
+    padded = np.full((3, 3), -1)
+    for p, row in enumerate(y):
+        padded[p, : len(row)] = row
+    given = {"age": age}
+    assert abs(float(model.log_prob(params, y, given=given)) - sum(terms)) < 1e-9
+    assert abs(float(model.log_prob(params, padded, missing=-1, given=given)) - sum(terms)) < 1e-9
+    np.testing.assert_allclose(model.log_prob(params, [y, y], given=given), [sum(terms)] * 2, atol=1e-9)
+    padded[0, 1] = -1
+    assert abs(float(model.log_prob(params, padded, missing=-1, given=given)) - (sum(terms) - terms[1])) < 1e-9
+    assert abs(float(model.loss(params, [y], mask="rows", given=given)) + sum(terms) / 3) < 1e-9
+    with pytest.raises(gm.GmlmError, match="row 0 has 1 entries"):
+        model.log_prob(params, [[0], [2], [1, 1, 3]], given=given)
+    with pytest.raises(gm.GmlmError, match="holds 2 behind the end of a row"):
+        model.log_prob(params, np.where(padded < 0, 2, padded), missing=-1, given=given)
+
+
+def test_a_spread_that_is_fitted_is_refused_and_drawn_elsewhere():
+    from numpyro.infer.util import log_density
+
+    model = gm.parse(PANEL, persons=2, visits=[2, 1]).model()
+    y, given = [[[0, 3], [2]]], {"age": np.array([0.3, -0.2])}
+    with pytest.raises(gm.GmlmError) as caught:
+        model.fit(y, mask="all", given=given, seed=0)
+    assert caught.value.codes == ("E708",)
+    held = model.fit(y * 9, mask="all", given=given, fixed={"tau": 0.8}, seed=0)
+    assert (np.diff(held.params["cut"]) > 0).all()
+    params = {"mu": 0.1, "tau": 0.8, "a": np.array([0.2, -0.3]), "b": 0.5, "cut": np.array([-1.0, 0.0, 1.2])}
+    found, _ = log_density(
+        model.to_numpyro(y, mask="all", given=given, calibrate=None), (), {}, {k: np.asarray(v) for k, v in params.items()}
+    )
+    norm = scipy.stats.norm.logpdf
+    prior = norm(0.1, 0, 2) + math.log(2) + norm(0.8) + norm(params["a"], 0.1, 0.8).sum() + norm(0.5) + norm(params["cut"], 0, 2).sum()
+    assert abs(float(found) - prior - float(model.log_prob(params, y[0], given=given))) < 1e-8
+
+
+def test_a_random_walk_of_parameters_is_fitted_to_its_joint_mode():
+    text = """
+    index t = range(5)
+    model m {
+      var y[i in t] : bit
+      param mu ~ normal(0, 1)
+      param h[i in t]
+      h[0] ~ normal(mu, 1)
+      h[i] ~ normal(h[i - 1], 0.5) for i in t if i > 0
+      y[i] ~ bernoulli(logit = h[i]) for i in t
+    }
+    mask all = everything(y)
+    """
+    y = (np.random.default_rng(3).random((30, 5)) < 0.6).astype(int)
+    fit = gm.parse(text).model().fit(y, mask="all", seed=0)
+
+    def objective(v: np.ndarray) -> float:
+        norm, h = scipy.stats.norm.logpdf, v[1:]
+        prior = norm(v[0]) + norm(h[0], v[0], 1) + norm(h[1:], h[:-1], 0.5).sum()
+        return -prior - (y * h - np.log1p(np.exp(h))).sum()
+
+    best = scipy.optimize.minimize(objective, np.zeros(6), tol=1e-12).x
+    np.testing.assert_allclose([fit.params["mu"], *fit.params["h"]], best, atol=1e-5)
+
+
+def test_latin_squares_are_counted():
+    text = """
+    model square {
+      var s[r in range(3), c in range(3)] : range(3)
+      require all_different(s[r, c] for c in range(3)) for r in range(3)
+      require all_different(s[r, c] for r in range(3)) for c in range(3)
+    }
+    """
+    assert abs(float(gm.parse(text).model().log_partition({})) - math.log(12)) < 1e-9
+
+
+def test_reductions_by_enumeration():
+    text = """
+    model m {
+      var x[i in range(4)] : bit
+      param a[i in range(4)]
+      factor 0.3 * count(x[i] == 1 for i in range(4) if i > 0)
+      factor logsumexp(a[i] * x[i] for i in range(4))
+      require any(x[i] == 1 for i in range(2), j in range(1, 3) if i + j < 4) or all(x[i] == 0 for i in range(4))
+    }
+    """
+    params, states = {"a": np.array([0.1, -0.4, 0.3, 0.8])}, np.array(list(itertools.product(range(2), repeat=4)))
+    wanted = 0.3 * states[:, 1:].sum(axis=1) + np.logaddexp.reduce(params["a"] * states, axis=1)
+    good = states[:, :2].any(axis=1) | ~states.any(axis=1)
+    found = np.asarray(gm.parse(text).model().log_potential(params, states))
+    np.testing.assert_allclose(found, np.where(good, wanted, -np.inf), atol=1e-9)
