@@ -327,7 +327,7 @@ class Model(Structures):
         if checked is None:
             assert sampler is not None
             options = SampleOptions(sampler, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
-            return draw_exact(lowered, self._contractions, self._known(params, lowered), options, self._provenance())
+            return draw_exact(lowered, self._counted, self._known(params, lowered), options, self._provenance())
         options = SampleOptions(checked.name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
         return draw_chains(lowered, checked, self._known(params, lowered), options, self._provenance())
 

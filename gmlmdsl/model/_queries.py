@@ -19,7 +19,7 @@ from ..data import bound_mask, bound_rows, encode_given, evaluated, in_row_order
 from ..evaluate import answer, exact, is_traced, parameters, verified_partition
 from ..graph import GivenRows, Lowered, lower_model, with_given
 from ..masks import AbstractMask, lower_mask
-from ..plan import with_others
+from ..plan import with_others, with_partial_sums
 from ..program import allowed, ir
 from ..sample import annealed_importance
 
@@ -160,9 +160,22 @@ class Queries:
         arrays = self._params(params, lowered)
         if self.graph.is_normalised:
             return derive.on_device(np.zeros(() if found is None else found.shape), derive.float_type())
-        values = exact.log_partition(self._contractions, self._device(lowered), arrays, found)
+        values = exact.log_partition(self._counted, self._counted_device(lowered), arrays, found)
         values = verified_partition(self.graph, parameters.verified_answer(self.graph, values, jnp.inf))
         return answer(values, () if found is None else found.shape)
+
+    @cached_property
+    def _counted(self) -> exact.Contractions:
+        """Those of the model with partial sums of its large factors for cells, where it has such."""
+        graph = with_partial_sums(self.graph)
+        return self._contractions if graph is self.graph else exact.Contractions(graph)
+
+    def _counted_device(self, lowered: Lowered) -> derive.Graph:
+        kept = self._counted
+        if kept is self._contractions:
+            return self._device(lowered)
+        with jax.ensure_compile_time_eval():
+            return derive.graph_arrays(kept.graph)
 
     @cached_property
     def _contractions(self) -> exact.Contractions:
@@ -256,7 +269,8 @@ class Queries:
         """
         found = encode_given(self.graph, given)
         lowered = self._bound(found)
-        return exact.marginals(self._contractions, self._device(lowered), self._known(params, lowered), clamp, found)
+        tables = exact.marginals(self._counted, self._counted_device(lowered), self._known(params, lowered), clamp, found)
+        return {v.name: tables[v.name] for v in self.graph.variables}
 
     def map(self, params: Params, clamp: Mapping[str, Any] | None = None, given: Any = None) -> tuple[Any, Any]:
         """A most probable configuration that agrees with the clamped cells, and its log_prob.
@@ -276,7 +290,7 @@ class Queries:
         found = encode_given(self.graph, given)
         shape = () if found is None else found.shape
         lowered = self._bound(found)
-        codes, value = exact.best(self._contractions, self._device(lowered), self._known(params, lowered), clamp, found)
+        codes, value = exact.best(self._counted, self._counted_device(lowered), self._known(params, lowered), clamp, found)
         try:
             log_z = np.asarray(self.log_partition(params, given=given))
         except GmlmError:
