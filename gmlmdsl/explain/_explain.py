@@ -61,6 +61,7 @@ def explain(
     Raises:
         GmlmError: for an unknown name, and for what only the inputs show.
     """
+    program = program if bound is None else bound.program  # whose loops of samplers and mixtures are written out
     notation: Notation = Latex() if latex else Unicode()
     sections: list[Section] = []
     for name in _models(program, model, mask, sampler):
@@ -172,11 +173,12 @@ def _normaliser(section: Section, model: ir.Model, lowered: Lowered | None) -> N
         section.words("Only conditionals: log Z = 0 where every cell has its `~`.")
     if lowered is None:
         return
-    from ..plan import plan_elimination, sum_memory
+    from ..plan import plan_elimination, sum_memory, with_partial_sums
 
     try:
-        plan = plan_elimination(lowered.graph)
-        size = sum_memory(lowered.graph, plan)
+        graph = with_partial_sums(lowered.graph)
+        plan = plan_elimination(graph)
+        size = sum_memory(graph, plan)
         held = f"{size / 2**20:.3g} MiB" if size >= 2**20 else f"{size / 2**10:.3g} KiB"
         section.words(f"log Z by {plan.words}, about {held} in float32.")
     except GmlmError as error:

@@ -154,7 +154,8 @@ class Writer:
 
     def cells(self, cells: ir.Cells) -> str:
         """A cell, or all cells of a variable."""
-        return self.n.entry(self.n.name(cells.variable), [] if cells.indices is None else [self.number(i) for i in cells.indices])
+        found = self.n.entry(self.n.name(cells.variable), [] if cells.indices is None else [self.number(i) for i in cells.indices])
+        return found if cells.clauses is None else f"{found} : {self.clauses(cells.clauses)}"
 
     def touched(self, e: ir.Expression) -> list[str] | None:
         """The cells that an expression mentions (nothing given), each once; None where some depend on a cell's value or on an inner sum."""

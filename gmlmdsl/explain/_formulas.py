@@ -131,4 +131,9 @@ class ModelFormulas:
             law = p.prior.form.name if n.one_line else f"\\operatorname{{{latex_text(p.prior.form.name)}}}"
             density = n.given(self.log(law), n.entry(n.name(p.name), indices), arguments)
             rows.append(self.signed(n.over("sum", ", ".join(self.write.loop(a) for a in axes), density), len(rows)))
+        for t in self.model.priors:
+            arguments = ", ".join(self.write.number(t.prior.arguments[o.name]) for o in t.prior.form.options)  # type: ignore[arg-type]
+            law = t.prior.form.name if n.one_line else f"\\operatorname{{{latex_text(t.prior.form.name)}}}"
+            density = n.given(self.log(law), self.write.number(t.target), arguments)
+            rows.append(self.signed(n.over("sum", self.write.clauses(t.clauses), density), len(rows)))
         section.formula(self.log("prior" if n.one_line else "\\text{prior}"), *(rows or ["0"]))

@@ -49,6 +49,7 @@ def describe(program: Program, bound: Bound | None = None, allow_python: bool = 
     Returns:
         Data for `json.dumps`; what is not known without inputs is None.
     """
+    program = program if bound is None else bound.program
     return {
         "files": [s.path for s in program.sources],
         "bound": bound is not None,

@@ -118,14 +118,15 @@ def _head(array: Any) -> str:
 def _plan(name: str, program: Program, bound: Bound) -> Iterator[str]:
     from ..graph import lower_model
     from ..masks import lower_mask
-    from ..plan import plan_elimination, plan_use
+    from ..plan import plan_elimination, plan_use, with_partial_sums
 
+    program = bound.program
     lowered = lower_model(bound, name)
     if lowered.graph.network is not None:
         yield f"plans of {name}: none; its network predicts any K in one pass"
         return
     yield f"plans of {name}"
-    yield f"  log Z: {_or_refusal(lambda: plan_elimination(lowered.graph).words)}"
+    yield f"  log Z: {_or_refusal(lambda: plan_elimination(with_partial_sums(lowered.graph)).words)}"
     for mask in (m for m in program.masks.values() if m.model == name):
         if mask.body.is_percolation:
             yield f"  mask {mask.name}: {mask.body.span.text}, drawn by the updates that name it"

@@ -168,7 +168,8 @@ class _Line:
         self.headed("cycle, in order:", kernel)
 
     def repeat(self, kernel: ir.Repeat) -> None:
-        self.headed(f"repeat {kernel.count.span.text} times:", kernel)
+        times = f"{kernel.count.span.text} times" if kernel.loop is None else f"for {kernel.loop.span.text}"
+        self.headed(f"repeat {times}:", kernel)
 
     def mixture(self, kernel: ir.KernelMixture) -> None:
         self.teller.section.words("one of these, picked at random:", self.depth, self.mark)

@@ -84,7 +84,7 @@ class JointModel(Model):
         arrays = self._params(params, lowered)
         if self.graph.is_normalised:
             return derive.on_device(np.zeros(() if found is None else found.shape), derive.float_type())
-        values = exact.log_partition(self._contractions, self._device(lowered), arrays, found)
+        values = exact.log_partition(self._counted, self._counted_device(lowered), arrays, found)
         values = verified_partition(self.graph, parameters.verified_answer(self.graph, values, jnp.inf))
         return answer(values, () if found is None else found.shape)
 
@@ -166,7 +166,8 @@ class JointModel(Model):
         """
         found = encode_given(self.graph, given)
         lowered = self._bound(found)
-        return exact.marginals(self._contractions, self._device(lowered), self._known(params, lowered), clamp, found)
+        tables = exact.marginals(self._counted, self._counted_device(lowered), self._known(params, lowered), clamp, found)
+        return {v.name: tables[v.name] for v in self.graph.variables}
 
     @at_once
     def map(self, params: Params, clamp: Mapping[str, Any] | None = None, given: Any = None) -> tuple[Any, Any]:
@@ -187,7 +188,7 @@ class JointModel(Model):
         found = encode_given(self.graph, given)
         shape = () if found is None else found.shape
         lowered = self._bound(found)
-        codes, value = exact.best(self._contractions, self._device(lowered), self._known(params, lowered), clamp, found)
+        codes, value = exact.best(self._counted, self._counted_device(lowered), self._known(params, lowered), clamp, found)
         try:
             log_z = np.asarray(self.log_partition(params, given=given))
         except GmlmError:
@@ -570,7 +571,7 @@ class JointModel(Model):
         if checked is None:
             assert sampler is not None
             options = SampleOptions(sampler, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
-            return draw_exact(lowered, self._contractions, self._known(params, lowered), options, self._provenance())
+            return draw_exact(lowered, self._counted, self._known(params, lowered), options, self._provenance())
         options = SampleOptions(checked.name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
         return draw_chains(lowered, checked, self._known(params, lowered), options, self._provenance())
 
@@ -808,6 +809,19 @@ class JointModel(Model):
     @cached_property
     def _devices(self) -> dict[str, derive.Graph]:
         return {}
+
+    @cached_property
+    def _counted(self) -> exact.Contractions:
+        """Those of the model with partial sums of its large factors for cells, where it has such."""
+        graph = plan.with_partial_sums(self.graph)
+        return self._contractions if graph is self.graph else exact.Contractions(graph)
+
+    def _counted_device(self, lowered: Lowered) -> derive.Graph:
+        kept = self._counted
+        if kept is self._contractions:
+            return self._device(lowered)
+        with jax.ensure_compile_time_eval():
+            return derive.graph_arrays(kept.graph)
 
     @cached_property
     def _contractions(self) -> exact.Contractions:

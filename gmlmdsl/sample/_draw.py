@@ -88,11 +88,13 @@ def draw_exact(
     options = verified_options(options)
     if options.init is not None:
         raise fail("E507", "exact draws are independent: they start nowhere", help="leave out `init=`")
-    graph, held = lowered.graph, clamped_cells(lowered.graph, options.clamp)
-    device = derive.graph_arrays(graph)
+    graph = lowered.graph
+    whole = graph if kept.graph.n_cells == graph.n_cells else kept.graph  # with cells for partial sums
+    held = clamped_cells(whole, options.clamp)
+    device = derive.graph_arrays(whole)
     kernel, line = independent_kernel(kept, device, params, held)
     observe, options = observables(lowered, params, options.observe), replace(options, warmup=0, thin=1)
-    _verify_cost(kernel, graph, options, 0, observe)
+    _verify_cost(kernel, whole, options, 0, observe)
     found = sample(
         kernel,
         derive.Target(device, params, None),
@@ -106,7 +108,7 @@ def draw_exact(
         progress=shows_progress(options.progress),
     )
     planned = derive.Planned(kernel, (line,))
-    return label(graph, found, held[0], planned, options, provenance | {"starts": "none: draws are independent"})
+    return label(graph, found, held[0][: graph.n_cells], planned, options, provenance | {"starts": "none: draws are independent"})
 
 
 def _verify_cost(kernel: derive.AbstractKernel, graph: FactorGraph, options: SampleOptions, anneal: int, observe: Any) -> None:

@@ -1,0 +1,104 @@
+"""Elimination over partial sums: log Z, marginals, modes and draws of factors of many cells, against dynamic programming and enumeration."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import gmlmdsl as gm
+from gmlmdsl.plan import with_partial_sums
+
+pytestmark = [pytest.mark.usefixtures("float64"), pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")]
+
+COUNTED = """
+index cell = range(60)
+model twenty {
+  var x[i in cell] : bit
+  param h[i in cell] ~ normal(0, 1)
+  factor h[i] * x[i] for i in cell
+  require count(x[i] == 1 for i in cell) == 20
+}
+"""
+KNAPSACK = """
+input w[n] : int
+input most : int
+model m {
+  var x[i in range(n)] : bit
+  param v[i in range(n)]
+  factor v[i] * x[i] for i in range(n)
+  require sum(w[i] * x[i] for i in range(n)) <= most
+}
+"""
+
+
+def by_weight(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The sum of exp(values of what is in) by total weight."""
+    table = np.zeros(weights.sum() + 1)
+    table[0] = 1.0
+    for w, v in zip(weights, values, strict=True):
+        moved = np.zeros_like(table)
+        moved[w:] = table[: len(table) - w]
+        table = table + np.exp(v) * moved
+    return table
+
+
+def check(model: gm.Model, params: dict[str, np.ndarray], weights: np.ndarray, values: np.ndarray, good: np.ndarray) -> None:
+    """log Z and marginals, where weights of what is in sum to some that are good."""
+    total = by_weight(weights, values)[good].sum()
+    assert abs(float(model.log_partition(params)) - math.log(total)) < 1e-9
+    for i in (0, len(weights) // 2, len(weights) - 1):
+        rest = by_weight(np.delete(weights, i), np.delete(values, i))
+        within = [k - weights[i] for k in good if 0 <= k - weights[i] < len(rest)]
+        wanted = np.exp(values[i]) * rest[within].sum() / total
+        assert abs(float(model.marginals(params)["x"][i, 1]) - wanted) < 1e-9
+
+
+def test_twenty_of_sixty():
+    model, h = gm.parse(COUNTED).model(), np.random.default_rng(0).normal(size=60)
+    check(model, {"h": h}, np.ones(60, int), h, np.array([20]))
+    best, value = model.map({"h": h})
+    assert set(np.flatnonzero(np.asarray(best))) == set(np.argsort(-h)[:20])
+    assert abs(float(value) - (np.sort(h)[-20:].sum() - float(model.log_partition({"h": h})))) < 1e-9
+    draws = model.sample({"h": h}, sampler="exact", draws=500, chains=2, seed=0).posterior
+    assert list(draws) == ["x"] and (draws["x"].values.sum(axis=-1) == 20).all()
+    assert np.abs(draws["x"].values.mean(axis=(0, 1)) - model.marginals({"h": h})["x"][:, 1]).max() < 0.1
+
+
+def test_a_knapsack_of_thirty_items():
+    rng = np.random.default_rng(1)
+    weights, values = rng.integers(1, 30, 30), rng.normal(size=30)
+    most = int(weights.sum() // 3)
+    check(gm.parse(KNAPSACK, w=weights, most=most).model(), {"v": values}, weights, values, np.arange(most + 1))
+
+
+def test_terms_of_several_cells_of_many_values_and_a_parameter_outside():
+    text = """
+    model m {
+      var x[i in range(7)] : range(3)
+      var s[i in range(7)] : spin
+      param a, b[i in range(7)]
+      factor a * sum(x[i] * s[i] * (i + 1) for i in range(7) if i != 2) ^ 2 / 100
+      factor b[i] * s[i] for i in range(7)
+      require sum(x[i] for i in range(7)) % 4 != 1
+    }
+    """
+    model, params = gm.parse(text).model(), {"a": -0.3, "b": np.linspace(-1, 1, 7)}
+    assert with_partial_sums(model.graph) is not model.graph
+    log_z, spins, total = [], np.array(list(itertools.product([-1, 1], repeat=7))), -np.inf
+    for x in itertools.product(range(3), repeat=7):
+        if sum(x) % 4 == 1:
+            continue
+        strength = np.array([x[i] * (i + 1) if i != 2 else 0 for i in range(7)])
+        log_z.append(np.logaddexp.reduce(-0.3 * (spins @ strength) ** 2 / 100 + spins @ params["b"]))
+    total = np.logaddexp.reduce(log_z)
+    assert abs(float(model.log_partition(params)) - total) < 1e-9
+
+
+def test_small_factors_and_sums_that_share_a_cell_are_left_alone():
+    small = gm.parse("model m { var x[i in range(5)] : bit  require count(x[i] == 1 for i in range(5)) == 2 }").model()
+    assert with_partial_sums(small.graph) is small.graph
+    shared = gm.parse("model m { var x[i in range(14)] : bit  factor sum(x[i] * x[(i + 1) % 14] for i in range(14)) ^ 2 / 9 }").model()
+    assert with_partial_sums(shared.graph) is shared.graph
