@@ -222,6 +222,13 @@ class Mask(Node):
 
 
 @dataclass(frozen=True, slots=True)
+class Start(Node):
+    """`start from four`: each draw begins with one of a sampler that decodes."""
+
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
 class Where(Node):
     """`where K ~ pairs`."""
 
@@ -277,7 +284,7 @@ class Temper(Node):
     body: tuple[SamplerStatement, ...]
 
 
-SamplerStatement = Update | Cycle | Repeat | KernelMixture | Temper
+SamplerStatement = Start | Update | Cycle | Repeat | KernelMixture | Temper
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ RESERVED = ("and", "or", "not", "if", "then", "else", "for", "in", "true", "fals
 FILE_WORDS = ("import", "domain", "input", "index", "graph", "network", "model", "mask", "sampler", "verifier", "value")
 MODEL_WORDS = ("var", "latent", "given", "param", "let", "gauge", "factor", "require", "conditional")
 MASK_WORDS = ("choose", "each")
-SAMPLER_WORDS = ("update", "cycle", "repeat", "mixture", "temper")
+SAMPLER_WORDS = ("start", "update", "cycle", "repeat", "mixture", "temper")
 STATEMENT_WORDS = frozenset(FILE_WORDS + MODEL_WORDS + MASK_WORDS + SAMPLER_WORDS)
-NAMES = STATEMENT_WORDS | {"where", "independently", "weight", "rate"}  # the keywords that are names where a name may stand
+NAMES = STATEMENT_WORDS | {"from", "where", "independently", "weight", "rate"}  # the keywords that are names where a name may stand
 
 # The rule whose state may open a statement -> the words that open one there, and what the place is called.
 LEVELS: dict[str, tuple[tuple[str, ...], str]] = {
