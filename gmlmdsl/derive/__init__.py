@@ -24,11 +24,12 @@ from ._network import NetworkGraph, NetworkLoss, cell_tables, fixed_loss, negati
 from ._network import encode as encode_rows
 from ._network_transitions import NetworkTransitions
 from ._picks import accepted, exponential, levels_of, pick_token, whole_below
+from ._oracle import OracleGraph, StartKernel, oracle_graph
 from ._prefix_oracle import PrefixMachine, PrefixOracle, PrefixState, finite, prefix_machine
 from ._random import Words, fold, keys_on_host, words_apart
 from ._redraw import redraw_gaps
-from ._refinement import RefinementKernel, narrow, stuttering
-from ._samplers import Planned, at_parameters, build, build_kernel, no_chain, single_site_sweep
+from ._refinement import RefinementKernel, narrow, refinement_kernel, stuttering
+from ._samplers import Planned, at_parameters, build, build_kernel, fresh, no_chain, single_site_sweep
 from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, EnumeratedLoss, HiddenRows, hidden_loss, hidden_rows
 from ._summed_rows import SummedRows
 from ._sums import Forward, Inputs, backward, evidence, forward, forward_from, inputs_of, laws, log_sum, rest_sum
@@ -36,3 +37,4 @@ from ._table_curvature import TableCurvature, mean_indicators, table_curvature
 from ._temper import TemperKernel
 from ._transitions import Transitions, all_states, replica_matrix
 from ._undefined import UNDEFINED, undefined_outputs
+from ._visits import VisitLaw, visit_law

@@ -7,12 +7,13 @@ that are there; every other mask is cut down to them.
 from __future__ import annotations
 
 from functools import singledispatch
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ..graph import Corruption, Lowered
 from ..masks import lower_body
@@ -45,13 +46,17 @@ def members(law: AbstractMaskLaw, codes: Codes, keys: PRNGKeyArray, present: Pre
 
 @members.register
 def _(law: SubsetLaw, codes: Codes, keys: PRNGKeyArray, present: Present) -> Present:
-    """The cells with the least of as many random numbers of 63 bits; all of them where there are fewer than `size`."""
-    pool = jnp.zeros(present.shape[0] + 1, bool).at[law.cells].set(True, mode="drop")[:-1]
-    drawn, pool = words_apart(keys, present.shape[0]), pool[:, None] & present
-    place = jnp.broadcast_to(jnp.arange(present.shape[0], dtype=jnp.int32)[:, None], present.shape)
+    """The first `size` cells in a random order; all of them where there are fewer."""
+    pool = jnp.zeros(present.shape[0] + 1, bool).at[law.cells].set(True, mode="drop")[:-1][:, None] & present
+    return (random_ranks(keys, pool) < law.size) & pool
+
+
+def random_ranks(keys: PRNGKeyArray, pool: Present) -> Int[Array, "cells rows"]:
+    """The place of each cell of a pool in a random order of it, by random numbers of 63 bits; the others come behind."""
+    drawn = words_apart(keys, pool.shape[0])
+    place = jnp.broadcast_to(jnp.arange(pool.shape[0], dtype=jnp.int32)[:, None], pool.shape)
     first = jnp.where(pool, drawn.high[0] >> 1, jnp.uint32(EVERY))
-    order = jax.lax.sort((first, drawn.low[0], place), dimension=0, num_keys=2)[2]
-    return (jnp.argsort(order, axis=0) < law.size) & pool
+    return jnp.argsort(jax.lax.sort((first, drawn.low[0], place), dimension=0, num_keys=2)[2], axis=0)
 
 
 @members.register
@@ -109,6 +114,15 @@ def _counts(blocks: Array, present: Present) -> Array:
     return inside[jnp.minimum(blocks, present.shape[0])].sum(axis=1)
 
 
+class MaskDraw(NamedTuple):
+    """K of each row: what it holds, what a network sees, which of its cells are scored, and what the score weighs (None: 1)."""
+
+    held: Present
+    seen: Codes
+    scored: Present
+    weight: Float[Array, " rows"] | None = None
+
+
 class NoisyMask(eqx.Module):
     """A mask with what a network sees in the cells of K: a mixture of parts that have one distribution and one noise each.
 
@@ -125,6 +139,16 @@ class NoisyMask(eqx.Module):
     noises: Float[Array, "parts 3"]
     stages: int = eqx.field(static=True)
     sampled: bool = eqx.field(static=True)
+    is_stratified: ClassVar[bool] = False  # whether a number by row says which part is drawn
+
+    def drawn(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, u: Array | None) -> MaskDraw:
+        """As `draw`; all of K is scored."""
+        held, seen = self.draw(codes, present, keys, graph.most_values)
+        return MaskDraw(held, seen, held)
+
+    def tempered(self, logits: Array) -> Array:
+        """The logits that are scored: the network's own."""
+        return logits
 
     def draw(self, codes: Codes, present: Present, keys: PRNGKeyArray, n_values: int) -> tuple[Present, Codes]:
         """K of each row, and what the network sees: `n_values` where a cell is hidden."""

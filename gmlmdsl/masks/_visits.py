@@ -120,5 +120,6 @@ def visits_of(lowered: Lowered, sampler: ir.Sampler, span: Span) -> VisitMask:
     options = refinement(call, lowered.bound)
     cells = cells_of(lowered, tuple(v.name for v in lowered.graph.observed))
     passes = passes_of(call, options, len(cells))
-    order = CONFIDENCE if options["schedule"] == "threshold" else str(options["order"])
+    schedule = options["schedule"]
+    order = CONFIDENCE if isinstance(schedule, str) and schedule == "threshold" else str(options["order"])
     return VisitMask(call, cells, passes, ANY if passes.total == 1 else order, lowered.graph.n_cells, span)

@@ -16,9 +16,9 @@ from ..data import bound_once, bound_rows, decode, generator, verified_seed
 from ..evaluate import init_params, parameters
 from ..fit import WHOLE, Evidence, FitOptions, PersistentContrastiveDivergence, estimate_to_fit, fit_model, method_of, whole_mask
 from ..graph import FactorGraph
-from ..guided import GuidedOptions, Setting, draw_guided, refuse_options
+from ..guided import GuidedOptions, Setting, draw_guided, no_symbols, refuse_options
 from ..plan import verify_held
-from ..program import ir
+from ..program import ir, is_decoder
 from ..sample import SampleOptions, SamplingWarning, draw_chains, draw_exact, starts
 from ._fit import Fit
 from ._queries import Params
@@ -314,16 +314,20 @@ class Model(Structures):
         """
         lowered = bound_once(self.lowered, given, "a sampler")
         checked = None if is_one_of(sampler, ("exact",)) and sampler not in self.samplers else self.sampler(sampler)[1]
-        if checked is not None and isinstance(checked.body, ir.FormCall):
+        if checked is not None and isinstance(checked.body, ir.FormCall) and not is_decoder(checked.body):
             stated = {"thin": thin != 1, "clamp": clamp is not None, "init": init is not None, "observe": observe is not None}
             setting = Setting(lowered, params, verified_seed(seed), self.program.allow_python, oracle)
             refuse_options(checked, stated | {"warmup": bool(warmup), "keep_draws": not keep_draws})
             return draw_guided(setting, checked.body, GuidedOptions(checked.name, prompt, draws, chains), self._provenance())
+        if oracle is not None and checked is not None and isinstance(checked.body, ir.FormCall):
+            raise no_symbols(checked.body)
         for option, value in (("prompt", prompt), ("oracle", oracle)):
             if value is not None:
                 message = f"`{option}=` is of guided samplers, which grow strings from their first symbol on"
                 raise fail("E507", message, help="clamp cells: `clamp=`" if option == "prompt" else "")
-        draws, warmup, chains = (d if n is None else n for n, d in zip((draws, warmup, chains), (1000, 500, 4), strict=True))
+        fresh = checked is not None and (isinstance(checked.body, ir.FormCall) or ir.start_of(checked.body) is not None)
+        defaults = (1000, 0 if fresh else 500, 4)
+        draws, warmup, chains = (d if n is None else n for n, d in zip((draws, warmup, chains), defaults, strict=True))
         if checked is None:
             assert sampler is not None
             options = SampleOptions(sampler, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)

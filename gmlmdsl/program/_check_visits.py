@@ -64,6 +64,8 @@ def _against(o: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         why = "a cell that settles may be hidden again, so that many paths lead to a row"
         cure = "write `remask = none`" if o["remask"] in PUBLISHED else "write `remask = none`, or a `schedule` alone"
         yield f"under `remask = {o['remask']}` {why}", cure
+    if o["top_k"] != "none" or o["top_p"] != "none":
+        yield "rows with a value that it leaves out have probability 0", "write neither `top_k` nor `top_p`"
     if o["start"] != "hide":
         yield "it starts from random values", "write `start = hide`"
     if not isinstance(o["schedule"], tuple | Input) and o["schedule"] not in AT_SETTLED and known_number(o["steps"]) != 1:  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from ._by_chains import Agreement as Agreement
 from ._by_chains import sampler_agreement as sampler_agreement
 from ._compare_masks import MaskComparison as MaskComparison
 from ._compare_masks import compare_masks as compare_masks
+from ._decoded_law import DecodedLaw as DecodedLaw
 from ._estimation import Information as Information
 from ._estimation import asymptotic_covariance as asymptotic_covariance
 from ._estimation import fisher_information as fisher_information
