@@ -23,8 +23,8 @@ from ._membership import noisy_mask
 from ._network import NetworkGraph, NetworkLoss, cell_tables, fixed_loss, negative_log, network_graph
 from ._network import encode as encode_rows
 from ._network_transitions import NetworkTransitions
-from ._picks import accepted, exponential, levels_of, pick_token, whole_below
 from ._oracle import OracleGraph, StartKernel, oracle_graph
+from ._picks import accepted, exponential, levels_of, pick_token, whole_below
 from ._prefix_oracle import PrefixMachine, PrefixOracle, PrefixState, finite, prefix_machine
 from ._random import Words, fold, keys_on_host, words_apart
 from ._redraw import redraw_gaps

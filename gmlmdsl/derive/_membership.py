@@ -6,8 +6,9 @@ that are there; every other mask is cut down to them.
 
 from __future__ import annotations
 
+import abc
 from functools import singledispatch
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -123,7 +124,36 @@ class MaskDraw(NamedTuple):
     weight: Float[Array, " rows"] | None = None
 
 
-class NoisyMask(eqx.Module):
+class AbstractScoredMask(eqx.Module):
+    """A mask as a network's loss sees it: what is hidden, what is scored, and how much it weighs.
+
+    Attributes:
+        laws: the distributions of its parts.
+        stages: how often a prediction is scored; each stage but the first sees the one before.
+        sampled: whether a stage's input is drawn from the prediction, else it is its mode.
+        is_stratified: whether a number by row, in [0, 1), says which part of the sum is drawn.
+    """
+
+    if TYPE_CHECKING:  # fields of its classes
+        laws: tuple[AbstractMaskLaw, ...]
+        stages: int
+        sampled: bool
+    is_stratified: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def drawn(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, u: Array | None) -> MaskDraw:
+        """K of each row, for cells that `graph` predicts; `u` are its numbers where it `is_stratified`."""
+
+    @abc.abstractmethod
+    def mean_members(self, codes: Codes, present: Present) -> Float[Array, " rows"]:
+        """Over how many cells the loss of each row is spread: E(|K|), or all."""
+
+    def tempered(self, logits: Array) -> Array:
+        """The logits that are scored: the network's own."""
+        return logits
+
+
+class NoisyMask(AbstractScoredMask):
     """A mask with what a network sees in the cells of K: a mixture of parts that have one distribution and one noise each.
 
     Attributes:
@@ -139,16 +169,11 @@ class NoisyMask(eqx.Module):
     noises: Float[Array, "parts 3"]
     stages: int = eqx.field(static=True)
     sampled: bool = eqx.field(static=True)
-    is_stratified: ClassVar[bool] = False  # whether a number by row says which part is drawn
 
     def drawn(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, u: Array | None) -> MaskDraw:
         """As `draw`; all of K is scored."""
         held, seen = self.draw(codes, present, keys, graph.most_values)
         return MaskDraw(held, seen, held)
-
-    def tempered(self, logits: Array) -> Array:
-        """The logits that are scored: the network's own."""
-        return logits
 
     def draw(self, codes: Codes, present: Present, keys: PRNGKeyArray, n_values: int) -> tuple[Present, Codes]:
         """K of each row, and what the network sees: `n_values` where a cell is hidden."""

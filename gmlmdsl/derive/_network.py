@@ -8,7 +8,7 @@ the chains of one row of given data stand side by side and share its encoding.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,12 +17,9 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ..networks import AbstractNetwork
 from ._energy import Codes
-from ._membership import NoisyMask
+from ._membership import AbstractScoredMask
 from ._picks import pick_token, token_words
 from ._random import fold_apart, words_apart
-
-if TYPE_CHECKING:
-    from ._visits import VisitLaw
 
 STRATA = 2**31 - 1  # folded into a row's key
 Given = tuple[Int[Array, "rows entries"], ...]
@@ -125,7 +122,7 @@ class NetworkLoss(eqx.Module):
     is fed back is an integer, so no gradient passes through it, and only cells of K change.
     """
 
-    mask: NoisyMask | VisitLaw
+    mask: AbstractScoredMask
     label: str = eqx.field(static=True)
     n_masks: int = eqx.field(static=True, default=1)
     smoothing: float = eqx.field(static=True, default=0.0)

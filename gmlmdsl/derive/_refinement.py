@@ -8,8 +8,8 @@ A pass predicts the open cells from the tokens as they stand. Then it is decided
     easy_first        all but one more at each pass
     a mask            K drawn from it
 
-Which of the open cells these are, `order` says: the least confident, any, or those on the right; blocks are decoded one after another. Under
-the rules of Wang et al. 2025 each open cell settles, and each settled one is hidden again, with a probability of its own.
+Which of the open cells these are, `order` says: the least confident, any, or those on the right; blocks are decoded one after
+another. Under the rules of Wang et al. 2025 each open cell settles, and each settled one is hidden again, with a probability of its own.
 What is open is shown as the start shows it: hidden, or as a uniform value. Everything is per chain: candidate lengths and
 starts are chains that share one encoding, and no array of (chains, cells, values) is carried from pass to pass.
 
@@ -29,10 +29,10 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ..graph import Lowered, Passes, passes_of, refinement
 from ..program import PUBLISHED, ir
+from ._arrays import on_device
 from ._decoded import AbstractDecoder, Decoded
 from ._energy import Codes
 from ._kernel import Info, State, Target
-from ._arrays import on_device
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import members, random_ranks
 from ._network import likeliest
@@ -269,7 +269,8 @@ class RefinementKernel(AbstractDecoder):
         Under `remdm_confidence` sigma of a settled cell is the share exp(-confidence) of it among the settled ones. Reference: Wang et al.
         2025, Section 4.1, and their public code.
         """
-        assert self.plan.settles is not None and self.plan.again is not None
+        assert self.plan.settles is not None
+        assert self.plan.again is not None
         again = jnp.broadcast_to(self.plan.again[t - 1], sure.shape)
         if self.rules.remask == "remdm_confidence":
             again = again * jnp.nan_to_num(jax.nn.softmax(jnp.where(settled, -sure, -jnp.inf), axis=0))

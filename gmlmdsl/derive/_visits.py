@@ -6,7 +6,7 @@ One pass is drawn for a row, pass t with probability n_t / n, and what it scores
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -17,11 +17,11 @@ from ..graph import Lowered
 from ..masks import VisitMask
 from ._arrays import float_type
 from ._energy import Codes
-from ._membership import MaskDraw, Present, random_ranks
+from ._membership import AbstractScoredMask, MaskDraw, Present, random_ranks
 from ._refinement import RefinementKernel, refinement_kernel
 
 
-class VisitLaw(eqx.Module):
+class VisitLaw(AbstractScoredMask):
     """What a decoder hides and scores; of one part, with one stage, as a `NoisyMask` has them.
 
     Attributes:
@@ -36,7 +36,7 @@ class VisitLaw(eqx.Module):
     laws: tuple[()] = eqx.field(static=True, default=())
     stages: int = eqx.field(static=True, default=1)
     sampled: bool = eqx.field(static=True, default=False)
-    is_stratified: bool = eqx.field(static=True, default=True)
+    is_stratified: ClassVar[bool] = True
 
     def mean_members(self, codes: Codes, present: Present) -> Float[Array, " rows"]:
         """Over how many cells the loss of a row is spread: all of them, for it is in nats for a row."""

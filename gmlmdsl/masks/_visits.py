@@ -1,8 +1,8 @@
 """`visits(S)`: what the sampler S hides in a pass drawn at random, and what it settles then, scored and weighted.
 
-With n_t of the k_t open cells of a pool settled in pass t, -log p of a row is at most the sum over t of (n_t / k_t) times the mean, over the
-sets K of k_t cells, of the sum over K of -log p(x_i | x_rest, K hidden): so pass t is drawn with probability n_t / n and weighs n / k_t. Where
-the places are known each row has one path, and what is settled in pass t weighs n / n_t.
+With n_t of the k_t open cells of a pool settled in pass t, -log p of a row is at most the sum over t of (n_t / k_t) times the mean,
+over the sets K of k_t cells, of the sum over K of -log p(x_i | x_rest, K hidden): so pass t is drawn with probability n_t / n and weighs
+n / k_t. Where the places are known each row has one path, and what is settled in pass t weighs n / n_t.
 
 Reference: Hoogeboom et al. 2022, Section 3 (one cell in a pass); Sahoo et al. 2024, Shi et al. 2024 (its limit in continuous time).
 """
@@ -61,8 +61,7 @@ class VisitMask(AbstractMask):
         return self.cells
 
     def _rounds(self) -> Iterator[tuple[int, Array, int]]:
-        """Of each pass that settles a cell: how many of a block are open before it, the block (from where it is open on, in order of
-        places), and how many settle."""
+        """Of each pass that settles a cell: how many of a block are open before it, the block where it may be, and how many settle."""
         table = self.passes.open_after
         assert table is not None
         for first in range(0, len(self.cells), self.passes.block):

@@ -89,7 +89,18 @@ def _statements(statements: Iterable[tree.Node]) -> Iterator[tree.Node]:
         yield from _statements(_inside(statement))
 
 
-_PARTS = (tree.Choose, tree.Each, tree.MaskRow, tree.KernelRow, tree.Start, tree.Update, tree.Cycle, tree.Repeat, tree.KernelMixture, tree.Temper)
+_PARTS = (
+    tree.Choose,
+    tree.Each,
+    tree.MaskRow,
+    tree.KernelRow,
+    tree.Start,
+    tree.Update,
+    tree.Cycle,
+    tree.Repeat,
+    tree.KernelMixture,
+    tree.Temper,
+)
 
 
 def _inside(node: tree.Node) -> tuple[tree.Node, ...]:

@@ -61,7 +61,7 @@ def _against(o: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     if o["decode"] != "sample":
         yield "it draws nothing: one row has probability 1", "write `decode = sample`"
     if o["remask"] != "none":
-        why = "a cell that settles may be hidden again, so that many paths lead to a row"
+        why = "a settled cell may be hidden again: many paths lead to a row"
         cure = "write `remask = none`" if o["remask"] in PUBLISHED else "write `remask = none`, or a `schedule` alone"
         yield f"under `remask = {o['remask']}` {why}", cure
     if o["top_k"] != "none" or o["top_p"] != "none":

@@ -23,16 +23,17 @@ _REFINEMENT = (
     named(
         "schedule",
         SCHEDULE,
-        "which cells the next pass predicts: `all`; the last n (T - t) / T (`linear`) or n cos(pi t / 2 T) (`cosine`) by `order`; all but so "
-        "many more, a number for each pass (`counts([2, 3, 3])`, or an input); those below `threshold`; all but one more (`easy_first`); or "
-        "a mask's. The last pass settles all. Left out: `linear` where `remask`, `order` or `block` needs it, else `all`",
+        "which cells the next pass predicts: `all`; the last n (T - t) / T (`linear`) or n cos(pi t / 2 T) (`cosine`) by `order`; all but "
+        "so many more, a number for each pass (`counts([2, 3, 3])`, or an input); those below `threshold`; all but one more "
+        "(`easy_first`); or a mask's. The last pass settles all. Left out: `linear` where `remask`, `order` or `block` needs it, "
+        "else `all`",
         words=("all", "linear", "cosine", "threshold", "easy_first"),
     ),
     named(
         "order",
         WORD,
-        "which open cells a pass settles first: the most confident, of equals the first; any, drawn anew in each pass; or those on the left. "
-        "Left out: `random` where `remask` gives each cell a probability to settle, else `confidence`",
+        "which open cells a pass settles first: the most confident, of equals the first; any, drawn anew in each pass; or those on the "
+        "left. Left out: `random` where `remask` gives each cell a probability to settle, else `confidence`",
         words=("confidence", "random", "left_to_right"),
     ),
     named(
@@ -60,16 +61,16 @@ _REFINEMENT = (
         "remask",
         WORD,
         "which settled cells are predicted again: the second and later of a run of equal tokens (`stutter`), the least confident, "
-        "or each with a probability: `eta` (`random`), or as Wang et al. 2025 (`remdm_cap`, `remdm_rescale`, `remdm_confidence`), Campbell et "
-        "al. 2022 (`forward_backward`) or Gat et al. 2024 (`dfm`) have it; then open cells are settled each with a probability too",
+        "or each with a probability: `eta` (`random`), or as Wang et al. 2025 (`remdm_cap`, `remdm_rescale`, `remdm_confidence`), "
+        "Campbell et al. 2022 (`forward_backward`) or Gat et al. 2024 (`dfm`) have it; then open cells settle each with a probability too",
         "none",
         words=("none", "stutter", "least_confident", "random", *PUBLISHED, *RENAMED),
     ),
     named(
         "eta",
         NUMBER,
-        "the probability that a settled cell is hidden again (`random`), the most that it is (`remdm_cap`), or a factor of the most that it "
-        "can be (`remdm_rescale`, `remdm_confidence`)",
+        "the probability that a settled cell is hidden again (`random`), the most that it is (`remdm_cap`), or a factor of the most that "
+        "it can be (`remdm_rescale`, `remdm_confidence`)",
         "0.1",
         bounds=PROBABILITIES,
     ),

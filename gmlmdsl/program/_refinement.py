@@ -33,7 +33,6 @@ MOVING = {
     **dict.fromkeys(("linear", "cosine", "counts"), "the schedule says how many cells each pass predicts"),
     "mask": "each pass predicts other cells",
 }
-OWN_WAY = "each cell settles and is hidden again with a probability of its own"
 
 
 def check_decoder(call: tree.Call, model: Model, scope: Scope) -> FormCall | None:
@@ -124,6 +123,19 @@ def _idle(o: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     yield from _idle_draws(o)
     if schedule != "threshold":
         yield "threshold", "only `schedule = threshold` compares with it"
+    yield from _idle_order(o, schedule)
+    yield from _idle_remask(o, schedule)
+    random = "random" in (o["order"], o["remask"]) or o["start"] == "uniform" or o["decode"] == "sample" or schedule == "mask"
+    if not random and (known_number(o["starts"]) or 1) > 1:
+        yield "starts", "nothing is random, so that all of them end alike"
+    if o["stop"] == "fixed_point" and o["decode"] == "sample":
+        yield "stop", "tokens that are drawn are never fixed"
+    elif o["stop"] == "fixed_point" and schedule in MOVING:
+        yield "stop", f"{MOVING[schedule]}, whatever the last one changed"
+
+
+def _idle_order(o: Mapping[str, object], schedule: str) -> Iterator[tuple[str, str]]:
+    """What says which cells settle first, where nothing asks."""
     if schedule in ("all", "mask"):
         yield from ((name, f"the schedule, {_shown(o['schedule'])}, does not look at it") for name in ("confidence", "order", "block"))
     elif o["order"] != "confidence" and schedule != "threshold" and o["remask"] not in ("least_confident", "remdm_confidence"):
@@ -135,25 +147,21 @@ def _idle(o: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         yield "block", "`schedule = threshold` does not say how many passes a block takes"
     if o["remask"] == "least_confident":
         yield "order", "`remask = least_confident` says which cells stay open"
+
+
+def _idle_remask(o: Mapping[str, object], schedule: str) -> Iterator[tuple[str, str]]:
+    """What says how settled cells are hidden again, where none is or another rule says it."""
     if o["remask"] not in ("random", "remdm_cap", "remdm_rescale", "remdm_confidence"):
         yield "eta", f"`remask = {o['remask']}` hides no settled cell by it"
-    if o["remask"] not in PUBLISHED:
-        yield from ((name, "it is of `remask = remdm_cap` and its like") for name in ("from", "until", "loop"))
-    else:
-        if o["order"] != "random":
-            yield "order", OWN_WAY
-        yield "block", OWN_WAY
-        if schedule != "linear" and o["loop"] != "none":
-            yield "loop", "it is of `schedule = linear`"
     if o["remask"] != "none":
         yield "block", "a block that is decoded stays as it is, and `remask` hides cells again"
-    random = "random" in (o["order"], o["remask"]) or o["start"] == "uniform" or o["decode"] == "sample" or schedule == "mask"
-    if not random and (known_number(o["starts"]) or 1) > 1:
-        yield "starts", "nothing is random, so that all of them end alike"
-    if o["stop"] == "fixed_point" and o["decode"] == "sample":
-        yield "stop", "tokens that are drawn are never fixed"
-    elif o["stop"] == "fixed_point" and schedule in MOVING:
-        yield "stop", f"{MOVING[schedule]}, whatever the last one changed"
+    if o["remask"] not in PUBLISHED:
+        yield from ((name, "it is of `remask = remdm_cap` and its like") for name in ("from", "until", "loop"))
+        return
+    if o["order"] != "random":
+        yield "order", "each cell settles and is hidden again with a probability of its own"
+    if schedule != "linear" and o["loop"] != "none":
+        yield "loop", "it is of `schedule = linear`"
 
 
 def _idle_draws(o: Mapping[str, object]) -> Iterator[tuple[str, str]]:
@@ -201,7 +209,7 @@ def _advise(call: tree.Call, written: Mapping[str, tree.Argument], o: Mapping[st
         scope.report("W827", message, word.span, "another name", help=help, fix=Fix(word.span, new))
     looked_at = _word(o["schedule"]) not in ("all", "mask") and (o["order"] == "confidence" or _word(o["schedule"]) == "threshold")
     if looked_at and o["decode"] == "sample" and o["confidence"] == "probability" and o["remask"] not in PUBLISHED:
-        place = written["confidence"] if "confidence" in written else call
+        place = written.get("confidence", call)
         message = "the confidence is that of the value that was drawn: what settles is selected by it, and draws are far from the model's"
         help = "write `confidence = margin` or `entropy`, which look at the distribution alone"
         scope.report("W826", message, place.span, "selects on what was drawn", help=help)

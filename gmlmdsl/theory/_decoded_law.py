@@ -83,7 +83,7 @@ class DecodedLaw:
         """KL(truth || decoder) = sum over x of truth(x) log(truth(x) / decoder(x)), in nats; infinite where the decoder misses a row.
 
         Args:
-            to: the truth: a model without parameters or `(model, params)`, another law, or a table of probabilities; none: the model itself.
+            to: the truth: a model without parameters or `(model, params)`, another law, or a table of probabilities; none: the model.
 
         Raises:
             GmlmError: E742 where the model is a network's and nothing is named; E507 for a truth over other cells.

@@ -109,7 +109,7 @@ class Denoiser:
         self.total = graph.n_cells
 
     def ask(self, seen: Array, of: Callable[[jax.Array], Any]) -> list[Array]:
-        """What `of` makes of the logits (rows, cells, values) at rows that show `seen`, `q` where a cell is hidden; few sizes are compiled."""
+        """What `of` makes of the logits (rows, cells, values) at rows that show `seen`, `q` where a cell is hidden."""
         size, out = min(AT_ONCE, _padded(len(seen))), []
         for k in range(0, len(seen), size):
             some = seen[k : k + size]

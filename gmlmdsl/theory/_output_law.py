@@ -78,9 +78,10 @@ def output_law(
     dynamic programming over (prefix, quota); the walk's distribution is its matrix to the power of `steps`, and its calls are the nodes
     that it leaves for the first time; best of n is the distribution of a maximum.
 
-    Of `refinement` and its presets, over a network or over the exact conditionals of a joint distribution, every pass is followed: rows with what is open and how sure the passes were of it, split by each draw of
-    tokens, of values that open cells show, of the schedule's mask and of cells that are opened; of candidates the best score counts. What
-    rounding alone tells apart, such as two equal confidences, a draw in single precision may order otherwise.
+    Of `refinement` and its presets, over a network or over the exact conditionals of a joint distribution, every pass is followed: rows
+    with what is open and how sure the passes were of it, split by each draw of tokens, of values that open cells show, of cells that
+    settle, of the schedule's mask and of cells that are opened; of candidates the best score counts. Updates that follow a decode are
+    their matrix. What rounding alone tells apart, such as two equal confidences, a draw in single precision may order otherwise.
 
     Args:
         model: a model with one `var`.
