@@ -36,12 +36,14 @@ class OracleGraph(eqx.Module):
         contraction: of all cells but the row of given data.
         cells: which cells are decoded or seen: every `var`, and latents that are clamped.
         lengths: of each chain, shape (1, chains): all cells.
+        behind: the codes of cells that are no random ones: the row of given data.
     """
 
     graph: Graph
     contraction: Contraction
     cells: Bool[Array, " cells"]
     lengths: Int[Array, "1 chains"]
+    behind: Int[Array, "rows_of_data chains_or_1"]
 
     @property
     def n_cells(self) -> int:
@@ -56,10 +58,16 @@ class OracleGraph(eqx.Module):
         """Which cells are decoded."""
         return jnp.broadcast_to(self.cells[:, None], (self.n_cells, self.lengths.shape[1]))
 
+    def over(self, codes: Codes, graph: Graph | None = None) -> OracleGraph:
+        """The same over so many chains, each with its row of given data."""
+        lengths = jnp.broadcast_to(self.lengths[:, :1], (1, codes.shape[1]))
+        behind = codes[self.contraction.free.shape[0] :]
+        return OracleGraph(self.graph if graph is None else graph, self.contraction, self.cells, lengths, behind)
+
     def known(self, seen: Codes) -> Codes:
-        """Codes with -1 where a cell is hidden; the one row of given data is known."""
+        """Codes with -1 where a cell is hidden; the row of given data is known."""
         known = jnp.where(seen >= self.most_values, -1, seen)
-        return known.at[self.contraction.free.shape[0] :].set(0)
+        return known.at[self.contraction.free.shape[0] :].set(self.behind)
 
     def logits(self, params: Mapping[str, Any], seen: Codes, keys: PRNGKeyArray | None = None) -> Float[Array, "chains cells values"]:
         """log p(x_i = v | what is seen); `seen` holds `most_values` where a cell is hidden.
@@ -90,8 +98,8 @@ def oracle_graph(host: FactorGraph, what: str, chains: int = 1) -> OracleGraph:
     observed = np.zeros(host.n_cells, bool)
     for v in host.observed:
         observed[v.offset : v.offset + v.size] = True
-    lengths = np.full((1, chains), int(observed.sum()))
-    return OracleGraph(graph_arrays(host), contraction(host, plan), on_device(observed), on_device(lengths, np.int32))
+    lengths, behind = np.full((1, chains), int(observed.sum())), on_device(np.zeros((host.n_cells - host.n_random, 1)), np.int32)
+    return OracleGraph(graph_arrays(host), contraction(host, plan), on_device(observed), on_device(lengths, np.int32), behind)
 
 
 class StartKernel(AbstractKernel):
@@ -107,10 +115,9 @@ class StartKernel(AbstractKernel):
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         graph, oracle = target.graph, self.oracle
         if oracle is not None:
-            cells, lengths = oracle.cells, jnp.broadcast_to(oracle.lengths[:, :1], (1, state.codes.shape[1]))
+            graph = oracle.over(state.codes, target.graph)
             if target.clamped is not None:
-                cells = cells | target.clamped[: oracle.n_cells]
-            graph = OracleGraph(target.graph, oracle.contraction, cells, lengths)
+                graph = eqx.tree_at(lambda g: g.cells, graph, graph.cells | target.clamped[: oracle.n_cells])
         inner = Target(graph, target.params, target.clamped)
         found, info = self.decoder.step(inner, fold_apart(keys, 0), State(state.codes, self.decoder.memory(state.codes)))
         codes = found.codes

@@ -18,6 +18,8 @@ from ..masks import VisitMask
 from ._arrays import float_type
 from ._energy import Codes
 from ._membership import AbstractScoredMask, MaskDraw, Present, random_ranks
+from ._network import STRATA, negative_log
+from ._random import fold_apart, words_apart
 from ._refinement import RefinementKernel, refinement_kernel
 
 
@@ -99,6 +101,20 @@ class VisitLaw(AbstractScoredMask):
         logits = graph.logits(params, jnp.where(open_ | ~present, graph.most_values, codes))
         stays = self.kernel.left_open(self.kernel.sureness(logits), open_, present, t, None)
         return logits, open_ & ~(stays & (t < self.kernel.rules.steps))
+
+    def losses(
+        self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, draws: int
+    ) -> Float[Array, "draws rows"]:
+        """The weighted score of one pass, drawn so often for each row; the draws of a row share its passes among them."""
+        first = words_apart(fold_apart(keys, STRATA), 1).number()[0]
+
+        def once(_: None, m: Array) -> tuple[None, Array]:
+            k = self.drawn(graph, params, codes, present, fold_apart(keys, m + 1), jnp.mod(first + m / draws, 1.0))
+            logits = self.tempered(graph.logits(params, jnp.where(present, k.seen, graph.most_values)))
+            assert k.weight is not None
+            return None, jnp.where(k.scored, negative_log(logits, codes), 0.0).sum(axis=0) * k.weight
+
+        return jax.lax.scan(once, None, jnp.arange(draws))[1]
 
     def log_p(self, graph: Any, params: Any, codes: Codes, present: Present) -> Float[Array, " rows"]:
         """log p of each row, by its one path: a pass after another, each scoring what it settles."""

@@ -75,7 +75,8 @@ def passes_of(call: ir.FormCall, options: Mapping[str, Any], n: int) -> Passes:
     if options["remask"] in PUBLISHED:
         shares = np.concatenate([[0], np.cumsum(counts)]) / n if counts is not None else _shares(str(schedule), steps)
         return Passes(steps, total, block, None, *_rates(options, shares))
-    if counts is None and schedule not in ("linear", "cosine") and total > 1:
+    one_by_one = isinstance(schedule, str) and schedule == "easy_first" and options["remask"] == "none"
+    if counts is None and schedule not in ("linear", "cosine") and total > 1 and not one_by_one:
         return Passes(steps, total, block)
     return Passes(steps, total, block, _open_after(block, steps, counts, str(schedule)))
 
@@ -85,6 +86,8 @@ def _open_after(block: int, steps: int, counts: Array | None, schedule: str) -> 
     m, t = np.arange(block + 1)[:, None], np.arange(steps + 1)[None]
     if counts is not None:
         left = m - np.concatenate([[0], np.cumsum(counts)])[None]
+    elif schedule == "easy_first":
+        left = m - t
     elif schedule == "linear":
         left = m * (steps - t) // steps
     else:

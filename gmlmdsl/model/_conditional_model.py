@@ -81,7 +81,7 @@ class ConditionalModel(Model):
         """
         return network_queries.loss(self.lowered, self._network(params), x, self._checked(mask), weights, key, n_masks, missing, given)
 
-    def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None) -> jax.Array:
+    def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None, sampler: str | None = None) -> jax.Array:
         """log p(x) of each row by a causal network, the sum over its cells of log p(x_i | the cells before it); shape (rows..).
 
         Args:
@@ -89,10 +89,13 @@ class ConditionalModel(Model):
             x: rows; where a row ends is not part of its distribution unless its last value says so.
             missing: what stands for padding at the end of a row.
             given: data of given variables, as in `fit`.
+            sampler: of any network a decoder whose places do not depend on what it draws: log p of what that draws, by a row's one path.
 
         Raises:
-            GmlmError: E742 for every other network: its conditionals declare no joint distribution.
+            GmlmError: E742 for every other network: its conditionals declare no joint distribution; E507 for a sampler with many paths.
         """
+        if sampler is not None:
+            return super().log_prob(params, x, missing=missing, given=given, sampler=sampler)
         network_queries.verify_causal(self.graph)
         return network_queries.log_prob(self.lowered, self._network(params), x, missing, given)
 
@@ -383,6 +386,10 @@ class ConditionalModel(Model):
 
     def _known(self, params: Params, lowered: Lowered | None = None) -> dict[str, Any]:
         verify_untraced_leaves(params)
+        return self._network(params)
+
+    def _decoding_params(self, params: Params) -> Params:
+        network_queries.verify_all_seen(self.graph)
         return self._network(params)
 
     def _network(self, params: Params) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from .. import derive, plan
 from .._diagnostics import Diagnostic, GmlmError, GmlmWarning, counted, fail, known, only
 from .._progress import shows_progress, waiting
 from ..data import bound_mask, bound_rows, encode_given, evaluated, in_row_order, row_index
-from ..evaluate import answer, exact, is_traced, parameters, verified_partition
+from ..evaluate import answer, decoder_bounds, exact, is_traced, parameters, verified_partition
 from ..graph import GivenRows, Lowered, lower_model, with_given
 from ..masks import AbstractMask, lower_mask
 from ..plan import with_others
@@ -24,6 +24,7 @@ from ..program import allowed, ir
 from ..sample import annealed_importance
 
 if TYPE_CHECKING:
+    from ..evaluate import LogProbBound
     from ..graph import AbstractProgram
 
 Params = Mapping[str, Any]
@@ -190,14 +191,79 @@ class Queries:
         with waiting("annealed importance sampling", shows_progress(progress)):
             return annealed_importance.estimate(self.lowered, checked, self._known(params), options)
 
-    def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None) -> jax.Array:
+    def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None, sampler: str | None = None) -> jax.Array:
         """log p(x) = log_potential - log Z of each row, of its observed cells where some are `missing`; shape (rows..).
 
-        -inf where p(x) = 0. Of a model with given variables it is log p(x | given).
+        -inf where p(x) = 0. Of a model with given variables it is log p(x | given). With `sampler` it is log p of what that decoder draws,
+        where the places of each pass do not depend on what it draws: the sum along the row's one path.
+
+        Raises:
+            GmlmError: E507 for a sampler with many paths to a row, with the cure.
         """
+        if sampler is not None:
+            return decoder_bounds.log_prob(self.lowered, self._decoding_params(params), x, self.sampler(sampler)[1], missing, given)
         given = in_row_order(self.graph, given, row_index(self.graph, x))
         parts = self.log_potential(params, x, missing=missing, given=given), self.log_partition(params, given=given)
         return parts[0] - parts[1] if is_traced(parts) else answer(np.asarray(parts[0]) - np.asarray(parts[1]))
+
+    def log_prob_bound(
+        self,
+        params: Params,
+        x: Any,
+        sampler: str | None = None,
+        *,
+        draws: int = 64,
+        seed: int = 0,
+        missing: Any = None,
+        given: Any = None,
+    ) -> LogProbBound:
+        """Lower bounds of log p of what a decoder draws, by the passes that it makes; in nats, one for each row.
+
+        Of a random order: the sum over t of (n_t / k_t) times the mean over K, |K| = k_t, of the sum over K of log p(x_i | x_rest, K
+        hidden), where pass t settles n_t of k_t open cells. Where the places are known it is log p itself.
+
+        Args:
+            params: parameters.
+            x: rows.
+            sampler: the decoder's name; left out where the model has one sampler.
+            draws: passes that are drawn for a row, where they are not all listed: up to 8 times as many are.
+            seed: what is drawn for row r depends on (seed, r) only.
+            missing: what stands for padding at the end of a network's row.
+            given: data of given variables, as in `fit`.
+
+        Returns:
+            `values`, `standard_error`, and `exact`: whether nothing was drawn.
+
+        Raises:
+            GmlmError: E507 for a decoder without such a bound, with the cure; E601 where a joint distribution's conditionals cost too much.
+
+        Reference: Hoogeboom et al. 2022 (any-order models), Sahoo et al. 2024 (masked diffusion).
+        """
+        found = self.sampler(sampler)[1]
+        return decoder_bounds.log_prob_bound(self.lowered, self._decoding_params(params), x, found, draws, seed, missing, given)
+
+    def predict(self, params: Params, x: Any, hidden: Any, *, missing: Any = None, given: Any = None) -> np.ndarray:
+        """log p(x_i = v | the cells that are not hidden) of each hidden cell; of a network its prediction, all hidden cells at once.
+
+        Args:
+            params: parameters.
+            x: rows; what they hold in hidden cells does not matter.
+            hidden: booleans, (rows.., cells) or (cells,), cells of the `var`s in their order.
+            missing: what stands for a missing cell: it is hidden too.
+            given: data of given variables, as in `fit`.
+
+        Returns:
+            Shape (rows.., cells, values), of cells with fewer values -inf behind; of a cell that is seen 0 at its value, else -inf. In a
+            joint distribution other hidden cells and latents are summed out; where what is seen is impossible all values are alike.
+
+        Raises:
+            GmlmError: E601 where that costs too much.
+        """
+        return decoder_bounds.predict(self.lowered, self._decoding_params(params), x, hidden, missing, given)
+
+    def _decoding_params(self, params: Params) -> Params:
+        """The parameters that decoders read."""
+        return self._known(params)
 
     def log_conditional(self, params: Params, x: Any, K: Sequence[int] | int, mask: str | None = None, *, given: Any = None) -> jax.Array:
         """The table log p(x_K | x_rest), or with `mask` log p(x_K | x_rest, K), proportional to p(x) p(K | x).
