@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ..graph import Lowered, Passes, passes_of, refinement
+from ..graph import Bound, Lowered, Passes, passes_of, refinement
 from ..program import PUBLISHED, ir
 from ._arrays import on_device
 from ._decoded import AbstractDecoder, Decoded
@@ -302,13 +302,13 @@ class RefinementKernel(AbstractDecoder):
         return (pool & (place >= (pool.sum(axis=0) - counts)[None])) | (candidates & ~pool)
 
 
-def refinement_kernel(lowered: Lowered, call: ir.FormCall) -> RefinementKernel:
-    """The kernel of `refinement` or of one of its presets.
+def refinement_kernel(lowered: Lowered, call: ir.FormCall, bound: Bound | None = None) -> RefinementKernel:
+    """The kernel of `refinement` or of one of its presets; `bound`: the program that it is written in, where it is not the model's.
 
     Raises:
         GmlmError: E741 for a schedule's mask that looks at x.
     """
-    found = refinement(call, lowered.bound)
+    found = refinement(call, lowered.bound if bound is None else bound)
     plan = plan_of(passes := passes_of(call, found, sum(v.size for v in lowered.graph.observed)))
     schedule, law = found["schedule"], None
     if isinstance(schedule, ir.Mask):

@@ -102,9 +102,7 @@ class VisitLaw(AbstractScoredMask):
         stays = self.kernel.left_open(self.kernel.sureness(logits), open_, present, t, None)
         return logits, open_ & ~(stays & (t < self.kernel.rules.steps))
 
-    def losses(
-        self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, draws: int
-    ) -> Float[Array, "draws rows"]:
+    def losses(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, draws: int) -> Float[Array, "draws rows"]:
         """The weighted score of one pass, drawn so often for each row; the draws of a row share its passes among them."""
         first = words_apart(fold_apart(keys, STRATA), 1).number()[0]
 

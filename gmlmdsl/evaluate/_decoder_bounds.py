@@ -186,7 +186,7 @@ def log_prob_bound(
 
 
 def _stratified_error(each: Array) -> Array:
-    """The standard error of means over draws that share the passes among them in order: by differences of neighbours (Wolter 2007, 8.2)."""
+    """The standard error of means over draws that share passes among them in order: by differences of neighbours (Wolter 2007)."""
     draws = len(each)
     if draws == 1:
         return np.full(each.shape[1], np.nan)
@@ -201,7 +201,9 @@ def log_prob(lowered: Lowered, params: Mapping[str, Any], x: Any, sampler: ir.Sa
     """
     mask = verified_decoder(lowered, sampler)
     if not mask.has_one_path:
-        message = f"sampler `{sampler.name}` settles cells in a random order: many paths lead to a row, and its probability is a sum over all"
+        message = (
+            f"sampler `{sampler.name}` settles cells in a random order: many paths lead to a row, and its probability is a sum over all"
+        )
         help = "`log_prob_bound` bounds it; `order = left_to_right` or `confidence`, with `margin` or `entropy`, has one path"
         raise fail("E507", message, sampler.span, help=help)
     return log_prob_bound(lowered, params, x, sampler, 1, 0, missing, given).values

@@ -81,6 +81,11 @@ def passes_of(call: ir.FormCall, options: Mapping[str, Any], n: int) -> Passes:
     return Passes(steps, total, block, _open_after(block, steps, counts, str(schedule)))
 
 
+def open_after(n: int, steps: int, schedule: str) -> Array:
+    """How many of n cells are open after 0..T passes of a `linear` or `cosine` schedule."""
+    return _open_after(n, steps, None, schedule)[n]
+
+
 def _open_after(block: int, steps: int, counts: Array | None, schedule: str) -> Array:
     """See `Passes`; where fewer cells are there than `counts` settles, its last passes find none."""
     m, t = np.arange(block + 1)[:, None], np.arange(steps + 1)[None]

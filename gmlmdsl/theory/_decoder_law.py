@@ -18,7 +18,7 @@ from .. import derive
 from .._diagnostics import fail
 from ..decode import decoding_work, given_entries
 from ..derive import RefinementKernel, bounded_jit, on_device
-from ..graph import Lowered, refinement
+from ..graph import Bound, Lowered, refinement
 from ..masks import lower_mask
 from ..plan import BUDGET
 from ..program import PUBLISHED, ir
@@ -58,7 +58,9 @@ class Rows(NamedTuple):
         return Rows(*(a[which] for a in self))
 
 
-def decoder_law(lowered: Lowered, params: Mapping[str, Any], call: ir.FormCall, given: Any, what: str) -> DecoderLaw:
+def decoder_law(
+    lowered: Lowered, params: Mapping[str, Any], call: ir.FormCall, given: Any, what: str, bound: Bound | None = None
+) -> DecoderLaw:
     """The distribution of the decodes of a refinement sampler, by enumeration, in the working precision.
 
     Args:
@@ -67,21 +69,22 @@ def decoder_law(lowered: Lowered, params: Mapping[str, Any], call: ir.FormCall, 
         call: the decoder.
         given: one row of given data, of a network.
         what: how a refusal calls the quantity.
+        bound: the program that the decoder is written in, where it is not the model's.
 
     Raises:
         GmlmError: E601 for a pass with more than 2^20 branches, E602 for a schedule's mask with too many blocks, or one that draws subsets
             of rows which end early; E741 for a schedule that looks at x.
     """
-    kernel = derive.refinement_kernel(lowered, call)
+    kernel = derive.refinement_kernel(lowered, call, bound)
     if lowered.graph.network is None:
         denoiser = Denoiser(lowered, params, what)
         rows, _, passes = _Decoder(lowered, call, kernel, denoiser.ask, denoiser.n, denoiser.n, what, False).decoded()
         return DecoderLaw(rows.tokens, rows.mass, passes)
-    wide = {name: _widened(network) for name, network in params.items()}
+    wide = {name: widened(network) for name, network in params.items()}
     work = decoding_work(lowered, wide, call, given)
     starts = int(refinement(call, lowered.bound)["starts"])  # type: ignore[arg-type]
     several, found = starts * work.lengths.shape[1] > 1, []
-    entries = tuple(map(_widened, given_entries(work)))
+    entries = tuple(map(widened, given_entries(work)))
     for length in work.lengths[0]:
         denoiser = Denoiser(lowered, wide, what, entries, int(length))
         decoded = _Decoder(lowered, call, kernel, denoiser.ask, denoiser.n, int(length), what, several).decoded()
@@ -125,7 +128,7 @@ class Denoiser:
         return [np.concatenate(parts) for parts in zip(*out, strict=True)] if out else []
 
 
-def _widened(tree: Any) -> Any:
+def widened(tree: Any) -> Any:
     """Real arrays in the working precision."""
     return jax.tree.map(lambda a: a.astype(derive.float_type()) if eqx.is_inexact_array_like(a) else a, tree)
 
