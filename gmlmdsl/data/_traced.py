@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
 import jax
+import numpy as np
 
 from .._diagnostics import fail
 
@@ -23,9 +24,11 @@ def verify_untraced(value: object, what: str) -> None:
         raise fail("E513", message, help=help)
 
 
-def evaluated(value: object) -> AbstractContextManager[None]:
+def evaluated(value: object = None) -> AbstractContextManager[None]:
     """Where JAX traces the caller, arrays that are made within have values all the same, unless they are made of what is traced."""
-    return contextlib.nullcontext() if _is_traced(value) else jax.ensure_compile_time_eval()
+    plain = _is_traced(value) or not _is_traced(jax.device_put(np.int32(0)))
+    # Where nobody traces, the context would run what a compiled function makes of constants operation by operation, each a program.
+    return contextlib.nullcontext() if plain else jax.ensure_compile_time_eval()
 
 
 def _is_traced(value: object) -> bool:

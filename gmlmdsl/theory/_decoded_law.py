@@ -21,7 +21,7 @@ from ._configurations import configurations
 from ._decoder_law import DecoderLaw, decoder_law
 
 if TYPE_CHECKING:
-    from ..model import Queries
+    from ..model import Model
 
 Array = np.ndarray
 MOST_ENTRIES = 1 << 24  # of a table of probabilities
@@ -153,7 +153,7 @@ def call_of(sampler: ir.Sampler) -> ir.FormCall:
     return call
 
 
-def decoded_law(model: Queries, params: Mapping[str, Any], sampler: ir.Sampler, prompt: Any, given: Any) -> DecodedLaw:
+def decoded_law(model: Model, params: Mapping[str, Any], sampler: ir.Sampler, prompt: Any, given: Any) -> DecodedLaw:
     """What a decoder draws, or a decoder with updates behind it; see `output_law`."""
     refuse_prompt(sampler, Decoding(prompt=prompt))
     start, graph, what = ir.start_of(sampler.body), model.graph, f"the output distribution of `{sampler.name}`"
@@ -179,7 +179,7 @@ def decoded_law(model: Queries, params: Mapping[str, Any], sampler: ir.Sampler, 
     return DecodedLaw(one, found.mass[some], found.passes, graph, codes, truth)
 
 
-def _moved(model: Queries, params: Mapping[str, Any], sampler: ir.Sampler, found: DecoderLaw, given: Any) -> DecoderLaw:
+def _moved(model: Model, params: Mapping[str, Any], sampler: ir.Sampler, found: DecoderLaw, given: Any) -> DecoderLaw:
     """The distribution after the updates that follow a decode: it times their matrix, latents drawn given what was decoded."""
     graph, body = model.graph, sampler.body[1:]  # type: ignore[index]
     if (found.codes < 0).any():

@@ -23,7 +23,7 @@ from ._decoder_law import decoder_law
 from ._quantity import Quantity
 
 if TYPE_CHECKING:
-    from ..model import Queries
+    from ..model import Model
 
 Array = np.ndarray
 
@@ -44,7 +44,7 @@ class DecodingGap:
 
 
 def decoding_gap(
-    model: Queries, params: Mapping[str, Any], sampler: str | None = None, *, truth: Any = None, given: Any = None
+    model: Model, params: Mapping[str, Any], sampler: str | None = None, *, truth: Any = None, given: Any = None
 ) -> DecodingGap:
     """How KL(truth || decoder) splits: what the decoder loses with the exact denoiser, and what the network loses.
 
@@ -69,7 +69,7 @@ def decoding_gap(
     return DecodingGap(*(Quantity(v, "exact", source) for v in (total, decoder, total - decoder)))
 
 
-def _truth(model: Queries, params: Mapping[str, Any], truth: Any) -> tuple[Any, Mapping[str, Any]]:
+def _truth(model: Model, params: Mapping[str, Any], truth: Any) -> tuple[Any, Mapping[str, Any]]:
     if truth is None:
         verify_model(model)
         return model, params
@@ -78,7 +78,7 @@ def _truth(model: Queries, params: Mapping[str, Any], truth: Any) -> tuple[Any, 
     return found
 
 
-def _law(model: Queries, params: Mapping[str, Any], sampler: ir.Sampler, given: Any) -> Array:
+def _law(model: Model, params: Mapping[str, Any], sampler: ir.Sampler, given: Any) -> Array:
     body = sampler.body
     if ir.start_of(body) is None and not (isinstance(body, ir.FormCall) and is_decoder(body)):
         help = "`refinement` and its presets are, and samplers that `start from` one"
@@ -86,7 +86,7 @@ def _law(model: Queries, params: Mapping[str, Any], sampler: ir.Sampler, given: 
     return decoded_law(model, params, sampler, None, given).probabilities
 
 
-def _with_oracle(truth: Any, params: Mapping[str, Any], sampler: ir.Sampler, model: Queries) -> Array:
+def _with_oracle(truth: Any, params: Mapping[str, Any], sampler: ir.Sampler, model: Model) -> Array:
     """What the same decoder draws from the exact conditionals of the truth."""
     if ir.start_of(sampler.body) is not None:
         message = f"sampler `{sampler.name}` runs updates behind its decode: the truth's own are others"
@@ -139,7 +139,7 @@ class DecodingCurve:
 
 
 def decoding_curve(
-    model: Queries,
+    model: Model,
     params: Mapping[str, Any],
     samplers: Sequence[str] | None = None,
     passes: Sequence[int] = (1, 2, 4, 8),
@@ -180,7 +180,7 @@ def decoding_curve(
     return DecodingCurve(pd.DataFrame(rows))
 
 
-def _decoders(model: Queries) -> list[str]:
+def _decoders(model: Model) -> list[str]:
     bodies = {name: model.sampler(name)[1].body for name in model.samplers}
     names = [n for n, b in bodies.items() if ir.start_of(b) is not None or (isinstance(b, ir.FormCall) and is_decoder(b))]
     if not names:

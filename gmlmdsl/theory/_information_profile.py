@@ -19,7 +19,7 @@ from ..graph import verify_is_model
 from ._decoder_law import Denoiser, widened
 
 if TYPE_CHECKING:
-    from ..model import Queries
+    from ..model import Model
 
 Array = np.ndarray
 MOST_CONFIGURATIONS = 1 << 17  # partly revealed ones, (values + 1)^cells: more are drawn
@@ -77,13 +77,14 @@ def _loss(f: Array, hidden: int, count: int) -> float:
 
 
 def information_profile(
-    model: Queries, params: Mapping[str, Any], *, draws: int | None = None, seed: int = 0, given: Any = None
+    model: Model, params: Mapping[str, Any], *, draws: int | None = None, seed: int = 0, given: Any = None
 ) -> InformationProfile:
     """f(k), k = 1..n: the mean over sets K of k cells, and cells i in K, of H(x_i | x outside K), in nats.
 
     The cells are revealed one by one in a random order, each from its conditional; f(k) is the mean entropy of the conditionals of the
-    hidden cells when k are hidden. With the exact conditionals of a joint distribution that is the average above; a network's profile is that of
-    what it draws itself. Exact where the partly revealed rows, (values + 1)^cells, are few enough to list, else from draws with errors.
+    hidden cells when k are hidden. With the exact conditionals of a joint distribution that is the average above; a network's profile is
+    that of what it draws itself. Exact where the partly revealed rows, (values + 1)^cells, are few enough to list, else from draws with
+    errors.
 
     Args:
         model: a model of a network or with a joint distribution, whose latents are summed out.
@@ -203,7 +204,7 @@ class ScheduleSuggestion:
 
 
 def suggest_schedule(
-    model: Queries, params: Mapping[str, Any], passes: int, *, profile: InformationProfile | None = None, seed: int = 0, given: Any = None
+    model: Model, params: Mapping[str, Any], passes: int, *, profile: InformationProfile | None = None, seed: int = 0, given: Any = None
 ) -> ScheduleSuggestion:
     """The counts of a random order that lose least in so many passes: by dynamic programming over passes and hidden cells, O(T n^2).
 

@@ -19,7 +19,7 @@ from ._prefix_tree import PrefixTree, prefix_tree
 from ._string_laws import StringLaw, string_law
 
 if TYPE_CHECKING:
-    from ..model import Queries
+    from ..model import JointModel
 
 Array = np.ndarray
 
@@ -63,7 +63,7 @@ class OutputLaw:
 
 
 def output_law(
-    model: Queries,
+    model: JointModel,
     params: Mapping[str, Any],
     sampler: str | None = None,
     *,
@@ -107,7 +107,7 @@ def output_law(
         message = f"`exact` draws from model `{model.name}` itself: the distribution of its strings is p, which takes no sampler"
         raise fail("E507", message, help="`exp(model.log_prob(params, strings))` is the probability of each of some strings")
     name, checked = model.sampler(sampler)
-    if ir.start_of(checked.body) is not None or (isinstance(checked.body, ir.FormCall) and is_decoder(checked.body)):
+    if ir.start_of(checked.kernels) is not None or (checked.call is not None and is_decoder(checked.call)):
         if oracle is not None:
             raise no_symbols(call_of(checked))
         return decoded_law(model, params, checked, prompt, given)
@@ -127,7 +127,7 @@ def output_law(
     return _as_law(lowered.graph, tree, found, game.rules.end)
 
 
-def _of_chains(model: Queries) -> str:
+def _of_chains(model: JointModel) -> str:
     """What tells the distribution of a chain's states."""
     return "`stationary_law`" if model.graph.network is None else "`model.transition_matrix`, whose powers are its distributions"
 
