@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 from functools import singledispatch
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -134,10 +134,9 @@ class AbstractScoredMask(eqx.Module):
         is_stratified: whether a number by row, in [0, 1), says which part of the sum is drawn.
     """
 
-    if TYPE_CHECKING:  # fields of its classes
-        laws: tuple[AbstractMaskLaw, ...]
-        stages: int
-        sampled: bool
+    laws: tuple[AbstractMaskLaw, ...]
+    stages: int = eqx.field(static=True)
+    sampled: bool = eqx.field(static=True)
     is_stratified: ClassVar[bool] = False
 
     @abc.abstractmethod
@@ -158,17 +157,11 @@ class NoisyMask(AbstractScoredMask):
 
     Attributes:
         weights: the probability of each part.
-        laws: the parts' distributions.
         noises: the probabilities of hiding, of a uniform value and of the true one, shape (parts, 3).
-        stages: how often a prediction is scored; each stage but the first sees the one before.
-        sampled: whether a stage's input is drawn from the prediction, else it is its mode.
     """
 
     weights: Float[Array, " parts"]
-    laws: tuple[AbstractMaskLaw, ...]
     noises: Float[Array, "parts 3"]
-    stages: int = eqx.field(static=True)
-    sampled: bool = eqx.field(static=True)
 
     def drawn(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, u: Array | None) -> MaskDraw:
         """As `draw`; all of K is scored."""
@@ -196,4 +189,4 @@ def noisy_mask(lowered: Lowered, found: Corruption) -> NoisyMask:
     laws = tuple(mask_law(lower_body(lowered, body)) for _, body, _ in found.parts)
     noises = np.array([(n.hide, n.uniform, n.keep) for _, _, n in found.parts])
     weights = np.array([w for w, _, _ in found.parts])
-    return NoisyMask(on_device(weights), laws, on_device(noises), found.stages, found.inputs == "sample")
+    return NoisyMask(laws, found.stages, found.inputs == "sample", on_device(weights), on_device(noises))

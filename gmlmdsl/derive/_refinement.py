@@ -41,7 +41,7 @@ from ._picks import happens, pick_token, token_words, whole_below
 from ._random import fold_apart, words_apart
 from ._undefined import UNDEFINED
 
-ROUNDING = 1e-5  # probabilities and logits that differ by less, in parts of themselves, are equal: sums in single precision
+ROUNDING = 1e-5  # probabilities, logits (in parts of themselves) and confidences that differ by less are equal: sums in single precision
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,7 @@ class Plan(eqx.Module):
     def pool(self, free: Held, t: Array) -> tuple[Held, Int[Array, " chains"]]:
         """The block that pass `t` (from 1) is over, and how many of its cells are open after it."""
         assert self.open_after is not None
+        t = jnp.asarray(t, jnp.int32)
         rank, number = jnp.cumsum(free, axis=0, dtype=jnp.int32) - 1, (t - 1) // self.steps
         here = free & (rank // self.block == number)
         return here, self.open_after[here.sum(axis=0, dtype=jnp.int32), t - number * self.steps]
@@ -279,27 +280,28 @@ class RefinementKernel(AbstractDecoder):
     def left_open(self, sure: Float[Array, "cells chains"], candidates: Held, free: Held, t: Array, keys: PRNGKeyArray | None) -> Held:
         """The candidates that stay open after `t` passes, by the order and the schedule; all of later blocks.
 
-        Of equally confident ones the first settle; under `remask = least_confident` the first stay open. `keys` are of a random order.
+        Of equally confident ones, those that rounding alone tells apart among them, the first settle; under `remask = least_confident` the
+        first stay open. `keys` are of a random order.
         """
-        pool, held = candidates, candidates.sum(axis=0)
+        pool, held = candidates, candidates.sum(axis=0, dtype=jnp.int32)
         if self.plan.open_after is not None:
             here, counts = self.plan.pool(free, t)
             pool = candidates & here
         elif self.rules.schedule == "threshold":
-            counts = jnp.minimum((candidates & (sure < self.rules.threshold)).sum(axis=0), held - 1)
+            counts = jnp.minimum((candidates & (sure < self.rules.threshold)).sum(axis=0, dtype=jnp.int32), held - 1)
         else:  # easy_first
             counts = held - 1
         if self.rules.remask == "least_confident":
             return least(jnp.where(candidates, sure, jnp.inf), jnp.minimum(counts, held)) & candidates
         match self.rules.order:
-            case "random":
-                assert keys is not None
+            case "confidence":
+                place = ranks(jnp.where(pool, -jnp.round(sure / ROUNDING), jnp.inf))
+            case "random" if keys is not None:
                 place = random_ranks(keys, pool)
-            case "left_to_right":
+            case _:  # by their places, as also where a pass settles all of a pool, for which a random order takes no keys
                 place = jnp.cumsum(pool, axis=0, dtype=jnp.int32) - 1
-            case _:
-                place = ranks(jnp.where(pool, -sure, jnp.inf))
-        return (pool & (place >= (pool.sum(axis=0) - counts)[None])) | (candidates & ~pool)
+        settle = pool.sum(axis=0, dtype=jnp.int32) - counts
+        return (pool & (place.astype(jnp.int32) >= settle[None])) | (candidates & ~pool)
 
 
 def refinement_kernel(lowered: Lowered, call: ir.FormCall, bound: Bound | None = None) -> RefinementKernel:
@@ -313,13 +315,12 @@ def refinement_kernel(lowered: Lowered, call: ir.FormCall, bound: Bound | None =
     schedule, law = found["schedule"], None
     if isinstance(schedule, ir.Mask):
         law = mask_law(unadapted(lowered, schedule))
-    words = {name: str(found[name]) for name in ("start", "order", "confidence", "decode", "remask", "stop")}
-    numbers = {name: float(found[name]) for name in ("threshold", "temperature", "eta")}  # type: ignore[arg-type]
-    top_k = None if found["top_k"] == "none" else int(found["top_k"])  # type: ignore[arg-type]
-    top_p = None if found["top_p"] == "none" else float(found["top_p"])  # type: ignore[arg-type]
+    kept = {name: found[name] for name in ("start", "order", "confidence", "decode", "remask", "stop")}
+    kept |= {name: float(found[name]) for name in ("threshold", "temperature", "eta")}
+    kept |= {"top_k": None if found["top_k"] == "none" else int(found["top_k"])}
+    kept |= {"top_p": None if found["top_p"] == "none" else float(found["top_p"])}
     word = "mask" if law else schedule if isinstance(schedule, str) else "counts"
-    rules = Rules(passes.total, schedule=word, top_k=top_k, top_p=top_p, **words, **numbers)
-    return RefinementKernel(rules, law, plan)
+    return RefinementKernel(Rules(passes.total, schedule=word, **kept), law, plan)
 
 
 def uniform_values(target: Target, keys: PRNGKeyArray, like: Codes) -> Codes:

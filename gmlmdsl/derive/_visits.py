@@ -35,9 +35,6 @@ class VisitLaw(AbstractScoredMask):
     kernel: RefinementKernel
     is_known: bool = eqx.field(static=True)
     is_random: bool = eqx.field(static=True)
-    laws: tuple[()] = eqx.field(static=True, default=())
-    stages: int = eqx.field(static=True, default=1)
-    sampled: bool = eqx.field(static=True, default=False)
     is_stratified: ClassVar[bool] = True
 
     def mean_members(self, codes: Codes, present: Present) -> Float[Array, " rows"]:
@@ -49,8 +46,9 @@ class VisitLaw(AbstractScoredMask):
         temperature = self.kernel.rules.temperature
         return logits if temperature == 1 else logits / temperature
 
-    def drawn(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, u: Float[Array, " rows"]) -> MaskDraw:
+    def drawn(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, u: Array | None) -> MaskDraw:
         """One pass of each row: that in which its cell number floor(u n), in the order of settling, settles."""
+        assert u is not None
         count = present.sum(axis=0, dtype=jnp.int32)
         j = jnp.minimum((u * count.astype(u.dtype)).astype(jnp.int32), count - 1)
         hidden, scored, weight = self._known(present, count, j, keys) if self.is_known else self._by_path(graph, params, codes, present, j)
@@ -65,17 +63,17 @@ class VisitLaw(AbstractScoredMask):
         size = jnp.minimum(plan.block, count - number * plan.block)
         left = plan.open_after[jnp.maximum(size, 0)]  # rows, passes of the block
         settled = size[:, None] - left
-        s = (settled[:, 1:] <= (j - number * plan.block)[:, None]).sum(axis=1)
+        s = (settled[:, 1:] <= (j - number * plan.block)[:, None]).sum(axis=1, dtype=jnp.int32)
         before, after = (jnp.take_along_axis(left, k[:, None], axis=1)[:, 0] for k in (s, s + 1))
         rank = jnp.cumsum(present, axis=0, dtype=jnp.int32) - 1
         here, behind = present & (rank // plan.block == number[None]), present & (rank // plan.block > number[None])
         if self.is_random:
-            chosen, divisor = here & (random_ranks(keys, here) < before[None]), before
+            chosen, divisor = here & (random_ranks(keys, here).astype(jnp.int32) < before[None]), before
         else:
             first = number * plan.block + size - before
             chosen = here & (rank >= first[None]) & (rank < (first + before - after)[None])
             behind, divisor = present & (rank >= first[None]), before - after
-        return chosen | behind, chosen, count / jnp.maximum(divisor, 1)
+        return chosen | behind, chosen, count.astype(float_type()) / jnp.maximum(divisor, 1).astype(float_type())
 
     def _by_path(
         self, graph: Any, params: Any, codes: Codes, present: Present, j: Int[Array, " rows"]
@@ -92,7 +90,8 @@ class VisitLaw(AbstractScoredMask):
             return (open_ & ~settles, jnp.where(mine[None], open_, hidden), jnp.where(mine[None], settles, scored)), None
 
         (_, hidden, scored), _ = jax.lax.scan(once, (present, none, none), jnp.arange(1, self.kernel.rules.steps + 1))
-        return hidden, scored, present.sum(axis=0) / jnp.maximum(scored.sum(axis=0), 1)
+        count, settled = (a.sum(axis=0).astype(float_type()) for a in (present, scored))
+        return hidden, scored, count / jnp.maximum(settled, 1)
 
     def one_pass(
         self, graph: Any, params: Any, codes: Codes, present: Present, open_: Present, t: Array
@@ -129,4 +128,4 @@ class VisitLaw(AbstractScoredMask):
 
 def visit_law(lowered: Lowered, mask: VisitMask) -> VisitLaw:
     """The device form of a mask that a decoder visits."""
-    return VisitLaw(refinement_kernel(lowered, mask.call), mask.is_listable, mask.order == "random")
+    return VisitLaw((), 1, False, refinement_kernel(lowered, mask.call), mask.is_listable, mask.order == "random")

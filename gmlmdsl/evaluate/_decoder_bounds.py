@@ -54,9 +54,9 @@ class Estimate(float):
         self.standard_error = standard_error
         return self
 
-    def __getnewargs__(self) -> tuple[float, float]:
+    def __reduce__(self) -> tuple[type[Estimate], tuple[float, float]]:
         """What it is copied and pickled with."""
-        return float(self), self.standard_error
+        return Estimate, (float(self), self.standard_error)
 
     def __repr__(self) -> str:
         return f"{float(self):.6g} +- {self.standard_error:.2g}"
@@ -171,8 +171,8 @@ def log_prob_bound(
         temperature = float(refinement(mask.call, lowered.bound)["temperature"])  # type: ignore[arg-type]
         hidden, scored, weights = mask.scored_blocks()
         n = len(rows.codes)
-        arrays = [on_device(a) for a in (hidden[:, :n], weights, scored[:, :n])]
-        found = [-np.asarray(_listed(make, params, codes, *arrays, temperature)) for make, codes, _ in rows.each()]
+        held, weigh, counts = (on_device(a) for a in (hidden[:, :n], weights, scored[:, :n]))
+        found = [-np.asarray(_listed(make, params, codes, held, weigh, counts, temperature)) for make, codes, _ in rows.each()]
         values = rows.joined(found)
         return LogProbBound(values, np.zeros(values.shape), True)
     key, found, errors = random_key(seed), [], []
@@ -275,5 +275,5 @@ def _predicted(make: Any, params: Any, codes: jax.Array, held: jax.Array) -> jax
     graph = make(params, codes)
     hidden = held | (codes < 0) | ~graph.present
     logs = jax.nn.log_softmax(graph.logits(params, jnp.where(hidden, graph.most_values, codes)), axis=-1)
-    own = jnp.arange(logs.shape[-1])[None, None] == codes.T[..., None]
+    own = jnp.arange(logs.shape[-1], dtype=codes.dtype)[None, None] == codes.T[..., None]
     return jnp.where((held | (codes < 0)).T[..., None], logs, jnp.where(own, 0.0, -jnp.inf))

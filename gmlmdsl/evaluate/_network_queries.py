@@ -156,7 +156,9 @@ def _listed(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: i
         raise fail("E602", f"mask `{mask.name}` {why}: its blocks differ from row to row", mask.span, help=help)
     held = np.zeros((len(blocks), lowered.graph.n_cells + 1), bool)
     held[np.arange(len(blocks))[:, None], blocks] = True
-    return _fixed(params, *_device(rows), lengths, *(on_device(a) for a in (rows.codes[:n], held[:, :n], probabilities)))
+    codes, hidden, weights = (on_device(a) for a in (rows.codes[:n], held[:, :n], probabilities))
+    given, given_lengths = _device(rows)
+    return _fixed(params, given, given_lengths, lengths, codes, hidden, weights)
 
 
 def _bound(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: VisitMask, lengths: Any, help: str) -> Any:
@@ -166,8 +168,9 @@ def _bound(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: Vi
         raise fail("E602", "a sampler's passes over rows that differ in length hide other cells", mask.span, help=help)
     temperature = float(refinement(mask.call, lowered.bound)["temperature"])  # type: ignore[arg-type]
     hidden, scored, weights = mask.scored_blocks()
-    arrays = (on_device(a) for a in (rows.codes[:n], hidden[:, :n], weights, scored[:, :n]))
-    return _fixed(params, *_device(rows), lengths, *arrays, temperature)
+    codes, held, weigh, counts = (on_device(a) for a in (rows.codes[:n], hidden[:, :n], weights, scored[:, :n]))
+    given, given_lengths = _device(rows)
+    return _fixed(params, given, given_lengths, lengths, codes, held, weigh, counts, temperature)
 
 
 @bounded_jit

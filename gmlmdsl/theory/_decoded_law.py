@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import numpy as np
@@ -15,13 +15,13 @@ from .._diagnostics import fail
 from ..data import bound_once, decode, encode
 from ..decode import Decoding, refuse_prompt
 from ..evaluate import known_params, network_queries, verified_params
-from ..graph import FactorGraph, verify_is_model
+from ..graph import FactorGraph
 from ..program import ir
-from ._configurations import configurations
+from ._configurations import configurations, verify_model
 from ._decoder_law import DecoderLaw, decoder_law
 
 if TYPE_CHECKING:
-    from ..model import Model
+    from ..model import JointModel, Model
 
 Array = np.ndarray
 MOST_ENTRIES = 1 << 24  # of a table of probabilities
@@ -140,8 +140,8 @@ def truth_table(truth: Any) -> Array:
         return table
     if isinstance(truth, _Truth):
         return configurations(truth.model, truth.params, "the distribution of rows", given=truth.given).p
-    model, params = truth if isinstance(truth, tuple) and len(truth) == 2 else (truth, {})
-    verify_is_model(model)
+    model, params = cast(tuple[Any, Any], truth if isinstance(truth, tuple) and len(truth) == 2 else (truth, {}))
+    verify_model(model)
     return configurations(model, params, "the distribution of rows").p
 
 
@@ -199,7 +199,7 @@ def _moved(model: Model, params: Mapping[str, Any], sampler: ir.Sampler, found: 
     np.add.at(mass, [by_row[c.tobytes()] for c in found.codes.astype(np.int64)], found.mass)
     share = np.ones(len(states))
     if graph.latents:
-        p = configurations(model, params, "the distribution of the latents", latents=True, given=given).p.ravel()
+        p = configurations(cast("JointModel", model), params, "the distribution of the latents", latents=True, given=given).p.ravel()
         of_row = np.bincount(place, p, len(seen))
         if (mass[of_row == 0] > 0).any():
             message = f"sampler `{sampler.name}`: some decodes have probability zero, and their latents no distribution"

@@ -123,7 +123,8 @@ class Denoiser:
                 found = _by_oracle(of, self.oracle, self.params, on_device(full, np.int32), on_device(self.cells, np.int32))
             else:
                 lengths = on_device(np.full((1, size), self.length), np.int32)
-                found = _by_network(of, self.params, *self.given, lengths, on_device(filled.T, np.int32))
+                given, given_lengths = self.given
+                found = _by_network(of, self.params, given, given_lengths, lengths, on_device(filled.T, np.int32))
             out.append([np.asarray(a, np.float64)[: len(some)] for a in found])
         return [np.concatenate(parts) for parts in zip(*out, strict=True)] if out else []
 

@@ -174,7 +174,7 @@ def _revealed(make: Any, params: Any, codes: jax.Array, cells: jax.Array, keys: 
         entropies = -jnp.where(logits > -jnp.inf, jnp.exp(logits) * logits, 0.0).sum(axis=-1).T
         own = derive.token_words(derive.fold_apart(keys, t + 1), *logits.shape[1:])
         drawn = derive.pick_token(logits, own.transposed).T
-        mean = jnp.where(hidden, entropies, 0.0).sum(axis=0) / hidden.sum(axis=0)
+        mean = jnp.where(hidden, entropies, 0.0).sum(axis=0) / hidden.sum(axis=0).astype(entropies.dtype)
         return jnp.where(present & (order == t), drawn.astype(shown.dtype), shown), mean
 
     return jax.lax.scan(once, jnp.zeros_like(codes), jnp.arange(cells.shape[0], dtype=order.dtype))[1]

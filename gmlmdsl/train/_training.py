@@ -333,7 +333,8 @@ def _rows(loss: NetworkLoss, network: Any, batch: Any, key: Any, precision: str,
     n = weights.shape[0]
     keys, strata = jax.random.split(key, n), None
     if loss.mask.is_stratified:  # rows of a batch share the passes of a sampler among them
-        strata = (jnp.arange(n) + jax.random.uniform(jax.random.fold_in(key, n))) / n
+        first = jax.random.uniform(jax.random.fold_in(key, n))
+        strata = (jnp.arange(n, dtype=first.dtype) + first) / n
     found, sizes, length = loss.rows({loss.label: network}, codes, given, lengths, keys, dropout, strata)
     return (weights * found).sum(), (weights * sizes).sum(), (weights * length).sum(), weights.sum()
 
