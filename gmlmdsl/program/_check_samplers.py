@@ -12,7 +12,7 @@ from ._check_masks import as_mask, check_cells, check_mask_body, check_row_weigh
 from ._check_networks import refuse_joint, refuse_ladder, refuse_updates
 from ._check_visits import check_start, refuse_visits
 from ._expressions import CONSTANT, check_number, known_number, mentions
-from ._kernels import Cycle, Kernel, KernelMixture, RandomUpdate, Repeat, Sweep, Temper, ladder_in
+from ._kernels import Cycle, Kernel, KernelMixture, RandomUpdate, Repeat, Sweep, Temper, ladder_in, start_of
 from ._mask_bodies import Mask, MaskBody
 from ._mask_inputs import check_no_stages
 from ._program import Factor, Model, Sampler
@@ -36,6 +36,10 @@ def check_sampler(sampler: tree.Sampler, model: Model, scope: Scope) -> Sampler 
     if refuse_updates(sampler, model, scope):
         return None
     body = _body(sampler.body, f"sampler `{name}`", sampler.name.span, model, scope, sampler.span)
+    if body is not None and start_of(body) is not None and (ladder := ladder_in(body)) is not None:
+        message = "`temper` goes on from the replicas of the draw before, and `start from` begins each draw anew"
+        scope.report("E333", message, ladder.span, "replicas of another draw", help="remove one of the two")
+        return None
     return None if body is None else Sampler(sampler.span, name, model.name, body)
 
 
