@@ -20,6 +20,7 @@ from ..data import NetworkRows, bound_rows, network_rows, present_lengths, rando
 from ..derive import OracleGraph, VisitLaw, bounded_jit, fold, on_device
 from ..graph import Lowered, refinement
 from ..masks import VisitMask, visits_of
+from ..plan import verify_held
 from ..program import ir, reasons_against
 
 Array = np.ndarray
@@ -163,6 +164,7 @@ def log_prob_bound(
     mask = verified_decoder(lowered, sampler)
     rows = DenoisedRows(lowered, x, missing, given, f"the likelihood under `{sampler.name}`")
     rows.verify_whole()
+    verify_held(16.0 * min(draws, 10**18) * min(rows.count, MOST_ROWS), f"{draws:,} passes of a row", "fewer `draws=`")
     law = derive.visit_law(lowered, mask)
     if mask.has_one_path:
         values = rows.joined([_path(make, law, params, codes) for make, codes, _ in rows.each()])
@@ -241,7 +243,10 @@ def verified_hidden(hidden: Any, rows: DenoisedRows) -> Array:
     Raises:
         GmlmError: E507 for anything but booleans of the shape of x's rows and cells, or of the cells alone.
     """
-    array = np.asarray(hidden)
+    try:
+        array = np.asarray(hidden)
+    except ValueError:
+        raise fail("E507", "hidden: lists of one length are rows of booleans, and these differ in length") from None
     n = len(rows.cells)
     flat = array.reshape(-1) if array.size == n else None
     if array.dtype != bool or (flat is None and array.size != rows.count * n):

@@ -16,6 +16,7 @@ from ..data import bound_once, random_key, verified_seed
 from ..derive import bounded_jit, fold, on_device
 from ..evaluate import decoder_bounds, known_params, verified_params
 from ..graph import verify_is_model
+from ..plan import verify_held
 from ._decoder_law import Denoiser, widened
 
 if TYPE_CHECKING:
@@ -113,7 +114,9 @@ def information_profile(
         if draws is None and small and not graph.given:
             return _listed(Denoiser(lowered, known, what), sizes)
         rows = decoder_bounds.DenoisedRows(lowered, _any_rows(lowered), None, given, what)
-        return _estimated(rows, known, whole_number("draws", DRAWS if draws is None else draws, 2), verified_seed(seed))
+        many = whole_number("draws", DRAWS if draws is None else draws, 2)
+        verify_held(16.0 * min(many, 10**18) * len(at), f"{many:,} rows", "fewer `draws=`")
+        return _estimated(rows, known, many, verified_seed(seed))
 
 
 def _any_rows(lowered: Any) -> Any:
