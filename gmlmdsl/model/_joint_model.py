@@ -14,7 +14,18 @@ import numpy as np
 from .. import derive, plan
 from .._diagnostics import GmlmError, GmlmWarning, counted, fail, is_one_of, listed
 from .._progress import shows_progress, waiting
-from ..data import bound_dataset, bound_mask, bound_once, bound_rows, encode_given, evaluated, in_row_order, row_index, verified_seed
+from ..data import (
+    at_once,
+    bound_dataset,
+    bound_mask,
+    bound_once,
+    bound_rows,
+    encode_given,
+    evaluated,
+    in_row_order,
+    row_index,
+    verified_seed,
+)
 from ..evaluate import (
     answer,
     decoder_bounds,
@@ -87,6 +98,7 @@ class JointModel(Model):
         values = verified_partition(self.graph, parameters.verified_answer(self.graph, values, jnp.inf))
         return answer(values, () if found is None else found.shape)
 
+    @at_once
     def annealed_log_partition(
         self,
         params: Params,
@@ -153,6 +165,7 @@ class JointModel(Model):
             self._warn_plain(K)
         return answer(table, (*rows.shape, *table.shape[1:]))
 
+    @at_once
     def marginals(self, params: Params, clamp: Mapping[str, Any] | None = None, given: Any = None) -> dict[str, np.ndarray]:
         """p(x_i = v | clamped cells) of every cell, exact.
 
@@ -171,6 +184,7 @@ class JointModel(Model):
         lowered = self._bound(found)
         return exact.marginals(self._contractions, self._device(lowered), self._known(params, lowered), clamp, found)
 
+    @at_once
     def map(self, params: Params, clamp: Mapping[str, Any] | None = None, given: Any = None) -> tuple[Any, Any]:
         """A most probable configuration that agrees with the clamped cells, and its log_prob.
 
@@ -196,6 +210,7 @@ class JointModel(Model):
             log_z = np.nan
         return exact.configuration(self.graph, codes, shape), value.reshape(shape)[()] - log_z
 
+    @at_once
     def next_symbol(self, params: Params, prefix: Any, *, given: Any = None) -> np.ndarray:
         """p(x_t = v | x_0, .., x_(t-1)), of the first cell that a prefix lacks; latents and later cells are summed out.
 
@@ -227,6 +242,7 @@ class JointModel(Model):
             warnings.warn(why, GmlmWarning, stacklevel=2)
         return table.reshape(*lead, table.shape[1])
 
+    @at_once
     def effects(
         self,
         params: Params,
@@ -304,6 +320,7 @@ class JointModel(Model):
         found = named_conditionals.loss(lowered, self._mask(mask, lowered), known, rows.codes, weights, key, n_masks)
         return parameters.verified_answer(lowered.graph, found, -jnp.inf)
 
+    @at_once
     def transition_matrix(self, params: Params, sampler: str | None = None, *, given: Any = None) -> np.ndarray:
         """One run of a sampler's body as a matrix over all configurations, first position slowest; float64, rows sum to 1.
 
@@ -322,6 +339,7 @@ class JointModel(Model):
         with jax.enable_x64(True):
             return derive.Transitions(lowered, self._known(params, lowered)).matrix(checked.kernels)
 
+    @at_once
     def sampler_bias(self, params: Params, sampler: str | None = None, *, given: Any = None) -> float:
         """How far a sampler's long run is from p: max over sets A of |pi(A) - p(A)| = 1/2 sum over x of |pi(x) - p(x)|.
 
@@ -499,6 +517,7 @@ class JointModel(Model):
         options = PathOptions(penalty, criterion, gamma, rule, on, folds, subsamples, threshold, wrong, seed, progress)
         return fit_path(evidence, options, refit)
 
+    @at_once
     def sample(
         self,
         params: Params,

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import derive, plan
 from .._diagnostics import Diagnostic, GmlmError, fail, is_one_of, known, only, whole_number
-from ..data import verified_seed
+from ..data import at_once, verified_seed
 from ..evaluate import LogProbBound, decoder_bounds
 from ..graph import Lowered, lower_model
 from ..guided import GuidedOptions, Setting, draw_guided, refuse_options
@@ -191,6 +191,7 @@ class Model(ABC):
                 steps: dict[str, Any] = {"warmup": 1} if chain else {}
                 self.sample(self.init_params(), sampler, draws=draws, chains=chains, progress=False, **steps)
 
+    @at_once
     def log_prob_bound(
         self,
         params: Params,
@@ -227,6 +228,7 @@ class Model(ABC):
         found = self.sampler(sampler)[1]
         return decoder_bounds.log_prob_bound(self.lowered, self._denoising(params), x, found, draws, seed, missing, given)
 
+    @at_once
     def predict(self, params: Params, x: Any, hidden: Any, *, missing: Any = None, given: Any = None) -> np.ndarray:
         """log p(x_i = v | the cells that are not hidden) of each hidden cell; of a network its prediction, all hidden cells at once.
 
