@@ -52,7 +52,8 @@ ROOMS = {
 MANY = 6  # options of a form that has a table of its own for them
 KINDS = {
     "boolean": "`true` or `false`",
-    "schedule": "the name of a mask",
+    "schedule": "`counts([..])`, the name of a mask or of an input",
+    "sampler": "the name of a sampler",
     "integer": "a whole number",
     "number": "a number",
     "cell value": "a value of the string",

@@ -15,14 +15,14 @@ import numpy as np
 import optax
 from network_cases import ints, network, one_pass
 from networks_cases import draws, made, normalised, pairs, stats
-from oracle import _networks, _refinement, _tabular
+from oracle import _decoders, _networks, _refinement, _tabular
 from oracle._refinement import Rules
 from planting import Bug, Found, around, error
-from scipy.stats import norm
+from scipy.stats import norm, ttest_1samp
 
 import gmlmdsl as gm
 from gmlmdsl import derive
-from gmlmdsl.derive import _membership, _network
+from gmlmdsl.derive import _membership, _network, _visits
 from gmlmdsl.derive import _refinement as refinement
 from gmlmdsl.networks import _layers, _transformer
 from gmlmdsl.train import _batches, _training
@@ -38,6 +38,13 @@ mask noisy = everything(x, noise = {keep: 0.15, uniform: 0.85})
 mask seldom = mixture { 1 : subsets(x, size = 1, noise = {keep: 1})  2 : everything(x, noise = {uniform: 1}) }
 sampler linear = refinement(steps = 4, schedule = linear)
 sampler stutter = refinement(steps = 4, schedule = all, remask = stutter)
+sampler any = random_order(steps = 2)
+sampler places = refinement(order = left_to_right, steps = 2, decode = sample)
+sampler sure = refinement(schedule = linear, steps = 2, decode = sample)
+sampler cap = refinement(steps = 3, decode = sample, remask = remdm_cap, eta = 0.3)
+mask of_any = visits(any)
+mask of_places = visits(places)
+mask of_sure = visits(sure)
 """
 ALL, ONES, TWO = frozenset(range(N)), _tabular.subsets(range(N), 1), _tabular.subsets(range(N), 2)
 HIDE, KEEP, UNIFORM = (1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (0.0, 1.0, 0.0)
@@ -97,6 +104,27 @@ def _moments(mask: str) -> tuple[float, float]:
     ]
     mean = sum(w * m for w, m, _ in parts)
     return mean, sum(w * (v + m**2) for w, m, v in parts) - mean**2
+
+
+HALVES = _decoders.blocks(N, N, _decoders.linear(2))
+
+
+def drawn_bound_is_right(mask: str) -> Found:
+    """40 means of 100 drawn losses under the mask of a decoder beside its bound, or -log p by its one path."""
+    row, params = [0, 1, 2, 2], loose().init_params()
+    found = [float(loose().loss(params, np.repeat([row], 100, axis=0), mask, key=k)) for k in range(40)]
+    score = {"of_places": _decoders.leftmost, "of_sure": _decoders.margin}
+    if mask == "of_any":
+        wanted = _decoders.bound(predict(), row, Q, HALVES)
+    else:
+        wanted = -np.log(_decoders.law(predict(), (Q,) * N, _decoders.by_score(HALVES, score[mask]))[tuple(row)])
+    return Found(float(ttest_1samp(found, wanted).pvalue), LEAST_P, True)
+
+
+def law_of_remasking_is_right(name: str) -> Found:
+    """The distribution of remasked decodes by the package beside every path."""
+    passes = _decoders.remasked(N, [0, 1 / 3, 2 / 3, 1], lambda a, s: min(0.3, (1 - s) / a))
+    return error(gm.theory.output_law(loose(), loose().init_params(), name).probabilities, _decoders.law(predict(), (Q,) * N, passes), 1e-6)
 
 
 DECODES = {"linear": Rules(4, "linear"), "stutter": Rules(4, remask="stutter")}
@@ -262,14 +290,14 @@ NETWORK_BUGS = (
     ),
     Bug(
         "schedule one pass late",
-        "RefinementKernel.less_sure",
-        around(refinement.RefinementKernel, "less_sure", lambda f, self, sure, open, free, t: f(self, sure, open, free, t - 1)),
+        "RefinementKernel.left_open",
+        around(refinement.RefinementKernel, "left_open", lambda f, self, sure, open, free, t, keys: f(self, sure, open, free, t - 1, keys)),
         partial(decode_is_right, "linear"),
     ),
     Bug(
         "most confident cells opened",
-        "least",
-        around(refinement, "least", lambda f, values, counts: f(jnp.where(jnp.isfinite(values), -values, values), counts)),
+        "ranks",
+        around(refinement, "ranks", lambda f, values: f(jnp.where(jnp.isfinite(values), -values, values))),
         partial(decode_is_right, "linear"),
     ),
     Bug("stutter in a circle", "stuttering", around(refinement, "stuttering", _in_a_circle), partial(decode_is_right, "stutter")),
@@ -308,5 +336,35 @@ NETWORK_BUGS = (
         "_Run.points",
         around(_training._Run, "points", lambda f, self, done: f(self, done) + (self.t.average_last is not None)),
         partial(average_is_right, average_last=3, save_every=2),
+    ),
+    Bug(
+        "weight of a pass forgotten",
+        "VisitLaw._known",
+        around(_visits.VisitLaw, "_known", lambda f, self, *a: (*f(self, *a)[:2], jnp.ones(a[0].shape[1]))),
+        partial(drawn_bound_is_right, "of_any"),
+    ),
+    Bug(
+        "open cells of a pass one too few",
+        "VisitLaw._known",
+        around(_visits, "random_ranks", lambda f, keys, pool: f(keys, pool) + 1),
+        partial(drawn_bound_is_right, "of_any"),
+    ),
+    Bug(
+        "every hidden cell of a path scored",
+        "VisitLaw._known",
+        around(_visits.VisitLaw, "_known", lambda f, self, *a: (lambda h, s, w: (h, h, w))(*f(self, *a))),
+        partial(drawn_bound_is_right, "of_places"),
+    ),
+    Bug(
+        "path of a confident decoder one pass late",
+        "VisitLaw.one_pass",
+        around(_visits.VisitLaw, "one_pass", lambda f, self, graph, p, codes, here, open_, t: f(self, graph, p, codes, here, open_, t - 1)),
+        partial(drawn_bound_is_right, "of_sure"),
+    ),
+    Bug(
+        "settled cells hidden again twice as often",
+        "RefinementKernel.rates",
+        around(refinement.RefinementKernel, "rates", lambda f, self, *a: (lambda s, g: (s, 2 * g))(*f(self, *a))),
+        partial(law_of_remasking_is_right, "cap"),
     ),
 )

@@ -93,13 +93,13 @@ class Work:
     encoded: Encoded | None = None
 
 
-def candidates_of(lowered: Lowered, sampler: ir.Sampler) -> Candidates:
-    if not isinstance(sampler.body, ir.FormCall):
+def candidates_of(lowered: Lowered, body: ir.FormCall | tuple[ir.Kernel, ...]) -> Candidates:
+    if not isinstance(body, ir.FormCall):
         return Candidates()
-    if sampler.body.form is AUTOREGRESSIVE:
-        beam = autoregressive(sampler.body, lowered.bound, int(lowered.graph.sizes.max()))["beam"]
+    if body.form is AUTOREGRESSIVE:
+        beam = autoregressive(body, lowered.bound, int(lowered.graph.sizes.max()))["beam"]
         return Candidates(starts=int(beam))
-    found = refinement(sampler.body, lowered.bound)
+    found = refinement(body, lowered.bound)
     return Candidates(int(found["lengths"]), int(found["starts"]))  # type: ignore[arg-type]
 
 

@@ -72,8 +72,8 @@ def _decodes(
         raise fail("E507", "`init=` is a draft, and this sampler goes from the first cell on", help="hold the first cells: `clamp=`")
     if isinstance(kernel, RefinementKernel):
         refuse_prompt(sampler, more)
-        kernel = RefinementKernel(kernel.rules, kernel.law, options.init is not None, trace)
-    candidates = candidates_of(lowered, sampler)
+        kernel = RefinementKernel(kernel.rules, kernel.law, kernel.plan, options.init is not None, trace)
+    candidates = candidates_of(lowered, sampler.body)
     work = work_of(lowered, params, options, more, candidates, refines=True)
     if more.prompt is not None and isinstance(kernel, AutoregressiveKernel):
         _verify_open(work, kernel.rules.end)
@@ -81,14 +81,14 @@ def _decodes(
     return decodes_of(_drawn(lowered, params, kernel, work, candidates, options, None), candidates), work
 
 
-def decoding_work(lowered: Lowered, params: dict[str, Any], sampler: ir.Sampler, given: Any) -> Work:
+def decoding_work(lowered: Lowered, params: dict[str, Any], call: ir.FormCall, given: Any) -> Work:
     """What a sampler decodes for one row of given data, with nothing held.
 
     Raises:
         GmlmError: E510 for several rows.
     """
-    options = SampleOptions(sampler.name, 1, 0, 1, 1, 0, None, None, None, True, False)
-    work = work_of(lowered, params, options, Decoding(given), candidates_of(lowered, sampler), refines=True)
+    options = SampleOptions("", 1, 0, 1, 1, 0, None, None, None, True, False)
+    work = work_of(lowered, params, options, Decoding(given), candidates_of(lowered, call), refines=True)
     if work.shape:
         message = f"given: an output distribution takes one row, without an axis of rows; got rows of shape {work.shape}"
         raise fail("E510", message, help="call it once for each row")

@@ -19,16 +19,17 @@ from ._listed_moments import listed_second_order
 from ._listing import listed_rows
 from ._loss import DrawnLoss, ExactLoss, as_listed, drawn_loss, exact_loss
 from ._mask_law import AbstractMaskLaw, mask_law
-from ._membership import noisy_mask
+from ._membership import noisy_mask, random_ranks
 from ._network import NetworkGraph, NetworkLoss, cell_tables, fixed_loss, negative_log, network_graph
 from ._network import encode as encode_rows
 from ._network_transitions import NetworkTransitions
-from ._picks import accepted, exponential, levels_of, pick_token, whole_below
+from ._oracle import OracleGraph, StartKernel, oracle_graph
+from ._picks import accepted, exponential, levels_of, pick_token, token_words, whole_below
 from ._prefix_oracle import PrefixMachine, PrefixOracle, PrefixState, finite, prefix_machine
-from ._random import Words, fold, keys_on_host, words_apart
+from ._random import Words, fold, fold_apart, keys_on_host, words_apart
 from ._redraw import redraw_gaps
-from ._refinement import RefinementKernel, narrow, stuttering
-from ._samplers import Planned, at_parameters, build, build_kernel, no_chain, single_site_sweep
+from ._refinement import RefinementKernel, narrow, refinement_kernel, stuttering
+from ._samplers import Planned, at_parameters, build, build_kernel, fresh, no_chain, single_site_sweep
 from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, EnumeratedLoss, HiddenRows, hidden_loss, hidden_rows
 from ._summed_rows import SummedRows
 from ._sums import Forward, Inputs, backward, evidence, forward, forward_from, inputs_of, laws, log_sum, rest_sum
@@ -36,3 +37,4 @@ from ._table_curvature import TableCurvature, mean_indicators, table_curvature
 from ._temper import TemperKernel
 from ._transitions import Transitions, all_states, replica_matrix
 from ._undefined import UNDEFINED, undefined_outputs
+from ._visits import VisitLaw, visit_law

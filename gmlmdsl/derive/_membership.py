@@ -6,13 +6,15 @@ that are there; every other mask is cut down to them.
 
 from __future__ import annotations
 
+import abc
 from functools import singledispatch
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ..graph import Corruption, Lowered
 from ..masks import lower_body
@@ -45,13 +47,17 @@ def members(law: AbstractMaskLaw, codes: Codes, keys: PRNGKeyArray, present: Pre
 
 @members.register
 def _(law: SubsetLaw, codes: Codes, keys: PRNGKeyArray, present: Present) -> Present:
-    """The cells with the least of as many random numbers of 63 bits; all of them where there are fewer than `size`."""
-    pool = jnp.zeros(present.shape[0] + 1, bool).at[law.cells].set(True, mode="drop")[:-1]
-    drawn, pool = words_apart(keys, present.shape[0]), pool[:, None] & present
-    place = jnp.broadcast_to(jnp.arange(present.shape[0], dtype=jnp.int32)[:, None], present.shape)
+    """The first `size` cells in a random order; all of them where there are fewer."""
+    pool = jnp.zeros(present.shape[0] + 1, bool).at[law.cells].set(True, mode="drop")[:-1][:, None] & present
+    return (random_ranks(keys, pool) < law.size) & pool
+
+
+def random_ranks(keys: PRNGKeyArray, pool: Present) -> Int[Array, "cells rows"]:
+    """The place of each cell of a pool in a random order of it, by random numbers of 63 bits; the others come behind."""
+    drawn = words_apart(keys, pool.shape[0])
+    place = jnp.broadcast_to(jnp.arange(pool.shape[0], dtype=jnp.int32)[:, None], pool.shape)
     first = jnp.where(pool, drawn.high[0] >> 1, jnp.uint32(EVERY))
-    order = jax.lax.sort((first, drawn.low[0], place), dimension=0, num_keys=2)[2]
-    return (jnp.argsort(order, axis=0) < law.size) & pool
+    return jnp.argsort(jax.lax.sort((first, drawn.low[0], place), dimension=0, num_keys=2)[2], axis=0)
 
 
 @members.register
@@ -109,22 +115,58 @@ def _counts(blocks: Array, present: Present) -> Array:
     return inside[jnp.minimum(blocks, present.shape[0])].sum(axis=1)
 
 
-class NoisyMask(eqx.Module):
+class MaskDraw(NamedTuple):
+    """K of each row: what it holds, what a network sees, which of its cells are scored, and what the score weighs (None: 1)."""
+
+    held: Present
+    seen: Codes
+    scored: Present
+    weight: Float[Array, " rows"] | None = None
+
+
+class AbstractScoredMask(eqx.Module):
+    """A mask as a network's loss sees it: what is hidden, what is scored, and how much it weighs.
+
+    Attributes:
+        laws: the distributions of its parts.
+        stages: how often a prediction is scored; each stage but the first sees the one before.
+        sampled: whether a stage's input is drawn from the prediction, else it is its mode.
+        is_stratified: whether a number by row, in [0, 1), says which part of the sum is drawn.
+    """
+
+    laws: tuple[AbstractMaskLaw, ...]
+    stages: int = eqx.field(static=True)
+    sampled: bool = eqx.field(static=True)
+    is_stratified: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def drawn(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, u: Array | None) -> MaskDraw:
+        """K of each row, for cells that `graph` predicts; `u` are its numbers where it `is_stratified`."""
+
+    @abc.abstractmethod
+    def mean_members(self, codes: Codes, present: Present) -> Float[Array, " rows"]:
+        """Over how many cells the loss of each row is spread: E(|K|), or all."""
+
+    def tempered(self, logits: Array) -> Array:
+        """The logits that are scored: the network's own."""
+        return logits
+
+
+class NoisyMask(AbstractScoredMask):
     """A mask with what a network sees in the cells of K: a mixture of parts that have one distribution and one noise each.
 
     Attributes:
         weights: the probability of each part.
-        laws: the parts' distributions.
         noises: the probabilities of hiding, of a uniform value and of the true one, shape (parts, 3).
-        stages: how often a prediction is scored; each stage but the first sees the one before.
-        sampled: whether a stage's input is drawn from the prediction, else it is its mode.
     """
 
     weights: Float[Array, " parts"]
-    laws: tuple[AbstractMaskLaw, ...]
     noises: Float[Array, "parts 3"]
-    stages: int = eqx.field(static=True)
-    sampled: bool = eqx.field(static=True)
+
+    def drawn(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, u: Array | None) -> MaskDraw:
+        """As `draw`; all of K is scored."""
+        held, seen = self.draw(codes, present, keys, graph.most_values)
+        return MaskDraw(held, seen, held)
 
     def draw(self, codes: Codes, present: Present, keys: PRNGKeyArray, n_values: int) -> tuple[Present, Codes]:
         """K of each row, and what the network sees: `n_values` where a cell is hidden."""
@@ -147,4 +189,4 @@ def noisy_mask(lowered: Lowered, found: Corruption) -> NoisyMask:
     laws = tuple(mask_law(lower_body(lowered, body)) for _, body, _ in found.parts)
     noises = np.array([(n.hide, n.uniform, n.keep) for _, _, n in found.parts])
     weights = np.array([w for w, _, _ in found.parts])
-    return NoisyMask(on_device(weights), laws, on_device(noises), found.stages, found.inputs == "sample")
+    return NoisyMask(laws, found.stages, found.inputs == "sample", on_device(weights), on_device(noises))

@@ -17,10 +17,11 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ..networks import AbstractNetwork
 from ._energy import Codes
-from ._membership import NoisyMask
+from ._membership import AbstractScoredMask
 from ._picks import pick_token, token_words
-from ._random import fold_apart
+from ._random import fold_apart, words_apart
 
+STRATA = 2**31 - 1  # folded into a row's key
 Given = tuple[Int[Array, "rows entries"], ...]
 
 
@@ -121,7 +122,7 @@ class NetworkLoss(eqx.Module):
     is fed back is an integer, so no gradient passes through it, and only cells of K change.
     """
 
-    mask: NoisyMask
+    mask: AbstractScoredMask
     label: str = eqx.field(static=True)
     n_masks: int = eqx.field(static=True, default=1)
     smoothing: float = eqx.field(static=True, default=0.0)
@@ -129,11 +130,19 @@ class NetworkLoss(eqx.Module):
     kind: str = eqx.field(static=True, default="cross_entropy")  # of CELL_LOSSES
 
     def rows(
-        self, params: Mapping[str, Any], codes: Codes, given: Given, given_lengths: Given, keys: PRNGKeyArray, dropout: bool = False
+        self,
+        params: Mapping[str, Any],
+        codes: Codes,
+        given: Given,
+        given_lengths: Given,
+        keys: PRNGKeyArray,
+        dropout: bool = False,
+        strata: Float[Array, " rows"] | None = None,
     ) -> tuple[Float[Array, " rows"], Float[Array, " rows"], Float[Array, " rows"]]:
         """By row: the loss, E(|K|), and the loss of the predicted length (0 where none is predicted).
 
-        Codes of -1 are missing: behind the last value they are padding, before it they are hidden and not scored.
+        Codes of -1 are missing: behind the last value they are padding, before it they are hidden and not scored. `strata` are numbers in
+        [0, 1) by which rows of a batch share the passes of a sampler among them; None: each row has its own.
         """
         network: AbstractNetwork = params[self.label]
         width = codes.shape[0] if self.width is None else self.width
@@ -141,26 +150,35 @@ class NetworkLoss(eqx.Module):
         encoded = encode(network, given, given_lengths, codes.shape[1], fold_apart(keys, 0) if dropout else None)
         graph = network_graph(network, self.label, encoded, lengths[:, None], width)
 
+        if strata is None and self.mask.is_stratified:
+            strata = words_apart(fold_apart(keys, STRATA), 1).number()[0]
+
         def drawn(total: Array, m: Array) -> tuple[Array, None]:
-            return total + self._stages(graph, params, codes, present, fold_apart(keys, m + 1), dropout), None
+            u = None if strata is None else jnp.mod(strata + m / self.n_masks, 1.0)
+            return total + self._stages(graph, params, codes, present, fold_apart(keys, m + 1), dropout, u), None
 
         total = jax.lax.scan(drawn, jnp.zeros(codes.shape[1]), jnp.arange(self.n_masks), unroll=self.n_masks == 1)[0]
         head = network.length_head
         size = jnp.zeros(codes.shape[1]) if head is None else jax.vmap(head.loss)(encoded, lengths)
         return total / self.n_masks, self.mask.mean_members(codes, present), size
 
-    def _stages(self, graph: NetworkGraph, params: Any, codes: Codes, present: Array, keys: PRNGKeyArray, dropout: bool) -> Array:
-        held, seen = self.mask.draw(jnp.maximum(codes, 0), present, keys, graph.most_values)
+    def _stages(
+        self, graph: NetworkGraph, params: Any, codes: Codes, present: Array, keys: PRNGKeyArray, dropout: bool, u: Array | None
+    ) -> Array:
         n, total = graph.n_cells, jnp.zeros(codes.shape[1])
-        held, seen = held[:n], jnp.where(present, seen, graph.most_values)[:n]
+        if self.mask.is_stratified:  # its passes may ask the network, which has as many cells as rows of this width
+            k = self.mask.drawn(graph, params, jnp.maximum(codes[:n], 0), present[:n], keys, u)
+        else:
+            k = self.mask.drawn(graph, params, jnp.maximum(codes, 0), present, keys, u)
+        held, scored, seen = k.held[:n], k.scored[:n], jnp.where(present[:n], k.seen[:n], graph.most_values)
         for stage in range(self.mask.stages):
-            logits = graph.logits(params, seen, fold_apart(keys, 10 + 2 * stage) if dropout else None)
+            logits = self.mask.tempered(graph.logits(params, seen, fold_apart(keys, 10 + 2 * stage) if dropout else None))
             losses = CELL_LOSSES[self.kind](logits, codes[:n], self.smoothing)
-            total = total + jnp.where(held, losses, 0.0).sum(axis=0) / self.mask.stages
+            total = total + jnp.where(scored, losses, 0.0).sum(axis=0) / self.mask.stages
             if stage + 1 < self.mask.stages:
                 fed = self._fed_back(jax.lax.stop_gradient(logits), fold_apart(keys, 11 + 2 * stage))
                 seen = jnp.where(held, fed.astype(seen.dtype), seen)
-        return total
+        return total if k.weight is None else total * k.weight
 
     def _fed_back(self, logits: Float[Array, "rows cells values"], keys: PRNGKeyArray) -> Codes:
         if not self.mask.sampled:
@@ -179,17 +197,23 @@ def fixed_loss(
     codes: Codes,
     blocks: Bool[Array, "blocks cells"],
     probabilities: Float[Array, " blocks"],
+    scored: Bool[Array, "blocks cells"] | None = None,
+    temperature: float = 1.0,
 ) -> Float[Array, " rows"]:
-    """The mean over every K of a mask that hides its cells: sum over K of p(K) * sum over i in K of -log p(x_i | x_rest, K)."""
+    """The mean over every K of a mask that hides its cells: sum over K of p(K) * sum over i in K of -log p(x_i | x_rest, K).
+
+    With `scored` only these cells of each K count, and the weights of the blocks need not sum to 1.
+    """
     present = codes >= 0
 
-    def one(total: Array, item: tuple[Array, Array]) -> tuple[Array, None]:
-        block, probability = item
+    def one(total: Array, item: tuple[Array, Array, Array]) -> tuple[Array, None]:
+        block, counts, probability = item
         held = block[:, None] & present
-        logits = graph.logits(params, jnp.where(held | ~present, graph.most_values, codes))
-        return total + probability * jnp.where(held, negative_log(logits, codes), 0.0).sum(axis=0), None
+        logits = graph.logits(params, jnp.where(held | ~present, graph.most_values, codes)) / temperature
+        losses = jnp.where(counts[:, None] & present, negative_log(logits, codes), 0.0)
+        return total + probability * losses.sum(axis=0), None
 
-    return jax.lax.scan(one, jnp.zeros(codes.shape[1]), (blocks, probabilities))[0]
+    return jax.lax.scan(one, jnp.zeros(codes.shape[1]), (blocks, blocks if scored is None else scored, probabilities))[0]
 
 
 def cell_tables(

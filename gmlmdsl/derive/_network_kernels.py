@@ -38,7 +38,6 @@ Held = Bool[Array, "cells chains"]
 
 def free_cells(target: Target) -> Held:
     """The cells that may move: no padding, and not clamped."""
-    assert isinstance(target.graph, NetworkGraph)
     present = target.graph.present
     if target.clamped is None:
         return present
@@ -112,8 +111,12 @@ def present_values(graph: NetworkGraph, params: Any, codes: Codes, cells: Int[Ar
 
 def least(values: Float[Array, "cells chains"], counts: Int[Array, " chains"]) -> Held:
     """The cells with the `counts` lowest values of each chain; of equal ones the first. Exactly so many, none where it is 0."""
-    rank = jnp.argsort(jnp.argsort(values, axis=0, stable=True), axis=0)
-    return rank < counts[None]
+    return ranks(values) < counts[None]
+
+
+def ranks(values: Float[Array, "cells chains"]) -> Int[Array, "cells chains"]:
+    """The place of each cell among all of a chain, the lowest value first; of equal ones the first."""
+    return jnp.argsort(jnp.argsort(values, axis=0, stable=True), axis=0)
 
 
 class NetworkSweepKernel(AbstractKernel):

@@ -3,11 +3,13 @@
 A pass predicts the open cells from the tokens as they stand. Then it is decided which cells the next pass predicts again:
 
     all               every cell, each pass
-    linear, cosine    floor(n (T - t) / T), floor(n cos(pi t / 2T)) cells after pass t of T
+    linear, cosine    floor(n (T - t) / T), floor(n cos(pi t / 2T)) cells after pass t of T; counts: all but those it lists
     threshold         those less confident than the threshold, but at least one is kept at each pass
     easy_first        all but one more at each pass
     a mask            K drawn from it
 
+Which of the open cells these are, `order` says: the least confident, any, or those on the right; blocks are decoded one after
+another. Under the rules of Wang et al. 2025 each open cell settles, and each settled one is hidden again, with a probability of its own.
 What is open is shown as the start shows it: hidden, or as a uniform value. Everything is per chain: candidate lengths and
 starts are chains that share one encoding, and no array of (chains, cells, values) is carried from pass to pass.
 
@@ -22,31 +24,34 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from ..graph import Lowered, refinement
-from ..program import ir
+from ..graph import Bound, Lowered, Passes, passes_of, refinement
+from ..program import PUBLISHED, ir
+from ._arrays import on_device
 from ._decoded import AbstractDecoder, Decoded
 from ._energy import Codes
 from ._kernel import Info, State, Target
 from ._mask_law import AbstractMaskLaw, mask_law
-from ._membership import members
-from ._network import NetworkGraph, likeliest
-from ._network_kernels import Held, free_cells, least, unadapted
+from ._membership import members, random_ranks
+from ._network import likeliest
+from ._network_kernels import Held, free_cells, least, ranks, unadapted
 from ._picks import happens, pick_token, token_words, whole_below
 from ._random import fold_apart, words_apart
 from ._undefined import UNDEFINED
 
-ROUNDING = 1e-5  # probabilities and logits that differ by less, in parts of themselves, are equal: sums in single precision
+ROUNDING = 1e-5  # probabilities, logits (in parts of themselves) and confidences that differ by less are equal: sums in single precision
 
 
 @dataclass(frozen=True)
 class Rules:
     """The options of `refinement`, see the language reference."""
 
-    steps: int
+    steps: int  # of all blocks
     start: str
-    schedule: str  # a word, or `mask`
+    schedule: str  # a word, `counts` or `mask`
+    order: str
     threshold: float
     confidence: str
     decode: str
@@ -74,14 +79,40 @@ class Hypothesis(NamedTuple):
     passes: Int[Array, " chains"]
 
 
+class Plan(eqx.Module):
+    """When cells settle, on the device; see `Passes`."""
+
+    steps: int = eqx.field(static=True)
+    block: int = eqx.field(static=True)
+    open_after: Int[Array, "pools passes"] | None
+    settles: Float[Array, " passes"] | None
+    again: Float[Array, " passes"] | None
+
+    def pool(self, free: Held, t: Array) -> tuple[Held, Int[Array, " chains"]]:
+        """The block that pass `t` (from 1) is over, and how many of its cells are open after it."""
+        assert self.open_after is not None
+        t = jnp.asarray(t, jnp.int32)
+        rank, number = jnp.cumsum(free, axis=0, dtype=jnp.int32) - 1, (t - 1) // self.steps
+        here = free & (rank // self.block == number)
+        return here, self.open_after[here.sum(axis=0, dtype=jnp.int32), t - number * self.steps]
+
+
+def plan_of(passes: Passes) -> Plan:
+    """The device form of passes."""
+    real = (None if a is None else on_device(a) for a in (passes.settles, passes.again))
+    table = None if passes.open_after is None else on_device(passes.open_after, np.int32)
+    return Plan(passes.steps, passes.block, table, *real)
+
+
 class RefinementKernel(AbstractDecoder):
     """One step is one decode, from the start to the last pass; it does not depend on the step before.
 
-    `law` is that of the mask of the schedule. With `draft`, tokens start where the chain started.
+    `law` is that of the mask of the schedule, `plan` says when cells settle. With `draft`, tokens start where the chain started.
     """
 
     rules: Rules = eqx.field(static=True)
     law: AbstractMaskLaw | None
+    plan: Plan
     draft: bool = eqx.field(static=True, default=False)
     trace: bool = eqx.field(static=True, default=False)
 
@@ -130,7 +161,6 @@ class RefinementKernel(AbstractDecoder):
     def one_pass(self, target: Target, at: Hypothesis, free: Held, t: Array, keys: PRNGKeyArray) -> Hypothesis:
         """Predict, then decide what the next pass predicts. A chain that no longer moves stays as it is."""
         rules, graph = self.rules, target.graph
-        assert isinstance(graph, NetworkGraph)
         last = t == rules.steps - 1
         if self.law is not None:
             chosen = members(self.law, at.tokens, fold_apart(keys, 0), graph.present) & free
@@ -192,6 +222,16 @@ class RefinementKernel(AbstractDecoder):
         sure = self._sure(logits, total, log_p)
         return p, log_p, jnp.broadcast_to(sure if sure.ndim == log_p.ndim else sure[..., None], log_p.shape)
 
+    def sureness(self, logits: Float[Array, "chains cells values"]) -> Float[Array, "cells chains"]:
+        """Confidence in a cell whatever its value is; of the likeliest one where confidence is a probability."""
+        total = jax.nn.logsumexp(logits, axis=-1)
+        return self._sure(logits, total, logits.max(axis=-1) - total).T
+
+    def log_p_of(self, logits: Float[Array, "chains cells values"], codes: Codes) -> Float[Array, "cells chains"]:
+        """log of the probability with which a pass draws each cell's value."""
+        drawn = jax.nn.log_softmax(narrow(logits / self.rules.temperature, self.rules.top_k, self.rules.top_p), axis=-1)
+        return jnp.take_along_axis(drawn, jnp.maximum(codes.T, 0)[..., None], axis=-1)[..., 0].T
+
     def _sure(self, logits: Float[Array, "chains cells values"], total: Float[Array, "chains cells"], log_p: Array) -> Array:
         """Confidence: of tokens by their `log_p`, or of a cell whatever its token is."""
         match self.rules.confidence:
@@ -208,50 +248,79 @@ class RefinementKernel(AbstractDecoder):
     def reopened(self, after: Hypothesis, free: Held, present: Held, t: Array, keys: PRNGKeyArray) -> Held:
         """The cells that the next pass predicts (where it does not predict all), after `t` passes."""
         rules = self.rules
+        # What the pass predicted is open until it is kept: in the first pass, all that is free.
+        candidates = free if rules.remask == "least_confident" else jnp.where(t == 1, free, after.open)
+        if rules.remask in PUBLISHED:
+            settles, again = self.rates(after.confidence, free & ~candidates, t)
+            chance = jnp.where(candidates, 1 - settles, again)
+            return free & happens(chance, 1 - chance, words_apart(fold_apart(keys, 2), free.shape[0]))
         if rules.schedule == "all" or self.law is not None:
             found = after.open if self.law is not None else jnp.zeros_like(free)
         else:
-            # What the pass predicted is open until it is kept: in the first pass, all that is free.
-            candidates = free if rules.remask == "least_confident" else jnp.where(t == 1, free, after.open)
-            found = self.less_sure(after.confidence, candidates, free, t)
-        if rules.remask == "remdm":
+            found = self.left_open(after.confidence, candidates, free, t, fold_apart(keys, 1))
+        if rules.remask == "random":
             found = found | (free & ~found & happens(rules.eta, 1 - rules.eta, words_apart(keys, free.shape[0])))
         if rules.remask == "stutter":
             found = found | (free & stuttering(after.tokens, present))
         return found
 
-    def less_sure(self, sure: Float[Array, "cells chains"], candidates: Held, free: Held, t: Array) -> Held:
-        """The candidates that stay open, the least confident ones, by the schedule."""
-        n, held, steps = free.sum(axis=0), candidates.sum(axis=0), self.rules.steps
-        match self.rules.schedule:
-            case "linear":
-                counts = (n * (steps - t)) // steps
-            case "cosine":
-                counts = jnp.floor(n.astype(sure.dtype) * jnp.cos(jnp.pi / 2 * t.astype(sure.dtype) / steps) + 1e-6).astype(n.dtype)
-            case "threshold":
-                unsure = (candidates & (sure < self.rules.threshold)).sum(axis=0)
-                counts = jnp.minimum(unsure, held - 1)
-            case _:  # easy_first
-                counts = held - 1
-        return least(jnp.where(candidates, sure, jnp.inf), jnp.maximum(jnp.minimum(counts, held), 0)) & candidates
+    def rates(self, sure: Float[Array, "cells chains"], settled: Held, t: Array) -> tuple[Array, Float[Array, "cells chains"]]:
+        """After `t` passes the probability that an open cell settles, and of each settled one that it is hidden again.
+
+        Under `remdm_confidence` sigma of a settled cell is the share exp(-confidence) of it among the settled ones. Reference: Wang et al.
+        2025, Section 4.1, and their public code.
+        """
+        assert self.plan.settles is not None
+        assert self.plan.again is not None
+        again = jnp.broadcast_to(self.plan.again[t - 1], sure.shape)
+        if self.rules.remask == "remdm_confidence":
+            again = again * jnp.nan_to_num(jax.nn.softmax(jnp.where(settled, -sure, -jnp.inf), axis=0))
+        return self.plan.settles[t - 1], again
+
+    def left_open(self, sure: Float[Array, "cells chains"], candidates: Held, free: Held, t: Array, keys: PRNGKeyArray | None) -> Held:
+        """The candidates that stay open after `t` passes, by the order and the schedule; all of later blocks.
+
+        Of equally confident ones, those that rounding alone tells apart among them, the first settle; under `remask = least_confident` the
+        first stay open. `keys` are of a random order.
+        """
+        pool, held = candidates, candidates.sum(axis=0, dtype=jnp.int32)
+        if self.plan.open_after is not None:
+            here, counts = self.plan.pool(free, t)
+            pool = candidates & here
+        elif self.rules.schedule == "threshold":
+            counts = jnp.minimum((candidates & (sure < self.rules.threshold)).sum(axis=0, dtype=jnp.int32), held - 1)
+        else:  # easy_first
+            counts = held - 1
+        if self.rules.remask == "least_confident":
+            return least(jnp.where(candidates, sure, jnp.inf), jnp.minimum(counts, held)) & candidates
+        match self.rules.order:
+            case "confidence":
+                place = ranks(jnp.where(pool, -jnp.round(sure / ROUNDING), jnp.inf))
+            case "random" if keys is not None:
+                place = random_ranks(keys, pool)
+            case _:  # by their places, as also where a pass settles all of a pool, for which a random order takes no keys
+                place = jnp.cumsum(pool, axis=0, dtype=jnp.int32) - 1
+        settle = pool.sum(axis=0, dtype=jnp.int32) - counts
+        return (pool & (place.astype(jnp.int32) >= settle[None])) | (candidates & ~pool)
 
 
-def refinement_kernel(lowered: Lowered, call: ir.FormCall) -> RefinementKernel:
-    """The kernel of `refinement` or of one of its presets.
+def refinement_kernel(lowered: Lowered, call: ir.FormCall, bound: Bound | None = None) -> RefinementKernel:
+    """The kernel of `refinement` or of one of its presets; `bound`: the program that it is written in, where it is not the model's.
 
     Raises:
         GmlmError: E741 for a schedule's mask that looks at x.
     """
-    found = refinement(call, lowered.bound)
+    found = refinement(call, lowered.bound if bound is None else bound)
+    plan = plan_of(passes := passes_of(call, found, sum(v.size for v in lowered.graph.observed)))
     schedule, law = found["schedule"], None
     if isinstance(schedule, ir.Mask):
         law = mask_law(unadapted(lowered, schedule))
-    words = {name: str(found[name]) for name in ("start", "confidence", "decode", "remask", "stop")}
-    numbers = {name: float(found[name]) for name in ("threshold", "temperature", "eta")}  # type: ignore[arg-type]
-    top_k = None if found["top_k"] == "none" else int(found["top_k"])  # type: ignore[arg-type]
-    top_p = None if found["top_p"] == "none" else float(found["top_p"])  # type: ignore[arg-type]
-    rules = Rules(int(found["steps"]), schedule="mask" if law else str(schedule), top_k=top_k, top_p=top_p, **words, **numbers)  # type: ignore[arg-type]
-    return RefinementKernel(rules, law)
+    kept = {name: found[name] for name in ("start", "order", "confidence", "decode", "remask", "stop")}
+    kept |= {name: float(found[name]) for name in ("threshold", "temperature", "eta")}
+    kept |= {"top_k": None if found["top_k"] == "none" else int(found["top_k"])}
+    kept |= {"top_p": None if found["top_p"] == "none" else float(found["top_p"])}
+    word = "mask" if law else schedule if isinstance(schedule, str) else "counts"
+    return RefinementKernel(Rules(passes.total, schedule=word, **kept), law, plan)
 
 
 def uniform_values(target: Target, keys: PRNGKeyArray, like: Codes) -> Codes:

@@ -35,7 +35,7 @@ from ..plan import (
     update_line,
     with_others,
 )
-from ..program import AUTOREGRESSIVE, ir, is_guided
+from ..program import AUTOREGRESSIVE, ir, is_decoder, is_guided
 from ._arrays import fixed_blocks, float_type, on_device, stacked_blocks
 from ._autoregressive import autoregressive_kernel
 from ._clusters import cluster_kernel
@@ -45,6 +45,7 @@ from ._kernel import AbstractKernel
 from ._kernels import CycleKernel, KernelStage, MixtureKernel, ParallelKernel, RandomKernel, RepeatKernel, SweepKernel
 from ._mask_law import mask_law
 from ._network_kernels import network_update
+from ._oracle import start_kernel
 from ._packed_sweep import packed_sweep
 from ._refinement import refinement_kernel
 from ._tabled_sweep import Colours, TabledSweepKernel, tabled_sweep
@@ -94,14 +95,24 @@ def _decoder(lowered: Lowered, call: ir.FormCall) -> Planned:
         raise no_chain(call)
     if call.form is AUTOREGRESSIVE:
         return Planned(autoregressive_kernel(lowered, call), (f"`{call.span.text}`: cell by cell, from the first",))
-    return Planned(refinement_kernel(lowered, call), (f"`{call.span.text}`: every pass at once, from its start",))
+    line = f"`{call.span.text}`: every pass at once, from its start"
+    kernel = refinement_kernel(lowered, call)
+    return Planned(kernel if lowered.graph.network is not None else start_kernel(lowered.graph, kernel, "a pass of this decoder"), (line,))
 
 
 def no_chain(call: ir.FormCall) -> GmlmError:
     """The refusal of a sampler that draws each string anew, where the steps of a chain are wanted."""
-    message = f"`{call.form.name}` draws each string from its first symbol on: it has no steps from string to string"
+    does = "decodes: its draw depends on no draw before it" if is_decoder(call) else "draws each string from its first symbol on"
+    message = f"`{call.form.name}` {does}: it has no steps from string to string"
     help = "`sample` draws by it, `gm.theory.output_law` computes the distribution of its strings"
     return fail("E507", message, call.span, "no chain", help=help)
+
+
+def fresh(kernel: ir.Start) -> GmlmError:
+    """The refusal of a sampler whose draws begin anew, where the steps of a chain are wanted."""
+    message = f"each draw begins with one of `{kernel.name}`, whatever stood before: it has a distribution, and no steps of a chain"
+    help = "`gm.theory.output_law` computes it; the updates in a sampler of their own are a chain"
+    return fail("E507", message, kernel.span, "begins anew", help=help)
 
 
 def _names(parts: Sequence[Planned]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -122,6 +133,11 @@ class _Builder:
     def in_order(self, body: Sequence[ir.Kernel]) -> Planned:
         parts = [kernel.accept(self) for kernel in body]
         return parts[0] if len(parts) == 1 else Planned(CycleKernel(tuple(p.kernel for p in parts)), *_names(parts))
+
+    def start(self, kernel: ir.Start) -> Planned:
+        decoder = refinement_kernel(self.lowered, kernel.call)
+        found = start_kernel(self.lowered.graph, decoder, f"a pass of `{kernel.name}`")
+        return Planned(found, (f"`{kernel.span.text}`: each draw begins with one of `{kernel.call.span.text}`",))
 
     def update(self, kernel: ir.Sweep | ir.RandomUpdate) -> Planned:
         if self.lowered.graph.network is not None:

@@ -23,7 +23,7 @@ from ._cluster_matrix import cluster_matrix
 from ._conditional import rest_possible, tempered
 from ._energy import Params, local_scores, log_potential
 from ._mask_law import AbstractMaskLaw, mask_law
-from ._samplers import single_cells
+from ._samplers import fresh, single_cells
 from ._temper import log_acceptance, proposed_pairs
 
 Array = np.ndarray
@@ -80,6 +80,10 @@ class Transitions:
         message = "`temper` moves a replica for each beta at once: its step is not a matrix over the configurations of one"
         help = "`sample` it; the matrix of its body says how each update moves"
         raise fail("E507", message, kernel.span, "several replicas", help=help)
+
+    def start(self, kernel: ir.Start) -> Array:
+        """Refused: what a draw begins with does not depend on a state."""
+        raise fresh(kernel)
 
     def sweep(self, sweep: ir.Sweep) -> Array:
         """Blocks in the order of their colours."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import _decoder_bounds as decoder_bounds
 from . import _exact_answers as exact
 from . import _named_conditionals as named_conditionals
 from . import _network_queries as network_queries
@@ -10,6 +11,7 @@ from ._colouring import Colouring, colouring
 from ._completions import log_completions
 from ._convexity import degree, is_affine, is_convex
 from ._copied_objectives import BlockObjectives, JointObjective, block_cells, block_objectives, block_weights_of_rows, copies_of_blocks
+from ._decoder_bounds import DenoisedRows, Estimate, LogProbBound, bits_per_cell
 from ._differences import differences
 from ._distinct import distinct_rows
 from ._effects import Effects, substitution_effects

@@ -8,9 +8,9 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..data import NetworkRows
-from ..derive import NetworkLoss, noisy_mask
+from ..derive import NetworkLoss, noisy_mask, visit_law
 from ..graph import Corruption, Lowered, lower_corruption
-from ..masks import lower_mask
+from ..masks import VisitMask, lower_mask
 from ..program import ir
 
 Array = np.ndarray
@@ -29,7 +29,9 @@ def mask_loss(
     if mask.mentions_parameter:
         raise fail("E702", f"mask `{mask.name}` mentions a parameter: it may sample, not fit", mask.span, "mentions a parameter")
     found = lower_corruption(lowered.bound, mask.body)
-    return NetworkLoss(noisy_mask(lowered, found), network.label, n_masks, smoothing, kind=kind), found
+    drawn = lower_mask(lowered, mask) if mask.body.is_visits else None
+    law = visit_law(lowered, drawn) if isinstance(drawn, VisitMask) else noisy_mask(lowered, found)
+    return NetworkLoss(law, network.label, n_masks, smoothing, kind=kind), found
 
 
 def verified_count(n_masks: Any) -> int:

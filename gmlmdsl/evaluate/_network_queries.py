@@ -25,8 +25,8 @@ from ..data import (
     whole_numbers,
 )
 from ..derive import NetworkLoss, bounded_jit, fold, on_device
-from ..graph import FactorGraph, Lowered, NetworkForm
-from ..masks import lower_mask
+from ..graph import FactorGraph, Lowered, NetworkForm, refinement
+from ..masks import VisitMask, lower_mask
 from ..networks import build_network, network_shapes, parameter_counts
 from ..plan import BUDGET
 from ..program import ir
@@ -139,9 +139,15 @@ def _listed(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: i
     """Over every K of the support, all of which hide their cells."""
     lowered_mask, n = lower_mask(lowered, mask), lowered.graph.n_random
     help = "draw some: `key=0, n_masks=16`"
+    lengths = on_device(present_lengths(rows.codes[:n].T)[:, None])
+    if isinstance(lowered_mask, VisitMask) and lowered_mask.has_one_path:
+        law = derive.visit_law(lowered, lowered_mask)
+        return -_along_path(law, params, *_device(rows), lengths, on_device(rows.codes[:n]))
     if lowered_mask.support_size > BUDGET.support:
         message = f"mask `{mask.name}` has {lowered_mask.support_size:.3g} distinct blocks, more than the limit of {BUDGET.support}"
         raise fail("E602", message, mask.span, help=help)
+    if isinstance(lowered_mask, VisitMask):
+        return _bound(lowered, params, rows, lowered_mask, lengths, help)
     blocks, probabilities = lowered_mask.enumerate_blocks()
     padded = bool((rows.codes[:n] < 0).any())
     if probabilities is None or (padded and lowered_mask.counts_cells):
@@ -150,14 +156,43 @@ def _listed(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: i
         raise fail("E602", f"mask `{mask.name}` {why}: its blocks differ from row to row", mask.span, help=help)
     held = np.zeros((len(blocks), lowered.graph.n_cells + 1), bool)
     held[np.arange(len(blocks))[:, None], blocks] = True
-    lengths = on_device(present_lengths(rows.codes[:n].T)[:, None])
-    return _fixed(params, *_device(rows), lengths, *(on_device(a) for a in (rows.codes[:n], held[:, :n], probabilities)))
+    codes, hidden, weights = (on_device(a) for a in (rows.codes[:n], held[:, :n], probabilities))
+    given, given_lengths = _device(rows)
+    return _fixed(params, given, given_lengths, lengths, codes, hidden, weights)
+
+
+def _bound(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: VisitMask, lengths: Any, help: str) -> Any:
+    """A decoder's bound of -log p, over every K that it may hide."""
+    n = lowered.graph.n_random
+    if (rows.codes[:n] < 0).any():
+        raise fail("E602", "a sampler's passes over rows that differ in length hide other cells", mask.span, help=help)
+    temperature = float(refinement(mask.call, lowered.bound)["temperature"])  # type: ignore[arg-type]
+    hidden, scored, weights = mask.scored_blocks()
+    codes, held, weigh, counts = (on_device(a) for a in (rows.codes[:n], hidden[:, :n], weights, scored[:, :n]))
+    given, given_lengths = _device(rows)
+    return _fixed(params, given, given_lengths, lengths, codes, held, weigh, counts, temperature)
 
 
 @bounded_jit
-def _fixed(params: Any, given: Any, given_lengths: Any, lengths: Any, codes: Any, held: Any, probabilities: Any) -> Any:
+def _along_path(law: derive.VisitLaw, params: Any, given: Any, given_lengths: Any, lengths: Any, codes: Any) -> Any:
     graph = _graph_of(params, given, given_lengths, lengths, codes.shape[0])
-    return derive.fixed_loss(graph, params, codes, held, probabilities)
+    return law.log_p(graph, params, jnp.maximum(codes, 0), codes >= 0)
+
+
+@bounded_jit
+def _fixed(
+    params: Any,
+    given: Any,
+    given_lengths: Any,
+    lengths: Any,
+    codes: Any,
+    held: Any,
+    probabilities: Any,
+    scored: Any = None,
+    temperature: float = 1.0,
+) -> Any:
+    graph = _graph_of(params, given, given_lengths, lengths, codes.shape[0])
+    return derive.fixed_loss(graph, params, codes, held, probabilities, scored, temperature)
 
 
 def _graph_of(params: Any, given: Any, given_lengths: Any, lengths: Any, width: int) -> derive.NetworkGraph:
@@ -352,10 +387,15 @@ def transition_matrix(lowered: Lowered, params: dict[str, Any], sampler: ir.Samp
     if isinstance(sampler.body, ir.FormCall):
         message = f"sampler `{sampler.name}` decodes: its draw depends on no draw before it, so it has a distribution and no matrix"
         raise fail("E507", message, sampler.span, "a decoder", help="draw from it: `sample(.., draws=1000)`")
+    return updates_matrix(lowered, params, sampler.body, given)
+
+
+def updates_matrix(lowered: Lowered, params: dict[str, Any], body: Sequence[ir.Kernel], given: Any) -> np.ndarray:
+    """Updates in order, over all configurations."""
     with jax.enable_x64(True):
         states = derive.all_states(lowered.graph, what="the transition matrix").shape[1]
         wide, graph = _over_states(lowered, params, states, given, "a transition matrix")
-        return derive.NetworkTransitions(lowered, wide, graph).matrix(sampler.body)
+        return derive.NetworkTransitions(lowered, wide, graph).matrix(body)
 
 
 def tables(lowered: Lowered, params: dict[str, Any], codes: np.ndarray, held: np.ndarray, given: Any) -> np.ndarray:

@@ -174,12 +174,19 @@ def _add_least_confident(section: Section, body: ir.FormMask, formulas: ModelFor
     section.words(f"`least_confident`: {body.call.form.doc}")
 
 
+def _add_visits(section: Section, body: ir.FormMask, formulas: ModelFormulas, left: str) -> None:
+    sampler = body.call.arguments["sampler"]
+    assert isinstance(sampler, ir.Sampler)
+    section.words(f"K is what sampler `{sampler.name}`, `{sampler.body.span.text}`, hides in a pass.")  # type: ignore[union-attr]
+
+
 FORMS: dict[str, Callable[[Section, ir.FormMask, ModelFormulas, str], None]] = {
     "subsets": _add_subsets,
     "stripes": _add_stripes,
     "everything": _add_everything,
     "bernoulli": _add_bernoulli,
     "least_confident": _add_least_confident,
+    "visits": _add_visits,
 }  # `add_clusters` writes `percolation`, which has no p(K) in closed form
 
 

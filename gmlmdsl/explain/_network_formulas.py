@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .._diagnostics import listed
-from ..program import Program, input_options, ir, network_options
+from ..program import Program, input_options, ir, network_options, refinement_options
 from ._document import Section
 from ._formulas import ModelFormulas
 from ._mask_formulas import add_law
@@ -60,8 +60,10 @@ def _shown(value: object, lowered: Lowered | None) -> str:
         return str(value).lower()
     if isinstance(value, str):
         return value
-    if isinstance(value, ir.Mask):
+    if isinstance(value, ir.Mask | ir.Input):
         return value.name
+    if isinstance(value, tuple):
+        return f"counts([{', '.join(_shown(e, lowered) for e in value)}])"
     if lowered is not None:
         return f"{lowered.bound.number(value):g}"  # type: ignore[arg-type]
     if isinstance(value, ir.Operation) and len(value.operands) == 2:  # a default, which has no text of its own
@@ -72,6 +74,10 @@ def _shown(value: object, lowered: Lowered | None) -> str:
 def add_network_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas, program: Program, lowered: Lowered | None) -> None:
     """The distribution of K, what the network sees, the loss and the objective."""
     add_law(section, mask.body, formulas, mask.adaptive)
+    if mask.body.is_visits:
+        _add_visits(section, mask.body, formulas)
+        _add_objective(section, formulas.n, program, formulas.model, lowered)
+        return
     parts = list(mask.body.leaves())
     if mask.body.has_least_confident:
         section.words("It asks the network, and so has no distribution to train with: it belongs to an update.")
@@ -87,6 +93,34 @@ def add_network_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas, p
     true = all(stated_options(input_options(p)["noise"], lowered).get("keep") == "1" for p in parts)  # type: ignore[arg-type]
     _add_loss(section, formulas, _shown(fed["stages"], lowered), str(fed["stage_inputs"]), _is_causal(formulas, program), true)
     _add_objective(section, formulas.n, program, formulas.model, lowered)
+
+
+def _add_visits(section: Section, body: ir.MaskBody, formulas: ModelFormulas) -> None:
+    """The bound of a decoder, or log p by its one path."""
+    n, sampler = formulas.n, body.options["sampler"]
+    assert isinstance(sampler, ir.Sampler)
+    assert isinstance(sampler.body, ir.FormCall)
+    c, o = formulas.model.conditional, refinement_options(sampler.body)
+    assert c is not None
+    loss, seen = n.given("loss", "x") if n.one_line else "\\ell(x)", "seen" if n.one_line else "\\tilde{x}"
+    k, settled = n.sub("k", "t"), n.sub("n", "t")
+    x, known = n.sub("x", "i"), ", ".join([seen, "K", *map(n.name, c.given)])
+    own = f"{n.minus}{n.given(formulas.log('p'), x, known)}"
+    if o["order"] == "random" and o["schedule"] != "threshold":
+        mean = f"mean over K, |K| = {k}, of " if n.one_line else f"\\operatorname{{mean}}_{{|K| = {k}}} "
+        term = n.times.join((n.fraction(settled, k), f"{mean}{n.over('sum', n.members(['i'], 'K'), own)}"))
+        section.formula(loss, n.over("sum", "t", term))
+        section.words(
+            f"Pass t settles n_t of the k_t open cells (of a block, where there are blocks). The loss is at least -log p(x) of what "
+            f"`{sampler.name}` draws, in nats for a row: its own bound. One pass is drawn for a row, with probability n_t / n, and weighs "
+            "n / k_t; the passes of a batch are stratified."
+        )
+        return
+    section.formula(loss, n.over("sum", "t", n.over("sum", "i settled in t" if n.one_line else "i \\text{ settled in } t", own)))
+    section.words(
+        f"The places of each pass follow from what is seen: a row has one path, and the loss is -log p(x) of what `{sampler.name}` draws, "
+        "in nats. One pass is drawn for a row in a fit, with probability n_t / n, and weighs n / n_t."
+    )
 
 
 def _is_causal(formulas: ModelFormulas, program: Program) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..program import AUTOREGRESSIVE, autoregressive_options, ir, is_guided, refinement_options
+from ..program import AUTOREGRESSIVE, PUBLISHED, autoregressive_options, ir, is_guided, refinement_options
 from ._document import Section
 from ._guided_formulas import add_guided
 from ._network_formulas import stated_options
@@ -21,7 +20,7 @@ CONFIDENCE = {
     "entropy": "1 − entropy / log q of its distribution",
 }
 MOST_COUNTS = 16
-SCHEDULES = ("all", "linear", "cosine", "threshold", "easy_first")  # any other is the name of a mask
+SETTLE = {"random": "any {n}, drawn anew in each pass", "left_to_right": "the {n} on the right", "confidence": "the {n} least confident"}
 
 
 def add_decoder(section: Section, call: ir.FormCall, model: ir.Model, lowered: Lowered | None, n: Notation) -> None:
@@ -63,34 +62,59 @@ def _add_autoregressive(section: Section, call: ir.FormCall, model: ir.Model, lo
 
 def _add_refinement(section: Section, call: ir.FormCall, model: ir.Model, lowered: Lowered | None, n: Notation) -> None:
     """The start, a pass, which cells are open after it, when it stops, and the score of a candidate."""
-    o = stated_options(refinement_options(call), lowered)
-    c = model.conditional
-    assert c is not None
-    shared = f", which share one encoding of {', '.join(f'`{g}`' for g in c.given)}" if c.given else ""
+    o, c = _stated(call, lowered), model.conditional
     section.words(f"`{call.span.text}`: {call.form.doc}")
-    many = _many(o["lengths"], "candidate length") + (", the likeliest first" if o["lengths"] != "1" else "")
-    section.words(f"T = {o['steps']} passes over {many}, {_many(o['starts'], 'start')} of each{shared}.")
+    passes = "as many passes as cells" if o["steps"] == "cells" else f"{o['steps']} passes"
+    if o["block"] != "none":
+        section.words(f"Blocks of {o['block']} cells from the left, T = {passes} over each.")
+    elif c is None:
+        section.words(f"T = {passes}.")
+    else:
+        shared = f", which share one encoding of {', '.join(f'`{g}`' for g in c.given)}" if c.given else ""
+        many = _many(o["lengths"], "candidate length") + (", the likeliest first" if o["lengths"] != "1" else "")
+        section.words(f"T = {passes} over {many}, {_many(o['starts'], 'start')} of each{shared}.")
     start = "is hidden" if o["start"] == "hide" else "holds a uniform value"
     instead = "a draft of the call, `init=`, stands instead, and what `clamp=` holds is not free."
     section.words(f"start: every free cell {start}; {instead}", 0, "-")
-    section.words(f"pass t = 1..T: the network sees all cells and gives p(x_i | seen) of each at once; {_decode(o)}", 0, "-")
+    who = "the network sees all cells and gives p(x_i | seen) of each at once" if c else "p(x_i | seen) of each cell, others summed out"
+    section.words(f"pass t = 1..T: {who}; {_decode(o)}", 0, "-")
     again = "is hidden again" if o["start"] == "hide" else "holds a new uniform value"
     if o["schedule"] == "all":
         repeated = f"the second and later cell of a run of equal values {again}; the first cell of a row has none before it."
         section.words(f"pass t + 1 sees what pass t predicted; {repeated}" if o["remask"] == "stutter" else "pass t + 1 sees it.", 0, "-")
-    elif o["schedule"] not in SCHEDULES:
+    elif o["by"] == "mask":
         section.words("cells that no pass has predicted yet are shown as at the start; the last pass predicts them too.", 0, "-")
     else:
         section.words(f"pass t + 1 predicts the open cells alone; each {again} before it. Open are:", 0, "-")
-        _add_schedule(section, o, lowered, n)
-        _add_remask(section, o)
+        if o["remask"] in PUBLISHED:
+            _add_rates(section, o, n)
+        else:
+            _add_schedule(section, o, call, lowered, n)
+            _add_remask(section, o)
     section.words(f"stop: {_stop(o)}", 0, "-")
+    if c is None:
+        section.words(_OF_ORACLE)
+        return
     free = "i free" if n.one_line else "i \\text{ free}"
     log_p = n.given("log p" if n.one_line else "\\log p", n.sub("x", "i"), "seen" if n.one_line else "\\text{seen}")
     total = n.over("sum", free, log_p)
     section.formula("score" if n.one_line else "\\text{score}", n.fraction("1", "n") + (n.times + total))
     section.words("n is the number of free cells of a candidate; each log p is that of the pass which last predicted the cell.")
     section.words(f"The candidate with the highest score is the draw. {_promise()}")
+
+
+_OF_ORACLE = (
+    "The conditionals are those of p. One cell in each pass, placed by chance, by its place or by what is seen, is a draw from p; several "
+    "at once lose what they have to do with one another: `gm.theory.output_law` says how much, `gm.theory.information_profile` in nats."
+)
+
+
+def _stated(call: ir.FormCall, lowered: Lowered | None) -> dict[str, str]:
+    """The options as texts; `by` is the kind of schedule: a word, `counts` or `mask`."""
+    options = refinement_options(call)
+    schedule = options["schedule"]
+    by = schedule if isinstance(schedule, str) else "mask" if isinstance(schedule, ir.Mask) else "counts"
+    return {**stated_options(options, lowered), "by": by}
 
 
 def _promise() -> str:
@@ -103,7 +127,7 @@ def _many(count: str, what: str) -> str:
 
 def _decode(o: Mapping[str, str]) -> str:
     who = "every free cell" if o["schedule"] == "all" else "each open cell, in pass 1 every free one,"
-    if o["schedule"] not in SCHEDULES:
+    if o.get("by") == "mask":
         who = f"each cell of K, drawn from mask `{o['schedule']}` in every pass and shown as at the start,"
     if o["decode"] == "argmax":
         return f"{who} takes its likeliest value."
@@ -113,42 +137,75 @@ def _decode(o: Mapping[str, str]) -> str:
     return f"{who} is drawn from it{heat}{', among ' + ' and '.join(among) if among else ''}."
 
 
-def _add_schedule(section: Section, o: Mapping[str, str], lowered: Lowered | None, n: Notation) -> None:
+def _add_schedule(section: Section, o: Mapping[str, str], call: ir.FormCall, lowered: Lowered | None, n: Notation) -> None:
     """Which cells are open after pass t."""
     pool = "all free cells" if o["remask"] == "least_confident" else "the open cells"
-    by = f"; the confidence in a cell is {CONFIDENCE[o['confidence']]}."
-    t = n.sub("n", "t")
-    match o["schedule"]:
+    by = f"; the confidence in a cell is {CONFIDENCE[o['confidence']]}." if o["order"] == "confidence" else "."
+    t, those = n.sub("n", "t"), f"{SETTLE[o['order']].format(n='n_t')} of {pool}{by}{_counts(o, call, lowered)}"
+    match o["by"]:
         case "linear":
             section.formula(t, n.call("floor", [n.fraction(n.times.join(("n", n.parens(f"T {n.minus} t"))), "T")]))
-            section.words(f"the n_t least confident of {pool}{by}{_counts(o, lowered)}", 1)
+            section.words(those, 1)
+        case "counts":
+            section.words(f"after {o['schedule']}, how many each pass settles, n_t are left: {those}", 1)
         case "cosine":
             angle = n.fraction("π t" if n.one_line else "\\pi t", n.parens("2 T") if n.one_line else "2 T")
             section.formula(t, n.call("floor", [n.times.join(("n", n.call("cos", [angle])))]))
-            section.words(f"the n_t least confident of {pool}{by}{_counts(o, lowered)}", 1)
+            section.words(those, 1)
         case "threshold":
             section.words(f"those of {pool} with a confidence below {o['threshold']}, but at least one is settled{by}", 1)
         case "easy_first":
-            section.words(f"all of {pool} but the most confident one{by}", 1)
+            one = {"random": "any one", "left_to_right": "the first one", "confidence": "the most confident one"}[o["order"]]
+            section.words(f"all of {pool} but {one}{by}", 1)
 
 
-def _counts(o: Mapping[str, str], lowered: Lowered | None) -> str:
-    """` For n = 8: 6, 4, 2, 0.`, where the sizes are known."""
-    if lowered is None or not o["steps"].isdigit() or int(o["steps"]) > MOST_COUNTS:
+def _counts(o: Mapping[str, str], call: ir.FormCall, lowered: Lowered | None) -> str:
+    """` For n = 8, after each pass: 6, 4, 2, 0.`, where the sizes are known."""
+    if lowered is None or o["by"] not in ("linear", "cosine", "counts"):
         return ""
-    n, steps = lowered.graph.n_random, int(o["steps"])
-    if o["schedule"] == "linear":
-        found = [n * (steps - t) // steps for t in range(1, steps + 1)]
-    else:
-        found = [math.floor(n * math.cos(math.pi * t / (2 * steps)) + 1e-6) for t in range(1, steps + 1)]
-    return f" For n = {n}, after each pass: {', '.join(map(str, found))}."
+    from ..graph import passes_of, refinement
+
+    found = passes_of(call, refinement(call, lowered.bound), sum(v.size for v in lowered.graph.observed))
+    if found.open_after is None or found.steps > MOST_COUNTS:
+        return ""
+    return f" For n = {found.block}, after each pass: {', '.join(map(str, found.open_after[-1, 1:].tolist()))}."
+
+
+def _add_rates(section: Section, o: Mapping[str, str], n: Notation) -> None:
+    """How likely a cell is to settle, and to be hidden again."""
+    alpha, sigma = ("alpha", "sigma") if n.one_line else ("\\alpha", "\\sigma")
+    a, b, s = n.sub(alpha, "t-1"), n.sub(alpha, "t"), n.sub(sigma, "t")
+    most = f"min(1, {n.fraction(n.parens(f'1 {n.minus} {b}'), a)})"
+    grown = n.fraction(n.parens(f"{b} {n.minus} {a}"), a)
+    rule = {
+        "remdm_cap": f"min({o['eta']}, {most})",
+        "remdm_rescale": n.times.join((o["eta"], most)),
+        "remdm_confidence": n.times.join((o["eta"], most)),
+        "forward_backward": f"min({grown}, {most})",
+        "dfm": f"min({n.times.join(('beta' if n.one_line else chr(92) + 'beta', grown))}, {most})",
+    }[o["remask"]]
+    section.formula(s, rule if n.one_line else rule.replace("min", "\\min"))
+    shares = {"linear": "t / T", "cosine": "1 - cos(pi t / 2 T)"}.get(o["by"], f"the share that {o['schedule']} has settled")
+    settle = n.fraction(n.parens(f"{b} {n.minus} {n.parens(f'1 {n.minus} {s}')}{n.times}{a}"), n.parens(f"1 {n.minus} {a}"))
+    section.formula(n.given("p", "settles") if n.one_line else "p(\\text{settles})", settle)
+    section.words(f"each open cell that does not settle, and each settled one with probability sigma_t; alpha_t is {shares}.", 1)
+    if o["remask"] == "remdm_confidence":
+        section.words(
+            "Of a settled cell sigma_t counts by the share of exp(-p) among all settled, p its probability; of an open one it is 0.", 1
+        )
+    if o["remask"] == "dfm":
+        section.words("beta is 10 (t (1 - t))^(1/4), t = alpha_(t-1).", 1)
+    if (o["from"], o["until"]) != ("0", "1"):
+        section.words(f"sigma_t is 0 but in the passes from {o['from']} until {o['until']} of all.", 1)
+    if o["loop"] != "none":
+        section.words(f"In these alpha stays at {o['loop']}; before and behind them it rises linearly.", 1)
 
 
 def _add_remask(section: Section, o: Mapping[str, str]) -> None:
     match o["remask"]:
         case "stutter":
             section.words("and the second and later cells of a run of equal values; the first cell of a row has none before it.", 1)
-        case "remdm":
+        case "random":
             section.words(f"and each cell that was settled, with probability {o['eta']}.", 1)
 
 

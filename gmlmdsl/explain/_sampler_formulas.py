@@ -159,6 +159,9 @@ class _Line:
     depth: int
     mark: str
 
+    def start(self, kernel: ir.Start) -> None:
+        self.teller.section.words(f"`{kernel.span.text}`, whatever stood before: {kernel.call.form.doc}", self.depth, self.mark)
+
     def update(self, kernel: ir.Sweep | ir.RandomUpdate) -> None:
         self.teller.update(kernel, self.depth, self.mark)
 

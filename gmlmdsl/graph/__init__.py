@@ -15,6 +15,7 @@ from ._lowered import Lowered, lower_let, lower_model, lower_sound, with_given
 from ._neighbours import distinct
 from ._network import Corruption, Noise, autoregressive, lower_corruption, refinement
 from ._network_form import NetworkForm
+from ._passes import Passes, open_after, passes_of
 from ._ranges import is_positive, range_of
 from ._turns import Turns, unroll
 from ._weights import alive, fixed_values, normalised, reaches_zero, verify_weights

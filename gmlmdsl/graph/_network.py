@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -34,15 +35,20 @@ def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray,
     return NetworkForm(call.form.name, options, target.size, len(target.labels), sizes, call.span, c.network, probes)
 
 
-def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Value | ir.Mask]:
-    """The options of `refinement` or of one of its presets as numbers and words; a schedule's mask as it is.
+def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Any]:
+    """The options of `refinement` or of one of its presets as numbers and words; a schedule's mask as it is, its counts as integers.
 
     Raises:
         GmlmError: E409 for a number that an input makes too large or too small.
     """
     stated = refinement_options(call)
-    masks = {name: e for name, e in stated.items() if isinstance(e, ir.Mask)}
-    return evaluated_options(call, {name: e for name, e in stated.items() if name not in masks}, bound) | masks
+    schedule = stated.pop("schedule")
+    found = evaluated_options(call, stated, bound)
+    if isinstance(schedule, tuple):
+        return {**found, "schedule": np.array([bound.integer(e) for e in schedule], np.int64)}
+    if isinstance(schedule, ir.Input):
+        return {**found, "schedule": np.asarray(bound.inputs[schedule.name], np.int64)}
+    return {**found, "schedule": schedule}
 
 
 def autoregressive(call: ir.FormCall, bound: Bound, n_values: int) -> dict[str, Value]:

@@ -9,3 +9,4 @@ from ._mask import AbstractMask
 from ._mixture import MixtureMask
 from ._percolation import PercolationMask
 from ._subsets import SubsetMask, chance_among
+from ._visits import VisitMask, visits_of

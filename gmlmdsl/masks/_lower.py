@@ -16,6 +16,7 @@ from ._mask import AbstractMask
 from ._mixture import lower_mixture
 from ._percolation import PercolationMask, lower_percolation
 from ._subsets import lower_subsets
+from ._visits import lower_visits
 
 BODIES: dict[type, Callable[[Lowered, Any], AbstractMask]] = {
     ir.FormMask: lambda lowered, body: _lower_form(lowered, body),
@@ -29,6 +30,7 @@ FORMS: dict[str, Callable[[Lowered, ir.FormMask], AbstractMask]] = {
     "everything": lambda lowered, body: certain_mask(cells_of(lowered, body.variables), lowered.graph.n_cells, body.span),
     "bernoulli": lower_bernoulli,
     "percolation": lower_percolation,
+    "visits": lower_visits,
 }
 
 

@@ -12,10 +12,10 @@ from .. import derive
 from .._diagnostics import GmlmAttributeError, is_one_of, only
 from ..data import verified_seed, verify_untraced_leaves
 from ..decode import Decodes, Decoding, decoding, length_coverage
-from ..evaluate import network_queries, verified_params
+from ..evaluate import decoder_bounds, network_queries, verified_params
 from ..fit import training_of
 from ..graph import Lowered
-from ..guided import GuidedOptions, only_guided, refuse_given
+from ..guided import GuidedOptions, no_symbols, only_guided, refuse_given
 from ..program import ir, is_guided
 from ..sample import SampleOptions
 from ..train import network_fit
@@ -80,7 +80,7 @@ class ConditionalModel(Model):
         """
         return network_queries.loss(self.lowered, self._network(params), x, self._checked(mask), weights, key, n_masks, missing, given)
 
-    def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None) -> jax.Array:
+    def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None, sampler: str | None = None) -> Any:
         """log p(x) of each row by a causal network, the sum over its cells of log p(x_i | the cells before it); shape (rows..).
 
         Args:
@@ -88,10 +88,13 @@ class ConditionalModel(Model):
             x: rows; where a row ends is not part of its distribution unless its last value says so.
             missing: what stands for padding at the end of a row.
             given: data of given variables, as in `fit`.
+            sampler: of any network a decoder whose places do not depend on what it draws: log p of what that draws, by a row's one path.
 
         Raises:
-            GmlmError: E742 for every other network: its conditionals declare no joint distribution.
+            GmlmError: E742 for every other network: its conditionals declare no joint distribution; E507 for a sampler with many paths.
         """
+        if sampler is not None:
+            return decoder_bounds.log_prob(self.lowered, self._denoising(params), x, self.sampler(sampler)[1], missing, given)
         network_queries.verify_causal(self.graph)
         return network_queries.log_prob(self.lowered, self._network(params), x, missing, given)
 
@@ -254,9 +257,12 @@ class ConditionalModel(Model):
             return self._draw_strings(
                 self.lowered, checked, checked.call, params, GuidedOptions(name, prompt, draws, chains), seed, oracle, stated
             )
+        if oracle is not None and checked.call is not None:
+            raise no_symbols(checked.call)
         only_guided(oracle=oracle)
-        refines = checked.call is not None
-        counts = (d if n is None else n for n, d in zip((draws, warmup, chains), (1, 0, 1) if refines else (1000, 500, 4), strict=True))
+        fresh = ir.start_of(checked.kernels) is not None
+        defaults = (1, 0, 1) if checked.call is not None else (1000, 0 if fresh else 500, 4)
+        counts = (d if n is None else n for n, d in zip((draws, warmup, chains), defaults, strict=True))
         kept, before, runs = counts
         options = SampleOptions(name, kept, before, runs, thin, seed, clamp, init, observe, keep_draws, progress)
         more = Decoding(given, missing, lengths, prompt=prompt)
@@ -358,6 +364,10 @@ class ConditionalModel(Model):
 
     def _known(self, params: Params, lowered: Lowered | None = None) -> dict[str, Any]:
         verify_untraced_leaves(params)
+        return self._network(params)
+
+    def _denoising(self, params: Params) -> Mapping[str, Any]:
+        network_queries.verify_all_seen(self.graph)
         return self._network(params)
 
     def _network(self, params: Params) -> dict[str, Any]:

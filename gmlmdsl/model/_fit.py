@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
+import numpy as np
+
 from .._progress import shows_progress, waiting
+from ..evaluate import Estimate, bits_per_cell
 from ..fit import FitRecord
 
 if TYPE_CHECKING:
@@ -255,6 +258,13 @@ class Fit(FitRecord):
 
         options = {"mask": mask, "groups": groups, "strata": strata, "x": x, "weights": weights, "missing": missing, "given": given}
         return cross_validate(self, folds, seed, n_masks=n_masks, progress=progress, **options)
+
+    def bits_per_cell(
+        self, x: Any, sampler: str | None = None, *, draws: int = 64, seed: int = 0, missing: Any = None, given: Any = None
+    ) -> Estimate:
+        """-log2 p of rows under a decoder for each cell of a `var`, by its bound, with a standard error over rows; see `log_prob_bound`."""
+        bound = self.model.log_prob_bound(self.params, x, sampler, draws=draws, seed=seed, missing=missing, given=given)
+        return bits_per_cell(bound, np.full(bound.values.size, int(self.model.graph.is_observed.sum())))
 
     def information_criterion(self, x: Any = None, weights: Any = None, missing: Any = None, given: Any = None) -> InformationCriterion:
         """CLIC = 2 * (loss + tr(S H^-1)), the composite-likelihood information criterion.

@@ -26,12 +26,22 @@ from ..data import (
     row_index,
     verified_seed,
 )
-from ..evaluate import answer, exact, is_traced, log_completions, named_conditionals, parameters, substitution_effects, verified_partition
+from ..evaluate import (
+    answer,
+    decoder_bounds,
+    exact,
+    is_traced,
+    log_completions,
+    named_conditionals,
+    parameters,
+    substitution_effects,
+    verified_partition,
+)
 from ..fit import WHOLE, Evidence, FitOptions, PersistentContrastiveDivergence, estimate_to_fit, fit_model, method_of, whole_mask
 from ..graph import GivenRows, Lowered, with_given
 from ..guided import GuidedOptions, only_guided
 from ..masks import AbstractMask
-from ..program import allowed
+from ..program import allowed, ir, is_decoder
 from ..sample import SampleOptions, annealed_importance, draw_chains, draw_exact
 from ._fit import Fit
 from ._model import Model, Params
@@ -111,11 +121,17 @@ class JointModel(Model):
         with waiting("annealed importance sampling", shows_progress(progress)):
             return annealed_importance.estimate(self.lowered, checked, self._known(params), options)
 
-    def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None) -> jax.Array:
+    def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None, sampler: str | None = None) -> Any:
         """log p(x) = log_potential - log Z of each row, of its observed cells where some are `missing`; shape (rows..).
 
-        -inf where p(x) = 0. Of a model with given variables it is log p(x | given).
+        -inf where p(x) = 0. Of a model with given variables it is log p(x | given). With `sampler` it is log p of what that decoder draws,
+        where the places of each pass do not depend on what it draws: the sum along the row's one path.
+
+        Raises:
+            GmlmError: E507 for a sampler with many paths to a row, with the cure.
         """
+        if sampler is not None:
+            return decoder_bounds.log_prob(self.lowered, self._denoising(params), x, self.sampler(sampler)[1], missing, given)
         given = in_row_order(self.graph, given, row_index(self.graph, x))
         parts = self.log_potential(params, x, missing=missing, given=given), self.log_partition(params, given=given)
         return parts[0] - parts[1] if is_traced(parts) else answer(np.asarray(parts[0]) - np.asarray(parts[1]))
@@ -560,14 +576,17 @@ class JointModel(Model):
         """
         lowered = bound_once(self.lowered, given, "a sampler")
         checked = None if is_one_of(sampler, ("exact",)) and sampler not in self.samplers else self.sampler(sampler)[1]
-        if checked is not None and checked.call is not None:
+        decodes = checked is not None and checked.call is not None and is_decoder(checked.call)
+        if checked is not None and checked.call is not None and not decodes:
             stated = {"thin": thin != 1, "clamp": clamp is not None, "init": init is not None, "observe": observe is not None}
             stated |= {"warmup": bool(warmup), "keep_draws": not keep_draws}
             return self._draw_strings(
                 lowered, checked, checked.call, params, GuidedOptions(checked.name, prompt, draws, chains), seed, oracle, stated
             )
         only_guided(prompt=prompt, oracle=oracle)
-        draws, warmup, chains = (d if n is None else n for n, d in zip((draws, warmup, chains), (1000, 500, 4), strict=True))
+        fresh = checked is not None and (decodes or ir.start_of(checked.kernels) is not None)
+        defaults = (1000, 0 if fresh else 500, 4)
+        draws, warmup, chains = (d if n is None else n for n, d in zip((draws, warmup, chains), defaults, strict=True))
         if checked is None:
             assert sampler is not None
             options = SampleOptions(sampler, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
@@ -777,6 +796,9 @@ class JointModel(Model):
         """Parameters, with which the factors of `lowered` are judged: those that read given data where it has them."""
         with evaluated(params):
             return parameters.as_params(lowered.graph, params, summed=summed)
+
+    def _denoising(self, params: Params) -> Mapping[str, Any]:
+        return self._known(params)
 
     def _known(self, params: Params, lowered: Lowered | None = None) -> dict[str, jax.Array]:
         """The same where nothing may be traced; `lowered`: the model with its given data, where it has some."""

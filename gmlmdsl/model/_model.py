@@ -14,7 +14,8 @@ import numpy as np
 
 from .. import derive, plan
 from .._diagnostics import Diagnostic, GmlmError, fail, is_one_of, known, only, whole_number
-from ..data import verified_seed
+from ..data import at_once, verified_seed
+from ..evaluate import LogProbBound, decoder_bounds
 from ..graph import Lowered, lower_model
 from ..guided import GuidedOptions, Setting, draw_guided, refuse_options
 from ..masks import AbstractMask, lower_mask
@@ -137,7 +138,7 @@ class Model(ABC):
         """The mean over rows of the mean over masks of -log p(x_K | x_rest)."""
 
     @abstractmethod
-    def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None) -> jax.Array:
+    def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None, sampler: str | None = None) -> Any:
         """log p(x) of each row."""
 
     @abstractmethod
@@ -190,7 +191,68 @@ class Model(ABC):
                 steps: dict[str, Any] = {"warmup": 1} if chain else {}
                 self.sample(self.init_params(), sampler, draws=draws, chains=chains, progress=False, **steps)
 
+    @at_once
+    def log_prob_bound(
+        self,
+        params: Params,
+        x: Any,
+        sampler: str | None = None,
+        *,
+        draws: int = 64,
+        seed: int = 0,
+        missing: Any = None,
+        given: Any = None,
+    ) -> LogProbBound:
+        """Lower bounds of log p of what a decoder draws, by the passes that it makes; in nats, one for each row.
+
+        Of a random order: the sum over t of (n_t / k_t) times the mean over K, |K| = k_t, of the sum over K of log p(x_i | x_rest, K
+        hidden), where pass t settles n_t of k_t open cells. Where the places are known it is log p itself.
+
+        Args:
+            params: parameters.
+            x: rows.
+            sampler: the decoder's name; left out where the model has one sampler.
+            draws: passes that are drawn for a row, where they are not all listed: up to 8 times as many are.
+            seed: what is drawn for row r depends on (seed, r) only.
+            missing: what stands for padding at the end of a network's row.
+            given: data of given variables, as in `fit`.
+
+        Returns:
+            `values`, `standard_error`, and `exact`: whether nothing was drawn.
+
+        Raises:
+            GmlmError: E507 for a decoder without such a bound, with the cure; E601 where a joint distribution's conditionals cost too much.
+
+        Reference: Hoogeboom et al. 2022 (any-order models), Sahoo et al. 2024 (masked diffusion).
+        """
+        found = self.sampler(sampler)[1]
+        return decoder_bounds.log_prob_bound(self.lowered, self._denoising(params), x, found, draws, seed, missing, given)
+
+    @at_once
+    def predict(self, params: Params, x: Any, hidden: Any, *, missing: Any = None, given: Any = None) -> np.ndarray:
+        """log p(x_i = v | the cells that are not hidden) of each hidden cell; of a network its prediction, all hidden cells at once.
+
+        Args:
+            params: parameters.
+            x: rows; what they hold in hidden cells does not matter.
+            hidden: booleans, (rows.., cells) or (cells,), cells of the `var`s in their order.
+            missing: what stands for a missing cell: it is hidden too.
+            given: data of given variables, as in `fit`.
+
+        Returns:
+            Shape (rows.., cells, values), of cells with fewer values -inf behind; of a cell that is seen 0 at its value, else -inf. In a
+            joint distribution other hidden cells and latents are summed out; where what is seen is impossible all values are alike.
+
+        Raises:
+            GmlmError: E601 where that costs too much.
+        """
+        return decoder_bounds.predict(self.lowered, self._denoising(params), x, hidden, missing, given)
+
     # Inside
+
+    @abstractmethod
+    def _denoising(self, params: Params) -> Mapping[str, Any]:
+        """The parameters as decoders read them, who take either kind of model."""
 
     def _provenance(self) -> dict[str, Any]:
         return self.program.provenance() | {"model": self.name}

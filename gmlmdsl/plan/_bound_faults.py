@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from .._diagnostics import Diagnostic, Faults, GmlmError, in_text_order
-from ..graph import Bound, Lowered, autoregressive, guided, lower_corruption, lower_sound, refinement, verify_brackets, verify_strings
+from ..graph import (
+    Bound,
+    Lowered,
+    autoregressive,
+    guided,
+    lower_corruption,
+    lower_sound,
+    passes_of,
+    refinement,
+    verify_brackets,
+    verify_strings,
+)
 from ..masks import lower_mask
 from ..program import AUTOREGRESSIVE, ir, is_guided, with_model
 from ._clusters import plan_clusters
@@ -84,7 +95,7 @@ def _options(lowered: Lowered, call: ir.FormCall) -> None:
         if string is not None:  # what is faulty about it is said
             guided(call, lowered.bound, string)
     else:
-        refinement(call, lowered.bound)
+        passes_of(call, refinement(call, lowered.bound), sum(v.size for v in lowered.graph.observed))
 
 
 @dataclass(frozen=True)
@@ -93,6 +104,9 @@ class _Kernels:
 
     lowered: Lowered
     faults: Faults
+
+    def start(self, kernel: ir.Start) -> None:
+        pass  # the sampler that it names is verified itself
 
     def sweep(self, kernel: ir.Sweep) -> None:
         self.faults.of(sweep_blocks, self.lowered, kernel.blocks)

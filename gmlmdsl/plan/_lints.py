@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from .._diagnostics import Diagnostic, GmlmError, fail, listed
-from ..graph import Lowered
+from ..graph import Lowered, passes_of, refinement
 from ..masks import AbstractMask, lower_mask
-from ..program import Program, ir, used_bodies
+from ..program import Program, ir, is_decoder, used_bodies
 from ..program.places import name_in
 from ._model_lints import lint_dead, lint_directed, lint_redundant
 from ._require_lints import lint_moves, lint_requires
@@ -19,7 +19,7 @@ Array = np.ndarray
 
 
 def lint_sizes(lowered: Lowered, program: Program, name: str) -> Iterator[Diagnostic]:
-    """W815 and W820 to W824 of model `name`, W811, W812 and W822 of its masks and samplers; those that do not compile are passed over.
+    """W815 and W820 to W824 of model `name`, W811, W812, W822 and W828 of its masks and samplers, where these compile.
 
     A variable that a mask or sampler leaves out as a whole is left to the checker, which knows without sizes.
     """
@@ -39,12 +39,29 @@ def lint_sizes(lowered: Lowered, program: Program, name: str) -> Iterator[Diagno
                 continue
             yield from _left_out(lowered, program.models[name], cells, "W811", f"mask `{mask.name}` never hides", mask)
     for sampler in program.samplers.values():
-        if sampler.model == name and isinstance(sampler.body, tuple):
+        if sampler.model == name and sampler.call is not None and lowered.graph.network is None and is_decoder(sampler.call):
+            yield from _parallel(lowered, sampler, sampler.call)
+        if sampler.model == name and sampler.call is None and ir.start_of(sampler.kernels) is None:
             try:
-                cells = moved_cells(lowered, sampler.body)
+                cells = moved_cells(lowered, sampler.kernels)
             except GmlmError:
                 continue
             yield from _left_out(lowered, program.models[name], cells, "W812", f"sampler `{sampler.name}` never moves", sampler)
+
+
+def _parallel(lowered: Lowered, sampler: ir.Sampler, call: ir.FormCall) -> Iterator[Diagnostic]:
+    """W828 of a decoder of a joint distribution that settles several cells at once."""
+    try:
+        passes = passes_of(call, refinement(call, lowered.bound), sum(v.size for v in lowered.graph.observed))
+    except GmlmError:
+        return
+    most = 0 if passes.open_after is None else int((passes.open_after[-1, :-1] - passes.open_after[-1, 1:]).max())
+    if most < 2 and passes.settles is None:
+        return
+    how = f"settles {most} cells in one pass, each on its own" if most > 1 else "settles and hides again each cell on its own"
+    message = f"sampler `{sampler.name}` {how}: its draws are near p, and not from it"
+    help = f'`gm.theory.output_law(model, params, sampler="{sampler.name}").kl()` says how far; one cell in each pass draws from p'
+    yield Diagnostic("W828", message, name_in(sampler.span, sampler.name), "not from p", (), help)
 
 
 def lint_conditional(lowered: Lowered, masks: Iterable[tuple[ir.Mask, AbstractMask]], block: Array) -> Iterator[Diagnostic]:

@@ -7,8 +7,9 @@ from ._check import check_file, check_source
 from ._check_guided import is_guided, judges_of
 from ._check_networks import option_faults
 from ._check_samplers import MOST_REPEATS, TOO_OFTEN
+from ._check_visits import is_decoder, reasons_against
 from ._mask_lints import used_bodies
-from ._network_forms import AUTOREGRESSIVE, REFINEMENT
+from ._network_forms import AUTOREGRESSIVE, PUBLISHED, REFINEMENT
 from ._operators import UNTAKEN, NoValueError, computed, written
 from ._options import autoregressive_options, guided_options, input_options, network_options, refinement_options
 from ._program import Program
@@ -18,6 +19,7 @@ from ._texts import checked_texts
 __all__ = [
     "AUTOREGRESSIVE",
     "MOST_REPEATS",
+    "PUBLISHED",
     "REFINEMENT",
     "TOO_OFTEN",
     "UNTAKEN",
@@ -33,11 +35,13 @@ __all__ = [
     "guided_options",
     "input_options",
     "ir",
+    "is_decoder",
     "is_guided",
     "judges_of",
     "names_in",
     "network_options",
     "option_faults",
+    "reasons_against",
     "refinement_options",
     "used_bodies",
     "with_model",

@@ -18,7 +18,7 @@ MARK = re.compile(r"#\s*gmlm\s*:\s*(.*)")
 CODES = re.compile(r"allow\s+([A-Z]\d+(?:\s*,\s*[A-Z]\d+)*)(?![\w-])")
 HOW = "write `# gmlm: allow W803` behind the statement, with the code of the warning"
 # Found only where sizes are known (`Model.warnings`), or from Python: a check of the text cannot tell whether they are there.
-WITH_SIZES = frozenset({"W811", "W812", "W815", "W820", "W821", "W822", "W823", "W824", "W825", "W901"})
+WITH_SIZES = frozenset({"W811", "W812", "W815", "W820", "W821", "W822", "W823", "W824", "W825", "W828", "W901"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,18 @@ def _statements(statements: Iterable[tree.Node]) -> Iterator[tree.Node]:
         yield from _statements(_inside(statement))
 
 
-_PARTS = (tree.Choose, tree.Each, tree.MaskRow, tree.KernelRow, tree.Update, tree.Cycle, tree.Repeat, tree.KernelMixture, tree.Temper)
+_PARTS = (
+    tree.Choose,
+    tree.Each,
+    tree.MaskRow,
+    tree.KernelRow,
+    tree.Start,
+    tree.Update,
+    tree.Cycle,
+    tree.Repeat,
+    tree.KernelMixture,
+    tree.Temper,
+)
 
 
 def _inside(node: tree.Node) -> tuple[tree.Node, ...]:

@@ -217,16 +217,20 @@ def _word(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bo
     e = arguments[0].value
     if isinstance(e, tree.Name) and e.name in option.words:
         return e.name
-    otherwise = f"one of {listed(option.words)}{', or the name of a mask' * (option.takes == forms.SCHEDULE)}"
+    otherwise = f"one of {listed(option.words)}{', `counts([1, 2, 3])`, or the name of a mask' * (option.takes == forms.SCHEDULE)}"
     help, fix = suggestion(e, option.words, otherwise) if isinstance(e, tree.Name) else (otherwise, None)
     scope.report("E303", f"`{option.name}` cannot be `{e.span.text}`", e.span, "not one of its words", help=help, fix=fix)
     return None
 
 
 def _schedule(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
-    """A word, or a mask that is declared before."""
+    """A word, a list of counts, or a mask or an input that is declared before."""
     e = arguments[0].value
+    if isinstance(e, tree.Call) and e.function.name == "counts":
+        return _counts(e, scope)
     symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
+    if isinstance(e, tree.Name) and symbol is not None and symbol.kind == "input" and e.name not in option.words:
+        return _input_of_counts(e, option, scope)
     if not isinstance(e, tree.Name) or symbol is None or symbol.kind != "mask":
         return _word(arguments, option, scope, axes)
     if e.name in option.words:
@@ -234,6 +238,43 @@ def _schedule(arguments: list[tree.Argument], option: Option, scope: Scope, axes
         scope.report("E303", message, e.span, "which of the two?", help="rename the mask", related=((symbol.span, "the mask"),))
         return None
     return symbol.value
+
+
+def _counts(e: tree.Call, scope: Scope) -> tuple[Expression, ...] | None:
+    """`counts([1, 2, 3])`: how many cells each pass settles."""
+    written = e.arguments[0].value if len(e.arguments) == 1 and e.arguments[0].keyword is None else None
+    if not isinstance(written, tree.List) or not written.items:
+        help = "write `counts([1, 2, 3])`: how many cells each pass settles"
+        scope.report("E303", "`counts` takes one list of whole numbers", e.span, "not a list", help=help)
+        return None
+    found = tuple(check_number(item, scope, CONSTANT, integer=True) for item in written.items)  # pyright: ignore[reportArgumentType]
+    for item in found:
+        number = known_number(item)
+        if number is not None and number < 1:
+            scope.report("E319", f"a pass settles at least one cell, found {number}", item.span, "too small")
+    return found
+
+
+def _input_of_counts(e: tree.Name, option: Option, scope: Scope) -> object:
+    """A list of counts that comes with the data."""
+    symbol = scope.use(e, "input")
+    if symbol is None or not isinstance(symbol.value, Input):
+        return None
+    if len(symbol.value.axes) != 1 or symbol.value.type.kind != "int":
+        help, place = f"declare it as `input {e.name}[passes] : int`", ((symbol.span, "declared here"),)
+        scope.report("E303", f"`{option.name}` takes a list of whole numbers", e.span, "not a list of counts", help=help, related=place)
+        return None
+    return symbol.value
+
+
+def _sampler(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
+    """A sampler that is declared before."""
+    e = arguments[0].value
+    if isinstance(e, tree.Name):
+        symbol = scope.use(e, "sampler")
+        return None if symbol is None else symbol.value
+    scope.report("E303", f"`{option.name}` is the name of a sampler", e.span, "not a name", help="declare one, and name it here")
+    return None
 
 
 def _named(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
@@ -296,6 +337,7 @@ _CHECKS: dict[str, Callable[[list[tree.Argument], Option, Scope, bool], object]]
     forms.TEXT: _text,
     forms.WORD: _word,
     forms.SCHEDULE: _schedule,
+    forms.SAMPLER: _sampler,
     forms.MODEL: _named,
     forms.NETWORK: _named,
     forms.JUDGE: _judge,

@@ -10,6 +10,7 @@ from . import _forms as forms
 from ._arguments import check_arguments, find_form, match_arguments
 from ._blocks import BlockTerm, Cells, FormCall
 from ._check_clusters import check_no_clusters, check_percolation
+from ._check_visits import check_visits, refuse_visits
 from ._expressions import INDEXED, MODEL, check_number, known_number, lets_of, mentions
 from ._mask_bodies import FormMask, Independent, Listed, Mask, MaskBody, MaskMixture
 from ._mask_inputs import check_seen, check_stages
@@ -90,27 +91,33 @@ def check_mask_body(e: tree.MaskExpression, model: Model, scope: Scope) -> MaskB
                 return None
             return symbol.value.body
         case tree.MaskMixture():
-            weights: list[Expression] = []
-            parts: list[MaskBody | None] = []
-            turns: list[Clauses | None] = []
-            for row in e.rows:
-                with scope.nested():
-                    turns.append(None if row.clauses is None else check_clauses(row.clauses, row.span, scope))
-                    weights.append(check_number(row.weight, scope, INDEXED))
-                    parts.append(check_mask_body(row.mask, model, scope))
-            verify_row_weights(weights, e.rows[0].weight, scope)
-            if not check_no_clusters(e, parts, scope):
-                return None
-            rows = tuple((w, part) for w, part in zip(weights, parts, strict=True) if part is not None)
-            extent = verify_mixture([part for _, part in rows], e.span, scope)
-            mixed = (
-                MaskMixture(e.span, rows, extent, tuple(turns) if any(turns) else ())
-                if len(rows) == len(e.rows) and extent is not None
-                else None
-            )
-            return None if mixed is None or not check_stages(e, mixed, scope) else mixed
+            return _mixture(e, model, scope)
         case tree.Call():
             return _form(e, model, scope)
+
+
+def _mixture(e: tree.MaskMixture, model: Model, scope: Scope) -> MaskMixture | None:
+    """Masks with weights, each row once for each turn of its loop."""
+    weights: list[Expression] = []
+    parts: list[MaskBody | None] = []
+    turns: list[Clauses | None] = []
+    for row in e.rows:
+        with scope.nested():
+            turns.append(None if row.clauses is None else check_clauses(row.clauses, row.span, scope))
+            weights.append(check_number(row.weight, scope, INDEXED))
+            parts.append(check_mask_body(row.mask, model, scope))
+    verify_row_weights(weights, e.rows[0].weight, scope)
+    if not check_no_clusters(e, parts, scope):
+        return None
+    if any(part is not None and part.is_visits for part in parts):
+        refuse_visits("it is no part of a mixture", e.span, scope)
+        return None
+    rows = tuple((w, part) for w, part in zip(weights, parts, strict=True) if part is not None)
+    extent = verify_mixture([part for _, part in rows], e.span, scope)
+    mixed = (
+        MaskMixture(e.span, rows, extent, tuple(turns) if any(turns) else ()) if len(rows) == len(e.rows) and extent is not None else None
+    )
+    return None if mixed is None or not check_stages(e, mixed, scope) else mixed
 
 
 def _report_bare(e: tree.Name, scope: Scope) -> None:
@@ -147,6 +154,8 @@ def _form(call: tree.Call, model: Model, scope: Scope) -> MaskBody | None:
         return None
     if not check_seen(call, form, arguments, model, scope):
         return None
+    if form.name == "visits":
+        return check_visits(call, FormCall(call.span, form, arguments), model, scope)
     if form.name == "percolation":
         edges = _blocks(FormCall(call.span, form, arguments), raw["edges"], model, scope)
         return None if edges is None else check_percolation(call, form, [term for term, _ in edges.terms], model, scope)

@@ -10,8 +10,9 @@ from ._arguments import check_arguments, find_form
 from ._blocks import BlockTerm, Cells
 from ._check_masks import as_mask, check_cells, check_mask_body, check_row_weights
 from ._check_networks import refuse_joint, refuse_ladder, refuse_updates
+from ._check_visits import check_start, refuse_visits
 from ._expressions import CONSTANT, check_number, known_number, mentions
-from ._kernels import Cycle, Kernel, KernelMixture, RandomUpdate, Repeat, Sweep, Temper, ladder_in
+from ._kernels import Cycle, Kernel, KernelMixture, RandomUpdate, Repeat, Sweep, Temper, ladder_in, start_of
 from ._mask_bodies import Mask, MaskBody
 from ._mask_inputs import check_no_stages
 from ._program import Factor, Model, Sampler
@@ -36,6 +37,10 @@ def check_sampler(sampler: tree.Sampler, model: Model, scope: Scope) -> Sampler 
     if refuse_updates(sampler, model, scope):
         return None
     body = _body(sampler.body, f"sampler `{name}`", sampler.name.span, model, scope, sampler.span)
+    if body is not None and start_of(body) is not None and (ladder := ladder_in(body)) is not None:
+        message = "`temper` goes on from the replicas of the draw before, and `start from` begins each draw anew"
+        scope.report("E333", message, ladder.span, "replicas of another draw", help="remove one of the two")
+        return None
     return None if body is None else Sampler(sampler.span, name, model.name, body)
 
 
@@ -53,12 +58,13 @@ def _body(statements: Statements, words: str, span: Span, model: Model, scope: S
             return None
         for s in statements:
             with scope.nested():
-                checked.append(_kernel(s, model, scope))
+                first = levels == 1 and s is statements[0]
+                checked.append(check_start(s, model, scope, first) if isinstance(s, tree.Start) else _kernel(s, model, scope))
     good = tuple(k for k in checked if k is not None)
     return good if len(good) == len(checked) else None
 
 
-def _kernel(s: tree.SamplerStatement, model: Model, scope: Scope) -> Kernel | None:
+def _kernel(s: tree.Update | tree.Cycle | tree.Repeat | tree.KernelMixture | tree.Temper, model: Model, scope: Scope) -> Kernel | None:
     match s:
         case tree.Update() if s.where is not None:
             return _random_update(s, s.where, model, scope)
@@ -151,6 +157,9 @@ def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope
     mask = _anonymous(where.mask, model, scope)
     within = None if hidden else _whole_variable(s, scope) if where.name is None else _within(s, where.name.name, scope)
     if mask is None or within is None:
+        return None
+    if mask.body.is_visits:
+        refuse_visits("an update only draws", where.mask.span, scope)
         return None
     outside = sorted(mask.body.hidden_variables() - {within}) if within else []
     if outside:

@@ -20,7 +20,8 @@ NUMBERS = "numbers"  # [a, b, ..]
 TEXT = "text"
 TEXTS = "texts"
 WORD = "word"  # one of `words`
-SCHEDULE = "schedule"  # one of `words`, or the name of a mask of the model
+SCHEDULE = "schedule"  # one of `words`, `counts([..])`, or the name of a mask of the model or of an input
+SAMPLER = "sampler"  # the name of a sampler
 EXPRESSION = "expression"
 MODEL = "model"  # the name of a model
 NETWORK = "network"  # the name of a network
@@ -35,19 +36,19 @@ class Bounds:
 
     low: float = -inf
     high: float = inf
-    open: str = ""  # "low", "high"
+    open: str = ""  # "low", "high", "both"
 
     def holds(self, x: float) -> bool:
         """Whether `x` lies inside."""
-        above = x > self.low if self.open == "low" else x >= self.low
-        below = x < self.high if self.open == "high" else x <= self.high
+        above = x > self.low if self.open in ("low", "both") else x >= self.low
+        below = x < self.high if self.open in ("high", "both") else x <= self.high
         return above and below
 
     @property
     def words(self) -> str:
         """`above 0 and at most 1`."""
-        low = f"{'above' if self.open == 'low' else 'at least'} {self.low:g}"
-        high = f"{'below' if self.open == 'high' else 'at most'} {self.high:g}"
+        low = f"{'above' if self.open in ('low', 'both') else 'at least'} {self.low:g}"
+        high = f"{'below' if self.open in ('high', 'both') else 'at most'} {self.high:g}"
         return " and ".join([low] * (self.low > -inf) + [high] * (self.high < inf))
 
 

@@ -22,6 +22,7 @@ from ._form import NUMBERS as NUMBERS
 from ._form import PROBABILITIES as PROBABILITIES
 from ._form import PROBABILITY as PROBABILITY
 from ._form import RATE as RATE
+from ._form import SAMPLER as SAMPLER
 from ._form import SCHEDULE as SCHEDULE
 from ._form import SET as SET
 from ._form import SIZE as SIZE
@@ -220,6 +221,13 @@ MASKS = (
         (_VARIABLES, named("count", INTEGER, "number of cells", required=True)),
         "The cells whose present value a `conditional` model gives the lowest probability; only under `independently`.",
         block_size="count",
+    ),
+    Form(
+        "mask",
+        "visits",
+        (Option("sampler", SAMPLER, "a sampler of the model that decodes, whose places do not depend on what it draws"),),
+        "What a sampler hides in a random pass; of K the cells that it settles are scored and weighted, so that the loss is the bound of "
+        "the sampler's own -log p, in nats for a row. It fits a `conditional` model.",
     ),
 )
 

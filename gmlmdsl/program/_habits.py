@@ -205,7 +205,7 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "cmlm": ("write `mask_predict`", "mask_predict"),
         "maskgit": ("write `easy_first(schedule = cosine)`", ""),
         "llada": ("write `easy_first`", "easy_first"),
-        "diffusion": ("write `remdm`, or `refinement(..)`", ""),
+        "diffusion": ("write `random_order(steps = 4)`, or `refinement(..)`", ""),
         "greedy": ("write `autoregressive`, for a network with `causal = true`", "autoregressive"),
         "beam_search": ("write `autoregressive(beam = 5)`, for a network with `causal = true`", ""),
         "gibbs": ("write `sampler name { update x[i] for i in site }`, or `{ update x[K] where K ~ mask }`", ""),

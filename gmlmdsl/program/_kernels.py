@@ -39,12 +39,24 @@ class Kernel(Checked, abc.ABC):
 class KernelVisitor(Protocol[T_co]):
     """One answer for each kind of kernel. Whatever gives kernels a meaning is one: what is derived, printed, verified."""
 
+    def start(self, kernel: Start, /) -> T_co: ...
     def sweep(self, kernel: Sweep, /) -> T_co: ...
     def random(self, kernel: RandomUpdate, /) -> T_co: ...
     def cycle(self, kernel: Cycle, /) -> T_co: ...
     def repeat(self, kernel: Repeat, /) -> T_co: ...
     def mixture(self, kernel: KernelMixture, /) -> T_co: ...
     def temper(self, kernel: Temper, /) -> T_co: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Start(Kernel):
+    """`start from S`: what follows begins with a draw of the decoder S, whatever stood before."""
+
+    name: str
+    call: FormCall
+
+    def accept(self, visitor: KernelVisitor[T]) -> T:
+        return visitor.start(self)
 
 
 class Update(Kernel):
@@ -169,6 +181,11 @@ def kernels_in(body: Iterable[Kernel] | FormCall) -> Iterator[Kernel]:
     """Every kernel of a sampler's body, each before those that it runs; of a form none."""
     for kernel in () if isinstance(body, FormCall) else body:
         yield from kernel.inside()
+
+
+def start_of(body: Iterable[Kernel] | FormCall) -> Start | None:
+    """The decoder that each draw of a sampler's body begins with, where one is named."""
+    return next((kernel for kernel in kernels_in(body) if isinstance(kernel, Start)), None)
 
 
 def updates_in(body: Iterable[Kernel] | FormCall) -> Iterator[Sweep | RandomUpdate]:

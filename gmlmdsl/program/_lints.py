@@ -8,7 +8,7 @@ from .._diagnostics import Diagnostic, listed
 from ._comparisons import lint_comparisons
 from ._expressions import mentions
 from ._idle_lints import lint_idle
-from ._kernels import updates_in
+from ._kernels import start_of, updates_in
 from ._mask_lints import lint_masks
 from ._network_lints import lint_networks
 from ._program import Distributed, Factor, Model, Program, Require, Sampler
@@ -53,9 +53,9 @@ def _terms(model: Model) -> Iterator[Expression]:
 
 def _still_variables(sampler: Sampler, model: Model) -> Iterator[Diagnostic]:
     """Variables keep their first values where no update names them."""
-    if not isinstance(sampler.body, tuple):
+    if sampler.call is not None or start_of(sampler.kernels) is not None:  # what begins a draw moves all
         return
-    moved = set().union(*(update.hidden_variables() for update in updates_in(sampler.body)))
+    moved = set().union(*(update.hidden_variables() for update in updates_in(sampler.kernels)))
     for code, role in (("W804", "latent"), ("W807", "var")):
         still = [v for v in model.variables.values() if v.role == role and v.name not in moved]
         if still:

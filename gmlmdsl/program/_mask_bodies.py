@@ -84,6 +84,11 @@ class MaskBody(Checked, abc.ABC):
         return False
 
     @property
+    def is_visits(self) -> bool:
+        """Whether it draws a pass of a sampler, and scores and weighs what that settles."""
+        return False
+
+    @property
     def has_least_confident(self) -> bool:
         """Whether it, or a part of it, is `least_confident`."""
         return any(leaf.is_least_confident for leaf in self.leaves())
@@ -167,6 +172,10 @@ class FormMask(MaskBody):
     @property
     def is_percolation(self) -> bool:
         return self.call.form.name == "percolation"
+
+    @property
+    def is_visits(self) -> bool:
+        return self.call.form.name == "visits"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,25 +12,43 @@ SEEN = (
     named("stages", INTEGER, "losses per row and mask, averaged: each after the first sees the network's own prediction", "1"),
     named("stage_inputs", WORD, "how that prediction is made; no gradient goes through it", "argmax", words=("argmax", "sample")),
 )
+# How settled cells are hidden again where each cell moves on its own; words that have other names now.
+PUBLISHED = ("remdm_cap", "remdm_rescale", "remdm_confidence", "forward_backward", "dfm")
+RENAMED = {"remdm": "random"}
 _REFINEMENT = (
-    named("steps", INTEGER, "T, the number of passes", "4"),
+    named("steps", INTEGER, "T, the number of passes, of blocks in each block; `cells`: one for each cell", "4", words=("cells",)),
     named("lengths", INTEGER, "candidate lengths, the likeliest first; 1 where the network predicts no length", "1"),
     named("starts", INTEGER, "candidates per length, each from a start of its own", "1"),
     named("start", WORD, "what a cell shows before it is predicted, and where it is predicted again", "hide", words=("hide", "uniform")),
     named(
         "schedule",
         SCHEDULE,
-        "which cells the next pass predicts: `all`; the n (T - t) / T (`linear`) or n cos(pi t / 2 T) (`cosine`) least confident; those "
-        "below `threshold`; all but one more (`easy_first`); or a mask's. The last pass settles all. Left out: `linear` where `remask` "
-        "needs it, else `all`",
+        "which cells the next pass predicts: `all`; the last n (T - t) / T (`linear`) or n cos(pi t / 2 T) (`cosine`) by `order`; all but "
+        "so many more, a number for each pass (`counts([2, 3, 3])`, or an input); those below `threshold`; all but one more "
+        "(`easy_first`); or a mask's. The last pass settles all. Left out: `linear` where `remask`, `order` or `block` needs it, "
+        "else `all`",
         words=("all", "linear", "cosine", "threshold", "easy_first"),
+    ),
+    named(
+        "order",
+        WORD,
+        "which open cells a pass settles first: the most confident, of equals the first; any, drawn anew in each pass; or those on the "
+        "left. Left out: `random` where `remask` gives each cell a probability to settle, else `confidence`",
+        words=("confidence", "random", "left_to_right"),
+    ),
+    named(
+        "block",
+        INTEGER,
+        "cells of a block: blocks are decoded one after another from the left, each by all passes of the schedule",
+        "none",
+        words=("none",),
     ),
     named("threshold", NUMBER, "the confidence at which a cell is settled", "0.9", bounds=Bounds(0, 1, "low")),
     named(
         "confidence",
         WORD,
-        "in a token: its probability, its lead over the next one, or 1 - entropy / log q",
-        "probability",
+        "in a token its probability, or in its distribution the lead of the likeliest value over the next (`margin`), or 1 - entropy / "
+        "log q. Left out: `margin` where tokens are drawn, else `probability`",
         words=("probability", "margin", "entropy"),
     ),
     named("decode", WORD, "how a token is picked from its distribution", "argmax", words=("argmax", "sample")),
@@ -43,21 +61,44 @@ _REFINEMENT = (
         "remask",
         WORD,
         "which settled cells are predicted again: the second and later of a run of equal tokens (`stutter`), the least confident, "
-        "or some at random (`remdm`)",
+        "or each with a probability: `eta` (`random`), or as Wang et al. 2025 (`remdm_cap`, `remdm_rescale`, `remdm_confidence`), "
+        "Campbell et al. 2022 (`forward_backward`) or Gat et al. 2024 (`dfm`) have it; then open cells settle each with a probability too",
         "none",
-        words=("none", "stutter", "least_confident", "remdm"),
+        words=("none", "stutter", "least_confident", "random", *PUBLISHED, *RENAMED),
     ),
-    named("eta", NUMBER, "of `remdm`: the probability that a settled cell is hidden again", "0.1", bounds=PROBABILITIES),
+    named(
+        "eta",
+        NUMBER,
+        "the probability that a settled cell is hidden again (`random`), the most that it is (`remdm_cap`), or a factor of the most that "
+        "it can be (`remdm_rescale`, `remdm_confidence`)",
+        "0.1",
+        bounds=PROBABILITIES,
+    ),
+    named("from", NUMBER, "the share of the passes after which settled cells are hidden again", "0", bounds=PROBABILITIES),
+    named("until", NUMBER, "the share of the passes after which none is hidden again", "1", bounds=PROBABILITIES),
+    named(
+        "loop",
+        NUMBER,
+        "the share of cells that is settled from `from` until `until`, where as many are settled as hidden again",
+        "none",
+        words=("none",),
+        bounds=Bounds(0, 1, "both"),
+    ),
     named("stop", WORD, "after T passes, or for each row where a pass changes nothing", "fixed", words=("fixed", "fixed_point")),
 )
 
 
-REFINEMENT = Form("sampler", "refinement", _REFINEMENT, "Parallel decoding by iterative refinement, for `conditional` models.")
+REFINEMENT = Form(
+    "sampler",
+    "refinement",
+    _REFINEMENT,
+    "Parallel decoding by iterative refinement; in a model with a joint distribution from its exact conditionals.",
+)
 
 
-def _preset(name: str, doc: str, defaults: dict[str, str]) -> Form:
-    """`refinement` under a name of its own, with other defaults."""
-    options = tuple(replace(o, default=defaults.get(o.name, o.default)) for o in _REFINEMENT)
+def _preset(name: str, doc: str, defaults: dict[str, str], required: str = "") -> Form:
+    """`refinement` under a name of its own, with other defaults, and an option that must be written."""
+    options = tuple(replace(o, default=defaults.get(o.name, o.default), required=o.name == required) for o in _REFINEMENT)
     return Form("sampler", name, options, doc, of=REFINEMENT)
 
 
@@ -100,8 +141,19 @@ SAMPLERS = (
     ),
     _preset(
         "remdm",
-        "The least confident tokens drawn again, and settled ones hidden again at a rate (Wang et al. 2025).",
-        {"steps": "10", "lengths": "5", "start": "hide", "schedule": "linear", "decode": "sample", "remask": "remdm"},
+        "The least confident tokens drawn again, and settled ones hidden again at a rate (after Wang et al. 2025).",
+        {"steps": "10", "lengths": "5", "start": "hide", "schedule": "linear", "decode": "sample", "remask": "random"},
+    ),
+    _preset(
+        "random_order",
+        "Every token drawn once, cells in a random order: one in each pass, or more (Hoogeboom et al. 2022; Sahoo et al. 2024).",
+        {"steps": "cells", "order": "random", "schedule": "linear", "decode": "sample"},
+    ),
+    _preset(
+        "block_diffusion",
+        "Blocks from the left, in each every token drawn once, in a random order (Arriola et al. 2025).",
+        {"steps": "cells", "order": "random", "schedule": "linear", "decode": "sample"},
+        "block",
     ),
 )
 

@@ -6,20 +6,30 @@ from . import _forms as forms
 from ._blocks import FormCall
 from ._form import Option
 from ._mask_bodies import MaskBody
+from ._network_forms import PUBLISHED, RENAMED
 from ._terms import Expression, Literal, Operation
 
 _NUMERIC = (forms.NUMBER, forms.INTEGER, forms.CELL_VALUE)
-_NEEDS_A_SCHEDULE = ("least_confident", "remdm")
+_NEEDS_A_SCHEDULE = ("least_confident", "random", *PUBLISHED)
 
 
 def refinement_options(call: FormCall) -> dict[str, object]:
-    """Every option of `refinement` or of one of its presets: words as texts, numbers as expressions, a schedule's mask as a `Mask`.
+    """Every option of `refinement` or of one of its presets: words as texts, numbers as expressions.
 
-    `top_k` and `top_p` are the text `none` where they are not set.
+    A schedule is a word, a mask, a tuple of counts or the input that holds them. `top_k`, `top_p`, `block` and `loop` are the text
+    `none` where they are not set. Under counts `steps` is their number.
     """
     out = _filled(call)
+    out["remask"] = RENAMED.get(str(out["remask"]), out["remask"])
     if out["schedule"] == "":
-        out["schedule"] = "linear" if out["remask"] in _NEEDS_A_SCHEDULE else "all"
+        needs = out["remask"] in _NEEDS_A_SCHEDULE or out["order"] != "" or out["block"] != "none"
+        out["schedule"] = "linear" if needs else "all"
+    if isinstance(out["schedule"], tuple):
+        out["steps"] = Literal(call.span, len(out["schedule"]))
+    if out["order"] == "":
+        out["order"] = "random" if out["remask"] in PUBLISHED else "confidence"
+    if out["confidence"] == "":
+        out["confidence"] = "margin" if out["decode"] == "sample" and out["remask"] != "remdm_confidence" else "probability"
     return out
 
 

@@ -10,12 +10,13 @@ from ._arguments import check_arguments, find_form
 from ._blocks import FormCall
 from ._check_guided import check_guided, check_oracle, is_guided, with_end
 from ._check_networks import check_direction, predicts_lengths, report_idle
+from ._check_visits import refuse_visits
 from ._expressions import known_number
 from ._form import Form
 from ._mask_bodies import Mask
-from ._network_forms import AUTOREGRESSIVE
+from ._network_forms import AUTOREGRESSIVE, PUBLISHED, RENAMED
 from ._options import autoregressive_options, refinement_options
-from ._program import Model
+from ._program import Input, Model
 from ._scope import Scope
 from ._terms import Literal
 
@@ -23,15 +24,13 @@ from ._terms import Literal
 SETTLED = "a cell that is sure enough is settled for good"
 REMASKS = {
     "all": (("none", "stutter"), "every cell is predicted in every pass, so that none is settled"),
-    "linear": (("none", "stutter", "least_confident", "remdm"), ""),
-    "cosine": (("none", "stutter", "least_confident", "remdm"), ""),
+    **dict.fromkeys(("linear", "cosine", "counts"), (("none", "stutter", "least_confident", "random", *PUBLISHED), "")),
     "threshold": (("none", "stutter"), SETTLED),
     "easy_first": (("none", "stutter"), SETTLED),
     "mask": (("none",), "the mask says which cells are predicted again"),
 }
 MOVING = {
-    "linear": "the schedule says how many cells each pass predicts",
-    "cosine": "the schedule says how many cells each pass predicts",
+    **dict.fromkeys(("linear", "cosine", "counts"), "the schedule says how many cells each pass predicts"),
     "mask": "each pass predicts other cells",
 }
 
@@ -47,12 +46,6 @@ def check_decoder(call: tree.Call, model: Model, scope: Scope) -> FormCall | Non
     if form is AUTOREGRESSIVE:
         good = check_oracle(call, model, scope)
         return _autoregressive(call, form, with_end(call, arguments, model, scope), scope) if good else None
-    if model.conditional is None:
-        if scope.lacks_network(model.name, model.span):
-            message = f"`{form.name}` decodes a network: model `{model.name}` has no `conditional`"
-            help = "declare `network net = transformer(..)` before the model, and `conditional x ~ net()` in it"
-            scope.report("E323", message, call.span, "no network", help=help)
-        return None
     return _refinement(call, form, arguments, model, scope) if check_direction(call, model, scope, causal=False) else None
 
 
@@ -73,7 +66,6 @@ def _autoregressive(call: tree.Call, form: Form, arguments: dict[str, object], s
 
 
 def _refinement(call: tree.Call, form: Form, arguments: dict[str, object], model: Model, scope: Scope) -> FormCall | None:
-    assert model.conditional is not None
     before = len(scope.diagnostics)
     written = {a.keyword.name: a for a in call.arguments if a.keyword is not None}
     _check_mask(written, arguments.get("schedule"), model, scope)
@@ -82,13 +74,22 @@ def _refinement(call: tree.Call, form: Form, arguments: dict[str, object], model
         if name in written and options[name] != "none":
             report_idle(name, reason, call, scope)
     _check_remask(call, written, options, scope)
-    network = scope.program[model.conditional.network].value if model.conditional.network in scope.program else None
+    _check_shares(written, options, scope)
+    network = None
+    if model.conditional is None:
+        _check_oracle_options(call, written, options, scope)
+        arguments = {**arguments, "lengths": Literal(call.span, 1)}
+    elif model.conditional.network in scope.program:
+        network = scope.program[model.conditional.network].value
     if isinstance(network, FormCall) and not predicts_lengths(network):
         if (known_number(options["lengths"]) or 1) > 1 and "lengths" in written:
             _report_lengths(call, network, scope)
         elif "lengths" not in written:
             arguments = {**arguments, "lengths": Literal(call.span, 1)}  # the default of a preset may be more
-    return FormCall(call.span, form, arguments) if len(scope.diagnostics) == before else None
+    if len(scope.diagnostics) > before:
+        return None
+    _advise(call, written, options, scope)
+    return FormCall(call.span, form, arguments)
 
 
 def _check_mask(written: Mapping[str, tree.Argument], schedule: object, model: Model, scope: Scope) -> None:
@@ -99,6 +100,8 @@ def _check_mask(written: Mapping[str, tree.Argument], schedule: object, model: M
     if schedule.model != model.name:
         message = f"mask `{schedule.name}` belongs to model `{schedule.model}`, not to `{model.name}`"
         scope.report("E313", message, span, "another model's", related=place)
+    elif schedule.body.is_visits:
+        refuse_visits("a schedule only draws", span, scope)
     elif schedule.adaptive:
         message, help = (
             f"mask `{schedule.name}` looks at x: a network's output cannot be corrected for p(K | x)",
@@ -111,7 +114,7 @@ def _check_mask(written: Mapping[str, tree.Argument], schedule: object, model: M
 
 
 def _word(schedule: object) -> str:
-    return schedule if isinstance(schedule, str) else "mask"
+    return schedule if isinstance(schedule, str) else "counts" if isinstance(schedule, tuple | Input) else "mask"
 
 
 def _idle(o: Mapping[str, object]) -> Iterator[tuple[str, str]]:
@@ -120,11 +123,9 @@ def _idle(o: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     yield from _idle_draws(o)
     if schedule != "threshold":
         yield "threshold", "only `schedule = threshold` compares with it"
-    if schedule in ("all", "mask"):
-        yield "confidence", f"the schedule, {_shown(o['schedule'])}, does not look at it"
-    if o["remask"] != "remdm":
-        yield "eta", "only `remask = remdm` hides settled cells at a rate"
-    random = o["start"] == "uniform" or o["decode"] == "sample" or o["remask"] == "remdm" or schedule == "mask"
+    yield from _idle_order(o, schedule)
+    yield from _idle_remask(o, schedule)
+    random = "random" in (o["order"], o["remask"]) or o["start"] == "uniform" or o["decode"] == "sample" or schedule == "mask"
     if not random and (known_number(o["starts"]) or 1) > 1:
         yield "starts", "nothing is random, so that all of them end alike"
     if o["stop"] == "fixed_point" and o["decode"] == "sample":
@@ -133,13 +134,85 @@ def _idle(o: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         yield "stop", f"{MOVING[schedule]}, whatever the last one changed"
 
 
+def _idle_order(o: Mapping[str, object], schedule: str) -> Iterator[tuple[str, str]]:
+    """What says which cells settle first, where nothing asks."""
+    if schedule in ("all", "mask"):
+        yield from ((name, f"the schedule, {_shown(o['schedule'])}, does not look at it") for name in ("confidence", "order", "block"))
+    elif o["order"] != "confidence" and schedule != "threshold" and o["remask"] not in ("least_confident", "remdm_confidence"):
+        yield "confidence", f"`order = {o['order']}` does not look at it"
+    if schedule == "counts":
+        yield "steps", "there are as many passes as the schedule lists"
+    if schedule == "threshold":
+        yield "order", "`schedule = threshold` settles what is sure enough"
+        yield "block", "`schedule = threshold` does not say how many passes a block takes"
+    if o["remask"] == "least_confident":
+        yield "order", "`remask = least_confident` says which cells stay open"
+
+
+def _idle_remask(o: Mapping[str, object], schedule: str) -> Iterator[tuple[str, str]]:
+    """What says how settled cells are hidden again, where none is or another rule says it."""
+    if o["remask"] not in ("random", "remdm_cap", "remdm_rescale", "remdm_confidence"):
+        yield "eta", f"`remask = {o['remask']}` hides no settled cell by it"
+    if o["remask"] != "none":
+        yield "block", "a block that is decoded stays as it is, and `remask` hides cells again"
+    if o["remask"] not in PUBLISHED:
+        yield from ((name, "it is of `remask = remdm_cap` and its like") for name in ("from", "until", "loop"))
+        return
+    if o["order"] != "random":
+        yield "order", "each cell settles and is hidden again with a probability of its own"
+    if schedule != "linear" and o["loop"] != "none":
+        yield "loop", "it is of `schedule = linear`"
+
+
 def _idle_draws(o: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     if o["decode"] == "argmax":
         yield from ((name, "`decode = argmax` takes the likeliest token") for name in ("temperature", "top_k", "top_p"))
 
 
 def _shown(schedule: object) -> str:
-    return f"mask `{schedule.name}`" if isinstance(schedule, Mask) else f"`{schedule}`"
+    if isinstance(schedule, Mask):
+        return f"mask `{schedule.name}`"
+    return "`counts(..)`" if _word(schedule) == "counts" else f"`{schedule}`"
+
+
+def _check_shares(written: Mapping[str, tree.Argument], o: Mapping[str, object], scope: Scope) -> None:
+    """A share of the passes that begins behind its end."""
+    low, high = known_number(o["from"]), known_number(o["until"])
+    if low is not None and high is not None and low >= high:
+        place = written["from"] if "from" in written else written["until"]
+        scope.report("E319", f"`from` lies below `until`, found {low} and {high}", place.span, "no pass between them")
+
+
+def _check_oracle_options(call: tree.Call, written: Mapping[str, tree.Argument], o: Mapping[str, object], scope: Scope) -> None:
+    """What a model with a joint distribution has no use for: it conditions on what it sees, and knows how long a row is."""
+    if o["start"] == "uniform":
+        if "start" in written:
+            report_idle("start", "a joint distribution is conditioned on values that were drawn, not on random ones", call, scope)
+        else:
+            message = f"`{call.function.name}` begins with random values: a joint distribution is conditioned on values that were drawn"
+            scope.report("E325", message, call.span, "starts at random", help="write `start = hide`")
+    if o["schedule"] == "all" and (known_number(o["steps"]) or 1) > 1:
+        message = "under `schedule = all` each pass sees what the one before predicted in all cells, and there is nothing to condition on"
+        scope.report("E325", message, call.span, "hides no cell", help="write `schedule = linear`, or `steps = 1`")
+    for name in ("lengths", "starts"):
+        if (known_number(o[name]) or 1) > 1 and name in written:
+            report_idle(name, "a draw is one decode: the best of several is not drawn from the model", call, scope)
+
+
+def _advise(call: tree.Call, written: Mapping[str, tree.Argument], o: Mapping[str, object], scope: Scope) -> None:
+    """A word that has another name now, and a confidence that selects on what was drawn."""
+    word = written["remask"].value if "remask" in written else None
+    if isinstance(word, tree.Name) and word.name in RENAMED:
+        new = RENAMED[word.name]
+        message = f"`remask = {word.name}` is called `{new}`: settled cells are hidden again at one rate, which is not what the paper does"
+        help = f"write `remask = {new}`, or `remdm_cap` for the rule of Wang et al. 2025"
+        scope.report("W827", message, word.span, "another name", help=help, fix=Fix(word.span, new))
+    looked_at = _word(o["schedule"]) not in ("all", "mask") and (o["order"] == "confidence" or _word(o["schedule"]) == "threshold")
+    if looked_at and o["decode"] == "sample" and o["confidence"] == "probability" and o["remask"] not in PUBLISHED:
+        place = written.get("confidence", call)
+        message = "the confidence is that of the value that was drawn: what settles is selected by it, and draws are far from the model's"
+        help = "write `confidence = margin` or `entropy`, which look at the distribution alone"
+        scope.report("W826", message, place.span, "selects on what was drawn", help=help)
 
 
 def _check_remask(call: tree.Call, written: Mapping[str, tree.Argument], o: Mapping[str, object], scope: Scope) -> None:

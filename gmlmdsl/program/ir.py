@@ -9,11 +9,13 @@ from ._kernels import KernelMixture as KernelMixture
 from ._kernels import KernelVisitor as KernelVisitor
 from ._kernels import RandomUpdate as RandomUpdate
 from ._kernels import Repeat as Repeat
+from ._kernels import Start as Start
 from ._kernels import Sweep as Sweep
 from ._kernels import Temper as Temper
 from ._kernels import Update as Update
 from ._kernels import kernels_in as kernels_in
 from ._kernels import ladder_in as ladder_in
+from ._kernels import start_of as start_of
 from ._kernels import updates_in as updates_in
 from ._mask_bodies import FormMask as FormMask
 from ._mask_bodies import Independent as Independent

@@ -23,7 +23,7 @@ from ._arviz import to_arviz
 from ._cost import verify_chains, verify_draws
 from ._discrete_diagnostics import Diagnosis, diagnose
 from ._run_kernel import Draws, sample
-from ._starts import Annealed, Starts, starts
+from ._starts import Annealed, Starts, at_held, starts
 
 MIN_SWAP_RATE = 0.05  # of neighbours in a ladder
 
@@ -60,7 +60,10 @@ def draw_chains(
     device = derive.graph_arrays(graph)
     clamped = derive.on_device(np.append(held[0], False)) if held[0].any() else None
     target = derive.Target(device, params, clamped)
-    begun = starts(graph, options.chains, options.seed, options.init, held, params)
+    fresh = isinstance(sampler.body, ir.FormCall) or ir.start_of(sampler.body) is not None
+    if fresh and options.init is not None:
+        raise fail("E507", f"`init=` has no meaning for sampler `{sampler.name}`, each draw of which begins anew", help="leave it out")
+    begun = at_held(held, options.chains) if fresh else starts(graph, options.chains, options.seed, options.init, held, params)
     found = sample(
         planned.kernel,
         target,
@@ -124,7 +127,9 @@ def masks_in(body: tuple[ir.Kernel, ...] | ir.FormCall) -> list[ir.Mask]:
 
 
 def _words(begun: Starts, init: Any) -> str:
-    words = {"given": "given", "uniform": "uniform", "built": "built by moves of single cells, not uniform"}[begun.how]
+    words = {"given": "given", "uniform": "uniform", "built": "built by moves of single cells, not uniform", "own": "the sampler's own"}[
+        begun.how
+    ]
     return f"{words}, then {init.steps} annealing steps" if isinstance(init, Annealed) else words
 
 

@@ -51,10 +51,15 @@ def annealed(steps: int = 200) -> Annealed:
 
 @dataclass(frozen=True)
 class Starts:
-    """Codes of shape (cells, chains), and how they were found: `given`, `uniform`, or `built` for some chains."""
+    """Codes of shape (cells, chains), and how they were found: `given`, `uniform`, `built` for some chains, or the sampler's `own`."""
 
     codes: Array
     how: str
+
+
+def at_held(held: tuple[Array, Array], chains: int) -> Starts:
+    """The held cells, and anything in the others: where each draw begins anew nothing looks at them."""
+    return Starts(np.repeat(held[1][:, None], chains, axis=1), "own")
 
 
 def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Array, Array], params: Mapping[str, Any]) -> Starts:

@@ -150,6 +150,7 @@ BUILDERS: dict[str, Builder] = {
     "judge": lambda span, p: tree.Judge(span, p[0].text, *p[1:]),
     "judge_kind": _first,
     "sampler_body": _tuple,
+    "start": _whole(tree.Start),
     "update": _update,
     "update_where": _update_where,
     "update_by": _update_by,

@@ -170,6 +170,7 @@ SHAPES: dict[type, Callable[[Any], Shape]] = {
     tree.Each: _each,
     tree.Sampler: _sampler,
     tree.Judge: lambda n: _with_body([word(n.kind), Expected(n.name), *_for_model(n.model)], n.form),
+    tree.Start: lambda n: _shape([word("start"), word("from"), Expected(n.name)]),
     tree.Update: _update,
     tree.Cycle: lambda n: _shape([word("cycle")], n.body),
     tree.Repeat: lambda n: _shape([word("repeat"), Expected(n.count)], n.body),

@@ -285,6 +285,13 @@ ModelStatement = Variable | Parameter | Let | Gauge | Factor | Require | Distrib
 
 
 @dataclass(frozen=True, slots=True)
+class Start(Node):
+    """`start from four`: each draw begins with one of a sampler that decodes."""
+
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
 class Where(Node):
     """`where K ~ pairs`; of `by pairs` the name is None."""
 
@@ -348,7 +355,7 @@ class Temper(Node):
     body: tuple[SamplerStatement, ...]
 
 
-SamplerStatement = Update | Cycle | Repeat | RepeatOver | KernelMixture | Temper
+SamplerStatement = Start | Update | Cycle | Repeat | RepeatOver | KernelMixture | Temper
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ RESERVED = ("and", "or", "not", "if", "then", "else", "for", "in", "true", "fals
 FILE_WORDS = ("import", "domain", "input", "index", "graph", "network", "function", "model", "mask", "sampler", "verifier", "value")
 MODEL_WORDS = ("var", "latent", "given", "param", "let", "gauge", "factor", "require", "conditional", "use")
 MASK_WORDS = ("choose", "each")
-SAMPLER_WORDS = ("update", "cycle", "repeat", "mixture", "temper")
+SAMPLER_WORDS = ("start", "update", "cycle", "repeat", "mixture", "temper")
 STATEMENT_WORDS = frozenset(FILE_WORDS + MODEL_WORDS + MASK_WORDS + SAMPLER_WORDS)
 NAMES = STATEMENT_WORDS | {
+    "from",
     "where",
     "independently",
     "weight",

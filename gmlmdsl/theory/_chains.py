@@ -162,6 +162,10 @@ class _Steps:
         self.space, self.what = space, what
         self.blocks: list[BlockDynamics] = []
 
+    def start(self, kernel: ir.Start) -> Step:
+        """Refused: what a draw begins with does not depend on a state."""
+        raise derive.fresh(kernel)
+
     def sweep(self, kernel: ir.Sweep) -> Step:
         """Blocks in the order of their colours."""
         self.verify_joint(kernel)

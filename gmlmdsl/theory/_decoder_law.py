@@ -6,7 +6,8 @@ that open cells show, by the tokens that are drawn, by what is opened at random.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -15,12 +16,12 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
-from ..decode import Work, decoding_work, given_entries
+from ..decode import decoding_work, given_entries
 from ..derive import RefinementKernel, bounded_jit, on_device
-from ..graph import Lowered, refinement
+from ..graph import Bound, Lowered, refinement
 from ..masks import lower_mask
 from ..plan import BUDGET
-from ..program import ir
+from ..program import PUBLISHED, ir
 
 Array = np.ndarray
 MOST_BRANCHES = 1 << 20  # of one pass
@@ -57,30 +58,78 @@ class Rows(NamedTuple):
         return Rows(*(a[which] for a in self))
 
 
-def decoder_law(lowered: Lowered, params: Mapping[str, Any], sampler: ir.Sampler, given: Any) -> DecoderLaw:
+def decoder_law(
+    lowered: Lowered, params: Mapping[str, Any], call: ir.FormCall, given: Any, what: str, bound: Bound | None = None
+) -> DecoderLaw:
     """The distribution of the decodes of a refinement sampler, by enumeration, in the working precision.
+
+    Args:
+        lowered: the model, of a network or with a joint distribution.
+        params: its parameters.
+        call: the decoder.
+        given: one row of given data, of a network.
+        what: how a refusal calls the quantity.
+        bound: the program that the decoder is written in, where it is not the model's.
 
     Raises:
         GmlmError: E601 for a pass with more than 2^20 branches, E602 for a schedule's mask with too many blocks, or one that draws subsets
             of rows which end early; E741 for a schedule that looks at x.
     """
-    call = sampler.body
-    assert isinstance(call, ir.FormCall)
-    kernel = derive.build_kernel(lowered, sampler).kernel
-    assert isinstance(kernel, RefinementKernel)
-    wide = {name: _widened(network) for name, network in params.items()}
-    work = decoding_work(lowered, wide, sampler, given)
+    kernel = derive.refinement_kernel(lowered, call, bound)
+    if lowered.graph.network is None:
+        denoiser = Denoiser(lowered, params, what)
+        rows, _, passes = _Decoder(lowered, call, kernel, denoiser.ask, denoiser.n, denoiser.n, what, False).decoded()
+        return DecoderLaw(rows.tokens, rows.mass, passes)
+    wide = {name: widened(network) for name, network in params.items()}
+    work = decoding_work(lowered, wide, call, given)
     starts = int(refinement(call, lowered.bound)["starts"])  # type: ignore[arg-type]
     several, found = starts * work.lengths.shape[1] > 1, []
+    entries = tuple(map(widened, given_entries(work)))
     for length in work.lengths[0]:
-        decoded = _Decoder(lowered, wide, sampler, kernel, work, int(length), several).decoded()
+        denoiser = Denoiser(lowered, wide, what, entries, int(length))
+        decoded = _Decoder(lowered, call, kernel, denoiser.ask, denoiser.n, int(length), what, several).decoded()
         found += [decoded] * starts
     rows, mass = _best(found) if several else (found[0][0], found[0][0].mass)
     codes, place = np.unique(rows.tokens, axis=0, return_inverse=True)
     return DecoderLaw(codes, np.bincount(place.ravel(), mass, len(codes)), float(sum(passes for _, _, passes in found)))
 
 
-def _widened(tree: Any) -> Any:
+class Denoiser:
+    """log p of every value of every cell given what is seen, of a network or a joint distribution, in the working precision.
+
+    Attributes:
+        n: the cells that are decoded, the `var`s in their order.
+        q: the most values of one.
+    """
+
+    def __init__(self, lowered: Lowered, params: Mapping[str, Any], what: str, given: Any = ((), ()), length: int | None = None):
+        graph = lowered.graph
+        self.params, self.given = params, given
+        self.cells = np.concatenate([np.arange(v.offset, v.offset + v.size) for v in graph.observed])
+        self.n, self.q = len(self.cells), int(graph.sizes.max())
+        self.length = self.n if length is None else length
+        self.oracle = None if graph.network is not None else derive.oracle_graph(graph, what)
+        self.total = graph.n_cells
+
+    def ask(self, seen: Array, of: Callable[[jax.Array], Any]) -> list[Array]:
+        """What `of` makes of the logits (rows, cells, values) at rows that show `seen`, `q` where a cell is hidden."""
+        size, out = min(AT_ONCE, _padded(len(seen))), []
+        for k in range(0, len(seen), size):
+            some = seen[k : k + size]
+            filled = np.concatenate([some, np.repeat(some[-1:], size - len(some), axis=0)])
+            full = np.full((self.total, size), self.q)
+            full[self.cells] = filled.T
+            if self.oracle is not None:
+                found = _by_oracle(of, self.oracle, self.params, on_device(full, np.int32), on_device(self.cells, np.int32))
+            else:
+                lengths = on_device(np.full((1, size), self.length), np.int32)
+                given, given_lengths = self.given
+                found = _by_network(of, self.params, given, given_lengths, lengths, on_device(filled.T, np.int32))
+            out.append([np.asarray(a, np.float64)[: len(some)] for a in found])
+        return [np.concatenate(parts) for parts in zip(*out, strict=True)] if out else []
+
+
+def widened(tree: Any) -> Any:
     """Real arrays in the working precision."""
     return jax.tree.map(lambda a: a.astype(derive.float_type()) if eqx.is_inexact_array_like(a) else a, tree)
 
@@ -106,21 +155,39 @@ def _best(found: list[tuple[Rows, Array, float]]) -> tuple[Rows, Array]:
 class _Decoder:
     """The passes over a row of one length; with `scored`, log p of tokens is kept."""
 
-    def __init__(self, lowered: Lowered, params: Any, sampler: ir.Sampler, kernel: RefinementKernel, work: Work, length: int, scored: bool):
-        self.kernel, self.params, self.scored = kernel, params, scored
-        self.n, self.q = lowered.graph.n_random, int(lowered.graph.sizes[: lowered.graph.n_random].max())
-        self.length, self.what = length, f"the output distribution of `{sampler.name}`"
+    def __init__(
+        self,
+        lowered: Lowered,
+        call: ir.FormCall,
+        kernel: RefinementKernel,
+        ask: Callable[..., list[Array]],
+        n: int,
+        length: int,
+        what: str,
+        scored: bool,
+    ):
+        self.kernel, self.ask, self.scored, self.n, self.length, self.what = kernel, ask, scored, n, length, what
+        self.q = int(lowered.graph.sizes.max())
         self.free = np.arange(self.n) < length
-        self.blocks, self.chances = self._blocks(lowered, sampler)
-        self.given = tuple(map(_widened, given_entries(work)))
+        self.blocks, self.chances = self._blocks(lowered, call)
         self.known: dict[bytes, int] = {}
         self.tables = np.zeros((3, 0, self.n, self.q))
 
-    def _blocks(self, lowered: Lowered, sampler: ir.Sampler) -> tuple[Array, Array]:
+    @property
+    def picks_first(self) -> bool:
+        """Whether it is known which cells a pass settles before their values are drawn: then only these are drawn."""
+        rules = self.kernel.rules
+        if rules.remask in PUBLISHED:
+            return True
+        if rules.remask in ("stutter", "least_confident") or rules.schedule in ("all", "mask"):
+            return False
+        return rules.order != "confidence" or rules.confidence != "probability"
+
+    def _blocks(self, lowered: Lowered, call: ir.FormCall) -> tuple[Array, Array]:
         """Which cells each block of the schedule's mask holds, and how likely it is; one without cells where there is no mask."""
         if self.kernel.law is None:
             return np.zeros((1, self.n), bool), np.ones(1)
-        mask = refinement(sampler.body, lowered.bound)["schedule"]  # type: ignore[arg-type]
+        mask = refinement(call, lowered.bound)["schedule"]
         assert isinstance(mask, ir.Mask)
         found = lower_mask(lowered, mask)
         if found.support_size > BUDGET.support:
@@ -167,23 +234,35 @@ class _Decoder:
             predicted = chosen | (rows.open & last)
         else:
             predicted = np.broadcast_to(self.free, shown.shape) if rules.schedule == "all" or t == 0 else rows.open
-        self._verify(self._branches(shown, predicted))
+        if not self.picks_first or last:
+            self._verify(self._branches(shown, predicted))
         seen = np.where(shown, self.q, rows.tokens)
         if rules.start == "uniform":
             seen, index, weight = self._uniform(rows.tokens, shown)
             rows, predicted = rows.take(index, weight), predicted[index]
         table = self._asked(np.where(self.free, seen, self.q))
+        stays = np.zeros_like(shown)
+        if self.picks_first and not last:
+            sure = self.tables[2, table, :, 0] if len(table) else np.zeros(shown.shape)
+            candidates = rows.open if t else np.broadcast_to(self.free, shown.shape)
+            stays, index, weight = self._left(np.where(predicted, sure, rows.sure), candidates, t + 1)
+            rows, predicted, table, shown = rows.take(index, weight), predicted[index], table[index], shown[index]
+            predicted = predicted & ~stays
+            self._verify(self._branches(shown, predicted))
         new, parent = self._drawn(rows, predicted, table)
         before, predicted = rows.take(parent, np.ones(len(parent))), predicted[parent]
         still = new._replace(open=new.open & ~predicted if by_mask else new.open)
-        opened, index, weight = self._opened(still, t, last)
+        if self.picks_first and not last:
+            opened, index, weight = self._reopened(still, stays[parent], t)
+        else:
+            opened, index, weight = self._opened(still, t, last)
         new, before = still.take(index, weight), before.take(index, np.ones(len(index)))
         moving = np.ones(len(index), bool)
         if rules.schedule in ("threshold", "easy_first"):
             moving = np.asarray(opened.any(axis=1))
         elif rules.stop == "fixed_point":
             moving = np.asarray(((new.tokens != before.tokens) | opened | before.open).any(axis=1))
-        compared = rules.remask == "least_confident" and rules.schedule != "all" and not by_mask
+        compared = rules.remask in ("least_confident", "remdm_confidence") and rules.schedule != "all" and not by_mask
         sure = new.sure * (moving[:, None] & compared)
         return new._replace(open=opened & moving[:, None], moving=moving, sure=sure, log_p=new.log_p * self.scored)
 
@@ -210,14 +289,65 @@ class _Decoder:
         elif rules.schedule != "all":
             every = rules.remask == "least_confident" or t == 0
             candidates = np.broadcast_to(self.free, rows.open.shape) if every else rows.open
-            found = self._less_sure(rows.sure, candidates, t + 1)
-        for cell in np.flatnonzero(self.free) if rules.remask == "remdm" else ():
-            odds = np.where(found[:, cell, None], [0.0, 1.0], [1 - rules.eta, rules.eta])
-            at, opens = np.nonzero(odds)
-            found, index, weight = found[at], index[at], weight[at] * odds[at, opens]
-            found[:, cell] = opens == 1
+            found, index, weight = self._left(rows.sure, candidates, t + 1)
+        found, again, more = self._reopened(rows.take(index, weight), found, t)
+        index, weight = index[again], weight[again] * more
         if rules.remask == "stutter":
-            found = found | (np.asarray(derive.stuttering(on_device(rows.tokens.T), on_device(self.free[:, None]))).T & self.free)
+            tokens = rows.tokens[index]
+            found = found | (np.asarray(derive.stuttering(on_device(tokens.T), on_device(self.free[:, None]))).T & self.free)
+        return found, index, weight
+
+    def _left(self, sure: Array, candidates: Array, t: int) -> tuple[Array, Array, Array]:
+        """The candidates that stay open after `t` passes: the cells, of which row, and how likely."""
+        rules, plan, count = self.kernel.rules, self.kernel.plan, len(sure)
+        if rules.remask in PUBLISHED:
+            settles = self._rates(sure, candidates, t)[0]
+            return self._by_chance(np.where(candidates, 1 - settles, 0.0))
+        if rules.order != "random":
+            return self._less_sure(sure, candidates, t), np.arange(count), np.ones(count)
+        pool, left = candidates, candidates.sum(axis=1) - 1
+        if plan.open_after is not None:
+            rank, number = np.cumsum(self.free) - 1, (t - 1) // plan.steps
+            here = self.free & (rank // plan.block == number)
+            pool = candidates & here
+            left = np.minimum(np.asarray(plan.open_after)[here.sum(), t - number * plan.steps], pool.sum(axis=1))
+        parts, rows, weights = [], [], []
+        for k in range(count):  # every set of so many cells of the pool is as likely as every other
+            cells = np.flatnonzero(pool[k])
+            sets = np.array(list(combinations(cells, int(left[k]))), np.int64)
+            stay = np.zeros((len(sets), self.n), bool)
+            stay[np.arange(len(sets))[:, None], sets] = True
+            parts.append(stay | (candidates[k] & ~pool[k]))
+            rows.append(np.full(len(sets), k))
+            weights.append(np.full(len(sets), 1 / len(sets)))
+        return np.concatenate(parts), np.concatenate(rows), np.concatenate(weights)
+
+    def _reopened(self, rows: Rows, found: Array, t: int) -> tuple[Array, Array, Array]:
+        """The cells that stay open, and settled ones that are hidden again: the cells, of which row, and how likely."""
+        rules = self.kernel.rules
+        if rules.remask not in (*PUBLISHED, "random"):
+            return found, np.arange(len(found)), np.ones(len(found))
+        if rules.remask == "random":
+            chance = np.full(found.shape, rules.eta)
+        else:
+            before = np.broadcast_to(self.free, found.shape) if t == 0 else rows.open
+            chance = self._rates(rows.sure, before, t + 1)[1] * ~before
+        return self._by_chance(np.where(found, 1.0, chance) * self.free)
+
+    def _rates(self, sure: Array, open_before: Array, t: int) -> tuple[float, Array]:
+        """As `RefinementKernel.rates`."""
+        settles, again = self.kernel.rates(on_device(sure.T), on_device((self.free & ~open_before).T), on_device(t, np.int64))
+        return float(settles), np.asarray(again, np.float64).T
+
+    def _by_chance(self, chance: Array) -> tuple[Array, Array, Array]:
+        """Every set of cells that arises where each is taken with its own probability: the cells, of which row, and how likely."""
+        index, weight, found = np.arange(len(chance)), np.ones(len(chance)), np.zeros(chance.shape, bool)
+        for cell in np.flatnonzero(self.free):
+            odds = np.stack([1 - chance[index, cell], chance[index, cell]], axis=1)
+            at, taken = np.nonzero(odds)
+            found, index, weight = found[at], index[at], weight[at] * odds[at, taken]
+            found[:, cell] = taken == 1
+            self._verify(float(len(index)))
         return found, index, weight
 
     def _less_sure(self, sure: Array, candidates: Array, t: int) -> Array:
@@ -239,25 +369,20 @@ class _Decoder:
         return tokens, index, float(self.q) ** -cells[index].sum(axis=1)
 
     def _asked(self, seen: Array) -> Array:
-        """Where in `tables` the network's answers to what each row shows stand; each is asked for once."""
+        """Where in `tables` the answers to what each row shows stand; each is asked for once."""
         unique, place = np.unique(seen, axis=0, return_inverse=True)
         new = np.array([u for u in unique if u.tobytes() not in self.known]).reshape(-1, self.n)
-        size = min(AT_ONCE, _padded((self.q + 1) ** self.length))
-        for k in range(0, len(new), size):
-            some = new[k : k + size]
-            filled = np.concatenate([some, np.repeat(some[-1:], size - len(some), axis=0)]).T
-            given, lengths = self.given
-            length = on_device(np.full((1, size), self.length), np.int32)
-            found = _tables(self.kernel, self.params, given, lengths, length, on_device(filled, np.int32))
-            self.known |= {u.tobytes(): self.tables.shape[1] + i for i, u in enumerate(some)}
-            self.tables = np.concatenate([self.tables, np.stack([np.asarray(a, np.float64) for a in found])[:, : len(some)]], axis=1)
+        if len(new):
+            found = np.stack(self.ask(new, self.kernel.predictions))
+            self.known |= {u.tobytes(): self.tables.shape[1] + i for i, u in enumerate(new)}
+            self.tables = np.concatenate([self.tables, found], axis=1)
         return np.array([self.known[u.tobytes()] for u in unique])[place.ravel()]
 
     def _branches(self, shown: Array, predicted: Array) -> float:
         """At most how many rows a pass makes of these."""
         drawn = 0 if self.kernel.rules.decode == "argmax" else predicted.sum(axis=1)
         random = shown.sum(axis=1) if self.kernel.rules.start == "uniform" else 0
-        opened = self.length if self.kernel.rules.remask == "remdm" else 0
+        opened = self.length if self.kernel.rules.remask == "random" else 0
         return float((float(self.q) ** (drawn + random) * 2.0**opened * np.ones(len(shown))).sum())
 
     def _verify(self, branches: float) -> None:
@@ -282,13 +407,16 @@ def _padded(count: int) -> int:
 
 @bounded_jit
 def _less_sure(kernel: RefinementKernel, sure: jax.Array, candidates: jax.Array, free: jax.Array, t: jax.Array) -> jax.Array:
-    return kernel.less_sure(sure, candidates, free, t)
+    return kernel.left_open(sure, candidates, free, t, None)
 
 
 @bounded_jit
-def _tables(kernel: RefinementKernel, params: Any, given: Any, given_lengths: Any, lengths: jax.Array, seen: jax.Array) -> Any:
-    """What a pass gives of every value, for each of some rows of cells that it sees."""
+def _by_network(of: Callable[[jax.Array], Any], params: Any, given: Any, given_lengths: Any, lengths: jax.Array, seen: jax.Array) -> Any:
     ((label, network),) = params.items()
     encoded = derive.encode_rows(network, given, given_lengths, 1)
-    graph = derive.network_graph(network, label, encoded, lengths, seen.shape[0])
-    return kernel.predictions(graph.logits(params, seen))
+    return of(derive.network_graph(network, label, encoded, lengths, seen.shape[0]).logits(params, seen))
+
+
+@bounded_jit
+def _by_oracle(of: Callable[[jax.Array], Any], oracle: derive.OracleGraph, params: Any, seen: jax.Array, cells: jax.Array) -> Any:
+    return of(oracle.logits(params, seen)[:, cells])

@@ -11,12 +11,10 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..data import bound_once, decode, encode, encode_prompts, verified_seed
-from ..decode import Decoding, refuse_prompt
-from ..evaluate import verified_params
 from ..graph import FactorGraph, verify_is_model
 from ..guided import Backtracking, Setting, game_of, named_of, no_symbols, refuse_given, verify_open
-from ..program import REFINEMENT, ir
-from ._decoder_law import decoder_law
+from ..program import ir, is_decoder
+from ._decoded_law import DecodedLaw, call_of, decoded_law
 from ._prefix_tree import PrefixTree, prefix_tree
 from ._string_laws import StringLaw, string_law
 
@@ -73,16 +71,17 @@ def output_law(
     seed: int = 0,
     given: Any = None,
     oracle: Any = None,
-) -> OutputLaw:
+) -> OutputLaw | DecodedLaw:
     """The distribution of the strings of a guided sampler or a decoder, and what a draw takes on average, in float64.
 
     Of samplers that draw symbol by symbol every prefix is listed. Rejection and unbounded tries are geometric series; Algorithm 1 is
     dynamic programming over (prefix, quota); the walk's distribution is its matrix to the power of `steps`, and its calls are the nodes
     that it leaves for the first time; best of n is the distribution of a maximum.
 
-    Of `refinement` and its presets every pass is followed: rows with what is open and how sure the passes were of it, split by each draw of
-    tokens, of values that open cells show, of the schedule's mask and of cells that are opened; of candidates the best score counts. What
-    rounding alone tells apart, such as two equal confidences, a draw in single precision may order otherwise.
+    Of `refinement` and its presets, over a network or over the exact conditionals of a joint distribution, every pass is followed: rows
+    with what is open and how sure the passes were of it, split by each draw of tokens, of values that open cells show, of cells that
+    settle, of the schedule's mask and of cells that are opened; of candidates the best score counts. Updates that follow a decode are
+    their matrix. What rounding alone tells apart, such as two equal confidences, a draw in single precision may order otherwise.
 
     Args:
         model: a model with one `var`.
@@ -94,7 +93,8 @@ def output_law(
         oracle: a `gm.Oracle` in the model's place.
 
     Returns:
-        Strings, probabilities, and averages.
+        Of samplers that draw symbol by symbol an `OutputLaw`: strings, probabilities, and averages. Of decoders, and of samplers that
+        `start from` one, a `DecodedLaw`: a table of all rows, and its distance to p.
 
     Raises:
         GmlmError: E601 for more than 65,536 prefixes, too long a walk, or a pass of more than 2^20 branches; E602 for a schedule's mask of
@@ -107,10 +107,12 @@ def output_law(
         message = f"`exact` draws from model `{model.name}` itself: the distribution of its strings is p, which takes no sampler"
         raise fail("E507", message, help="`exp(model.log_prob(params, strings))` is the probability of each of some strings")
     name, checked = model.sampler(sampler)
+    if ir.start_of(checked.kernels) is not None or (checked.call is not None and is_decoder(checked.call)):
+        if oracle is not None:
+            raise no_symbols(call_of(checked))
+        return decoded_law(model, params, checked, prompt, given)
     if not isinstance(checked.body, ir.FormCall):
         raise fail("E507", f"sampler `{name}` runs a chain: its strings are not drawn one by one", checked.span, help=_of_chains(model))
-    if REFINEMENT in (checked.body.form, checked.body.form.of):
-        return _of_refinement(model, params, checked, prompt, given, oracle)
     if model.graph.network is not None:
         refuse_given(model.graph.network)
     lowered = bound_once(model.lowered, given, "an output distribution")
@@ -128,23 +130,6 @@ def output_law(
 def _of_chains(model: JointModel) -> str:
     """What tells the distribution of a chain's states."""
     return "`stationary_law`" if model.graph.network is None else "`model.transition_matrix`, whose powers are its distributions"
-
-
-def _of_refinement(model: JointModel, params: Mapping[str, Any], sampler: ir.Sampler, prompt: Any, given: Any, oracle: Any) -> OutputLaw:
-    refuse_prompt(sampler, Decoding(prompt=prompt))
-    if oracle is not None:
-        assert isinstance(sampler.body, ir.FormCall)
-        raise no_symbols(sampler.body)
-    graph = model.graph
-    with jax.enable_x64(True):
-        found = decoder_law(model.lowered, verified_params(graph.network, params), sampler, given)
-    some = found.mass > 0
-    v, codes = graph.observed[0], found.codes[some]
-    full = np.zeros((graph.n_cells, len(codes)), np.int64)
-    full[v.offset : v.offset + v.size] = np.maximum(codes, 0).T
-    behind = (codes < 0).reshape(-1, *v.shape)
-    strings = np.where(behind, v.padding, decode(graph, full, (len(codes),))[v.name])
-    return OutputLaw(strings, found.mass[some], 0.0, found.passes, 0.0, 1.0, graph, codes)
 
 
 def _prompt_codes(graph: FactorGraph, prompt: Any) -> Array:

@@ -18,7 +18,7 @@ from .._diagnostics import counted, duration, fail, no_attribute
 from .._progress import shows_progress
 from ..data import NetworkRows, bound_to_rows, network_rows, random_key, verified_weights
 from ..derive import NetworkLoss
-from ..evaluate import mask_loss, verified_count, verified_params, verified_probes, verify_known
+from ..evaluate import Estimate, bits_per_cell, mask_loss, verified_count, verified_params, verified_probes, verify_known
 from ..files import write_whole
 from ..fit import (
     INPUT,
@@ -187,6 +187,26 @@ class NetworkFit:
     def network(self) -> Any:
         """The Equinox module that was trained."""
         return self.params[self.graph.network.label]  # pyright: ignore[reportOptionalMemberAccess]
+
+    def bits_per_cell(
+        self, x: Any, sampler: str | None = None, *, draws: int = 64, seed: int = 0, missing: Any = None, given: Any = None
+    ) -> Estimate:
+        """-log2 p of rows under a decoder for each cell, by its bound: what papers print as bits per character or per dimension.
+
+        Args:
+            x: rows that the fit has not seen.
+            sampler: the decoder's name; left out where the model has one sampler.
+            draws: as in `Model.log_prob_bound`.
+            seed: as in `Model.log_prob_bound`.
+            missing: what stands for padding.
+            given: data of given variables.
+
+        Returns:
+            A float, at least the true number on average, with `standard_error`, that of the rows as a sample.
+        """
+        bound = self.model.log_prob_bound(self.params, x, sampler, draws=draws, seed=seed, missing=missing, given=given)
+        codes = network_rows(self.model.lowered, x, missing, given).codes[: self.model.graph.n_random]
+        return bits_per_cell(bound, (codes >= 0).sum(axis=0))
 
     def with_params(self, params: Mapping[str, Any]) -> NetworkFit:
         """The same fit with other parameters, which `save` then keeps: those of `gm.train_probe`, say.

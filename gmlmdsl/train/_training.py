@@ -330,8 +330,12 @@ def _rows(loss: NetworkLoss, network: Any, batch: Any, key: Any, precision: str,
     if precision == "bfloat16":
         network = jax.tree.map(lambda a: a.astype(jnp.bfloat16) if eqx.is_inexact_array(a) else a, network)
     codes, given, lengths, weights = batch
-    keys = jax.random.split(key, weights.shape[0])
-    found, sizes, length = loss.rows({loss.label: network}, codes, given, lengths, keys, dropout)
+    n = weights.shape[0]
+    keys, strata = jax.random.split(key, n), None
+    if loss.mask.is_stratified:  # rows of a batch share the passes of a sampler among them
+        first = jax.random.uniform(jax.random.fold_in(key, n))
+        strata = (jnp.arange(n, dtype=first.dtype) + first) / n
+    found, sizes, length = loss.rows({loss.label: network}, codes, given, lengths, keys, dropout, strata)
     return (weights * found).sum(), (weights * sizes).sum(), (weights * length).sum(), weights.sum()
 
 

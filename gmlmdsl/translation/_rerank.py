@@ -98,4 +98,4 @@ def _verify(translator: Translator, teacher: Translator) -> None:
 
 def candidate_count(model: ConditionalModel, sampler: str) -> int:
     """How many candidates a sampler makes for each row."""
-    return candidates_of(model.lowered, model.sampler(sampler)[1]).count
+    return candidates_of(model.lowered, model.sampler(sampler)[1].body).count

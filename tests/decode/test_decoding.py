@@ -122,7 +122,7 @@ def test_no_start_is_drawn_for_a_decode(monkeypatch: pytest.MonkeyPatch):
 
     assert starts(None, none).any() and starts(None, none)[2, 0] == 0  # of chains; padding is 0
     monkeypatch.setattr(_decoding, "generator", None)
-    assert starts(RefinementKernel(None, None), held).tolist() == [[3, 0], [0, 0], [0, 0]]  # type: ignore[arg-type]
+    assert starts(RefinementKernel(None, None, None), held).tolist() == [[3, 0], [0, 0], [0, 0]]  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

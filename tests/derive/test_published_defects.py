@@ -243,7 +243,7 @@ def test_6_passes_open_what_the_schedule_says_where_all_are_equally_sure():
 
 
 def test_7_confidence_is_the_probability_of_the_sampled_token():
-    more = "mask m = everything(x)\nsampler s = refinement(steps = 2, schedule = linear, decode = sample, temperature = 2)\n"
+    more = "mask m = everything(x)\nsampler s = refinement(steps = 2, schedule = linear, decode = sample, temperature = 2, confidence = probability)\n"
     kernel = kernel_of(made('python("networks_cases:Copy")', N, Q, more), "s")
     logits = jnp.asarray(np.random.default_rng(0).normal(size=(30, N, Q)), float)
     token, log_p, sure = (np.asarray(a) for a in kernel.decode(logits, keys(30)))

@@ -44,7 +44,7 @@ WRITTEN = {
     "mixture, adaptive part": "mask a for m given x { each x[0] rate 0.1 + 0.3 * (x[1] == 1) }  mask k for m = mixture { 1 : a  3 : subsets(x, size = 2) }",
     "mixture": "mask k for m = mixture { 1 : subsets(x, size = 1)  2 : mixture { 1 : everything(b)  0 : everything(x)  1 : bernoulli(b, rate = 0.5) } }",
 }
-OF_A_NETWORK = {"least_confident"}  # no distribution of their own: networks' samplers have tests of theirs
+OF_A_NETWORK = {"least_confident", "visits"}  # networks' samplers and decoders have tests of theirs
 CLUSTERS = {"percolation"}  # a kernel of its own draws them, and no loss has them
 CASES = FORMS | WRITTEN
 
@@ -56,7 +56,7 @@ def program(mask: str) -> gm.Program:
 def test_every_form_of_the_language_has_a_case_here_and_a_row_in_each_table():
     names = {form.name for form in forms.MASKS}
     assert names == {name.split(",")[0] for name in FORMS} | OF_A_NETWORK | CLUSTERS
-    assert set(_lower.FORMS) == names - OF_A_NETWORK - {"blocks"}
+    assert set(_lower.FORMS) == names - {"least_confident", "blocks"}
     assert set(_mask_formulas.FORMS) == names - CLUSTERS - {"blocks"}
     assert {c.__name__ for c in _lower.BODIES} == {c.__name__ for c in ir.MaskBody.__subclasses__()}
 

@@ -27,6 +27,7 @@ mask one = subsets(size = 1)
 sampler g { update x[i] for i in range(2) }
 """)
 MODEL = PROGRAM.model()
+DECODING = PROGRAM.extended("sampler d = random_order()").model()
 X = np.array([[1, -1], [1, 1], [-1, -1], [1, 1], [-1, 1], [1, 1]])
 AT = {"params": {"h": 0.1, "J": 0.2}}
 MODELS: dict[str, dict[str, Any]] = {
@@ -41,6 +42,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "log_partition": AT,
     "log_potential": AT | {"x": X},
     "log_prob": AT | {"x": X},
+    "log_prob_bound": AT | {"x": X, "sampler": "d"},
     "loss": AT | {"x": X},
     "map": AT,
     "marginals": AT,
@@ -49,6 +51,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "numpyro_kernel": {},
     "positions": {"variable": "x"},
     "posterior": {"x": X},
+    "predict": AT | {"x": X, "hidden": np.array([True, False])},
     "sample": AT | {"draws": 2, "warmup": 1, "chains": 2},
     "sampler": {},
     "sampler_bias": AT,
@@ -62,7 +65,8 @@ DEAR |= {"annealed_log_partition": ("steps_per_beta",), "compile": ("sampler",)}
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "posterior")) for n in MODELS])
 def test_a_method_of_a_model_refuses_nonsense(name: str):
-    refuses_nonsense(getattr(MODEL, name), MODELS[name] | quiet(getattr(MODEL, name)), ("progress", *DEAR.get(name, ())))
+    method = getattr(DECODING if name == "log_prob_bound" else MODEL, name)
+    refuses_nonsense(method, MODELS[name] | quiet(method), ("progress", *DEAR.get(name, ())))
 
 
 def test_every_method_of_a_model_is_among_them():
@@ -80,6 +84,7 @@ def fit() -> gm.Fit:
 
 
 FITS: dict[str, dict[str, Any]] = {
+    "bits_per_cell": {"x": X, "sampler": "d"},
     "bootstrap": {"replications": 2},
     "centrality": {},
     "contrast": {"parts": {"h": 1.0}},
@@ -118,7 +123,7 @@ DEAR_FITS = {
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "differences")) for n in FITS])
 def test_a_method_of_a_fit_refuses_nonsense(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)  # a text may be the name of a file
-    method = getattr(fit(), name)
+    method = getattr(DECODING.fit(X, "one", progress=False) if name == "bits_per_cell" else fit(), name)
     fine = FITS[name] | ({"other": MODEL.fit(X[1:], progress=False)} if name == "differences" else {})
     refuses_nonsense(method, fine | quiet(method), ("progress", *DEAR_FITS.get(name, ())))
 

@@ -27,6 +27,7 @@ model m {
 mask whole = everything(x)
 mask half = bernoulli(x, rate = 0.5)
 sampler refine = mask_predict(steps = 2, lengths = 2)
+sampler any = random_order(steps = 2)
 """).model()
 S = np.array([[0, 1, 2], [2, 1, -1], [0, 0, 1]])
 X = np.array([[1, 2, 0], [1, 2, -1], [1, 1, 0]])
@@ -46,11 +47,13 @@ METHODS: dict[str, dict[str, Any]] = {
     "init_params": {},
     "length_coverage": {"x": X, "top": (1,)} | GIVEN,
     "log_conditional": {"x": X[:1], "K": 0, "mask": "whole", "given": {"s": S[:1]}},
+    "log_prob_bound": {"x": X, "sampler": "any", "draws": 1} | GIVEN,
     "loss": {"x": X, "mask": "half", "n_masks": 2, "key": 1} | GIVEN,
     "mask": {"name": "whole"},
     "positions": {"variable": "x"},
+    "predict": {"x": X, "hidden": np.array([True, False, True])} | GIVEN,
     "sample": {"sampler": "refine", "draws": 2, "chains": 2} | GIVEN,
-    "sampler": {},
+    "sampler": {"name": "any"},
 }
 # Methods that this network has no answer for: refused, whatever their arguments are.
 REFUSED: dict[str, dict[str, Any]] = {"log_prob": {"x": X}, "next_symbol": {"prefix": X[:, :1]}, "transition_matrix": {}}
@@ -102,6 +105,7 @@ def fit() -> gm.NetworkFit:
 
 
 FITS: dict[str, dict[str, Any]] = {
+    "bits_per_cell": {"x": X, "sampler": "any", "draws": 1} | GIVEN,
     "loss": {"x": X, "mask": "half", "n_masks": 2, "key": 1} | GIVEN,
     "sample": {"sampler": "refine", "draws": 2, "chains": 2, "progress": False} | GIVEN,
     "save": {"path": "here.fit"},

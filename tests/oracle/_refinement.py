@@ -66,21 +66,28 @@ def least(cells: Collection[int], sure: Mapping[int, float], count: int) -> set[
     return set(sorted(sorted(cells), key=lambda i: sure[i])[: max(0, count)])
 
 
+def last(cells: Collection[int], sure: Mapping[int, float], count: int) -> set[int]:
+    """So many of the cells as are left where the most confident settle, of equal ones the first."""
+    settled = sorted(sorted(cells), key=lambda i: -sure[i])[: len(cells) - max(0, count)]
+    return set(cells) - set(settled)
+
+
 def reopened(rules: Rules, t: int, n: int, open_: set[int], free: Collection[int], sure: Mapping[int, float]) -> set[int]:
     """The cells that stay open by the schedule, after t passes, of which the last predicted those of `open_`."""
-    from_ = set(free) if rules.remask == "least_confident" else open_
+    again = rules.remask == "least_confident"
+    pick, from_ = (least, set(free)) if again else (last, open_)
     match rules.schedule:
         case "linear":
-            return least(from_, sure, math.floor(Fraction(n * (rules.steps - t), rules.steps)))
+            return pick(from_, sure, math.floor(Fraction(n * (rules.steps - t), rules.steps)))
         case "cosine":
             exact = n * math.cos(math.pi * t / (2 * rules.steps))
-            return least(from_, sure, math.floor(exact + 1e-9))
+            return pick(from_, sure, math.floor(exact + 1e-9))
         case "threshold":
             surest = max(sorted(open_), key=lambda i: sure[i], default=None)
             below = {i for i in open_ if sure[i] < rules.threshold}
             return below - {surest} if below == open_ else below
         case "easy_first":
-            return least(open_, sure, len(open_) - 1)
+            return last(open_, sure, len(open_) - 1)
     return set()
 
 

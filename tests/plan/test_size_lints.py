@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from oracle import Oracle
 
+import gmlmdsl as gm
 from gmlmdsl._diagnostics import Source
 from gmlmdsl.graph import bind, lower_model
 from gmlmdsl.plan import lint_sizes
@@ -199,3 +200,16 @@ CHAIN += "  z[i] ~ categorical(p[z[i - 1]]) for i in t if i > 0\n  %s\n}\n"
 )
 def test_a_chain_without_a_first_distribution(statement: str, expected: list[str]) -> None:
     assert codes(CHAIN % statement) == expected
+
+
+def test_a_decoder_that_settles_several_cells_of_a_joint_distribution_is_noted() -> None:
+    text = "model m {\n  var x[i in range(4)] : bit\n  factor 0.5 * x[0] * x[3]\n}\nsampler s = {}\n"
+    calls = {
+        "random_order()": [],
+        "random_order(steps = 2)": ["W828"],
+        "refinement(order = left_to_right, steps = 4, decode = sample)": [],
+        "block_diffusion(block = 2, steps = 1)": ["W828"],
+        "refinement(steps = 4, decode = sample, remask = remdm_cap)": ["W828"],
+    }
+    for call, wanted in calls.items():
+        assert [w.code for w in gm.parse(text.replace("{}", call)).model().warnings] == wanted

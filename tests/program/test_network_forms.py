@@ -45,6 +45,7 @@ def options_of(call: str, network: str = NETWORK) -> dict[str, object]:
 BASE = {
     **{"steps": 4, "lengths": 1, "starts": 1, "start": "hide", "schedule": "all", "threshold": 0.9, "confidence": "probability"},
     **{"decode": "argmax", "temperature": 1.0, "top_k": "none", "top_p": "none", "remask": "none", "eta": 0.1, "stop": "fixed"},
+    **{"order": "confidence", "block": "none", "from": 0.0, "until": 1.0, "loop": "none"},
 }
 
 
@@ -53,15 +54,18 @@ BASE = {
     [
         ("refinement()", {}),
         ("refinement(remask = least_confident)", {"schedule": "linear", "remask": "least_confident"}),
-        ("refinement(remask = remdm)", {"schedule": "linear", "remask": "remdm"}),
+        ("refinement(remask = random)", {"schedule": "linear", "remask": "random"}),
+        ("refinement(remask = remdm)", {"schedule": "linear", "remask": "random"}),
+        ("refinement(remask = remdm_cap)", {"schedule": "linear", "remask": "remdm_cap", "order": "random"}),
+        ("refinement(order = left_to_right)", {"schedule": "linear", "order": "left_to_right"}),
         ("refinement(remask = stutter)", {"remask": "stutter"}),
-        ("refinement(decode = sample, top_k = 3)", {"decode": "sample", "top_k": 3}),
+        ("refinement(decode = sample, top_k = 3)", {"decode": "sample", "top_k": 3, "confidence": "margin"}),
         ("padir()", {"lengths": 5, "start": "uniform", "remask": "stutter"}),
         ("padir(remask = none, steps = 2)", {"lengths": 5, "start": "uniform", "steps": 2}),
         ("mask_predict()", {"steps": 10, "lengths": 5, "schedule": "linear", "remask": "least_confident"}),
         ("easy_first()", {"steps": 10, "lengths": 5, "schedule": "linear"}),
-        ("sundae()", {"steps": 10, "lengths": 5, "start": "uniform", "decode": "sample", "temperature": 0.5}),
-        ("remdm()", {"steps": 10, "lengths": 5, "schedule": "linear", "decode": "sample", "remask": "remdm"}),
+        ("sundae()", {"steps": 10, "lengths": 5, "start": "uniform", "decode": "sample", "temperature": 0.5, "confidence": "margin"}),
+        ("remdm()", {"steps": 10, "lengths": 5, "schedule": "linear", "decode": "sample", "remask": "random", "confidence": "margin"}),
     ],
 )
 def test_a_preset_is_refinement_with_other_defaults(call: str, differs: dict[str, object]) -> None:
@@ -71,7 +75,7 @@ def test_a_preset_is_refinement_with_other_defaults(call: str, differs: dict[str
 def test_a_preset_keeps_its_name_and_shares_the_options() -> None:
     base = forms.form("sampler", "refinement")
     presets = [f for f in forms.FORMS if f.room == "sampler" and f.of is not None]
-    assert [f.name for f in presets] == ["padir", "mask_predict", "easy_first", "sundae", "remdm"]
+    assert [f.name for f in presets] == ["padir", "mask_predict", "easy_first", "sundae", "remdm", "random_order", "block_diffusion"]
     assert base is not None
     assert all(f.of is base and [o.name for o in f.options] == [o.name for o in base.options] for f in presets)
 

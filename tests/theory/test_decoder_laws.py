@@ -25,7 +25,7 @@ RANDOM = """
 sampler easy_drawn = refinement(steps = 3, schedule = easy_first, decode = sample)
 sampler sure_drawn = refinement(steps = 3, schedule = threshold, threshold = 0.5, decode = sample)
 sampler stuttering = refinement(steps = 3, schedule = linear, decode = sample, remask = stutter)
-sampler unsure     = refinement(steps = 3, schedule = cosine, decode = sample, confidence = entropy, remask = remdm, eta = 0.2)
+sampler unsure     = refinement(steps = 3, schedule = cosine, decode = sample, confidence = entropy, remask = random, eta = 0.2)
 sampler some_fresh = refinement(steps = 3, schedule = one, decode = sample, start = uniform)
 sampler best       = refinement(steps = 2, schedule = linear, decode = sample, starts = 3)
 sampler least      = refinement(steps = 3, schedule = linear, decode = sample, remask = least_confident)
@@ -46,7 +46,7 @@ def params(model: Any) -> Any:
 
 def found(law: Any) -> dict[tuple[int, ...], float]:
     """Probabilities by string."""
-    return {tuple(int(v) for v in x): float(p) for x, p in zip(law.strings, law.probabilities, strict=True)}
+    return {tuple(int(v) for v in x): float(p) for x, p in zip(law.strings, law.string_probabilities, strict=True)}
 
 
 def differs(one: dict[tuple[int, ...], float], other: dict[tuple[int, ...], float]) -> float:
@@ -58,7 +58,6 @@ def test_a_law_is_that_of_the_enumeration(model: Any, params: Any, name: str):
     law = output_law(model, params, name)
     assert differs(found(law), wanted(name, predictor("loose"))) < 1e-12
     assert law.probabilities.sum() == pytest.approx(1, abs=1e-12)
-    assert (law.fail, law.expected_verifications, law.expected_runs) == (0, 0, 1)
     assert law.expected_calls == pytest.approx(model.sampler(name)[1].body.arguments["steps"].value, abs=1e-12)
 
 
@@ -116,7 +115,7 @@ def test_rows_of_several_lengths_stand_side_by_side():
     idata = model.sample(params, "few", draws=250, chains=64, seed=1, given=given)
     drawn = np.asarray(idata["posterior"]["x"]).reshape(-1, 3)
     assert {tuple(x) for x in drawn.tolist()} <= {tuple(x) for x in law.strings.tolist()}
-    for x, p in zip(law.strings, law.probabilities, strict=True):
+    for x, p in zip(law.strings, law.string_probabilities, strict=True):
         share = (drawn == x).all(axis=1).mean()
         assert abs(share - p) < 5 * np.sqrt(p * (1 - p) / len(drawn)) + 1e-9
         assert law.probability(x) == pytest.approx(p)

@@ -1,0 +1,131 @@
+"""The mask that a decoder visits: which cells it hides in a pass, and which of them it settles, for a row that is known.
+
+One pass is drawn for a row, pass t with probability n_t / n, and what it scores is weighted back: the mean is the decoder's own bound of
+-log p, or -log p itself where the places of each pass are known. See `masks/_visits.py` for the sums.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from ..graph import Lowered
+from ..masks import VisitMask
+from ._arrays import float_type
+from ._energy import Codes
+from ._membership import AbstractScoredMask, MaskDraw, Present, random_ranks
+from ._network import STRATA, negative_log
+from ._random import fold_apart, words_apart
+from ._refinement import RefinementKernel, refinement_kernel
+
+
+class VisitLaw(AbstractScoredMask):
+    """What a decoder hides and scores; of one part, with one stage, as a `NoisyMask` has them.
+
+    Attributes:
+        kernel: the decoder.
+        is_known: whether places do not depend on what is seen.
+        is_random: whether a pass settles any of the open cells.
+    """
+
+    kernel: RefinementKernel
+    is_known: bool = eqx.field(static=True)
+    is_random: bool = eqx.field(static=True)
+    is_stratified: ClassVar[bool] = True
+
+    def mean_members(self, codes: Codes, present: Present) -> Float[Array, " rows"]:
+        """Over how many cells the loss of a row is spread: all of them, for it is in nats for a row."""
+        return present.sum(axis=0).astype(float_type())
+
+    def tempered(self, logits: Array) -> Array:
+        """The logits of the distribution that the decoder draws from."""
+        temperature = self.kernel.rules.temperature
+        return logits if temperature == 1 else logits / temperature
+
+    def drawn(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, u: Array | None) -> MaskDraw:
+        """One pass of each row: that in which its cell number floor(u n), in the order of settling, settles."""
+        assert u is not None
+        count = present.sum(axis=0, dtype=jnp.int32)
+        j = jnp.minimum((u * count.astype(u.dtype)).astype(jnp.int32), count - 1)
+        hidden, scored, weight = self._known(present, count, j, keys) if self.is_known else self._by_path(graph, params, codes, present, j)
+        return MaskDraw(hidden, jnp.where(hidden, graph.most_values, codes), scored, weight)
+
+    def _known(
+        self, present: Present, count: Int[Array, " rows"], j: Int[Array, " rows"], keys: PRNGKeyArray
+    ) -> tuple[Present, Present, Float[Array, " rows"]]:
+        plan = self.kernel.plan
+        assert plan.open_after is not None
+        number = j // plan.block
+        size = jnp.minimum(plan.block, count - number * plan.block)
+        left = plan.open_after[jnp.maximum(size, 0)]  # rows, passes of the block
+        settled = size[:, None] - left
+        s = (settled[:, 1:] <= (j - number * plan.block)[:, None]).sum(axis=1, dtype=jnp.int32)
+        before, after = (jnp.take_along_axis(left, k[:, None], axis=1)[:, 0] for k in (s, s + 1))
+        rank = jnp.cumsum(present, axis=0, dtype=jnp.int32) - 1
+        here, behind = present & (rank // plan.block == number[None]), present & (rank // plan.block > number[None])
+        if self.is_random:
+            chosen, divisor = here & (random_ranks(keys, here).astype(jnp.int32) < before[None]), before
+        else:
+            first = number * plan.block + size - before
+            chosen = here & (rank >= first[None]) & (rank < (first + before - after)[None])
+            behind, divisor = present & (rank >= first[None]), before - after
+        return chosen | behind, chosen, count.astype(float_type()) / jnp.maximum(divisor, 1).astype(float_type())
+
+    def _by_path(
+        self, graph: Any, params: Any, codes: Codes, present: Present, j: Int[Array, " rows"]
+    ) -> tuple[Present, Present, Float[Array, " rows"]]:
+        """The passes one after another, by a network whose weights are held, up to the one in which cell j settles."""
+        held = jax.lax.stop_gradient(params)
+        none = jnp.zeros_like(present)
+
+        def once(carried: tuple[Present, Present, Present], t: Array) -> tuple[tuple[Present, Present, Present], None]:
+            open_, hidden, scored = carried
+            _, settles = self.one_pass(graph, held, codes, present, open_, t)
+            done = (present & ~open_).sum(axis=0, dtype=jnp.int32)
+            mine = (done <= j) & (j < done + settles.sum(axis=0, dtype=jnp.int32))
+            return (open_ & ~settles, jnp.where(mine[None], open_, hidden), jnp.where(mine[None], settles, scored)), None
+
+        (_, hidden, scored), _ = jax.lax.scan(once, (present, none, none), jnp.arange(1, self.kernel.rules.steps + 1))
+        count, settled = (a.sum(axis=0).astype(float_type()) for a in (present, scored))
+        return hidden, scored, count / jnp.maximum(settled, 1)
+
+    def one_pass(
+        self, graph: Any, params: Any, codes: Codes, present: Present, open_: Present, t: Array
+    ) -> tuple[Float[Array, "chains cells values"], Bool[Array, "cells rows"]]:
+        """What a pass over open cells predicts, and which of them it settles, the last all."""
+        logits = graph.logits(params, jnp.where(open_ | ~present, graph.most_values, codes))
+        stays = self.kernel.left_open(self.kernel.sureness(logits), open_, present, t, None)
+        return logits, open_ & ~(stays & (t < self.kernel.rules.steps))
+
+    def losses(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, draws: int) -> Float[Array, "draws rows"]:
+        """The weighted score of one pass, drawn so often for each row; the draws of a row share its passes among them."""
+        first = words_apart(fold_apart(keys, STRATA), 1).number()[0]
+
+        def once(_: None, m: Array) -> tuple[None, Array]:
+            k = self.drawn(graph, params, codes, present, fold_apart(keys, m + 1), jnp.mod(first + m / draws, 1.0))
+            logits = self.tempered(graph.logits(params, jnp.where(present, k.seen, graph.most_values)))
+            assert k.weight is not None
+            return None, jnp.where(k.scored, negative_log(logits, codes), 0.0).sum(axis=0) * k.weight
+
+        return jax.lax.scan(once, None, jnp.arange(draws))[1]
+
+    def log_p(self, graph: Any, params: Any, codes: Codes, present: Present) -> Float[Array, " rows"]:
+        """log p of each row, by its one path: a pass after another, each scoring what it settles."""
+
+        def once(carried: tuple[Present, Array], t: Array) -> tuple[tuple[Present, Array], None]:
+            open_, total = carried
+            logits, settles = self.one_pass(graph, params, codes, present, open_, t)
+            own = self.kernel.log_p_of(logits, codes)
+            return (open_ & ~settles, total + jnp.where(settles, own, 0.0).sum(axis=0)), None
+
+        start = present, jnp.zeros(codes.shape[1])
+        return jax.lax.scan(once, start, jnp.arange(1, self.kernel.rules.steps + 1))[0][1]
+
+
+def visit_law(lowered: Lowered, mask: VisitMask) -> VisitLaw:
+    """The device form of a mask that a decoder visits."""
+    return VisitLaw((), 1, False, refinement_kernel(lowered, mask.call), mask.is_listable, mask.order == "random")

@@ -1,0 +1,284 @@
+"""What a decoder's own likelihood is, of a network or of a joint distribution: bounds of log p, log p by one path, predictions.
+
+A denoiser gives p(x_i | what is seen) of each hidden cell: a network, or the exact conditional. Everything here holds of either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import derive
+from .._diagnostics import fail, whole_number
+from ..data import NetworkRows, bound_rows, network_rows, present_lengths, random_key, verified_seed
+from ..derive import OracleGraph, VisitLaw, bounded_jit, fold, on_device
+from ..graph import Lowered, refinement
+from ..masks import VisitMask, visits_of
+from ..plan import verify_held
+from ..program import ir, reasons_against
+
+Array = np.ndarray
+LISTED = 8  # passes that are listed where one is drawn: with no error at all
+MOST_ENTRIES = 1 << 24  # logits at once
+MOST_ROWS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class LogProbBound:
+    """Lower bounds of log p of what a decoder draws.
+
+    Attributes:
+        values: one for each row, in nats: the mean over draws of passes, or the bound itself where it is `exact`.
+        standard_error: of each value; 0 where it is `exact`, nan of a single draw.
+        exact: whether all that a pass may hide was listed, or each row has one path: then the bound is log p itself.
+    """
+
+    values: Array
+    standard_error: Array
+    exact: bool
+
+
+class Estimate(float):
+    """A number with its standard error."""
+
+    standard_error: float
+
+    def __new__(cls, value: float, standard_error: float) -> Estimate:
+        """A number and its error."""
+        self = super().__new__(cls, value)
+        self.standard_error = standard_error
+        return self
+
+    def __reduce__(self) -> tuple[type[Estimate], tuple[float, float]]:
+        """What it is copied and pickled with."""
+        return Estimate, (float(self), self.standard_error)
+
+    def __repr__(self) -> str:
+        return f"{float(self):.6g} +- {self.standard_error:.2g}"
+
+
+class OfNetwork(eqx.Module):
+    """Makes the denoiser of some rows of given data."""
+
+    given: Any
+    given_lengths: Any
+    lengths: jax.Array
+
+    def __call__(self, params: Any, codes: jax.Array) -> derive.NetworkGraph:
+        (label, network), *_ = params.items()
+        encoded = derive.encode_rows(network, self.given, self.given_lengths, self.lengths.shape[0])
+        return derive.network_graph(network, label, encoded, self.lengths, codes.shape[0])
+
+
+class OfOracle(eqx.Module):
+    """Makes the denoiser of some rows of a joint distribution."""
+
+    oracle: OracleGraph
+
+    def __call__(self, params: Any, codes: jax.Array) -> OracleGraph:
+        del params
+        return self.oracle.over(codes)
+
+
+class DenoisedRows:
+    """Rows with what denoises them, in pieces of few sizes.
+
+    Attributes:
+        codes: of the cells, shape (cells, rows), -1 where a cell is missing, padding or latent.
+        shape: the axes of rows.
+        is_full: whether every cell that is decoded is there.
+    """
+
+    def __init__(self, lowered: Lowered, x: Any, missing: Any, given: Any, what: str):
+        self.network, self.oracle = lowered.graph.network, None
+        if self.network is None:
+            lowered, rows = bound_rows(lowered, x, missing, given)
+            self.codes, self.shape = rows.codes, rows.shape
+            self.oracle = derive.oracle_graph(lowered.graph, what)
+            cells = np.asarray(self.oracle.cells)
+        else:
+            self.rows: NetworkRows = network_rows(lowered, x, missing, given)
+            n = lowered.graph.n_random
+            self.codes, self.shape, cells = self.rows.codes[:n], self.rows.shape, np.ones(n, bool)
+        self.lowered, self.cells, self.is_full = lowered, np.flatnonzero(cells), bool((self.codes[cells] >= 0).all())
+        self.count = self.codes.shape[1]
+
+    def verify_whole(self) -> None:
+        """Refuse rows with a missing cell before their end.
+
+        Raises:
+            GmlmError: E511.
+        """
+        codes = self.codes[self.cells]
+        ends = present_lengths(codes.T) if self.network is not None else len(codes)
+        if ((codes < 0) & (np.arange(len(codes))[:, None] < ends)).any():
+            raise fail("E511", "x lacks cells of some rows, and their likelihood under a decoder has them all", help="leave these rows out")
+
+    def each(self, passes: int = 1) -> Any:
+        """The denoiser's maker, codes and numbers of rows, piece by piece; the last row fills the last piece up."""
+        size = max(1, MOST_ENTRIES // (len(self.codes) * int(self.lowered.graph.sizes.max()) * passes))
+        if self.oracle is not None:
+            size = max(1, min(size, int(MOST_ENTRIES // max(1, self.oracle.contraction.entries))))
+        size = min(size, MOST_ROWS, 1 << max(0, self.count - 1).bit_length())
+        for start in range(0, self.count, size):
+            some = np.minimum(np.arange(start, start + size), self.count - 1)
+            codes = on_device(self.codes[:, some], np.int32)
+            yield self._maker(some), codes, some[: self.count - start]
+
+    def _maker(self, some: Array) -> OfNetwork | OfOracle:
+        if self.oracle is not None:
+            return OfOracle(self.oracle)
+        part = self.rows.take(some)
+        given = tuple(on_device(np.maximum(g, 0) if g.dtype.kind != "f" else g) for g in part.given)
+        lengths = tuple(on_device(present_lengths(g)) for g in part.given)
+        return OfNetwork(given, lengths, on_device(present_lengths(part.codes[: len(self.codes)].T)[:, None]))
+
+    def joined(self, pieces: list[Any]) -> Array:
+        """Answers of pieces, rows first."""
+        found = np.concatenate([np.asarray(p) for p in pieces])[: self.count]
+        return found.reshape(*self.shape, *found.shape[1:])
+
+
+def verified_decoder(lowered: Lowered, sampler: ir.Sampler) -> VisitMask:
+    """What a decoder visits, where its passes do not depend on what it draws.
+
+    Raises:
+        GmlmError: E507 with the reason and the cure.
+    """
+    for reason, cure in reasons_against(sampler):
+        raise fail("E507", f"sampler `{sampler.name}` has no likelihood that its passes give: {reason}", sampler.span, help=cure)
+    return visits_of(lowered, sampler, sampler.span)
+
+
+def log_prob_bound(
+    lowered: Lowered, params: Mapping[str, Any], x: Any, sampler: ir.Sampler, draws: Any, seed: Any, missing: Any, given: Any
+) -> LogProbBound:
+    """Lower bounds of log p of rows under a decoder; see `Model.log_prob_bound`."""
+    draws, seed = whole_number("draws", draws, 1), verified_seed(seed)
+    mask = verified_decoder(lowered, sampler)
+    rows = DenoisedRows(lowered, x, missing, given, f"the likelihood under `{sampler.name}`")
+    rows.verify_whole()
+    verify_held(16.0 * min(draws, 10**18) * min(rows.count, MOST_ROWS), f"{draws:,} passes of a row", "fewer `draws=`")
+    law = derive.visit_law(lowered, mask)
+    if mask.has_one_path:
+        values = rows.joined([_path(make, law, params, codes) for make, codes, _ in rows.each()])
+        return LogProbBound(values, np.zeros(values.shape), True)
+    if rows.is_full and mask.support_size <= LISTED * draws:
+        temperature = float(refinement(mask.call, lowered.bound)["temperature"])  # type: ignore[arg-type]
+        hidden, scored, weights = mask.scored_blocks()
+        n = len(rows.codes)
+        held, weigh, counts = (on_device(a) for a in (hidden[:, :n], weights, scored[:, :n]))
+        found = [-np.asarray(_listed(make, params, codes, held, weigh, counts, temperature)) for make, codes, _ in rows.each()]
+        values = rows.joined(found)
+        return LogProbBound(values, np.zeros(values.shape), True)
+    key, found, errors = random_key(seed), [], []
+    for make, codes, numbers in rows.each():
+        padded = np.concatenate([numbers, np.repeat(numbers[-1:], codes.shape[1] - len(numbers))])
+        own = fold(jnp.broadcast_to(key, padded.shape), on_device(padded, np.uint32))
+        each = np.asarray(_drawn(make, law, params, codes, own, draws), np.float64)
+        found.append(-each.mean(axis=0))
+        errors.append(_stratified_error(each))
+    return LogProbBound(rows.joined(found), rows.joined(errors), False)
+
+
+def _stratified_error(each: Array) -> Array:
+    """The standard error of means over draws that share passes among them in order: by differences of neighbours (Wolter 2007)."""
+    draws = len(each)
+    if draws == 1:
+        return np.full(each.shape[1], np.nan)
+    return np.sqrt((np.diff(each, axis=0) ** 2).sum(axis=0) / (2 * (draws - 1) * draws))
+
+
+def log_prob(lowered: Lowered, params: Mapping[str, Any], x: Any, sampler: ir.Sampler, missing: Any, given: Any) -> Array:
+    """log p of rows under a decoder whose places are known; see `Model.log_prob`.
+
+    Raises:
+        GmlmError: E507 for a decoder that has many paths to a row, with the cure.
+    """
+    mask = verified_decoder(lowered, sampler)
+    if not mask.has_one_path:
+        message = (
+            f"sampler `{sampler.name}` settles cells in a random order: many paths lead to a row, and its probability is a sum over all"
+        )
+        help = "`log_prob_bound` bounds it; `order = left_to_right` or `confidence`, with `margin` or `entropy`, has one path"
+        raise fail("E507", message, sampler.span, help=help)
+    return log_prob_bound(lowered, params, x, sampler, 1, 0, missing, given).values
+
+
+def bits_per_cell(bound: LogProbBound, cells: Array) -> Estimate:
+    """-log2 p for each cell, over all rows: the total of the bounds over that of the cells, and its standard error.
+
+    The error is that of the rows as a sample, the draws of passes among it: a ratio of two means.
+    """
+    values, counts = -bound.values.ravel() / np.log(2), np.asarray(cells, float).ravel()
+    ratio = values.sum() / counts.sum()
+    rows = len(values)
+    spread = np.sqrt(((values - ratio * counts) ** 2).sum() * rows / max(rows - 1, 1)) / counts.sum() if rows > 1 else np.nan
+    return Estimate(float(ratio), float(spread))
+
+
+def predict(lowered: Lowered, params: Mapping[str, Any], x: Any, hidden: Any, missing: Any, given: Any) -> Array:
+    """log p(x_i = v | the cells that are not hidden); see `Model.predict`."""
+    rows = DenoisedRows(lowered, x, missing, given, "the predictions of hidden cells")
+    hidden = verified_hidden(hidden, rows)
+    q, out = int(max(lowered.graph.sizes[rows.cells])), []
+    for make, codes, numbers in rows.each():
+        padded = np.concatenate([numbers, np.repeat(numbers[-1:], codes.shape[1] - len(numbers))])
+        held = np.zeros(codes.shape, bool)
+        held[rows.cells] = hidden[:, padded]
+        out.append(np.asarray(_predicted(make, params, codes, on_device(held)))[:, rows.cells, :q])
+    found = rows.joined(out) if out else np.zeros((0, len(rows.cells), q))
+    return found
+
+
+def verified_hidden(hidden: Any, rows: DenoisedRows) -> Array:
+    """Which cells are hidden, shape (cells, rows).
+
+    Raises:
+        GmlmError: E507 for anything but booleans of the shape of x's rows and cells, or of the cells alone.
+    """
+    try:
+        array = np.asarray(hidden)
+    except ValueError:
+        raise fail("E507", "hidden: lists of one length are rows of booleans, and these differ in length") from None
+    n = len(rows.cells)
+    flat = array.reshape(-1) if array.size == n else None
+    if array.dtype != bool or (flat is None and array.size != rows.count * n):
+        message = f"hidden must be booleans of shape (rows, {n}) or ({n},), got {array.dtype} of shape {array.shape}"
+        raise fail("E507", message, help="True for each cell that is predicted, cells of the `var`s in their order")
+    if array.size == rows.count * n:
+        return array.reshape(rows.count, n).T
+    assert flat is not None
+    return np.repeat(flat[:, None], rows.count, axis=1)
+
+
+@bounded_jit
+def _path(make: Any, law: VisitLaw, params: Any, codes: jax.Array) -> jax.Array:
+    graph = make(params, codes)
+    return law.log_p(graph, params, jnp.maximum(codes, 0), graph.present & (codes >= 0))
+
+
+@bounded_jit
+def _listed(make: Any, params: Any, codes: jax.Array, hidden: Any, weights: Any, scored: Any, temperature: float) -> jax.Array:
+    return derive.fixed_loss(make(params, codes), params, codes, hidden, weights, scored, temperature)
+
+
+@bounded_jit
+def _drawn(make: Any, law: VisitLaw, params: Any, codes: jax.Array, keys: Any, draws: int) -> jax.Array:
+    graph, shown = make(params, codes), jnp.maximum(codes, 0)
+    return law.losses(graph, params, shown, graph.present & (codes >= 0), keys, draws)
+
+
+@bounded_jit
+def _predicted(make: Any, params: Any, codes: jax.Array, held: jax.Array) -> jax.Array:
+    graph = make(params, codes)
+    hidden = held | (codes < 0) | ~graph.present
+    logs = jax.nn.log_softmax(graph.logits(params, jnp.where(hidden, graph.most_values, codes)), axis=-1)
+    own = jnp.arange(logs.shape[-1], dtype=codes.dtype)[None, None] == codes.T[..., None]
+    return jnp.where((held | (codes < 0)).T[..., None], logs, jnp.where(own, 0.0, -jnp.inf))

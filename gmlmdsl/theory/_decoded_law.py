@@ -1,0 +1,209 @@
+"""The exact distribution of what a decoder draws on a small model, and of updates behind it, beside p."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import jax
+import numpy as np
+
+from .. import derive
+from .._diagnostics import fail
+from ..data import bound_once, decode, encode
+from ..decode import Decoding, refuse_prompt
+from ..evaluate import known_params, network_queries, verified_params
+from ..graph import FactorGraph
+from ..program import ir
+from ._configurations import configurations, verify_model
+from ._decoder_law import DecoderLaw, decoder_law
+
+if TYPE_CHECKING:
+    from ..model import JointModel, Model
+
+Array = np.ndarray
+MOST_ENTRIES = 1 << 24  # of a table of probabilities
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedLaw:
+    """What a decoder draws, exactly.
+
+    Attributes:
+        strings: the rows with a positive probability, values as a draw has them, shape (strings, *axes); behind a row's length -1, of spins
+            0. Of a model with several variables a dict by variable.
+        string_probabilities: of each, float64; they sum to 1.
+        expected_calls: passes of the denoiser for one draw, over all candidates; those of updates behind a decode are not counted.
+    """
+
+    strings: Any
+    string_probabilities: Array
+    expected_calls: float
+    _graph: FactorGraph = field(repr=False)
+    _codes: Array = field(repr=False)
+    _truth: Any = field(repr=False, default=None)
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        """The values of each cell; one more where rows end early, for a cell that a row has not."""
+        g = self._graph
+        ends = int((self._codes < 0).any())
+        return tuple(int(q) + ends for v in g.observed for q in g.sizes[v.offset : v.offset + v.size])
+
+    @cached_property
+    def probabilities(self) -> Array:
+        """The probability of every row, shape (values of the first cell, .., values of the last); cells of the `var`s in their order.
+
+        Where rows may end early each axis has one entry more, the last, for a cell behind the end.
+
+        Raises:
+            GmlmError: E601 for more than 2^24 rows.
+        """
+        entries = float(np.prod(np.array(self._sizes, float)))
+        if entries > MOST_ENTRIES:
+            message = f"the table of {len(self._sizes)} cells has {entries:.3g} entries, more than the limit of {MOST_ENTRIES:,}"
+            raise fail("E601", message, help="`strings` and `string_probabilities` list the rows that have a positive probability")
+        out = np.zeros(self._sizes)
+        last = np.array(self._sizes) - 1
+        np.add.at(out, tuple(np.where(self._codes < 0, last, self._codes).T), self.string_probabilities)
+        return out
+
+    @property
+    def total_variation(self) -> float:
+        """1/2 sum over x of |decoder(x) - p(x)|, p the model's own distribution: between 0 and 1.
+
+        Raises:
+            GmlmError: E742 for a model of a network, which declares no p; `kl(to=..)` compares with another.
+        """
+        return float(np.abs(self.probabilities - self._compared(None)).sum() / 2)
+
+    def kl(self, to: Any = None) -> float:
+        """KL(truth || decoder) = sum over x of truth(x) log(truth(x) / decoder(x)), in nats; infinite where the decoder misses a row.
+
+        Args:
+            to: the truth: a model without parameters or `(model, params)`, another law, or a table of probabilities; none: the model.
+
+        Raises:
+            GmlmError: E742 where the model is a network's and nothing is named; E507 for a truth over other cells.
+        """
+        truth, own = self._compared(to), self.probabilities
+        some = truth > 0
+        with np.errstate(divide="ignore"):
+            return max(0.0, float((truth[some] * (np.log(truth[some]) - np.log(own[some]))).sum()))
+
+    def _compared(self, to: Any) -> Array:
+        if to is None and self._truth is None:
+            raise derive.no_joint(self._graph)
+        found = truth_table(self._truth if to is None else to)
+        if found.shape != self.probabilities.shape:
+            message = f"the truth is a table of shape {found.shape}, and this decoder's rows have {self.probabilities.shape}"
+            raise fail("E507", message, help="compare distributions of the same cells, in the same order")
+        return found
+
+    def probability(self, string: Any) -> float:
+        """Of one row: values or labels, of letters also a text; 0 where it is never drawn.
+
+        Raises:
+            GmlmError: for what is no row of the model.
+        """
+        g, v = self._graph, self._graph.observed[0]
+        value = [string] if isinstance(string, str) and v.kind == "letters" else np.asarray(string)[None]
+        missing = None if (self._codes >= 0).all() else v.padding
+        found = encode(g, value if isinstance(string, Mapping) else {v.name: value}, missing=missing).codes
+        wanted = np.concatenate([found[u.offset : u.offset + u.size, 0] for u in g.observed])
+        return float(self.string_probabilities[(self._codes == wanted).all(axis=1)].sum())
+
+
+@dataclass(frozen=True, eq=False)
+class _Truth:
+    """A model's own distribution, computed where it is asked for."""
+
+    model: Any
+    params: Mapping[str, Any]
+    given: Any
+
+
+def truth_table(truth: Any) -> Array:
+    """A distribution over all rows as a table: of a model, `(model, params)`, a law, or an array of probabilities.
+
+    Raises:
+        GmlmError: E507 for anything else, E742 for a network, E601 for too many rows.
+    """
+    if isinstance(truth, DecodedLaw):
+        return truth.probabilities
+    if isinstance(truth, np.ndarray | list):
+        table = np.asarray(truth, float)
+        if not (np.isfinite(table).all() and (table >= 0).all() and abs(table.sum() - 1) < 1e-6):
+            raise fail("E507", "a table of probabilities has entries of at least 0 that sum to 1")
+        return table
+    if isinstance(truth, _Truth):
+        return configurations(truth.model, truth.params, "the distribution of rows", given=truth.given).p
+    model, params = cast(tuple[Any, Any], truth if isinstance(truth, tuple) and len(truth) == 2 else (truth, {}))
+    verify_model(model)
+    return configurations(model, params, "the distribution of rows").p
+
+
+def call_of(sampler: ir.Sampler) -> ir.FormCall:
+    """The decoder of a sampler, or the one that it starts from."""
+    start = ir.start_of(sampler.body)
+    call = sampler.body if start is None else start.call
+    assert isinstance(call, ir.FormCall)
+    return call
+
+
+def decoded_law(model: Model, params: Mapping[str, Any], sampler: ir.Sampler, prompt: Any, given: Any) -> DecodedLaw:
+    """What a decoder draws, or a decoder with updates behind it; see `output_law`."""
+    refuse_prompt(sampler, Decoding(prompt=prompt))
+    start, graph, what = ir.start_of(sampler.body), model.graph, f"the output distribution of `{sampler.name}`"
+    call = call_of(sampler)
+    lowered = bound_once(model.lowered, given, "an output distribution") if graph.network is None else model.lowered
+    with jax.enable_x64(True):
+        known = verified_params(graph.network, params) if graph.network is not None else known_params(lowered.graph, params)
+        found = decoder_law(lowered, known, call, given, what)
+        if start is not None:
+            found = _moved(model, known, sampler, found, given)
+    some = found.mass > 0
+    codes = found.codes[some]
+    full = np.zeros((graph.n_cells, len(codes)), np.int64)
+    at = np.concatenate([np.arange(v.offset, v.offset + v.size) for v in graph.observed])
+    full[at] = np.maximum(codes, 0).T
+    values = decode(graph, full, (len(codes),))
+    strings = {v.name: values[v.name] for v in graph.observed}
+    if (codes < 0).any():
+        v = graph.observed[0]
+        strings[v.name] = np.where((codes < 0).reshape(-1, *v.shape), v.padding, strings[v.name])
+    truth = None if graph.network is not None else _Truth(model, params, given)
+    one = strings if len(strings) > 1 else next(iter(strings.values()))
+    return DecodedLaw(one, found.mass[some], found.passes, graph, codes, truth)
+
+
+def _moved(model: Model, params: Mapping[str, Any], sampler: ir.Sampler, found: DecoderLaw, given: Any) -> DecoderLaw:
+    """The distribution after the updates that follow a decode: it times their matrix, latents drawn given what was decoded."""
+    graph, body = model.graph, sampler.body[1:]  # type: ignore[index]
+    if (found.codes < 0).any():
+        raise fail("E601", f"sampler `{sampler.name}`: updates of rows that end early have no matrix", sampler.span, help="`sample` draws")
+    if graph.network is not None:
+        matrix = network_queries.updates_matrix(model.lowered, dict(params), body, given)
+        states = derive.all_states(graph).T
+    else:
+        lowered = bound_once(model.lowered, given, "a transition matrix")
+        steps = derive.Transitions(lowered, params)  # type: ignore[arg-type]
+        matrix, states = steps.matrix(body), steps.states.T
+    at = np.concatenate([np.arange(v.offset, v.offset + v.size) for v in graph.observed])
+    seen, place = np.unique(states[:, at], axis=0, return_inverse=True)
+    place = place.ravel()
+    by_row = {u.tobytes(): k for k, u in enumerate(seen.astype(np.int64))}
+    mass = np.zeros(len(seen))
+    np.add.at(mass, [by_row[c.tobytes()] for c in found.codes.astype(np.int64)], found.mass)
+    share = np.ones(len(states))
+    if graph.latents:
+        p = configurations(cast("JointModel", model), params, "the distribution of the latents", latents=True, given=given).p.ravel()
+        of_row = np.bincount(place, p, len(seen))
+        if (mass[of_row == 0] > 0).any():
+            message = f"sampler `{sampler.name}`: some decodes have probability zero, and their latents no distribution"
+            raise fail("E507", message, sampler.span, help="more passes, or updates of the `var`s alone in a model without latents")
+        share = np.divide(p, of_row[place], out=np.zeros(len(states)), where=of_row[place] > 0)
+    law = (mass[place] * share) @ matrix
+    return DecoderLaw(seen.astype(np.int64), np.bincount(place, law, len(seen)), found.passes)

@@ -1,0 +1,202 @@
+"""What a decoder loses, and what its network loses: exact divergences of small models, one by one or as a curve over passes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+import pandas as pd
+
+from .._diagnostics import fail, listed, whole_number
+from .._optional import need
+from .._printed_table import PrintedTable
+from ..data import bound_once
+from ..evaluate import known_params
+from ..graph import verify_is_model
+from ..program import ir, is_decoder
+from ._configurations import verify_model
+from ._decoded_law import call_of, decoded_law, truth_table
+from ._decoder_law import decoder_law
+from ._quantity import Quantity
+
+if TYPE_CHECKING:
+    from ..model import Model
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class DecodingGap:
+    """KL(truth || decoder) = decoder + network, in nats, exact.
+
+    Attributes:
+        total: of what the decoder draws.
+        decoder: of what the same decoder draws with the exact denoiser: lost by passes that settle several cells, whatever the network.
+        network: the rest, lost by the network; below 0 where its mistakes happen to cancel some of the decoder's.
+    """
+
+    total: Quantity
+    decoder: Quantity
+    network: Quantity
+
+
+def decoding_gap(
+    model: Model, params: Mapping[str, Any], sampler: str | None = None, *, truth: Any = None, given: Any = None
+) -> DecodingGap:
+    """How KL(truth || decoder) splits: what the decoder loses with the exact denoiser, and what the network loses.
+
+    Args:
+        model: a model of a network, or one with a joint distribution that is not the truth.
+        params: its parameters.
+        sampler: the decoder's name; left out where the model has one.
+        truth: a model with a joint distribution over the same cells, without parameters or as `(model, params)`; none: the model itself.
+        given: one row of data of given variables.
+
+    Raises:
+        GmlmError: E507 for a sampler that is no decoder, or a truth over other cells; E601 for a model that is too large to list; E742
+            where a network's model names no truth.
+    """
+    other, known = _truth(model, params, truth)
+    _, checked = model.sampler(sampler)
+    own = _law(model, params, checked, given)
+    oracle = _with_oracle(other, known, checked, model)
+    p = _fitting(truth_table((other, known)), own)
+    total, decoder = divergence(p, own), divergence(p, oracle)
+    source = "decoding_gap"
+    return DecodingGap(*(Quantity(v, "exact", source) for v in (total, decoder, total - decoder)))
+
+
+def _truth(model: Model, params: Mapping[str, Any], truth: Any) -> tuple[Any, Mapping[str, Any]]:
+    if truth is None:
+        verify_model(model)
+        return model, params
+    found = truth if isinstance(truth, tuple) and len(truth) == 2 else (truth, {})
+    verify_is_model(found[0])
+    return found
+
+
+def _law(model: Model, params: Mapping[str, Any], sampler: ir.Sampler, given: Any) -> Array:
+    body = sampler.body
+    if ir.start_of(body) is None and not (isinstance(body, ir.FormCall) and is_decoder(body)):
+        help = "`refinement` and its presets are, and samplers that `start from` one"
+        raise fail("E507", f"sampler `{sampler.name}` is no decoder", sampler.span, help=help)
+    return decoded_law(model, params, sampler, None, given).probabilities
+
+
+def _with_oracle(truth: Any, params: Mapping[str, Any], sampler: ir.Sampler, model: Model) -> Array:
+    """What the same decoder draws from the exact conditionals of the truth."""
+    if ir.start_of(sampler.body) is not None:
+        message = f"sampler `{sampler.name}` runs updates behind its decode: the truth's own are others"
+        raise fail("E507", message, sampler.span, help="name the decoder that it starts from")
+    lowered = bound_once(truth.lowered, None, "the exact denoiser")
+    with jax.enable_x64(True):
+        what, bound = f"the exact denoiser of `{sampler.name}`", model.lowered.bound
+        found = decoder_law(lowered, known_params(lowered.graph, params), call_of(sampler), None, what, bound)
+    sizes = [int(q) for v in lowered.graph.observed for q in lowered.graph.sizes[v.offset : v.offset + v.size]]
+    out = np.zeros(sizes)
+    np.add.at(out, tuple(found.codes.T), found.mass)
+    return out
+
+
+def _fitting(p: Array, law: Array) -> Array:
+    if p.shape != law.shape:
+        raise fail("E507", f"the truth is over a table of shape {p.shape}, and the decoder's rows have {law.shape}", help="the same cells")
+    return p
+
+
+def divergence(p: Array, q: Array) -> float:
+    """KL(p || q) in nats, infinite where q misses what p has."""
+    some = p > 0
+    with np.errstate(divide="ignore"):
+        return max(0.0, float((p[some] * (np.log(p[some]) - np.log(q[some]))).sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class DecodingCurve:
+    """Divergences of decoders over numbers of passes.
+
+    Attributes:
+        table: one row for each sampler and number of passes: `sampler`, `passes`, `kl` (truth to decoder, nats), of it `decoder` and
+            `network`, `total_variation`, `possible` (the share of draws that the truth can give: that satisfy its `require`), `kind`.
+    """
+
+    table: pd.DataFrame = field(repr=False)
+
+    def __repr__(self) -> str:
+        return repr(PrintedTable(self.table))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Passes against divergence, a line for each sampler, as a matplotlib figure."""
+        axes = need("matplotlib.pyplot", "a picture", "matplotlib").subplots(figsize=(5, 3.5))[1] if ax is None else ax
+        for name, rows in self.table.groupby("sampler", sort=False):
+            axes.plot(rows["passes"], np.maximum(rows["kl"], 1e-16), marker="o", label=name)
+        axes.set(xscale="log", yscale="log", xlabel="passes", ylabel="KL(truth || decoder), nats")
+        axes.legend(frameon=False)
+        return axes.figure
+
+
+def decoding_curve(
+    model: Model,
+    params: Mapping[str, Any],
+    samplers: Sequence[str] | None = None,
+    passes: Sequence[int] = (1, 2, 4, 8),
+    *,
+    truth: Any = None,
+    given: Any = None,
+) -> DecodingCurve:
+    """How far decoders are from the truth over numbers of passes: KL, its two parts, total variation, and the share of possible draws.
+
+    Args:
+        model: a model of a network or with a joint distribution, small enough to list.
+        params: its parameters.
+        samplers: names of decoders, or of samplers that start from one; none: all decoders of the model.
+        passes: numbers of passes, `steps` in the place of those that are written; one whose schedule is a list of counts keeps its own.
+        truth: a model over the same cells, without parameters or as `(model, params)`; none: the model itself.
+        given: one row of data of given variables.
+
+    Raises:
+        GmlmError: as `decoding_gap`.
+    """
+    other, known = _truth(model, params, truth)
+    p = truth_table((other, known))
+    names = _decoders(model) if samplers is None else list(samplers)
+    rows = []
+    for name in names:
+        _, checked = model.sampler(name)
+        for count in passes:
+            varied, made = _with_steps(checked, whole_number("passes", count, 1))
+            law = _law(model, params, varied, given)
+            _fitting(p, law)
+            total, own = divergence(p, law), np.nan
+            if ir.start_of(varied.body) is None:
+                own = total if truth is None else divergence(p, _with_oracle(other, known, varied, model))
+            parts = {"kl": total, "decoder": own, "network": total - own, "total_variation": float(np.abs(law - p).sum() / 2)}
+            rows.append({"sampler": name, "passes": made or count, **parts, "possible": float(law[p > 0].sum()), "kind": "exact"})
+            if made:
+                break
+    return DecodingCurve(pd.DataFrame(rows))
+
+
+def _decoders(model: Model) -> list[str]:
+    bodies = {name: model.sampler(name)[1].body for name in model.samplers}
+    names = [n for n, b in bodies.items() if ir.start_of(b) is not None or (isinstance(b, ir.FormCall) and is_decoder(b))]
+    if not names:
+        raise fail("E507", f"model `{model.name}` has no decoder: its samplers are {listed(list(bodies)) or 'none'}")
+    return names
+
+
+def _with_steps(sampler: ir.Sampler, steps: int) -> tuple[ir.Sampler, int]:
+    """The sampler with another number of passes, or as it is with the number that its counts have."""
+    call = call_of(sampler)
+    schedule = call.arguments.get("schedule")
+    if isinstance(schedule, tuple):
+        return sampler, len(schedule)
+    if isinstance(schedule, ir.Input):
+        return sampler, steps
+    changed = replace(call, arguments={**call.arguments, "steps": ir.Literal(call.span, steps)})
+    start = ir.start_of(sampler.body)
+    body = changed if start is None else tuple(replace(k, call=changed) if k is start else k for k in sampler.body)  # type: ignore[union-attr]
+    return replace(sampler, body=body), 0
