@@ -132,7 +132,7 @@ def _is_bracketed(node: tree.Node) -> bool:
 
 def _atom(node: tree.Node) -> list[Item]:
     if isinstance(node, tree.Number) and node.span.text.startswith("-"):
-        return [MINUS, word(node.span.text[1:].lstrip())]  # a key of a map
+        return [MINUS, word(node.span.text.split()[-1].lstrip("-"))]  # a key of a map: a comment may stand behind its sign
     if isinstance(node, tree.Number | tree.String):
         return [word(node.span.text)]  # numbers keep their spelling
     if isinstance(node, tree.Boolean):
