@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .guided import prefix_values as prefix_values
     from .model import ConditionalModel as ConditionalModel
     from .model import Fit as Fit
+    from .model import JointModel as JointModel
     from .model import Model as Model
     from .posterior import inclusion as inclusion
     from .read import Alignment as Alignment
@@ -62,6 +63,7 @@ _WHERE = {
     "Diagnostic": "._diagnostics",
     "GmlmError": "._diagnostics",
     "GmlmWarning": "._diagnostics",
+    "JointModel": ".model",
     "Model": ".model",
     "Alignment": ".read",
     "Table": ".read",
@@ -101,6 +103,7 @@ __all__ = [
     "Fit",
     "GmlmError",
     "GmlmWarning",
+    "JointModel",
     "Model",
     "MonteCarloEM",
     "NetworkFit",

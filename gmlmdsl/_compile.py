@@ -77,9 +77,9 @@ class BoundProgram(AbstractProgram):
 
     def _made(self, name: str, plan: str | None) -> Model:
         if self.checked.models[name].conditional is None:
-            from .model import Model
+            from .model import JointModel
 
-            return Model(self, name, plan)
+            return JointModel(self, name, plan)
         from .model import ConditionalModel
 
         if plan is not None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import Any
 
 from ._diagnostics import truth
 
+_WITHIN: ContextVar[bool] = ContextVar("within work that is waited for", default=False)
 PATIENCE = 1.0  # seconds before a bar appears for work whose steps cannot be counted
 
 
@@ -40,10 +42,21 @@ def tracked(steps: range, text: str, show: bool) -> Iterator[int]:
 
 @contextmanager
 def waiting(text: str, show: bool) -> Iterator[None]:
-    """A bar for work whose steps cannot be counted, with the time since its start; it appears after a second and goes with the work."""
-    if not show:
-        yield
-        return
+    """A bar for work whose steps cannot be counted, with the time since its start; it appears after a second and goes with the work.
+
+    Work within other work shows none: what was called decides for all that it calls.
+    """
+    inner = _WITHIN.get()
+    token = _WITHIN.set(True)
+    try:
+        with _bar_after_a_while(text) if show and not inner else nullcontext():
+            yield
+    finally:
+        _WITHIN.reset(token)
+
+
+@contextmanager
+def _bar_after_a_while(text: str) -> Iterator[None]:
     from threading import Timer
 
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn

@@ -1,14 +1,16 @@
 """Runs all tests, those of the night among them, and writes what came of it to `docs/nightly.md`.
 
-    python tests/nightly_run.py [--jobs 2] [--slow | --failed] [arguments of pytest ..]
+    python tests/nightly_run.py [--jobs 2] [--slow | --failed | --page] [arguments of pytest ..]
 
 They run under one random `PYTHONHASHSEED`, printed first; set it to repeat a run. `--slow`: only those that `make test` leaves out;
-`--failed`: only those that the page lists as failed, and how each of them ended stands beside it from then on.
+`--failed`: only those that the page lists as failed, and how each of them ended stands beside it from then on. What each test said is in
+`.nightly/log.jsonl` as soon as it ends; `--page` makes the page of a log whose run was killed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import random
@@ -17,24 +19,25 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "nightly.md"
+LOGS = ROOT / ".nightly"  # of the last run: what it was told, and what its tests said
 ALL, SLOW = "not gpu and not network and not benchmark", "slow and not gpu and not network and not benchmark"
 SLOWEST = 15
 STOPPED = 2  # pytest's status after Ctrl-C
+ENDED = (0, 1)  # without and with failures
 
 
 @dataclass(frozen=True)
 class Night:
     """What a run was told, and how long it took."""
 
-    began: datetime
+    began: str  # as ISO 8601 writes it
     marks: str
     jobs: int
     seed: str
@@ -53,20 +56,23 @@ class Test:
     outcome: str
 
 
-def tests_of(junit: Path) -> list[Test]:
-    """The tests in a file that pytest wrote."""
-    found = []
-    for case in ElementTree.parse(junit).getroot().iter("testcase"):
-        if not case.get("name"):  # the test in which it was stopped
+def tests_of(log: Path) -> list[Test]:
+    """The tests in a log of pytest-reportlog, each once, with the seconds of its fixtures; one that did not end is none."""
+    found: dict[str, Test] = {}
+    ended: set[str] = set()
+    for line in log.read_text(encoding="utf-8").splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:
             continue
-        parts = {child.tag for child in case}
-        outcome = "failed" if parts & {"failure", "error"} else "skipped" if "skipped" in parts else "passed"
-        file, _, owner = case.get("classname", "").partition(".Test")
-        name = "::".join(
-            [file.removeprefix("tests.").replace(".", "/") + ".py", *([f"Test{owner}"] if owner else []), case.get("name", "")]
-        )
-        found.append(Test(name, float(case.get("time", 0)), outcome))
-    return found
+        if entry.get("$report_type") != "TestReport":
+            continue
+        name = entry["nodeid"].removeprefix("tests/")
+        before = found.get(name, Test(name, 0.0, "passed"))
+        worse = max(before.outcome, entry["outcome"], key=("passed", "skipped", "failed").index)
+        found[name] = Test(name, before.seconds + entry["duration"], worse)
+        ended |= {name} if entry["when"] == "teardown" else set()
+    return [t for t in found.values() if t.name in ended]
 
 
 def page(night: Night, tests: list[Test]) -> str:
@@ -74,10 +80,11 @@ def page(night: Night, tests: list[Test]) -> str:
     count = {o: sum(t.outcome == o for t in tests) for o in ("passed", "failed", "skipped")}
     processes = f"{night.jobs} process{'es' * (night.jobs > 1)} on {os.cpu_count()} cores"
     facts = {
-        "began": f"{night.began:%Y-%m-%d %H:%M} UTC, at commit {night.commit}",
+        "began": f"{datetime.fromisoformat(night.began):%Y-%m-%d %H:%M} UTC, at commit {night.commit}",
         "tests": f"`-m '{night.marks}'`, `PYTHONHASHSEED={night.seed}`, {processes}",
         "on": f"Python {platform.python_version()}, JAX {version('jax')}, {platform.system()}",
-        "took": f"{night.clock / 60:.0f} minutes, {night.processor / 60:.0f} of the processor",
+        "took": f"{(night.clock or sum(t.seconds for t in tests) / night.jobs) / 60:.0f} minutes"
+        + f", {night.processor / 60:.0f} of the processor" * bool(night.processor),
         "found": f"{len(tests)} tests: " + ", ".join(f"{n} {o}" for o, n in count.items()),
     }
     if not night.ended:
@@ -105,25 +112,35 @@ def waited(child: subprocess.Popen[bytes]) -> int:
         return child.wait()
 
 
-def run(marks: str, jobs: int, more: list[str], to: Path) -> int:
+def run(marks: str, jobs: int, more: list[str], to: Path, logs: Path = LOGS) -> int:
     """Run the tests, write the page, and return the status of pytest."""
     seed = os.environ.get("PYTHONHASHSEED", "random")
     seed = str(random.SystemRandom().randrange(1 << 32)) if seed == "random" else seed
     print(f"PYTHONHASHSEED={seed}", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        junit = Path(folder) / "junit.xml"
-        at, began, before = commit(), datetime.now(UTC), time.monotonic()
-        status = pytest_run(marks, jobs, more, junit, seed)
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        night = Night(began, marks, jobs, seed, time.monotonic() - before, used.ru_utime + used.ru_stime, at, status != STOPPED)
-        if junit.exists():
-            to.write_text(page(night, tests_of(junit)), encoding="utf-8")
+    logs.mkdir(exist_ok=True)
+    night = Night(datetime.now(UTC).isoformat(), marks, jobs, seed, 0.0, 0.0, commit(), False)
+    told, log, before = logs / "told.json", logs / "log.jsonl", time.monotonic()
+    told.write_text(json.dumps(asdict(night)), encoding="utf-8")
+    log.unlink(missing_ok=True)
+    status = pytest_run(marks, jobs, more, log, seed)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    clock, processor = time.monotonic() - before, used.ru_utime + used.ru_stime
+    night = replace(night, clock=clock, processor=processor, ended=status in ENDED)
+    told.write_text(json.dumps(asdict(night)), encoding="utf-8")
+    write_page(logs, to)
     return status
 
 
-def pytest_run(marks: str, jobs: int, more: list[str], junit: Path, seed: str) -> int:
-    """The status of pytest, which writes what it found to `junit`."""
-    command = [sys.executable, "-m", "pytest", "-m", marks, f"--junit-xml={junit}"]
+def write_page(logs: Path, to: Path) -> None:
+    """Write the page of the run whose log is in a folder."""
+    if (logs / "log.jsonl").exists():
+        night = Night(**json.loads((logs / "told.json").read_text(encoding="utf-8")))
+        to.write_text(page(night, tests_of(logs / "log.jsonl")), encoding="utf-8")
+
+
+def pytest_run(marks: str, jobs: int, more: list[str], log: Path, seed: str) -> int:
+    """The status of pytest, which writes what it found to `log`."""
+    command = [sys.executable, "-m", "pytest", "-m", marks, f"--report-log={log}"]
     command += ["-n", str(jobs), "--dist", "loadfile"] * (jobs > 1)
     return waited(subprocess.Popen([*command, *more], cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": seed}))
 
@@ -142,9 +159,9 @@ def run_failed(jobs: int, more: list[str], on: Path, below: Path = ROOT / "tests
         print("no test failed")
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        junit = Path(folder) / "junit.xml"
-        status = pytest_run(ALL, jobs, [*(str(below / name) for name in names), *more], junit, seed)
-        ended = tests_of(junit) if junit.exists() else []
+        log = Path(folder) / "log.jsonl"
+        status = pytest_run(ALL, jobs, [*(str(below / name) for name in names), *more], log, seed)
+        ended = tests_of(log) if log.exists() else []
     for name in names:
         outcome = next((t.outcome for t in ended if t.name.endswith(name)), "not run")
         before = next(line for line in text.splitlines() if line.startswith(f"- `{name}`"))
@@ -158,7 +175,11 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--slow", action="store_true", help="only those that `make test` leaves out")
     parser.add_argument("--failed", action="store_true", help="only those that the page lists as failed")
+    parser.add_argument("--page", action="store_true", help="the page of the log that the last run left; nothing is run")
     asked, more = parser.parse_known_args()
+    if asked.page:
+        write_page(LOGS, PAGE)
+        return 0
     if asked.failed:
         return run_failed(asked.jobs, more, PAGE)
     return run(SLOW if asked.slow else ALL, asked.jobs, more, PAGE)

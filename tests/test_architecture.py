@@ -44,7 +44,9 @@ WITHOUT_NUMPY = ("files", "textbook", "_diagnostics", "syntax", "program")  # at
 LARGEST_ROOM = 0.11  # of all lines
 MOST_FILE_LINES = 700
 MOST_FUNCTION_LINES = 60
-LONG_FILES: dict[str, str] = {}
+LONG_FILES = {
+    "model/_joint_model.py": "one class, two thirds of it the documents of its verbs: a chain of parents would hide where one stands"
+}
 LONG_FUNCTIONS: dict[str, str] = {}
 
 

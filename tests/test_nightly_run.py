@@ -49,7 +49,7 @@ def test_a_run_prints_its_seed_and_writes_its_page(told: str | None, tmp_path: P
         if told is not None:
             patch.setenv("PYTHONHASHSEED", told)
         words = ["-c", str(tmp_path / "pytest.ini"), "-p", "no:cacheprovider", str(tmp_path)]
-        status = nightly_run.run("not slow", 1, words, tmp_path / "night.md")
+        status = nightly_run.run("not slow", 1, words, tmp_path / "night.md", tmp_path / "logs")
     assert status == 1  # a test fails, and so does the run
     seed = (tmp_path / "said").read_text().strip()
     assert seed.isdecimal() and (told is None or seed == told)
@@ -66,17 +66,30 @@ def test_a_run_that_is_stopped_says_where(tmp_path: Path):
     (tmp_path / "test_some.py").write_text(STOPPED)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     words = ["-c", str(tmp_path / "pytest.ini"), "-p", "no:cacheprovider", str(tmp_path)]
-    assert nightly_run.run("not slow", 1, words, tmp_path / "night.md") == nightly_run.STOPPED
+    assert nightly_run.run("not slow", 1, words, tmp_path / "night.md", tmp_path / "logs") == nightly_run.STOPPED
     found = (tmp_path / "night.md").read_text()
     assert "1 tests: 1 passed" in found
     assert "| stopped | before its end; the last test was `" in found and "::test_passes" in found
+
+
+def test_a_run_that_is_killed_has_a_page_too(tmp_path: Path):
+    (tmp_path / "test_some.py").write_text("import os\ndef test_fails(): assert False\ndef test_is_killed(): os.kill(os.getpid(), 9)\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    words, logs = ["-c", str(tmp_path / "pytest.ini"), "-p", "no:cacheprovider", str(tmp_path)], tmp_path / "logs"
+    assert nightly_run.run("not slow", 1, words, tmp_path / "night.md", logs) == -9
+    with (logs / "log.jsonl").open("a") as log:
+        log.write('{"nodeid": "cut')
+    nightly_run.write_page(logs, tmp_path / "again.md")
+    for page in ("night.md", "again.md"):
+        found = (tmp_path / page).read_text()
+        assert "1 tests: 0 passed, 1 failed" in found and "| stopped | before its end" in found
 
 
 def test_what_failed_is_run_again_and_the_page_says_how_it_ended(tmp_path: Path):
     (tmp_path / "test_some.py").write_text("def test_passes(): pass\ndef test_fails(): assert False\ndef test_too(): assert False\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     words, page = ["-c", str(tmp_path / "pytest.ini"), "-p", "no:cacheprovider"], tmp_path / "night.md"
-    assert nightly_run.run("not slow", 1, [*words, str(tmp_path)], page) == 1
+    assert nightly_run.run("not slow", 1, [*words, str(tmp_path)], page, tmp_path / "logs") == 1
     assert [name.rpartition("::")[2] for name in nightly_run.failed_on(page.read_text())] == ["test_fails", "test_too"]
     (tmp_path / "test_some.py").write_text("def test_fails(): pass\ndef test_too(): assert False\n")
     page.write_text(page.read_text().replace(nightly_run.failed_on(page.read_text())[0].rpartition("/")[0] + "/", ""))

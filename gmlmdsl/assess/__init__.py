@@ -14,7 +14,7 @@ from ._predictive import PredictiveCheck, Statistics, predictive
 from ._profile import Profile, profile
 from ._score import CrossValidation, Score, cross_validate, score
 from ._scored_rows import evidence_of, map_rows, params64, rows_under, verify_own
-from ._selected import refit_selected, with_choice
+from ._selected import path_refit, refit_selected
 from ._simulated_errors import simulated_errors
 from ._simulation import How
 from ._wald import Contrast, contrast, wald_test

@@ -40,10 +40,12 @@ def couplings(fit: FitRecord, top: int | None, gauge: str, score: str, probabili
     names = [graph.cell_name(i) for i in range(graph.n_random)]
     columns: dict[str, Any] = {"first": [names[i] for i in plan.pairs[order, 0]], "second": [names[j] for j in plan.pairs[order, 1]]}
     columns["value"] = value[order]
-    if fit.full_covariance is not None:
-        with waiting("errors of couplings", shows_progress(progress)):
+    with waiting("errors of couplings", shows_progress(progress)):
+        error = None
+        if fit.full_covariance is not None:
             slopes = interaction_slopes(graph, plan, fit.params, directions)
             error = _errors(fit, mix[order] @ slopes if score == "apc" else slopes[order])
+    if error is not None:
         tail = 100 * (1 - probability) / 2
         low = value[order] - z * error
         columns["std_error"] = error

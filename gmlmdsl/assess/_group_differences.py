@@ -71,8 +71,6 @@ def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permu
             warnings.warn(f"{message}; ask for `permutations={needed}` or more", GmlmWarning, stacklevel=3)
         columns["p_value"], attrs["p_largest"], attrs["p_strength"] = _by_permutations(a, b, plan, tables, permuted)
     else:
-        for fit in (a, b):
-            fit.status  # noqa: B018 - errors are inferred now, under a bar of their own
         with waiting("tests of couplings", shows_progress(permuted.progress)):
             columns["statistic"], columns["df"], columns["p_value"] = _by_wald(a, b, plan, apart, needed)
     columns["p_adjusted"] = adjusted(columns["p_value"], correction)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from .. import derive
 from .._diagnostics import counted, fail
 from ..evaluate import unflatten
 from ..fit import Estimate, Finding, Inferred, Selected, at_kinks, estimate_to_fit, fit_model, held_graph, laplace_priors
 from ._scored_rows import evidence_of
 
 if TYPE_CHECKING:
-    from ..fit import FitRecord
+    from ..fit import Evidence, FitRecord
+    from ..graph import FactorGraph
 
 F = TypeVar("F", bound="FitRecord")
 
@@ -45,6 +47,36 @@ def with_choice(found: Estimate, selected: Selected, sizes: Mapping[str, int], o
     finding = _told(f"{what} left {counted(free, 'estimate')} free, fitted here without it", other_rows)
     status = dataclasses.replace(found.status, findings=(*found.status.findings, finding))
     return dataclasses.replace(found, inference=Inferred(status, found.covariances))
+
+
+def path_refit(
+    kind: type[F], evidence: Evidence, index: Any, graph: FactorGraph, meta: dict[str, Any], model: Callable[[], Any]
+) -> Callable[[Selected, Mapping[str, Any]], F]:
+    """How a path fits a choice of couplings without its penalty: a function of the entries that are held at 0 and of a start.
+
+    Args:
+        kind: the class of the fits that it returns.
+        evidence: the data and options of the path.
+        index: labels of the rows.
+        graph: the model's, without given data.
+        meta: what a fit keeps of its program.
+        model: returns the model.
+    """
+    bound, dtype = evidence.lowered, derive.float_type()
+
+    def refit(still: Selected, start: Mapping[str, Any]) -> F:
+        gauged = [p.name for p in graph.parameters if p.name in still and p.gauge]
+        if gauged:
+            message = f"`{gauged[0]}` has a gauge: its entries move together, and none can be held at 0 alone"
+            help = "leave the gauge out and give a weak prior: couplings are compared in the zero-sum gauge anyway"
+            raise fail("E549", message, help=help)
+        options = dataclasses.replace(evidence.options, init=start)
+        held = dataclasses.replace(bound, graph=held_graph(bound.graph, still))
+        found = fit_model(held, evidence.mask, evidence.codes, options, index)
+        found = with_choice(found, still, {p.name: p.size for p in graph.parameters}, False, "A penalty around 0")
+        return estimate_to_fit(kind, found, held_graph(graph, still), meta | {"selected": dict(still)}, model, dtype)
+
+    return refit
 
 
 def _told(how: str, other_rows: bool) -> Finding:

@@ -216,7 +216,7 @@ def _chosen(fit: FitRecord, parameters: Sequence[str] | None) -> Array:
 
 
 def verify_alike(a: FitRecord, b: FitRecord) -> None:
-    if not hasattr(b, "meta") or not hasattr(b, "full_covariance"):
+    if not hasattr(b, "meta") or not hasattr(type(b), "full_covariance"):
         raise fail(
             "E507", f"a fit is compared with another fit, got {type(b).__name__}", help="`model.fit(rows)` of the other group's rows"
         )

@@ -278,7 +278,8 @@ def sample(
     thin: Annotated[int, typer.Option("--thin", metavar="N", min=1, help="Steps per kept draw.")] = 1,
     seed: Seed = 0,
     clamp: Annotated[
-        list[str] | None, typer.Option("--clamp", metavar="x[3]=1", help="Hold a cell at a value (places count from 0). May be repeated.")
+        list[str] | None,
+        typer.Option("--clamp", metavar="x[3]=1", help="Hold a cell, named by its number from 0 or its label. May be repeated."),
     ] = None,
     prompt: Annotated[
         Path | None,

@@ -131,7 +131,9 @@ def read_clamps(texts: Sequence[str], graph: FactorGraph) -> dict[str, Any] | No
         found = _CLAMP.fullmatch(text)
         if found is None:
             raise fail(
-                "E507", f"`--clamp {text}`: expected `x[3]=1`", help="places are 0-based numbers: `x[3]`, `y[1, 2]`, or a scalar's name"
+                "E507",
+                f"`--clamp {text}`: expected `x[3]=1`",
+                help="places are numbers from 0 or labels: `x[3]`, `y[1, A2]`, or a scalar's name",
             )
         name, place, value = found[1], found[2], found[3].strip()
         names = [v.name for v in graph.variables]
@@ -142,18 +144,17 @@ def read_clamps(texts: Sequence[str], graph: FactorGraph) -> dict[str, Any] | No
             raise fail(
                 "E507", f"`--clamp {text}`: say which cell of `{name}`", help=f"`--clamp {name}[{', '.join('0' for _ in v.shape)}]={value}`"
             )
-        at = _place(text, place)
-        out.setdefault(name, {})[at] = _clamp_value(text, value, v.ordered)
+        out.setdefault(name, {})[_place(place)] = _clamp_value(text, value, v.ordered)
     return out or None
 
 
-def _place(text: str, place: str | None) -> Any:
+def _place(place: str | None) -> Any:
+    """Numbers of members from 0, or labels, which stand without quotes or with them."""
     if place is None:
         return ()
     parts = [p.strip() for p in place.split(",")]
-    if not all(re.fullmatch(r"\d{1,9}", p) for p in parts):
-        raise fail("E507", f"`--clamp {text}`: places are 0-based numbers, got `{place}`")
-    return int(parts[0]) if len(parts) == 1 else tuple(map(int, parts))
+    at = tuple(int(p) if re.fullmatch(r"\d{1,9}", p) else p.strip("\"'") for p in parts)
+    return at[0] if len(at) == 1 else at
 
 
 def _clamp_value(text: str, value: str, ordered: bool) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -49,15 +50,31 @@ def train(
 
     The folder then holds the vocabulary, the counts of cleaning, a log, and FOLDER/MODEL.bundle, which `gmlm translate` takes.
     """
-    from ..translation import Recipe
+    from ..translation import Recipe, Texts
     from ._translation_show import TrainRequest, run_train
 
-    schedule = (steps, batch_size, optimizer, learning_rate, warmup, label_smoothing, ema)
     recipe = Recipe(
-        *schedule, accumulate, precision, evaluate_every, patience, save_every, seed, average_last, start_from, o.widths(buckets)
+        steps=steps,
+        batch_size=batch_size,
+        optimizer=optimizer,
+        learning_rate=learning_rate,
+        warmup=warmup,
+        label_smoothing=label_smoothing,
+        ema=ema,
+        average_last=average_last,
+        accumulate=accumulate,
+        precision=precision,
+        evaluate_every=evaluate_every,
+        patience=patience,
+        save_every=save_every,
+        seed=seed,
+        buckets=o.widths(buckets),
+        start_from=start_from,
     )
-    source = TrainRequest(file, inputs or [], arrays, allow_python, model, mask, sampler, vocabulary)
-    run_train(source, recipe, tuple(text), tuple(validation or ()), out, languages, reverse, limit, restart)
+    texts = Texts(tuple(text), tuple(validation or ()), limit=limit, reverse=reverse)
+    run_train(
+        TrainRequest(file, inputs or [], arrays, allow_python, model, mask, sampler, vocabulary, languages, restart), recipe, texts, out
+    )
 
 
 @app.command()
@@ -202,10 +219,14 @@ def pipeline(
     from ..translation import Recipe, Texts
     from ._translation_show import PipelineRequest, run_pipeline
 
-    steps = o.steps_beside(minutes, stated, teacher_steps)
-    schedule = (batch_size, optimizer, learning_rate, warmup, label_smoothing, ema)
-    rest = (accumulate, precision, evaluate_every, patience, save_every, seed, average_last, None, o.widths(buckets))
-    recipes = Recipe(teacher_steps or steps, *schedule, *rest), Recipe(steps, *schedule, *rest)
+    data: dict[str, Any] = {"batch_size": batch_size, "accumulate": accumulate, "buckets": o.widths(buckets), "seed": seed}
+    steps: dict[str, Any] = {"optimizer": optimizer, "learning_rate": learning_rate, "warmup": warmup, "precision": precision}
+    means: dict[str, Any] = {"label_smoothing": label_smoothing, "ema": ema, "average_last": average_last}
+    looks: dict[str, Any] = {"evaluate_every": evaluate_every, "patience": patience, "save_every": save_every}
+    student = Recipe(o.steps_beside(minutes, stated, teacher_steps), **data, **steps, **means, **looks)
     texts = Texts(tuple(text), tuple(validation or ()), tuple(test or ()), limit, test_limit, reverse)
-    more = (languages, vocabulary, teacher_sampler, tuple(samplers or ()), tuple(masks or ()), (raw, warm, minutes), sentences, seed)
-    run_pipeline(PipelineRequest(file, inputs or [], arrays, allow_python), recipes, texts, out, *more)
+    program = (file, inputs or [], arrays, allow_python)
+    made: dict[str, Any] = {"vocabulary": vocabulary, "languages": languages, "raw": raw, "warm": warm, "minutes": minutes}
+    made |= {"teacher_sampler": teacher_sampler, "samplers": tuple(samplers or ()), "masks": tuple(masks or ())}
+    request = PipelineRequest(*program, **made, sentences=sentences, seed=seed)
+    run_pipeline(request, replace(student, steps=teacher_steps or student.steps), student, texts, out)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PipelineRequest:
+class ProgramRequest:
     """The program of a command line, with its inputs."""
 
     file: Path
@@ -34,13 +34,31 @@ class PipelineRequest:
 
 
 @dataclass(frozen=True)
-class TrainRequest(PipelineRequest):
+class TrainRequest(ProgramRequest):
     """What of a program is trained."""
 
     model: str | None
     mask: str | None
     sampler: str | None
     vocabulary: Path | None
+    languages: str
+    restart: bool
+
+
+@dataclass(frozen=True)
+class PipelineRequest(ProgramRequest):
+    """Which translators a pipeline makes, and how they are compared."""
+
+    vocabulary: Path | None
+    languages: str
+    teacher_sampler: str | None
+    samplers: tuple[str, ...]
+    masks: tuple[str, ...]
+    raw: bool  # whether a student is trained on the raw text too
+    warm: bool  # whether students start at the teacher's weights
+    minutes: float | None
+    sentences: int
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -86,28 +104,25 @@ def direction_of(languages: str, reverse: bool) -> str:
     return "-".join(parts[::-1] if reverse else parts)
 
 
-def run_train(
-    request: TrainRequest, recipe: Recipe, text: tuple[Path, ...], validation: tuple[Path, ...], out: Path, languages: str, reverse: bool,
-    limit: int | None, restart: bool,
-) -> None:  # fmt: skip
+def run_train(request: TrainRequest, recipe: Recipe, texts: Texts, out: Path) -> None:
     """Train a model of a program, and write its bundle."""
-    from ..translation import Texts, TrainJob, train_translator
+    from ..translation import TrainJob, train_translator
 
-    _verify_validation(recipe, validation)
+    _verify_validation(recipe, texts)
     checked, inputs = checked_program(request.file, request.inputs, request.arrays)
     name = pick(request.model, [n for n, m in checked.models.items() if m.conditional is not None], "translation model", "model")
     job = TrainJob(
         checked,
         name,
-        Texts(text, validation, (), limit, None, reverse),
+        texts,
         out,
         recipe,
         inputs,
         request.mask,
         request.sampler,
         request.vocabulary,
-        direction_of(languages, reverse),
-        not restart,
+        direction_of(request.languages, texts.reverse),
+        not request.restart,
         request.allow_python,
     )
     done = train_translator(job, note)
@@ -115,10 +130,10 @@ def run_train(
     print(f"saved {done.bundle}; next: gmlm translate {done.bundle}")
 
 
-def _verify_validation(recipe: Recipe, validation: tuple[Path, ...]) -> None:
+def _verify_validation(recipe: Recipe, texts: Texts) -> None:
     """Losses of validation need its text; said by the names of the options, before the text is read."""
     for name, value in (("--evaluate-every", recipe.evaluate_every), ("--patience", recipe.patience)):
-        if value is not None and not validation:
+        if value is not None and not texts.validation:
             message = f"{name} {value} is about losses of validation, and there is no text for it"
             raise fail("E704", message, help="say `--validation SOURCE --validation TARGET`, or `--validation PAIRS.tsv`")
 
@@ -278,34 +293,31 @@ def run_latency(
     print(json.dumps(found.as_dict(), indent=2) if as_json else found)
 
 
-def run_pipeline(
-    request: PipelineRequest, recipes: tuple[Recipe, Recipe], texts: Texts, out: Path, languages: str, vocabulary: Path | None,
-    teacher_sampler: str | None, samplers: tuple[str, ...], masks: tuple[str, ...], students: tuple[bool, bool, float | None],
-    sentences: int, seed: int,
-) -> None:  # fmt: skip
-    """Run the pipeline, and print its table; `students`: on raw text too, from the teacher's weights, in how many minutes."""
+def run_pipeline(request: PipelineRequest, teacher: Recipe, student: Recipe, texts: Texts, out: Path) -> None:
+    """Run the pipeline, and print its table."""
     from ..report import translation_report
     from ..translation import Pipeline, PipelineOptions
 
     checked, inputs = checked_program(request.file, request.inputs, request.arrays)
-    if unknown := [name for name in masks if name not in checked.masks]:
+    if unknown := [name for name in request.masks if name not in checked.masks]:
         raise fail("E506", f"the program has no mask `{unknown[0]}`", help=f"it has {', '.join(checked.masks)}")
     options = PipelineOptions(
         request.file,
         texts,
         out,
-        *recipes,
+        teacher,
+        student,
         inputs=inputs,
-        vocabulary=vocabulary,
-        masks={checked.masks[name].model: name for name in masks},
-        teacher_sampler=teacher_sampler,
-        samplers=samplers,
-        direction=direction_of(languages, texts.reverse),
-        raw=students[0],
-        warm=students[1],
-        minutes=students[2],
-        measured=sentences,
-        seed=seed,
+        vocabulary=request.vocabulary,
+        masks={checked.masks[name].model: name for name in request.masks},
+        teacher_sampler=request.teacher_sampler,
+        samplers=request.samplers,
+        direction=direction_of(request.languages, texts.reverse),
+        raw=request.raw,
+        warm=request.warm,
+        minutes=request.minutes,
+        measured=request.sentences,
+        seed=request.seed,
         allow_python=request.allow_python,
         command=shlex.join(["gmlm", *sys.argv[1:]]),
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ._clamp import clamped_cells
 from ._fields import columns_of_cells, is_cell, is_digits, is_row_of_letters, plain
-from ._given_data import bound_mask, bound_once, bound_rows, encode_given, in_row_order
+from ._given_data import bound_dataset, bound_mask, bound_once, bound_rows, encode_given, in_row_order
 from ._keys import MOST_SEED, generator, keys_of, random_key, verified_key, verified_seed
 from ._network_rows import NetworkRows, bound_to_rows, bucket_of, given_arrays, network_rows, present_lengths, standard_widths, widths
 from ._picks import fractions, picked
 from ._prompts import Prompts, encode_prompts, first_cells
-from ._traced import evaluated, verify_untraced, verify_untraced_leaves
+from ._traced import at_once, evaluated, verify_untraced, verify_untraced_leaves
 from ._values import decode, encode, in_cell_order, is_number, row_index, value_codes, verified_weights, whole_numbers

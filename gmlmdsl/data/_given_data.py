@@ -39,6 +39,19 @@ def bound_rows(lowered: Lowered, x: Any, missing: Any, given: Any) -> tuple[Lowe
     return with_given(lowered, data), Data(codes, rows.shape, rows.index)
 
 
+def bound_dataset(lowered: Lowered, x: Any, missing: Any, given: Any) -> tuple[Lowered, Data]:
+    """The same where x must have one axis of rows.
+
+    Raises:
+        GmlmError: E501 for another number of them; what `bound_rows` refuses.
+    """
+    bound, rows = bound_rows(lowered, x, missing, given)
+    if len(rows.shape) != 1:
+        message = f"x must have one axis of rows before the variable's axes, got rows of shape {rows.shape}"
+        raise fail("E501", message, help="one row is `x[None]`")
+    return bound, rows
+
+
 def bound_once(lowered: Lowered, given: Any, what: str) -> Lowered:
     """The model with one row of given data, for `what` knows one distribution only.
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from typing import ParamSpec, TypeVar
 
 import jax
+import numpy as np
 
 from .._diagnostics import fail
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def verify_untraced(value: object, what: str) -> None:
@@ -23,9 +29,22 @@ def verify_untraced(value: object, what: str) -> None:
         raise fail("E513", message, help=help)
 
 
-def evaluated(value: object) -> AbstractContextManager[None]:
+def evaluated(value: object = None) -> AbstractContextManager[None]:
     """Where JAX traces the caller, arrays that are made within have values all the same, unless they are made of what is traced."""
-    return contextlib.nullcontext() if _is_traced(value) else jax.ensure_compile_time_eval()
+    plain = _is_traced(value) or not _is_traced(jax.device_put(np.int32(0)))
+    # Where nobody traces, the context would run what a compiled function makes of constants operation by operation, each a program.
+    return contextlib.nullcontext() if plain else jax.ensure_compile_time_eval()
+
+
+def at_once(verb: Callable[P, T]) -> Callable[P, T]:
+    """A function whose answer has values: where JAX traces the caller, it is computed then and there."""
+
+    @functools.wraps(verb)
+    def evaluating(*arguments: P.args, **options: P.kwargs) -> T:
+        with evaluated():
+            return verb(*arguments, **options)
+
+    return evaluating
 
 
 def _is_traced(value: object) -> bool:

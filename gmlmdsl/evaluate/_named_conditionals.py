@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
-from ..data import verified_key, verified_weights, verify_untraced, whole_numbers
+from ..data import evaluated, verified_key, verified_weights, verify_untraced, whole_numbers
 from ..derive.compiled import complete_rows, conditional_table, drawn_masks, gap_rows, hidden_losses
 from ..graph import FactorGraph, Lowered
 from ..masks import AbstractMask
@@ -148,7 +148,7 @@ def _drawn(host: FactorGraph, named: tuple[str, AbstractMask], params: Params, c
     what = f"{count:,} masks drawn for each of {codes.shape[1]:,} rows"
     verify_held(each * codes.shape[1] * min(count, 10**18), what, "a smaller `n_masks=`", mask.span)
     rows = codes, np.arange(codes.shape[1], dtype=np.uint32)
-    with jax.ensure_compile_time_eval():  # nothing here is traced, and what is made of the masks needs their values
+    with evaluated():  # nothing here is traced, and what is made of the masks needs their values
         law, known = derive.mask_law(mask), params if mask.mentions_parameter else {}
         return over_rows(lambda some: drawn_masks(law, known, some[0], some[1], key, count), rows, {}, count * host.n_cells)
 

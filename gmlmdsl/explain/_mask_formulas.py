@@ -142,6 +142,13 @@ def _add_subsets(section: Section, body: ir.FormMask, formulas: ModelFormulas, l
     section.words(f"K is any one of the n cells of {cells}." if size == "1" else f"K is any set of {size} of the n cells of {cells}.")
 
 
+def _add_stripes(section: Section, body: ir.FormMask, formulas: ModelFormulas, left: str) -> None:
+    n, width = formulas.n, formulas.write.number(body.call.arguments["width"])  # type: ignore[arg-type]
+    count = f"n {n.minus} {width} + 1"
+    section.formula(left, n.fraction("1", n.parens(count) if n.one_line else count))
+    section.words(f"K is any {width} of the n cells of {_variables(body)} that follow one another.")
+
+
 def _add_everything(section: Section, body: ir.FormMask, formulas: ModelFormulas, left: str) -> None:
     section.words(f"K is always all cells of {_variables(body)}.")
 
@@ -169,6 +176,7 @@ def _add_least_confident(section: Section, body: ir.FormMask, formulas: ModelFor
 
 FORMS: dict[str, Callable[[Section, ir.FormMask, ModelFormulas, str], None]] = {
     "subsets": _add_subsets,
+    "stripes": _add_stripes,
     "everything": _add_everything,
     "bernoulli": _add_bernoulli,
     "least_confident": _add_least_confident,

@@ -48,6 +48,18 @@ def refuse_options(sampler: ir.Sampler, stated: Mapping[str, bool]) -> None:
             raise fail("E507", message, sampler.span, help="`prompt=` is what strings begin with")
 
 
+def only_guided(**stated: Any) -> None:
+    """Refuse options by name that are of samplers which grow strings, for a sampler that does not.
+
+    Raises:
+        GmlmError: E507.
+    """
+    for option, value in stated.items():
+        if value is not None:
+            message = f"`{option}=` is of guided samplers, which grow strings from their first symbol on"
+            raise fail("E507", message, help="clamp cells: `clamp=`" if option == "prompt" else "")
+
+
 def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, provenance: Mapping[str, Any]) -> Any:
     """Strings of each prompt as the installed ArviZ takes them, with the group `guided_stats`.
 

@@ -1,4 +1,4 @@
-"""Masks that list their blocks: `blocks(..)`, `everything(..)`, and `choose .. weight ..`."""
+"""Masks that list their blocks: `blocks(..)`, `stripes(..)`, `everything(..)`, and `choose .. weight ..`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from .._diagnostics import Span, each, fail
 from ..graph import FactorGroup, Lowered, fixed_values
 from ..program import ir
-from ._block_terms import are_numbers, live_blocks, term_blocks
+from ._block_terms import are_numbers, cells_of, live_blocks, term_blocks
 from ._mask import AbstractMask, Array, CellKey, Weights, padded_blocks
 
 
@@ -85,6 +85,21 @@ class ListedMask(AbstractMask):
 def certain_mask(cells: Array, n_cells: int, span: Span) -> ListedMask:
     """The mask whose only block is these cells."""
     return ListedMask(cells[None].astype(np.int32), np.ones(1), (), (), n_cells, span)
+
+
+def lower_stripes(lowered: Lowered, body: ir.FormMask) -> ListedMask:
+    """The runs of `width` cells that follow one another, of `stripes(..)`; with n cells there are n - width + 1.
+
+    Raises:
+        GmlmError: E410 for a width that the cells do not have.
+    """
+    cells = cells_of(lowered, body.variables)
+    width = lowered.bound.integer(body.call.arguments["width"])  # type: ignore[arg-type]
+    if not 1 <= width <= len(cells):
+        message, help = f"there is no stripe of {width} among {len(cells)} cells", f"`width` is 1 to {len(cells)} here"
+        raise fail("E410", message, body.span, "an empty support", help=help)
+    blocks = np.lib.stride_tricks.sliding_window_view(cells, width).astype(np.int32)
+    return ListedMask(blocks, np.full(len(blocks), 1 / len(blocks)), (), (), lowered.graph.n_cells, body.span)
 
 
 def lower_listed(lowered: Lowered, body: ir.Listed) -> ListedMask:

@@ -11,7 +11,7 @@ from ..program import ir
 from ._bernoulli import lower_bernoulli
 from ._block_terms import cells_of
 from ._independent import lower_independent
-from ._listed import certain_mask, lower_listed
+from ._listed import certain_mask, lower_listed, lower_stripes
 from ._mask import AbstractMask
 from ._mixture import lower_mixture
 from ._percolation import PercolationMask, lower_percolation
@@ -25,6 +25,7 @@ BODIES: dict[type, Callable[[Lowered, Any], AbstractMask]] = {
 }
 FORMS: dict[str, Callable[[Lowered, ir.FormMask], AbstractMask]] = {
     "subsets": lower_subsets,
+    "stripes": lower_stripes,
     "everything": lambda lowered, body: certain_mask(cells_of(lowered, body.variables), lowered.graph.n_cells, body.span),
     "bernoulli": lower_bernoulli,
     "percolation": lower_percolation,

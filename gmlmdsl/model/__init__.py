@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from ._conditional_model import ConditionalModel
 from ._fit import Fit
-from ._model import Model
-from ._queries import Params, Queries
+from ._joint_model import JointModel
+from ._model import Model, Params

@@ -9,20 +9,18 @@ import jax
 import numpy as np
 
 from .. import derive
-from .._diagnostics import GmlmError, fail, is_one_of, only
+from .._diagnostics import GmlmAttributeError, is_one_of, only
 from ..data import verified_seed, verify_untraced_leaves
 from ..decode import Decodes, Decoding, decoding, length_coverage
 from ..evaluate import network_queries, verified_params
 from ..fit import training_of
 from ..graph import Lowered
-from ..guided import refuse_given, refuse_options
-from ..masks import AbstractMask, lower_mask
-from ..plan import with_others
+from ..guided import GuidedOptions, only_guided, refuse_given
 from ..program import ir, is_guided
 from ..sample import SampleOptions
 from ..train import network_fit
-from ._model import Model
-from ._queries import Params
+from ._joint_model import JointModel
+from ._model import Model, Params
 
 if TYPE_CHECKING:
     import optax
@@ -37,18 +35,19 @@ class ConditionalModel(Model):
     before it) instead: it has a `log_prob`, and is sampled by `autoregressive`.
     """
 
+    def __getattr__(self, name: str) -> Any:
+        """A verb that needs a joint distribution is refused as what it is.
+
+        Raises:
+            GmlmAttributeError: E742.
+        """
+        if not name.startswith("_") and hasattr(JointModel, name):
+            raise GmlmAttributeError(derive.no_joint(self.graph).diagnostics[0])
+        return super().__getattr__(name)
+
     def init_params(self, seed: int = 0) -> dict[str, Any]:
         """A network with random weights, under its name."""
         return network_queries.init_params(self.graph, seed)
-
-    def mask(self, name: str | None) -> tuple[str, AbstractMask]:
-        """A lowered mask by name; without one, the model's only mask."""
-        name = only(name, self.masks, "mask", self.name)
-        checked = self.program.checked.masks[name]
-        try:
-            return name, lower_mask(self.lowered, checked)
-        except GmlmError as error:
-            raise with_others(error, self.program.bound, self.name) from None
 
     def loss(
         self,
@@ -150,16 +149,12 @@ class ConditionalModel(Model):
         missing: Any = None,
         given: Any = None,
         init: Params | None = None,
-        fixed: Params | None = None,
         optimizer: optax.GradientTransformation | None = None,
         batch_size: int | None = None,
         *,
         max_steps: int | None = None,
-        weights_are: str = "importances",
         progress: bool | None = None,
-        impute: bool | None = None,
         method: Any = None,
-        gaps: str = "sum",
     ) -> Any:
         """Train the network: the loss of the mask by minibatches, in nats per hidden cell, and the loss of lengths where it predicts them.
 
@@ -172,15 +167,11 @@ class ConditionalModel(Model):
             missing: what stands for a missing cell or given entry; at the end of a row it is padding.
             given: data of given variables, one row for each row of x, or without rows, the same for all.
             init: the first weights, `{"net": module}`; none: random ones.
-            fixed: has no meaning here.
             optimizer: an optax transformation; none: AdaFactor with linear warm-up and a cosine (Li et al. 2024, Appendix L).
             batch_size: rows per step; with `max_steps`, a short way to write `method=gm.Training(batch_size=..)`.
             max_steps: steps.
-            weights_are: has no meaning here.
             progress: whether to show a bar; none: where a person watches.
-            impute: has no meaning here.
             method: `gm.Training(..)`: steps, smoothing, averages, validation, checkpoints; none: its defaults.
-            gaps: has no meaning here.
 
         Returns:
             A `NetworkFit`: the network, traces of the loss, and what `save` keeps.
@@ -188,16 +179,11 @@ class ConditionalModel(Model):
         Raises:
             GmlmError: for data, options or a mask that do not fit.
         """
-        unused = {"fixed": fixed is not None, "impute": impute is not None, "weights_are": not is_one_of(weights_are, ("importances",))}
-        unused["gaps"] = not is_one_of(gaps, ("sum",))
-        for name, stated in unused.items():
-            if stated:
-                raise fail("E704", f"`{name}` has no meaning for a network: all its weights are trained, and missing cells are not scored")
         seed = verified_seed(seed)
         training = training_of(method, batch_size, max_steps)
         checked = self._checked(mask)
         options = network_fit.NetworkOptions(checked, seed, n_masks, weights, missing, init, optimizer, progress, training)
-        meta = self.program.provenance() | {"model": self.name, "seed": seed, "mask": checked.name}
+        meta = self._provenance() | {"seed": seed, "mask": checked.name}
         return network_fit.fit(self.lowered, x, given, options, meta, lambda: self)
 
     def sample(
@@ -260,32 +246,21 @@ class ConditionalModel(Model):
         if is_one_of(sampler, ("exact",)) and "exact" not in self.samplers:
             raise derive.no_joint(self.graph)
         name, checked = self.sampler(sampler)
-        if oracle is not None or (isinstance(checked.body, ir.FormCall) and is_guided(checked.body.form.name)):
+        if checked.call is not None and (oracle is not None or is_guided(checked.call.form.name)):
             refuse_given(self.graph.network)
-            stated = {"given": given is not None, "missing": missing is not None, "lengths": lengths is not None}
-            refuse_options(checked, stated)
-            return super().sample(
-                params,
-                sampler,
-                draws=draws,
-                warmup=warmup,
-                chains=chains,
-                thin=thin,
-                seed=seed,
-                clamp=clamp,
-                init=init,
-                observe=observe,
-                keep_draws=keep_draws,
-                prompt=prompt,
-                oracle=oracle,
+            stated = {"given": given is not None, "missing": missing is not None, "lengths": lengths is not None, "thin": thin != 1}
+            stated |= {"clamp": clamp is not None, "init": init is not None, "observe": observe is not None}
+            stated |= {"warmup": bool(warmup), "keep_draws": not keep_draws}
+            return self._draw_strings(
+                self.lowered, checked, checked.call, params, GuidedOptions(name, prompt, draws, chains), seed, oracle, stated
             )
-        refines = isinstance(checked.body, ir.FormCall)
+        only_guided(oracle=oracle)
+        refines = checked.call is not None
         counts = (d if n is None else n for n, d in zip((draws, warmup, chains), (1, 0, 1) if refines else (1000, 500, 4), strict=True))
         kept, before, runs = counts
         options = SampleOptions(name, kept, before, runs, thin, seed, clamp, init, observe, keep_draws, progress)
         more = Decoding(given, missing, lengths, prompt=prompt)
-        provenance = self.program.provenance() | {"model": self.name}
-        return decoding.draw_rows(self.lowered, checked, self._known(params), options, more, provenance)
+        return decoding.draw_rows(self.lowered, checked, self._known(params), options, more, self._provenance())
 
     def decode(
         self,

@@ -187,6 +187,13 @@ MASKS = (
         "Uniform over the subsets of k cells (Li et al. 2024, Definition 3).",
         block_size="size",
     ),
+    Form(
+        "mask",
+        "stripes",
+        (_VARIABLES, named("width", INTEGER, "k, the number of cells", required=True), *SEEN),
+        "Uniform over the runs of k cells that follow one another, in the order of the cells: x[0] to x[k - 1], x[1] to x[k], and so on.",
+        block_size="width",
+    ),
     Form("mask", "everything", (_VARIABLES, *SEEN), "All cells at once: maximum likelihood."),
     Form(
         "mask",

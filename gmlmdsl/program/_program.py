@@ -147,6 +147,16 @@ class Sampler(Checked):
     model: str
     body: tuple[Kernel, ...] | FormCall
 
+    @property
+    def call(self) -> FormCall | None:
+        """The built-in algorithm, None of statements."""
+        return self.body if isinstance(self.body, FormCall) else None
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The statements, none of a built-in algorithm."""
+        return () if isinstance(self.body, FormCall) else self.body
+
 
 @dataclass(frozen=True, slots=True)
 class Judge(Checked):

@@ -9,4 +9,4 @@ from ._discrete_diagnostics import Diagnosis, diagnose
 from ._draw import SampleOptions, SamplingWarning, draw_chains, draw_exact, label, masks_in, observables, verified_options
 from ._indicators import effective_sample_size
 from ._run_kernel import Draws, forget, sample
-from ._starts import annealed, starts
+from ._starts import annealed, random_rows, starts

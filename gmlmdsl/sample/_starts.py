@@ -10,14 +10,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._diagnostics import fail, whole_number
-from ..data import encode, generator
-from ..derive import Graph, all_values, bounded_jit, graph_arrays, on_device
-from ..evaluate import log_potentials
+from .._diagnostics import counted, fail, whole_number
+from ..data import decode, encode, generator
+from ..derive import Graph, all_values, bounded_jit, compiled, graph_arrays, on_device
+from ..evaluate import init_params, log_potentials
 from ..graph import FactorGraph, is_positive
+from ..plan import verify_held
 
 Array = np.ndarray
 START_TRIES = 2000
+FEW = 64  # rows that are looked for where most random ones are impossible
 NOISE = 0.05  # of the moves of a search take a value at random, so that it leaves dead ends
 MOVES = (1000, 20)  # the most moves of a search: so many, and so many per cell
 
@@ -188,3 +190,17 @@ def _broken(device: Graph, params: Mapping[str, Any], codes: jax.Array) -> jax.A
     """Which instances make a configuration impossible, shape (instances of all groups, rows)."""
     values = [(g.kind, all_values(g, params, codes)) for g in device.groups]
     return jnp.concatenate([~v if kind == "require" else v == -jnp.inf for kind, v in values])
+
+
+def random_rows(graph: FactorGraph, rows: int) -> dict[str, Any]:
+    """Uniform configurations by variable, latents left out; where some are impossible, copies of a few possible ones take their place."""
+    verify_held(4 * rows * graph.n_cells, f"{rows:,} random rows of {counted(graph.n_cells, 'cell')}", "fewer `rows=`")
+    params = {k: jnp.asarray(v) for k, v in init_params(graph).items()}
+    codes = generator(0).integers(0, graph.sizes[:, None], (graph.n_cells, rows), dtype=np.int32)
+    bad = ~(np.asarray(compiled.log_potential(graph_arrays(graph), params, jnp.asarray(codes))) > -np.inf)
+    if bad.any():
+        nothing_held = np.zeros(graph.n_cells, bool), np.zeros(graph.n_cells, np.int32)
+        possible = starts(graph, FEW, 0, None, nothing_held, params).codes
+        codes[:, bad] = possible[:, np.arange(bad.sum()) % FEW]
+    latents = {v.name for v in graph.latents}
+    return {name: values for name, values in decode(graph, codes, (rows,)).items() if name not in latents}

@@ -12,6 +12,7 @@ from ._machine import Stack, run
 from ._tables import load_tables
 from ._tree import SyntaxTree
 
+ARCHIVE = b"PK\x03\x04"  # what a zip file begins with
 MAX_BYTES = 1024 * 1024
 
 
@@ -94,7 +95,10 @@ def read_source(path: str | Path, piped: bool = True) -> Source:
     except UnicodeDecodeError as error:
         place = data.count(b"\n", 0, error.start) + 1
         message = f"`{shown}` is not UTF-8 text: byte 0x{data[error.start]:02x} on line {place}"
-        raise GmlmError(Diagnostic("E119", message, help="save the file as UTF-8")) from None
+        help = "save the file as UTF-8"
+        if data.startswith(ARCHIVE):
+            help = "it is an archive, as `fit.save` writes one: `gmlm sample` takes it, and `gm.load_fit` in Python"
+        raise GmlmError(Diagnostic("E119", message, help=help)) from None
 
 
 def _too_large(path: str) -> Diagnostic:

@@ -29,7 +29,7 @@ from ..masks import AbstractMask
 from ._configurations import BY_SAMPLING, Configurations, configurations, verify_model
 
 if TYPE_CHECKING:
-    from ..model import Params, Queries
+    from ..model import JointModel, Params
 
 Array = np.ndarray
 MOST_BLOCKS = 1 << 16
@@ -258,7 +258,7 @@ def _too_many(count: float, what: str, span: Span) -> Exception:
     )
 
 
-def dynamics_of(model: Queries, params: Params, mask: str | None, what: str, given: Any = None) -> tuple[str, BlockDynamics]:
+def dynamics_of(model: JointModel, params: Params, mask: str | None, what: str, given: Any = None) -> tuple[str, BlockDynamics]:
     """The name of a mask, and its block dynamics on the configurations of the `var`s, latents summed out.
 
     Raises:

@@ -35,7 +35,7 @@ from ._quantity import Quantity
 from ._reversible import reversible_gap
 
 if TYPE_CHECKING:
-    from ..model import Params, Queries
+    from ..model import JointModel, Params
 
 Array = np.ndarray
 LARGEST = 1e10  # a constant from an eigenvalue: beyond, its digits are rounding
@@ -144,7 +144,7 @@ def _power(log: float) -> str:
 
 
 def generalization_bound(
-    model: Queries,
+    model: JointModel,
     params: Params,
     mask: str | None = None,
     *,
@@ -238,7 +238,7 @@ def _verify_known(empirical_loss: float | None, entropy: float | None, tensoriza
         raise fail("E507", f"tensorization must be at least 1, got {tensorization!r}", help="C_AT is at least the Poincare constant")
 
 
-def _fitting_mask(model: Queries, mask: str | None) -> tuple[str, AbstractMask]:
+def _fitting_mask(model: JointModel, mask: str | None) -> tuple[str, AbstractMask]:
     """A mask that has a loss."""
     name, lowered = model.mask(mask)
     if lowered.mentions_parameter:

@@ -25,7 +25,7 @@ from ._block_dynamics import BlockDynamics, block_dynamics, dynamics_of
 from ._configurations import Configurations, configurations, verify_model
 
 if TYPE_CHECKING:
-    from ..model import Params, Queries
+    from ..model import JointModel, Params
 
 Array = np.ndarray
 MOST_DENSE = 2048  # configurations of a chain that is a matrix
@@ -88,7 +88,7 @@ class Chain:
         return self.space.p.ravel()[self.space.support]
 
 
-def chain_of(model: Queries, params: Params, sampler: str | None, mask: str | None, what: str, given: Any = None) -> Chain:
+def chain_of(model: JointModel, params: Params, sampler: str | None, mask: str | None, what: str, given: Any = None) -> Chain:
     """The chain of a sampler's body, or of the block dynamics of a mask.
 
     Raises:

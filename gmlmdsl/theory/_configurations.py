@@ -22,7 +22,7 @@ from ..model import Fit
 from ..train import NetworkFit
 
 if TYPE_CHECKING:
-    from ..model import Queries
+    from ..model import JointModel
 
 Array = np.ndarray
 MOST_STATES = 1 << 16
@@ -177,7 +177,7 @@ def verify_count(host: FactorGraph, cells: Array, what: str, most: int = MOST_ST
 
 
 def configurations(
-    model: Queries, params: Mapping[str, Any], what: str, *, latents: bool = False, given: Any = None, most: int = MOST_STATES
+    model: JointModel, params: Mapping[str, Any], what: str, *, latents: bool = False, given: Any = None, most: int = MOST_STATES
 ) -> Configurations:
     """The configurations of a model.
 

@@ -32,7 +32,7 @@ from ._block_dynamics import BlockDynamics, dynamics_of, verify_work
 from ._configurations import Configurations, configurations, verify_model
 
 if TYPE_CHECKING:
-    from ..model import Params, Queries
+    from ..model import JointModel, Params
 
 Array = np.ndarray
 NO_CHANGE = 1e-12  # of the scores' correlations: directions below change no probability
@@ -143,7 +143,7 @@ def _weighted(space: Configurations, f: Array, g: Array) -> Array:
     return f.reshape(space.count, -1).T @ (p * g.reshape(space.count, -1))
 
 
-def _mean_over(model: Queries, given: Any, one: Callable[[Any], tuple[Array, ...]]) -> tuple[Array, ...]:
+def _mean_over(model: JointModel, given: Any, one: Callable[[Any], tuple[Array, ...]]) -> tuple[Array, ...]:
     """The mean over rows of given data: each row has a law of its own, and information adds."""
     found = encode_given(model.graph, given)
     if found is None or not found.shape:
@@ -171,7 +171,7 @@ def _rows_of(host: FactorGraph, given: Any, shape: tuple[int, ...]) -> list[dict
     return rows
 
 
-def fisher_information(model: Queries, params: Params, *, given: Any = None) -> Array:
+def fisher_information(model: JointModel, params: Params, *, given: Any = None) -> Array:
     """I = Cov(grad log p(x)) under p, exact; n I is the information of n rows.
 
     Args:
@@ -196,7 +196,7 @@ def fisher_information(model: Queries, params: Params, *, given: Any = None) -> 
     return _even(_mean_over(model, given, one)[0])
 
 
-def pseudolikelihood_information(model: Queries, params: Params, mask: str | None = None, *, given: Any = None) -> Information:
+def pseudolikelihood_information(model: JointModel, params: Params, mask: str | None = None, *, given: Any = None) -> Information:
     """Fisher information, Hessian and score covariance of the loss of a mask, plain, weighted or adaptive, at its own parameters.
 
     Args:
@@ -257,7 +257,7 @@ def verify_interior(host: FactorGraph, params: Params) -> None:
 
 
 def asymptotic_covariance(
-    model: Queries, params: Params, mask: str | None = None, n_masks: int | None = None, *, given: Any = None
+    model: JointModel, params: Params, mask: str | None = None, n_masks: int | None = None, *, given: Any = None
 ) -> Array:
     """n times the covariance of the pseudolikelihood estimator from n rows, n large: H^-1 S H^-1.
 

@@ -17,7 +17,7 @@ from ._mixing import MOST_STEPS, function_values
 from ._quantity import Quantity
 
 if TYPE_CHECKING:
-    from ..model import Params, Queries
+    from ..model import JointModel, Params
 
 Array = np.ndarray
 MOST_BY_DIFFERENCES = 1e5  # expected steps up to which differences keep ten digits
@@ -27,7 +27,7 @@ PANEL = 32  # states that are taken out before the rest is brought up to date
 
 
 def hitting_time(
-    model: Queries,
+    model: JointModel,
     params: Params,
     target: Any,
     sampler: str | None = None,
@@ -179,7 +179,7 @@ def _iterated(chain: Chain, open_: Array) -> Array:
 
 
 def hitting_tail(
-    model: Queries,
+    model: JointModel,
     params: Params,
     target: Any,
     start: Any,

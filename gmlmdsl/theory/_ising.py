@@ -16,7 +16,7 @@ from ..graph import FactorGraph, verify_is_model
 from ._local_tables import LocalTables, local_tables
 
 if TYPE_CHECKING:
-    from ..model import Queries
+    from ..model import JointModel
 
 Array = np.ndarray
 NEGLIGIBLE = 1e-9  # of the largest coefficient: rounding
@@ -40,7 +40,7 @@ class Ising:
     J: Array
 
 
-def ising(model: Queries, params: Mapping[str, Any], what: str, given: Any = None) -> Ising:
+def ising(model: JointModel, params: Mapping[str, Any], what: str, given: Any = None) -> Ising:
     """A model as an Ising model, from the exact expansion of all its factors.
 
     Every function of two-valued cells is a sum of products of spins in one way only (its Walsh coefficients), so a model is an Ising

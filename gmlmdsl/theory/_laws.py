@@ -12,12 +12,12 @@ from .._diagnostics import fail
 from ._chains import Chain, chain_of
 
 if TYPE_CHECKING:
-    from ..model import Params, Queries
+    from ..model import JointModel, Params
 
 Array = np.ndarray
 
 
-def stationary_law(model: Queries, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Any = None) -> Array:
+def stationary_law(model: JointModel, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Any = None) -> Array:
     """The distribution pi with pi P = pi of a chain, exact.
 
     Args:
@@ -68,7 +68,7 @@ class Bias:
         return f"{self.name} beside p: TV {self.total_variation:.6g}, KL(pi, p) {self.kl:.6g}, KL(p, pi) {self.reverse_kl:.6g} nats"
 
 
-def stationary_bias(model: Queries, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Any = None) -> Bias:
+def stationary_bias(model: JointModel, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Any = None) -> Bias:
     """How far the stationary distribution of a chain is from p: 0 up to rounding but for updates drawn `independently`. Exact.
 
     Args:

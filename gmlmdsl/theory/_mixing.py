@@ -18,7 +18,7 @@ from ._quantity import Quantity
 from ._reversible import CUT, constant_kind, dirichlet_matrix, gap_kind, iterate, reversible_gap
 
 if TYPE_CHECKING:
-    from ..model import Params, Queries
+    from ..model import JointModel, Params
 
 Array = np.ndarray
 MOST_PRODUCTS = 2.0**41  # multiplications
@@ -27,7 +27,7 @@ MOST_STEPS = 1_000_000  # one by one, of a chain too large for its matrix
 ROUNDING = 1e-10  # gaps of chains that are not reversible: below, their digits are lost
 
 
-def dirichlet_form(model: Queries, params: Params, f: Any, mask: str | None = None, *, given: Any = None) -> Quantity:
+def dirichlet_form(model: JointModel, params: Params, f: Any, mask: str | None = None, *, given: Any = None) -> Quantity:
     """E(f, f) = E_{x, K} Var(f | x_-K, K) of the block dynamics of a mask, exact.
 
     Args:
@@ -72,7 +72,7 @@ def function_values(space: Configurations, f: Any, what: str = "f") -> Array:
     return values
 
 
-def poincare_constant(model: Queries, params: Params, mask: str | None = None, *, given: Any = None) -> Quantity:
+def poincare_constant(model: JointModel, params: Params, mask: str | None = None, *, given: Any = None) -> Quantity:
     """C, the smallest number with Var(f) <= C E(f, f) for every f: 1 / (spectral gap of the mask's block dynamics), exact.
 
     The estimator's covariance with one mask drawn for each row is at most C times that of maximum likelihood.
@@ -98,7 +98,7 @@ def poincare_constant(model: Queries, params: Params, mask: str | None = None, *
 
 
 def spectral_gap(
-    model: Queries,
+    model: JointModel,
     params: Params,
     sampler: str | None = None,
     *,
@@ -167,7 +167,9 @@ def gap_of(chain: Chain) -> tuple[float, str]:
     return (gap, "") if gap >= ROUNDING else (ROUNDING, f"{CUT}: what is left of it is lost to rounding")
 
 
-def relaxation_time(model: Queries, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Any = None) -> Quantity:
+def relaxation_time(
+    model: JointModel, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Any = None
+) -> Quantity:
     """1 / spectral gap, in steps; inf where the gap is 0. See `spectral_gap`."""
     gap = spectral_gap(model, params, sampler, mask=mask, given=given)
     kind = "lower bound" if gap.kind == "upper bound" else "exact"
@@ -175,7 +177,7 @@ def relaxation_time(model: Queries, params: Params, sampler: str | None = None, 
 
 
 def mixing_time(
-    model: Queries,
+    model: JointModel,
     params: Params,
     sampler: str | None = None,
     tv: float = 0.25,
@@ -273,7 +275,7 @@ def distances(chain: Chain, now: Array, law: Array, steps: int) -> Iterator[floa
 
 
 def total_variation(
-    model: Queries,
+    model: JointModel,
     params: Params,
     sampler: str | None = None,
     steps: int = 100,

@@ -42,7 +42,7 @@ from ._ising import ising
 from ._quantity import Quantity
 
 if TYPE_CHECKING:
-    from ..model import Params, Queries
+    from ..model import JointModel, Params
 
 Array = np.ndarray
 
@@ -156,7 +156,7 @@ def _shown(values: dict[str, Any]) -> str:
 
 
 def mode_separation(
-    model: Queries,
+    model: JointModel,
     params: Params,
     mask: str | None = None,
     *,
@@ -207,7 +207,7 @@ def _positions(graph: FactorGraph, clique: Any) -> tuple[int, ...]:
     return tuple(sorted(np.asarray(clique).tolist()))
 
 
-def _chain(model: Queries, mask: str | None, k: int | None) -> tuple[str, Any]:
+def _chain(model: JointModel, mask: str | None, k: int | None) -> tuple[str, Any]:
     """The chain's blocks in words, and the probability with which one contains given cells."""
     if k is None:
         name, lowered = model.mask(mask)

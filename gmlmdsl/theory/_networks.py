@@ -14,7 +14,7 @@ from ._block_dynamics import dynamics_of
 from ._quantity import Quantity
 
 if TYPE_CHECKING:
-    from ..model import ConditionalModel, Params, Queries
+    from ..model import ConditionalModel, JointModel, Params
 
 Array = np.ndarray
 MOST_PASSES = 1 << 20
@@ -98,7 +98,7 @@ def _tables(model: ConditionalModel, params: dict[str, Any], codes: Array, held:
 
 
 def step_gap(
-    network: ConditionalModel, network_params: Params, model: Queries, params: Params, mask: str | None = None, *, given: Any = None
+    network: ConditionalModel, network_params: Params, model: JointModel, params: Params, mask: str | None = None, *, given: Any = None
 ) -> Quantity:
     """E KL(p(x_K | x_-K), the network's product over K of p(x_i | x_rest, K)), in nats, exact.
 

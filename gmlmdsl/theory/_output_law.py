@@ -21,7 +21,7 @@ from ._prefix_tree import PrefixTree, prefix_tree
 from ._string_laws import StringLaw, string_law
 
 if TYPE_CHECKING:
-    from ..model import Queries
+    from ..model import JointModel
 
 Array = np.ndarray
 
@@ -65,7 +65,7 @@ class OutputLaw:
 
 
 def output_law(
-    model: Queries,
+    model: JointModel,
     params: Mapping[str, Any],
     sampler: str | None = None,
     *,
@@ -125,12 +125,12 @@ def output_law(
     return _as_law(lowered.graph, tree, found, game.rules.end)
 
 
-def _of_chains(model: Queries) -> str:
+def _of_chains(model: JointModel) -> str:
     """What tells the distribution of a chain's states."""
     return "`stationary_law`" if model.graph.network is None else "`model.transition_matrix`, whose powers are its distributions"
 
 
-def _of_refinement(model: Queries, params: Mapping[str, Any], sampler: ir.Sampler, prompt: Any, given: Any, oracle: Any) -> OutputLaw:
+def _of_refinement(model: JointModel, params: Mapping[str, Any], sampler: ir.Sampler, prompt: Any, given: Any, oracle: Any) -> OutputLaw:
     refuse_prompt(sampler, Decoding(prompt=prompt))
     if oracle is not None:
         assert isinstance(sampler.body, ir.FormCall)

@@ -10,12 +10,12 @@ from ._block_dynamics import BlockDynamics, dynamics_of
 from ._quantity import Quantity
 
 if TYPE_CHECKING:
-    from ..model import Params, Queries
+    from ..model import JointModel, Params
 
 Array = np.ndarray
 
 
-def product_gap(model: Queries, params: Params, mask: str | None = None, *, given: Any = None) -> Quantity:
+def product_gap(model: JointModel, params: Params, mask: str | None = None, *, given: Any = None) -> Quantity:
     """E KL(p(x_K | x_-K[, K]), the product over K of its single-cell marginals), in nats, exact.
 
     The expectation is over x ~ p and K ~ p(K | x). It is 0 where no block's cells depend on one another given the rest, and no decoder

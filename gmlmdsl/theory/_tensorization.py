@@ -26,7 +26,7 @@ from ._quantity import Quantity
 from ._reversible import reversible_gap, slow_functions
 
 if TYPE_CHECKING:
-    from ..model import Params, Queries
+    from ..model import JointModel, Params
 
 Array = np.ndarray
 MOST_CONFIGURATIONS = 1 << 12
@@ -38,7 +38,7 @@ SMALL = 1e-2  # d below which t log t - t + 1 is summed as a series
 DEEPEST = -60.0  # log r / q: below, r is 0
 
 
-def entropy_tensorization(model: Queries, params: Params, mask: str | None = None, *, seed: int = 0, given: Any = None) -> Quantity:
+def entropy_tensorization(model: JointModel, params: Params, mask: str | None = None, *, seed: int = 0, given: Any = None) -> Quantity:
     """C_AT, the smallest number with KL(r, p) <= C_AT E_{x ~ r} E_{K | x} KL(r(.|x_-K, K), p(.|x_-K, K)) for every distribution r.
 
     Args:

@@ -199,7 +199,8 @@ CLAMPS = {
     "x=1": "say which cell of `x`",
     "y[0]=1": "no variable `y`",
     "x[0]": "expected `x[3]=1`",
-    "x[a]=1": "places are 0-based numbers",
+    "x[a]=1": "`a` is no member of axis 0 of `x`",
+    "x[-1]=1": "`-1` is no member of axis 0 of `x`",
     "x[0]=up": "is not a whole number",
     "x[0]=3": "not a value of `x`",
 }
@@ -209,6 +210,27 @@ CLAMPS = {
 def test_clamps_that_do_not_fit(folder, clamp):
     name = _npz(folder, h=np.zeros(4), J=np.zeros(()))
     assert CLAMPS[clamp] in gmlm("sample", "m.gmlm", "--params", name, "--clamp", clamp, status=1).output
+
+
+def test_a_cell_is_held_by_its_label(folder, standard_promotion):
+    """Labels are those of the table's columns, which a fit keeps."""
+    (folder / "named.gmlm").write_text(
+        "input n : int\nindex trait = range(n)\nmodel m { var x[i in trait] : bit  param h[i in trait] ~ normal(0, 1)\n"
+        "  factor h[i] * x[i] for i in trait }\nmask one = subsets(x, size = 1)"
+    )
+    (folder / "named.csv").write_text("A1,B 2\n0,1\n1,0\n1,1\n0,0\n")
+    gmlm("fit", "named.gmlm", "named.csv", "--out", "named.fit")
+    for place, held in (("A1", 0), ("B 2", 1), ("1", 1)):
+        gmlm("sample", "named.fit", "--sampler", "exact", "--draws", "50", "--out", "d.npz", "--clamp", f"x[{place}]=1")
+        drawn = np.load(folder / "d.npz")["posterior/x"]
+        assert (drawn[..., held] == 1).all() and len(np.unique(drawn)) == 2
+
+
+def test_a_saved_fit_is_no_program_and_the_message_says_what_takes_it(folder):
+    with zipfile.ZipFile(folder / "v.fit", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("meta.json", b"\xff\xfe" * 50)
+    output = gmlm("info", "v.fit", status=1).output
+    assert "it is an archive" in output and "`gmlm sample`" in output
 
 
 def test_sample_refuses_what_it_cannot_use(folder):

@@ -86,3 +86,25 @@ def test_what_may_not_be_traced_says_so(call: str):
 
 def test_parameters_that_are_not_traced_may_stand_inside():
     assert float(jax.jit(lambda t: t * plain.loss(P, X, "one"))(2.0)) == pytest.approx(2 * float(plain.loss(P, X, "one")), rel=1e-6)
+
+
+AT_ONCE: dict[str, Callable[[gm.Model], Any]] = {
+    "marginals": lambda m: m.marginals(P)["x"],
+    "map": lambda m: m.map(P)[0],
+    "next_symbol": lambda m: m.next_symbol(P, X[:, :1]),
+    "transition_matrix": lambda m: m.transition_matrix(P),
+    "sampler_bias": lambda m: m.sampler_bias(P),
+    "effects": lambda m: m.effects(P, X[0], progress=False).singles,
+    "annealed_log_partition": lambda m: m.annealed_log_partition(P, betas=5, chains=4, progress=False).log_partition,
+    "sample": lambda m: np.asarray(m.sample(P, draws=3, warmup=1, chains=2, progress=False).posterior["x"]),
+    "exact": lambda m: np.asarray(m.sample(P, "exact", draws=3, chains=2, progress=False).posterior["x"]),
+}
+
+
+@pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")
+@pytest.mark.parametrize("verb", thinned(AT_ONCE, 3))
+def test_what_is_not_differentiated_is_computed_at_once_where_the_caller_is_traced(verb: str):
+    """A function that the user compiles may ask a model at parameters that are known; the first call is the traced one."""
+    found = []
+    jax.jit(lambda h: (found.append(AT_ONCE[verb](gm.parse(TEXT).model())), h + 1)[1])(H)
+    np.testing.assert_array_equal(found[0], AT_ONCE[verb](plain))

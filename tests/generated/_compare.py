@@ -427,7 +427,7 @@ def compared(program: Program, x64: bool, names: tuple[str, ...] | None = None) 
         try:
             tried = Tried(program, x64)
         except gm.GmlmError as error:
-            yield Failure("load", "refused", str(error))
+            yield Failure("load", f"refused {error.diagnostics[0].code}", str(error))
             return
         except Exception as error:
             yield Failure("load", type(error).__name__, repr(error))

@@ -211,7 +211,8 @@ def binary(name: str, symbol: str, f, whole: bool = True) -> None:
         if found is None:
             return None
         low, high = found
-        return Expr(name, f"({{0}} {symbol} {{1}})", (a, b), low, high, whole and all(x.integer or x.condition for x in (a, b)))
+        integer = whole and all(x.integer or x.condition for x in (a, b)) and (symbol != "^" or b.low >= 0)
+        return Expr(name, f"({{0}} {symbol} {{1}})", (a, b), low, high, integer)
 
 
 def _divided(a: Expr, b: Expr):

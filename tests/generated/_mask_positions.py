@@ -87,10 +87,10 @@ def _each_filter(w: World, make: Make):
     clauses, place = loop(w, INDEXED, "site")
     cells(w, place)
     w.variable(Place(frozenset({CELLS})), "k")
-    more = "each k rate 0.5 " if "k" in w.declared else ""
-    _add(
-        w, w.fresh("m"), f"{{{{ each x[i] {clauses} if {{0}} rate 0.75 {more}}}}}", make(CONDITION, place), "condition of a cell's loop", ""
-    )
+    if "k" not in w.declared:
+        raise Impossible  # a mask that names no cell is refused
+    body = f"{{{{ each x[i] {clauses} if {{0}} rate 0.75  each k rate 0.5 }}}}"
+    _add(w, w.fresh("m"), body, make(CONDITION, place), "condition of a cell's loop", "")
 
 
 @position("index of a block's cell", INDEXED, Want(0, 1, True))
@@ -112,6 +112,9 @@ def _blocks_filter(w: World, make: Make):
     _add(w, w.fresh("m"), body, make(CONDITION, place), "condition of a loop of blocks", "", "= ")
 
 
+SOME = Want(0.05, 1)  # a rate of 0 is refused
+
+
 def mask_form(where: str, text: str, want: Want, closed: bool, arithmetic: bool = False) -> None:
     """Registers an argument of a mask's form."""
 
@@ -123,9 +126,9 @@ def mask_form(where: str, text: str, want: Want, closed: bool, arithmetic: bool 
 
 
 mask_form("size of subsets", "subsets(x, size = {0})", COUNT, False)
-mask_form("rate of bernoulli", "bernoulli(x, rate = {0})", PROBABILITY, True)
+mask_form("rate of bernoulli", "bernoulli(x, rate = {0})", SOME, True)
 mask_form("lower end of uniform", "bernoulli(x, rate = uniform({0}, 1))", PROBABILITY, True)
-mask_form("upper end of uniform", "bernoulli(x, rate = uniform(0, {0}))", PROBABILITY, True)
+mask_form("upper end of uniform", "bernoulli(x, rate = uniform(0, {0}))", SOME, True)
 MIXED = "mixture {{{{ {{0}} : {}  {} : {} }}}}"
 mask_form("weight of a mixture of masks", MIXED.format("subsets(x, size = 1)", "0.75", "everything(x)"), POSITIVE, True, True)
 mask_form(

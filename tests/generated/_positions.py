@@ -144,8 +144,8 @@ def _require(w: World, make: Make):
 def _require_filter(w: World, make: Make):
     clauses, place = loop(w, INDEXED, w.choice(["site", "edges", "two"]))
     w.flags.add("zeros")
-    w.variable(place, "k")
-    text = f"require k != i or {a_cell(w)} == 1 {clauses} if {{0}}"
+    other = "k != i" if w.variable(place, "k") else "i != 0"
+    text = f"require {other} or {a_cell(w)} == 1 {clauses} if {{0}}"
     w.add("model", text, make(CONDITION, place), position="condition of a require's loop")
 
 

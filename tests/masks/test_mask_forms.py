@@ -28,6 +28,7 @@ model m {
 """
 FORMS = {
     "subsets": "mask k for m = subsets(x, b, size = 2)",
+    "stripes": "mask k for m = stripes(x, b, width = 3)",
     "everything": "mask k for m = everything(x)",
     "blocks": "mask k for m = blocks({x[i], b[0]} for i in range(3), {b[1]}, {b[1]})",
     "bernoulli": "mask k for m = bernoulli(x, rate = 0.3)",
@@ -98,6 +99,7 @@ def test_the_loss_and_one_step_of_a_mask_are_those_of_its_definition(case: str):
 
 SAID = {
     "subsets": "1 / C(n, 2)",
+    "stripes": "1 / (n − 3 + 1)",
     "everything": "K is always all cells of `x`",
     "blocks": "1 / (number of blocks)",
     "bernoulli": "0.3^|K|",

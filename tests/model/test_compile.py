@@ -12,7 +12,7 @@ from events import traced_or_compiled
 
 import gmlmdsl as gm
 from gmlmdsl.derive import _bounded_jit, bounded_jit, compiled_only
-from gmlmdsl.model._model import random_rows
+from gmlmdsl.sample import random_rows
 
 SPINS = """
 model spins {

@@ -38,7 +38,7 @@ NONSENSE = {
     "a program": gm.parse("model m { var x : bit }"),
 }
 READERS = ("load", "load_fit", "load_translator", "read_table", "read_alignment")
-CHANGED = {"Fit", "Model", "ConditionalModel", "NetworkFit", "ProbeFit", "Report", "Oracle"}  # made by verbs, or protocols
+CHANGED = {"Fit", "Model", "JointModel", "ConditionalModel", "NetworkFit", "ProbeFit", "Report", "Oracle"}  # made by verbs, or protocols
 
 
 def functions() -> dict[str, Callable[..., Any]]:

@@ -52,24 +52,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "sample": {"sampler": "refine", "draws": 2, "chains": 2} | GIVEN,
     "sampler": {},
 }
-# Methods that a network has no answer for: refused, whatever their arguments are.
-REFUSED: dict[str, dict[str, Any]] = {
-    "annealed_log_partition": {},
-    "distribution": {},
-    "effects": {"wildtype": X[0]},
-    "fit_path": {"x": X},
-    "log_partition": {},
-    "log_potential": {"x": X},
-    "log_prob": {"x": X},
-    "map": {},
-    "marginals": {},
-    "next_symbol": {"prefix": X[:, :1]},
-    "numpyro_kernel": {},
-    "posterior": {"x": X},
-    "sampler_bias": {},
-    "to_numpyro": {"x": X},
-    "transition_matrix": {},
-}
+# Methods that this network has no answer for: refused, whatever their arguments are.
+REFUSED: dict[str, dict[str, Any]] = {"log_prob": {"x": X}, "next_symbol": {"prefix": X[:, :1]}, "transition_matrix": {}}
 # A truth value is taken for what it is, and a compilation follows; `missing=` may be a number that is not among the data.
 DEAR = {"fit": ("missing",), "compile": ("mask", "sampler")}
 
@@ -87,6 +71,17 @@ def test_what_a_network_has_no_answer_for_refuses_nonsense(name: str):
     with pytest.raises(gm.GmlmError):
         method(**fine)
     refuses_nonsense(method, fine, ("progress",))
+
+
+def test_what_only_a_joint_distribution_has_is_refused_by_name():
+    own = {n for n in dir(gm.JointModel) if not n.startswith("_")} - set(dir(gm.ConditionalModel))
+    assert {"marginals", "log_partition", "posterior", "effects", "sampler_bias", "fit_path"} <= own
+    for name in own:
+        assert not hasattr(MODEL, name)
+        with pytest.raises(gm.GmlmError, match="E742"):
+            getattr(MODEL, name)
+    with pytest.raises(AttributeError, match="no attribute `marginal`"):
+        MODEL.marginal  # noqa: B018
 
 
 def at(method: Any) -> dict[str, Any]:

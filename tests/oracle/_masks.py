@@ -86,7 +86,7 @@ def _rates(term: ir.BlockTerm, rate: ir.Expression, scope: Scope) -> list[tuple[
 
 
 def _form(body: ir.FormMask, scope: Scope) -> Table:
-    """`subsets`, `everything`, `bernoulli` over the cells of the variables named, or of every `var`."""
+    """`subsets`, `stripes`, `everything`, `bernoulli` over the cells of the variables named, or of every `var`."""
     variables = scope.bound.variables
     named = body.variables or tuple(name for name, v in variables.items() if v.role == "var")
     cells = [variables[name].start + k for name in named for k in range(int(np.prod(variables[name].shape)))]
@@ -98,6 +98,10 @@ def _form(body: ir.FormMask, scope: Scope) -> Table:
         case "subsets":
             blocks = list(itertools.combinations(cells, scope.bound.size(given["size"])))
             return {frozenset(k): one / len(blocks) for k in blocks}
+        case "stripes":
+            width, ordered = scope.bound.size(given["width"]), sorted(cells)
+            starts = range(len(cells) - width + 1)
+            return {frozenset(ordered[s : s + width]): one / len(starts) for s in starts}
         case "bernoulli":
             ends = given["rate"] if isinstance(given["rate"], tuple) else (given["rate"],) * 2
             a, b = (float(evaluate(e, scope)) for e in ends)

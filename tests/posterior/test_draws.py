@@ -35,8 +35,8 @@ def fitted(mask: str, held: bool) -> Any:
 
 
 @functools.cache
-def drawn(mask: str, held: bool, calibrate: str | None = "curvature") -> Any:
-    return fitted(mask, held).posterior(1000, 2, calibrate, seed=1, warmup=200)
+def drawn(mask: str, held: bool, calibrate: str | None = "curvature", draws: int = 1000, chains: int = 2) -> Any:
+    return fitted(mask, held).posterior(draws, chains, calibrate, seed=1, warmup=200)
 
 
 def row_log_likelihoods(h: np.ndarray, coupling: np.ndarray | float) -> np.ndarray:
@@ -136,10 +136,13 @@ def test_open_faced_draws_are_those_of_the_loss_moved_around_the_estimate():
 
 @pytest.mark.slow
 def test_arviz_leaves_one_out_as_the_grid_does():
-    """elpd_loo of `arviz.loo` against leaving each row out on the grid, to 0.05: of draws whose density is a product over rows."""
+    """elpd_loo of `arviz.loo` against leaving each row out on the grid, to 0.05: of draws whose density is a product over rows.
+
+    Of 32,000 draws its standard deviation over seeds is 0.022, so that of 64,000 is 0.016; of 2,000 it was 0.04, and the mean 0.05 off.
+    """
     for rows, idata in (
-        (row_log_likelihoods(GRID, 0.3), drawn("whole", True)),
-        (row_pseudo_likelihoods(GRID, 0.3), drawn("single", True, None)),
+        (row_log_likelihoods(GRID, 0.3), drawn("whole", True, "curvature", 16000, 4)),
+        (row_pseudo_likelihoods(GRID, 0.3), drawn("single", True, None, 16000, 4)),
     ):
         joint = rows.sum(axis=1) + PRIOR
         rest = np.exp(joint[:, None] - rows)

@@ -156,8 +156,8 @@ def swallowed(*arguments, **options):
     except BaseException:  # as a library may
         pass
     time.sleep(60)
-import gmlmdsl.model._model
-gmlmdsl.model._model.fit_model = swallowed
+import gmlmdsl.model._joint_model
+gmlmdsl.model._joint_model.fit_model = swallowed
 cli.main()
 """
 
