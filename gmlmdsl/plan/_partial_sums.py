@@ -122,13 +122,13 @@ def _pruned(chain: _Chain, group: FactorGroup, add: Add) -> _Chain:
     if group.kind == "require":
         table = mapped(group.root, lambda n: Gather("", len(group.tables), last, CellValue(0, (), False), ()) if n == add else n)
         leaves = numpy_leaves(group.columns, (*group.tables, chain.values[-1]), {0: np.arange(last)}, slice(0, 1))
-        alive = np.broadcast_to(np.asarray(evaluate(table, leaves)).astype(bool).reshape(-1), (last,)).copy()
+        alive = np.array(np.broadcast_to(np.asarray(evaluate(table, leaves), bool).reshape(-1), (last,)))
         alive = alive if alive.any() else np.ones(last, bool)
     for m in reversed(range(len(chain.steps))):
         kept = np.cumsum(alive) - 1
         chain.steps[m] = np.where(alive[chain.steps[m]], kept[chain.steps[m]], -1)
         chain.values[m + 1] = chain.values[m + 1][alive]
-        alive = (chain.steps[m] >= 0).any(axis=1)
+        alive = np.asarray((chain.steps[m] >= 0).any(axis=1))
         chain.steps[m] = chain.steps[m][alive]
     return replace(chain, values=[chain.values[0][alive], *chain.values[1:]])
 

@@ -442,7 +442,7 @@ def _probabilities(call: tree.Call, cell: Variable | None, scope: Scope) -> Para
     e = call.arguments[0].value
     if isinstance(e, tree.List):
         return None if cell is None else check_row(e, cell.domain, scope)
-    name = e if isinstance(e, tree.Name) else e.base if isinstance(e, tree.Index) else None
+    name = check_name(e.base if isinstance(e, tree.Index) else e) if isinstance(e, tree.Name | tree.Index) else None
     symbol = None if name is None else scope.find(name.name)
     if symbol is not None and isinstance(symbol.value, Parameter) and symbol.value.type.kind != "simplex":
         place, help = ((symbol.span, "declared here"),), f"declare it as `param {symbol.name}[..] : simplex`"

@@ -288,7 +288,7 @@ class _Law:
             if symbol is None or not symbol.faulty:
                 self.scope.use(name, "param", "input")
             return None
-        axes = tuple(a.over or SetOf(a.span, "range", a.name or "its length", a.size) for a in declared.axes)
+        axes = tuple(a.over or SetOf(a.span, "range", a.name or "its length", a.size) for a in declared.axes)  # pyright: ignore[reportAttributeAccessIssue]
         if fewer == 0 and isinstance(declared, Parameter) and declared.type.kind != "simplex" and self.call.function.name == "categorical":
             help = f"declare it as `param {name.name}[..] : simplex`, or write `logits = {name.name}[.., a] for a in ..`"
             self.scope.report("E310", f"`{name.name}` is not a simplex", e.span, "need not sum to 1", help=help)
@@ -330,15 +330,15 @@ def check_map(e: tree.LookedUp, entry: Callable[[tree.Expression], Row | None], 
     good = True
     for one in e.entries:
         key = _key(one, checked, values, scope)
-        row = entry(one.value)
-        if key is None or row is None:
+        found = entry(one.value)
+        if key is None or found is None:
             good = False
         elif key in places:
             place = ((first[key].span, "the first one"),)
             scope.report("E332", "this key stands twice in the map", one.span, "again here", related=place, help="remove one of the two")
             good = False
         else:
-            places[key], first[key] = row, one
+            places[key], first[key] = found, one
     if not good:
         return None
     missing = [key for key in _all_keys(values) if key not in places]
