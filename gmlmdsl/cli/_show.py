@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._diagnostics import Diagnostic, GmlmError, counted, duration, fail, listed
-from ..program import ir
 from ._console import note, print_table, show, warn
 from ._model_source import ModelSource, checked_program, model_and_params, pick
 from ._program_arguments import read_clamps, read_n_masks
@@ -215,7 +214,8 @@ def _sampler_of(model: Model, wanted: str | None) -> tuple[str, bool, bool]:
     name = pick(wanted, model.samplers, f"sampler of model `{model.name}`", "sampler")
     checked = model.sampler(name)[1]
     show([d for d in model.warnings if _within(d, checked)], sys.stderr)
-    return name, isinstance(checked.body, ir.FormCall), draws_strings(model, name)
+    strings = draws_strings(model, name)  # decodes of a joint distribution are draws like a chain's
+    return name, strings or (checked.call is not None and model.graph.network is not None), strings
 
 
 def show_decodes(model: Model, idata: Any, rows: int) -> None:
