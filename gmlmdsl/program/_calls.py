@@ -122,15 +122,16 @@ def _reduction(e: tree.Call, scope: Scope, where: Where) -> Checked:
 def check_reduced(e: tree.Call, scope: Scope, where: Where) -> tuple[Expression, Kind, Clauses] | None:
     """What a reduction is over: its body with its kind, and its clauses; None after a fault."""
     name = e.function.name
-    if len(e.arguments) != 1 or e.arguments[0].clauses is None or e.arguments[0].keyword is not None:
+    over = e.arguments[0].clauses if len(e.arguments) == 1 else None
+    if over is None or e.arguments[0].keyword is not None:
         condition = name in ("count", "any", "all")
         help = f"write `{name}(x[i]{' == 1' if condition else ''} for i in site)`"
         scope.report("E302", f"`{name}` takes one expression followed by `for`", e.span, "no `for` in this", help=help)
         return None
     written = e.arguments[0]
     with scope.nested():
-        inner = where.inside(n.name for loop in written.clauses.loops for n in loop.names)
-        clauses = check_clauses(written.clauses, e.span, scope, where=INDEXED if "binder" in where.kinds else inner)
+        inner = where.inside(n.name for loop in over.loops for n in loop.names)
+        clauses = check_clauses(over, e.span, scope, where=INDEXED if "binder" in where.kinds else inner)
         if name in ("count", "any", "all"):
             body, kind = check_condition(written.value, scope, inner), CONDITION
         else:

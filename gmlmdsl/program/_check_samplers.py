@@ -64,7 +64,9 @@ def _body(statements: Statements, words: str, span: Span, model: Model, scope: S
     return good if len(good) == len(checked) else None
 
 
-def _kernel(s: tree.Update | tree.Cycle | tree.Repeat | tree.KernelMixture | tree.Temper, model: Model, scope: Scope) -> Kernel | None:
+def _kernel(
+    s: tree.Update | tree.Cycle | tree.Repeat | tree.RepeatOver | tree.KernelMixture | tree.Temper, model: Model, scope: Scope
+) -> Kernel | None:
     match s:
         case tree.Update() if s.where is not None:
             return _random_update(s, s.where, model, scope)
@@ -256,13 +258,13 @@ def _within(s: tree.Update, block: str, scope: Scope) -> str | None:
         case tree.Name() if s.target.name == block:
             return ""
         case tree.Index(indices=(tree.Name() as k,)) if k.name == block:
-            symbol = scope.use(s.target.base, "var", "latent")
+            symbol = scope.use(check_name(s.target.base), "var", "latent")
             return None if symbol is None else symbol.name
     help, fix = f"`update x[{block}] where {block} ~ ..` or `update {block} where {block} ~ ..`", None
     one = isinstance(s.target, tree.Index) and len(s.target.indices) == 1
     named = scope.find(s.target.name) if isinstance(s.target, tree.Name) else None
     if one or (named is not None and named.kind in ("var", "latent")):
-        text = f"{s.target.base.name if isinstance(s.target, tree.Index) else s.target.span.text}[{block}]"
+        text = f"{s.target.base.span.text if isinstance(s.target, tree.Index) else s.target.span.text}[{block}]"
         help, fix = f"write `{text}`", Fix(s.target.span, text, guess=True)
     scope.report("E308", f"the update does not use its block `{block}`", s.target.span, f"no `{block}` here", help=help, fix=fix)
     return None

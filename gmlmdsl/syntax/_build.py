@@ -72,13 +72,14 @@ def _arguments(span: Span, parts: list[Any]) -> tuple[tree.Argument, ...]:
     for part in parts:
         if not isinstance(part, tree.Clauses):
             out.append(part)
-        elif out and out[-1].clauses is not None and out[-1].clauses.condition is None:
+        elif out and (over := out[-1].clauses) is not None and over.condition is None:
             before = out[-1]
-            joined = tree.Clauses(before.clauses.span.to(part.span), (*before.clauses.loops, *part.loops), part.condition)
+            joined = tree.Clauses(over.span.to(part.span), (*over.loops, *part.loops), part.condition)
             out[-1] = tree.Argument(before.span.to(part.span), before.keyword, before.value, joined)
         else:
-            rest = tree.Clauses(part.span, part.loops[1:], part.condition) if len(part.loops) > 1 or part.condition else None
-            out.append(tree.Argument(part.span, None, part.loops[0], rest))  # pyright: ignore[reportArgumentType]
+            first, *more = part.loops
+            rest = tree.Clauses(part.span, tuple(more), part.condition) if more or part.condition else None
+            out.append(tree.Argument(part.span, None, first, rest))  # pyright: ignore[reportArgumentType]
     return tuple(out)
 
 
@@ -129,7 +130,7 @@ BUILDERS: dict[str, Builder] = {
     "require": _whole(tree.Require),
     "distributed": _whole(tree.Distributed),
     "network_conditional": _whole(tree.NetworkConditional),
-    "unless": lambda span, p: tree.Conditional(span, *p, None),
+    "unless": lambda span, p: tree.Conditional(span, p[0], p[1], None),
     "use": lambda span, p: tree.Use(span, p[0], p[1], p[2] or ()),
     "bindings": _tuple,
     "binding": lambda span, p: (p[0], p[1]),
