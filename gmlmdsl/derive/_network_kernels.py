@@ -111,12 +111,12 @@ def present_values(graph: NetworkGraph, params: Any, codes: Codes, cells: Int[Ar
 
 def least(values: Float[Array, "cells chains"], counts: Int[Array, " chains"]) -> Held:
     """The cells with the `counts` lowest values of each chain; of equal ones the first. Exactly so many, none where it is 0."""
-    return ranks(values) < counts[None]
+    return ranks(values) < counts[None].astype(jnp.int32)
 
 
 def ranks(values: Float[Array, "cells chains"]) -> Int[Array, "cells chains"]:
     """The place of each cell among all of a chain, the lowest value first; of equal ones the first."""
-    return jnp.argsort(jnp.argsort(values, axis=0, stable=True), axis=0)
+    return jnp.argsort(jnp.argsort(values, axis=0, stable=True), axis=0).astype(jnp.int32)
 
 
 class NetworkSweepKernel(AbstractKernel):

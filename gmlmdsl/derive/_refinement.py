@@ -286,7 +286,7 @@ class RefinementKernel(AbstractDecoder):
         pool, held = candidates, candidates.sum(axis=0, dtype=jnp.int32)
         if self.plan.open_after is not None:
             here, counts = self.plan.pool(free, t)
-            pool = candidates & here
+            pool, counts = candidates & here, counts.astype(held.dtype)
         elif self.rules.schedule == "threshold":
             counts = jnp.minimum((candidates & (sure < self.rules.threshold)).sum(axis=0, dtype=jnp.int32), held - 1)
         else:  # easy_first

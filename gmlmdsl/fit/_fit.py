@@ -98,12 +98,12 @@ def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOp
     host = lowered.graph
     options = _verified_options(options)
     weights = verified_rows(mask, codes, options)
-    verify_bounded_priors(host, frozenset(options.fixed or {}))
     # Digits matter in a line search and in standard errors: full-batch fits run in float64 whatever the default.
     exact = options.optimizer is None and not isinstance(options.method, PersistentContrastiveDivergence)
     bar = waiting(f"fitting under mask {options.mask}", exact and shows_progress(options.progress))  # the others count their steps
     with bar, jax.enable_x64(exact or bool(jax.config.jax_enable_x64)):  # pyright: ignore[reportAttributeAccessIssue]
         start, fixed = _start(host, options)
+        verify_bounded_priors(host, frozenset(fixed))
         verify_possible(lowered, codes, weights, start)
         if isinstance(options.method, PersistentContrastiveDivergence):
             verify_whole(host, options.mask, mask)

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from .._diagnostics import fail, listed, whole_number
-from .._optional import need
 from .._printed_table import PrintedTable
 from ..data import bound_once
 from ..evaluate import known_params
@@ -130,12 +129,15 @@ class DecodingCurve:
 
     def plot(self, ax: Any = None) -> Any:
         """Passes against divergence, a line for each sampler, as a matplotlib figure."""
-        axes = need("matplotlib.pyplot", "a picture", "matplotlib").subplots(figsize=(5, 3.5))[1] if ax is None else ax
+        if ax is None:
+            from matplotlib import pyplot
+
+            ax = pyplot.subplots(figsize=(5, 3.5))[1]
         for name, rows in self.table.groupby("sampler", sort=False):
-            axes.plot(rows["passes"], np.maximum(rows["kl"], 1e-16), marker="o", label=name)
-        axes.set(xscale="log", yscale="log", xlabel="passes", ylabel="KL(truth || decoder), nats")
-        axes.legend(frameon=False)
-        return axes.figure
+            ax.plot(rows["passes"], np.maximum(rows["kl"], 1e-16), marker="o", label=name)
+        ax.set(xscale="log", yscale="log", xlabel="passes", ylabel="KL(truth || decoder), nats")
+        ax.legend(frameon=False)
+        return ax.figure
 
 
 def decoding_curve(

@@ -113,11 +113,6 @@ def test_theory_that_needs_a_joint_law_is_refused(plain: Any, name: str):
     assert "joint distribution" in text
 
 
-def test_an_exact_model_has_nothing_to_decode(model: Any):
-    text = "model m {\n  var x[i in range(3)] : bit\n}\nmask one = subsets(x, size = 1)\nsampler s = refinement()\n"
-    assert "no `conditional`" in refused(lambda: gm.parse(text), "E323")
-
-
 @pytest.mark.parametrize(
     ("sampler", "code", "words"),
     [
@@ -319,9 +314,6 @@ def test_options_of_training_that_cannot_be_meant(plain: Any, word: str, options
         ("E704", "gm.Training", {"method": gm.PersistentContrastiveDivergence()}),
         ("E704", "`batch_size`", {"method": gm.Training(steps=1), "batch_size": 3}),
         ("E704", "`max_steps`", {"method": gm.Training(steps=1), "max_steps": 3}),
-        ("E704", "`fixed` has no meaning", {"fixed": {"net": 0}}),
-        ("E704", "`impute` has no meaning", {"impute": True}),
-        ("E704", "`weights_are` has no meaning", {"weights_are": "counts"}),
         ("E507", "n_masks", {"n_masks": "all"}),
         ("E507", "n_masks", {"n_masks": 0}),
         ("E507", "optimizer", {"optimizer": "adam"}),

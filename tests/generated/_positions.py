@@ -49,6 +49,7 @@ class Position:
         closed: a form that the contract does not name there may be refused: numbers and inputs are promised only.
         arithmetic: the grammar takes numbers, names and arithmetic only.
         samples_only: a parameter may be mentioned, and then the mask draws but does not fit.
+        normalised: an argument of a distribution, which may mention parameters or cells where that leaves it normalised.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Position:
     closed: bool = False
     arithmetic: bool = False
     samples_only: bool = False
+    normalised: bool = False
 
 
 class Impossible(Exception):
@@ -296,7 +298,7 @@ def own(w: World, size: int, text: str) -> str:
     return name
 
 
-@position("entry of a list of probabilities", INDEXED, PROBABILITY)
+@position("entry of a list of probabilities", INDEXED, PROBABILITY, normalised=True)
 def _probability(w: World, make: Make):
     looped = w.rng.random() < 0.6
     if looped:
@@ -334,7 +336,7 @@ def _distribution_filter(w: World, make: Make):
 def prior(name: str, text: str, want: Want, kind: str = "", values: Want = REAL) -> None:
     """Registers an argument of a prior."""
 
-    @position(name, INDEXED, want)
+    @position(name, INDEXED, want, normalised=True)
     def put(w: World, make: Make):
         p = w.fresh("p")
         axes = w.choice(["", "site", "edges"])
