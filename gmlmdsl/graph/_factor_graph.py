@@ -161,6 +161,16 @@ class ParameterArray:
         """The number of entries."""
         return int(np.prod(self.shape, dtype=np.int64))
 
+    def within(self, share: float) -> float:
+        """A value of an entry within its bounds: at a share from 0 to 1 of the way, by log odds where there is no bound."""
+        if self.kind == "simplex":
+            return 1 / self.shape[-1]
+        if math.isfinite(self.lower) and math.isfinite(self.upper):
+            return self.lower + share * (self.upper - self.lower)
+        if math.isfinite(self.lower):
+            return self.lower + share / (1 - share)
+        return self.upper - (1 - share) / share if math.isfinite(self.upper) else math.log(share / (1 - share))
+
     @property
     def middle(self) -> float | Array:
         """Entries well inside their range: 0, positive 1, simplex uniform, ordered in steps of 1.

@@ -25,6 +25,7 @@ from ._turns import Turns, unroll
 from ._weights import fixed_values, totals
 
 Array = np.ndarray
+TRIED = (0.02, 0.3, 0.7, 0.98)  # of the way between a parameter's bounds, where an argument of a prior is looked at
 MOST_CELLS = 1 << 26
 
 
@@ -215,8 +216,23 @@ def _hyperprior(t: ir.PriorTerm, bound: Bound, names: Names, seen: dict[str, set
         group = lowering.group(lowering.lower(e, turns), turns, "prior", t.prior.span)  # type: ignore[arg-type]
         if not group.parameters:
             _verify_argument(fixed_values(group), option, t.prior)
+        elif option.doc.endswith("above 0"):
+            _verify_above_0(group, names, option, t.prior)
         groups[option.name] = group
     return Hyperprior(t.target.name, entries, t.prior.form.name, groups, t.prior.span)
+
+
+def _verify_above_0(group: FactorGroup, names: Names, option: forms.Option, prior: ir.FormCall) -> None:
+    """Refuse an argument that is below 0 at some values that its parameters may have: a few are tried, alike and unlike."""
+    tried = [names.parameters[name] for name in group.parameters]
+    for k in range(len(TRIED)):
+        for step in range(2):
+            params = {p.name: np.full(p.size, p.within(TRIED[(k + step * j) % len(TRIED)])) for j, p in enumerate(tried)}
+            least = float(np.min(fixed_values(group, params), initial=0.0))
+            if least < 0:
+                message = f"`{option.name}` of `{prior.form.name}` is above 0, and this can be {least:.3g}"
+                help = f"declare `{tried[0].name} : positive`, or write `exp(..)`, which is above 0"
+                raise fail("E404", message, prior.span, "can be below 0", help=help)
 
 
 def _group(e: ir.Expression, clauses: ir.Clauses, kind: str, bound: Bound, names: Names) -> FactorGroup:

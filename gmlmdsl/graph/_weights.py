@@ -91,9 +91,9 @@ def alive(group: FactorGroup, sizes: Sequence[int], none: int) -> np.ndarray:
     return out
 
 
-def fixed_values(group: FactorGroup) -> np.ndarray:
-    """The numbers of a group that mentions neither cells nor parameters, shape (n,)."""
-    return np.concatenate([v[:, 0] for v in _values(group, JointValues((), ()))])
+def fixed_values(group: FactorGroup, params: Mapping[str, np.ndarray] | None = None) -> np.ndarray:
+    """The numbers of a group that mentions no cells, shape (n,), at these parameters where it mentions some."""
+    return np.concatenate([v[:, 0] for v in _values(group, JointValues((), ()), params)])
 
 
 def normalised(weights: np.ndarray, span: Span) -> np.ndarray:

@@ -20,6 +20,22 @@ def cells_of(lowered: Lowered, variables: tuple[str, ...]) -> Array:
     return np.sort(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
 
 
+def cells_and_size(lowered: Lowered, body: ir.FormMask, block: str) -> tuple[Array, int]:
+    """The cells of a form, and how many of them a block has; `block` is its word for one.
+
+    Raises:
+        GmlmError: E410 for a size that the cells do not have.
+    """
+    cells, size = cells_of(lowered, body.variables), body.block_size
+    assert size is not None
+    count = lowered.bound.integer(size)
+    if not 1 <= count <= len(cells):
+        message = f"there is no {block} of {count} among {len(cells)} cells"
+        help = f"`{body.call.form.block_size}` is 1 to {len(cells)} here"
+        raise fail("E410", message, body.span, "an empty support", help=help)
+    return cells, count
+
+
 def term_blocks(lowered: Lowered, term: ir.BlockTerm) -> tuple[Array, Turns]:
     """The blocks of one term, one row per turn, positions ascending and padded; and the turns.
 

@@ -11,7 +11,7 @@ import numpy as np
 from .._diagnostics import Span, each, fail
 from ..graph import FactorGroup, Lowered, fixed_values
 from ..program import ir
-from ._block_terms import are_numbers, cells_of, live_blocks, term_blocks
+from ._block_terms import are_numbers, cells_and_size, live_blocks, term_blocks
 from ._mask import AbstractMask, Array, CellKey, Weights, padded_blocks
 
 
@@ -93,11 +93,7 @@ def lower_stripes(lowered: Lowered, body: ir.FormMask) -> ListedMask:
     Raises:
         GmlmError: E410 for a width that the cells do not have.
     """
-    cells = cells_of(lowered, body.variables)
-    width = lowered.bound.integer(body.call.arguments["width"])  # type: ignore[arg-type]
-    if not 1 <= width <= len(cells):
-        message, help = f"there is no stripe of {width} among {len(cells)} cells", f"`width` is 1 to {len(cells)} here"
-        raise fail("E410", message, body.span, "an empty support", help=help)
+    cells, width = cells_and_size(lowered, body, "stripe")
     blocks = np.lib.stride_tricks.sliding_window_view(cells, width).astype(np.int32)
     return ListedMask(blocks, np.full(len(blocks), 1 / len(blocks)), (), (), lowered.graph.n_cells, body.span)
 

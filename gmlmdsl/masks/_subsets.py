@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .._diagnostics import Span, fail
+from .._diagnostics import Span
 from ..graph import Lowered
 from ..program import ir
-from ._block_terms import cells_of
+from ._block_terms import cells_and_size
 from ._mask import AbstractMask, Array, CellKey
 
 LARGEST_LOG = 709.0  # of a float
@@ -77,9 +77,5 @@ def lower_subsets(lowered: Lowered, body: ir.FormMask) -> SubsetMask:
     Raises:
         GmlmError: E410 for a size that the cells do not have.
     """
-    cells = cells_of(lowered, body.variables)
-    size = lowered.bound.integer(body.call.arguments["size"])  # type: ignore[arg-type]
-    if not 1 <= size <= len(cells):
-        message, help = f"there is no subset of {size} among {len(cells)} cells", f"`size` is 1 to {len(cells)} here"
-        raise fail("E410", message, body.span, "an empty support", help=help)
+    cells, size = cells_and_size(lowered, body, "subset")
     return SubsetMask(cells, size, lowered.graph.n_cells, body.span)

@@ -94,7 +94,7 @@ class JointModel(Model):
         arrays = self._params(params, lowered)
         if self.graph.is_normalised:
             return derive.on_device(np.zeros(() if found is None else found.shape), derive.float_type())
-        values = exact.log_partition(self._counted, self._counted_device(lowered), arrays, found)
+        values = exact.log_partition(self._counted, self._device(lowered, counted=True), arrays, found)
         values = verified_partition(self.graph, parameters.verified_answer(self.graph, values, jnp.inf))
         return answer(values, () if found is None else found.shape)
 
@@ -182,7 +182,7 @@ class JointModel(Model):
         """
         found = encode_given(self.graph, given)
         lowered = self._bound(found)
-        tables = exact.marginals(self._counted, self._counted_device(lowered), self._known(params, lowered), clamp, found)
+        tables = exact.marginals(self._counted, self._device(lowered, counted=True), self._known(params, lowered), clamp, found)
         return {v.name: tables[v.name] for v in self.graph.variables}
 
     @at_once
@@ -204,7 +204,7 @@ class JointModel(Model):
         found = encode_given(self.graph, given)
         shape = () if found is None else found.shape
         lowered = self._bound(found)
-        codes, value = exact.best(self._counted, self._counted_device(lowered), self._known(params, lowered), clamp, found)
+        codes, value = exact.best(self._counted, self._device(lowered, counted=True), self._known(params, lowered), clamp, found)
         try:
             log_z = np.asarray(self.log_partition(params, given=given))
         except GmlmError:
@@ -819,17 +819,18 @@ class JointModel(Model):
             for d in allowed(found, checked.allowances):
                 warnings.warn(f"\n{d.render()}", GmlmWarning, stacklevel=3)
 
-    def _device(self, lowered: Lowered) -> derive.Graph:
+    def _device(self, lowered: Lowered, counted: bool = False) -> derive.Graph:
+        """The device form of the graph, or of the one with partial sums for cells; the model's own is made once for each type."""
         if lowered is not self.lowered:
-            return derive.graph_arrays(lowered.graph)
-        key = str(derive.float_type())
+            return derive.graph_arrays(lowered.graph)  # given data, with which nothing is counted
+        key = str(derive.float_type()), counted and self._counted is not self._contractions
         if key not in self._devices:
             with jax.ensure_compile_time_eval():  # what is kept outlives a function that is traced now
-                self._devices[key] = derive.graph_arrays(self.graph)
+                self._devices[key] = derive.graph_arrays(self._counted.graph if counted else self.graph)
         return self._devices[key]
 
     @cached_property
-    def _devices(self) -> dict[str, derive.Graph]:
+    def _devices(self) -> dict[tuple[str, bool], derive.Graph]:
         return {}
 
     @cached_property
@@ -837,13 +838,6 @@ class JointModel(Model):
         """Those of the model with partial sums of its large factors for cells, where it has such."""
         graph = plan.with_partial_sums(self.graph)
         return self._contractions if graph is self.graph else exact.Contractions(graph)
-
-    def _counted_device(self, lowered: Lowered) -> derive.Graph:
-        kept = self._counted
-        if kept is self._contractions:
-            return self._device(lowered)
-        with jax.ensure_compile_time_eval():
-            return derive.graph_arrays(kept.graph)
 
     @cached_property
     def _contractions(self) -> exact.Contractions:

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from .._diagnostics import with_whole_numbers
-from ..data import verified_seed
+from ..data import random_key
 from ..graph import FactorGraph
 from ..sample import to_arviz
 from ._numpyro_model import NumpyroModel
@@ -28,7 +28,6 @@ def draw_hierarchical(model: NumpyroModel, graph: FactorGraph, options: SampledO
     from numpyro.infer import MCMC, NUTS
 
     options = with_whole_numbers(options, {"draws": 1, "warmup": 0, "chains": 1})
-    seed = verified_seed(options.seed)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         run = MCMC(
             NUTS(model),
@@ -38,7 +37,7 @@ def draw_hierarchical(model: NumpyroModel, graph: FactorGraph, options: SampledO
             chain_method="vectorized",
             progress_bar=False,
         )
-        run.run(jax.random.key(options.seed if seed is None else seed), extra_fields=("diverging", "potential_energy"))
+        run.run(random_key(options.seed), extra_fields=("diverging", "potential_energy"))
         samples, extra = run.get_samples(group_by_chain=True), run.get_extra_fields(group_by_chain=True)
     draws = {p.name: np.asarray(samples[p.name]) for p in graph.parameters}
     dims = {p.name: list(p.dims) for p in graph.parameters}

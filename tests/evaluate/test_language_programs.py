@@ -182,6 +182,55 @@ def test_a_spread_that_is_fitted_is_refused_and_drawn_elsewhere():
     assert abs(float(found) - prior - float(model.log_prob(params, y[0], given=given))) < 1e-8
 
 
+GROUPS = """
+model m {
+  var x[g in range(3)] : bit
+  param mu    ~ normal(0, 1)
+  param tau   : positive ~ half_normal(1)
+  param a[g in range(3)] ~ normal(mu, tau)
+  x[g] ~ bernoulli(logit = a[g]) for g in range(3)
+}
+mask whole = everything(x)
+"""
+
+
+def test_the_posterior_of_a_mean_and_a_spread_is_that_of_quadrature():
+    """Groups of Bernoulli trials, their log odds summed out by Gauss and Hermite's rule on a grid of mean and spread."""
+    counts, rows = np.array([2, 6, 10]), 12
+    x = (np.arange(rows)[:, None] < counts).astype(int)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    mu, tau = np.meshgrid(np.linspace(-3, 3, 121), np.linspace(0.01, 4, 200), indexing="ij")
+    log_p = scipy.stats.norm.logpdf(mu) + scipy.stats.halfnorm.logpdf(tau)
+    for count in counts:
+        odds = mu[..., None] + tau[..., None] * nodes
+        log_p += np.log((np.exp(count * odds - rows * np.logaddexp(0, odds)) * weights).sum(axis=-1))
+    p = np.exp(log_p - log_p.max())
+    p /= p.sum()
+    found = gm.parse(GROUPS).model().posterior(x, draws=2000, chains=2, warmup=500, seed=3).posterior
+    for name, grid in (("mu", mu), ("tau", tau)):
+        mean = float((p * grid).sum())
+        sd = float(np.sqrt((p * (grid - mean) ** 2).sum()))
+        drawn = np.asarray(found[name]).ravel()
+        assert drawn.mean() == pytest.approx(mean, abs=0.15 * sd)  # four standard errors of some 700 independent draws
+        assert drawn.std() == pytest.approx(sd, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("spread", "refused"), [("param s", "-3.89"), ("param s : real(lower = -0.4, upper = 2)", "-0.352"), ("param s : positive", "")]
+)
+def test_a_spread_that_may_be_below_0_is_refused(spread: str, refused: str):
+    text = "model m {{ var x : bit  {}  param h ~ normal(0, {})  factor h * x }}"
+    for argument in ("s", "s + s"):
+        if not refused:
+            gm.parse(text.format(spread, argument)).model()
+            continue
+        with pytest.raises(gm.GmlmError, match="`sd` of `normal` is above 0, and this can be -") as caught:
+            gm.parse(text.format(spread, argument)).model()
+        assert caught.value.codes == ("E404",) and (refused in str(caught.value) or argument != "s")
+    for fine in ("exp(s)", "s * s", "abs(s)"):
+        gm.parse(text.format(spread, fine)).model()
+
+
 def test_a_random_walk_of_parameters_is_fitted_to_its_joint_mode():
     text = """
     index t = range(5)
