@@ -23,6 +23,10 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "nightly.md"
@@ -122,7 +126,7 @@ def run(marks: str, jobs: int, more: list[str], to: Path, logs: Path = LOGS) -> 
     told, log, before = logs / "told.json", logs / "log.jsonl", time.monotonic()
     told.write_text(json.dumps(asdict(night)), encoding="utf-8")
     log.unlink(missing_ok=True)
-    status = pytest_run(marks, jobs, more, log, seed)
+    status = run_pytest(marks, jobs, more, log, seed)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     clock, processor = time.monotonic() - before, used.ru_utime + used.ru_stime
     night = replace(night, clock=clock, processor=processor, ended=status in ENDED)
@@ -138,11 +142,18 @@ def write_page(logs: Path, to: Path) -> None:
         to.write_text(page(night, tests_of(logs / "log.jsonl")), encoding="utf-8")
 
 
-def pytest_run(marks: str, jobs: int, more: list[str], log: Path, seed: str) -> int:
+def run_pytest(marks: str, jobs: int, more: list[str], log: Path, seed: str) -> int:
     """The status of pytest, which writes what it found to `log`."""
-    command = [sys.executable, "-m", "pytest", "-m", marks, f"--report-log={log}"]
-    command += ["-n", str(jobs), "--dist", "loadfile"] * (jobs > 1)
-    return waited(subprocess.Popen([*command, *more], cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": seed}))
+    command = [sys.executable, "-m", "pytest", "-m", marks, f"--report-log={log}", "-p", "nightly_run"]
+    command += ["-n", str(jobs), "--dist", "loadfile", "--no-loadscope-reorder"] * (jobs > 1)
+    path = os.pathsep.join(filter(None, [str(ROOT / "tests"), os.environ.get("PYTHONPATH")]))  # this file is a plugin of pytest, too
+    return waited(subprocess.Popen([*command, *more], cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": path}))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with a test among the slowest of the last page go first, so that no process is left alone with them at the end."""
+    slowest = PAGE.read_text(encoding="utf-8").partition("\n## Slowest\n")[2] if PAGE.exists() else ""
+    items.sort(key=lambda item: f"`{item.nodeid.partition('::')[0].removeprefix('tests/')}::" not in slowest)
 
 
 def failed_on(text: str) -> list[str]:
@@ -160,7 +171,7 @@ def run_failed(jobs: int, more: list[str], on: Path, below: Path = ROOT / "tests
         return 0
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.jsonl"
-        status = pytest_run(ALL, jobs, [*(str(below / name) for name in names), *more], log, seed)
+        status = run_pytest(ALL, jobs, [*(str(below / name) for name in names), *more], log, seed)
         ended = tests_of(log) if log.exists() else []
     for name in names:
         outcome = next((t.outcome for t in ended if t.name.endswith(name)), "not run")
