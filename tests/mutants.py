@@ -205,6 +205,7 @@ def _too_long(number: int, frame: object) -> None:
 def load(program: Program, inputs: dict[str, object]) -> None:
     """What needs the inputs: shapes, graphs, indices, the values of factors, the blocks and weights of masks, the ladders of samplers."""
     bound = bind(program, inputs)
+    program = bound.program  # loops that need inputs are written out
     for name in program.models:
         lowered = lower_model(bound, name)
         for mask in (m for m in program.masks.values() if m.model == name and not m.body.has_least_confident):

@@ -193,7 +193,7 @@ class Lowering:
         """
         assert turns.depth == 0
         variables = [self.names.variables[n] for n in e.variables]
-        cells = np.concatenate([v.positions.ravel() for v in variables])
+        cells = np.concatenate([np.zeros(0, np.int64), *(v.positions.ravel() for v in variables)])  # a part without a factor has none
         sizes = [len(v.labels) for v in variables for _ in range(v.size)]
         parts = [(part, part.value) for part in e.factors], [(part, part.condition) for part in e.requires]
         factors, requires = ([self._group(value, part.clauses) for part, value in kind] for kind in parts)

@@ -121,6 +121,12 @@ def test_a_mixture_of_normalised_models():
     assert [p.name for p in program.model("ising").graph.parameters] == ["beta", "h"]
 
 
+def test_a_mixture_of_models_that_say_nothing_is_uniform():
+    silent = SHARED.replace("  factor beta * energy(field(h, i), 1, x[i], x[(i + 1) % n]) for i in site\n", "")
+    model = gm.parse(silent).model("two")
+    np.testing.assert_allclose(model.log_prob({"a.h": np.zeros(6), "b.h": np.zeros(6)}, {"a.x": SPINS}), -6 * math.log(2), atol=1e-9)
+
+
 PANEL = """
 input persons : int
 input visits[m] : int
