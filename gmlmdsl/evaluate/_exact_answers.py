@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -26,6 +26,8 @@ CLAMPED = " that agrees with the clamped cells"
 Params = Mapping[str, jax.Array]
 ONE_LENGTH = "call once for each length: a second call compiles nothing"
 MOST_KEPT = 8  # patterns of known cells whose contractions are kept
+CHEAP = 1 << 20  # entries of tables that are summed sooner than a contraction of fewer cells is compiled
+SPARE = 1 / 1024  # of the largest factor: a sum up to there has digits to spare for what clamped cells have among them
 
 
 class Contractions:
@@ -58,6 +60,35 @@ class Contractions:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return self._kept[key]
+
+    def beside(self, held: Array, codes: Array, what: str) -> Iterator[tuple[derive.Contraction, Array | None]]:
+        """Contractions that answer beside held cells, with what is added for each value of a free cell, (free, values, rows) or None.
+
+        Where the contraction of all cells is cheap it comes first: it needs no program of its own for each set of held cells, whose
+        other values have probability 0. What held cells have among them is in its sums, and may leave them too few digits; the last
+        one is of the cells that are not held.
+
+        Args:
+            held: booleans over cells.
+            codes: their values, (cells, rows).
+            what: how a refusal calls the quantity.
+
+        Raises:
+            GmlmError: E601 with the cost where it is above the budget.
+        """
+        if held.any() and (c := self._cheap(what)) is not None:
+            free = np.asarray(c.free)
+            other = np.arange(int(self.graph.sizes.max(initial=1)))[None, :, None] != codes[free][:, None]
+            yield c, np.where(held[free][:, None, None] & other, -np.inf, 0.0).astype(derive.float_type())
+        yield self.holding(held, what)[1], None
+
+    def _cheap(self, what: str) -> derive.Contraction | None:
+        """The contraction of all cells where its tables are small."""
+        try:
+            _, c = self.whole(what)
+        except GmlmError:
+            return None
+        return c if c.entries <= CHEAP else None
 
 
 def known_rows(graph: FactorGraph, given: GivenRows | None) -> Array:
@@ -102,6 +133,16 @@ def _passed(
     """The forward pass, and the log sum of each row."""
     found = derive.forward(device, params, codes, c, unary)
     return found, derive.rest_sum(device, params, codes, c) + found.sums.sum(axis=0)
+
+
+def _modes(device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, unary: Array | None) -> tuple[Array, Array]:
+    """Codes (cells, rows) of a most probable configuration, and its unnormalised log p."""
+
+    def modes(some: tuple[jax.Array, jax.Array | None]) -> tuple[jax.Array, jax.Array]:
+        here, seen = some
+        return _best(device, params, here, c, _nothing(device, c) if seen is None else seen)
+
+    return over_rows(modes, (codes, unary), params, c.entries)
 
 
 @bounded_jit
@@ -152,8 +193,10 @@ def marginals(
     """
     graph = kept.graph
     held, codes = _start(graph, clamp, given)
-    _, c = kept.holding(held, "a table of marginals")
-    found, table = _laws(device, params, codes, c)
+    for c, seen in kept.beside(held, codes, "a table of marginals"):
+        found, table = _laws(device, params, codes, c, seen)
+        if _has_digits(found):
+            break
     _verify_possible(found, held)
     _verify_digits(graph, device, params, codes, c, found, held)
     n = graph.n_random  # the cell of a row of given data is no answer
@@ -176,8 +219,10 @@ def best(
         GmlmError: E601 with the cost; E512 where no configuration agrees with the clamped cells.
     """
     held, codes = _start(kept.graph, clamp, given)
-    _, c = kept.holding(held, "a mode")
-    found, value = over_rows(lambda some: _best(device, params, some, c, _nothing(device, c)), codes, params, c.entries)
+    for c, seen in kept.beside(held, codes, "a mode"):
+        found, value = _modes(device, params, codes, c, seen)
+        if _has_digits(value):
+            break
     _verify_possible(value, held)
     _verify_digits(kept.graph, device, params, codes, c, value, held)
     return found, value
@@ -273,6 +318,12 @@ def _start(graph: FactorGraph, clamp: Mapping[str, Any] | None, given: GivenRows
     """Which cells are known, and codes (cells, rows) that hold their values."""
     held, codes = clamped_cells(graph, clamp)
     return held, np.where(held[:, None], codes[:, None], known_rows(graph, given)).astype(np.int32)
+
+
+def _has_digits(value: Array) -> bool:
+    """Whether sums are far from the size of numbers of the working type that have no digits left; one that is impossible has none."""
+    found = np.asarray(value)
+    return not (np.isfinite(found) & (np.abs(found) > SPARE * largest_factor(found.dtype))).any()
 
 
 def _verify_possible(value: Array, held: Array) -> None:

@@ -111,9 +111,13 @@ def log_prior(graph: FactorGraph, params: Mapping[str, jax.Array]) -> jax.Array:
 def log_hyperpriors(graph: FactorGraph, params: Mapping[str, jax.Array]) -> jax.Array:
     """The sum of the log densities of entries whose prior has parameters for arguments."""
     total, nowhere = jnp.zeros((), float_type()), jnp.zeros((1, 1), jnp.int32)
+    rows = {p.name: p.shape[-1:] for p in graph.parameters}  # of a prior by rows, which stands at the declaration: all entries, row-major
     for h in graph.hyperpriors:
-        arguments = {name: all_values(group_arrays(g, 1), params, nowhere)[:, 0] for name, g in h.arguments.items()}
-        total = total + DENSITIES[h.name].log_density(jnp.ravel(params[h.parameter])[h.entries], arguments).sum()
+        density = DENSITIES[h.name]
+        shape = (-1, *rows[h.parameter]) if density.by_rows else (-1,)
+        arguments = {name: all_values(group_arrays(g, 1), params, nowhere)[:, 0].reshape(shape) for name, g in h.arguments.items()}
+        value = jnp.ravel(params[h.parameter])[h.entries].reshape(shape)
+        total = total + density.log_density(value, arguments).sum()
     return total
 
 

@@ -11,6 +11,7 @@ import scipy.optimize
 import scipy.stats
 
 import gmlmdsl as gm
+from gmlmdsl.evaluate import log_prior
 
 pytestmark = [pytest.mark.usefixtures("float64", "standard_promotion"), pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")]
 SPINS = np.array(list(itertools.product([-1, 1], repeat=6)))
@@ -317,3 +318,12 @@ COUNTS = {
 def test_sums_that_are_known(name: str):
     text, total = COUNTS[name]
     assert abs(float(gm.parse(text).model().log_partition({})) - math.log(total)) < 1e-9
+
+
+@pytest.mark.parametrize("concentration", ["s", "[s, 2 * s, 1]"])
+def test_a_dirichlet_whose_concentration_is_a_parameter_is_one_of_each_row(concentration: str):
+    text = f"model m {{ var x : range(3) param s : positive param p[i in range(2), a in range(3)] : simplex ~ dirichlet({concentration})"
+    graph = gm.parse(text + "  factor s * log(p[0, x]) + p[1, x] }").model().graph
+    rows, a = np.array([[0.2, 0.3, 0.5], [0.1, 0.6, 0.3]]), np.array([1.7, 3.4, 1.0] if "," in concentration else [1.7] * 3)
+    wanted = sum(math.lgamma(a.sum()) + sum((a - 1) * np.log(row)) - sum(map(math.lgamma, a)) for row in rows)
+    np.testing.assert_allclose(log_prior(graph, {"s": np.asarray(1.7), "p": rows}), wanted, atol=1e-12)

@@ -273,7 +273,9 @@ index("index of a let", _site_let, "ARRAY[{0}]")
 def _variable_index(w: World, make: Make):
     clauses, place = loop(w, CELL_INDEX)
     w.site()
-    name = w.variable(place, "x") or w.variable(place, "b") or "k"
+    name = w.variable(place, "x") or w.variable(place, "b")
+    if name is None:
+        raise Impossible
     want = Want(0, w.n - 1 if name == "x" else 1, True)
     w.add("model", f"factor 0.375 * {name}[{{0}}] {clauses}", make(want, place), position="index of a variable")
 

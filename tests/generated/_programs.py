@@ -13,7 +13,7 @@ import numpy as np
 from . import _mask_positions as _mask_positions
 from . import _names as _names
 from . import _option_positions as _option_positions
-from ._forms import CELLS, FORMS, INDEX, LATENT, LETS, PAIR, PARAMS, Expr, Form, Want, rooted
+from ._forms import CELLS, FORMS, GIVEN, INDEX, LATENT, LETS, PAIR, PARAMS, Expr, Form, Want, rooted
 from ._positions import POSITIONS, Impossible, Position, a_cell
 from ._world import Place, Statement, World, render, used
 
@@ -41,7 +41,7 @@ def verdict(form: Form, place: Position) -> str:
     """What the contract says of a form in a place: it `must` be taken, `may` be, or is `never`."""
     if LATENT in form.needs and CELLS in place.allows and LATENT not in place.allows:
         return "may"
-    if place.normalised and form.needs & {PARAMS, CELLS, LATENT, LETS} - place.allows and not place.want.condition:
+    if place.normalised and form.needs & {PARAMS, CELLS, LATENT, LETS, GIVEN} - place.allows and not place.want.condition:
         return "may"  # what is normalised whatever it mentions, and priors whose arguments are parameters
     if form.needs - place.allows - {PAIR, INDEX} or (form.name in NAMED and INDEX not in place.allows):
         return "never"

@@ -263,7 +263,7 @@ class Oracle:
     def log_prior(self, params: Params) -> float:
         """The sum of the log prior densities of all parameters."""
         arrays = {name: np.asarray(params[name], dtype=float) for name in self.model.parameters}
-        return float(sum(log_prior(p, arrays[name], Scope(self.bound)) for name, p in self.model.parameters.items()))
+        return float(sum(log_prior(p, arrays[name], Scope(self.bound, arrays)) for name, p in self.model.parameters.items()))
 
     # Kernels
 
