@@ -90,14 +90,18 @@ def run_fit(request: FitRequest) -> None:
     _warn_outside_samplers(program)
     mask = pick(request.mask, _owned(program.checked.masks, name), f"mask of model `{name}`", "mask")
     model = program.model(name)
-    if model.graph.network is not None and request.report is not None:
+    options: dict[str, Any] = {"seed": request.seed, "n_masks": n_masks, "max_steps": request.max_steps}
+    if model.graph.network is None:
+        options["gaps"] = request.gaps
+    elif request.report is not None:
         raise fail("E507", "`--report` draws estimates with their errors, which a network has not", help="leave it out")
+    elif request.gaps != "sum":
+        raise fail("E507", "`--gaps` says how missing cells enter a joint distribution; a network does not see them", help="leave it out")
     _warn_of_sizes(program, model, mask)
     with _naming(request.data, "x"):
         weights = weights_of(model, data, request.reading)
     _note_size(model)
     with _naming(request.data, "x"):
-        options: dict[str, Any] = {"seed": request.seed, "n_masks": n_masks, "max_steps": request.max_steps, "gaps": request.gaps}
         fit: Any = model.fit(data.x, mask=mask, missing=data.missing, given=data.given, weights=weights, **options)
     print(f"Fit of `{name}` to {counted(fit.meta['rows'], 'row')} of {request.data} ({words_of(model.graph, data.x)})")
     print_data(data, request.reading, weights)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from ._traced import verify_untraced
 from ._values import to_codes, value_codes
 
 Array = np.ndarray
+GROUPS = 'for example `over=[("a", "b"), (("x", 0), ("x", 3))]`: a cell is a name, or a name and a place'
 
 
 def clamped_cells(graph: FactorGraph, clamp: Mapping[str, Any] | None) -> tuple[Array, Array]:
@@ -41,7 +42,7 @@ def clamped_cells(graph: FactorGraph, clamp: Mapping[str, Any] | None) -> tuple[
             value = dict(value.items())
         if isinstance(value, Mapping):
             for place, one in value.items():
-                cell = _place(v, place)
+                cell = cell_at(v, place)
                 verify_unmasked(one, f"clamp[{name!r}][{place!r}]")
                 codes[cell] = to_codes(v, np.asarray(one), f"clamp[{name!r}][{place!r}]")
                 held[cell] = True
@@ -54,27 +55,67 @@ def clamped_cells(graph: FactorGraph, clamp: Mapping[str, Any] | None) -> tuple[
     return held, codes
 
 
-def _place(v: VariableArray, place: Any) -> int:
+def cell_groups(graph: FactorGraph, over: Any) -> dict[Any, Array]:
+    """The cells of groups such as `("a", ("x", 3))`, whose joint distributions are asked for, by group.
+
+    Args:
+        graph: the factor graph.
+        over: a sequence of groups; each is a tuple of cells, and a cell the name of a variable of one cell, or `(name, place..)`.
+
+    Raises:
+        GmlmError: E507 for what is no group, for an unknown variable or place, and for a cell that is in a group twice.
+    """
+    if isinstance(over, str | bytes | Mapping) or not isinstance(over, Iterable):
+        raise fail("E507", f"over must be a list of groups of cells, got {type(over).__name__}", help=GROUPS)
+    return {_hashed(group): np.asarray(_group(graph, group), np.int64) for group in over}
+
+
+def _hashed(group: Any) -> Any:
+    return tuple(tuple(c) if isinstance(c, list) else c for c in group) if isinstance(group, list) else group
+
+
+def _group(graph: FactorGraph, group: Any) -> list[int]:
+    if not isinstance(group, tuple | list) or not group:
+        raise fail("E507", f"over: {group!r} is no group of cells", help=GROUPS)
+    names, cells = [v.name for v in graph.variables], []
+    for cell in group:
+        name, *place = cell if isinstance(cell, tuple | list) else (cell,)
+        if not isinstance(name, str):
+            raise fail("E507", f"over: {cell!r} is no cell", help=GROUPS)
+        if name not in names:
+            raise unknown(f"over: the model has no variable `{name}`", name, names, "E507")
+        cells.append(cell_at(graph.variable(name), tuple(place), "over"))
+    if len(set(cells)) < len(cells):
+        raise fail("E507", f"over: {group!r} has a cell twice")
+    return cells
+
+
+def cell_at(v: VariableArray, place: Any, what: str = "clamp") -> int:
+    """The number of the cell of a variable at a place: an integer, a label of its axis, or a tuple of them.
+
+    Raises:
+        GmlmError: E507, whose message begins with `what`, the name of the argument.
+    """
     at = place if isinstance(place, tuple) else (place,)
     if v.shape == () and at in ((), (0,)):
         return v.offset
     if len(at) == len(v.shape):
-        at = tuple(_member(v, k, one) for k, one in enumerate(at))
+        at = tuple(_member(v, k, one, what) for k, one in enumerate(at))
     whole = all(is_whole_number(i) for i in at)
     if not whole or len(at) != len(v.shape) or any(not 0 <= i < n for i, n in zip(at, v.shape, strict=True)):
         raise fail(
             "E507",
-            f"clamp: {place!r} is not a cell of `{v.name}`, whose shape is {v.shape}",
+            f"{what}: {place!r} is not a cell of `{v.name}`, whose shape is {v.shape}",
             help="places are 0-based integers, labels of the axis, or tuples of them",
         )
     return v.offset + int(np.ravel_multi_index(at, v.shape))
 
 
-def _member(v: VariableArray, axis: int, one: Any) -> Any:
+def _member(v: VariableArray, axis: int, one: Any, what: str) -> Any:
     """The number of a member that is named by its label; a number is one already."""
     if not isinstance(one, str):
         return one
     labels = [str(c) for c in v.coords[axis]]
     if one not in labels:
-        raise unknown(f"clamp: `{one}` is no member of axis {axis} of `{v.name}`", one, labels, "E507")
+        raise unknown(f"{what}: `{one}` is no member of axis {axis} of `{v.name}`", one, labels, "E507")
     return labels.index(one)

@@ -27,6 +27,7 @@ Params = Mapping[str, jax.Array]
 ONE_LENGTH = "call once for each length: a second call compiles nothing"
 MOST_KEPT = 8  # patterns of known cells whose contractions are kept
 CHEAP = 1 << 20  # entries of tables that are summed sooner than a contraction of fewer cells is compiled
+MOST_JOINT = 1 << 16  # values of a joint distribution
 SPARE = 1 / 1024  # of the largest factor: a sum up to there has digits to spare for what clamped cells have among them
 
 
@@ -208,6 +209,62 @@ def marginals(
         part = np.moveaxis(full[v.offset : v.offset + v.size, : len(v.labels)], 2, 0)
         out[v.name] = part.reshape(*(() if given is None else given.shape), *v.shape, len(v.labels))
     return out
+
+
+def joint_marginals(
+    kept: Contractions,
+    device: derive.Graph,
+    params: Params,
+    clamp: Mapping[str, Any] | None,
+    given: GivenRows | None,
+    cells: Array,
+) -> Array:
+    """p(x_A = v) of some cells A together, given the clamped ones: p(all but the last) p(the last | them).
+
+    Args:
+        kept: contractions.
+        device: the graph.
+        params: parameters.
+        clamp: cells that are known.
+        given: rows of given data.
+        cells: A, shape (k,).
+
+    Returns:
+        Shape (rows.., values of the first cell, .., of the last): rows where given data have them.
+
+    Raises:
+        GmlmError: E601 with the cost, also for more than `MOST_JOINT` values; E512 where no configuration agrees with the clamped cells.
+    """
+    graph = kept.graph
+    held, codes = _start(graph, clamp, given)
+    sizes, rows = graph.sizes[cells], codes.shape[1]
+    if not sizes.astype(float).prod() <= MOST_JOINT:
+        message = f"a joint distribution of {sizes.astype(float).prod():.3g} values: up to {MOST_JOINT:,} are given"
+        raise fail("E601", message, help='ask for fewer cells together, or draw from the model: `model.sample(params, "exact")`')
+    first = np.stack(np.unravel_index(np.arange(int(sizes[:-1].prod())), sizes[:-1])) if len(cells) > 1 else np.zeros((0, 1), int)
+    here = np.repeat(codes, first.shape[1], axis=1)  # rows outermost
+    at = np.tile(first, rows)
+    possible = np.all(~held[cells[:-1], None] | (here[cells[:-1]] == at), axis=0)
+    for c, seen in kept.beside(held, codes, "a table of marginals"):
+        free, values = np.asarray(c.free), device.most_values
+        known = np.zeros((len(free), values, 1)) if seen is None else np.repeat(seen, first.shape[1], axis=2)
+        known = np.broadcast_to(known, (len(free), values, here.shape[1])).astype(derive.float_type())
+        for cell, wanted in zip(cells[:-1], at, strict=True):
+            k = np.searchsorted(free, cell)
+            if k < len(free) and free[k] == cell:
+                known[k][np.arange(values)[:, None] != wanted] = -np.inf
+        found, table = _laws(device, params, here, c, known)
+        found = np.where(possible, found, -np.inf)
+        if _has_digits(found):
+            break
+    last = np.searchsorted(free, cells[-1])
+    own = table[last] if last < len(free) and free[last] == cells[-1] else (np.arange(values)[:, None] == here[cells[-1]])
+    level = found.reshape(rows, -1)
+    _verify_possible(level.max(axis=1), held)
+    weight = np.exp(level - level.max(axis=1, keepdims=True))
+    weight /= weight.sum(axis=1, keepdims=True)
+    law = np.where(np.isfinite(level)[..., None], np.asarray(own)[: sizes[-1]].T.reshape(rows, -1, sizes[-1]), 0.0)
+    return (weight[..., None] * law).reshape(*(() if given is None else given.shape), *sizes)
 
 
 def best(

@@ -20,6 +20,7 @@ from ..data import (
     bound_mask,
     bound_once,
     bound_rows,
+    cell_groups,
     encode_given,
     evaluated,
     in_row_order,
@@ -166,22 +167,31 @@ class JointModel(Model):
         return answer(table, (*rows.shape, *table.shape[1:]))
 
     @at_once
-    def marginals(self, params: Params, clamp: Mapping[str, Any] | None = None, given: Any = None) -> dict[str, np.ndarray]:
-        """p(x_i = v | clamped cells) of every cell, exact.
+    def marginals(
+        self, params: Params, clamp: Mapping[str, Any] | None = None, given: Any = None, over: Any = None
+    ) -> dict[Any, np.ndarray]:
+        """p(x_i = v | clamped cells) of every cell, or of groups of cells together, exact.
 
         Args:
             params: parameters.
             clamp: cells or whole variables held at values, as in `sample`; they are sure of them.
             given: data of given variables, as in `fit`.
+            over: groups of cells whose joint distributions are asked for, such as `[("a", "b"), (("x", 0), ("x", 3))]`: a cell is the
+                name of a variable of one cell, or its name and place.
 
         Returns:
-            By variable (latents too), shape (*axes, values), values in domain order; rows of given data before them.
+            By variable (latents too), shape (*axes, values), values in domain order; rows of given data before them. With `over`, by
+            group, shape (values of its first cell, .., of its last).
 
         Raises:
-            GmlmError: E601 with the cost where no plan is affordable; E512 where no configuration agrees with the clamped cells.
+            GmlmError: E601 with the cost where no plan is affordable; E512 where no configuration agrees with the clamped cells; E507
+                for what is no group of cells.
         """
         found = encode_given(self.graph, given)
         lowered = self._bound(found)
+        if over is not None:
+            asked = self._counted, self._device(lowered, counted=True), self._known(params, lowered), clamp, found
+            return {group: exact.joint_marginals(*asked, cells) for group, cells in cell_groups(self.graph, over).items()}
         tables = exact.marginals(self._counted, self._device(lowered, counted=True), self._known(params, lowered), clamp, found)
         return {v.name: tables[v.name] for v in self.graph.variables}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from markdown_blocks import ROOT
@@ -190,3 +192,14 @@ def test_options_that_do_not_fit_say_what_does(folder, name):
     (folder / "twice.csv").write_text("a,a\ny,n\n")
     words, wanted = FAULTS[name]
     assert wanted in gmlm("fit", VOTES, *words, "--mask", "single", status=1)
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_a_network_of_the_language_is_fitted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    net = "network net = transformer(layers = 1, heads = 1, width = 4)\nmodel m { var x[i in range(3)] : range(3)  conditional x ~ net() }"
+    Path("net.gmlm").write_text(f"{net}\nmask half = bernoulli(x, rate = 0.5)\n")
+    Path("x.csv").write_text("0,1,2\n1,1,1\n2,0,1\n")
+    assert "nats per hidden cell" in gmlm("fit", "net.gmlm", "x.csv", "--max-steps", "2")
+    refused = gmlm("fit", "net.gmlm", "x.csv", "--gaps", "ignore", status=1)
+    assert "E507" in refused and "--gaps" in refused

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 from events import programs, traced_or_compiled
@@ -50,3 +53,50 @@ def test_what_held_cells_have_among_them_costs_no_digits():
     found = model.marginals({"h": 0.3}, clamp={"x": {0: 1, 1: 1}})["x"][2, 1]
     assert abs(found - 1 / (1 + np.exp(-0.3))) < 1e-6
     assert model.map({"h": 0.3}, clamp={"x": {0: 1, 1: 1}})[0].tolist() == [1, 1, 1]
+
+
+TOGETHER = """
+domain yes = labels("no", "yes")
+model m {
+  var a, b : yes
+  var x[i in range(3)] : range(3)
+  given z : real
+  param h, J
+  factor J * (if a == "yes" then 1 else 0) * x[0]
+  factor h * x[i] * x[(i + 1) % 3] for i in range(3)
+  factor z * (if a == b then 1 else 0) + (if b == "yes" then 0.3 else 0) * x[2]
+}
+"""
+COLUMNS: dict[Any, int] = {"a": 0, "b": 1, ("x", 0): 2, ("x", 1): 3, ("x", 2): 4}
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize(
+    ("clamp", "codes"), [(None, {}), ({"a": "yes"}, {0: 1}), ({"x": {1: 2}}, {3: 2}), ({"b": "no", "x": {0: 1}}, {1: 0, 2: 1})]
+)
+def test_joint_distributions_of_some_cells(clamp: dict[str, Any] | None, codes: dict[int, int]):
+    states = np.array(list(itertools.product(range(2), range(2), range(3), range(3), range(3))))
+    a, b, x = states[:, 0], states[:, 1], states[:, 2:]
+    z, over = np.array([0.2, -1.0]), [("a", "b"), ("a", ("x", 0), ("x", 2)), (("x", 1), "a"), ("b",)]
+    found = gm.parse(TOGETHER).model().marginals({"h": 0.4, "J": 0.7}, clamp=clamp, given={"z": z}, over=over)
+    agree = np.all([states[:, k] == v for k, v in codes.items()], axis=0)
+    for row in range(2):
+        weight = np.exp(0.7 * a * x[:, 0] + 0.4 * (x * np.roll(x, -1, 1)).sum(1) + z[row] * (a == b) + 0.3 * b * x[:, 2]) * agree
+        for group in over:
+            wanted = np.zeros(found[group].shape[1:])
+            np.add.at(wanted, tuple(states[:, COLUMNS[cell]] for cell in group), weight / weight.sum())
+            np.testing.assert_allclose(found[group][row], wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("over", ["ab", [("a", "c")], [("a", "a")], [("x", "a")], [3], [()], {"a": 1}, [(("x", 7), "a")], [(("x", 0.5),)]])
+def test_what_is_no_group_of_cells(over: Any):
+    with pytest.raises(gm.GmlmError) as caught:
+        gm.parse(TOGETHER).model().marginals({"h": 0.4, "J": 0.7}, given={"z": 0.1}, over=over)
+    assert caught.value.codes == ("E507",) and "over" in str(caught.value)
+
+
+def test_joint_distributions_of_too_many_values_are_refused():
+    model = gm.parse("model m { var x[i in range(20)] : range(8)  param h  factor h * x[i] for i in range(20) }").model()
+    with pytest.raises(gm.GmlmError) as caught:
+        model.marginals({"h": 0.1}, over=[tuple(("x", i) for i in range(6))])
+    assert caught.value.codes == ("E601",)
