@@ -77,19 +77,16 @@ class Contractions:
         Raises:
             GmlmError: E601 with the cost where it is above the budget.
         """
-        if held.any() and (c := self._cheap(what)) is not None:
-            free = np.asarray(c.free)
-            other = np.arange(int(self.graph.sizes.max(initial=1)))[None, :, None] != codes[free][:, None]
-            yield c, np.where(held[free][:, None, None] & other, -np.inf, 0.0).astype(derive.float_type())
+        if held.any() and (c := self.affordable(what)) is not None and c.entries <= CHEAP:
+            yield c, _seen(self.graph, c, held[:, None], codes)
         yield self.holding(held, what)[1], None
 
-    def _cheap(self, what: str) -> derive.Contraction | None:
-        """The contraction of all cells where its tables are small."""
+    def affordable(self, what: str) -> derive.Contraction | None:
+        """The contraction of all cells; None where it is not affordable."""
         try:
-            _, c = self.whole(what)
+            return self.whole(what)[1]
         except GmlmError:
             return None
-        return c if c.entries <= CHEAP else None
 
 
 def known_rows(graph: FactorGraph, given: GivenRows | None) -> Array:
@@ -98,6 +95,13 @@ def known_rows(graph: FactorGraph, given: GivenRows | None) -> Array:
     if graph.row_cell is not None and given is not None:
         codes[graph.row_cell] = np.arange(given.rows)
     return codes
+
+
+def _seen(graph: FactorGraph, c: derive.Contraction, known: Array, codes: Array) -> Array:
+    """What is added for each value of a free cell, (free, values, rows): -inf for another than the known one."""
+    free = np.asarray(c.free)
+    other = np.arange(int(graph.sizes.max(initial=1)))[None, :, None] != codes[free][:, None]
+    return np.where(known[free][:, None] & other, -np.inf, 0.0).astype(derive.float_type())
 
 
 def log_partition(kept: Contractions, device: derive.Graph, params: Params, given: GivenRows | None) -> Any:
@@ -200,14 +204,71 @@ def marginals(
             break
     _verify_possible(found, held)
     _verify_digits(graph, device, params, codes, c, found, held)
+    return _by_variable(graph, _with_known(graph, c, codes, table), () if given is None else given.shape)
+
+
+def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, codes: Array, lead: tuple[int, ...]) -> dict[str, Array]:
+    """p(x_i = v) of every cell given the known cells of each row, which are sure of their values.
+
+    Rows that know the same cells share the contraction of the others. Where there are several such patterns and the contraction of all
+    cells is affordable, that one serves them all, what is known being a row's own.
+
+    Args:
+        kept: contractions.
+        device: the graph.
+        params: parameters.
+        codes: (cells, rows), -1 where unknown; the row cell holds the row of given data.
+        lead: the shape of rows.
+
+    Returns:
+        By variable, shape (*lead, *axes, values).
+
+    Raises:
+        GmlmError: E601 with the cost; E512 for a row whose known cells are impossible together.
+    """
+    graph, known = kept.graph, codes >= 0
+    if graph.row_cell is not None:
+        known[graph.row_cell] = False  # no cell that is summed out
+    here = np.maximum(codes, 0).astype(np.int32)
+    patterns, which = np.unique(known, axis=1, return_inverse=True)
+    what, full = "a table of marginals", np.zeros((graph.n_random, int(graph.sizes.max(initial=1)), codes.shape[1]), derive.float_type())
+    if patterns.shape[1] > 1 and (c := kept.affordable(what)) is not None:
+        found, table = _laws(device, params, here, c, _seen(graph, c, known, codes))
+        if _has_digits(found):
+            _verify_rows(found, np.arange(codes.shape[1]))
+            return _by_variable(graph, _with_known(graph, c, here, table), lead)
+    for k in range(patterns.shape[1]):
+        rows = np.flatnonzero(which.reshape(-1) == k)
+        _, c = kept.holding(patterns[:, k], what)
+        found, table = _laws(device, params, here[:, rows], c)
+        _verify_rows(found, rows)
+        _verify_digits(graph, device, params, here[:, rows], c, found, patterns[:, k])
+        full[..., rows] = _with_known(graph, c, here[:, rows], table)
+    return _by_variable(graph, full, lead)
+
+
+def _verify_rows(value: Array, rows: Array) -> None:
+    """E512 for a row whose known cells no configuration agrees with."""
+    bad = np.flatnonzero(~np.isfinite(value))
+    if len(bad):
+        message = f"no configuration agrees with row {rows[bad[0]]} of x: what is known of it has probability zero"
+        raise fail("E512", message, help="see the `require`s of the model")
+
+
+def _with_known(graph: FactorGraph, c: derive.Contraction, codes: Array, table: Array) -> Array:
+    """Distributions of all cells, (cells, values, rows): those of a contraction's free cells, and of the others that are sure."""
     n = graph.n_random  # the cell of a row of given data is no answer
     full = np.zeros((n, int(graph.sizes.max(initial=1)), codes.shape[1]), table.dtype)
     np.put_along_axis(full, codes[:n, None], 1.0, axis=1)
     full[np.asarray(c.free)] = table
+    return full
+
+
+def _by_variable(graph: FactorGraph, full: Array, lead: tuple[int, ...]) -> dict[str, Array]:
     out = {}
     for v in graph.variables:
         part = np.moveaxis(full[v.offset : v.offset + v.size, : len(v.labels)], 2, 0)
-        out[v.name] = part.reshape(*(() if given is None else given.shape), *v.shape, len(v.labels))
+        out[v.name] = part.reshape(*lead, *v.shape, len(v.labels))
     return out
 
 
@@ -345,12 +406,9 @@ def _pruned(graph: FactorGraph, params: Params, codes: Array, cell: int, seen: A
 
 def _next(graph: FactorGraph, device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, cell: int) -> Array:
     """The marginals of one cell given those seen, by the program of `marginals`."""
-    free = np.asarray(c.free)
-    here, values = codes[free][:, None], np.arange(device.most_values)[None, :, None]
-    seen = np.where((here < 0) | (values == here), 0.0, -np.inf).astype(derive.float_type())
-    found, table = _laws(device, params, np.maximum(codes, 0).astype(np.int32), c, seen)
+    found, table = _laws(device, params, np.maximum(codes, 0).astype(np.int32), c, _seen(graph, c, codes >= 0, codes))
     verified_partition(graph, found, " with that prefix")
-    return np.where(np.isfinite(found), table[np.searchsorted(free, cell)], np.nan).T
+    return np.where(np.isfinite(found), table[np.searchsorted(np.asarray(c.free), cell)], np.nan).T
 
 
 def ancestors(graph: FactorGraph, seeds: Array) -> Array:

@@ -168,9 +168,16 @@ class JointModel(Model):
 
     @at_once
     def marginals(
-        self, params: Params, clamp: Mapping[str, Any] | None = None, given: Any = None, over: Any = None
+        self,
+        params: Params,
+        clamp: Mapping[str, Any] | None = None,
+        given: Any = None,
+        over: Any = None,
+        *,
+        x: Any = None,
+        missing: Any = None,
     ) -> dict[Any, np.ndarray]:
-        """p(x_i = v | clamped cells) of every cell, or of groups of cells together, exact.
+        """p(x_i = v | known cells) of every cell, or of groups of cells together, exact.
 
         Args:
             params: parameters.
@@ -178,15 +185,26 @@ class JointModel(Model):
             given: data of given variables, as in `fit`.
             over: groups of cells whose joint distributions are asked for, such as `[("a", "b"), (("x", 0), ("x", 3))]`: a cell is the
                 name of a variable of one cell, or its name and place.
+            x: rows of data, as in `fit`, in place of `clamp`: what each knows is held, and latents and missing cells are asked for.
+            missing: what stands for a missing cell of x, as in `fit`.
 
         Returns:
-            By variable (latents too), shape (*axes, values), values in domain order; rows of given data before them. With `over`, by
-            group, shape (values of its first cell, .., of its last).
+            By variable (latents too), shape (*axes, values), values in domain order; rows of x or given data before them. With `over`,
+            by group, shape (values of its first cell, .., of its last).
 
         Raises:
-            GmlmError: E601 with the cost where no plan is affordable; E512 where no configuration agrees with the clamped cells; E507
+            GmlmError: E601 with the cost where no plan is affordable; E512 where no configuration agrees with the known cells; E507
                 for what is no group of cells.
         """
+        if x is not None:
+            if clamp is not None or over is not None:
+                raise fail("E507", "marginals: `x` holds what each row knows; `clamp` and `over` stand without it", help="pass one of them")
+            lowered, rows = bound_rows(self.lowered, x, missing, in_row_order(self.graph, given, row_index(self.graph, x)))
+            counts = np.full((self._counted.graph.n_cells - len(rows.codes), rows.codes.shape[1]), -1)  # partial sums are cells behind
+            codes = np.concatenate([rows.codes, counts])
+            asked = self._counted, self._device(lowered, counted=True), self._known(params, lowered)
+            tables = exact.marginals_of_rows(*asked, codes, rows.shape)
+            return {v.name: tables[v.name] for v in self.graph.variables}
         found = encode_given(self.graph, given)
         lowered = self._bound(found)
         if over is not None:

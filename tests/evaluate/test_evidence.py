@@ -100,3 +100,53 @@ def test_joint_distributions_of_too_many_values_are_refused():
     with pytest.raises(gm.GmlmError) as caught:
         model.marginals({"h": 0.1}, over=[tuple(("x", i) for i in range(6))])
     assert caught.value.codes == ("E601",)
+
+
+HIDDEN = """
+model m {
+  latent z[i in range(3)] : range(2)
+  var x[i in range(3)] : range(3)
+  given w : real
+  param a, b
+  factor a * z[i] * z[i + 1] for i in range(2)
+  factor (b + w) * z[i] * x[i] for i in range(3)
+  require x[0] + x[2] < 4
+}
+"""
+GAPS = [[0, 1, -1], [1, -1, 1], [0, 0, 0], [-1, -1, -1]]
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize(("rows", "w"), [([[0, 1, 2], [1, 1, 1]], 0.2), (GAPS, [0.1, 0.2, 0.3, -2.0]), (GAPS, 0.3)])
+def test_what_each_row_says_of_what_it_does_not_know(rows: list[list[int]], w: Any):
+    states = np.array(list(itertools.product(*[range(2)] * 3, *[range(3)] * 3)))
+    z, x = states[:, :3], states[:, 3:]
+    found = gm.parse(HIDDEN).model().marginals({"a": 0.5, "b": -0.3}, x=np.array(rows), missing=-1, given={"w": w})
+    for r, (row, own) in enumerate(zip(rows, np.broadcast_to(w, len(rows)), strict=True)):
+        weight = np.exp(0.5 * (z[:, 0] * z[:, 1] + z[:, 1] * z[:, 2]) + (own - 0.3) * (z * x).sum(1)) * (x[:, 0] + x[:, 2] < 4)
+        weight = weight * np.all([(x[:, i] == v) | (v < 0) for i, v in enumerate(row)], axis=0)
+        wanted = np.einsum("s,sci->ci", weight / weight.sum(), np.eye(3)[states])
+        np.testing.assert_allclose(found["z"][r], wanted[:3, :2], atol=1e-12)
+        np.testing.assert_allclose(found["x"][r], wanted[3:], atol=1e-12)
+
+
+@pytest.mark.usefixtures("float64")
+def test_rows_of_a_model_with_partial_sums():
+    text = "model m { var x[i in range(14)] : bit  param h  factor h * i * x[i] for i in range(14)  require count(x[i] == 1 for i in range(14)) == 5 }"
+    model, states = gm.parse(text).model(), np.array(list(itertools.product(range(2), repeat=14)))
+    rows = np.full((2, 14), -1)
+    rows[0, [2, 7]], rows[1, [0, 1, 2]] = (1, 0), (1, 1, 0)
+    found = model.marginals({"h": 0.1}, x=rows, missing=-1)["x"]
+    for row, table in zip(rows, found, strict=True):
+        weight = np.exp(0.1 * states @ np.arange(14)) * (states.sum(1) == 5) * np.all((states == row) | (row < 0), axis=1)
+        np.testing.assert_allclose(table[:, 1], weight @ states / weight.sum(), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [({"x": [[2, 0, 2]]}, "E512"), ({"x": [[0, 0, 0], [2, -1, 2]], "missing": -1}, "E512"), ({"x": [[0, 0, 0]], "clamp": {}}, "E507")],
+)
+def test_rows_that_are_refused(more: dict[str, Any], code: str):
+    with pytest.raises(gm.GmlmError) as caught:
+        gm.parse(HIDDEN).model().marginals({"a": 0.5, "b": -0.3}, given={"w": 0.1}, **more)
+    assert caught.value.codes == (code,)
