@@ -306,7 +306,23 @@ def sized_axes(sizes: list[str], is_input: bool) -> str:
     return ", ".join(sizes if is_input else [f"{i} in range({n})" for i, n in zip("ijklmnabcd", sizes, strict=False)])
 
 
+def drawn_block(fault: Fault, faults: Faults) -> Edit | None:
+    """`where K in swap`: a block is drawn from a mask."""
+    tokens, at = fault.tokens, fault.at
+    if fault.token.text not in ("in", "=", "from", ":") or at < 2 or tokens[at - 2].text != "where" or "~" not in fault.expected:
+        return None
+    span, name, message = fault.span(fault.token), tokens[at - 1].text, "a block is drawn from a mask"
+    if name not in (t.text for t in tokens[fault.start : at - 2]):  # `update x`, and not `update x[K]`
+        made, whole = (fault.make("by", tokens[at - 2]),), fault.span(tokens[at - 2]).to(span)
+        help_ = f"write `by {tokens[at + 1].text}`, or name the cells, `x[{name}]`, and write `where {name} ~ {tokens[at + 1].text}`"
+        return Edit(at - 2, at + 1, made, Diagnostic("E107", message, span, "", help=help_, fix=Fix(whole, "by")), far=1)
+    help_ = f"write `where {name} ~ {tokens[at + 1].text}`"
+    made = (fault.make("~", fault.token),)
+    return Edit(at, at + 1, made, Diagnostic("E107", message, span, "", help=help_, fix=Fix(span, "~")), far=1)
+
+
 NOTATIONS = (
+    drawn_block,
     membership,
     implication,
     bars,
