@@ -9,15 +9,16 @@ from typing import Any
 
 from .._diagnostics import Diagnostic, GmlmError
 from ..program import check_file
-from ._console import note, show
+from ._console import note, show, stdin_text
 
+PIPED = "-"  # the standard input
 MORE = "; indices and sizes are looked at once the text has none"
 
 
 def check_files(
     files: Sequence[str | Path], as_json: bool = False, fix: bool = False, inputs: Sequence[str] = (), arrays: Path | None = None
 ) -> int:
-    """Print what is found in some files; the exit status: 1 where there is an error, warnings leave 0.
+    """Print what is found in some files, `-` the standard input; the exit status: 1 where there is an error, warnings leave 0.
 
     With `fix` the edits that surely mend a fault are made first, and counted on the error stream; so is what is too large to be bound.
     """
@@ -27,6 +28,8 @@ def check_files(
         from ._fixes import fix_file
 
         for file in files:
+            if str(file) == PIPED:
+                continue  # nothing is written back
             try:
                 made = fix_file(Path(file))
             except GmlmError:
@@ -53,7 +56,7 @@ def check_files(
 
 def _found_in(file: str | Path, inputs: Sequence[str], arrays: Path | None) -> list[Diagnostic]:
     """The warnings of a file's text and, where it has no error, what binding shows."""
-    program = check_file(file)
+    program = check_file("<stdin>", stdin_text()) if str(file) == PIPED else check_file(file)
     given: dict[str, Any] = {}
     if inputs or arrays is not None:
         from ._program_arguments import read_inputs

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from .._diagnostics import GmlmError, fail
+from .._diagnostics import GmlmError
 from . import _fit_options as o
 from ._check_files import check_files
-from ._console import show_error, stdin_bytes, stop
+from ._console import show_error, stdin_text, stop
 
 
 class Commands(TyperGroup):
@@ -40,7 +40,7 @@ app = typer.Typer(
 )
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A .gmlm file.", show_default=False)]
-Files = Annotated[list[Path], typer.Argument(metavar="FILE", help=".gmlm files.", show_default=False)]
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help=".gmlm files; `-` is the standard input.", show_default=False)]
 Inputs = Annotated[list[str] | None, typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input, such as L=8. May be repeated.")]
 Arrays = Annotated[Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Inputs that are arrays, by name.")]
 ModelName = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model; may be left out where the program has one.")]
@@ -112,7 +112,7 @@ def format_files(
     if stdin == bool(files):
         raise typer.BadParameter("name files, or say --stdin")
     if stdin:
-        print(format_source(_stdin_text(), "<stdin>"), end="")
+        print(format_source(stdin_text(), "<stdin>"), end="")
         return
     status, check_only = 0, check_only or diff
     for file in files or ():
@@ -140,13 +140,6 @@ def _difference(before: str, after: str, file: Path) -> str:
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     lines = difflib.unified_diff(old, new, f"{file}", f"{file} (formatted)")
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
-
-
-def _stdin_text() -> str:
-    try:
-        return stdin_bytes().read().decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise fail("E119", "the standard input is not UTF-8 text") from None
 
 
 @app.command()

@@ -98,6 +98,18 @@ def stdin_bytes() -> IO[bytes]:
     return sys.stdin.buffer
 
 
+def stdin_text() -> str:
+    """The text of the standard input.
+
+    Raises:
+        GmlmError: E119 where it is not UTF-8, E120 where the caller closed it.
+    """
+    try:
+        return stdin_bytes().read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise fail("E119", "the standard input is not UTF-8 text") from None
+
+
 def ended(status: int) -> int:
     """Write what is not written yet; the exit status, another one where that fails."""
     for stream in (sys.stdout, sys.stderr):

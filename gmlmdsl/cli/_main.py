@@ -23,7 +23,7 @@ def main() -> None:
 
 def _run(words: list[str]) -> int:
     """The exit status of a command."""
-    if len(words) > 1 and words[0] == "check" and not any(w.startswith("-") for w in words):
+    if len(words) > 1 and words[0] == "check" and not any(w.startswith("-") and w != "-" for w in words):
         return _check(words[1:])
     from ._freed_memory import keep_freed_memory
 

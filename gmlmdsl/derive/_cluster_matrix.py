@@ -8,6 +8,7 @@ from .._diagnostics import fail
 from ..plan import ClusterPlan, entry_values
 
 Array = np.ndarray
+SURE = 1e3  # the cost of a bond that always stands: its exponential is 0 in 64 bits, and sums of them are numbers
 MOST_WORK = 4e9  # pairs of a set of cells and a part of it, times configurations
 
 
@@ -37,8 +38,9 @@ def cluster_matrix(plan: ClusterPlan, states: Array, log_p: Array, params: dict[
     first, second = np.searchsorted(cells, plan.mask.edges.T)
     matrix, here = np.zeros((count, count)), states[cells]
     source = np.arange(count)
-    for group, weights in zip(plan.groups, plan.weights, strict=True):
-        costs = beta * (joint - joint[:, group].min(axis=1))[plan.bonds.kind[:, None], here[first], here[second]]  # edges, configurations
+    for group, weights, breaks in zip(plan.groups, plan.weights, plan.bonds.breaks(plan.groups), strict=True):
+        place = plan.bonds.kind[:, None], here[first], here[second]  # edges, configurations
+        costs = np.where(breaks[place], SURE, beta * (joint - joint[:, group].min(axis=1))[place])
         inner = _inner(costs, first, second, n)
         connected, places = _connected(inner), np.arange(n)
         for k in range(1, 2**n):
@@ -59,7 +61,7 @@ def cluster_matrix(plan: ClusterPlan, states: Array, log_p: Array, params: dict[
 def _joint(plan: ClusterPlan, params: dict[str, Array]) -> Array:
     """The tables of edges less their means over either cell, (kinds, q, q)."""
     values = [entry_values(plan.graph.groups[t.group], t, params).ravel() for t in plan.bonds.tables]
-    found = plan.bonds.at(np.concatenate(values))
+    found = plan.bonds.at(np.concatenate([*values, np.zeros(0)]))
     return found - found.mean(axis=2, keepdims=True) - found.mean(axis=1, keepdims=True) + found.mean(axis=(1, 2), keepdims=True)
 
 

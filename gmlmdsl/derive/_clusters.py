@@ -40,6 +40,7 @@ class ClusterKernel(AbstractKernel):
         tables: the codes of the slots of each group with bonds, see `Table`.
         places: see `plan.Bonds`; `kind` the table of each edge.
         groups: of exchanges of values; `log_weights` is -inf for those that fill up.
+        breaks: where a bond stands for sure, see `plan.Bonds`; None where nothing is required.
         rest: the factors beside the bonds that touch the mask's cells.
     """
 
@@ -52,6 +53,7 @@ class ClusterKernel(AbstractKernel):
     kind: Int[Array, " edges"]
     groups: Int[Array, "groups size q"]
     log_weights: Float[Array, "groups size"]
+    breaks: Bool[Array, "groups kinds q q"] | None
     rest: tuple[Group, ...]
     bonds: BondTables | None = None
 
@@ -107,6 +109,8 @@ class ClusterKernel(AbstractKernel):
         costs = bonds.costs[place]
         if target.beta is not None:
             costs = costs * target.beta[None]
+        if self.breaks is not None:
+            costs = jnp.where(self.breaks.ravel()[place], jnp.inf, costs)
         return happens(-jnp.expm1(-costs), jnp.exp(-costs), words(keys, (self.kind.shape[0],)))
 
     def moved(self, here: Codes, inside: Array, image: Int[Array, "q chains"]) -> Codes:
@@ -184,5 +188,6 @@ def cluster_kernel(graph: FactorGraph, plan: ClusterPlan) -> ClusterKernel:
         on_device(bonds.kind, np.int32),
         on_device(plan.groups, np.int32),
         on_device(weights, float_type()),
+        None if bonds.allowed.all() else on_device(bonds.breaks(plan.groups)),
         rest,
     )

@@ -11,16 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from .._diagnostics import GmlmError
 from ..graph import FactorGraph
 from ..graph.colours import colour
 from ..masks import AbstractMask
 from ..plan import (
-    MOST_LISTED,
-    is_affordable,
     is_large,
     is_whole,
     plan_blocks,
+    plan_drawn,
     plan_elimination,
     plan_loss_blocks,
     plan_mask,
@@ -264,14 +262,11 @@ def drawn_loss(host: FactorGraph, graph: Graph, mask: AbstractMask, gapped: bool
     corrected = mask.is_adaptive
     plan = plan_mask(host, mask, corrected or gapped)
     separate = plan.method == "product"
-    if not separate and not corrected and not gapped and (plan.values > MOST_LISTED or plan.elimination is not None):
-        # Blocks differ from row to row: one order of all their cells serves every one.
-        try:
-            whole = plan_elimination(host, mask.reach, "the loss: all cells of the mask")
-            if whole.flops < plan.values or not is_affordable(plan) or plan.elimination is not None:
-                return DrawnEliminatedLoss(graph, contraction(host, whole))
-        except GmlmError:
-            plan = plan if plan.elimination is None else plan_mask(host, mask, True)
+    # Blocks differ from row to row: one order of all their cells serves every one.
+    whole = None if corrected or gapped else plan_drawn(host, mask, plan)
+    if whole is not None:
+        return DrawnEliminatedLoss(graph, contraction(host, whole))
+    plan = plan if plan.elimination is None else plan_mask(host, mask, True)
     if not separate:
         verify_affordable(plan, "the loss: a block", mask.span)
     return DrawnLoss(graph, mask_law(mask) if corrected else None, int(plan.values), separate, gapped)

@@ -218,7 +218,10 @@ def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas, done:
             if used.all_masks
             else f"1 mask per row, drawn from the seed: there are {used.support:.3g}"
         )
-        plan = f"{done.masks or f'A fit averages over {count}.'} Costliest block by {used.block.words}.{_too_costly(used.block, mask)}"
+        costly = f"Costliest block by {used.block.words}.{_too_costly(used.block, mask)}"
+        if used.whole is not None:
+            costly = f"The blocks of all rows in one order, {used.whole.words}."
+        plan = f"{done.masks or f'A fit averages over {count}.'} {costly}"
         plan += _layout(lowered.graph, lower_mask(lowered, mask), used)
     if not mask.mentions_parameter and formulas.model.parameters:
         add_objective(section, factor, formulas.n)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import cast
 
 from .._diagnostics import Faults, Span, counted
 from ..graph import Bound
@@ -34,7 +35,7 @@ class _Work:
 
     def __init__(self, bound: Bound, model: ir.Model):
         self.bound, self.model = bound, model
-        self.lets: dict[str, tuple[float, float]] = {}
+        self.lets: dict[str, tuple[float, dict[ir.VariableValue, float]]] = {}
 
     def parts(self) -> list[tuple[float, Span, str]]:
         """The work of each declaration of a parameter, statement, mask and update; where it stands, and why it is much."""
@@ -108,22 +109,55 @@ class _Work:
         return False
 
     def work(self, e: ir.Expression) -> tuple[float, float]:
-        """How many parts an expression has for one turn, and how many joint values the cells in it."""
+        """How many parts an expression has for one turn, and how many joint values the cells in it: each cell counts once."""
+        parts, cells = self.mentioned(e)
+        counts: dict[str, float] = {}
+        for cell, turns in cells.items():
+            counts[cell.name] = counts.get(cell.name, 0.0) + turns
+        variables = [self.model.variables[name] for name in counts]
+        known = [_power(self.values(v.domain), min(counts[v.name], self.turns(v.axes))) for v in variables]
+        return parts, math.prod(known)
+
+    def mentioned(self, e: ir.Expression) -> tuple[float, dict[ir.VariableValue, float]]:
+        """The parts of an expression, and its cells as they are written, each with how many it stands for in sums around it."""
+        found = [self.mentioned(part) for part in ir.children(e)]
         match e:
             case ir.Sum():
-                parts, values = self.work(e.body)
-                turns = self.turns(e.clauses.loops)
-                return turns * parts, _power(values, turns)
+                turns, names = self.turns(e.clauses.loops), {name for loop in e.clauses.loops for name in loop.names}
+                parts, body = found[0]
+                found[0] = (turns * parts, {c: n * turns if _names(c) & names else n for c, n in body.items()})
+                return found[0][0], _joined(cells for _, cells in found)
             case ir.LetValue():
-                if e.name not in self.lets:
-                    self.lets[e.name] = self.work(self.model.lets[e.name].value)
-                found = [self.lets[e.name]]
+                found.append(self.of_let(e))
             case ir.VariableValue() if self.model.variables[e.name].role != "given":
-                found = [(1.0, float(self.values(self.model.variables[e.name].domain)))]
+                found.append((1.0, {e: 1.0}))
             case _:
-                found = [(1.0, 1.0)]
-        found += [self.work(part) for part in ir.children(e)]
-        return sum(parts for parts, _ in found), math.prod(values for _, values in found)
+                found.append((1.0, {}))
+        return sum(parts for parts, _ in found), _joined(cells for _, cells in found)
+
+    def of_let(self, e: ir.LetValue) -> tuple[float, dict[ir.VariableValue, float]]:
+        """What a `let` mentions at these indices."""
+        declared = self.model.lets[e.name]
+        if e.name not in self.lets:
+            self.lets[e.name] = self.mentioned(declared.value)
+        parts, cells = self.lets[e.name]
+        names = [name for loop in declared.axes for name in loop.names]
+        at = dict(zip(names, e.indices, strict=False))
+        return parts, _joined({cast(ir.VariableValue, ir.substitute(cell, at)): n} for cell, n in cells.items())
+
+
+def _joined(found: Iterable[dict[ir.VariableValue, float]]) -> dict[ir.VariableValue, float]:
+    """Cells of several parts: one that is written in two of them counts once."""
+    out: dict[ir.VariableValue, float] = {}
+    for cells in found:
+        for cell, turns in cells.items():
+            out[cell] = max(turns, out.get(cell, 0.0))
+    return out
+
+
+def _names(e: ir.Expression) -> set[str]:
+    """The index names in an expression."""
+    return {part.name for part in ir.walk(e) if isinstance(part, ir.IndexValue)}
 
 
 def _is_computed(index: ir.Expression) -> bool:

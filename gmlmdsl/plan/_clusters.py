@@ -4,7 +4,9 @@ For tables E of the factors on the edges, each less its means over either cell, 
 E(g a, g b) = E(a, b), a bond on an edge whose cells hold (a, b) stands with probability 1 - min over g of exp(E(g a, b) - E(a, b)).
 What an open edge adds to log p then does not depend on which image either end takes, and a bond moves both ends: the
 probability of a set of bonds is the same at every image of its cluster, and cancels. The cluster's image g x_K is drawn in proportion to
-exp(all that log p has beside the E): fields, means that were taken off, other factors. With two exchanges this is Wolff's update
+exp(all that log p has beside the E): fields, means that were taken off, other factors. Requirements of the two cells of an edge bind too,
+where every exchange keeps them: a bond stands for sure where some image of one end alone is not allowed, so that an open edge is allowed
+at every image; `require x != y` gives Kempe chains (Wang, Swendsen and Kotecky 1989). With two exchanges this is Wolff's update
 (1989) with heat bath, with more of them that of Swendsen and Wang (1987) for one cluster.
 """
 
@@ -16,6 +18,7 @@ import numpy as np
 
 from .._diagnostics import Diagnostic, GmlmError, Span, fail
 from ..graph import FactorGraph, FactorGroup, Lowered, reaches_zero
+from ..graph.nodes import evaluate, numpy_leaves
 from ..masks import PercolationMask, lower_clusters
 from ..program import ir
 from ._block_tables import factor_table, stays_finite
@@ -35,11 +38,15 @@ class Bonds:
         tables: of the groups with factors on edges, one after another in one vector of entries.
         places: where the entries stand whose sum is a table, shape (kinds, factors, q, q); the number of entries stands for 0.
         kind: of each edge, the number of its table.
+        allowed: the joint values that requirements of these two cells leave, shape (kinds, q, q).
+        requires: the groups of these requirements.
     """
 
     tables: tuple[FactorTable, ...]
     places: Array
     kind: Array
+    allowed: Array
+    requires: tuple[int, ...] = ()
 
     @property
     def entries(self) -> int:
@@ -49,6 +56,10 @@ class Bonds:
     def at(self, values: Array) -> Array:
         """The table of each kind from all entries, (kinds, q, q)."""
         return np.append(values, 0.0)[self.places].sum(axis=1)
+
+    def breaks(self, groups: Array) -> Array:
+        """Where a bond stands for sure: some image of the first end alone is not allowed; (groups, kinds, q, q)."""
+        return (~self.allowed[:, groups]).any(axis=2).swapaxes(0, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +119,9 @@ def plan_clusters(lowered: Lowered, update: ir.RandomUpdate) -> ClusterPlan:
     whole = found - found.mean(axis=(1, 2), keepdims=True)
     rows, columns = whole.mean(axis=2, keepdims=True), whole.mean(axis=1, keepdims=True)
     centred, scale = whole - rows - columns, np.abs(found).max(initial=0.0)
-    if np.abs(centred).max(initial=0.0) <= 1e-12 * scale or not scale:
+    if bonds.allowed.all() and (np.abs(centred).max(initial=0.0) <= 1e-12 * scale or not scale):
         raise _no_bonds(graph, mask)
-    groups = groups_of(colours_of(centred))
+    groups = groups_of(colours_of(np.concatenate([centred, bonds.allowed.astype(float)])), two=not bonds.allowed.all())
     if not groups:
         raise _no_symmetry(graph, bonds, mask.span)
     size = max(len(g) for g in groups)
@@ -139,7 +150,7 @@ def _no_bonds(graph: FactorGraph, mask: PercolationMask) -> GmlmError:
 def _no_bond(graph: FactorGraph, group: FactorGroup) -> str:
     """What sort of statement a group is, where it makes no bond although it may join cells; empty where it makes one."""
     if group.kind == "require":
-        return "a `require`"
+        return "a `require` of more than two cells" if group.scope.shape[1] > 2 else "a `require` that reads given data"
     if group.given is not None:
         return "a factor that reads given data"
     if reaches_zero(group, np.append(graph.sizes, 1)):
@@ -155,7 +166,8 @@ def _joins(group: FactorGroup, edges: Array, n: int) -> bool:
 
 
 def _no_symmetry(graph: FactorGraph, bonds: Bonds, span: Span) -> GmlmError:
-    names = sorted({f"`{graph.groups[t.group].span.text}`" for t in bonds.tables})
+    spans = [graph.groups[t.group].span for t in bonds.tables] + [graph.groups[k].span for k in bonds.requires]
+    names = sorted({f"`{span.text}`" for span in spans})
     message = f"no exchange of values keeps {' and '.join(names[:3])} on these edges: a cluster has no images"
     help = "take blocks of cells instead, `subsets(.., size = 2)` or `blocks(..)`, which need no symmetry"
     return fail("E418", message, span, "no symmetry", help=help)
@@ -166,7 +178,7 @@ def _bonds(graph: FactorGraph, mask: PercolationMask, q: int) -> tuple[Bonds, tu
     edges, n = mask.edges.astype(np.int64), graph.n_cells
     keys, inside = edges[:, 0] * n + edges[:, 1], np.zeros(n + 1, bool)
     inside[mask.cells] = True
-    tables, rest, parts, start = [], [], [], 0
+    tables, rest, parts, start, allowed, requires = [], [], [], 0, np.ones((len(edges), q, q), bool), []
     for k, group in enumerate(graph.groups):
         on = np.zeros(group.n, bool)
         table = factor_table(k, group, np.append(graph.sizes, 1), start)
@@ -181,8 +193,27 @@ def _bonds(graph: FactorGraph, mask: PercolationMask, q: int) -> tuple[Bonds, tu
                 parts.append(np.stack([edge[on], np.broadcast_to(first, len(here)), *strides], axis=1))
                 tables.append(table)
                 start += table.entries
+        if table is None and group.kind == "require" and group.given is None and group.n and group.cells.shape[1] > 1:
+            low, high, on = _pairs(group, n)
+            edge = np.searchsorted(keys, low * n + high).clip(max=len(keys) - 1)
+            on &= keys[edge] == low * n + high
+            if on.any():
+                _restrict(allowed, edge[on], group.take(np.flatnonzero(on)), low[on])
+                requires.append(k)
         rest.append(np.flatnonzero(~on & inside[group.scope].any(axis=1)) if group.scope.shape[1] else np.zeros(0, np.int64))
-    return _placed(tables, parts, len(edges), q, start, mask.span), tuple(rest)
+    return _placed(tables, parts, allowed, tuple(requires), start, mask.span), tuple(rest)
+
+
+def _restrict(allowed: Array, edge: Array, group: FactorGroup, low: Array) -> None:
+    """Take the joint values from the edges' tables that requirements of their two cells forbid."""
+    q = allowed.shape[1]
+    a, b = np.repeat(np.arange(q), q), np.tile(np.arange(q), q)
+    for row in range(group.n):
+        codes = {s: a if cell == low[row] else b for s, cell in enumerate(group.cells[row])}
+        leaves = numpy_leaves(group.columns, group.tables, codes, slice(row, row + 1))
+        with np.errstate(all="ignore"):
+            found = np.broadcast_to(np.asarray(evaluate(group.root, leaves)).astype(bool), (1, q * q))
+        allowed[edge[row]] &= found.reshape(q, q)
 
 
 def _pairs(group: FactorGroup, n: int) -> tuple[Array, Array, Array]:
@@ -193,22 +224,24 @@ def _pairs(group: FactorGroup, n: int) -> tuple[Array, Array, Array]:
     return low, high, two & (low < high)
 
 
-def _placed(tables: list[FactorTable], parts: list[Array], edges: int, q: int, entries: int, span: Span) -> Bonds:
+def _placed(tables: list[FactorTable], parts: list[Array], allowed: Array, requires: tuple[int, ...], entries: int, span: Span) -> Bonds:
     """Where the entries of each edge's table stand; edges with the same entries share one."""
+    edges, q, _ = allowed.shape
     rows = np.concatenate(parts) if parts else np.zeros((0, 4), np.int64)
     rows = rows[np.argsort(rows[:, 0], kind="stable")]
     turn = np.arange(len(rows)) - np.searchsorted(rows[:, 0], rows[:, 0])
     several = int(turn.max(initial=0)) + 1
     signs = np.full((edges, several, 3), -1, np.int64)
     signs[rows[:, 0], turn] = rows[:, 1:]
-    kinds, kind = np.unique(signs.reshape(edges, -1), axis=0, return_inverse=True)
-    kinds = kinds.reshape(-1, several, 3)
+    both = np.concatenate([signs.reshape(edges, -1), allowed.reshape(edges, -1)], axis=1)
+    _, first, kind = np.unique(both, axis=0, return_index=True, return_inverse=True)
+    kinds, allowed = signs[first], allowed[first]
     if float(len(kinds)) * several * q * q > MOST_ENTRIES:
         message = f"{len(kinds):,} tables of {q} by {q} values on the edges of this `percolation` are more than {MOST_ENTRIES:,} entries"
         raise fail("E601", message, span, help="share couplings between edges, or take fewer edges")
     a, b = np.arange(q)[:, None], np.arange(q)[None]
     first, low, high = (kinds[:, :, c, None, None] for c in range(3))
-    return Bonds(tuple(tables), np.where(first >= 0, first + low * a + high * b, entries), kind.ravel())
+    return Bonds(tuple(tables), np.where(first >= 0, first + low * a + high * b, entries), kind.ravel(), allowed, requires)
 
 
 def _tables_at_points(graph: FactorGraph, bonds: Bonds) -> Array:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from .._diagnostics import GmlmError
 from ..graph import FactorGraph
 from ..masks import AbstractMask
 from ._budget import BUDGET
-from ._plan import BlockPlan
+from ._elimination import Elimination, plan_elimination
+from ._loss_blocks import MOST_LISTED
+from ._plan import BlockPlan, is_affordable
 from ._updates import plan_mask
 
 
@@ -21,6 +24,7 @@ class MaskPlan:
         reached: the number of cells that some block holds.
         mean_size: E|K|; None where it varies with x or with parameters.
         block: the plan of the costliest block.
+        whole: the elimination of all cells that serves the blocks of all rows, where these are drawn; None where they are not, or listed.
     """
 
     adaptive: bool
@@ -28,6 +32,7 @@ class MaskPlan:
     reached: int
     mean_size: float | None
     block: BlockPlan
+    whole: Elimination | None = None
 
     @property
     def all_masks(self) -> bool:
@@ -43,4 +48,22 @@ class MaskPlan:
 def plan_use(graph: FactorGraph, mask: AbstractMask) -> MaskPlan:
     """How a fit will use a mask."""
     adaptive = mask.is_adaptive
-    return MaskPlan(adaptive, mask.support_size, len(mask.reach), mask.mean_size, plan_mask(graph, mask, adaptive))
+    used = MaskPlan(adaptive, mask.support_size, len(mask.reach), mask.mean_size, plan_mask(graph, mask, adaptive))
+    return used if used.all_masks or adaptive else replace(used, whole=plan_drawn(graph, mask, used.block))
+
+
+def plan_drawn(graph: FactorGraph, mask: AbstractMask, plan: BlockPlan) -> Elimination | None:
+    """One order of all cells of a mask that serves every block that is drawn; None where blocks are better listed, as `plan` says.
+
+    Args:
+        graph: of the model.
+        mask: that does not look at x, over rows without gaps.
+        plan: of its costliest block.
+    """
+    if plan.method == "product" or (plan.values <= MOST_LISTED and plan.elimination is None):
+        return None
+    try:
+        whole = plan_elimination(graph, mask.reach, "the loss: all cells of the mask")
+    except GmlmError:
+        return None
+    return whole if whole.flops < plan.values or not is_affordable(plan) or plan.elimination is not None else None

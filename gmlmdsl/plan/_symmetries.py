@@ -28,17 +28,20 @@ def colours_of(tables: Array) -> Array:
     return out.reshape(tables.shape[1:])
 
 
-def groups_of(colours: Array) -> list[Array]:
+def groups_of(colours: Array, two: bool = False) -> list[Array]:
     """Groups of exchanges of q values that keep colours (q, q), each as permutations (size, q), the identity first; one is drawn a step.
 
     Values that may be exchanged alone are turned round in a circle, one group for each such class of values: all images of Potts values.
     Where other exchanges join these classes, each exchange in pairs is a group of two. Where there is none of these, the powers of
-    one exchange, if there is any.
+    one exchange, if there is any. With `two`, values that may be exchanged alone are exchanged two at a time, each two of them a group.
     """
     q = len(colours)
     if q < 2:
         return []
     classes = _classes(colours)
+    swaps = sorted((k - j, c[j], c[k]) for c in classes for j, k in itertools.combinations(range(len(c)), 2)) if two else []
+    if swaps:  # neighbours first: those alone reach every order of a class
+        return [np.stack([np.arange(q), _swap(q, a, b)]) for _, a, b in swaps[: max(MOST_PAIRINGS, q)]]
     firsts = [c[0] for c in classes]
     joined = any(len(a) == len(b) and _find(colours, a[0], b[0]) is not None for a, b in itertools.combinations(classes, 2))
     if not joined:

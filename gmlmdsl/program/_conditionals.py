@@ -288,7 +288,7 @@ class _Law:
             if symbol is None or not symbol.faulty:
                 self.scope.use(name, "param", "input")
             return None
-        axes = tuple(a.over or SetOf(a.span, "range", a.name or "its length", a.size) for a in declared.axes)  # pyright: ignore[reportAttributeAccessIssue]
+        axes = tuple(a.over or SetOf(a.span, "range", f"range({a.span.text})", a.size) for a in declared.axes)  # pyright: ignore[reportAttributeAccessIssue]
         if fewer == 0 and isinstance(declared, Parameter) and declared.type.kind != "simplex" and self.call.function.name == "categorical":
             help = f"declare it as `param {name.name}[..] : simplex`, or write `logits = {name.name}[.., a] for a in ..`"
             self.scope.report("E310", f"`{name.name}` is not a simplex", e.span, "need not sum to 1", help=help)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Set
 
 from .._diagnostics import Diagnostic, listed
 from ._comparisons import lint_comparisons
+from ._exchanged_axes import lint_exchanged_axes
 from ._expressions import mentions
 from ._idle_lints import lint_idle
 from ._kernels import start_of, updates_in
@@ -25,6 +26,7 @@ def lint(program: Program, used: Set[str]) -> Iterator[Diagnostic]:
     yield from lint_comparisons(program)
     yield from lint_masks(program)
     yield from lint_networks(program)
+    yield from lint_exchanged_axes(program)
     yield from lint_idle(program, used)
 
 

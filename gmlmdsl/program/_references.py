@@ -96,7 +96,7 @@ def _report_misplaced(symbol: Symbol, name: tree.Name, scope: Scope, where: Wher
 
 
 def _input(declared: Input, name: tree.Name, indices: Indices, span: Span, scope: Scope, where: Where) -> Checked:
-    axes = tuple(a.over or SetOf(a.span, "range", a.name or "its length", a.size) for a in declared.axes)
+    axes = tuple(a.over or SetOf(a.span, "range", f"range({a.span.text})", a.size) for a in declared.axes)
     checked, is_open = check_indices(name, indices, axes, scope, where, open_last=declared.type.kind in ("simplex", "real", "positive"))
     value = InputValue(span, declared.name, checked)
     if is_open:

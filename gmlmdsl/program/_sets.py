@@ -8,6 +8,7 @@ from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._blocks import FormCall
 from ._expressions import CONSTANT, INDEXED, Where, check_condition, check_number, is_faulty, known_number
+from ._program import Input
 from ._scope import Scope, Symbol, suggestion
 from ._terms import Clauses, Domain, Expression, IndexValue, Loop, SetOf, walk
 
@@ -128,12 +129,29 @@ def range_size(e: tree.Call, scope: Scope, where: Where = CONSTANT) -> Expressio
 
 def check_size(e: tree.Expression, scope: Scope, where: Where = CONSTANT) -> Expression | None:
     """A number of values: an integer of inputs, at least 1."""
+    if _is_array(e, scope):
+        return None
     size = check_number(e, scope, where, integer=True)
     number = known_number(size)
     if number is not None and number < 1:
         scope.report("E319", f"a size is at least 1, found {number}", e.span, "too small")
         return None
     return None if is_faulty(size) else size
+
+
+def _is_array(e: tree.Expression, scope: Scope) -> bool:
+    """Whether to refuse an array where its length was meant: `range(triples)`."""
+    symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
+    if symbol is None or not isinstance(symbol.value, Input) or not symbol.value.axes:
+        return False
+    axes = symbol.value.axes
+    first, letters = axes[0].span.text, "ijklmnpqrs"[: len(axes)]
+    help = f"its rows are `range({first})`" if axes[0].over is None else f"its rows are `{axes[0].over.name}`"
+    inner = axes[0].over is None and len(axes) == 1 and symbol.value.type.kind == "int"
+    help += f"; where each has a length of its own, `range({symbol.name}[{letters}])`" * inner
+    message = f"`{symbol.name}` is an array, not a number of values"
+    scope.report("E205", message, e.span, "an array", related=((symbol.span, "declared here"),), help=help)
+    return True
 
 
 def check_size_or_set(e: tree.Expression, scope: Scope) -> Expression | SetOf | None:

@@ -14,8 +14,8 @@ ALGORITHMS = ("refinement", "backtracking", "tokenwise_rejection", "mask_predict
 CONDITION = "a condition stands behind a loop, `factor h[i] * x[i] for i in site if i > 2`, or in a term, `if c then a else b`"
 LISTED_EDGES = "edges that are listed are an input: `input pairs[e, 2] : int = [[0, 1], [1, 2]]`, then `edges(pairs, nodes = 3)`"
 PARTS = ("edges", "arcs", "nodes", "rows", "columns")
-LINK = "`~` takes a distribution, `y ~ categorical(p)`; a regression of a bit y is a factor, its log odds times y: `factor (a + b * z) * y`"
-DENSITY = "a distribution is no function: a bit with log odds h is `factor h * y`, one with probabilities p `y ~ categorical(p)`"
+LINK = "`~` takes a distribution, `y ~ categorical(p)`; a regression of a bit y is `y ~ bernoulli(logit = a + b * z)`"
+DENSITY = "a distribution is no function: a bit with log odds h is `y ~ bernoulli(logit = h)`, one of probability p `y ~ bernoulli(p)`"
 CODE = "a program is data and runs no code: it declares inputs, models, masks and samplers; data, seeds and calls belong to Python"
 DRAWN = (
     "the prior of a parameter is `param h ~ normal(0, 1)`; a variable is declared, `var x : bit`, and then `x ~ categorical([0.5, 0.5])`"
@@ -86,7 +86,7 @@ def _advice_of_elsewhere(fault: Fault, first: Token, after: Token) -> str:
             f"a network predicts a whole array, `conditional {before} ~ net()`; a cell has a distribution, `{before}[i] ~ categorical(p)`"
         )
     if first.text == "model" and token.text == "=" and fault.at == fault.start + 2:
-        return f"a model has a body, `model {before} {{ .. }}`; a regression of a bit y in it is `factor (a + b * z) * y`"
+        return f"a model has a body, `model {before} {{ .. }}`; a regression of a bit y in it is `y ~ bernoulli(logit = a + b * z)`"
     if token.text == "<" and before == "for":
         return "a pair stands in parentheses: `for (i, j) in G.edges`"
     if token.text == "@" and fault.at == fault.start:

@@ -163,6 +163,14 @@ def _reserved(fault: Fault, faults: Faults) -> Diagnostic | None:
         return Diagnostic("E101", "expected an index name before `in`", fault.span(token), "no name before this")
     if token.text not in RESERVED or "NAME" not in fault.expected or "NUMBER" in fault.expected:
         return None
+    first, named = fault.tokens[fault.start], fault.tokens[fault.start + 1]
+    if token.text == "for" and first.text == "let":
+        line = next((k for k in range(fault.at, len(fault.tokens)) if fault.tokens[k].opens_line or not fault.tokens[k].text), fault.at)
+        loops = [t for t in fault.tokens[fault.at : line] if t.text != "for"]
+        axes = fault.source.text[loops[0].start : loops[-1].end] if loops else "i in site"
+        axes = axes if "for" not in axes.split() and "if" not in axes.split() else "i in site"
+        help_ = f"its axes stand behind its name: `let {named.text}[{axes}] = ..`, used as `{named.text}[{axes.split()[0]}]`"
+        return Diagnostic("E105", "`for` stands behind no `let`", fault.span(token), "not here", help=help_)
     help_ = f"take another name; reserved are {', '.join(f'`{w}`' for w in RESERVED)}"
     return Diagnostic("E110", f"`{token.text}` is a reserved word", fault.span(token), "expected a name", help=help_)
 

@@ -90,13 +90,15 @@ def cut(text: str) -> str:
 
 
 def implication(fault: Fault, faults: Faults) -> Edit | None:
-    """`require a == 1 -> b == 1`."""
+    """`require a == 1 -> b == 1`, and `require a => b` of two bits."""
     tokens, at = fault.tokens, fault.at
     start = next((k for k in (at, at - 1, at - 2) if k > fault.start and _arrow(fault, k)), None)
     if start is None or tokens[fault.start].text != "require":
         return None
     left = tokens[fault.start + 1 : start]
     end = start + len(_arrow(fault, start))
+    if _is_bit(tokens, left) and _is_bit(tokens, tokens[end : _end_of_term(tokens, end)]):
+        return _between_bits(fault, start, end)
     if depth_of(left) or COMPARISONS.isdisjoint(t.text for t in left):
         return None
     if _arrow(fault, start)[-1].text == ">" and not _compares(fault, end):
@@ -108,6 +110,40 @@ def implication(fault: Fault, faults: Faults) -> Edit | None:
     help_ = f"an implication is written `not (a) or b`: `{cut(f'not ({premise}) or ..')}`"
     diagnostic = Diagnostic("E107", f"`{arrow.text}` is not an operator", arrow, help=help_, fix=Fix(place, f"not ({premise}) or"))
     return Edit(fault.start + 1, end, made, diagnostic, whole=True)
+
+
+def _between_bits(fault: Fault, start: int, end: int) -> Edit:
+    """The bits of an implication compare: the first is 0, or both are 1."""
+    arrow = fault.span(fault.tokens[start]).to(fault.span(fault.tokens[end - 1]))
+    help_ = "write `<=`: of two bits the first implies the second where it is not the larger"
+    diagnostic = Diagnostic("E107", f"`{arrow.text}` is not an operator", arrow, help=help_, fix=Fix(arrow, "<="))
+    return Edit(start, end, (fault.make("<=", fault.tokens[start]),), diagnostic, whole=True)
+
+
+def _end_of_term(tokens: list[Token], start: int) -> int:
+    """Where the expression of a `require` ends that goes on from a token."""
+    rest = enumerate(tokens[start:], start)
+    return next((k for k, t in rest if (t.opens_line and k > start) or t.text in ("for", "}", ";", "")), len(tokens))
+
+
+def _is_bit(tokens: list[Token], part: list[Token]) -> bool:
+    """Whether these tokens are one cell, and every variable of that name is declared `: bit`."""
+    if not part or "NAME" not in part[0].terminals:
+        return False
+    close = closing(part, 1) if len(part) > 1 and part[1].text == "[" else 0
+    types = set(_types_of(tokens, part[0].text))
+    return close == len(part) - 1 and types == {"bit"}
+
+
+def _types_of(tokens: list[Token], name: str) -> Iterator[str]:
+    """The first words of the types with which variables of a name are declared."""
+    for k, token in enumerate(tokens):
+        if token.text not in ("var", "latent", "given"):
+            continue
+        end = next((j for j in range(k + 1, len(tokens)) if tokens[j].text == ":" or tokens[j].text in ("{", "}", "~", "")), len(tokens))
+        parts = list(_parts(tokens, k + 1, end))
+        if end + 1 < len(tokens) and any(part and part[0].text == name for part in parts):
+            yield tokens[end + 1].text
 
 
 def _arrow(fault: Fault, start: int) -> list[Token]:
@@ -270,7 +306,23 @@ def sized_axes(sizes: list[str], is_input: bool) -> str:
     return ", ".join(sizes if is_input else [f"{i} in range({n})" for i, n in zip("ijklmnabcd", sizes, strict=False)])
 
 
+def drawn_block(fault: Fault, faults: Faults) -> Edit | None:
+    """`where K in swap`: a block is drawn from a mask."""
+    tokens, at = fault.tokens, fault.at
+    if fault.token.text not in ("in", "=", "from", ":") or at < 2 or tokens[at - 2].text != "where" or "~" not in fault.expected:
+        return None
+    span, name, message = fault.span(fault.token), tokens[at - 1].text, "a block is drawn from a mask"
+    if name not in (t.text for t in tokens[fault.start : at - 2]):  # `update x`, and not `update x[K]`
+        made, whole = (fault.make("by", tokens[at - 2]),), fault.span(tokens[at - 2]).to(span)
+        help_ = f"write `by {tokens[at + 1].text}`, or name the cells, `x[{name}]`, and write `where {name} ~ {tokens[at + 1].text}`"
+        return Edit(at - 2, at + 1, made, Diagnostic("E107", message, span, "", help=help_, fix=Fix(whole, "by")), far=1)
+    help_ = f"write `where {name} ~ {tokens[at + 1].text}`"
+    made = (fault.make("~", fault.token),)
+    return Edit(at, at + 1, made, Diagnostic("E107", message, span, "", help=help_, fix=Fix(span, "~")), far=1)
+
+
 NOTATIONS = (
+    drawn_block,
     membership,
     implication,
     bars,

@@ -153,3 +153,14 @@ def test_an_edit_that_mends_nothing_or_breaks_something_is_not_offered(new: str,
     with pytest.raises(GmlmError) as caught:
         with_clean_fixes(check, Source("p", "a"))
     assert (caught.value.diagnostics[0].fix is not None) == kept
+
+
+def test_a_dash_is_the_standard_input() -> None:
+    from typer.testing import CliRunner
+
+    from gmlmdsl.cli._translation_commands import app
+
+    found = CliRunner().invoke(app, ["check", "-"], input="model m {\n  var x : spim\n}\n")
+    assert found.exit_code == 1
+    assert "<stdin>:2:11" in found.stdout
+    assert CliRunner().invoke(app, ["check", "-", "--fix"], input="model m {\n  var x : spin\n}\n").exit_code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import jax.numpy as jnp
@@ -141,7 +142,8 @@ def test_edges_without_factors_are_refused():
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        ("require x[i] != x[j] for (i, j) in G.edges", "a `require`, which makes no bond"),
+        ("require x[0] != x[1] or x[1] != x[2]", "a `require` of more than two cells, which makes no bond"),
+        ("require x[i] >= x[j] for (i, j) in G.edges", "no exchange of values keeps `x[i] >= x[j]`"),
         ("factor log(abs(x[i] - x[j])) for (i, j) in G.edges", "a factor that is -inf for some values"),
         ("factor 0.5 * x[0] * x[1] * x[2]", "a factor of more than two cells"),
         ("factor 0.5 * (x[i] + x[j]) for (i, j) in G.edges", "no factor makes the two cells"),
@@ -193,3 +195,54 @@ def test_edges_are_each_once_whatever_their_order():
         other.model.transition_matrix(ISING.params, "clusters"), ISING.model.transition_matrix(ISING.params, "clusters"), rtol=0, atol=1e-14
     )
     assert len(edges_of(other)) == 7
+
+
+KEMPE = """
+input pairs[e, 2] : int = [[0, 1], [1, 2], [2, 3], [3, 0], [3, 4]]
+graph G = edges(pairs, nodes = 5)
+model m {
+  var x[i in G.nodes] : range(3)
+  param h[i in G.nodes, a in range(3)]
+  param J
+  REQUIRED
+  factor h[i, x[i]] for i in G.nodes
+  BESIDE
+}
+sampler kempe { update K where K ~ percolation(G.edges) }
+sampler both  { update K where K ~ percolation(G.edges)  update x[i] for i in G.nodes }
+"""
+
+
+@pytest.mark.parametrize("required", ["require x[i] != x[j] for (i, j) in G.edges", "require x[i] != x[j] for (i, j) in G.edges if j < 4"])
+@pytest.mark.parametrize(
+    "beside", ["", "factor J * (x[i] == x[j]) for (i, j) in G.edges", "factor J * (x[0] == x[2]) + 0.3 * (x[1] == x[4])"]
+)
+def test_chains_of_two_colours_keep_p(required: str, beside: str):
+    text = KEMPE.replace("REQUIRED", required).replace("BESIDE", beside)
+    if not beside:
+        text = text.replace("  param J\n", "")
+    model, rng = gm.parse(text).model(), np.random.default_rng(3)
+    params = {"h": rng.normal(size=(5, 3)), **({"J": np.array(0.7)} if beside else {})}
+    states = np.array(list(itertools.product(range(3), repeat=5)))
+    pairs = [(0, 1), (1, 2), (2, 3), (0, 3), (3, 4)]
+    bound = pairs if "if" not in required else pairs[:-1]
+    log_p = params["h"][np.arange(5), states].sum(axis=1)
+    if "for" in beside:
+        log_p += 0.7 * sum(states[:, i] == states[:, j] for i, j in pairs)
+    elif beside:
+        log_p += 0.7 * (states[:, 0] == states[:, 2]) + 0.3 * (states[:, 1] == states[:, 4])
+    law = np.exp(log_p) * np.prod([states[:, i] != states[:, j] for i, j in bound], axis=0)
+    law /= law.sum()
+    for sampler in ("kempe", "both"):
+        matrix = model.transition_matrix(params, sampler)
+        np.testing.assert_allclose(law @ matrix, law, atol=1e-12)
+        np.testing.assert_allclose(matrix.sum(axis=1), 1.0, atol=1e-12)
+    kept = law > 0
+    steps = np.linalg.matrix_power(model.transition_matrix(params, "kempe")[np.ix_(kept, kept)], 20)
+    assert (steps > 0).all()  # chains of two colours reach every colouring of this graph
+
+
+def test_a_compiled_chain_of_two_colours_goes_where_the_matrix_says():
+    text = KEMPE.replace("REQUIRED", "require x[i] != x[j] for (i, j) in G.edges").replace("  BESIDE\n", "").replace("  param J\n", "")
+    kempe = case("kempe", text)
+    assert transitions_p(kempe, "kempe", 20_000) > LEAST_P

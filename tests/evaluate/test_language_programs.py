@@ -327,3 +327,26 @@ def test_a_dirichlet_whose_concentration_is_a_parameter_is_one_of_each_row(conce
     rows, a = np.array([[0.2, 0.3, 0.5], [0.1, 0.6, 0.3]]), np.array([1.7, 3.4, 1.0] if "," in concentration else [1.7] * 3)
     wanted = sum(math.lgamma(a.sum()) + sum((a - 1) * np.log(row)) - sum(map(math.lgamma, a)) for row in rows)
     np.testing.assert_allclose(log_prior(graph, {"s": np.asarray(1.7), "p": rows}), wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("body", "at"),
+    [
+        ("let u[k in range(4)] = if k < y then w[k] else w[k] - 1\n  factor log(u[y] - u[y + 1])", lambda w, y: w[y] - 1 - (w[y + 1] - 1)),
+        ("let a = w[y]\n  let b = w[y + 1]\n  factor log(a - b)", lambda w, y: w[y] - w[y + 1]),
+        ("let v = w[0] * y\n  let t = w[0] * y + 1\n  factor log(t - v) * (1 + y)", lambda w, y: 1.0),
+        ("let u[k in range(5)] = w[0] * (y - k)\n  factor log(u[y] - u[y + 1])", lambda w, y: w[0]),
+    ],
+)
+def test_a_cell_that_is_used_twice_has_one_value(body: str, at: object):
+    model = gm.parse(f"model m {{\n  var y : range(3)\n  param w[k in range(4)]\n  {body}\n}}\n").model()
+    w = np.array([4.0, 2.5, 2.0, 1.0])
+    wanted = math.log(sum(at(w, y) for y in range(3)))  # type: ignore[operator]
+    assert abs(float(model.log_partition({"w": w})) - wanted) < 1e-9
+
+
+def test_an_input_over_edges_is_read_by_pairs():
+    text = "graph G = chain(3)\ninput W[G.edges] : real\nmodel m {\n  var x[i in G.nodes] : spin\n"
+    model = gm.parse(text + "  factor W[i, j] * x[i] * x[j] for (i, j) in G.edges\n}\n", W=np.array([0.4, -0.7])).model()
+    wanted = 3 * math.log(2) + math.log(math.cosh(0.4)) + math.log(math.cosh(0.7))
+    assert abs(float(model.log_partition({})) - wanted) < 1e-9

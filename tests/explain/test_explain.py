@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import gmlmdsl as gm
 from gmlmdsl._diagnostics import GmlmError, Source, codes
 from gmlmdsl.explain import describe, explain, explain_code
 from gmlmdsl.explain._print_stage import STAGES, print_stage
@@ -342,3 +344,15 @@ def test_info_counts_the_parameters_of_a_network_by_part():
     assert sum(found["network"]["parameters"].values()) == found["network"]["count"]
     assert found["network"]["parameters"]["positions"] == 256 * 512
     assert describe(program)["models"]["translate"]["network"]["count"] is None
+
+
+def test_blocks_that_are_drawn_and_eliminated_are_not_said_to_be_refused() -> None:
+    text = "graph G = grid(8, 8)\nmodel m {\n  var x[i in G.nodes] : spin\n  param h\n  factor h * x[i] * x[j] for (i, j) in G.edges\n}\n"
+    text += "mask half = bernoulli(x, rate = 0.5)\nmask some = subsets(x, size = 20)\n"
+    program = gm.parse(text)
+    said = " ".join(explain(program.bound.program, program.bound).split())
+    rows = np.tile([1, -1], (1, 32))
+    for mask in ("half", "some"):
+        assert np.isfinite(program.model().loss({"h": 0.1}, {"x": rows}, mask=mask, key=0, n_masks=2)).all()
+    assert "efused" not in said
+    assert said.count("The blocks of all rows in one order") == 2

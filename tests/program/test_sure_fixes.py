@@ -94,6 +94,11 @@ def test_no_edit_of_a_sampler_is_made_where_the_meaning_is_not_sure(body: str) -
         ("var y : bool", "var y : bit"),
         ("factor h ** 2", "factor h ^ 2"),
         ("require x == 1 => s[0] == 1", "require not (x == 1) or s[0] == 1"),
+        ("var y : bit\n  require x => y", "var y : bit\n  require x <= y"),
+        (
+            "var y, z[i in range(3)] : bit\n  require z[i] ==> y for i in range(3)",
+            "var y, z[i in range(3)] : bit\n  require z[i] <= y for i in range(3)",
+        ),
         ("require !(x == 1)", "require not(x == 1)"),
         ("require x == 1 and !(s[0] == 1)", "require x == 1 and not(s[0] == 1)"),
         ("require x in {0, 1}", "require x == 0 or x == 1"),

@@ -59,7 +59,7 @@ TOLD = {
     "turing_model": "runs no code",
     "turing_statements": "`param h ~ normal(mean, sd)`",
     "assigned_draws": "`param h ~ normal(0, 1)`",
-    "formulas_of_r": "`factor (a + b * z) * y`",
+    "formulas_of_r": "`y ~ bernoulli(logit = a + b * z)`",
     "lists_of_r": "`[0.2, 0.8]`",
     "statements_of_webppl": "`x ~ categorical(p)`",
     "probabilities_of_papers": "the log odds a + b * z",
