@@ -25,6 +25,7 @@ from gmlmdsl import derive
 from gmlmdsl.derive import _membership, _network, _visits
 from gmlmdsl.derive import _refinement as refinement
 from gmlmdsl.networks import _layers, _transformer
+from gmlmdsl.theory import _decoder_law
 from gmlmdsl.train import _batches, _training
 
 N, Q, SEED = 4, 3, 7
@@ -42,6 +43,7 @@ sampler any = random_order(steps = 2)
 sampler places = refinement(order = left_to_right, steps = 2, decode = sample)
 sampler sure = refinement(schedule = linear, steps = 2, decode = sample)
 sampler cap = refinement(steps = 3, decode = sample, remask = remdm_cap, eta = 0.3)
+sampler planned = refinement(steps = 3, decode = sample, planner = self, eta = 2)
 mask of_any = visits(any)
 mask of_places = visits(places)
 mask of_sure = visits(sure)
@@ -125,6 +127,13 @@ def law_of_remasking_is_right(name: str) -> Found:
     """The distribution of remasked decodes by the package beside every path."""
     passes = _decoders.remasked(N, [0, 1 / 3, 2 / 3, 1], lambda a, s: min(0.3, (1 - s) / a))
     return error(gm.theory.output_law(loose(), loose().init_params(), name).probabilities, _decoders.law(predict(), (Q,) * N, passes), 1e-6)
+
+
+def law_of_planning_is_right(eta: float) -> Found:
+    """The distribution of decodes with a planner by the package beside every path."""
+    left = [N * (3 - t) // 3 for t in range(1, 4)]
+    wanted = _decoders.planned_law(predict(), None, (Q,) * N, left, eta)
+    return error(gm.theory.output_law(loose(), loose().init_params(), "planned").probabilities, wanted, 1e-6)
 
 
 DECODES = {"linear": Rules(4, "linear"), "stutter": Rules(4, remask="stutter")}
@@ -366,5 +375,11 @@ NETWORK_BUGS = (
         "RefinementKernel.rates",
         around(refinement.RefinementKernel, "rates", lambda f, self, *a: (lambda s, g: (s, 2 * g))(*f(self, *a))),
         partial(law_of_remasking_is_right, "cap"),
+    ),
+    Bug(
+        "settled cells trusted as if eta were 1",
+        "_Decoder._trusted",
+        around(_decoder_law._Decoder, "_trusted", lambda f, self, *a: f(self, *a) / 2),
+        partial(law_of_planning_is_right, 2),
     ),
 )

@@ -28,7 +28,7 @@ from ._picks import accepted, exponential, levels_of, pick_token, token_words, w
 from ._prefix_oracle import PrefixMachine, PrefixOracle, PrefixState, finite, prefix_machine
 from ._random import Words, fold, fold_apart, keys_on_host, words_apart
 from ._redraw import redraw_gaps
-from ._refinement import RefinementKernel, narrow, refinement_kernel, stuttering
+from ._refinement import LEAST_SCORE, RefinementKernel, narrow, refinement_kernel, stuttering
 from ._samplers import Planned, at_parameters, build, build_kernel, fresh, no_chain, single_site_sweep
 from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, EnumeratedLoss, HiddenRows, hidden_loss, hidden_rows
 from ._summed_rows import SummedRows

@@ -9,11 +9,13 @@ A pass predicts the open cells from the tokens as they stand. Then it is decided
     a mask            K drawn from it
 
 Which of the open cells these are, `order` says: the least confident, any, or those on the right; blocks are decoded one after
-another. Under the rules of Wang et al. 2025 each open cell settles, and each settled one is hidden again, with a probability of its own.
+another. A planner scores settled cells too, and hides those of low score again. Under the rules of Wang et al. 2025 each open cell
+settles, and each settled one is hidden again, with a probability of its own.
 What is open is shown as the start shows it: hidden, or as a uniform value. Everything is per chain: candidate lengths and
 starts are chains that share one encoding, and no array of (chains, cells, values) is carried from pass to pass.
 
-Reference: Ghazvininejad et al. 2019 (mask-predict), Savinov et al. 2022 (SUNDAE), Wang et al. 2025 (ReMDM), Li et al. 2024, Section 3.2.
+Reference: Ghazvininejad et al. 2019 (mask-predict), Savinov et al. 2022 (SUNDAE), Wang et al. 2025 (ReMDM), Peng et al. 2025
+(path planning), Li et al. 2024, Section 3.2.
 """
 
 from __future__ import annotations
@@ -35,13 +37,14 @@ from ._energy import Codes
 from ._kernel import Info, State, Target
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import members, random_ranks
-from ._network import likeliest
+from ._network import NetworkGraph, encode, likeliest, network_graph
 from ._network_kernels import Held, free_cells, least, ranks, unadapted
 from ._picks import happens, pick_token, token_words, whole_below
 from ._random import fold_apart, words_apart
 from ._undefined import UNDEFINED
 
 ROUNDING = 1e-5  # probabilities, logits (in parts of themselves) and confidences that differ by less are equal: sums in single precision
+LEAST_SCORE = -1e4  # of a value of probability 0: -infinity marks cells that no pass predicted
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class Rules:
     remask: str
     eta: float
     stop: str
+    planner: str  # `none`, `self`, or the name of a network
 
 
 class Hypothesis(NamedTuple):
@@ -127,11 +131,11 @@ class RefinementKernel(AbstractDecoder):
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         free, draft = free_cells(target), state.memory.draft
-        first = self.begin(target, draft, free, fold_apart(keys, 0))
+        first, planner = self.begin(target, draft, free, fold_apart(keys, 0)), self._planner(target)
 
         def once(at: Hypothesis, t: Array) -> tuple[Hypothesis, Any]:
             def move(h: Hypothesis) -> Hypothesis:
-                return self.one_pass(target, h, free, t, fold_apart(keys, t + 1))
+                return self.one_pass(target, h, free, t, fold_apart(keys, t + 1), planner)
 
             at = jax.lax.cond(at.moving.any(), move, lambda h: h, at) if self.may_end else move(at)
             return at, jnp.where(at.open & (at.confidence == -jnp.inf), -1, at.tokens) if self.trace else None
@@ -158,7 +162,22 @@ class RefinementKernel(AbstractDecoder):
         chains = jnp.arange(draft.shape[1])
         return Hypothesis(tokens, tokens, zero, zero - jnp.inf, hidden, chains >= 0, jnp.zeros_like(chains, jnp.int32))
 
-    def one_pass(self, target: Target, at: Hypothesis, free: Held, t: Array, keys: PRNGKeyArray) -> Hypothesis:
+    def _planner(self, target: Target) -> NetworkGraph | None:
+        """The network that plans, over the chains of the target; None where there is none, or the model plans itself."""
+        name, graph = self.rules.planner, target.graph
+        if name in ("none", "self"):
+            return None
+        network: Any = target.params[name]
+        return network_graph(network, name, encode(network, (), (), graph.lengths.shape[0]), graph.lengths, graph.n_cells)
+
+    def trusted(self, logits: Float[Array, "chains cells values"], tokens: Codes) -> Float[Array, "cells chains"]:
+        """The planner's score of a settled cell: eta log p(its value), as open cells have log p. Reference: Peng et al. 2025."""
+        log_p = jnp.take_along_axis(jax.nn.log_softmax(logits, axis=-1), jnp.maximum(tokens.T, 0)[..., None], axis=-1)[..., 0].T
+        return self.rules.eta * jnp.maximum(log_p, LEAST_SCORE)
+
+    def one_pass(
+        self, target: Target, at: Hypothesis, free: Held, t: Array, keys: PRNGKeyArray, planner: NetworkGraph | None = None
+    ) -> Hypothesis:
         """Predict, then decide what the next pass predicts. A chain that no longer moves stays as it is."""
         rules, graph = self.rules, target.graph
         last = t == rules.steps - 1
@@ -168,13 +187,15 @@ class RefinementKernel(AbstractDecoder):
         else:
             shown_open, predicted = at.open, free if rules.schedule == "all" else self._predicted(at, free, t)
         seen = jnp.where(shown_open, self._shown_value(target, at.tokens, fold_apart(keys, 1)), at.tokens)
-        token, log_p, confidence = self.decode(
-            graph.logits(target.params, jnp.where(graph.present, seen, graph.most_values)), fold_apart(keys, 2)
-        )
+        logits = graph.logits(target.params, jnp.where(graph.present, seen, graph.most_values))
+        token, log_p, confidence = self.decode(logits, fold_apart(keys, 2))
         predicted = predicted & at.moving[None] & (at.tokens != UNDEFINED)
         new, log_p, confidence = (
             jnp.where(predicted, a, b) for a, b in ((token, at.tokens), (log_p, at.log_p), (confidence, at.confidence))
         )
+        if rules.planner != "none":
+            judged = logits if planner is None else planner.logits(target.params, jnp.where(graph.present, new, graph.most_values))
+            confidence = jnp.where(predicted, confidence, self.trusted(judged, new))
         still = at.open & ~predicted if self.law is not None else at.open
         before = jnp.where(at.moving[None], jnp.where(seen == graph.most_values, -1, seen), at.seen) if self.trace else at.seen
         after = Hypothesis(new, before, log_p, confidence, still, at.moving, at.passes + at.moving.astype(at.passes.dtype))
@@ -233,7 +254,9 @@ class RefinementKernel(AbstractDecoder):
         return jnp.take_along_axis(drawn, jnp.maximum(codes.T, 0)[..., None], axis=-1)[..., 0].T
 
     def _sure(self, logits: Float[Array, "chains cells values"], total: Float[Array, "chains cells"], log_p: Array) -> Array:
-        """Confidence: of tokens by their `log_p`, or of a cell whatever its token is."""
+        """Confidence: of tokens by their `log_p`, or of a cell whatever its token is; beside a planner that log p itself."""
+        if self.rules.planner != "none":
+            return jnp.maximum(log_p, LEAST_SCORE)
         match self.rules.confidence:
             case "margin":
                 two = jnp.exp(jax.lax.top_k(logits, min(2, logits.shape[-1]))[0] - total[..., None])
@@ -249,7 +272,7 @@ class RefinementKernel(AbstractDecoder):
         """The cells that the next pass predicts (where it does not predict all), after `t` passes."""
         rules = self.rules
         # What the pass predicted is open until it is kept: in the first pass, all that is free.
-        candidates = free if rules.remask == "least_confident" else jnp.where(t == 1, free, after.open)
+        candidates = free if rules.remask == "least_confident" or rules.planner != "none" else jnp.where(t == 1, free, after.open)
         if rules.remask in PUBLISHED:
             settles, again = self.rates(after.confidence, free & ~candidates, t)
             chance = jnp.where(candidates, 1 - settles, again)
@@ -315,7 +338,7 @@ def refinement_kernel(lowered: Lowered, call: ir.FormCall, bound: Bound | None =
     schedule, law = found["schedule"], None
     if isinstance(schedule, ir.Mask):
         law = mask_law(unadapted(lowered, schedule))
-    kept = {name: found[name] for name in ("start", "order", "confidence", "decode", "remask", "stop")}
+    kept = {name: found[name] for name in ("start", "order", "confidence", "decode", "remask", "stop", "planner")}
     kept |= {name: float(found[name]) for name in ("threshold", "temperature", "eta")}
     kept |= {"top_k": None if found["top_k"] == "none" else int(found["top_k"])}
     kept |= {"top_p": None if found["top_p"] == "none" else float(found["top_p"])}

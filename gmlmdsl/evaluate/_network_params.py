@@ -13,22 +13,36 @@ import numpy as np
 from .._diagnostics import Span, fail
 from ..graph import NetworkForm
 from ..networks import AbstractCausalNetwork, Probe, network_shapes
+from ..program import ir, refinement_options
 
 Array = np.ndarray
 
 
-def verified_params(form: NetworkForm, params: Any) -> dict[str, Any]:
+def verified_params(form: NetworkForm, params: Any, decoder: ir.FormCall | None = None) -> dict[str, Any]:
     """A network's parameters: a dict with its Equinox module, of whose arrays alone anything depends; those of its probes are left out.
+
+    With a decoder whose planner is a network, its module as well; those of other planners are left out too.
 
     Raises:
         GmlmError: E509 for anything else, or a module whose arrays have other shapes, or mean something else: of other heads, say;
             E504 for a NaN or inf among them.
     """
     example = f"`{{{form.label!r}: network}}`, as `init_params` and a fit's `params` are"
-    if not isinstance(params, Mapping) or set(params) - set(form.probes) != {form.label}:
+    others = {*form.probes, *(f.label for f in form.planners)} - {form.label}
+    if not isinstance(params, Mapping) or set(params) - others != {form.label}:
         found = f"a dict of {sorted(params)}" if isinstance(params, Mapping) else type(params).__name__
         raise fail("E509", f"the parameters of this model are {example}; got {found}")
-    network = params[form.label]
+    out, wanted = {form.label: _verified(form, params[form.label])}, "none" if decoder is None else refinement_options(decoder)["planner"]
+    for planner in (f for f in form.planners if f.label == wanted != form.label):
+        if planner.label not in params:
+            help = f"`{{**params, {planner.label!r}: network}}`, for example of the fit of a model with that network"
+            raise fail("E509", f"network `{planner.label}` plans this decode, and the parameters lack it", planner.span, help=help)
+        out[planner.label] = _verified(planner, params[planner.label])
+    return out
+
+
+def _verified(form: NetworkForm, network: Any) -> Any:
+    """The module as the program declares it, with these arrays."""
     declared = network_shapes(form)
     wanted, here = (_described(n) for n in (declared, network))
     leaves, tree = jax.tree.leaves(network), jax.tree.structure(declared)
@@ -43,7 +57,7 @@ def verified_params(form: NetworkForm, params: Any) -> dict[str, Any]:
         raise fail(
             "E504", f"the parameters of the network `{form.label}` are numbers, and -inf where it is a log of 0; found {wrong}", form.span
         )
-    return {form.label: jax.tree.unflatten(tree, leaves)}  # dropout and the like are what this program says
+    return jax.tree.unflatten(tree, leaves)  # dropout and the like are what this program says
 
 
 def verified_probes(form: NetworkForm, params: Mapping[str, Any]) -> dict[str, Probe]:

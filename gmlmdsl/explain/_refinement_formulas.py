@@ -137,10 +137,14 @@ def _decode(o: Mapping[str, str]) -> str:
     return f"{who} is drawn from it{heat}{', among ' + ' and '.join(among) if among else ''}."
 
 
+_PLANNED = "; of an open cell the confidence is the probability of the value drawn in it, of a settled one its planner's."
+
+
 def _add_schedule(section: Section, o: Mapping[str, str], call: ir.FormCall, lowered: Lowered | None, n: Notation) -> None:
     """Which cells are open after pass t."""
-    pool = "all free cells" if o["remask"] == "least_confident" else "the open cells"
-    by = f"; the confidence in a cell is {CONFIDENCE[o['confidence']]}." if o["order"] == "confidence" else "."
+    planned = o["planner"] != "none"
+    pool = "all free cells" if o["remask"] == "least_confident" or planned else "the open cells"
+    by = _PLANNED if planned else f"; the confidence in a cell is {CONFIDENCE[o['confidence']]}." if o["order"] == "confidence" else "."
     t, those = n.sub("n", "t"), f"{SETTLE[o['order']].format(n='n_t')} of {pool}{by}{_counts(o, call, lowered)}"
     match o["by"]:
         case "linear":
@@ -202,6 +206,10 @@ def _add_rates(section: Section, o: Mapping[str, str], n: Notation) -> None:
 
 
 def _add_remask(section: Section, o: Mapping[str, str]) -> None:
+    if o["planner"] != "none":
+        who = "in the same pass" if o["planner"] == "self" else f"by network `{o['planner']}`, which sees the whole row"
+        section.words(f"A settled cell counts by the probability of its value {who}, to the power of {o['eta']}; 0 hides none again.", 1)
+        section.words("What stays is selected by what was drawn: draws are not those of a random order.", 1)
     match o["remask"]:
         case "stutter":
             section.words("and the second and later cells of a run of equal values; the first cell of a row has none before it.", 1)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .._diagnostics import Span, fail
-from ..program import autoregressive_options, input_options, ir, network_options, option_faults, refinement_options
+from ..program import autoregressive_options, input_options, ir, is_decoder, network_options, option_faults, refinement_options
 from ._bound import Bound
 from ._factor_graph import GivenArray, VariableArray
 from ._network_form import NetworkForm, Value
@@ -32,7 +32,22 @@ def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray,
     options = evaluated_options(call, network_options(call), bound)
     judges = bound.program.judges.values()
     probes = tuple(j.name for j in judges if j.model == model.name and j.body.form.name == "probe")
-    return NetworkForm(call.form.name, options, target.size, len(target.labels), sizes, call.span, c.network, probes)
+    found = NetworkForm(call.form.name, options, target.size, len(target.labels), sizes, call.span, c.network, probes)
+    return replace(found, planners=tuple(_planner(name, found, bound) for name in _planners(bound.program, model.name)))
+
+
+def _planners(program: ir.Program, model: str) -> tuple[str, ...]:
+    """The networks by which samplers of a model plan."""
+    calls = (s.body for s in program.samplers.values() if s.model == model and isinstance(s.body, ir.FormCall) and is_decoder(s.body))
+    names = (str(refinement_options(c)["planner"]) for c in calls)
+    return tuple(dict.fromkeys(name for name in names if name not in ("none", "self")))
+
+
+def _planner(name: str, of: NetworkForm, bound: Bound) -> NetworkForm:
+    """A network that reads the same cells, and nothing that is given."""
+    call = bound.program.networks[name]
+    options = evaluated_options(call, network_options(call), bound)
+    return NetworkForm(call.form.name, options, of.n_cells, of.n_values, (), call.span, name, ())
 
 
 def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Any]:

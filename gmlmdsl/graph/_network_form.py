@@ -22,6 +22,7 @@ class NetworkForm:
         given: of each given variable its name, its number of entries and of values, 0 values where it is real.
         label: the name that the file gives it, under which its arrays stand among the parameters.
         probes: the verifiers and values that are learnt from it, whose weights stand there under their names.
+        planners: the networks by which samplers of the model plan, sized by its cells; their weights stand there too.
     """
 
     name: str
@@ -32,3 +33,4 @@ class NetworkForm:
     span: Span = field(compare=False, repr=False)
     label: str = "net"
     probes: tuple[str, ...] = ()
+    planners: tuple[NetworkForm, ...] = ()

@@ -14,9 +14,8 @@ from ..data import verified_seed, verify_untraced_leaves
 from ..decode import Decodes, Decoding, decoding, length_coverage
 from ..evaluate import decoder_bounds, network_queries, verified_params
 from ..fit import training_of
-from ..graph import Lowered
 from ..guided import GuidedOptions, no_symbols, only_guided, refuse_given
-from ..program import ir, is_guided
+from ..program import ir, is_decoder, is_guided
 from ..sample import SampleOptions
 from ..train import network_fit
 from ._joint_model import JointModel
@@ -266,7 +265,7 @@ class ConditionalModel(Model):
         kept, before, runs = counts
         options = SampleOptions(name, kept, before, runs, thin, seed, clamp, init, observe, keep_draws, progress)
         more = Decoding(given, missing, lengths, prompt=prompt)
-        return decoding.draw_rows(self.lowered, checked, self._known(params), options, more, self._provenance())
+        return decoding.draw_rows(self.lowered, checked, self._known(params, checked), options, more, self._provenance())
 
     def decode(
         self,
@@ -308,7 +307,7 @@ class ConditionalModel(Model):
         """
         _, checked = self.sampler(sampler)
         more = Decoding(given, missing, lengths, rows, prompt)
-        return decoding.decode(self.lowered, checked, self._known(params), seed, clamp, init, more, trace)
+        return decoding.decode(self.lowered, checked, self._known(params, checked), seed, clamp, init, more, trace)
 
     def length_coverage(
         self, params: Params, x: Any, *, given: Any = None, missing: Any = None, top: Sequence[int] = (1, 3, 5)
@@ -362,9 +361,11 @@ class ConditionalModel(Model):
     def _checked(self, mask: str | None) -> ir.Mask:
         return self.program.checked.masks[only(mask, self.masks, "mask", self.name)]
 
-    def _known(self, params: Params, lowered: Lowered | None = None) -> dict[str, Any]:
+    def _known(self, params: Params, sampler: ir.Sampler | None = None) -> dict[str, Any]:
         verify_untraced_leaves(params)
-        return self._network(params)
+        start = None if sampler is None else ir.start_of(sampler.kernels)
+        call = start.call if start is not None else None if sampler is None else sampler.call
+        return verified_params(self.graph.network, params, call if call is not None and is_decoder(call) else None)
 
     def _denoising(self, params: Params) -> Mapping[str, Any]:
         network_queries.verify_all_seen(self.graph)

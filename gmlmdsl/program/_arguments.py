@@ -213,11 +213,14 @@ def _text(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bo
     return None
 
 
+_ALSO = {forms.SCHEDULE: ", `counts([1, 2, 3])`, or the name of a mask", forms.PLANNER: ", or the name of a network"}
+
+
 def _word(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
     e = arguments[0].value
     if isinstance(e, tree.Name) and e.name in option.words:
         return e.name
-    otherwise = f"one of {listed(option.words)}{', `counts([1, 2, 3])`, or the name of a mask' * (option.takes == forms.SCHEDULE)}"
+    otherwise = f"one of {listed(option.words)}{_ALSO.get(option.takes, '')}"
     help, fix = suggestion(e, option.words, otherwise) if isinstance(e, tree.Name) else (otherwise, None)
     scope.report("E303", f"`{option.name}` cannot be `{e.span.text}`", e.span, "not one of its words", help=help, fix=fix)
     return None
@@ -238,6 +241,16 @@ def _schedule(arguments: list[tree.Argument], option: Option, scope: Scope, axes
         scope.report("E303", message, e.span, "which of the two?", help="rename the mask", related=((symbol.span, "the mask"),))
         return None
     return symbol.value
+
+
+def _planner(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
+    """A word, or the name of a network."""
+    e = arguments[0].value
+    symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
+    if not isinstance(e, tree.Name) or e.name in option.words or symbol is None or symbol.kind != "network":
+        return _word(arguments, option, scope, axes)
+    scope.use(e, "network")
+    return e.name
 
 
 def _counts(e: tree.Call, scope: Scope) -> tuple[Expression, ...] | None:
@@ -337,6 +350,7 @@ _CHECKS: dict[str, Callable[[list[tree.Argument], Option, Scope, bool], object]]
     forms.TEXT: _text,
     forms.WORD: _word,
     forms.SCHEDULE: _schedule,
+    forms.PLANNER: _planner,
     forms.SAMPLER: _sampler,
     forms.MODEL: _named,
     forms.NETWORK: _named,

@@ -61,6 +61,9 @@ def option_faults(form: Form, values: Mapping[str, object]) -> Iterator[tuple[st
         value, bounds = values.get(option.name), option.bounds
         if isinstance(value, int | float) and not isinstance(value, bool) and bounds is not None and not bounds.holds(value):
             yield option.name, f"`{option.name}` is {bounds.words}, found {value}"
+    eta = values.get("eta")
+    if values.get("planner") == "none" and isinstance(eta, int | float) and eta > 1:
+        yield "eta", f"`eta` is a probability, or a share of one, without a `planner`: at least 0 and at most 1, found {eta}"
     width, heads = values.get("width"), values.get("heads")
     if isinstance(width, int) and isinstance(heads, int) and width > 0 and heads > 0 and width % heads:
         yield "width", f"`width` is a multiple of `heads`: {width} does not divide into {heads} heads"

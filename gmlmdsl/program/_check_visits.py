@@ -64,6 +64,8 @@ def _against(o: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         why = "a settled cell may be hidden again: many paths lead to a row"
         cure = "write `remask = none`" if o["remask"] in PUBLISHED else "write `remask = none`, or a `schedule` alone"
         yield f"under `remask = {o['remask']}` {why}", cure
+    if o["planner"] != "none":
+        yield "its planner hides settled cells again: many paths lead to a row", "write `planner = none`"
     if o["top_k"] != "none" or o["top_p"] != "none":
         yield "rows with a value that it leaves out have probability 0", "write neither `top_k` nor `top_p`"
     if o["start"] != "hide":

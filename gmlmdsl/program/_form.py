@@ -21,6 +21,7 @@ TEXT = "text"
 TEXTS = "texts"
 WORD = "word"  # one of `words`
 SCHEDULE = "schedule"  # one of `words`, `counts([..])`, or the name of a mask of the model or of an input
+PLANNER = "planner"  # one of `words`, or the name of a network
 SAMPLER = "sampler"  # the name of a sampler
 EXPRESSION = "expression"
 MODEL = "model"  # the name of a model

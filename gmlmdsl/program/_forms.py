@@ -19,6 +19,7 @@ from ._form import NETWORK as NETWORK
 from ._form import NOISE as NOISE
 from ._form import NUMBER as NUMBER
 from ._form import NUMBERS as NUMBERS
+from ._form import PLANNER as PLANNER
 from ._form import PROBABILITIES as PROBABILITIES
 from ._form import PROBABILITY as PROBABILITY
 from ._form import RATE as RATE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ._form import BOOLEAN, CELL_VALUE, INTEGER, NOISE, NUMBER, PROBABILITIES, SCHEDULE, TEXT, WORD, Bounds, Form, Option, named
+from ._form import BOOLEAN, CELL_VALUE, INTEGER, NOISE, NUMBER, PLANNER, PROBABILITIES, SCHEDULE, TEXT, WORD, Bounds, Form, Option, named
 
 # How a mask makes a network's input: only in models with a `conditional`.
 SEEN = (
@@ -67,12 +67,22 @@ _REFINEMENT = (
         words=("none", "stutter", "least_confident", "random", *PUBLISHED, *RENAMED),
     ),
     named(
+        "planner",
+        PLANNER,
+        "path planning (Peng et al. 2025): of all cells, settled ones too, the next pass predicts those of the lowest score, as many as "
+        "the schedule says. An open cell's score is the probability of its drawn value, a settled one's that of its value to the power of "
+        "`eta`, "
+        "by the model's own conditional (`self`), or by a network that sees the whole row (its name, and its weights among the parameters)",
+        "none",
+        words=("none", "self"),
+    ),
+    named(
         "eta",
         NUMBER,
-        "the probability that a settled cell is hidden again (`random`), the most that it is (`remdm_cap`), or a factor of the most that "
-        "it can be (`remdm_rescale`, `remdm_confidence`)",
-        "0.1",
-        bounds=PROBABILITIES,
+        "the probability that a settled cell is hidden again (`random`), the most that it is (`remdm_cap`), a factor of the most that "
+        "it can be (`remdm_rescale`, `remdm_confidence`), or with a `planner` how little settled cells are trusted: 0 hides none again. "
+        "Left out: 1 with a `planner`, else 0.1",
+        bounds=Bounds(0),
     ),
     named("from", NUMBER, "the share of the passes after which settled cells are hidden again", "0", bounds=PROBABILITIES),
     named("until", NUMBER, "the share of the passes after which none is hidden again", "1", bounds=PROBABILITIES),

@@ -22,14 +22,17 @@ def refinement_options(call: FormCall) -> dict[str, object]:
     out = _filled(call)
     out["remask"] = RENAMED.get(str(out["remask"]), out["remask"])
     if out["schedule"] == "":
-        needs = out["remask"] in _NEEDS_A_SCHEDULE or out["order"] != "" or out["block"] != "none"
+        needs = out["remask"] in _NEEDS_A_SCHEDULE or out["order"] != "" or out["block"] != "none" or out["planner"] != "none"
         out["schedule"] = "linear" if needs else "all"
     if isinstance(out["schedule"], tuple):
         out["steps"] = Literal(call.span, len(out["schedule"]))
     if out["order"] == "":
         out["order"] = "random" if out["remask"] in PUBLISHED else "confidence"
     if out["confidence"] == "":
-        out["confidence"] = "margin" if out["decode"] == "sample" and out["remask"] != "remdm_confidence" else "probability"
+        by_value = out["decode"] != "sample" or out["remask"] == "remdm_confidence" or out["planner"] != "none"
+        out["confidence"] = "probability" if by_value else "margin"
+    if out["eta"] == "":
+        out["eta"] = Literal(call.span, 0.1 if out["planner"] == "none" else 1.0)
     return out
 
 
@@ -73,7 +76,7 @@ def _default(option: Option, before: dict[str, object], call: FormCall) -> objec
     text = option.default
     if text in ("true", "false"):
         return text == "true"
-    if option.takes not in _NUMERIC or text in option.words:
+    if option.takes not in _NUMERIC or text in option.words or not text:
         return text
     factor, _, name = text.rpartition(" * ")
     value = before[name] if name in before else Literal(call.span, float(text) if option.takes == forms.NUMBER else int(text))

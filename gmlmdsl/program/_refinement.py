@@ -15,7 +15,7 @@ from ._expressions import known_number
 from ._form import Form
 from ._mask_bodies import Mask
 from ._network_forms import AUTOREGRESSIVE, PUBLISHED, RENAMED
-from ._options import autoregressive_options, refinement_options
+from ._options import autoregressive_options, network_options, refinement_options
 from ._program import Input, Model
 from ._scope import Scope
 from ._terms import Literal
@@ -75,6 +75,7 @@ def _refinement(call: tree.Call, form: Form, arguments: dict[str, object], model
             report_idle(name, reason, call, scope)
     _check_remask(call, written, options, scope)
     _check_shares(written, options, scope)
+    _check_planner(call, written, options, model, scope)
     network = None
     if model.conditional is None:
         _check_oracle_options(call, written, options, scope)
@@ -145,13 +146,15 @@ def _idle_order(o: Mapping[str, object], schedule: str) -> Iterator[tuple[str, s
     if schedule == "threshold":
         yield "order", "`schedule = threshold` settles what is sure enough"
         yield "block", "`schedule = threshold` does not say how many passes a block takes"
+    if o["planner"] != "none":
+        yield from ((name, "the planner says which cells are predicted again") for name in ("order", "confidence", "block"))
     if o["remask"] == "least_confident":
         yield "order", "`remask = least_confident` says which cells stay open"
 
 
 def _idle_remask(o: Mapping[str, object], schedule: str) -> Iterator[tuple[str, str]]:
     """What says how settled cells are hidden again, where none is or another rule says it."""
-    if o["remask"] not in ("random", "remdm_cap", "remdm_rescale", "remdm_confidence"):
+    if o["remask"] not in ("random", "remdm_cap", "remdm_rescale", "remdm_confidence") and o["planner"] == "none":
         yield "eta", f"`remask = {o['remask']}` hides no settled cell by it"
     if o["remask"] != "none":
         yield "block", "a block that is decoded stays as it is, and `remask` hides cells again"
@@ -183,6 +186,44 @@ def _check_shares(written: Mapping[str, tree.Argument], o: Mapping[str, object],
         scope.report("E319", f"`from` lies below `until`, found {low} and {high}", place.span, "no pass between them")
 
 
+def _check_planner(call: tree.Call, written: Mapping[str, tree.Argument], o: Mapping[str, object], model: Model, scope: Scope) -> None:
+    """A planner beside what leaves it nothing to say, and a network that is none."""
+    name = o["planner"]
+    if name == "none":
+        high, place = known_number(o["eta"]), written.get("eta")  # type: ignore[arg-type]
+        if place is not None and high is not None and high > 1:
+            message = f"`eta` is at least 0 and at most 1 without a `planner`, found {high}"
+            scope.report("E319", message, place.span, "above 1", help="write a probability, or a share of one")
+        return
+    schedule = _word(o["schedule"])
+    reasons = {
+        f"`remask = {o['remask']}` says which settled cells are hidden again": o["remask"] != "none",
+        f"under {_shown(o['schedule'])} no number of cells is predicted again": schedule not in ("linear", "cosine", "counts"),
+        f"`order = {o['order']}` says which cells settle": o["order"] != "confidence" and "order" not in written,
+        f"under `start = {o['start']}` what is open is shown too": o["start"] != "hide",
+    }
+    for reason in (r for r, holds in reasons.items() if holds):
+        report_idle("planner", reason, call, scope, help=f"write it in `refinement(schedule = linear, planner = {name}, ..)`")
+    if name == "self":
+        return
+    network, span = scope.program[str(name)].value, written["planner"].value.span
+    why = _no_planner(network, model)
+    if why:
+        message, help = f"network `{name}` plans no decode of `{model.name}`: {why}", "write `planner = self`, or name a `transformer(..)`"
+        scope.report("E335", message, span, "no planner", help=help, related=((scope.program[str(name)].span, "declared here"),))
+
+
+def _no_planner(network: object, model: Model) -> str:
+    """Why a network cannot judge a whole row of the model; empty where it can."""
+    if model.conditional is None:
+        return "the model has a joint distribution, whose parameters are no networks"
+    if not isinstance(network, FormCall):
+        return ""  # broken, and reported
+    if network.form.name == "encoder_decoder":
+        return "it reads what is given"
+    return "it is `causal`, and sees no cell behind" if network_options(network).get("causal") is True else ""
+
+
 def _check_oracle_options(call: tree.Call, written: Mapping[str, tree.Argument], o: Mapping[str, object], scope: Scope) -> None:
     """What a model with a joint distribution has no use for: it conditions on what it sees, and knows how long a row is."""
     if o["start"] == "uniform":
@@ -208,7 +249,8 @@ def _advise(call: tree.Call, written: Mapping[str, tree.Argument], o: Mapping[st
         help = f"write `remask = {new}`, or `remdm_cap` for the rule of Wang et al. 2025"
         scope.report("W827", message, word.span, "another name", help=help, fix=Fix(word.span, new))
     looked_at = _word(o["schedule"]) not in ("all", "mask") and (o["order"] == "confidence" or _word(o["schedule"]) == "threshold")
-    if looked_at and o["decode"] == "sample" and o["confidence"] == "probability" and o["remask"] not in PUBLISHED:
+    by_rate = o["remask"] in PUBLISHED or o["planner"] != "none"
+    if looked_at and o["decode"] == "sample" and o["confidence"] == "probability" and not by_rate:
         place = written.get("confidence", call)
         message = "the confidence is that of the value that was drawn: what settles is selected by it, and draws are far from the model's"
         help = "write `confidence = margin` or `entropy`, which look at the distribution alone"

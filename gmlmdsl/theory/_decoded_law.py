@@ -160,7 +160,7 @@ def decoded_law(model: Model, params: Mapping[str, Any], sampler: ir.Sampler, pr
     call = call_of(sampler)
     lowered = bound_once(model.lowered, given, "an output distribution") if graph.network is None else model.lowered
     with jax.enable_x64(True):
-        known = verified_params(graph.network, params) if graph.network is not None else known_params(lowered.graph, params)
+        known = verified_params(graph.network, params, call) if graph.network is not None else known_params(lowered.graph, params)
         found = decoder_law(lowered, known, call, given, what)
         if start is not None:
             found = _moved(model, known, sampler, found, given)
@@ -185,7 +185,8 @@ def _moved(model: Model, params: Mapping[str, Any], sampler: ir.Sampler, found: 
     if (found.codes < 0).any():
         raise fail("E601", f"sampler `{sampler.name}`: updates of rows that end early have no matrix", sampler.span, help="`sample` draws")
     if graph.network is not None:
-        matrix = network_queries.updates_matrix(model.lowered, dict(params), body, given)
+        label = graph.network.label
+        matrix = network_queries.updates_matrix(model.lowered, {label: params[label]}, body, given)  # a planner only plans
         states = derive.all_states(graph).T
     else:
         lowered = bound_once(model.lowered, given, "a transition matrix")

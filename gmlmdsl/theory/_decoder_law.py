@@ -76,18 +76,24 @@ def decoder_law(
             of rows which end early; E741 for a schedule that looks at x.
     """
     kernel = derive.refinement_kernel(lowered, call, bound)
+    planner = kernel.rules.planner
     if lowered.graph.network is None:
+        if planner not in ("none", "self"):
+            message = f"{what}: network `{planner}` plans beside a network, and here conditionals are those of a joint distribution"
+            raise fail("E507", message, call.span, help="write `planner = self`")
         denoiser = Denoiser(lowered, params, what)
         rows, _, passes = _Decoder(lowered, call, kernel, denoiser.ask, denoiser.n, denoiser.n, what, False).decoded()
         return DecoderLaw(rows.tokens, rows.mass, passes)
+    label = lowered.graph.network.label
     wide = {name: widened(network) for name, network in params.items()}
     work = decoding_work(lowered, wide, call, given)
     starts = int(refinement(call, lowered.bound)["starts"])  # type: ignore[arg-type]
     several, found = starts * work.lengths.shape[1] > 1, []
     entries = tuple(map(widened, given_entries(work)))
     for length in work.lengths[0]:
-        denoiser = Denoiser(lowered, wide, what, entries, int(length))
-        decoded = _Decoder(lowered, call, kernel, denoiser.ask, denoiser.n, int(length), what, several).decoded()
+        denoiser = Denoiser(lowered, {label: wide[label]}, what, entries, int(length))
+        judge = Denoiser(lowered, {planner: wide[planner]}, what, length=int(length)).ask if planner in wide else None
+        decoded = _Decoder(lowered, call, kernel, denoiser.ask, denoiser.n, int(length), what, several, judge).decoded()
         found += [decoded] * starts
     rows, mass = _best(found) if several else (found[0][0], found[0][0].mass)
     codes, place = np.unique(rows.tokens, axis=0, return_inverse=True)
@@ -165,7 +171,9 @@ class _Decoder:
         length: int,
         what: str,
         scored: bool,
+        judge: Callable[..., list[Array]] | None = None,
     ):
+        self.judge = judge
         self.kernel, self.ask, self.scored, self.n, self.length, self.what = kernel, ask, scored, n, length, what
         self.q = int(lowered.graph.sizes.max())
         self.free = np.arange(self.n) < length
@@ -179,7 +187,7 @@ class _Decoder:
         rules = self.kernel.rules
         if rules.remask in PUBLISHED:
             return True
-        if rules.remask in ("stutter", "least_confident") or rules.schedule in ("all", "mask"):
+        if rules.remask in ("stutter", "least_confident") or rules.schedule in ("all", "mask") or rules.planner != "none":
             return False
         return rules.order != "confidence" or rules.confidence != "probability"
 
@@ -251,6 +259,8 @@ class _Decoder:
             self._verify(self._branches(shown, predicted))
         new, parent = self._drawn(rows, predicted, table)
         before, predicted = rows.take(parent, np.ones(len(parent))), predicted[parent]
+        if rules.planner != "none":
+            new = new._replace(sure=np.where(predicted, new.sure, self._trusted(new.tokens, table[parent])))
         still = new._replace(open=new.open & ~predicted if by_mask else new.open)
         if self.picks_first and not last:
             opened, index, weight = self._reopened(still, stays[parent], t)
@@ -278,6 +288,15 @@ class _Decoder:
             rows.log_p[mine, cell], rows.sure[mine, cell] = self.tables[1:, at, cell, value][:, mine]
         return rows, parent
 
+    def _trusted(self, tokens: Array, table: Array) -> Array:
+        """As `RefinementKernel.trusted`, by the pass's own answers or by the network that plans, which sees the whole row."""
+        log_p = self.tables[1, table]
+        if self.judge is not None:
+            whole, place = np.unique(np.where(self.free, tokens, self.q), axis=0, return_inverse=True)
+            log_p = self.judge(whole, _log_p)[0][place.ravel()]
+        own = np.take_along_axis(log_p, tokens[..., None], axis=2)[..., 0]
+        return self.kernel.rules.eta * np.maximum(own, derive.LEAST_SCORE)
+
     def _opened(self, rows: Rows, t: int, last: bool) -> tuple[Array, Array, Array]:
         """What the next pass predicts: the cells, of which row, and how likely."""
         rules, count = self.kernel.rules, len(rows.mass)
@@ -287,7 +306,7 @@ class _Decoder:
         if self.kernel.law is not None:
             found = rows.open.copy()
         elif rules.schedule != "all":
-            every = rules.remask == "least_confident" or t == 0
+            every = rules.remask == "least_confident" or rules.planner != "none" or t == 0
             candidates = np.broadcast_to(self.free, rows.open.shape) if every else rows.open
             found, index, weight = self._left(rows.sure, candidates, t + 1)
         found, again, more = self._reopened(rows.take(index, weight), found, t)
@@ -403,6 +422,10 @@ def _merged(ended: Rows, moved: Rows) -> Rows:
 
 def _padded(count: int) -> int:
     return 1 << (count - 1).bit_length()
+
+
+def _log_p(logits: jax.Array) -> tuple[jax.Array]:
+    return (jax.nn.log_softmax(logits, axis=-1),)
 
 
 @bounded_jit

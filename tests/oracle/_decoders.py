@@ -66,6 +66,39 @@ def law(predict: Predictor, sizes: Sequence[int], passes: Sequence[Pass]) -> Arr
     return out
 
 
+def planned_law(predict: Predictor, judge: Predictor | None, sizes: Sequence[int], left: Sequence[int], eta: float) -> Array:
+    """Path planning: each pass draws every hidden cell; of all cells so many of the lowest score are then hidden, of equal ones the last.
+
+    A cell that was hidden scores log p of its value, a settled one eta times that of its own, by the pass itself or by `judge` of the row.
+    """
+    n, q = len(sizes), max(sizes)
+    rows: dict[tuple[int, ...], float] = {(q,) * n: 1.0}
+    for stay in left:
+        after: dict[tuple[int, ...], float] = {}
+        for x, mass in rows.items():
+            table, hidden = np.asarray(predict(x)), [i for i in range(n) if x[i] == q]
+            for values in itertools.product(*(range(sizes[i]) for i in hidden)):
+                y = list(x)
+                for i, v in zip(hidden, values, strict=True):
+                    y[i] = v
+                w = mass * math.prod(table[i, y[i]] for i in hidden)
+                if w == 0:
+                    continue
+                settled = table if judge is None else np.asarray(judge(y))
+                with np.errstate(divide="ignore"):
+                    own = [np.log(table[i, y[i]]) if i in hidden else eta * max(-1e9, np.log(settled[i, y[i]])) for i in range(n)]
+                score = [max(-1e9, s) for s in own]
+                order = sorted(range(n), key=lambda i: (-round(score[i] / 1e-5), i))
+                for i in order[n - stay :]:
+                    y[i] = q
+                after[tuple(y)] = after.get(tuple(y), 0.0) + w
+        rows = after
+    out = np.zeros(sizes)
+    for x, mass in rows.items():
+        out[x] += mass
+    return out
+
+
 def blocks(n: int, block: int, counts: Callable[[int], Sequence[int]]) -> list[tuple[frozenset[int], int]]:
     """The block of each pass, and how many of its cells settle then."""
     pools = [frozenset(range(first, min(first + block, n))) for first in range(0, n, block)]

@@ -45,7 +45,7 @@ def options_of(call: str, network: str = NETWORK) -> dict[str, object]:
 BASE = {
     **{"steps": 4, "lengths": 1, "starts": 1, "start": "hide", "schedule": "all", "threshold": 0.9, "confidence": "probability"},
     **{"decode": "argmax", "temperature": 1.0, "top_k": "none", "top_p": "none", "remask": "none", "eta": 0.1, "stop": "fixed"},
-    **{"order": "confidence", "block": "none", "from": 0.0, "until": 1.0, "loop": "none"},
+    **{"order": "confidence", "block": "none", "from": 0.0, "until": 1.0, "loop": "none", "planner": "none"},
 }
 
 
