@@ -88,7 +88,7 @@ def page(night: Night, tests: list[Test]) -> str:
         "tests": f"`-m '{night.marks}'`, `PYTHONHASHSEED={night.seed}`, {processes}",
         "on": f"Python {platform.python_version()}, JAX {version('jax')}, {platform.system()}",
         "took": f"{(night.clock or sum(t.seconds for t in tests) / night.jobs) / 60:.0f} minutes"
-        + f", {night.processor / 60:.0f} of the processor" * bool(night.processor),
+        + f", {night.processor / 60:.0f} of the processor" * night.ended,
         "found": f"{len(tests)} tests: " + ", ".join(f"{n} {o}" for o, n in count.items()),
     }
     if not night.ended:

@@ -27,7 +27,7 @@ Params = Mapping[str, jax.Array]
 ONE_LENGTH = "call once for each length: a second call compiles nothing"
 MOST_KEPT = 8  # patterns of known cells whose contractions are kept
 CHEAP = 1 << 20  # entries of tables that are summed sooner than a contraction of fewer cells is compiled
-MOST_JOINT = 1 << 16  # values of a joint distribution
+MOST_JOINT = 1 << 12  # values of a joint distribution: all but those of its last cell are rows of one answer
 SPARE = 1 / 1024  # of the largest factor: a sum up to there has digits to spare for what clamped cells have among them
 
 
@@ -37,6 +37,7 @@ class Contractions:
     def __init__(self, graph: FactorGraph):
         self.graph = graph
         self._kept: OrderedDict[bytes, tuple[Elimination, derive.Contraction]] = OrderedDict()
+        self._is_dear = False  # that of all cells, once it was planned and refused
 
     def whole(self, what: str) -> tuple[Elimination, derive.Contraction]:
         """Those of all cells; see `of`."""
@@ -84,8 +85,9 @@ class Contractions:
     def affordable(self, what: str) -> derive.Contraction | None:
         """The contraction of all cells; None where it is not affordable."""
         try:
-            return self.whole(what)[1]
+            return None if self._is_dear else self.whole(what)[1]
         except GmlmError:
+            self._is_dear = True
             return None
 
 
@@ -322,6 +324,7 @@ def joint_marginals(
     own = table[last] if last < len(free) and free[last] == cells[-1] else (np.arange(values)[:, None] == here[cells[-1]])
     level = found.reshape(rows, -1)
     _verify_possible(level.max(axis=1), held)
+    _verify_digits(graph, device, params, here, c, found, held)
     weight = np.exp(level - level.max(axis=1, keepdims=True))
     weight /= weight.sum(axis=1, keepdims=True)
     law = np.where(np.isfinite(level)[..., None], np.asarray(own)[: sizes[-1]].T.reshape(rows, -1, sizes[-1]), 0.0)

@@ -201,16 +201,13 @@ class JointModel(Model):
                 raise fail("E507", "marginals: `x` holds what each row knows; `clamp` and `over` stand without it", help="pass one of them")
             lowered, rows = bound_rows(self.lowered, x, missing, in_row_order(self.graph, given, row_index(self.graph, x)))
             counts = np.full((self._counted.graph.n_cells - len(rows.codes), rows.codes.shape[1]), -1)  # partial sums are cells behind
-            codes = np.concatenate([rows.codes, counts])
-            asked = self._counted, self._device(lowered, counted=True), self._known(params, lowered)
-            tables = exact.marginals_of_rows(*asked, codes, rows.shape)
+            tables = exact.marginals_of_rows(*self._elimination(params, lowered), np.concatenate([rows.codes, counts]), rows.shape)
             return {v.name: tables[v.name] for v in self.graph.variables}
         found = encode_given(self.graph, given)
-        lowered = self._bound(found)
+        asked = *self._elimination(params, self._bound(found)), clamp, found
         if over is not None:
-            asked = self._counted, self._device(lowered, counted=True), self._known(params, lowered), clamp, found
             return {group: exact.joint_marginals(*asked, cells) for group, cells in cell_groups(self.graph, over).items()}
-        tables = exact.marginals(self._counted, self._device(lowered, counted=True), self._known(params, lowered), clamp, found)
+        tables = exact.marginals(*asked)
         return {v.name: tables[v.name] for v in self.graph.variables}
 
     @at_once
@@ -232,7 +229,7 @@ class JointModel(Model):
         found = encode_given(self.graph, given)
         shape = () if found is None else found.shape
         lowered = self._bound(found)
-        codes, value = exact.best(self._counted, self._device(lowered, counted=True), self._known(params, lowered), clamp, found)
+        codes, value = exact.best(*self._elimination(params, lowered), clamp, found)
         try:
             log_z = np.asarray(self.log_partition(params, given=given))
         except GmlmError:
@@ -866,6 +863,10 @@ class JointModel(Model):
         """Those of the model with partial sums of its large factors for cells, where it has such."""
         graph = plan.with_partial_sums(self.graph)
         return self._contractions if graph is self.graph else exact.Contractions(graph)
+
+    def _elimination(self, params: Params, lowered: Lowered) -> tuple[exact.Contractions, derive.Graph, Mapping[str, jax.Array]]:
+        """What exact answers are computed by: contractions, the graph on the device, and its parameters."""
+        return self._counted, self._device(lowered, counted=True), self._known(params, lowered)
 
     @cached_property
     def _contractions(self) -> exact.Contractions:

@@ -59,7 +59,7 @@ class Bonds:
 
     def breaks(self, groups: Array) -> Array:
         """Where a bond stands for sure: some image of the first end alone is not allowed; (groups, kinds, q, q)."""
-        return (~self.allowed[:, groups]).any(axis=2).swapaxes(0, 1)
+        return np.swapaxes(np.any(~self.allowed[:, groups], axis=2), 0, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,12 +208,12 @@ def _restrict(allowed: Array, edge: Array, group: FactorGroup, low: Array) -> No
     """Take the joint values from the edges' tables that requirements of their two cells forbid."""
     q = allowed.shape[1]
     a, b = np.repeat(np.arange(q), q), np.tile(np.arange(q), q)
-    for row in range(group.n):
-        codes = {s: a if cell == low[row] else b for s, cell in enumerate(group.cells[row])}
-        leaves = numpy_leaves(group.columns, group.tables, codes, slice(row, row + 1))
+    for of_low in np.unique(group.cells == low[:, None], axis=0):  # which slots hold the lower cell: mostly one way or two
+        rows = np.flatnonzero(np.all((group.cells == low[:, None]) == of_low, axis=1))
+        part, codes = group.take(rows), {s: a if first else b for s, first in enumerate(of_low)}
         with np.errstate(all="ignore"):
-            found = np.broadcast_to(np.asarray(evaluate(group.root, leaves)).astype(bool), (1, q * q))
-        allowed[edge[row]] &= found.reshape(q, q)
+            found = np.asarray(evaluate(part.root, numpy_leaves(part.columns, part.tables, codes, slice(0, part.n)))).astype(bool)
+        np.logical_and.at(allowed, edge[rows], np.broadcast_to(found, (part.n, q * q)).reshape(-1, q, q))
 
 
 def _pairs(group: FactorGroup, n: int) -> tuple[Array, Array, Array]:
