@@ -10,6 +10,7 @@ import pytest
 from events import programs, traced_or_compiled
 
 import gmlmdsl as gm
+from gmlmdsl.evaluate import _exact_answers
 
 RING = """
 model m {
@@ -47,11 +48,11 @@ def test_cells_that_are_held_need_no_program_of_their_own():
 
 
 def test_what_held_cells_have_among_them_costs_no_digits():
-    """A factor of 30000 of two held cells would leave numbers of 32 bits beside it three digits behind the point."""
-    text = "model m { var x[i in range(3)] : bit param h factor 30000 * x[0] * x[1] factor h * x[1] * x[2] factor h * x[0] }"
-    model = gm.parse(text).model()
+    """A factor of 30000 of two held cells leaves numbers of 32 bits beside it in one table two digits behind the point."""
+    pairs = "factor h * x[0] * x[2] factor h * x[1] * x[2]"
+    model = gm.parse(f"model m {{ var x[i in range(3)] : bit param h factor 30000 * x[0] * x[1] {pairs} }}").model()
     found = model.marginals({"h": 0.3}, clamp={"x": {0: 1, 1: 1}})["x"][2, 1]
-    assert abs(found - 1 / (1 + np.exp(-0.3))) < 1e-6
+    assert abs(found - 1 / (1 + np.exp(-0.6))) < 1e-6
     assert model.map({"h": 0.3}, clamp={"x": {0: 1, 1: 1}})[0].tolist() == [1, 1, 1]
 
 
@@ -74,7 +75,12 @@ COLUMNS: dict[Any, int] = {"a": 0, "b": 1, ("x", 0): 2, ("x", 1): 3, ("x", 2): 4
 @pytest.mark.parametrize(
     ("clamp", "codes"), [(None, {}), ({"a": "yes"}, {0: 1}), ({"x": {1: 2}}, {3: 2}), ({"b": "no", "x": {0: 1}}, {1: 0, 2: 1})]
 )
-def test_joint_distributions_of_some_cells(clamp: dict[str, Any] | None, codes: dict[int, int]):
+@pytest.mark.parametrize("cheap", [True, False], ids=["one program", "one each"])
+def test_joint_distributions_of_some_cells(
+    clamp: dict[str, Any] | None, codes: dict[int, int], cheap: bool, monkeypatch: pytest.MonkeyPatch
+):
+    if not cheap:
+        monkeypatch.setattr(_exact_answers, "CHEAP", 0)
     states = np.array(list(itertools.product(range(2), range(2), range(3), range(3), range(3))))
     a, b, x = states[:, 0], states[:, 1], states[:, 2:]
     z, over = np.array([0.2, -1.0]), [("a", "b"), ("a", ("x", 0), ("x", 2)), (("x", 1), "a"), ("b",)]
