@@ -84,11 +84,12 @@ class Contractions:
 
     def affordable(self, what: str) -> derive.Contraction | None:
         """The contraction of all cells; None where it is not affordable."""
-        try:
-            return None if self._is_dear else self.whole(what)[1]
-        except GmlmError:
-            self._is_dear = True
-            return None
+        if not self._is_dear:
+            try:
+                return self.whole(what)[1]
+            except GmlmError:
+                self._is_dear = True
+        return None
 
 
 def known_rows(graph: FactorGraph, given: GivenRows | None) -> Array:

@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterable
 from typing import cast
 
+import numpy as np
+
 from .._diagnostics import Faults, Span, counted
-from ..graph import Bound
+from ..graph import Bound, constant
 from ..program import ir
 
 MOST_CELLS = 10_000
@@ -36,6 +38,7 @@ class _Work:
     def __init__(self, bound: Bound, model: ir.Model):
         self.bound, self.model = bound, model
         self.lets: dict[str, tuple[float, dict[ir.VariableValue, float]]] = {}
+        self.counts: dict[str, int] = {}  # of the members that each index name takes, where it was met last
 
     def parts(self) -> list[tuple[float, Span, str]]:
         """The work of each declaration of a parameter, statement, mask and update; where it stands, and why it is much."""
@@ -75,8 +78,25 @@ class _Work:
 
     def turns(self, loops: Iterable[ir.Loop]) -> float:
         """How often loops turn; a set that is empty or too large, which is a fault of its own, counts as one."""
-        faults = Faults()
-        return math.prod((faults.of(self.bound.set_size, loop.over) or 1 for loop in loops), start=1.0)
+        total, faults = 1.0, Faults()
+        for loop in loops:
+            size = self._most if loop.over.is_dependent else self.bound.set_size
+            count = faults.of(size, loop.over) or 1
+            self.counts |= dict.fromkeys(loop.names, count)
+            total *= count
+        return total
+
+    def _most(self, over: ir.SetOf) -> int:
+        """The most members of a set that depends on names around it; where these take many values, of those that are tried."""
+        if over.kind == "graph":
+            return self.bound.graphs[over.graph].neighbours[0].shape[1]
+        ends = [e for e in (over.size, over.start) if e is not None]
+        names = sorted({name for e in ends for name in _names(e)} & set(self.counts))
+        each = int(MOST_CELLS ** (1 / max(1, len(names))))
+        taken = [np.unique(np.linspace(0, self.counts[n] - 1, min(each, self.counts[n])).astype(np.int64)) for n in names]
+        grid = dict(zip(names, (a.ravel() for a in np.meshgrid(*taken)), strict=True))
+        stop, *start = [constant(e, self.bound, grid) for e in ends]
+        return int(np.max(stop - sum(start), initial=0))
 
     def values(self, domain: ir.Domain) -> int:
         """How many values a cell has; of a faulty domain one."""
@@ -84,8 +104,9 @@ class _Work:
 
     def statement(self, e: ir.Expression, clauses: ir.Clauses, span: Span) -> tuple[float, Span, str]:
         """The work of an expression of a statement; where that stands, and whether its iterations or the values of its cells are many."""
+        turns = self.turns(clauses.loops)
         parts, values = self.work(e)
-        turns, tried = self.turns(clauses.loops), values if self.is_tried(e) else 1.0
+        tried = values if self.is_tried(e) else 1.0
         of_cells = f"a statement has cells with {_number(values)} joint values, too many to try"
         of_loops = f"{_number(turns)} iterations" if turns > parts else f"{_number(parts)} terms in its sums"
         words = of_cells if tried > turns * parts else f"a statement has {of_loops}, too many to go through"
@@ -120,25 +141,30 @@ class _Work:
 
     def mentioned(self, e: ir.Expression) -> tuple[float, dict[ir.VariableValue, float]]:
         """The parts of an expression, and its cells as they are written, each with how many it stands for in sums around it."""
-        found = [self.mentioned(part) for part in ir.children(e)]
         match e:
             case ir.Sum():
-                turns, names = self.turns(e.clauses.loops), {name for loop in e.clauses.loops for name in loop.names}
-                parts, body = found[0]
-                found[0] = (turns * parts, {c: n * turns if _names(c) & names else n for c, n in body.items()})
-                return found[0][0], _joined(cells for _, cells in found)
+                return self.of_sum(e)
             case ir.LetValue():
-                found.append(self.of_let(e))
+                found = [self.of_let(e)]
             case ir.VariableValue() if self.model.variables[e.name].role != "given":
-                found.append((1.0, {e: 1.0}))
+                found = [(1.0, {e: 1.0})]
             case _:
-                found.append((1.0, {}))
+                found = [(1.0, {})]
+        found += [self.mentioned(part) for part in ir.children(e)]
         return sum(parts for parts, _ in found), _joined(cells for _, cells in found)
+
+    def of_sum(self, e: ir.Sum) -> tuple[float, dict[ir.VariableValue, float]]:
+        """What a sum mentions: a cell at an index of its loops once for each turn."""
+        turns, names = self.turns(e.clauses.loops), {name for loop in e.clauses.loops for name in loop.names}
+        (parts, body), *others = [self.mentioned(part) for part in ir.children(e)]
+        body = {c: n * turns if _names(c) & names else n for c, n in body.items()}
+        return turns * parts, _joined([body, *(cells for _, cells in others)])
 
     def of_let(self, e: ir.LetValue) -> tuple[float, dict[ir.VariableValue, float]]:
         """What a `let` mentions at these indices."""
         declared = self.model.lets[e.name]
         if e.name not in self.lets:
+            self.turns(declared.axes)
             self.lets[e.name] = self.mentioned(declared.value)
         parts, cells = self.lets[e.name]
         names = [name for loop in declared.axes for name in loop.names]

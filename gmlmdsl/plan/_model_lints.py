@@ -46,7 +46,7 @@ def _is_written(part: object, program: Program) -> bool:
 
 
 def _turns(clauses: ir.Clauses, lowered: Lowered) -> dict[str, Array] | None:
-    count = np.prod([float(lowered.bound.set_size(loop.over)) for loop in clauses.loops])
+    count = np.prod([float(lowered.bound.set_size(loop.over)) for loop in clauses.loops if not loop.over.is_dependent])
     return None if count > MOST_TURNS else unroll(clauses, lowered.bound).names
 
 

@@ -91,7 +91,7 @@ def _chain(group: FactorGroup, add: Add, sizes: Array, none: int) -> _Chain | No
     used = cells[here].ravel()
     if len(np.unique(used)) < used.size or (used >= none).any():
         return None  # a cell in two terms
-    widest = tuple(int(sizes[cells[here]][:, k].max()) for k in range(len(starts)))
+    widest = tuple(int(sizes[cells[here]][:, k].max(initial=1)) for k in range(len(starts)))
     if np.prod(widest) > MOST_TERM_VALUES:
         return None
     codes = np.unravel_index(np.arange(int(np.prod(widest))), widest)

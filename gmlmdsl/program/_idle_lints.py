@@ -80,7 +80,8 @@ def _free(model: Model, program: Program) -> Iterator[Diagnostic]:
 
 def _same_for_all(term: Factor | Require, value: Expression) -> Iterator[Diagnostic]:
     """A loop whose index stands nowhere: each iteration says the same. Of a pair, one name may be left out on purpose."""
-    parts = [value] if term.clauses.condition is None else [value, term.clauses.condition]
+    ends = [e for loop in term.clauses.loops for e in (loop.over.start, loop.over.size)]  # `for c in range(r)` uses r
+    parts = [e for e in (value, term.clauses.condition, *ends) if e is not None]
     named = {p.name for e in parts for p in walk(e) if isinstance(p, IndexValue)}
     for loop in term.clauses.loops:
         if len(loop.names) == 1 and loop.names[0] not in named:

@@ -102,3 +102,11 @@ def test_small_factors_and_sums_that_share_a_cell_are_left_alone():
     assert with_partial_sums(small.graph) is small.graph
     shared = gm.parse("model m { var x[i in range(14)] : bit  factor sum(x[i] * x[(i + 1) % 14] for i in range(14)) ^ 2 / 9 }").model()
     assert with_partial_sums(shared.graph) is shared.graph
+
+
+def test_a_sum_that_has_no_terms_in_some_instances():
+    """Of r = 0 the factor has no cell; its partial sum is 0."""
+    text = "model m { var x[i in range(7)] : range(3)  param k  factor k * sum(x[c] for c in range(7 * r)) ^ 2 for r in range(2) }"
+    model, states = gm.parse(text).model(), np.array(list(itertools.product(range(3), repeat=7)))
+    wanted = np.logaddexp.reduce(0.1 * states.sum(axis=1) ** 2)
+    assert abs(float(model.log_partition({"k": 0.1})) - wanted) < 1e-9
