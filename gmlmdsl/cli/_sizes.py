@@ -31,9 +31,9 @@ def _size_of_nodes(program: Program, axis: ir.SetOf) -> Any:
 
 
 def _nodes(program: Program, axis: ir.SetOf) -> Any:
-    """What numbers the nodes of a graph: an index set, or a size; None for a grid, whose size is a product."""
+    """What numbers the nodes of a graph: an index set, or a size; None for a lattice, whose size is a product."""
     graph = program.graphs.get(axis.graph)
-    if axis.part != "nodes" or graph is None or graph.form.name == "grid":
+    if axis.part != "nodes" or graph is None or "m" in graph.arguments:
         return None
     return graph.arguments.get("nodes") or graph.arguments.get("n") or graph.arguments.get("a")
 

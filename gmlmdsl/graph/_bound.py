@@ -133,7 +133,7 @@ class Bound:
             return self.coords[f"{graph}.nodes"]
         arguments = self.program.graphs[graph].arguments
         over = arguments.get("nodes") or arguments.get("n") or arguments.get("a")
-        if isinstance(over, ir.SetOf) and self.program.graphs[graph].form.name != "grid":
+        if isinstance(over, ir.SetOf) and "m" not in arguments:
             return self.labels(over)
         return tuple(range(self.graphs[graph].n))
 

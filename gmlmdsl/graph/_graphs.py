@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .._diagnostics import fail
@@ -19,7 +21,9 @@ def build_graph(call: ir.FormCall, bound: Bound) -> GraphArrays:
     wrap = bool(arguments.get("wrap", False))
     match call.form.name:
         case "grid":
-            return _grid(_size(arguments["n"], bound), _size(arguments["m"], bound), wrap, call)
+            return _grid(_lengths(call, bound), wrap, call)
+        case "triangular":
+            return _triangular(_lengths(call, bound), wrap, call)
         case "chain":
             n = _size(arguments["n"], bound)
             _verify_count(n - (not wrap), call)
@@ -46,7 +50,9 @@ def graph_size(call: ir.FormCall, bound: Bound) -> int:
     found = {name: _size(call.arguments[name], bound) for name in ("n", "m", "nodes", "a", "b") if name in call.arguments}
     match call.form.name:
         case "grid":
-            size = 2 * found["n"] * found["m"]
+            size = len(_lengths(call, bound)) * math.prod(_lengths(call, bound))
+        case "triangular":
+            size = 3 * math.prod(_lengths(call, bound))
         case "complete":
             size = found["nodes"] * (found["nodes"] - 1) // 2
         case "bipartite":
@@ -65,6 +71,12 @@ def _size(value: object, bound: Bound) -> int:
         message = f"this graph has {size} nodes along an axis, less than 1"
         raise fail("E406", message, value.span, f"size {size}", help=sizes_help(value))  # type: ignore[attr-defined]
     return size
+
+
+def _lengths(call: ir.FormCall, bound: Bound) -> tuple[int, ...]:
+    """The length of each axis of a lattice."""
+    found = call.arguments
+    return tuple(_size(size, bound) for size in (found["n"], found["m"], *found.get("axes", ())))  # type: ignore[misc]
 
 
 def _verify_count(edges: int, call: ir.FormCall) -> None:
@@ -96,12 +108,26 @@ def _verify_wrap(n: int, wrap: bool, call: ir.FormCall) -> None:
         )
 
 
-def _grid(n: int, m: int, wrap: bool, call: ir.FormCall) -> GraphArrays:
-    _verify_count(2 * n * m, call)
-    _verify_wrap(min(n, m), wrap, call)
-    nodes = np.arange(n * m).reshape(n, m)
-    edges = np.concatenate([_line(nodes, wrap), _line(nodes.T, wrap)])
-    return GraphArrays(n * m, _sorted_edges(edges), rows=nodes, columns=np.ascontiguousarray(nodes.T))
+def _grid(lengths: tuple[int, ...], wrap: bool, call: ir.FormCall) -> GraphArrays:
+    n = math.prod(lengths)
+    _verify_count(len(lengths) * n, call)
+    _verify_wrap(min(lengths), wrap, call)
+    nodes = np.arange(n).reshape(lengths)
+    edges = _sorted_edges(np.concatenate([_line(np.moveaxis(nodes, axis, -1), wrap) for axis in range(len(lengths))]))
+    if len(lengths) > 2:
+        return GraphArrays(n, edges)
+    return GraphArrays(n, edges, rows=nodes, columns=np.ascontiguousarray(nodes.T))
+
+
+def _triangular(lengths: tuple[int, ...], wrap: bool, call: ir.FormCall) -> GraphArrays:
+    """Of a wrapped lattice of two rows or columns, edges that meet are one."""
+    n, m = lengths
+    _verify_count(3 * n * m, call)
+    lattice = _grid(lengths, wrap, call)
+    row, column = np.divmod(np.arange(n * m), m)
+    inside = np.full(n * m, True) if wrap else (row < n - 1) & (column < m - 1)
+    diagonal = np.stack([np.arange(n * m), (row + 1) % n * m + (column + 1) % m], axis=1)[inside]
+    return GraphArrays(n * m, _sorted_edges(np.concatenate([lattice.edges, diagonal])))
 
 
 def _from_input(call: ir.FormCall, bound: Bound) -> GraphArrays:

@@ -37,7 +37,7 @@ def match_arguments(call: tree.Call, form: Form, scope: Scope) -> Raw | None:
 
 
 def _many(option: Option) -> bool:
-    return option.takes in (forms.VARIABLES, forms.BLOCKS, forms.TEXTS)
+    return option.takes in (forms.VARIABLES, forms.BLOCKS, forms.TEXTS, forms.SIZES)
 
 
 def _option_name(a: tree.Argument, form: Form, positional: list[Option], found: Raw, scope: Scope) -> str | None:
@@ -130,6 +130,11 @@ def _boolean(arguments: list[tree.Argument], option: Option, scope: Scope, axes:
 
 def _size(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
     return check_size_or_set(arguments[0].value, scope)
+
+
+def _sizes(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
+    found = [check_size_or_set(a.value, scope) for a in arguments]
+    return None if any(size is None for size in found) else tuple(found)
 
 
 def _set(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
@@ -342,6 +347,7 @@ _CHECKS: dict[str, Callable[[list[tree.Argument], Option, Scope, bool], object]]
     forms.INTEGER: _number,
     forms.BOOLEAN: _boolean,
     forms.SIZE: _size,
+    forms.SIZES: _sizes,
     forms.SET: _set,
     forms.INPUT: _input,
     forms.RATE: _rate,

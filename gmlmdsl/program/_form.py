@@ -10,6 +10,7 @@ NUMBER = "number"  # an expression of inputs (and of the axes' index names in a 
 INTEGER = "integer"
 BOOLEAN = "boolean"
 SIZE = "size"  # an integer, or an index set whose size it is
+SIZES = "sizes"  # one or more of these
 SET = "set"
 INPUT = "input"  # the name of an input array
 VARIABLES = "variables"  # one or more variables of the model, or none: all
@@ -92,7 +93,7 @@ class Form:
         for o in self.options:
             if self.of is not None and o in self.of.options:
                 continue
-            many = ", .." if o.takes in (VARIABLES, BLOCKS, TEXTS) else ""
+            many = ", .." if o.takes in (VARIABLES, BLOCKS, TEXTS, SIZES) else ""
             parts.append(f"{o.name} = {o.default or '..'}" if o.named else o.name + many)
         return f"{self.name}({', '.join(parts + ['..'] * (self.free or self.of is not None))})"
 

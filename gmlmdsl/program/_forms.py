@@ -27,6 +27,7 @@ from ._form import SAMPLER as SAMPLER
 from ._form import SCHEDULE as SCHEDULE
 from ._form import SET as SET
 from ._form import SIZE as SIZE
+from ._form import SIZES as SIZES
 from ._form import TEXT as TEXT
 from ._form import TEXTS as TEXTS
 from ._form import VARIABLES as VARIABLES
@@ -44,8 +45,19 @@ GRAPHS = (
     Form(
         "graph",
         "grid",
+        (
+            Option("n", SIZE, "rows"),
+            Option("m", SIZE, "columns"),
+            Option("axes", SIZES, "the lengths of further axes", required=False),
+            _WRAP,
+        ),
+        "The n by m lattice, or one of more axes; nodes 0..nm-1 row-major; of two axes it has `.rows` and `.columns`.",
+    ),
+    Form(
+        "graph",
+        "triangular",
         (Option("n", SIZE, "rows"), Option("m", SIZE, "columns"), _WRAP),
-        "The n by m lattice; nodes 0..nm-1 row-major; has `.rows` and `.columns`.",
+        "The n by m lattice of triangles: that of `grid`, with one more edge from each node, to the node a row below and a column right.",
     ),
     Form("graph", "chain", (Option("n", SIZE, "nodes"), _WRAP), "Nodes 0..n-1, each joined to the next."),
     Form("graph", "complete", (Option("nodes", SIZE, "nodes"),), "Every unordered pair of nodes."),

@@ -153,6 +153,7 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         "torus": ("write `grid(n, m, wrap = true)`", ""),
         "lattice": ("write `grid`", "grid"),
         "square": ("write `grid`", "grid"),
+        "hexagonal": ("write `triangular`: each node has six neighbours", ""),
         "ring": ("write `chain(n, wrap = true)`", ""),
         "cycle": ("write `chain(n, wrap = true)`", ""),
         "path": ("write `chain`", "chain"),

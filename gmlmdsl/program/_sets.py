@@ -178,7 +178,8 @@ def _graph_part(e: tree.Attribute, scope: Scope) -> SetOf | None:
     if symbol is None or not isinstance(symbol.value, FormCall):
         return None
     kind = symbol.value.form.name
-    has = {"bipartite": ("edges",), "grid": PARTS}.get(kind, PARTS[:4])
+    plane = kind == "grid" and "axes" not in symbol.value.arguments
+    has = ("edges",) if kind == "bipartite" else PARTS if plane else PARTS[:4]
     part = e.attribute.name
     if part not in has:
         help, fix = suggestion(e.attribute, has, f"a `{kind}` graph has {', '.join(f'`.{p}`' for p in has)}")

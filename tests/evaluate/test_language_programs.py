@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.stats
+from oracle import Oracle
 
 import gmlmdsl as gm
 from gmlmdsl.evaluate import log_prior
@@ -350,3 +351,30 @@ def test_an_input_over_edges_is_read_by_pairs():
     model = gm.parse(text + "  factor W[i, j] * x[i] * x[j] for (i, j) in G.edges\n}\n", W=np.array([0.4, -0.7])).model()
     wanted = 3 * math.log(2) + math.log(math.cosh(0.4)) + math.log(math.cosh(0.7))
     assert abs(float(model.log_partition({})) - wanted) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("lattice", "edges", "triangles"),
+    [
+        ("triangular(2, 3)", 9, 4),
+        ("triangular(3, 3)", 16, 8),
+        ("triangular(3, 3, wrap = true)", 27, None),
+        ("triangular(range(2), 2, wrap = true)", 6, 4),
+        ("grid(2, 2, 3)", 20, 0),
+        ("grid(2, range(2), 2, 2)", 32, 0),
+        ("grid(2, 2, 3, wrap = true)", 24, 4),
+        ("grid(3, 3, wrap = true)", 18, 6),
+    ],
+)
+def test_lattices(lattice: str, edges: int, triangles: int | None):
+    text = f"graph G = {lattice}\nmodel m {{\n  var x[i in G.nodes] : spin\n  param J[e in range(1)]\n"
+    text += "  factor J[0] * x[i] * x[j] for (i, j) in G.edges\n  factor 0.1 * x[i] * x[j] * x[k] for (i, j, k) in G.triangles\n}\n"
+    program = gm.parse(text)
+    model, oracle = program.model(), Oracle(program.checked, "m", {})
+    params = {"J": np.array([-0.4])}
+    assert abs(float(model.log_partition(params)) - oracle.log_partition(params)) < 1e-9
+    everywhere = np.ones(model.graph.n_random, int)
+    wanted = edges * -0.4 + 0.1 * triangles if triangles is not None else None
+    if wanted is not None:
+        assert abs(float(model.log_potential(params, everywhere)) - wanted) < 1e-9
+    assert len(program.bound.graphs["G"].edges) == edges

@@ -12,7 +12,7 @@ import numpy as np
 
 from gmlmdsl.program import ir
 
-from ._expressions import Scope, evaluate, integer
+from ._expressions import Scope, evaluate, integer, turns
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,18 @@ class Graph:
     def arcs(self) -> tuple[tuple[int, int], ...]:
         """Every edge both ways."""
         return tuple(sorted({(i, j) for i, j in self.edges} | {(j, i) for i, j in self.edges}))
+
+
+    @property
+    def triangles(self) -> tuple[tuple[int, int, int], ...]:
+        """Three nodes of which each two are joined."""
+        joined = set(self.edges)
+        third = range(self.n_nodes)
+        return tuple((i, j, k) for i, j in self.edges for k in third if k > j and {(i, k), (j, k)} <= joined)
+
+    def neighbours(self, node: int) -> tuple[int, ...]:
+        """The nodes that are joined to one, ascending."""
+        return tuple(j for i, j in self.arcs if i == node)
 
 
 @dataclass(frozen=True)
@@ -164,11 +176,17 @@ class Bound:
     def members(self, s: ir.SetOf, names: Mapping[str, object] | None = None) -> tuple:
         """The members in order: integers, pairs (edges, arcs) or tuples of nodes (rows, columns)."""
         if s.kind == "range":
-            return tuple(range(self.size(s.size, names)))
+            return tuple(range(0 if s.start is None else self.size(s.start, names), self.size(s.size, names)))
+        if s.clauses is not None:
+            own = [name for loop in s.clauses.loops for name in loop.names]
+            chosen = [tuple(turn[name] for name in own) for turn in turns(s.clauses, Scope(self, names=names or {}))]
+            return tuple(member[0] for member in chosen) if len(own) == 1 else tuple(chosen)
         if s.kind == "domain":
             assert s.domain is not None
             return tuple(range(self.domain_size(s.domain)))
         graph = self.graph(s.graph)
+        if s.part == "neighbours":
+            return graph.neighbours(self.size(s.size, names))
         return tuple(range(graph.n_nodes)) if s.part == "nodes" else getattr(graph, s.part)
 
     def axis(self, loop: ir.Loop) -> Axis:
@@ -201,10 +219,18 @@ class Bound:
                 return Graph(n, unordered(_line(range(n), wrap)))
             case "grid":
                 n, m = self.size(given["n"]), self.size(given["m"])
+                if "axes" in given:
+                    return _lattice((n, m, *(self.size(k) for k in given["axes"])), wrap)
                 rows = tuple(tuple(r * m + c for c in range(m)) for r in range(n))
                 columns = tuple(tuple(r * m + c for r in range(n)) for c in range(m))
                 lines = itertools.chain.from_iterable(_line(line, wrap) for line in rows + columns)
                 return Graph(n * m, unordered(lines), rows=rows, columns=columns)
+            case "triangular":
+                n, m = self.size(given["n"]), self.size(given["m"])
+                steps = ((0, 1), (1, 0), (1, 1))
+                ends = [((r, c), (r + a, c + b)) for r in range(n) for c in range(m) for a, b in steps]
+                kept = [(p, q) for p, q in ends if wrap or (q[0] < n and q[1] < m)]
+                return Graph(n * m, unordered((p[0] * m + p[1], q[0] % n * m + q[1] % m) for p, q in kept))
             case "complete":
                 n = self.size(given["nodes"])
                 return Graph(n, tuple(itertools.combinations(range(n), 2)))
@@ -218,6 +244,21 @@ class Bound:
                     raise ValueError("a repeated pair, or a node out of range")
                 return Graph(n, unordered(listed))
         raise NotImplementedError(call.form.name)
+
+
+def _lattice(lengths: tuple[int, ...], wrap: bool) -> Graph:
+    """Places that differ by one step along one axis are joined."""
+    places = list(itertools.product(*(range(length) for length in lengths)))
+    number = {place: k for k, place in enumerate(places)}
+    steps = [tuple(int(a == b) for b in range(len(lengths))) for a in range(len(lengths))]
+    pairs = []
+    for place, step in itertools.product(places, steps):
+        other = tuple(p + s for p, s in zip(place, step, strict=True))
+        if wrap:
+            other = tuple(p % length for p, length in zip(other, lengths, strict=True))
+        if other in number:
+            pairs.append((number[place], number[other]))
+    return Graph(len(places), unordered(pairs))
 
 
 def _line(nodes: Sequence[int], wrap: bool) -> list[tuple[int, int]]:
