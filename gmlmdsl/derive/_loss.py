@@ -11,10 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from .._diagnostics import GmlmError
 from ..graph import FactorGraph
 from ..graph.colours import colour
 from ..masks import AbstractMask
 from ..plan import (
+    is_affordable,
     is_large,
     is_whole,
     plan_blocks,
@@ -24,9 +26,10 @@ from ..plan import (
     plan_mask,
     support_blocks,
     verify_affordable,
+    with_partial_sums,
 )
 from ._abstract_loss import AbstractLoss, Masks
-from ._arrays import Blocks, Graph, blocks_on_device, drawn_blocks, float_type, on_device
+from ._arrays import Blocks, Graph, blocks_on_device, drawn_blocks, float_type, graph_arrays, on_device
 from ._block_tables import TabledBlocks, Tables, Weights, graph_tables, tabled_blocks, tabled_losses
 from ._conditional import logsumexp, observed_value
 from ._contraction import contraction
@@ -214,7 +217,7 @@ def exact_loss(host: FactorGraph, graph: Graph, mask: AbstractMask, gapped: bool
     if not corrected and not gapped and probabilities is not None and is_large(host, blocks):
         if is_whole(host, mask, np.zeros(host.n_cells, bool)):  # rows lack nothing: nothing is summed out
             return EliminatedLoss(graph, (whole_pass(host, plan_elimination(host, np.zeros(0, np.int64), "nothing")),))
-        found = _eliminated(host, graph, mask, blocks, probabilities)
+        found = _by_partial_sums(host, graph, mask, blocks, probabilities) or _eliminated(host, graph, mask, blocks, probabilities)
         if found is not None:
             return found
     extra = mask.weight_groups if probabilities is None else ()
@@ -228,6 +231,24 @@ def exact_loss(host: FactorGraph, graph: Graph, mask: AbstractMask, gapped: bool
     law = mask_law(mask) if corrected or probabilities is None else None
     shares = None if plan.probabilities is None else tuple(on_device(np.asarray(p, float_type())) for p in plan.probabilities)
     return ExactLoss(graph, law, found, shares, plan.split, tables, tabled, gapped)
+
+
+def _by_partial_sums(
+    host: FactorGraph, graph: Graph, mask: AbstractMask, blocks: np.ndarray, probabilities: np.ndarray
+) -> EliminatedLoss | None:
+    """The loss of blocks whose cells a large factor sees through their sum, partial sums for cells; None where listing is cheaper."""
+    counted = with_partial_sums(host)
+    if counted is host:
+        return None
+    try:
+        plan = plan_elimination(counted, np.union1d(mask.reach, np.arange(host.n_cells, counted.n_cells)), "the loss: all blocks")
+    except GmlmError:
+        return None
+    listed = plan_blocks(host, blocks)
+    if all(is_affordable(p) for p in listed) and plan.flops * len(blocks) > sum(p.terms for p in listed):
+        return None
+    wide = np.where(blocks == host.n_cells, counted.n_cells, blocks)
+    return EliminatedLoss(graph, (mask_passes(counted, plan, wide, probabilities, False),), graph_arrays(counted))
 
 
 def _eliminated(

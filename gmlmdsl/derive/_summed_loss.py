@@ -72,10 +72,14 @@ class Passes(eqx.Module):
 
 
 class EliminatedLoss(AbstractLoss):
-    """The loss with every sum by elimination: each pass costs as much as the sum over all cells that some mask or row hides."""
+    """The loss with every sum by elimination: each pass costs as much as the sum over all cells that some mask or row hides.
+
+    `counted`: the graph with partial sums for cells, behind its own, over which the sums are; None where it has none.
+    """
 
     graph: Graph
     parts: tuple[Passes, ...]
+    counted: Graph | None = None
     is_eliminated = True
 
     def row_terms(self, masks: int, members: int) -> float:
@@ -84,7 +88,9 @@ class EliminatedLoss(AbstractLoss):
 
     def rows(self, params: Params, codes: Codes, masks: Masks | None = None) -> Float[Array, " rows"]:
         """The mean over masks of -log p(x_K | x_rest), with -1 summed out of both; 0 where no cell of K is observed."""
-        return sum((p.rows(self.graph, params, codes) for p in self.parts), jnp.zeros(codes.shape[1], float_type()))
+        graph = self.graph if self.counted is None else self.counted
+        codes = jnp.pad(codes, ((0, graph.n_cells - self.graph.n_cells), (0, 0)), constant_values=-1)
+        return sum((p.rows(graph, params, codes) for p in self.parts), jnp.zeros(codes.shape[1], float_type()))
 
 
 class DrawnEliminatedLoss(AbstractLoss):

@@ -56,7 +56,7 @@ class _Teller:
 
     def update(self, update: ir.Sweep | ir.RandomUpdate, depth: int, mark: str) -> None:
         say, text = self.section.words, update.span.text
-        say(f"`{text}`", depth, mark)
+        say(f"`{text}`" + f", {update.turn}" * bool(update.turn), depth, mark)
         if not self.promised:
             say(network_law(update), depth + 1)
             return
@@ -180,7 +180,7 @@ class _Line:
             self.teller.kernel(row, self.depth + 1, f"{weight.span.text}:")
 
     def temper(self, kernel: ir.Temper) -> None:
-        betas = ", ".join(b.span.text for b in kernel.betas)
+        betas = ", ".join(dict.fromkeys(b.span.text for b in kernel.betas))
         head = f"on replicas of log p scaled by {betas}, then exchanges of neighbours, even and odd pairs in turn:"
         self.teller.section.words(head, self.depth, self.mark)
         self.teller.ladder(kernel, self.depth + 1)

@@ -12,7 +12,7 @@ from ._bound import Bound
 from ._constants import listed_turns
 
 MOST_TURNS = 10_000
-Values = Mapping[str, ir.Expression]
+Values = Mapping[str, ir.Literal]
 
 
 def written_out(bound: Bound, faults: Faults) -> Program:
@@ -29,36 +29,46 @@ def written_out(bound: Bound, faults: Faults) -> Program:
 
 def _written(part: Any, bound: Bound, values: Values) -> Any:
     """A part with its loops written out, index names of loops around it replaced by `values`."""
-    if isinstance(part, ir.IndexValue):
-        return values.get(part.name, part)
-    if isinstance(part, ir.Repeat) and part.loop is not None:
-        turns = _turns(ir.Clauses(part.span, (part.loop,)), bound, values)
-        return ir.Cycle(part.span, tuple(_written(k, bound, {**values, **t}) for t in turns for k in part.body))
-    if isinstance(part, ir.MaskMixture) and part.turns:
-        rows = []
-        for row, clauses in zip(part.rows, part.turns, strict=True):
-            turns = [{}] if clauses is None else _turns(clauses, bound, values)
-            rows += [_written(row, bound, {**values, **t}) for t in turns]
-        if not rows:
-            raise fail(
-                "E411",
-                "no row of this mixture has a turn",
-                part.span,
-                "empty",
-                help="its loops run over nothing, or their `if` never holds",
-            )
-        return replace(part, rows=tuple(rows), turns=())
-    if isinstance(part, tuple):
-        return tuple(_written(x, bound, values) for x in part)
-    if isinstance(part, dict):
-        return {k: _written(v, bound, values) for k, v in part.items()}
-    if not is_dataclass(part) or isinstance(part, Span | Source | forms.Form | type):
-        return part
+    match part:
+        case ir.IndexValue():
+            return values.get(part.name, part)
+        case ir.Repeat(loop=ir.Loop() as loop):
+            turns = _turns(ir.Clauses(part.span, (loop,)), bound, values)
+            return ir.Cycle(part.span, tuple(_written(k, bound, {**values, **t}) for t in turns for k in part.body))
+        case ir.MaskMixture(turns=(_, *_)) | ir.KernelMixture(turns=(_, *_)):
+            return _rows(part, bound, values)
+        case ir.Temper(source=ir.InputValue() as source):
+            places = [ir.Literal(source.span, k) for k in range(len(bound.inputs[source.name]))]
+            return _fields(replace(part, betas=tuple(replace(source, indices=(k,)) for k in places), source=None), bound, values)
+        case tuple():
+            return tuple(_written(x, bound, values) for x in part)
+        case dict():
+            return {k: _written(v, bound, values) for k, v in part.items()}
+        case Span() | Source() | forms.Form() | type():
+            return part
+        case _:
+            return _fields(part, bound, values) if is_dataclass(part) else part
+
+
+def _fields(part: Any, bound: Bound, values: Values) -> Any:
     changed = {f.name: _written(getattr(part, f.name), bound, values) for f in fields(part) if f.init}
+    if values and isinstance(part, ir.Update):
+        changed["turn"] = ", ".join(f"{name} = {value.value}" for name, value in values.items())
     return part if all(changed[n] is getattr(part, n) or changed[n] == getattr(part, n) for n in changed) else replace(part, **changed)
 
 
-def _turns(clauses: ir.Clauses, bound: Bound, values: Values) -> list[dict[str, ir.Expression]]:
+def _rows(mixture: Any, bound: Bound, values: Values) -> Any:
+    rows = []
+    for row, clauses in zip(mixture.rows, mixture.turns, strict=True):
+        turns = [{}] if clauses is None else _turns(clauses, bound, values)
+        rows += [_written(row, bound, {**values, **t}) for t in turns]
+    if not rows:
+        help = "its loops run over nothing, or their `if` never holds"
+        raise fail("E411", "no row of this mixture has a turn", mixture.span, "empty", help=help)
+    return replace(mixture, rows=tuple(rows), turns=())
+
+
+def _turns(clauses: ir.Clauses, bound: Bound, values: Values) -> list[dict[str, ir.Literal]]:
     names, count = listed_turns(ir.substitute_in_clauses(clauses, values), bound)
     if count > MOST_TURNS:
         raise fail("E412", f"this has {count:,} turns, each a statement of its own: more than {MOST_TURNS:,}", clauses.span, "too many")

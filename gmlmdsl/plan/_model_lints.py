@@ -70,20 +70,28 @@ def _dead_branches(e: ir.Expression, lowered: Lowered, names: dict[str, Array]) 
 
 
 def lint_directed(lowered: Lowered) -> Iterator[Diagnostic]:
-    """W824 for cells without a `~` where the others of their variable have one, and nothing but these mentions them."""
+    """W824 for cells without a `~` where others have one that mentions them, or are of the same variable, and nothing else does."""
     graph = lowered.graph
     laws = [g for g in graph.factors if g.kind == "categorical"]
     heads = np.unique(np.concatenate([g.cells[:, 0] for g in laws])) if laws else np.zeros(0, int)
     others = np.unique(np.concatenate([np.zeros(0, int), *(g.cells.ravel() for g in graph.groups if g.kind != "categorical")]))
+    parents = np.unique(np.concatenate([np.zeros(0, int), *(g.cells[:, 1:].ravel() for g in laws)]))
     for v in graph.variables if len(heads) else ():
         cells = v.positions.ravel()
         free = np.setdiff1d(cells, heads)
-        if 0 < len(free) < len(cells) and not np.isin(free, others).any():
+        if not len(free) or np.isin(free, others).any():
+            continue
+        have = "has" if len(free) == 1 else "have"
+        if len(free) < len(cells):
             names = listed([graph.cell_name(int(c)) for c in free], 3)
-            message = f"{names} of `{v.name}` {'has' if len(free) == 1 else 'have'} no `~`, and the other cells have one"
-            declared = lowered.names.model.variables[v.name]
-            help = f"add `{graph.cell_name(int(free[0]))} ~ categorical(..)`: without one all its values are alike"
-            yield Diagnostic("W824", message, name_in(declared.span, v.name), "not all have a distribution", help=help)
+            message, label = f"{names} of `{v.name}` {have} no `~`, and the other cells have one", "not all have a distribution"
+        elif np.isin(free, parents).any():
+            message, label = f"`{v.name}` has no `~`, and that of others depends on it", "a root without its distribution"
+        else:
+            continue
+        declared = lowered.names.model.variables[v.name]
+        help = f"add `{graph.cell_name(int(free[0]))} ~ categorical(..)`: without one all its values are alike"
+        yield Diagnostic("W824", message, name_in(declared.span, v.name), label, help=help)
 
 
 def lint_redundant(lowered: Lowered) -> Iterator[Diagnostic]:

@@ -57,10 +57,11 @@ def _counted(group: FactorGroup, sizes: Array, none: int) -> list[_Chain] | None
         return None
     out = []
     for k in range(group.n):
-        chain = _chain(group.take(np.array([k])), add, sizes, none)
+        one = group.take(np.array([k]))
+        chain = _chain(one, add, sizes, none)
         if chain is None:
             return None
-        out.append(chain)
+        out.append(_pruned(chain, one, add))
     return out
 
 
@@ -82,7 +83,7 @@ def _only_sum(group: FactorGroup) -> Add | None:
 
 
 def _chain(group: FactorGroup, add: Add, sizes: Array, none: int) -> _Chain | None:
-    """The partial sums of one instance, those that can still meet a requirement without parameters alone."""
+    """The partial sums of one instance; None where they are many, or a cell stands in two terms."""
     assert isinstance(add.mask, Column)
     starts = list(dict.fromkeys(n.start for n in nodes_in(add.body) if isinstance(n, CellValue)))
     count = next(n.shape[0] for n in nodes_in(add.body) if isinstance(n, CellValue))
@@ -90,7 +91,7 @@ def _chain(group: FactorGroup, add: Add, sizes: Array, none: int) -> _Chain | No
     cells = np.stack([group.cells[0, s : s + count] for s in starts], axis=1)
     used = cells[here].ravel()
     if len(np.unique(used)) < used.size or (used >= none).any():
-        return None  # a cell in two terms
+        return None
     widest = tuple(int(sizes[cells[here]][:, k].max(initial=1)) for k in range(len(starts)))
     if np.prod(widest) > MOST_TERM_VALUES:
         return None
@@ -112,18 +113,29 @@ def _chain(group: FactorGroup, add: Add, sizes: Array, none: int) -> _Chain | No
         chain.steps.append(np.searchsorted(values, sums))
         chain.cells.append(cells[m])
         chain.sizes.append(own)
-    return _pruned(chain, group, add)
+    return chain
+
+
+def never_holds(group: FactorGroup, graph: FactorGraph) -> bool:
+    """Whether a requirement of one instance sees its cells through a sum, and no value that the sum can have satisfies it."""
+    add = _only_sum(group)
+    chain = None if add is None else _chain(group, add, np.append(graph.sizes, 1), graph.n_cells)
+    return add is not None and chain is not None and not _satisfied(chain, group, add).any()
+
+
+def _satisfied(chain: _Chain, group: FactorGroup, add: Add) -> Array:
+    """At which values of its sum a requirement holds."""
+    last = len(chain.values[-1])
+    table = mapped(group.root, lambda n: Gather("", len(group.tables), last, CellValue(0, (), False), ()) if n == add else n)
+    leaves = numpy_leaves(group.columns, (*group.tables, chain.values[-1]), {0: np.arange(last)}, slice(0, 1))
+    return np.array(np.broadcast_to(np.asarray(evaluate(table, leaves), bool).reshape(-1), (last,)))
 
 
 def _pruned(chain: _Chain, group: FactorGroup, add: Add) -> _Chain:
     """Without the partial sums from which no end is reached that a requirement of numbers allows."""
-    last = len(chain.values[-1])
-    alive = np.ones(last, bool)
-    if group.kind == "require":
-        table = mapped(group.root, lambda n: Gather("", len(group.tables), last, CellValue(0, (), False), ()) if n == add else n)
-        leaves = numpy_leaves(group.columns, (*group.tables, chain.values[-1]), {0: np.arange(last)}, slice(0, 1))
-        alive = np.array(np.broadcast_to(np.asarray(evaluate(table, leaves), bool).reshape(-1), (last,)))
-        alive = alive if alive.any() else np.ones(last, bool)
+    alive = np.ones(len(chain.values[-1]), bool)
+    if group.kind == "require" and (satisfied := _satisfied(chain, group, add)).any():
+        alive = satisfied
     for m in reversed(range(len(chain.steps))):
         kept = np.cumsum(alive) - 1
         chain.steps[m] = np.where(alive[chain.steps[m]], kept[chain.steps[m]], -1)

@@ -12,6 +12,7 @@ from ..graph.nodes import Add, Apply, CellValue, Column, Constant, Node, evaluat
 from ..masks import lower_mask
 from ..program import Program, ir
 from ..program.places import name_in
+from ._partial_sums import never_holds
 from ._updates import sweep_blocks
 
 Array = np.ndarray
@@ -29,7 +30,7 @@ def lint_requires(lowered: Lowered) -> Iterator[Diagnostic]:
     rows = [g.take(np.array([k])) for g in groups for k in range(g.n)]
     for g in rows:
         holds = _holds(g, lowered.graph)
-        if holds is not None and not holds.any():
+        if never_holds(g, lowered.graph) if holds is None else not holds.any():
             yield Diagnostic("W821", "no configuration satisfies this `require`", g.span, "never holds", help=ZERO)
             return
     cells = np.unique(np.concatenate([g.cells.ravel() for g in rows]))

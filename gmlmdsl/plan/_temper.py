@@ -56,5 +56,5 @@ def plan_temper(lowered: Lowered, kernel: ir.Temper) -> TemperPlan:
     if 1 not in betas:
         listed = ", ".join(f"{b:g}" for b in betas)
         message = f"the draws are those at beta 1, which `betas` must list: found {listed}"
-        raise fail("E421", message, kernel.betas[0].span, "no beta 1", help="add 1 to `betas`")
+        raise fail("E421", message, kernel.betas[0].span if betas else kernel.span, "no beta 1", help="add 1 to `betas`")
     return TemperPlan(tuple(sorted(betas)))

@@ -204,8 +204,10 @@ def _noise(arguments: list[tree.Argument], option: Option, scope: Scope, axes: b
 
 def _numbers(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
     e = arguments[0].value
+    if isinstance(e, tree.Name) and (symbol := scope.find(e.name)) is not None and symbol.kind == "input":
+        return _input_of_numbers(e, option, scope, ("int", "real", "positive"), "[count] : real")
     if not isinstance(e, tree.List):
-        scope.report("E303", f"`{option.name}` is a list of numbers", e.span, "`[0.5, 1]`")
+        scope.report("E303", f"`{option.name}` is a list of numbers, or an input that is one", e.span, "`[0.5, 1]`")
         return None
     return tuple(check_number(item, scope, CONSTANT) for item in e.items)
 
@@ -238,7 +240,7 @@ def _schedule(arguments: list[tree.Argument], option: Option, scope: Scope, axes
         return _counts(e, scope)
     symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
     if isinstance(e, tree.Name) and symbol is not None and symbol.kind == "input" and e.name not in option.words:
-        return _input_of_counts(e, option, scope)
+        return _input_of_numbers(e, option, scope, ("int",), "[passes] : int")
     if not isinstance(e, tree.Name) or symbol is None or symbol.kind != "mask":
         return _word(arguments, option, scope, axes)
     if e.name in option.words:
@@ -273,14 +275,15 @@ def _counts(e: tree.Call, scope: Scope) -> tuple[Expression, ...] | None:
     return found
 
 
-def _input_of_counts(e: tree.Name, option: Option, scope: Scope) -> object:
-    """A list of counts that comes with the data."""
+def _input_of_numbers(e: tree.Name, option: Option, scope: Scope, types: tuple[str, ...], declared: str) -> object:
+    """A list of numbers of these types that comes with the data; `declared` is how it might be declared."""
     symbol = scope.use(e, "input")
     if symbol is None or not isinstance(symbol.value, Input):
         return None
-    if len(symbol.value.axes) != 1 or symbol.value.type.kind != "int":
-        help, place = f"declare it as `input {e.name}[passes] : int`", ((symbol.span, "declared here"),)
-        scope.report("E303", f"`{option.name}` takes a list of whole numbers", e.span, "not a list of counts", help=help, related=place)
+    if len(symbol.value.axes) != 1 or symbol.value.type.kind not in types:
+        help, place = f"declare it as `input {e.name}{declared}`", ((symbol.span, "declared here"),)
+        what = "numbers" if len(types) > 1 else "whole numbers"
+        scope.report("E303", f"`{option.name}` takes a list of {what}", e.span, f"not a list of {what}", help=help, related=place)
         return None
     return symbol.value
 

@@ -130,13 +130,6 @@ def _report_bare(e: tree.Name, scope: Scope) -> None:
     scope.report("E302", message, e.span, "no parentheses behind this", help=f"write `{text}`", fix=fix)
 
 
-def check_row_weights(weights: tuple[tree.Expression, ...], scope: Scope) -> list[Expression]:
-    """The weights of a mixture's rows: not all 0 (the grammar lets none begin with a sign)."""
-    checked = [check_number(w, scope, INDEXED) for w in weights]
-    verify_row_weights(checked, weights[0], scope)
-    return checked
-
-
 def verify_row_weights(checked: list[Expression], first: tree.Expression, scope: Scope) -> None:
     """Report weights that are all 0."""
     if all(known_number(w) == 0 for w in checked):

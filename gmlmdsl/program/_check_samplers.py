@@ -8,19 +8,19 @@ from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
 from ._blocks import BlockTerm, Cells
-from ._check_masks import as_mask, check_cells, check_mask_body, check_row_weights
+from ._check_masks import as_mask, check_cells, check_mask_body, verify_row_weights
 from ._check_networks import refuse_joint, refuse_ladder, refuse_updates
 from ._check_visits import check_start, refuse_visits
-from ._expressions import CONSTANT, check_number, known_number, mentions
+from ._expressions import CONSTANT, INDEXED, check_number, known_number, mentions
 from ._kernels import Cycle, Kernel, KernelMixture, RandomUpdate, Repeat, Sweep, Temper, ladder_in, start_of
 from ._mask_bodies import Mask, MaskBody
 from ._mask_inputs import check_no_stages
-from ._program import Factor, Model, Sampler
+from ._program import Factor, Input, Model, Sampler
 from ._references import check_name
 from ._refinement import check_decoder
 from ._scope import Scope
 from ._sets import check_clauses, check_loops
-from ._terms import IndexValue, LetValue, Literal, SetOf, Sum, VariableValue, walk
+from ._terms import Clauses, Expression, IndexValue, InputValue, LetValue, Literal, SetOf, Sum, VariableValue, walk
 
 Statements = tuple[tree.SamplerStatement, ...]
 MOST_BODIES = 16  # each is a loop or a choice in the compiled program
@@ -83,12 +83,24 @@ def _kernel(
                 inner = _body(s.body, "this `repeat`", s.span, model, scope, s.span)
             return None if inner is None or loops is None else Repeat(s.span, Literal(s.span, 1), inner, loops[0])
         case tree.KernelMixture():
-            weights = check_row_weights(tuple(r.weight for r in s.rows), scope)
-            bodies = [_body((r.kernel,), "", r.span, model, scope, r.span) for r in s.rows]
-            good = tuple((w, b[0]) for w, b in zip(weights, bodies, strict=True) if b is not None)
-            return KernelMixture(s.span, good) if len(good) == len(s.rows) else None
+            return _mixture(s, model, scope)
         case tree.Temper():
             return _temper(s, model, scope)
+
+
+def _mixture(s: tree.KernelMixture, model: Model, scope: Scope) -> Kernel | None:
+    """Kernels with weights, each row once for each turn of its loop."""
+    weights: list[Expression] = []
+    bodies: list[tuple[Kernel, ...] | None] = []
+    turns: list[Clauses | None] = []
+    for row in s.rows:
+        with scope.nested():
+            turns.append(None if row.clauses is None else check_clauses(row.clauses, row.span, scope))
+            weights.append(check_number(row.weight, scope, INDEXED))
+            bodies.append(_body((row.kernel,), "", row.span, model, scope, row.span))
+    verify_row_weights(weights, s.rows[0].weight, scope)
+    rows = tuple((w, b[0]) for w, b in zip(weights, bodies, strict=True) if b is not None)
+    return KernelMixture(s.span, rows, tuple(turns) if any(turns) else ()) if len(rows) == len(s.rows) else None
 
 
 def _repeat(s: tree.Repeat, model: Model, scope: Scope) -> Kernel | None:
@@ -119,6 +131,9 @@ def _temper(s: tree.Temper, model: Model, scope: Scope) -> Kernel | None:
         scope.report("E422", "a `temper` stands in the body of another", inner.span, "replicas of replicas", help=help)
         return None
     betas = arguments["betas"]
+    if isinstance(betas, Input):
+        written = next(a.value for a in s.form.arguments if a.keyword is not None)
+        return Temper(s.span, (), body, InputValue(written.span, betas.name))
     assert isinstance(betas, tuple)
     numbers = [known_number(b) for b in betas]
     for number, beta in zip(numbers, betas, strict=True):

@@ -25,7 +25,7 @@ from ._expressions import (
 )
 from ._kinds import Kind, kind_of
 from ._program import Input, Parameter, Variable
-from ._references import check_indices, check_name
+from ._references import check_index, check_indices, check_name
 from ._scope import Scope
 from ._sets import check_loop
 from ._tables import check_rows_sum
@@ -260,7 +260,7 @@ class _Law:
                     return None
                 return lambda k: Choice(e.span, test, yes(k), no(k))
             case tree.LookedUp():
-                return check_map(e, lambda item: self.row(item, fewer), self.scope)
+                return check_table(e, lambda item: self.row(item, fewer), self.scope)
             case tree.Name() | tree.Index():
                 return self.open_row(e, fewer)
         help = "a row is a list `[0.2, 0.8]`, an array with its last axis open, one of them by `if`, or by a map `{..}[x]`"
@@ -319,16 +319,72 @@ def check_density(call: tree.Call, cell: Variable, target: VariableValue, scope:
     return None if value is None else Density(value, tuple(law.counts))
 
 
-def check_map(e: tree.LookedUp, entry: Callable[[tree.Expression], Row | None], scope: Scope, where: Where = MODEL) -> Row | None:
-    """A map as a function of the place in its rows: what stands behind the keys that its indices are."""
+def check_table(e: tree.LookedUp, entry: Callable[[tree.Expression], Row | None], scope: Scope, where: Where = MODEL) -> Row | None:
+    """A map or a list with its indices as a function of the place in its rows."""
+    return (
+        _check_list(e, e.entries, entry, scope, where)
+        if isinstance(e.entries, tree.List)
+        else _check_map(e, e.entries, entry, scope, where)
+    )
+
+
+Entry = Callable[[tree.Expression], "Row | None"]
+
+
+def _check_list(e: tree.LookedUp, rows: tree.List, entry: Entry, scope: Scope, where: Where) -> Row | None:
+    """A list of lists, one level for each index."""
+    places: dict[tuple[int, ...], Row] = {}
+    sizes: list[int] = []
+
+    def read(item: tree.Expression, prefix: tuple[int, ...]) -> bool:
+        depth = len(prefix)
+        if depth == len(e.indices):
+            found = entry(item)
+            if found is not None:
+                places[prefix] = found
+            return found is not None
+        if not isinstance(item, tree.List):
+            message = f"the list has {len(e.indices)} indices, this part of it {depth} level{'s' * (depth != 1)}"
+            scope.report("E332", message, item.span, "a list is wanted here", help="write `[[a, b], [c, d]][i, j]`: a level for each index")
+            return False
+        if depth == len(sizes):
+            sizes.append(len(item.items))
+        if len(item.items) != sizes[depth] or not item.items:
+            count = len(item.items)
+            message = f"this list has {count} entr{'y' if count == 1 else 'ies'}, those before it {sizes[depth]}"
+            message = message if count else "this list is empty"
+            scope.report("E332", message, item.span, "another number", help="the lists of one level have one length")
+            return False
+        return all([read(part, (*prefix, place)) for place, part in enumerate(item.items)])
+
+    if not read(rows, ()):
+        return None
+    before = len(scope.diagnostics)
+    codes = [_check_place(i, size, e, scope, where) for i, size in zip(e.indices, sizes, strict=True)]
+    return _row_of_places(e, places, sizes, codes) if len(scope.diagnostics) == before else None
+
+
+def _check_place(index: tree.Expression, size: int, e: tree.LookedUp, scope: Scope, where: Where) -> Expression:
+    value, kind = check_expression(index, scope, where)
+    if kind.tag == "error":
+        return value
+    if kind.tag == "label":
+        help = f'write a map, which has a value for each label: `{{"a": 0.1, "b": 0.2}}[{index.span.text}]`'
+        scope.report("E212", "a list is looked up by a whole number, not by a label", index.span, "a label", help=help)
+        return Literal(e.span, 0)
+    return check_index(index, SetOf(e.span, "range", "the list", Literal(e.span, size)), scope, where)
+
+
+def _check_map(e: tree.LookedUp, entries: tuple[tree.Entry, ...], entry: Entry, scope: Scope, where: Where) -> Row | None:
+    """What stands behind the keys that the indices are."""
     checked = [check_expression(i, scope, where) for i in e.indices]
     if any(kind.tag == "error" for _, kind in checked):
         return None
-    values = [_values_of(kind, [entry.keys[k] for entry in e.entries if len(entry.keys) > k]) for k, (_, kind) in enumerate(checked)]
+    values = [_values_of(kind, [one.keys[k] for one in entries if len(one.keys) > k]) for k, (_, kind) in enumerate(checked)]
     places: dict[tuple[int, ...], Row] = {}
     first: dict[tuple[int, ...], tree.Entry] = {}
     good = True
-    for one in e.entries:
+    for one in entries:
         key = _key(one, checked, values, scope)
         found = entry(one.value)
         if key is None or found is None:
@@ -349,13 +405,18 @@ def check_map(e: tree.LookedUp, entry: Callable[[tree.Expression], Row | None], 
         scope.report("E332", message + more, e.span, "a key is missing", help="a map has a value for every key")
         return None
     codes = [_code(c, kind, v, e) for (c, kind), v in zip(checked, values, strict=True)]
+    return _row_of_places(e, places, [len(v) for v in values], codes)
+
+
+def _row_of_places(e: tree.LookedUp, places: dict[tuple[int, ...], Row], sizes: list[int], codes: list[Expression]) -> Row:
+    """The row at the place that the codes are."""
 
     def row(k: Expression) -> Expression:
         def table(prefix: tuple[int, ...]) -> Expression:
             depth = len(prefix)
-            if depth == len(values):
+            if depth == len(sizes):
                 return places[prefix](k)
-            return Table(e.span, tuple(table((*prefix, place)) for place in range(len(values[depth]))))
+            return Table(e.span, tuple(table((*prefix, place)) for place in range(sizes[depth])))
 
         whole = table(())
         assert isinstance(whole, Table)
@@ -366,7 +427,7 @@ def check_map(e: tree.LookedUp, entry: Callable[[tree.Expression], Row | None], 
 
 @rule(tree.LookedUp)
 def _looked_up(e: tree.LookedUp, scope: Scope, where: Where) -> Checked:
-    """A map of numbers."""
+    """A map or a list of numbers."""
     kinds: list[Kind] = []
 
     def entry(item: tree.Expression) -> Row | None:
@@ -374,7 +435,7 @@ def _looked_up(e: tree.LookedUp, scope: Scope, where: Where) -> Checked:
         kinds.append(kind)
         return None if kind.tag == "error" or not require_number(kind, item, scope) else lambda k: value
 
-    found = check_map(e, entry, scope, where)
+    found = check_table(e, entry, scope, where)
     if found is None:
         return faulty(e.span)
     return found(Literal(e.span, 0)), Kind("number", integer=all(k.integer for k in kinds))

@@ -85,6 +85,7 @@ class Form:
     since: str = "0.1"
     free: bool = False  # takes further named options, handed on as they are
     of: Form | None = None  # the form that this one is, with other defaults
+    synonym: str = ""  # another name of it
 
     @property
     def signature(self) -> str:

@@ -225,8 +225,9 @@ MASKS = (
         "mask",
         "percolation",
         (Option("edges", BLOCKS, "pairs of cells, or `G.edges`"),),
-        "The cluster of a random cell under bonds on these edges, redrawn among its images under symmetries of the factors (Wolff 1989); "
-        "only in an update.",
+        "The cluster of a random cell under bonds on these edges, redrawn among its images under symmetries of the factors (Wolff 1989) "
+        "and of each `require` (Kempe chains); only in an update. It may be written `cluster`.",
+        synonym="cluster",
     ),
     Form(
         "mask",
@@ -248,7 +249,7 @@ KERNELS = (
     Form(
         "kernel",
         "temper",
-        (named("betas", NUMBERS, "inverse temperatures: distinct, at least 0, 1 among them", required=True),),
+        (named("betas", NUMBERS, "inverse temperatures, a list or an input: distinct, at least 0, 1 among them", required=True),),
         "Runs its body on replicas of log p scaled by each beta, with exchange moves.",
     ),
 )
@@ -326,7 +327,7 @@ FORMS: tuple[Form, ...] = (
     *GAUGES,
     *FUNCTIONS,
 )
-_BY_NAME = {(f.room, f.name): f for f in FORMS}
+_BY_NAME = {(f.room, name): f for f in FORMS for name in (f.name, f.synonym) if name}
 
 
 def form(room: str, name: str) -> Form | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Set
+from itertools import pairwise
 
 from .._diagnostics import Diagnostic, Span
 from ._comparisons import weights
@@ -120,50 +122,54 @@ def _in_header(span: Span, name: str) -> Span:
 
 
 def _twice(factor: Factor, model: Model) -> Iterator[Diagnostic]:
-    """A coupling of both (i, j) and (j, i) that is the same for both."""
-    names = _pair(factor.clauses)
-    if names is None or not _is_coupling(factor.value, names, model) or _is_halved(factor.value):
+    """A coupling of both (i, j) and (j, i) that is the same for both; one of three that is the same in every order."""
+    names = _ordered(factor.clauses)
+    orders = math.factorial(len(names))
+    if not names or not _is_coupling(factor.value, names, model) or _is_shared(factor.value, orders):
         return
-    i, j = names
     condition = factor.clauses.condition
     parts = [factor.value] if condition is None else [factor.value, condition]
-    if any(_form(e, {i: "1", j: "2"}, model) != _form(e, {i: "2", j: "1"}, model) for e in parts):
-        return
+    places = {name: str(k) for k, name in enumerate(names)}
+    for one, other in pairwise(names):  # neighbours exchanged make every order
+        exchanged = {**places, one: places[other], other: places[one]}
+        if any(_form(e, places, model) != _form(e, exchanged, model) for e in parts):
+            return
     over = factor.clauses.loops[0].over
-    help = f"loop over `{over.graph}.edges`" if over.part == "arcs" else f"add `if {i} < {j}`"
-    message = f"each pair is counted twice: this is the same for ({i}, {j}) and for ({j}, {i})"
-    yield Diagnostic("W819", message, factor.span, "counted twice", help=f"{help}, or write `0.5 *` where half of it is meant")
+    ascending = " and ".join(f"{one} < {other}" for one, other in pairwise(names))
+    help = f"loop over `{over.graph}.edges`" if over.part == "arcs" else f"add `if {ascending}`"
+    what, often, share = {2: ("pair", "twice", "0.5 *` where half"), 6: ("triple", "six times", "/ 6` where a sixth")}[orders]
+    message = f"each {what} is counted {often}: this is the same for ({', '.join(names)}) and for ({', '.join(reversed(names))})"
+    yield Diagnostic("W819", message, factor.span, f"counted {often}", help=f"{help}, or write `{share} of it is meant")
 
 
-def _pair(clauses: Clauses) -> tuple[str, str] | None:
-    """The two names of a loop over all ordered pairs."""
+def _ordered(clauses: Clauses) -> tuple[str, ...]:
+    """The names of a loop over all ordered pairs or triples; none of another."""
     loops = clauses.loops
     if len(loops) == 1 and loops[0].over.part == "arcs":
-        return loops[0].names[0], loops[0].names[1]
-    if len(loops) == 2 and loops[0].over == loops[1].over and all(len(x.names) == 1 for x in loops):
-        return loops[0].names[0], loops[1].names[0]
-    return None
+        return loops[0].names
+    alike = all(loop.over == loops[0].over and len(loop.names) == 1 for loop in loops)
+    return tuple(loop.names[0] for loop in loops) if len(loops) in (2, 3) and alike else ()
 
 
-def _is_coupling(e: Expression, names: tuple[str, str], model: Model) -> bool:
-    """Whether cells at both names stand in it."""
+def _is_coupling(e: Expression, names: tuple[str, ...], model: Model) -> bool:
+    """Whether cells at all names stand in it."""
     cells = [p for p in mentions(e, {}) if isinstance(p, VariableValue) and model.variables[p.name].role != "given"]
     at = [{x.name for i in c.indices for x in walk(i) if isinstance(x, IndexValue)} for c in cells]
     return all(any(n in found for found in at) for n in names)
 
 
-def _is_halved(e: Expression) -> bool:
-    """Whether a term is halved, which is how a sum over ordered pairs is written."""
+def _is_shared(e: Expression, count: int) -> bool:
+    """Whether a term is divided by so many orders, which is how a sum over ordered pairs is written."""
     match e:
         case Literal():
-            return e.value == 0.5
+            return isinstance(e.value, float) and math.isclose(e.value, 1 / count, rel_tol=0.01)
         case Operation(operator="*"):
-            return any(map(_is_halved, e.operands))
+            return any(_is_shared(x, count) for x in e.operands)
         case Operation(operator="/"):
             left, right = e.operands
-            return (isinstance(right, Literal) and right.value == 2) or _is_halved(left)
+            return (isinstance(right, Literal) and right.value == count) or _is_shared(left, count)
         case Operation(operator="neg"):
-            return _is_halved(e.operands[0])
+            return _is_shared(e.operands[0], count)
     return False
 
 
@@ -191,6 +197,6 @@ def _form(e: Expression, names: Mapping[str, str], model: Model) -> object:
 
 def _operands(e: Operation) -> list[Expression]:
     """The operands of an operation, those of the same sum or product taken together."""
-    if e.operator not in ("+", "*"):
+    if e.operator not in ("+", "*", "and", "or"):
         return list(e.operands)
     return [x for o in e.operands for x in (_operands(o) if isinstance(o, Operation) and o.operator == e.operator else [o])]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from ._blocks import BlockTerm, FormCall
 from ._mask_bodies import Mask
-from ._terms import Checked, Expression, Loop
+from ._terms import Checked, Clauses, Expression, InputValue, Loop
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -60,10 +60,14 @@ class Start(Kernel):
 
 
 class Update(Kernel):
-    """A kernel that redraws cells itself: fixed blocks, or one drawn from a mask. Both say whether they do it `independently`."""
+    """A kernel that redraws cells itself: fixed blocks, or one drawn from a mask. Both say whether they do it `independently`.
+
+    `turn`: the index values, `k = 2`, of one that a bound program has written out.
+    """
 
     __slots__ = ()
     independently: bool
+    turn: str
 
     @abc.abstractmethod
     def either(self, sweep: Callable[[Sweep], T], random: Callable[[RandomUpdate], T]) -> T:
@@ -85,6 +89,7 @@ class Sweep(Update):
 
     blocks: BlockTerm
     independently: bool
+    turn: str = field(default="", compare=False)
 
     def accept(self, visitor: KernelVisitor[T]) -> T:
         return visitor.sweep(self)
@@ -103,6 +108,7 @@ class RandomUpdate(Update):
     mask: Mask
     within: str
     independently: bool
+    turn: str = field(default="", compare=False)
 
     def accept(self, visitor: KernelVisitor[T]) -> T:
         return visitor.random(self)
@@ -150,9 +156,13 @@ class Repeat(Kernel):
 
 @dataclass(frozen=True, slots=True)
 class KernelMixture(Kernel):
-    """One row, picked with its weight."""
+    """One row, picked with its weight.
+
+    `turns`: the clauses of each row, which a bound program has written out; empty where no row has any.
+    """
 
     rows: tuple[tuple[Expression, Kernel], ...]
+    turns: tuple[Clauses | None, ...] = ()
 
     @property
     def parts(self) -> tuple[Kernel, ...]:
@@ -164,10 +174,14 @@ class KernelMixture(Kernel):
 
 @dataclass(frozen=True, slots=True)
 class Temper(Kernel):
-    """The body on replicas at each beta, with exchanges."""
+    """The body on replicas at each beta, with exchanges.
+
+    `source`: the input that lists the betas, which a bound program has written out; None where the program lists them.
+    """
 
     betas: tuple[Expression, ...]
     body: tuple[Kernel, ...]
+    source: InputValue | None = None
 
     @property
     def parts(self) -> tuple[Kernel, ...]:

@@ -53,7 +53,7 @@ NO_SIGN = {
     "if": "put `if .. then .. else ..` in parentheses",
     "not": "put `not ..` in parentheses",
     "+": "a number has no sign `+`",
-    "[": "a list stands only in an argument or a default",
+    "[": "a list stands only in an argument or a default; one with its index in parentheses, `([0.1, 0.9][b])`",
     "{": "a block stands only in an argument, after `choose` and after `update`",
 }
 
@@ -298,6 +298,11 @@ def _unexpected(fault: Fault) -> Diagnostic:
     """Something else than what was expected, in words of the language."""
     first = fault.tokens[fault.start]
     help_ = ""
+    at = fault.list_without_index()
+    if at is not None:
+        help_ = "a list alone stands only in an argument or a default; a table is looked up, `([0.1, 0.9][b])`"
+        place = fault.span(fault.tokens[at]).to(fault.span(fault.tokens[fault.at - 1]))
+        return Diagnostic("E101", "expected an index behind this list", place, "not looked up", help=help_)
     if fault.level == "model_statement" and first.text not in MODEL_WORDS and fault.expected <= {"~", "[", "."} | OPERATORS:
         help_ = "a statement of a model opens with a keyword, such as `factor`, or with `name ~`"
         if not first.opens_line:

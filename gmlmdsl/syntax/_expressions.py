@@ -144,9 +144,9 @@ class Entry(Node):
 
 @dataclass(frozen=True, slots=True)
 class LookedUp(Node):
-    """`{"no": [0.9, 0.1], "yes": [0.5, 0.5]}[smoke]`: the value that stands behind these keys."""
+    """`{"no": [0.9, 0.1], "yes": [0.5, 0.5]}[smoke]` and `[0.1, 0.9][b]`: the value that stands behind these keys, or at this place."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[Entry, ...] | List
     indices: tuple[Expression, ...]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from .._diagnostics import Diagnostic, Source, Span
-from ._lex import CLOSING, OPENING, Token
+from ._lex import CLOSING, OPENING, Token, closing
 from ._machine import Chain, Stack, Stop, action_of, can_follow, reduce, run, viable
 from ._tables import END, Tables
 from ._words import LEVELS, NAMES, STATEMENT_WORDS
@@ -73,6 +73,13 @@ class Fault:
             elif isinstance(value, Token) and value.text in CLOSING and opened:
                 opened.pop()
         return opened
+
+    def list_without_index(self) -> int | None:
+        """Where the list opens that ends before this token, if it stands where only a list with an index may."""
+        if self.expected != {"["} or self.tokens[self.at - 1].text != "]":
+            return None
+        before = range(self.at - 2, self.start, -1)
+        return next((k for k in before if self.tokens[k].text == "[" and closing(self.tokens, k) == self.at - 1), None)
 
 
 @dataclass(frozen=True, slots=True)

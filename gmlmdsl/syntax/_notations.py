@@ -237,6 +237,22 @@ def condition_in_brackets(fault: Fault, faults: Faults) -> Edit | None:
     return Edit(at, close + 1, made, Diagnostic("E107", message, span, help=help_, fix=Fix(span, text)), far=0)
 
 
+def list_of_a_term(fault: Fault, faults: Faults) -> Edit | None:
+    """`factor [0.1, 0.9][b]`: a bracket behind `factor` is an index of what is called so."""
+    tokens, at = fault.tokens, fault.start + 1
+    if tokens[fault.start].text not in ("factor", "require") or tokens[at].text != "[" or fault.at <= at:
+        return None
+    end = closing(tokens, at)
+    end = closing(tokens, end + 1) if end is not None and tokens[end + 1].text == "[" else None
+    if end is None:
+        return None
+    text = f"({text_of(fault, tokens[at : end + 1])})"
+    made = (fault.make("(", tokens[at]), *tokens[at : end + 1], fault.make(")", tokens[end]))
+    span = fault.span(tokens[at]).to(fault.span(tokens[end]))
+    message = f"a list with its index stands in parentheses behind `{tokens[fault.start].text}`"
+    return Edit(at, end + 1, made, Diagnostic("E101", message, span, help=f"write `{cut(text)}`", fix=Fix(span, text)), far=0)
+
+
 def double_index(fault: Fault, faults: Faults) -> Edit | None:
     """`J[i][j]`."""
     tokens, at = fault.tokens, fault.at
@@ -329,6 +345,7 @@ NOTATIONS = (
     percentage,
     thousands,
     condition_in_brackets,
+    list_of_a_term,
     double_index,
     second_condition,
     size_behind_a_type,

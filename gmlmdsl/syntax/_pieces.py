@@ -14,7 +14,7 @@ from . import _tree as tree
 from ._lex import CLOSING, OPENING
 
 # How tight an operator binds; a part that binds less than its place asks for stands in parentheses.
-LOOSEST, OR, AND, NOT, COMPARISON, SUM, PRODUCT, SIGN, POWER, ATOM = range(10)
+BRANCH, LOOSEST, OR, AND, NOT, COMPARISON, SUM, PRODUCT, SIGN, POWER, ATOM = range(-1, 10)
 BINDING = {
     "or": OR,
     "and": AND,
@@ -98,9 +98,11 @@ def _spell(item: Expected) -> list[Item]:
         parent = "not" if node.operator == "not" else "neg"
         return _parenthesised([sign, _operand(node.operand, own, parent)], own, item.binding)
     if isinstance(node, tree.Conditional):
-        parts: list[Item] = [word("if"), Expected(node.test), word("then", 2), Expected(node.yes)]
-        parts += [] if node.no is None else [word("else", 2), Expected(node.no)]
+        parts: list[Item] = [word("if"), Expected(node.test), word("then", 2), Expected(node.yes, BRANCH)]
+        parts += [] if node.no is None else [word("else", 2), Expected(node.no, BRANCH)]
         return _parenthesised(parts, LOOSEST, item.binding)
+    if isinstance(node, tree.LookedUp) and isinstance(node.entries, tree.List):
+        return _parenthesised([Expected(node.entries), *bracketed(tight("["), node.indices)], BRANCH, item.binding)
     return _atom(node)
 
 
@@ -147,7 +149,7 @@ def _atom(node: tree.Node) -> list[Item]:
         return [Expected(node.function), *bracketed(tight("("), node.arguments)]
     if isinstance(node, tree.Method):
         return [Expected(node.base), *bracketed(tight("("), node.arguments)]
-    if isinstance(node, tree.LookedUp):
+    if isinstance(node, tree.LookedUp) and not isinstance(node.entries, tree.List):
         return [*bracketed(word("{"), node.entries), *bracketed(tight("["), node.indices)]
     return _compound(node)
 
@@ -155,8 +157,8 @@ def _atom(node: tree.Node) -> list[Item]:
 def _compound(node: tree.Node) -> list[Item]:
     if isinstance(node, tree.Argument):
         if node.keyword:
-            return [Expected(node.keyword), word("="), Expected(node.value), *clauses(node.clauses)]
-        return [Expected(node.value), *clauses(node.clauses)]
+            return [Expected(node.keyword), word("="), Expected(node.value, BRANCH), *clauses(node.clauses)]
+        return [Expected(node.value, BRANCH), *clauses(node.clauses)]
     if isinstance(node, tree.Loop):
         return [*_loop_names(node.names), word("in"), Expected(node.over)]
     if isinstance(node, tree.Block):
@@ -164,9 +166,9 @@ def _compound(node: tree.Node) -> list[Item]:
         return [*cells[:-1], *clauses(node.clauses), cells[-1]]
     if isinstance(node, tree.Entry):
         keys = [Expected(node.keys[0])] if len(node.keys) == 1 else bracketed(word("("), node.keys)
-        return [*keys, tight(":"), Expected(node.value)]
+        return [*keys, tight(":"), Expected(node.value, BRANCH)]
     if isinstance(node, tree.List):
-        return bracketed(word("["), node.items)
+        return bracketed(word("["), node.items, BRANCH)
     assert isinstance(node, tree.Options)
     items: list[Item] = [word("{")]
     for k, (name, value) in enumerate(node.items):
@@ -175,11 +177,11 @@ def _compound(node: tree.Node) -> list[Item]:
     return [*items, tight("}")]
 
 
-def bracketed(opening: Piece, nodes: Sequence[tree.Node]) -> list[Item]:
+def bracketed(opening: Piece, nodes: Sequence[tree.Node], binding: int = LOOSEST) -> list[Item]:
     """Nodes between brackets, with commas."""
     items: list[Item] = [opening]
     for k, node in enumerate(nodes):
-        items += [tight(","), Expected(node)] if k else [Expected(node)]
+        items += [tight(","), Expected(node, binding)] if k else [Expected(node, binding)]
     return [*items, tight(OPENING[opening.text])]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from . import _tree as tree
-from ._pieces import CLAUSE, Expected, Item, Piece, bracketed, clauses, flatten, tight, word
+from ._pieces import BRANCH, CLAUSE, Expected, Item, Piece, bracketed, clauses, flatten, tight, word
 
 
 class Shape(NamedTuple):
@@ -36,7 +36,7 @@ def _defined(keyword: str) -> Callable[[Any], Shape]:
 
 
 def _input(node: tree.Input) -> Shape:
-    default: list[Item] = [word("="), Expected(node.default)] if node.default is not None else []
+    default: list[Item] = [word("="), Expected(node.default, BRANCH)] if node.default is not None else []
     return _shape([word("input"), *_named(node), word(":", CLAUSE), Expected(node.type), *default])
 
 
@@ -60,7 +60,7 @@ def _chosen_set(node: tree.ChosenSet) -> Shape:
 
 def _function(node: tree.Function) -> Shape:
     head: list[Item] = [word("function"), Expected(node.name), *bracketed(tight("("), node.parameters)]
-    return _shape([*head, word("="), Expected(node.value)])
+    return _shape([*head, word("="), Expected(node.value, BRANCH)])
 
 
 def _use(node: tree.Use) -> Shape:
@@ -140,7 +140,9 @@ def _row(node: tree.MaskRow | tree.KernelRow) -> Shape:
     if isinstance(inner, tree.MaskMixture):
         return _shape([*weight, word("mixture")], inner.rows)
     head, body = shape(inner)
-    return Shape([*flatten(weight), head[0]._replace(space=1), *head[1:]], body)
+    loops = flatten(clauses(node.clauses))
+    loops[:1] = [piece._replace(space=1) for piece in loops[:1]]
+    return Shape([*flatten(weight), head[0]._replace(space=1), *head[1:], *loops], body)
 
 
 SHAPES: dict[type, Callable[[Any], Shape]] = {
@@ -158,7 +160,7 @@ SHAPES: dict[type, Callable[[Any], Shape]] = {
     tree.Model: lambda n: _shape([word("model"), Expected(n.name)], n.body),
     tree.Variable: _variable,
     tree.Parameter: _parameter,
-    tree.Let: lambda n: _shape([word("let"), *_named(n), word("="), Expected(n.value)]),
+    tree.Let: lambda n: _shape([word("let"), *_named(n), word("="), Expected(n.value, BRANCH)]),
     tree.Gauge: lambda n: _shape([word("gauge"), Expected(n.form)]),
     tree.Factor: lambda n: _shape([word("factor"), Expected(n.value), *clauses(n.clauses)]),
     tree.Require: lambda n: _shape([word("require"), Expected(n.condition), *clauses(n.clauses)]),

@@ -338,6 +338,7 @@ class KernelRow(Node):
 
     weight: Expression
     kernel: SamplerStatement
+    clauses: Clauses | None = None
 
 
 @dataclass(frozen=True, slots=True)

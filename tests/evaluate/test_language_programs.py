@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import jax
 import numpy as np
 import pytest
 import scipy.optimize
@@ -13,6 +14,7 @@ from oracle import Oracle
 
 import gmlmdsl as gm
 from gmlmdsl.evaluate import log_prior
+from gmlmdsl.explain import explain
 
 pytestmark = [pytest.mark.usefixtures("float64", "standard_promotion"), pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")]
 SPINS = np.array(list(itertools.product([-1, 1], repeat=6)))
@@ -378,3 +380,84 @@ def test_lattices(lattice: str, edges: int, triangles: int | None):
     if wanted is not None:
         assert abs(float(model.log_potential(params, everywhere)) - wanted) < 1e-9
     assert len(program.bound.graphs["G"].edges) == edges
+
+
+SHORT = """
+index s = range(3)
+input rungs[rung] : real
+model m {
+  var x[i in s] : spin
+  param h
+  let  more = [0, 1, 3, 6][count(x[i] == 1 for i in s)]
+  factor h * ([0.1, 0.5, -0.3][i]) * x[i] for i in s
+  factor ([[0.2, -0.4], [0.7, 0]][bit(x[0]), bit(x[1])]) + more / 5
+  factor 0.8 * x[1] * x[2]
+}
+sampler rows { mixture { 1 / k : update x[K] where K ~ subsets(x, size = k) for k in range(1, 3)  0.3 : update x by everything(x) } }
+sampler written { mixture { 1 : update x by subsets(x, size = 1)  1 / 2 : update x by subsets(x, size = 2)  0.3 : update x by everything(x) } }
+sampler ladder { temper(betas = rungs) { update x[i] for i in s } }
+sampler listed { temper(betas = [0.3, 1]) { update x[i] for i in s } }
+sampler joined { update x[K] where K ~ cluster({x[1], x[2]}) }
+sampler bonds  { update x[K] where K ~ percolation({x[1], x[2]}) }
+"""
+
+
+def test_lists_with_indices_are_tables():
+    model, params = gm.parse(SHORT, rungs=[0.3, 1]).model(), {"h": 0.7}
+    states = np.array(list(itertools.product((-1, 1), repeat=3)))
+    on, pairs = (states == 1).astype(int), np.array([[0.2, -0.4], [0.7, 0]])
+    wanted = 0.7 * states @ np.array([0.1, 0.5, -0.3]) + pairs[on[:, 0], on[:, 1]] + 0.8 * states[:, 1] * states[:, 2]
+    wanted += np.array([0, 1, 3, 6])[on.sum(axis=1)] / 5
+    np.testing.assert_allclose(model.log_potential(params, states), wanted, rtol=1e-12)
+
+
+def test_rows_of_a_mixture_of_kernels_run_over_a_loop():
+    model, params = gm.parse(SHORT, rungs=[0.3, 1]).model(), {"h": 0.7}
+    np.testing.assert_allclose(
+        model.transition_matrix(params, sampler="rows"), model.transition_matrix(params, sampler="written"), atol=1e-14
+    )
+
+
+def test_explain_says_which_turn_of_a_loop_an_update_is():
+    program = gm.parse(SHORT, rungs=[0.3, 1])
+    shown = " ".join(explain(program.checked, program.bound).split())
+    assert "size = k)`, k = 2" in shown
+    assert "scaled by rungs" in shown
+
+
+@pytest.mark.filterwarnings("ignore::gmlmdsl.sample._draw.SamplingWarning")
+@pytest.mark.parametrize(("one", "other"), [("ladder", "listed"), ("joined", "bonds")])
+def test_an_input_lists_betas_and_clusters_have_two_names(one: str, other: str):
+    model, params = gm.parse(SHORT, rungs=[0.3, 1]).model(), {"h": 0.7}
+    first, second = (model.sample(params, name, draws=400, chains=4, seed=4, progress=False) for name in (one, other))
+    np.testing.assert_array_equal(first.posterior["x"], second.posterior["x"])
+
+
+@pytest.mark.parametrize(("rungs", "code"), [([0.3, 0.5], "E421"), ([], "E421"), ([1, 1], "E421"), ([[1.0]], "E403")])
+def test_betas_of_an_input_are_verified(rungs: list, code: str):
+    with pytest.raises(gm.GmlmError) as caught:
+        gm.parse(SHORT, rungs=np.array(rungs, float)).model().sample({"h": 0.7}, "ladder", progress=False)
+    assert code in caught.value.codes
+
+
+def test_losses_of_blocks_of_many_counted_cells():
+    """-log p by the elementary symmetric polynomials of exp(h), over the block: what it holds of the count is known."""
+    text = "index s = range(24)\nmodel m {\n  var x[i in s] : bit\n  param h[i in s]\n  factor h[i] * x[i] for i in s\n"
+    text += "  require count(x[i] == 1 for i in s) == 9\n}\nmask all = everything(x)\n"
+    text += "mask parts = blocks({x[i] for i in s if i < 14}, {x[i] for i in s if i >= 8})\n"
+    model, h = gm.parse(text).model(), np.linspace(-1, 1.5, 24)
+    x = np.zeros((2, 24), int)
+    x[0, :9], x[1, 3:21:2] = 1, 1
+
+    def log_p(cells: slice, row: np.ndarray) -> float:
+        sums = np.zeros(25)
+        sums[0] = 1
+        for weight in np.exp(h[cells]):
+            sums[1:] = sums[1:] + weight * sums[:-1]
+        return h[cells] @ row[cells] - math.log(sums[row[cells].sum()])
+
+    assert abs(float(model.loss({"h": h}, x, mask="all")) + np.mean([log_p(slice(0, 24), r) for r in x])) < 1e-9
+    wanted = -np.mean([(log_p(slice(0, 14), r) + log_p(slice(8, 24), r)) / 2 for r in x])
+    assert abs(float(model.loss({"h": h}, x, mask="parts")) - wanted) < 1e-9
+    gradient = jax.grad(lambda h: model.loss({"h": h}, x, mask="all"))(jax.numpy.asarray(h))
+    np.testing.assert_allclose(gradient, np.asarray(model.marginals({"h": h})["x"])[:, 1] - x.mean(axis=0), atol=1e-9)

@@ -45,6 +45,12 @@ def asia(c: Sequence[int]) -> float:
     return p * [[[0.9, 0.1], [0.2, 0.8]], [[0.3, 0.7], [0.1, 0.9]]][either][bronc][dysp]
 
 
+def nested(c: Sequence[int]) -> float:
+    a, b, d = c
+    p = [0.7, 0.3][a] * [[0.8, 0.2], [0.1, 0.9]][a][b]
+    return p * [[[0.1, 0.2, 0.7], [0.3, 0.4, 0.3]], [[0.5, 0.2, 0.3], [0.6, 0.4, 0.0]]][a][b][d]
+
+
 def noisy_or(c: Sequence[int]) -> float:
     *x, y = c
     q = [0.2, 0.5, 0.7]
@@ -124,6 +130,13 @@ MODELS: dict[str, tuple[str, dict[str, Any], Law]] = {
         "  mask one = subsets(size = 1)",
         {"W": np.array([[0.3, -0.5, 0.2], [0.7, 0.1, -0.4]])},
         belief,
+    ),
+    "nested lists": (
+        "model m { var a, b : bit  var c : range(3)  param w  a ~ bernoulli(0.3)  b ~ bernoulli([0.2, 0.9][a])"
+        "  c ~ categorical([[[0.1, 0.2, 0.7], [0.3, 0.4, 0.3]], [[0.5, 0.2, 0.3], [0.6, 0.4, 0.0]]][a, b]) }"
+        "  mask one = subsets(size = 1)",
+        {"w": 0.0},
+        nested,
     ),
     "lists of parameters": (
         "model m { var x : range(3)  var y : bit  param u[k in range(3)] : positive"

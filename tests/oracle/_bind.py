@@ -30,7 +30,6 @@ class Graph:
         """Every edge both ways."""
         return tuple(sorted({(i, j) for i, j in self.edges} | {(j, i) for i, j in self.edges}))
 
-
     @property
     def triangles(self) -> tuple[tuple[int, int, int], ...]:
         """Three nodes of which each two are joined."""
