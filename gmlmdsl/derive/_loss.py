@@ -11,22 +11,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from .._diagnostics import GmlmError
 from ..graph import FactorGraph
 from ..graph.colours import colour
 from ..masks import AbstractMask
 from ..plan import (
-    is_affordable,
     is_large,
     is_whole,
     plan_blocks,
+    plan_counted,
     plan_drawn,
     plan_elimination,
     plan_loss_blocks,
     plan_mask,
     support_blocks,
     verify_affordable,
-    with_partial_sums,
 )
 from ._abstract_loss import AbstractLoss, Masks
 from ._arrays import Blocks, Graph, blocks_on_device, drawn_blocks, float_type, graph_arrays, on_device
@@ -237,16 +235,10 @@ def _by_partial_sums(
     host: FactorGraph, graph: Graph, mask: AbstractMask, blocks: np.ndarray, probabilities: np.ndarray
 ) -> EliminatedLoss | None:
     """The loss of blocks whose cells a large factor sees through their sum, partial sums for cells; None where listing is cheaper."""
-    counted = with_partial_sums(host)
-    if counted is host:
+    found = plan_counted(host, mask, blocks)
+    if found is None:
         return None
-    try:
-        plan = plan_elimination(counted, np.union1d(mask.reach, np.arange(host.n_cells, counted.n_cells)), "the loss: all blocks")
-    except GmlmError:
-        return None
-    listed = plan_blocks(host, blocks)
-    if all(is_affordable(p) for p in listed) and plan.flops * len(blocks) > sum(p.terms for p in listed):
-        return None
+    counted, plan = found
     wide = np.where(blocks == host.n_cells, counted.n_cells, blocks)
     return EliminatedLoss(graph, (mask_passes(counted, plan, wide, probabilities, False),), graph_arrays(counted))
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from .._diagnostics import GmlmError
 from ..graph import FactorGraph
 from ..masks import AbstractMask
 from ._budget import BUDGET
 from ._elimination import Elimination, plan_elimination
-from ._loss_blocks import MOST_LISTED
-from ._plan import BlockPlan, is_affordable
+from ._loss_blocks import MOST_LISTED, is_large, support_blocks
+from ._partial_sums import with_partial_sums
+from ._plan import BlockPlan, is_affordable, plan_blocks
 from ._updates import plan_mask
+
+Array = np.ndarray
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,7 @@ class MaskPlan:
         mean_size: E|K|; None where it varies with x or with parameters.
         block: the plan of the costliest block.
         whole: the elimination of all cells that serves the blocks of all rows, where these are drawn; None where they are not, or listed.
+        counted: the elimination of all blocks with partial sums for cells, where a large factor sees cells through their sum; else None.
     """
 
     adaptive: bool
@@ -33,6 +39,7 @@ class MaskPlan:
     mean_size: float | None
     block: BlockPlan
     whole: Elimination | None = None
+    counted: Elimination | None = None
 
     @property
     def all_masks(self) -> bool:
@@ -49,7 +56,33 @@ def plan_use(graph: FactorGraph, mask: AbstractMask) -> MaskPlan:
     """How a fit will use a mask."""
     adaptive = mask.is_adaptive
     used = MaskPlan(adaptive, mask.support_size, len(mask.reach), mask.mean_size, plan_mask(graph, mask, adaptive))
-    return used if used.all_masks or adaptive else replace(used, whole=plan_drawn(graph, mask, used.block))
+    if adaptive:
+        return used
+    if not used.all_masks:
+        return replace(used, whole=plan_drawn(graph, mask, used.block))
+    blocks, probabilities = support_blocks(graph, mask)
+    found = plan_counted(graph, mask, blocks) if probabilities is not None and is_large(graph, blocks) else None
+    return replace(used, counted=None if found is None else found[1])
+
+
+def plan_counted(graph: FactorGraph, mask: AbstractMask, blocks: Array) -> tuple[FactorGraph, Elimination] | None:
+    """Partial sums for cells, and one order for the sums of all blocks; None where the model has none, or listing is cheaper.
+
+    Args:
+        graph: of the model.
+        mask: that does not look at x, over rows without gaps.
+        blocks: its support, shape (masks, members), padded with the number of cells.
+    """
+    counted = with_partial_sums(graph)
+    if counted is graph:
+        return None
+    try:
+        plan = plan_elimination(counted, np.union1d(mask.reach, np.arange(graph.n_cells, counted.n_cells)), "the loss: all blocks")
+    except GmlmError:
+        return None
+    listed = plan_blocks(graph, blocks)
+    cheaper = all(is_affordable(p) for p in listed) and sum(p.terms for p in listed) < plan.flops * len(blocks)
+    return None if cheaper else (counted, plan)
 
 
 def plan_drawn(graph: FactorGraph, mask: AbstractMask, plan: BlockPlan) -> Elimination | None:
