@@ -16,6 +16,8 @@ from .files import opened
 from .graph import AbstractProgram, Bound, bind
 from .program import Program, check_file, check_source, checked_texts
 
+OLD_FORM = "W831"  # said by `gmlm check` alone
+
 if TYPE_CHECKING:
     from .fit import SavedFit
     from .model import Fit, Model
@@ -141,10 +143,11 @@ def parse(text: str, *, coords: Mapping[str, Sequence[Any]] | None = None, allow
 
 def _announced(program: BoundProgram) -> BoundProgram:
     """The program, its warnings said once, as Python says warnings; those that a comment allows are not among them."""
-    if program.warnings:
+    told = [w for w in program.warnings if w.code != OLD_FORM]
+    if told:
         import warnings
 
-        warnings.warn("\n" + "\n\n".join(rendered(program.warnings)), GmlmWarning, stacklevel=3)
+        warnings.warn("\n" + "\n\n".join(rendered(told)), GmlmWarning, stacklevel=3)
     return program
 
 

@@ -1,4 +1,4 @@
-"""Masks that draw cell by cell with rates that are numbers: `bernoulli(x, rate = r)`, and `each x[i] rate ..` without cells in it."""
+"""Masks that draw cell by cell with rates that are numbers: `bernoulli(x, rate = r)`, and `each .. : x[i]` without cells in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Masks that list their blocks: `blocks(..)`, `stripes(..)`, `everything(..)`, and `choose .. weight ..`."""
+"""Masks that list their blocks: `blocks(..)`, `stripes(..)`, `everything(..)`, and `choose w : ..`."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def lower_stripes(lowered: Lowered, body: ir.FormMask) -> ListedMask:
 
 
 def lower_listed(lowered: Lowered, body: ir.Listed) -> ListedMask:
-    """The blocks of `blocks(..)` or of `choose .. weight ..`; equal ones are one block.
+    """The blocks of `blocks(..)` or of `choose w : ..`; equal ones are one block.
 
     Raises:
         GmlmError: E410 where no block is left, E411 for a cell twice in a block, E409 for a weight out of bounds.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .._diagnostics import Fix, Span, listed
-from ..syntax import tree
+from ..syntax import old_forms, tree
 from . import _forms as forms
 from ._arguments import check_arguments, find_form, match_arguments
 from ._blocks import BlockTerm, Cells, FormCall
@@ -21,10 +21,15 @@ from ._sets import check_clauses, check_set
 from ._terms import Clauses, Expression, IndexValue, Loop, ParameterValue, SetOf, VariableValue, walk
 from ._written_out import verify_mixture, verify_written_out
 
+LONGEST_SHOWN = 60  # characters of an edit that is shown whole
+
 
 def check_mask(mask: tree.Mask, model: Model, scope: Scope) -> Mask | None:
     """The checked mask; the model's names are visible in `scope`."""
     given = _given(mask, scope)
+    for form in old_forms(mask):
+        help = f"write {form.today}" if form.fix is None or len(form.fix.text) > LONGEST_SHOWN else f"write `{form.fix.text}`"
+        scope.report("W831", "a form of an earlier version, which will go", form.span, "an old form", help=help, fix=form.fix)
     listed = isinstance(mask.body, tree.MaskList)
     body = _listed(mask, mask.body, given, scope) if listed else check_mask_body(mask.body, model, scope)  # pyright: ignore[reportArgumentType]
     return None if body is None or given is None else as_mask(mask.body, mask.name.name, given, body, model, scope, mask.span)
@@ -189,7 +194,7 @@ def _report_again(again: Span, first: Span, before: Span, scope: Scope) -> None:
 def _is_predicted(name: tree.Name, scope: Scope) -> bool:
     symbol = scope.use(name, *CELLS)
     if symbol is not None and symbol.kind == "given":
-        place, help = ((symbol.span, "given here"),), f"a mask may look at it: `given {name.name}` in its header"
+        place, help = ((symbol.span, "given here"),), f"a mask may look at it: `sees {name.name}` in its header"
         scope.report("E318", f"`{name.name}` is given: no mask or update names it", name.span, "never predicted", related=place, help=help)
         return False
     return symbol is not None
@@ -314,7 +319,7 @@ def _listed(mask: tree.Mask, body: tree.MaskList, given: tuple[str, ...] | None,
     if not body.body and scope.is_broken(body.span):
         return None
     if not body.body:
-        scope.report("E320", "a mask lists at least one block", body.span, "empty", help="`choose {x[i]} for i in site weight 1`")
+        scope.report("E320", "a mask lists at least one block", body.span, "empty", help="`choose 1 : {x[i]} for i in site`")
         return None
     first = type(body.body[0])
     stray = next((s for s in body.body if type(s) is not first), None)
@@ -352,10 +357,10 @@ def _check_weight(weight: Expression, word: str, mask: tree.Mask, given: tuple[s
     if stray:
         names = sorted({part.name for part in stray})
         inside = next((part for part in walk(weight) if part in stray), weight)
-        help = f"say what the mask looks at: `given {', '.join((*given, *names))}` before its body"
-        message = f"this {word} mentions {listed(names)}, which the mask is not given"
+        help = f"say what the mask looks at: `sees {', '.join((*given, *names))}` before its body"
+        message = f"this {word} mentions {listed(names)}, which the mask does not see"
         end = mask.given[-1].span.end if mask.given else mask.body.span.start
-        text = f", {', '.join(names)}" if mask.given else f"given {', '.join(names)} "
-        place = ((mask.name.span, f"its header has {'no such name' if mask.given else 'no `given`'}"),)
+        text = f", {', '.join(names)}" if mask.given else f"sees {', '.join(names)} "
+        place = ((mask.name.span, f"its header has {'no such name' if mask.given else 'no `sees`'}"),)
         fix = Fix(Span(mask.span.source, end, end), text)
-        scope.report("E305", message, inside.span, "not given", help=help, related=place, fix=fix)
+        scope.report("E305", message, inside.span, "not seen", help=help, related=place, fix=fix)

@@ -165,8 +165,8 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
     },
     "mask": {
         "mixture": ("write `mixture { 0.5 : first  0.5 : second }`", ""),
-        "choose": ("blocks with weights stand between braces: `mask name { choose {x[0], x[1]} weight 1 }`", ""),
-        "each": ("cells with rates stand between braces: `mask name { each x[i] for i in site rate 0.5 }`", ""),
+        "choose": ("blocks with weights stand between braces: `mask name { choose 1 : {x[0], x[1]} }`", ""),
+        "each": ("cells with rates stand between braces: `mask name { each 0.5 : x[i] for i in site }`", ""),
         "random": ("write `bernoulli(x, rate = 0.15)` or `subsets(x, size = 2)`", ""),
         "mlm": ("write `bernoulli(x, rate = 0.15)`", ""),
         **dict.fromkeys(("single", "single_site", "site", "sites", "pseudolikelihood"), ("write `subsets(x, size = 1)`", "")),

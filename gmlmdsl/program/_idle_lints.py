@@ -115,9 +115,9 @@ def _never_looked_at(program: Program) -> Iterator[Diagnostic]:
 
 
 def _in_header(span: Span, name: str) -> Span:
-    """Where a mask's header names what it looks at: behind `given`."""
-    at = span.text.find(" given ")
-    start = span.start + at + 1 if at >= 0 else span.start
+    """Where a mask's header names what it looks at: behind `sees`."""
+    found = re.search(r" (sees|given) ", span.text)
+    start = span.start + found.start() + 1 if found else span.start
     return name_in(Span(span.source, start, span.end), name)
 
 

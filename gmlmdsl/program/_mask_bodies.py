@@ -96,7 +96,7 @@ class MaskBody(Checked, abc.ABC):
 
 @dataclass(frozen=True, slots=True)
 class Listed(MaskBody):
-    """Blocks with weights: `blocks(..)` (`uniform`, each distinct block once; `call` has its options) or `choose .. weight ..`."""
+    """Blocks with weights: `blocks(..)` (`uniform`, each distinct block once; `call` has its options) or `choose w : ..`."""
 
     terms: tuple[tuple[BlockTerm, Expression | None], ...]
     uniform: bool
@@ -123,7 +123,7 @@ class Listed(MaskBody):
 
 @dataclass(frozen=True, slots=True)
 class Independent(MaskBody):
-    """`each CELL for .. rate r`: every cell on its own."""
+    """`each r : CELL for ..`: every cell on its own."""
 
     terms: tuple[tuple[BlockTerm, Expression], ...]
 

@@ -3,12 +3,13 @@
 from typing import TYPE_CHECKING
 
 from . import _tree as tree
+from ._old_forms import old_forms
 from ._parse import parse, parse_with_errors, read_source
 
 if TYPE_CHECKING:
     from ._format import format_source as format_source
 
-__all__ = ["format_source", "parse", "parse_with_errors", "read_source", "tree"]
+__all__ = ["format_source", "old_forms", "parse", "parse_with_errors", "read_source", "tree"]
 
 
 def __getattr__(name: str) -> object:

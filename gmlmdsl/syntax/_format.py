@@ -8,6 +8,7 @@ from typing import Any
 
 from .._diagnostics import Source
 from ._lex import Token, tokenize
+from ._old_forms import modernised
 from ._parse import parse
 from ._pieces import NO_BREAK, Piece
 from ._statements import shape
@@ -52,6 +53,9 @@ def format_source(text: str, path: str = "<text>") -> str:
         GmlmError: with every syntax error of the text.
     """
     tree = parse(text, path)
+    today = modernised(tree)
+    if today is not None:
+        text, tree = today, parse(today, path)
     lines = _with_comments(_lines_of(tree), tree)
     return "".join(_printed(lines, text))
 

@@ -247,7 +247,7 @@ class Choose(Node):
     block: Expression
     clauses: Clauses | None
     weight: Expression
-    weight_last: bool = False
+    weight_last: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,7 @@ class Each(Node):
     cell: Expression
     clauses: Clauses | None
     rate: Expression
-    rate_last: bool = False
+    rate_last: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ class Mask(Node):
     model: Name | None
     given: tuple[Name, ...]
     body: MaskExpression | MaskList
-    word: str = ""
+    word: str = field(default="", compare=False)
 
 
 ModelStatement = Variable | Parameter | Let | Gauge | Factor | Require | Distributed | NetworkConditional | Use | ModelMixture | Mask

@@ -96,8 +96,8 @@ def _interacting(model: Any, edges: Array, cells: Array) -> Iterator[Candidate]:
     if graph is not None and not len(lone):
         name = host.observed[0].name
         yield Candidate("edges", f" = blocks({{{name}[i], {name}[j]}} for (i, j) in {graph}.edges)", "the two ends of each edge")
-        weighed = f"  choose {{{name}[i], {name}[j]}} for (i, j) in {graph}.edges weight if {name}[i] == {name}[j] then 3 else 1\n"
-        yield Candidate("agreeing", f" given {name} {{\n{weighed}}}", AGREEING)
+        weighed = f"  choose if {name}[i] == {name}[j] then 3 else 1 : {{{name}[i], {name}[j]}} for (i, j) in {graph}.edges\n"
+        yield Candidate("agreeing", f" sees {name} {{\n{weighed}}}", AGREEING)
         return
     listed = _blocks(host, list(edges), lone)
     if not listed:
@@ -110,10 +110,10 @@ def _interacting(model: Any, edges: Array, cells: Array) -> Iterator[Candidate]:
     lines = []
     for (i, j), same in zip(edges, alike, strict=True):
         a, b = cell_text(host, i), cell_text(host, j)
-        lines.append(f"  choose {{{a}, {b}}} weight {f'if {a} == {b} then 3 else 1' if same else '1'}\n")
-    lines += [f"  choose {{{cell_text(host, c)}}} weight 1\n" for c in lone]
+        lines.append(f"  choose {f'if {a} == {b} then 3 else 1' if same else '1'} : {{{a}, {b}}}\n")
+    lines += [f"  choose 1 : {{{cell_text(host, c)}}}\n" for c in lone]
     given = ", ".join(v.name for v in host.observed if np.isin(v.positions, edges).any())
-    yield Candidate("agreeing", f" given {given} {{\n{''.join(lines)}}}", AGREEING)
+    yield Candidate("agreeing", f" sees {given} {{\n{''.join(lines)}}}", AGREEING)
 
 
 AGREEING = "adaptive: pairs that agree now are redrawn together more often"

@@ -66,6 +66,9 @@ def is_compiled(model: ir.Model) -> bool:
     return model.conditional is None and all(v.role != "given" for v in model.variables.values())
 
 
+OLD = ("adaptive", "keywords_as_names", "masks_of_every_form", "tables")  # written with forms of an earlier version
+
+
 def checked(name: str) -> Program:
     """The checked program of that name."""
     return check_file(GOOD / f"{name}.gmlm")
@@ -79,7 +82,9 @@ def test_there_are_sixty_programs_beside_those_of_the_contract() -> None:
 @pytest.mark.check
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_good_program_has_no_fault(name: str) -> None:
-    assert [w.code for w in checked(name).warnings] == WARNED.get(name, [])
+    found = [w.code for w in checked(name).warnings]
+    assert [code for code in found if code != "W831"] == WARNED.get(name, [])
+    assert ("W831" in found) == (name in OLD)
 
 
 @pytest.mark.check

@@ -87,14 +87,14 @@ FIELDS = "model m {\n  var x : bit\n  var y : bit\n  param h\n  param g\n  facto
         ("mask a = subsets(size = 1)", []),
         ("mask a = subsets(x, size = 1)\nmask b = mixture { 1 : a  1 : subsets(y, size = 1) }", []),
         ("mask a = subsets(x, size = 1)\nsampler s { update x[K] where K ~ a  update y }", []),
-        ("mask a { choose {x} weight 1  choose {y} weight 2 }", []),
+        ("mask a { choose 1 : {x}  choose 2 : {y} }", []),
         ("sampler s { update x }", ["W807"]),
         ("sampler s { update {x, y} }", []),
         ("sampler s { update K where K ~ subsets(size = 1) }", []),
         ("sampler s { update x independently  update y }", []),
         ("sampler s { update {x, y} independently }", ["W801"]),
-        ("mask a { choose {x} weight exp(h)  choose {y} weight 1 }", ["W810"]),
-        ("mask a { choose {x} weight exp(h)  choose {y} weight 1 }\nsampler s { update K where K ~ a }", []),
+        ("mask a { choose exp(h) : {x}  choose 1 : {y} }", ["W810"]),
+        ("mask a { choose exp(h) : {x}  choose 1 : {y} }\nsampler s { update K where K ~ a }", []),
     ],
 )
 def test_masks_and_samplers_that_leave_something_out(rest: str, expected: list[str]) -> None:

@@ -60,9 +60,9 @@ model m {
   x[0] ~ categorical(p) for t in s
   conditional x ~ net()
 }
-mask k for m given x, y {
-  choose {x[0], x[1]} for i in s weight w
-  each x[0] rate 0.5
+mask k for m sees x, y {
+  choose w : {x[0], x[1]} for i in s
+  each 0.5 : x[0]
 }
 mask b = f(x, noise = {hide: 0.8})
 """

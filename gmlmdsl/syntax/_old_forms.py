@@ -1,0 +1,56 @@
+"""Forms of earlier versions, which are still read: where they stand, and the text that says the same today."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .._diagnostics import Fix, Span
+from . import _tree as tree
+
+WORD = re.compile(r"#[^\n]*|\w+")  # a comment or a word
+
+
+@dataclass(frozen=True, slots=True)
+class OldForm:
+    """One old form: how it is written today in short, its place, and the edit; None where a comment stands in it."""
+
+    today: str
+    span: Span
+    fix: Fix | None
+
+
+def old_forms(mask: tree.Mask) -> Iterator[OldForm]:
+    """Those of a mask: `given x` in its header, and weights and rates that stand last."""
+    if mask.word == "given":
+        found = [m for m in WORD.finditer(mask.span.source.text, mask.span.start, mask.given[0].span.start) if m[0] == "given"]
+        span = Span(mask.span.source, *found[-1].span())
+        yield OldForm("`sees`", span, Fix(span, "sees"))
+    for part in mask.body.body if isinstance(mask.body, tree.MaskList) else ():
+        if isinstance(part, tree.Choose) and part.weight_last:
+            yield _weight_first(part.span, part.block.span, part.clauses, "choose", "weight", "choose w : BLOCK")
+        elif isinstance(part, tree.Each) and part.rate_last:
+            yield _weight_first(part.span, part.cell.span, part.clauses, "each", "rate", "each r : CELL")
+
+
+def _weight_first(whole: Span, target: Span, clauses: tree.Clauses | None, head: str, word: str, today: str) -> OldForm:
+    """`choose BLOCK for .. weight w` as `choose w : BLOCK for ..`."""
+    text = whole.source.text
+    last = target.end if clauses is None else clauses.span.end
+    found = re.compile(rf"\b{word}\b").search(text, last, whole.end)
+    if found is None or "#" in whole.text:
+        return OldForm(f"`{today}`", whole, None)
+    weight, rest = text[found.end() : whole.end].strip(), text[target.start : found.start()].rstrip()
+    return OldForm(f"`{today}`", whole, Fix(whole, f"{head} {weight} : {rest}"))
+
+
+def modernised(read: tree.SyntaxTree) -> str | None:
+    """The text of a program with its old forms as they are written today; None where it has none that can be changed."""
+    masks = [s for s in read.statements if isinstance(s, tree.Mask)]
+    masks += [s for m in read.statements if isinstance(m, tree.Model) for s in m.body if isinstance(s, tree.Mask)]
+    fixes = [form.fix for mask in masks for form in old_forms(mask) if form.fix is not None]
+    text = read.span.source.text
+    for fix in sorted(fixes, key=lambda f: -f.span.start):
+        text = text[: fix.span.start] + fix.text + text[fix.span.end :]
+    return text if fixes else None
