@@ -151,8 +151,8 @@ def explain(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="FILE|CODE",
-            help="A .gmlm file, or the code of a message, such as E203.",
+            metavar="FILE|WORD|CODE",
+            help="A .gmlm file, a word of the language, or the code of a message, such as E203.",
             show_default=False,
         ),
     ],
@@ -173,18 +173,16 @@ def explain(
 ) -> None:
     """Explain a program: log p, each mask's conditional, loss and objective, each sampler.
 
-    Or explain the code of a message.
+    Or explain a word of the language, such as factor, or the code of a message.
     """
-    import re
-
     from .. import explain as explaining
     from ._biases import show_biases
     from ._console import text_width
 
     if stage is not None and stage not in explaining.STAGES:
         raise typer.BadParameter(f"`{stage}` is none of {', '.join(explaining.STAGES)}", param_hint="--stage")
-    if not Path(what).exists() and re.fullmatch(r"[A-Za-z]\d+|[a-z]+(-[a-z]+)+", what):
-        print(explaining.explain_code(what), end="")
+    if not what.endswith(".gmlm") and explaining.is_word_or_code(what):
+        print(explaining.explain_word(what, text_width()), end="")
         return
     program, bound = _bound_if_possible(Path(what), inputs, arrays, needed=stage in ("graph", "plan"))
     if stage is not None:

@@ -131,6 +131,16 @@ def test_explain_reads_files_codes_and_slugs(folder):
     assert "did you mean `single`" in gmlm("explain", "m.gmlm", "--mask", "singel", status=1).output
 
 
+def test_explain_explains_words_unless_a_file_has_the_suffix(folder):
+    (folder / "factor").write_text("no program")
+    (folder / "factor.gmlm").write_text(CHAIN)
+    assert gmlm("explain", "factor").output.startswith("factor: a keyword")
+    assert "log p(x) = " in gmlm("explain", "factor.gmlm").output
+    assert "a distribution" in gmlm("explain", "bernoulli").output
+    wrong = gmlm("explain", "facter", status=1).output
+    assert "E507" in wrong and "did you mean `factor`" in wrong
+
+
 def test_explain_keeps_plans_back_and_wraps_to_the_width(folder, monkeypatch):
     short, full = (gmlm("explain", "m.gmlm", *more).output for more in ((), ("--plans",)))
     assert "log Z is summed exactly." in short and "log Z by chain" not in short

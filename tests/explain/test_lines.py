@@ -7,7 +7,8 @@ import re
 import pytest
 
 from gmlmdsl._diagnostics import Source
-from gmlmdsl.explain import Explanation
+from gmlmdsl.explain import Explanation, meanings_of, words_of_the_language
+from gmlmdsl.explain._keywords import explain_word
 from gmlmdsl.explain._lines import broken_formula, wrapped
 from gmlmdsl.graph import bind
 from gmlmdsl.program import check_source
@@ -70,3 +71,11 @@ def test_what_has_no_place_to_break_is_left_whole():
     name = "a" * 60
     assert broken_formula(name, (f"{name}[i, j]",), 50)[-1].endswith(f"{name}[i, j]")
     assert wrapped("", 80, "  ") == [""]
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_words_of_the_language_are_explained_in_lines_of_the_width(width: int):
+    for word in words_of_the_language():
+        examples = "\n".join(meaning.example for meaning in meanings_of(word))
+        lines = [line for line in explain_word(word, width).splitlines() if line.strip() not in examples]
+        assert all(len(line) <= width for line in lines), word
