@@ -176,7 +176,6 @@ def explain(
     Or explain a word of the language, such as factor, or the code of a message.
     """
     from .. import explain as explaining
-    from ._biases import show_biases
     from ._console import text_width
 
     if stage is not None and stage not in explaining.STAGES:
@@ -191,6 +190,8 @@ def explain(
     told = explaining.Explanation(program, bound, model, mask, sampler, plans=plans)
     print(told.latex() if latex else told.text(text_width()), end="")
     if bound is not None and mask is None and not latex:
+        from ._biases import show_biases
+
         show_biases(program, bound, model, sampler, params)
 
 

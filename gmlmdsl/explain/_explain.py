@@ -273,7 +273,8 @@ def domain_text(domain: ir.Domain) -> str:
 
 def _normaliser(section: Section, told: _Told) -> None:
     model, lowered = told.model, told.lowered
-    if model.distributed and not model.factors and not model.requires:
+    only_conditionals = bool(model.distributed) and not model.factors and not model.requires
+    if only_conditionals:
         section.words("Only conditionals: log Z = 0 where every cell has its `~`.")
     if lowered is None:
         return
@@ -290,7 +291,7 @@ def _normaliser(section: Section, told: _Told) -> None:
     if told.plans:
         held = f"{size / 2**20:.3g} MiB" if size >= 2**20 else f"{size / 2**10:.3g} KiB"
         section.words(f"log Z by {plan.words}, about {held} in float32.")
-    else:
+    elif not only_conditionals:
         section.words("log Z is summed exactly.")
 
 

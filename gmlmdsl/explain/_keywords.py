@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 import textwrap
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,6 +91,8 @@ def explain_word(word: str, width: int) -> str:
     slugs = [entry["slug"] for entry in codes().values()]
     if word in slugs:
         return explain_code(word, width)
+    import difflib
+
     near = difflib.get_close_matches(word.lower(), [*words_of_the_language(), *slugs], 3)
     help = f"did you mean {listed(near)}?" if near else "a program's file has its suffix, m.gmlm"
     raise fail("E507", f"`{word}` is neither a word of the language nor a code", help=help)
@@ -138,4 +138,6 @@ def _example(form: forms.Form) -> str:
 
 @functools.cache
 def _data() -> dict[str, dict]:
+    import tomllib
+
     return tomllib.loads(Path(__file__).with_name("keywords.toml").read_text(encoding="utf-8"))

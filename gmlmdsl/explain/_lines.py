@@ -11,7 +11,7 @@ from ._notation import HARD_SPACE
 # A line ends before an operator, never behind one, and a relation stays with both its sides.
 _STAYS_BEHIND = {
     *"+−·/=≠<≤>≥∈∉∋:|",
-    *("and", "or", "not", "mod", "if", "else", "for", "unless", "where", "log"),
+    *("and", "or", "not", "mod", "if", "else", "for", "unless", "where", "some", "every", "log"),
 }
 
 
@@ -62,12 +62,12 @@ def _broken(text: str, first: str, further: str, width: int) -> Iterator[str]:
 
 
 def _best_break(text: str, room: int) -> int | None:
-    """The last of the best places in the second half of the line, or before it, or behind it."""
+    """The last of the best places in the line but its first third, or there, or behind it."""
     found = list(_breaks(text))
     fitting = [(place, worse) for place, worse in found if place <= room]
     if not fitting:
         return found[0][0] if found else None
-    late = [(place, worse) for place, worse in fitting if place > room // 2] or fitting
+    late = [(place, worse) for place, worse in fitting if place > room // 3] or fitting
     least = min(worse for _, worse in late)
     return max(place for place, worse in late if worse == least)
 
@@ -82,11 +82,13 @@ def _breaks(text: str) -> Iterator[tuple[int, int]]:
     quoted = False
     for place, character in enumerate(text):
         quoted ^= character == '"'
+        if quoted:
+            continue
         if character in "([{⌊":
             opened.append(_opens_entry(text[: place + 1]))
         elif character in ")]}⌋" and opened:
             opened.pop()
-        if quoted or any(opened) or place == 0:
+        if any(opened) or place == 0:
             continue
         if character == " " and _may_break(text, place):
             yield place, 2 * len(opened) + (text[place + 1] not in "+−")

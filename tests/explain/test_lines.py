@@ -67,6 +67,11 @@ def test_what_goes_on_is_set_in_under_its_formula_and_its_list_item():
     assert any("`update x[i]`" in line for line in item)
 
 
+def test_a_bracket_within_a_label_opens_nothing():
+    rows = broken_formula("p(x)", ('0 unless (a[i] = "(" and b[i] = 1), for every i in site',), 50)
+    assert rows == ['    p(x) = 0 unless (a[i] = "(" and b[i] = 1),', " " * 13 + "for every i in site"]
+
+
 def test_what_has_no_place_to_break_is_left_whole():
     name = "a" * 60
     assert broken_formula(name, (f"{name}[i, j]",), 50)[-1].endswith(f"{name}[i, j]")
