@@ -22,7 +22,8 @@ def wrapped(text: str, width: int, before: str, least: int = 40) -> list[str]:
     columns than `least` breaks the lines itself.
     """
     room = max(width, least)
-    held = re.sub(r"`[^`]+`", lambda code: _held_together(code[0], room // 2), text)
+    held = re.sub(r"`[^`]+`", lambda code: code[0].replace(" ", HARD_SPACE), text)
+    held = re.sub(r"[^ ]+", lambda part: _released(part[0], room * 2 // 3), held)
     lines = textwrap.wrap(
         held,
         room,
@@ -34,8 +35,8 @@ def wrapped(text: str, width: int, before: str, least: int = 40) -> list[str]:
     return [line.replace(HARD_SPACE, " ") for line in lines] or [""]
 
 
-def _held_together(code: str, most: int) -> str:
-    return code.replace(" ", HARD_SPACE) if len(code) <= most else code
+def _released(part: str, most: int) -> str:
+    return part.replace(HARD_SPACE, " ") if len(part) > most else part
 
 
 def broken_formula(left: str, rows: Sequence[str], width: int, least: int = 40) -> list[str]:

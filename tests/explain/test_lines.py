@@ -72,6 +72,11 @@ def test_a_bracket_within_a_label_opens_nothing():
     assert rows == ['    p(x) = 0 unless (a[i] = "(" and b[i] = 1),', " " * 13 + "for every i in site"]
 
 
+def test_what_is_too_long_to_stay_together_is_broken_at_its_spaces():
+    blocks = "{a, b}\u00a0for\u00a0" + "\u00a0".join(["i"] * 30)
+    assert max(map(len, wrapped(f"The blocks are {blocks}.", 50, "  "))) <= 50
+
+
 def test_what_has_no_place_to_break_is_left_whole():
     name = "a" * 60
     assert broken_formula(name, (f"{name}[i, j]",), 50)[-1].endswith(f"{name}[i, j]")
