@@ -14,7 +14,8 @@ from typing import Any
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
-from gmlmdsl.program import forms  # noqa: E402 - found through the line above, also where nothing is installed
+from gmlmdsl.explain import keyword_table, sections_of_rooms  # noqa: E402 - found by the line above
+from gmlmdsl.program import forms  # noqa: E402
 
 LANGUAGE = DOCS / "reference" / "language.md"
 ERRORS = DOCS / "reference" / "errors.md"
@@ -36,19 +37,8 @@ NETWORK_FUNCTIONS = {
 }
 BEGIN = "<!-- forms: written by docs/build_reference.py -->\n"
 END = "<!-- end of forms -->"
-ROOMS = {
-    "graph": "Graphs",
-    "distribution": "Distributions",
-    "mask": "Masks",
-    "sampler": "Samplers",
-    "verifier": "Verifiers",
-    "value": "Values",
-    "kernel": "Kernels",
-    "network": "Networks",
-    "type": "Types",
-    "gauge": "Gauges",
-    "function": "Functions",
-}
+BEGIN_KEYWORDS = "<!-- keywords: written by docs/build_reference.py -->\n"
+END_KEYWORDS = "<!-- end of keywords -->"
 MANY = 6  # options of a form that has a table of its own for them
 KINDS = {
     "boolean": "`true` or `false`",
@@ -72,10 +62,26 @@ GROUPS = {
 
 
 def language_page(text: str) -> str:
-    """The page with its table of forms made anew."""
+    """The page with its tables of keywords and of forms made anew."""
+    text = _between(text, BEGIN_KEYWORDS, END_KEYWORDS, _keyword_rows())
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
-    return before + BEGIN + "\n" + "\n".join(_room(room, title) for room, title in ROOMS.items()) + END + after
+    rooms = "\n".join(_room(room, title) for room, title in sections_of_rooms().items())
+    return before + BEGIN + "\n" + rooms + END + after
+
+
+def _keyword_rows() -> list[str]:
+    """A row for each keyword, with the words that stand beside it."""
+    rows = ["| keyword | does | written |", "|---|---|---|"]
+    beside: dict[str, list[str]] = {}
+    for word, meaning in keyword_table().items():
+        beside.setdefault(meaning.title, []).append(word)
+    shown = {meaning.title: meaning for meaning in keyword_table().values()}
+    for title, meaning in shown.items():
+        words = ", ".join(f"`{word}`" for word in beside[title])
+        written = "; ".join(f"`{form}`" for form in meaning.forms)
+        rows.append(f"| {words} | {_cell(meaning.does)} | {_cell(written)} |")
+    return rows
 
 
 def _room(room: str, title: str) -> str:

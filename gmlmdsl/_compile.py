@@ -56,7 +56,7 @@ class BoundProgram(AbstractProgram):
         Args:
             name: the model's name.
             plan: how blocks whose cells share factors are summed and drawn: "enumeration" of their joint values, or "elimination" of
-                their cells; none: whichever is estimated to be cheaper, which `gmlm explain` prints.
+                their cells; none: whichever is estimated to be cheaper, which `gmlm explain --plans` prints.
 
         Raises:
             GmlmError: for an unknown or missing name, and for what only the inputs show.

@@ -12,7 +12,7 @@ from oracle._expressions import Scope, evaluate, turns
 
 
 class Formulas:
-    """The formulas of a text by their left sides, rows joined."""
+    """The formulas of a text by their left sides, rows and what continues them joined."""
 
     def __init__(self, text: str):
         self.found: dict[str, list[str]] = {}
@@ -23,7 +23,7 @@ class Formulas:
             if indent == 4 and equals:
                 last = self.found.setdefault(left, [])
                 last.append(right)
-            elif indent > 4 and last is not None and line.strip()[0] in "+−":
+            elif indent > 4 and last is not None:
                 last[-1] += " " + line.strip()
             else:
                 last = None
@@ -80,19 +80,20 @@ def printed_conditional(
     formulas: Formulas, oracle: Oracle, params: Mapping[str, np.ndarray], codes: np.ndarray, block: list[int]
 ) -> np.ndarray:
     """The table of log p(x_K | x_rest[, K]) as a mask's section prints it, one axis per member of K, ascending."""
-    left = next(name for name in formulas.found if name.startswith("log p(x_K"))
+    left = next(name for name in formulas.found if re.match(r"log p\(\S+_K \|", name))
     f = next(name for name in formulas.found if name.startswith("f_K("))
     right = formulas.right(left)
     joined = re.search(r"f_\{K ∪ \{([^}]*)\}\}", right)
     summed = [c for name in (joined[1].split(", ") if joined else []) for c in oracle.positions(name).ravel().tolist()]
     assert bool(summed) == right.startswith("log ∑{")
-    assert (f"∑{{y_K, {joined[1]}}}" if joined else "∑{y_K}") in right
+    turned = left.removeprefix("log p(").split("_K |")[0] + "'_K"
+    assert (f"∑{{{turned}, {joined[1]}}}" if joined else f"∑{{{turned}}}") in right
 
     def value(row: np.ndarray) -> float:
         if not possible(oracle, row):
             return -np.inf
         here = printed_value(formulas, f, Place(oracle, params, row, frozenset([*block, *summed])))
-        if "p(K | x)" in right:
+        if "log p(K | " in right:
             with np.errstate(divide="ignore"):
                 here += float(np.log(printed_law(formulas, Place(oracle, params, row)).get(frozenset(block), 0.0)))
         return here

@@ -66,6 +66,10 @@ AllowPython = Annotated[
     bool, typer.Option("--allow-python", help='Let networks, verifiers and values `python("package.module:name")` import and run that.')
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print data (JSON) instead of text.")]
+WithPlans = Annotated[
+    bool,
+    typer.Option("--plans", help="Print also how each sum is computed, and what it costs."),
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -145,7 +149,12 @@ def _difference(before: str, after: str, file: Path) -> str:
 @app.command()
 def explain(
     what: Annotated[
-        str, typer.Argument(metavar="FILE|CODE", help="A .gmlm file, or the code of a message, such as E203.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="FILE|WORD|CODE",
+            help="A .gmlm file, a word of the language, or the code of a message, such as E203.",
+            show_default=False,
+        ),
     ],
     inputs: Inputs = None,
     arrays: Arrays = None,
@@ -160,22 +169,26 @@ def explain(
         Path | None,
         typer.Option("--params", metavar="FILE.npz", help="Parameters, by name: for the exact bias of samplers of small models."),
     ] = None,
+    plans: WithPlans = False,
 ) -> None:
-    """Explain a program: log p, each mask's conditional, loss and objective, each sampler with its plans and costs. Or explain a code."""
-    import re
+    """Explain a program: log p, each mask's conditional, loss and objective, each sampler.
 
+    Or explain a word of the language, such as factor, or the code of a message.
+    """
     from .. import explain as explaining
+    from ._console import text_width
 
-    if not Path(what).exists() and re.fullmatch(r"[A-Za-z]\d+|[a-z]+(-[a-z]+)+", what):
-        print(explaining.explain_code(what), end="")
-        return
     if stage is not None and stage not in explaining.STAGES:
         raise typer.BadParameter(f"`{stage}` is none of {', '.join(explaining.STAGES)}", param_hint="--stage")
+    if not what.endswith(".gmlm") and explaining.is_word_or_code(what):
+        print(explaining.explain_word(what, text_width()), end="")
+        return
     program, bound = _bound_if_possible(Path(what), inputs, arrays, needed=stage in ("graph", "plan"))
     if stage is not None:
         print(explaining.print_stage(stage, program, bound), end="")
         return
-    print(explaining.explain(program, bound, latex=latex, model=model, mask=mask, sampler=sampler), end="")
+    told = explaining.Explanation(program, bound, model, mask, sampler, plans=plans)
+    print(told.latex() if latex else told.text(text_width()), end="")
     if bound is not None and mask is None and not latex:
         from ._biases import show_biases
 

@@ -7,6 +7,7 @@ import contextlib
 import math
 import os
 import re
+import shutil
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +16,7 @@ from typing import IO, Any
 
 from .._diagnostics import Diagnostic, GmlmError, fail, rendered, shown, visible
 
-PIPED_WIDTH = 120
+PIPED_WIDTH, TEXT_WIDTH = 120, 100
 AGAIN = 1.0  # seconds until an interrupt that was swallowed is raised again
 MOST_AGAIN = 5
 SOON = 0.05  # seconds until it is looked again whether an import has ended
@@ -151,6 +152,12 @@ def stop(error: BaseException) -> int:
 def has_colour(stream: IO[str]) -> bool:
     """Whether colour is wanted: on a terminal, unless `NO_COLOR` is set."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def text_width() -> int:
+    """The columns of a line of text: those of the terminal; elsewhere 100, or what `COLUMNS` says."""
+    columns = shutil.get_terminal_size((TEXT_WIDTH, 1)).columns
+    return columns if sys.stdout.isatty() else min(columns, TEXT_WIDTH)
 
 
 def paint(text: str, colour: str, stream: IO[str]) -> str:

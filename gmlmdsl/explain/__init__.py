@@ -1,6 +1,15 @@
 """In: `Program`, and its inputs where there are any. Out: what it says and what will be done, as text, LaTeX or plain data. Never: JAX."""
 
 from ._codes import explain_code
-from ._explain import Done, explain
+from ._document import WIDTH
+from ._explain import Done, Explanation, explain
 from ._info import describe, needed_inputs
+from ._keywords import (
+    explain_word,
+    is_word_or_code,
+    keyword_table,
+    meanings_of,
+    sections_of_rooms,
+    words_of_the_language,
+)
 from ._print_stage import STAGES, print_stage

@@ -5,10 +5,12 @@ from __future__ import annotations
 import textwrap
 
 from .._diagnostics import codes, did_you_mean, fail
+from ._document import WIDTH
+from ._lines import wrapped
 
 
-def explain_code(name: str) -> str:
-    """The explanation of a code (`E203`) or of a slug (`unknown-name`).
+def explain_code(name: str, width: int = WIDTH) -> str:
+    """The explanation of a code (`E203`) or of a slug (`unknown-name`), in lines of `width` columns.
 
     Raises:
         GmlmError: E507 for one that there is not, with the nearest.
@@ -26,7 +28,7 @@ def explain_code(name: str) -> str:
         raise fail("E507", f"there is no code `{name}`", help=help)
     entry = table[code]
     kind = "warning" if code.startswith("W") else "error"
-    parts = [f"{kind}[{code} {entry['slug']}]: {entry['title']}", textwrap.fill(entry["explanation"], 100)]
+    parts = [f"{kind}[{code} {entry['slug']}]: {entry['title']}", "\n".join(wrapped(entry["explanation"], width, ""))]
     for title, key in (("Wrong:", "wrong"), ("Right:", "right")):
         if entry.get(key):
             parts.append(title + "\n" + textwrap.indent(entry[key].strip("\n"), "    "))

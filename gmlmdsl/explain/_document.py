@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ._lines import broken_formula, wrapped
 from ._notation import Notation
 
-WIDTH = 110
+WIDTH = 100
 
 
 @dataclass(frozen=True)
@@ -40,23 +40,25 @@ class Section:
         self.parts.append(Formula(left, rows))
 
     def words(self, text: str, depth: int = 0, mark: str = "") -> None:
-        """Add a paragraph."""
-        self.parts.append(Words(text, depth, mark))
+        """Add a paragraph, unless it is empty."""
+        if text:
+            self.parts.append(Words(text, depth, mark))
 
 
-def as_text(sections: Sequence[Section]) -> str:
-    """For a terminal."""
-    return "\n\n".join("\n".join([s.title, *(line for part in s.parts for line in _text(part))]) for s in sections) + "\n"
+def as_text(sections: Sequence[Section], width: int = WIDTH) -> str:
+    """For a terminal, in lines of `width` columns."""
+    return "\n\n".join("\n".join(_lines(section, width)) for section in sections) + "\n"
 
 
-def _text(part: Formula | Words) -> list[str]:
-    if isinstance(part, Words):
-        before = "  " + "  " * part.depth + (f"{part.mark} " if part.mark else "")
-        after = " " * len(before)
-        return textwrap.wrap(part.text, WIDTH, initial_indent=before, subsequent_indent=after, break_long_words=False) or [""]
-    lines = [f"    {part.left} = {part.rows[0]}"] if part.rows else [f"    {part.left}"]
-    indent = " " * (4 + len(part.left) + 1)
-    return lines + [f"{indent}{row}" for row in part.rows[1:]]
+def _lines(section: Section, width: int) -> list[str]:
+    return [section.title, *(line for part in section.parts for line in _text(part, width))]
+
+
+def _text(part: Formula | Words, width: int) -> list[str]:
+    if isinstance(part, Formula):
+        return broken_formula(part.left, part.rows, width)
+    mark = f"{part.mark} " if part.mark else ""
+    return wrapped(part.text, width, f"{'  ' * (part.depth + 1)}{mark}")
 
 
 def as_latex(sections: Sequence[Section], notation: Notation) -> str:
@@ -70,7 +72,8 @@ def as_latex(sections: Sequence[Section], notation: Notation) -> str:
 
 def _latex(part: Formula | Words, notation: Notation) -> list[str]:
     if isinstance(part, Words):
-        return ["", ("\\quad " * part.depth) + (f"{part.mark} " if part.mark else "") + notation.prose(part.text), ""]
+        before = "\\quad " * part.depth + (f"{part.mark} " if part.mark else "")
+        return ["", before + notation.prose(part.text), ""]
     if not part.rows:
         return ["\\begin{equation*}", f"  {part.left}", "\\end{equation*}"]
     rows = [f"  {part.left} &= {part.rows[0]}", *(f"  &\\quad {row}" for row in part.rows[1:])]

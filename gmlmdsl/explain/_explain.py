@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .._diagnostics import GmlmError, listed
 from ..program import Program, ir
-from ._document import Section, as_latex, as_text
+from ._document import WIDTH, Section, as_latex, as_text
 from ._formulas import ModelFormulas
 from ._guided_formulas import add_judge
 from ._info import axes_text, known, lowered_if_bound, needed_inputs
@@ -37,6 +37,85 @@ class Done:
     masks: str = ""
 
 
+@dataclass(frozen=True)
+class Explanation:
+    """What is to be explained of a program, and how much.
+
+    Attributes:
+        program: a checked program.
+        bound: the program with its inputs; none: formulas only.
+        model: only this model.
+        mask: only this mask.
+        sampler: only this sampler.
+        done: what a fit did, in the place of what a fit does by default.
+        plans: also how each sum is computed, and at what cost.
+    """
+
+    program: Program
+    bound: Bound | None = None
+    model: str | None = None
+    mask: str | None = None
+    sampler: str | None = None
+    done: Done = Done()
+    plans: bool = False
+
+    def text(self, width: int = WIDTH) -> str:
+        """For a terminal, in lines of `width` columns."""
+        sections = self._sections(Unicode())
+        if self.bound is None and needed_inputs(self.program):
+            sections.append(_lacking(self.program))
+        elif self.bound is not None and not self.plans:
+            sections.append(_more())
+        return as_text(sections, width)
+
+    def latex(self) -> str:
+        """For a paper."""
+        notation = Latex()
+        sections = self._sections(notation)
+        if self.bound is None and needed_inputs(self.program):
+            sections.append(_lacking(self.program))
+        return as_latex(sections, notation)
+
+    def _sections(self, notation: Notation) -> list[Section]:
+        # Of a bound program loops of samplers and mixtures are written out.
+        program = self.program if self.bound is None else self.bound.program
+        return [
+            section
+            for name in _models(program, self.model, self.mask, self.sampler)
+            for section in self._of_model(program, program.models[name], notation)
+        ]
+
+    def _of_model(self, program: Program, model: ir.Model, notation: Notation) -> list[Section]:
+        lowered = lowered_if_bound(self.bound, model.name)
+        formulas = ModelFormulas(model, notation)
+        told = _Told(program, model, lowered, formulas, self.done, self.plans)
+        masks = [m for m in program.masks.values() if m.model == model.name]
+        samplers = [s for s in program.samplers.values() if s.model == model.name]
+        judges = [j for j in program.judges.values() if j.model == model.name]
+        if self.mask or self.sampler:
+            masks = [m for m in masks if m.name == self.mask]
+            samplers = [s for s in samplers if s.name == self.sampler]
+            judges = []
+        return [
+            _head(told),
+            *(_mask(told, mask) for mask in masks),
+            *(_judge(judge) for judge in judges),
+            *(_sampler(told, sampler) for sampler in samplers),
+        ]
+
+
+@dataclass(frozen=True)
+class _Told:
+    """One model, and all that its sections are written from."""
+
+    program: Program
+    model: ir.Model
+    lowered: Lowered | None
+    formulas: ModelFormulas
+    done: Done
+    plans: bool
+
+
 def explain(
     program: Program,
     bound: Bound | None = None,
@@ -46,29 +125,31 @@ def explain(
     mask: str | None = None,
     sampler: str | None = None,
     done: Done | None = None,
+    plans: bool = False,
 ) -> str:
-    """log p, conditionals, losses and samplers of a program; with its inputs also plans and costs.
+    """log p, conditionals, losses and samplers of a program; with its inputs also counts.
 
     Args:
         program: a checked program.
         bound: the program with its inputs; none: formulas only.
-        latex: LaTeX instead of Unicode text.
+        latex: LaTeX instead of Unicode text, which has lines of at most 100 columns.
         model: only this model.
         mask: only this mask.
         sampler: only this sampler.
         done: what a fit did, in the place of what a fit does by default.
+        plans: also how each sum is computed, and at what cost; refusals are always said.
 
     Raises:
         GmlmError: for an unknown name, and for what only the inputs show.
     """
-    program = program if bound is None else bound.program  # whose loops of samplers and mixtures are written out
-    notation: Notation = Latex() if latex else Unicode()
-    sections: list[Section] = []
-    for name in _models(program, model, mask, sampler):
-        sections += _model(program, program.models[name], bound, notation, mask, sampler, done or Done())
-    if bound is None and needed_inputs(program):
-        sections.append(_lacking(program))
-    return as_latex(sections, notation) if latex else as_text(sections)
+    told = Explanation(program, bound, model, mask, sampler, done or Done(), plans)
+    return told.latex() if latex else told.text()
+
+
+def _more() -> Section:
+    section = Section("plans and costs")
+    section.words("`gmlm explain --plans` prints how each sum is computed, and what it costs.")
+    return section
 
 
 def _lacking(program: Program) -> Section:
@@ -76,7 +157,7 @@ def _lacking(program: Program) -> Section:
     arrays = [n for n in needed_inputs(program) if program.inputs[n].axes]
     ways = [f"{listed(numbers)} with `--input {numbers[0]}=8`"] if numbers else []
     ways += [f"{listed(arrays)} as arrays in a file, `--inputs FILE.npz`"] if arrays else []
-    section = Section("plans and costs")
+    section = Section("sizes, plans and costs")
     section.words(f"These need inputs: {', and '.join(ways)}.")
     return section
 
@@ -90,73 +171,95 @@ def _models(program: Program, model: str | None, mask: str | None, sampler: str 
     return list(program.models) if chosen is None else [chosen]
 
 
-def _model(
-    program: Program, model: ir.Model, bound: Bound | None, n: Notation, mask: str | None, sampler: str | None, done: Done
-) -> list[Section]:
-    formulas = ModelFormulas(model, n)
-    lowered = lowered_if_bound(bound, model.name)
-    out = [_head(model, lowered, formulas, done)]
+def _judge(judge: ir.Judge) -> Section:
+    section = Section(f"{judge.kind} {judge.name}")
+    add_judge(section, judge)
+    return section
+
+
+def _sampler(told: _Told, sampler: ir.Sampler) -> Section:
+    section = Section(f"sampler {sampler.name}")
+    if isinstance(sampler.body, ir.FormCall):
+        add_decoder(section, sampler.body, told.formulas, told.lowered, told.plans)
+    else:
+        add_sampler(section, sampler.body, told.formulas, told.lowered, told.plans)
+    return section
+
+
+def _head(told: _Told) -> Section:
+    section, model, lowered = Section(f"model {told.model.name}"), told.model, told.lowered
+    _declarations(section, model, lowered)
     if model.conditional is not None:
-        add_conditional(out[0], program, model, lowered, n)
-    for m in program.masks.values():
-        if m.model == model.name and (mask == m.name if mask else sampler is None):
-            out.append(_mask(m, lowered, formulas, done) if model.conditional is None else _network_mask(m, program, lowered, formulas))
-    for judge in program.judges.values():
-        if judge.model == model.name and mask is None and sampler is None:
-            section = Section(f"{judge.kind} {judge.name}")
-            add_judge(section, judge)
-            out.append(section)
-    for s in program.samplers.values():
-        if s.model == model.name and (sampler == s.name if sampler else mask is None):
-            section = Section(f"sampler {s.name}")
-            if isinstance(s.body, ir.FormCall):
-                add_decoder(section, s.body, model, lowered, n)
-            else:
-                add_sampler(section, s.body, lowered, promised=model.conditional is None)
-            out.append(section)
-    return out
+        add_conditional(section, told.program, told.formulas, lowered)
+        return section
+    _roles(section, told)
+    _terms(section, told)
+    if model.parameters:
+        _prior(section, told)
+    for name, _ in model.gauges:
+        section.words(f"Gauge: the sums of `{name}` over each axis that runs over a domain are zero.")
+    _normaliser(section, told)
+    return section
 
 
-def _head(model: ir.Model, lowered: Lowered | None, formulas: ModelFormulas, done: Done) -> Section:
-    section = Section(f"model {model.name}")
+def _declarations(section: Section, model: ir.Model, lowered: Lowered | None) -> None:
     for v in model.variables.values():
         what = "number" if v.domain.real else "value" if v.role == "given" else "cell"
         count = "" if lowered is None else _counted(lowered.graph.variable(v.name).size, what)
         section.words(f"`{v.role} {v.name}{axes_text(v.axes)} : {domain_text(v.domain)}`{count}", 1)
+    sizes = {} if lowered is None else {q.name: q.size for q in lowered.graph.parameters}
     for p in model.parameters.values():
-        count = "" if lowered is None else _counted(next(q.size for q in lowered.graph.parameters if q.name == p.name), "number")
+        count = _counted(sizes[p.name], "number") if p.name in sizes else ""
         kind = "" if p.type.kind == "real" else f" : {p.type.span.text}"
         prior = "" if p.prior is None else f" ~ {p.prior.span.text}"
         section.words(f"`param {p.name}{axes_text(p.axes)}{kind}{prior}`{count}", 1)
-    if model.conditional is not None:
-        return section
-    hidden = [v.name for v in model.variables.values() if v.role == "latent"]
+
+
+def _roles(section: Section, told: _Told) -> None:
+    """What is latent, what is given, and what a letter stands for."""
+    cells, n = told.formulas.cells, told.formulas.n
+    if cells.stands_for:
+        every = n.inline(f"({', '.join(cells.stands_for)})")
+        section.words(f"{n.inline(cells.row)} stands for {every}, all cells of a row.")
+    hidden = _names(told.model, "latent")
     if hidden:
-        section.words(
-            f"{listed(hidden)} {'is' if len(hidden) == 1 else 'are'} latent: not in the data, and summed out of conditionals and losses."
-        )
-    given = [v.name for v in model.variables.values() if v.role == "given"]
+        verb = "is" if len(hidden) == 1 else "are"
+        what = "not in the data, and summed out of conditionals and losses"
+        section.words(f"{listed(hidden)} {verb} latent: {what}.")
+    given = _names(told.model, "given")
     if given:
-        section.words(f"{listed(given)} {'comes' if len(given) == 1 else 'come'} with each row: p, Z and what follows are given them.")
+        verb = "comes" if len(given) == 1 else "come"
+        what = "p, Z and what follows are given them"
+        section.words(f"{listed(given)} {verb} with each row: {what}.")
+
+
+def _names(model: ir.Model, role: str) -> list[str]:
+    return [v.name for v in model.variables.values() if v.role == role]
+
+
+def _terms(section: Section, told: _Told) -> None:
+    """log p, and what of it a block sees."""
     section.words("The model:")
-    formulas.add_log_p(section)
-    section.words("The terms that hold a cell of a block K; no other enters a conditional given all other cells:")
-    formulas.add_block(section)
-    if model.requires:
-        section.words("Values of x_K that break a requirement have probability zero.")
-    lacking = ", ".join([*(f"`{name}`" for name in hidden), "missing cells"])
-    summed = f"What a row lacks ({lacking}) is summed out and counts as cells of K: terms that hold nothing else enter too."
-    section.words(done.lacking or summed)
-    if model.parameters:
-        section.words("The prior of the parameters:")
-        formulas.add_prior(section)
-    discrete = [p.name for p in model.parameters.values() if p.prior is not None and p.prior.form.name == "spike_slab"]
+    told.formulas.add_log_p(section)
+    others = "no other enters a conditional given all other cells"
+    section.words(f"The terms that hold a cell of a block K; {others}:")
+    told.formulas.add_block(section)
+    if told.model.requires:
+        section.words("Values of the cells of K that break a requirement have probability zero.")
+    lacking = ", ".join([*(f"`{name}`" for name in _names(told.model, "latent")), "missing cells"])
+    summed = f"What a row lacks ({lacking}) is summed out and counts as cells of K"
+    section.words(told.done.lacking or f"{summed}: terms that hold nothing else enter too.")
+
+
+def _prior(section: Section, told: _Told) -> None:
+    section.words("The prior of the parameters:")
+    told.formulas.add_prior(section)
+    parameters = told.model.parameters.values()
+    priors = [(p.name, p.prior) for p in parameters if p.prior is not None]
+    discrete = [name for name, prior in priors if prior.form.name == "spike_slab"]
     if discrete:
-        section.words(f"The entries of {listed(discrete)} are 0 exactly unless they are in: `posterior` samples them, and `fit` refuses.")
-    for name, _ in model.gauges:
-        section.words(f"Gauge: the sums of `{name}` over each axis that runs over a domain are zero.")
-    _normaliser(section, model, lowered)
-    return section
+        entries = f"The entries of {listed(discrete)} are 0 exactly unless they are in"
+        section.words(f"{entries}: `posterior` samples them, and `fit` refuses.")
 
 
 def _counted(n: int, what: str) -> str:
@@ -168,8 +271,10 @@ def domain_text(domain: ir.Domain) -> str:
     return domain.name or domain.kind if not (domain.labels or domain.real) or domain.name else domain.span.text
 
 
-def _normaliser(section: Section, model: ir.Model, lowered: Lowered | None) -> None:
-    if model.distributed and not model.factors and not model.requires:
+def _normaliser(section: Section, told: _Told) -> None:
+    model, lowered = told.model, told.lowered
+    only_conditionals = bool(model.distributed) and not model.factors and not model.requires
+    if only_conditionals:
         section.words("Only conditionals: log Z = 0 where every cell has its `~`.")
     if lowered is None:
         return
@@ -179,60 +284,84 @@ def _normaliser(section: Section, model: ir.Model, lowered: Lowered | None) -> N
         graph = with_partial_sums(lowered.graph)
         plan = plan_elimination(graph)
         size = sum_memory(graph, plan)
+    except GmlmError as error:
+        reason = error.diagnostics[0].message
+        section.words(f"log Z is refused: {reason}. No fit and no sampler needs it.")
+        return
+    if told.plans:
         held = f"{size / 2**20:.3g} MiB" if size >= 2**20 else f"{size / 2**10:.3g} KiB"
         section.words(f"log Z by {plan.words}, about {held} in float32.")
-    except GmlmError as error:
-        section.words(f"log Z is refused: {error.diagnostics[0].message}. No fit and no sampler needs it.")
+    elif not only_conditionals:
+        section.words("log Z is summed exactly.")
 
 
-def _network_mask(mask: ir.Mask, program: Program, lowered: Lowered | None, formulas: ModelFormulas) -> Section:
+def _mask(told: _Told, mask: ir.Mask) -> Section:
     section = Section(f"mask {mask.name}")
-    add_network_mask(section, mask, formulas, program, lowered)
-    if lowered is not None and not mask.body.has_least_confident:
-        words = _never_hidden(mask, lowered)
-        if words:
-            section.words(words)
+    if told.model.conditional is not None:
+        _network_mask(section, told, mask)
+    elif mask.body.is_percolation:
+        add_clusters(section, mask, told.formulas)
+    else:
+        _joint_mask(section, told, mask)
     return section
 
 
-def _mask(mask: ir.Mask, lowered: Lowered | None, formulas: ModelFormulas, done: Done) -> Section:
-    section = Section(f"mask {mask.name}")
-    if mask.body.is_percolation:
-        add_clusters(section, mask, formulas)
-        return section
-    named = [name for name in (*sorted(mask.body.hidden_variables()), *mask.given) if formulas.model.variables[name].role == "latent"]
-    add_mask(section, mask, formulas, summed=bool(formulas.latents) and not named)
+def _network_mask(section: Section, told: _Told, mask: ir.Mask) -> None:
+    add_network_mask(section, mask, told.formulas, told.program, told.lowered)
+    if told.lowered is not None and not mask.body.has_least_confident:
+        section.words(_never_hidden(mask, told.lowered))
+
+
+def _joint_mask(section: Section, told: _Told, mask: ir.Mask) -> None:
+    """A mask of a model with a joint distribution: its formulas, and what a fit under it does."""
+    latents = _names(told.model, "latent")
+    mentioned = [*sorted(mask.body.hidden_variables()), *mask.given]
+    named = list(dict.fromkeys(name for name in mentioned if name in latents))
+    add_mask(section, mask, told.formulas, summed=bool(latents) and not named)
     if named:
-        section.words(f"It names {listed(list(dict.fromkeys(named)))}, which is latent: it may sample, not fit.")
-        return section
+        section.words(f"It names {listed(named)}, which is latent: it may sample, not fit.")
+        return
     factor, plan = "c = (cells that K can reach) / E|K|.", ""
-    if lowered is not None:
-        from ..masks import lower_mask
-        from ..plan import plan_use
+    if told.lowered is not None:
+        factor, plan = _use(told, mask, told.lowered)
+    if not mask.mentions_parameter and told.model.parameters:
+        add_objective(section, factor, told.formulas)
+    section.words(plan)
+    if told.lowered is not None:
+        section.words(_latents(told, mask, told.lowered))
+        section.words(_never_hidden(mask, told.lowered))
 
-        used = plan_use(lowered.graph, lower_mask(lowered, mask))
-        size = "the mean over the rows" if used.mean_size is None else f"{used.mean_size:g} = {used.factor:g}"
-        factor = f"c = (cells that K can reach) / E|K| = {used.reached} / {size}."
-        count = (
-            ("all" if used.support > 1 else "the") + f" {used.support:.0f} mask{'s' * (used.support > 1)} for every row"
-            if used.all_masks
-            else f"1 mask per row, drawn from the seed: there are {used.support:.3g}"
-        )
-        costly = f"Costliest block by {used.block.words}.{_too_costly(used.block, mask)}"
-        if used.whole is not None:
-            costly = f"The blocks of all rows in one order, {used.whole.words}."
-        plan = f"{done.masks or f'A fit averages over {count}.'} {costly}"
-        plan += _layout(lowered.graph, lower_mask(lowered, mask), used)
-    if not mask.mentions_parameter and formulas.model.parameters:
-        add_objective(section, factor, formulas.n)
-    if plan:
-        section.words(plan)
-    if lowered is not None and lowered.graph.latents and not done.lacking:
-        section.words(_latents(mask, lowered))
-    words = "" if lowered is None else _never_hidden(mask, lowered)
-    if words:
-        section.words(words)
-    return section
+
+def _use(told: _Told, mask: ir.Mask, lowered: Lowered) -> tuple[str, str]:
+    """The factor of the objective in numbers, and which masks a fit averages over."""
+    from ..masks import lower_mask
+    from ..plan import plan_use
+
+    used = plan_use(lowered.graph, lower_mask(lowered, mask))
+    mean = used.mean_size
+    size = "the mean over the rows" if mean is None else f"{mean:g} = {used.factor:g}"
+    factor = f"c = (cells that K can reach) / E|K| = {used.reached} / {size}."
+    said = [told.done.masks or f"A fit averages over {_averaged(used)}."]
+    refused = _too_costly(used.block, mask) if used.whole is None else ""
+    if told.plans:
+        said.append(_costliest(used))
+    said.append(refused)
+    if told.plans:
+        said.append(_layout(lowered.graph, lower_mask(lowered, mask), used))
+    return factor, " ".join(filter(None, said))
+
+
+def _averaged(used: MaskPlan) -> str:
+    if not used.all_masks:
+        return f"1 mask per row, drawn from the seed: there are {used.support:.3g}"
+    many = "all" if used.support > 1 else "the"
+    return f"{many} {used.support:.0f} mask{'s' * (used.support > 1)} for every row"
+
+
+def _costliest(used: MaskPlan) -> str:
+    if used.whole is not None:
+        return f"The blocks of all rows in one order, {used.whole.words}."
+    return f"Costliest block by {used.block.words}."
 
 
 def _layout(graph: FactorGraph, mask: AbstractMask, used: MaskPlan) -> str:
@@ -243,14 +372,17 @@ def _layout(graph: FactorGraph, mask: AbstractMask, used: MaskPlan) -> str:
     if blocks is None or probabilities is None or is_large(graph, blocks):
         return ""
     try:
-        listed_too = "" if used.block.elimination is None else " A fit lists them all the same: they are few."
-        return f"{listed_too} Scored: {plan_loss_blocks(graph, blocks, probabilities, mask.span).words}."
+        words = f"Scored: {plan_loss_blocks(graph, blocks, probabilities, mask.span).words}."
     except GmlmError:
         return ""
+    few = "A fit lists them all the same: they are few. "
+    return f"{few * (used.block.elimination is not None)}{words}"
 
 
-def _latents(mask: ir.Mask, lowered: Lowered) -> str:
-    """How latents are summed out under a mask, or why not."""
+def _latents(told: _Told, mask: ir.Mask, lowered: Lowered) -> str:
+    """How latents are summed out under a mask, where that is wanted, or why not."""
+    if not lowered.graph.latents or told.done.lacking:
+        return ""
     from ..masks import lower_mask
     from ..plan import plan_hidden
 
@@ -259,7 +391,7 @@ def _latents(mask: ir.Mask, lowered: Lowered) -> str:
         plan = plan_hidden(graph, graph.is_latent, m, 1, 1, "latents", "")
     except GmlmError as error:
         return f"Refused: {error.diagnostics[0].message}. `method=` of `fit` has other ways."
-    return f"Latents that x lacks are summed out: {plan.words}."
+    return f"Latents that a row lacks are summed out: {plan.words}." if told.plans else ""
 
 
 def _never_hidden(mask: ir.Mask, lowered: Lowered) -> str:
@@ -280,5 +412,5 @@ def _too_costly(plan: BlockPlan, mask: ir.Mask) -> str:
     try:
         verify_affordable(plan, "a block", mask.span)
     except GmlmError as error:
-        return f" Refused: {error.diagnostics[0].message}."
+        return f"Refused: {error.diagnostics[0].message}."
     return ""

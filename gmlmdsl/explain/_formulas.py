@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ..program import ir
+from ._cells import Cells
 from ._document import Section
 from ._expressions import Writer
 from ._notation import Notation, latex_text
@@ -25,7 +26,8 @@ class ModelFormulas:
 
     def __init__(self, model: ir.Model, notation: Notation):
         self.model, self.n = model, notation
-        self.latents = [notation.name(v.name) for v in model.variables.values() if v.role == "latent"]
+        self.cells = Cells(model, notation)
+        self.latents = self.cells.latents
         self.write = Writer(notation, model.lets, frozenset(v.name for v in model.variables.values() if v.role == "given"))
 
     def terms(self) -> Iterator[Term]:
@@ -48,21 +50,17 @@ class ModelFormulas:
                 body, cells = self.write.number(entry), self.write.touched(entry)
             yield Term(self.write.clauses(d.clauses), self.n.call("log", [body]), cells)
 
-    def whole(self, seen: str) -> str:
-        """What `seen` says of the data, and the latents beside it."""
-        return ", ".join([seen, *self.latents])
-
     def add_log_p(self, section: Section) -> None:
         """log p as a sum over all terms, less log Z."""
         n = self.n
         rows = [self.signed(n.over("sum", t.range, t.body), k) for k, t in enumerate(self.terms())] or ["0"]
-        section.formula(n.given(self.log("p"), self.whole("x")), *rows, f"{n.minus} {self.log('Z')}")
+        section.formula(n.given(self.log("p"), self.cells.whole()), *rows, f"{n.minus} {self.log('Z')}")
         for r in self.model.requires:
-            section.formula(n.given("p", self.whole("x")), f"0{self._requirement(r)}")
+            section.formula(n.given("p", self.cells.whole()), f"0{self._requirement(r)}")
         for let in self.model.lets.values():
             name = n.entry(n.name(let.name), [n.name(i) for loop in let.axes for i in loop.names])
             if self.write.is_condition(let.value):
-                means = "⇔" if n.one_line else "\\iff"
+                means = n.either("⇔", "\\iff")
                 section.formula(f"{name} {means} {self.write.condition(let.value)}")
             else:
                 section.formula(name, self.write.number(let.value))
@@ -83,7 +81,7 @@ class ModelFormulas:
 
     def log(self, name: str) -> str:
         """`log p`."""
-        return f"log {name}" if self.n.one_line else f"\\log {name}"
+        return self.n.either(f"log {name}", f"\\log {name}")
 
     def add_block(self, section: Section) -> None:
         """f_K: the terms of log p that hold a cell of K."""
@@ -95,27 +93,46 @@ class ModelFormulas:
             range_ = n.such_that(t.range, touches) if t.range else ""
             body = t.body if t.range else f"{n.indicator(touches)}{n.times}{t.body}"
             rows.append(self.signed(n.over("sum", range_, body), len(rows)))
-        section.formula(n.given(n.sub("f", "K"), self.whole("x")), *(rows or ["0"]))
+        section.formula(n.given(n.sub("f", "K"), self.cells.whole()), *(rows or ["0"]))
 
-    def add_conditional(self, section: Section, adaptive: bool, summed: bool) -> None:
+    def add_conditional(
+        self,
+        section: Section,
+        hidden: Collection[str],
+        adaptive: bool,
+        summed: bool,
+    ) -> str:
         """log p(x_K | x_rest[, K]) from f_K and, for a mask that looks at x, its correction.
 
-        `summed`: the latents, which join the block, are summed out.
+        Args:
+            section: where the formula is added.
+            hidden: the variables of the cells of K.
+            adaptive: whether the mask looks at x.
+            summed: whether the latents, which join the block, are summed out.
+
+        Returns:
+            The left side.
         """
-        n = self.n
-        x, y, rest = n.sub("x", "K"), n.sub("y", "K"), n.sub("x", "rest" if n.one_line else "\\text{rest}")
-        f = n.sub("f", n.union("K", n.block(self.latents)) if summed else "K")
-        f_x, f_y = n.given(f, self.whole("x")), n.given(f, self.whole(f"{y}, {rest}"))
+        n, cells = self.n, self.cells
+        x, y, rest = cells.block(hidden), cells.turned(hidden), cells.rest(hidden, summed)
+        f = n.sub("f", "K")
+        f_x, f_y = n.given(f, cells.whole()), n.given(f, f"{y}, {rest}")
+        turns = y
         if summed:
-            f_x = self.log(n.over("sum", ", ".join(self.latents), n.call("exp", [f_x])))
-        turns = self.whole(y) if summed else y
+            f = n.sub("f", n.union("K", n.block(self.latents)))
+            joint = n.call("exp", [n.given(f, cells.whole())])
+            every = n.over("sum", ", ".join(self.latents), joint)
+            f_x, f_y = self.log(every), n.given(f, cells.whole(f"{y}, {rest}"))
+            turns = cells.whole(y)
+        left = n.given(self.log("p"), x, f"{rest}, K" if adaptive else rest)
         if not adaptive:
-            total = n.over("sum", turns, f"{n.call('exp', [f_y])}")
-            section.formula(n.given(self.log("p"), x, rest), f"{f_x} {n.minus} {self.log(total)}")
-            return
-        seen, other = n.given("p", "K", "x"), n.given("p", "K", f"{y}, {rest}")
+            total = n.over("sum", turns, n.call("exp", [f_y]))
+            section.formula(left, f"{f_x} {n.minus} {self.log(total)}")
+            return left
+        seen, other = n.given("p", "K", cells.row), n.given("p", "K", f"{y}, {rest}")
         total = n.over("sum", turns, n.times.join((n.call("exp", [f_y]), other)))
-        section.formula(n.given(self.log("p"), x, f"{rest}, K"), f"{f_x} + {self.log(seen)} {n.minus} {self.log(total)}")
+        section.formula(left, f"{f_x} + {self.log(seen)} {n.minus} {self.log(total)}")
+        return left
 
     def add_prior(self, section: Section) -> None:
         """log prior as a sum over the entries of parameters."""
@@ -128,12 +145,15 @@ class ModelFormulas:
                 axes, indices = axes[:-1], indices[: -len(axes[-1].names)]
             options = [p.prior.arguments[o.name] for o in p.prior.form.options]
             arguments = ", ".join(self.write.number(a) for a in options)  # type: ignore[arg-type]
-            law = p.prior.form.name if n.one_line else f"\\operatorname{{{latex_text(p.prior.form.name)}}}"
+            law = self._law(p.prior.form.name)
             density = n.given(self.log(law), n.entry(n.name(p.name), indices), arguments)
             rows.append(self.signed(n.over("sum", ", ".join(self.write.loop(a) for a in axes), density), len(rows)))
         for t in self.model.priors:
             arguments = ", ".join(self.write.number(t.prior.arguments[o.name]) for o in t.prior.form.options)  # type: ignore[arg-type]
-            law = t.prior.form.name if n.one_line else f"\\operatorname{{{latex_text(t.prior.form.name)}}}"
+            law = self._law(t.prior.form.name)
             density = n.given(self.log(law), self.write.number(t.target), arguments)
             rows.append(self.signed(n.over("sum", self.write.clauses(t.clauses), density), len(rows)))
-        section.formula(self.log("prior" if n.one_line else "\\text{prior}"), *(rows or ["0"]))
+        section.formula(self.log(n.either("prior", "\\text{prior}")), *(rows or ["0"]))
+
+    def _law(self, name: str) -> str:
+        return self.n.either(name, f"\\operatorname{{{latex_text(name)}}}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from .._diagnostics import GmlmError
 from ..program import guided_options, ir
+from ._cells import Cells
 from ._document import Section
 from ._network_formulas import stated_options
 
@@ -22,11 +23,18 @@ def add_judge(section: Section, judge: ir.Judge) -> None:
     section.words(f"`{judge.body.span.text}`: {judge.body.form.doc}")
 
 
-def add_guided(section: Section, call: ir.FormCall, lowered: Lowered | None) -> None:
-    """How a string grows, when it ends, and what its distribution is."""
+def add_guided(
+    section: Section,
+    call: ir.FormCall,
+    lowered: Lowered | None,
+    cells: Cells,
+    plans: bool,
+) -> None:
+    """How a string grows, when it ends, what its distribution is, and with `plans` at what cost."""
     stated = {k: v.name if isinstance(v, ir.Judge) else v for k, v in guided_options(call).items()}
     end = stated["end"]
     o = stated_options({**stated, "end": end.label if isinstance(end, ir.LabelCode) else end}, lowered)
+    o["p V"] = cells.n.inline(f"p({cells.row}) V({cells.row})")
     section.words(f"`{call.span.text}`: {call.form.doc}")
     if not (o["temperature"] == "1" and o["top_k"] == o["top_p"] == "none"):
         section.words("The oracle is p sharpened or cut, in draws and in weights alike: what is said of p here is said of it.")
@@ -34,12 +42,14 @@ def add_guided(section: Section, call: ir.FormCall, lowered: Lowered | None) -> 
         section.words(f"A string ends after the value {o['end']}, its last symbol, or when all cells are used up.")
     network = None if lowered is None else lowered.graph.network
     if lowered is not None:
-        section.words(f"The distribution of the next symbol: {_cost(lowered) if network is None else _kept(network)}.")
+        cost = _cost(lowered) if network is None else _kept(network)
+        if plans or cost.startswith("refused"):
+            section.words(f"The distribution of the next symbol: {cost}.")
     for sentence in _LAWS[call.form.name](o):
         section.words(BY_REJECTION if sentence is EXACT and network is not None else sentence)
-    if call.form.name == "backtracking" and lowered is not None and float(o["stride"]) >= (cells := lowered.graph.observed[0].size):
+    if call.form.name == "backtracking" and lowered is not None and float(o["stride"]) >= (most := lowered.graph.observed[0].size):
         again = "every symbol is then its likeliest, to the end" if o["regenerate"] == "argmax" else "all of it is drawn again"
-        section.words(f"A string has {cells} symbols at most, so a refused one loses all behind its prompt, and {again}.")
+        section.words(f"A string has {most} symbols at most, so a refused one loses all behind its prompt, and {again}.")
     if o.get("tries", "none") != "none":
         section.words(f"After {o['tries']} refusals the draw is FAIL, which is counted.")
 
@@ -86,7 +96,7 @@ def _backtracking(o: dict[str, str]) -> tuple[str, ...]:
 def _walk(o: dict[str, str]) -> tuple[str, ...]:
     leaf = o["leaf"] if o["leaf"] != "none" else o["value"]
     law = f"T = {o['steps']} steps, each of which stays with probability 1/2. Its stationary distribution on whole strings is proportional "
-    law += f"to p(x) V(x), V as `{leaf}` has it, whatever positive values shorter prefixes have."
+    law += f"to {o['p V']}, V as `{leaf}` has it, whatever positive values shorter prefixes have."
     result = {
         "first_leaf": "The first whole string is not from that distribution where values of shorter prefixes are inexact, "
         "however many the steps.",

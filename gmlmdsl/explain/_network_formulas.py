@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from .._diagnostics import listed
 from ..program import Program, input_options, ir, network_options, refinement_options
+from ._cells import Cells
 from ._document import Section
 from ._formulas import ModelFormulas
-from ._mask_formulas import add_law
+from ._mask_formulas import add_law, loss_of
 from ._notation import Notation
 
 if TYPE_CHECKING:
@@ -20,25 +21,26 @@ LENGTHS = {
     "affine": "a·(length of {given}) + b, with squared error; candidates are the lengths nearest to it",
     "fertility": "(length of {given}) + a sum over its cells of what each adds, with squared error; no gradient goes into the encoder",
 }
-UNPROMISED = (
-    "A network's product over the cells i of K of p(x_i | x_rest, K), for any K: no joint distribution, no log p, no joint updates."
-)
-CAUSAL = "The network sees the cells before i only, so that p(x) is the product over i: log p is known, and rows are drawn cell by cell."
 SHOWN = {"hide": "is hidden", "uniform": "holds a uniform value", "keep": "holds its true value"}
 
 
-def add_conditional(section: Section, program: Program, model: ir.Model, lowered: Lowered | None, n: Notation) -> None:
+def add_conditional(
+    section: Section,
+    program: Program,
+    formulas: ModelFormulas,
+    lowered: Lowered | None,
+) -> None:
     """What the network is a conditional of, which network it is, and where a row ends."""
-    c = model.conditional
+    n, c, cells = formulas.n, formulas.model.conditional, formulas.cells
     assert c is not None
     x, call = n.name(c.target), program.networks[c.network]
-    rest = [n.sub(x, "rest" if n.one_line else "\\text{rest}"), "K", *map(n.name, c.given)]
+    rest = [cells.rest(()), "K", *map(n.name, c.given)]
     options = stated_options(network_options(call), lowered)
     causal = options.get("causal") == "true"
     if causal:
-        rest = [n.sub(x, "<i" if n.one_line else "{<i}"), *map(n.name, c.given)]
+        rest = [n.sub(x, n.either("<i", "{<i}")), *map(n.name, c.given)]
     section.formula(n.given("p", n.sub(x, "i"), ", ".join(rest)), n.call("softmax", [n.sub(n.call(c.network, rest), "i")]))
-    section.words(CAUSAL if causal else UNPROMISED)
+    section.words(_causal(cells) if causal else _unpromised(cells))
     idle = {"target", *(("positions", "positional_attention", "position_embeddings", "length") if causal else ("causal",))}
     idle |= {"length_weight"} if options.get("length") == "oracle" else set()
     written = ", ".join(f"{name} = {value}" for name, value in options.items() if name not in idle)
@@ -48,6 +50,18 @@ def add_conditional(section: Section, program: Program, model: ir.Model, lowered
     if kind != "oracle":
         given = listed(c.given)
         section.words(f"The number of cells of a row is predicted ({kind}): {LENGTHS[kind].format(given=given)}.")
+
+
+def _unpromised(cells: Cells) -> str:
+    product = f"A network's product over the cells i of K of {cells.predicted()}, for any K"
+    return f"{product}: no joint distribution, no log p, no joint updates."
+
+
+def _causal(cells: Cells) -> str:
+    return (
+        f"The network sees the cells before i only, so that {cells.n.inline(f'p({cells.row})')} is "
+        "the product over i: log p is known, and rows are drawn cell by cell."
+    )
 
 
 def stated_options(options: Mapping[str, object], lowered: Lowered | None) -> dict[str, str]:
@@ -76,14 +90,17 @@ def add_network_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas, p
     add_law(section, mask.body, formulas, mask.adaptive)
     if mask.body.is_visits:
         _add_visits(section, mask.body, formulas)
-        _add_objective(section, formulas.n, program, formulas.model, lowered)
+        _add_objective(section, formulas, program, lowered)
         return
     parts = list(mask.body.leaves())
     if mask.body.has_least_confident:
         section.words("It asks the network, and so has no distribution to train with: it belongs to an update.")
         return
     if mask.adaptive:
-        section.words("It looks at x: the network learns p(x_i | x_rest, K) for it. No sampler of a network draws K from it.")
+        section.words(
+            f"It looks at {formulas.n.inline(formulas.cells.row)}: the network learns "
+            f"{formulas.cells.predicted()} for it. No sampler of a network draws K from it."
+        )
     for k, part in enumerate(parts):
         noise = stated_options(input_options(part)["noise"], lowered)  # type: ignore[arg-type]
         words = ", ".join(SHOWN[w] + (f" with probability {p}" if p != "1" else "") for w, p in noise.items() if p != "0")
@@ -92,7 +109,7 @@ def add_network_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas, p
     fed = input_options(parts[0])
     true = all(stated_options(input_options(p)["noise"], lowered).get("keep") == "1" for p in parts)  # type: ignore[arg-type]
     _add_loss(section, formulas, _shown(fed["stages"], lowered), str(fed["stage_inputs"]), _is_causal(formulas, program), true)
-    _add_objective(section, formulas.n, program, formulas.model, lowered)
+    _add_objective(section, formulas, program, lowered)
 
 
 def _add_visits(section: Section, body: ir.MaskBody, formulas: ModelFormulas) -> None:
@@ -102,24 +119,28 @@ def _add_visits(section: Section, body: ir.MaskBody, formulas: ModelFormulas) ->
     assert isinstance(sampler.body, ir.FormCall)
     c, o = formulas.model.conditional, refinement_options(sampler.body)
     assert c is not None
-    loss, seen = n.given("loss", "x") if n.one_line else "\\ell(x)", "seen" if n.one_line else "\\tilde{x}"
+    loss, seen = loss_of(formulas), n.either("seen", "\\tilde{x}")
     k, settled = n.sub("k", "t"), n.sub("n", "t")
-    x, known = n.sub("x", "i"), ", ".join([seen, "K", *map(n.name, c.given)])
+    x, known = n.sub(formulas.cells.row, "i"), ", ".join([seen, "K", *map(n.name, c.given)])
     own = f"{n.minus}{n.given(formulas.log('p'), x, known)}"
+    log_p = n.inline(f"{n.minus}{n.given(formulas.log('p'), formulas.cells.row)}")
     if o["order"] == "random" and o["schedule"] != "threshold":
-        mean = f"mean over K, |K| = {k}, of " if n.one_line else f"\\operatorname{{mean}}_{{|K| = {k}}} "
+        mean = n.either(f"mean over K, |K| = {k}, of ", f"\\operatorname{{mean}}_{{|K| = {k}}} ")
         term = n.times.join((n.fraction(settled, k), f"{mean}{n.over('sum', n.members(['i'], 'K'), own)}"))
         section.formula(loss, n.over("sum", "t", term))
         section.words(
-            f"Pass t settles n_t of the k_t open cells (of a block, where there are blocks). The loss is at least -log p(x) of what "
-            f"`{sampler.name}` draws, in nats for a row: its own bound. One pass is drawn for a row, with probability n_t / n, and weighs "
-            "n / k_t; the passes of a batch are stratified."
+            "Pass t settles n_t of the k_t open cells (of a block, where there are blocks). "
+            f"The loss is at least {log_p} of what `{sampler.name}` draws, in nats for a row: its own "
+            "bound. One pass is drawn for a row, with probability n_t / n, and weighs n / k_t; the "
+            "passes of a batch are stratified."
         )
         return
-    section.formula(loss, n.over("sum", "t", n.over("sum", "i settled in t" if n.one_line else "i \\text{ settled in } t", own)))
+    settles = n.either("i settled in t", "i \\text{ settled in } t")
+    section.formula(loss, n.over("sum", "t", n.over("sum", settles, own)))
     section.words(
-        f"The places of each pass follow from what is seen: a row has one path, and the loss is -log p(x) of what `{sampler.name}` draws, "
-        "in nats. One pass is drawn for a row in a fit, with probability n_t / n, and weighs n / n_t."
+        "The places of each pass follow from what is seen: a row has one path, and the loss is "
+        f"{log_p} of what `{sampler.name}` draws, in nats. One pass is drawn for a row in a fit, with "
+        "probability n_t / n, and weighs n / n_t."
     )
 
 
@@ -133,24 +154,24 @@ def _add_loss(section: Section, formulas: ModelFormulas, stages: str, inputs: st
     """`true`: the network sees true values only, so that of a `causal` one the loss is an exact sum of next-symbol terms."""
     n, c = formulas.n, formulas.model.conditional
     assert c is not None
-    x = n.sub("x", "i")
-    seen = "x" if causal and true else "seen" if n.one_line else "\\tilde{x}"
-    loss = n.given("loss", "x") if n.one_line else "\\ell(x)"
+    x, loss = n.sub(formulas.cells.row, "i"), loss_of(formulas)
+    seen = formulas.cells.row if causal and true else n.either("seen", "\\tilde{x}")
 
     def scored(shown: str) -> str:
         return n.over("sum", n.members(["i"], "K"), f"{n.minus}{n.given(formulas.log('p'), x, known(shown))}")
 
     def known(shown: str) -> str:
-        before = [n.sub(shown, "<i" if n.one_line else "{<i}")] if causal else [shown, "K"]
+        before = [n.sub(shown, n.either("<i", "{<i}"))] if causal else [shown, "K"]
         return ", ".join([*before, *map(n.name, c.given)])
 
     if stages == "1":
         section.formula(loss, _mean(n, scored(seen)))
         section.words("The mean is over K." if causal and true else "The mean is over K and what is seen of it.")
         return
-    here, after = (f"{seen}({k})" for k in ("s", "s + 1")) if n.one_line else (f"{seen}^{{({k})}}" for k in ("s", "s+1"))
+    here, after = (n.either(f"{seen}({k})", f"{seen}^{{({k})}}") for k in ("s", "s + 1"))
     section.formula(loss, _mean(n, n.times.join((n.fraction("1", stages), n.over("sum", f"s = 1..{stages}", scored(here))))))
-    argmax, draw = ("argmax_v", "a draw from") if n.one_line else ("\\arg\\max_v", "\\text{a draw from }")
+    argmax = n.either("argmax_v", "\\arg\\max_v")
+    draw = n.either("a draw from", "\\text{a draw from }")
     value = f"{argmax} {n.given('p', 'v', known(here))}" if inputs == "argmax" else f"{draw} {n.given('p', x, known(here))}"
     section.formula(n.sub(after, "i"), f"{value}{_for(n, n.members(['i'], 'K'))}")
     section.words(
@@ -160,22 +181,29 @@ def _add_loss(section: Section, formulas: ModelFormulas, stages: str, inputs: st
 
 
 def _for(n: Notation, where: str) -> str:
-    return f"  for {where}" if n.one_line else f" \\quad \\text{{for }} {where}"
+    return n.either(f"  for {where}", f" \\quad \\text{{for }} {where}")
 
 
 def _mean(n: Notation, text: str) -> str:
-    return f"E[{text}]" if n.one_line else f"\\mathbb{{E}}\\left[{text}\\right]"
+    return n.either(f"E[{text}]", f"\\mathbb{{E}}\\left[{text}\\right]")
 
 
-def _add_objective(section: Section, n: Notation, program: Program, model: ir.Model, lowered: Lowered | None) -> None:
-    loss, size = ("loss(x_r)", "E|K_r|") if n.one_line else ("\\ell(x_r)", "\\mathbb{E}|K_r|")
-    rows, weight = "rows r" if n.one_line else "r", n.sub("w", "r")
+def _add_objective(
+    section: Section,
+    formulas: ModelFormulas,
+    program: Program,
+    lowered: Lowered | None,
+) -> None:
+    n, c = formulas.n, formulas.model.conditional
+    assert c is not None
+    loss, size = loss_of(formulas, "r"), n.either("E|K_r|", "\\mathbb{E}|K_r|")
+    weight = n.sub(n.either("weight", "\\text{weight}"), "r")
+    rows = n.either("rows r", "r")
     rows_of = [n.over("sum", rows, n.times.join((weight, part))) for part in (loss, size)]
-    objective = [n.fraction(*(n.parens(part) if n.one_line else part for part in rows_of))]
-    assert model.conditional is not None
-    options = stated_options(network_options(program.networks[model.conditional.network]), lowered)
+    objective = [n.fraction(*(n.either(n.parens(part), part) for part in rows_of))]
+    options = stated_options(network_options(program.networks[c.network]), lowered)
     if options.get("length", "oracle") != "oracle":
-        word = "mean length loss" if n.one_line else "\\text{mean length loss}"
+        word = n.either("mean length loss", "\\text{mean length loss}")
         objective.append(f"+ {n.times.join((options['length_weight'], word))}")
-    section.formula("objective" if n.one_line else "\\text{objective}", *objective)
+    section.formula(n.either("objective", "\\text{objective}"), *objective)
     section.words("A fit minimises it by steps on batches of rows: nats per cell of K.")

@@ -12,6 +12,8 @@ GREEK = {
     *("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"),
     *("nu", "xi", "pi", "rho", "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega"),
 }
+HARD_SPACE = "\u00a0"  # a space at which no line is broken
+_MARK = "\x1f"  # around a formula within words, until these are written
 SYMBOLS = {"==": "=", "!=": "≠", "<=": "≤", ">=": "≥", "-": "−", "*": "·", "neg": "−"}
 
 
@@ -101,6 +103,14 @@ class Notation(ABC):
     def prose(self, text: str) -> str:
         """Words, with code in backticks."""
 
+    @abstractmethod
+    def inline(self, formula: str) -> str:
+        """A short formula within words: it stays on one line."""
+
+    @abstractmethod
+    def either(self, plain: str, latex: str) -> str:
+        """What is written as plain text, or in LaTeX."""
+
     @property
     @abstractmethod
     def one_line(self) -> bool:
@@ -175,6 +185,12 @@ class Unicode(Notation):
     def prose(self, text: str) -> str:
         return text
 
+    def inline(self, formula: str) -> str:
+        return formula.replace(" ", HARD_SPACE)
+
+    def either(self, plain: str, latex: str) -> str:
+        return plain
+
     @property
     def one_line(self) -> bool:
         return True
@@ -198,6 +214,15 @@ _MATHS = {"−": "$-$", "∈": r"$\in$", "∋": r"$\ni$", "·": r"$\cdot$"}
 def latex_text(text: str) -> str:
     """Text with what LaTeX would take for a command escaped."""
     return re.sub(r"[\\~^&%$#_{}]", lambda m: _SPECIAL.get(m[0], "\\" + m[0]), text)
+
+
+def _latex_of_part(part: str) -> str:
+    """A formula, a piece of code in backticks, or words."""
+    if part.startswith(_MARK):
+        return f"${part.strip(_MARK)}$"
+    code = re.fullmatch("`([^`]+)`", part)
+    text = f"\\texttt{{{latex_text(code[1])}}}" if code else latex_text(part)
+    return "".join(_MATHS.get(c, c) for c in text)
 
 
 class Latex(Notation):
@@ -276,9 +301,14 @@ class Latex(Notation):
         return "K \\ni " + " \\text{ or } ".join(cells) if cells else "\\text{it touches } K"
 
     def prose(self, text: str) -> str:
-        parts = re.split(r"`([^`]+)`", text)
-        written = "".join(f"\\texttt{{{latex_text(p)}}}" if k % 2 else latex_text(p) for k, p in enumerate(parts))
-        return "".join(_MATHS.get(c, c) for c in written)
+        parts = re.split(f"(`[^`]+`|{_MARK}[^{_MARK}]+{_MARK})", text)
+        return "".join(map(_latex_of_part, parts))
+
+    def inline(self, formula: str) -> str:
+        return f"{_MARK}{formula}{_MARK}"
+
+    def either(self, plain: str, latex: str) -> str:
+        return latex
 
     @property
     def one_line(self) -> bool:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..program import AUTOREGRESSIVE, PUBLISHED, autoregressive_options, ir, is_guided, refinement_options
+from ._cells import Cells
 from ._document import Section
+from ._formulas import ModelFormulas
 from ._guided_formulas import add_guided
 from ._network_formulas import stated_options
 from ._notation import Notation
@@ -23,17 +25,29 @@ MOST_COUNTS = 16
 SETTLE = {"random": "any {n}, drawn anew in each pass", "left_to_right": "the {n} on the right", "confidence": "the {n} least confident"}
 
 
-def add_decoder(section: Section, call: ir.FormCall, model: ir.Model, lowered: Lowered | None, n: Notation) -> None:
-    """What a sampler that decodes does."""
+def add_decoder(
+    section: Section,
+    call: ir.FormCall,
+    formulas: ModelFormulas,
+    lowered: Lowered | None,
+    plans: bool,
+) -> None:
+    """What a sampler that decodes does; with `plans` also what its symbols cost."""
     if is_guided(call.form.name):
-        add_guided(section, call, lowered)
+        add_guided(section, call, lowered, formulas.cells, plans)
         return
-    (_add_autoregressive if call.form is AUTOREGRESSIVE else _add_refinement)(section, call, model, lowered, n)
+    add = _add_autoregressive if call.form is AUTOREGRESSIVE else _add_refinement
+    add(section, call, formulas, lowered)
 
 
-def _add_autoregressive(section: Section, call: ir.FormCall, model: ir.Model, lowered: Lowered | None, n: Notation) -> None:
+def _add_autoregressive(
+    section: Section,
+    call: ir.FormCall,
+    formulas: ModelFormulas,
+    lowered: Lowered | None,
+) -> None:
     """How a row grows, when it ends, and which row is the draw."""
-    o = stated_options(autoregressive_options(call), lowered)
+    n, o = formulas.n, stated_options(autoregressive_options(call), lowered)
     section.words(f"`{call.span.text}`: {call.form.doc}")
     ends = (
         "after its last cell"
@@ -50,19 +64,22 @@ def _add_autoregressive(section: Section, call: ir.FormCall, model: ir.Model, lo
         section.words("Each free cell takes its likeliest value, given those before it (greedy search).")
     else:
         section.words(f"The {o['beam']} rows of the highest log p so far go on side by side; it is done when as many have ended.")
-    log_p, text = ("log p(row)", "n") if n.one_line else ("\\log p(\\text{row})", "n")
-    section.formula(
-        "score" if n.one_line else "\\text{score}",
-        n.fraction(log_p, text if o["length_penalty"] == "1" else f"{text}^{o['length_penalty']}"),
-    )
+    log_p = n.given(formulas.log("p"), formulas.cells.row)
+    below = "n" if o["length_penalty"] == "1" else n.power("n", o["length_penalty"])
+    section.formula(n.either("score", "\\text{score}"), n.fraction(log_p, below))
     section.words(
         "n is the number of free cells of the row. The row with the highest score that search finds is the draw: it is not drawn from p."
     )
 
 
-def _add_refinement(section: Section, call: ir.FormCall, model: ir.Model, lowered: Lowered | None, n: Notation) -> None:
+def _add_refinement(
+    section: Section,
+    call: ir.FormCall,
+    formulas: ModelFormulas,
+    lowered: Lowered | None,
+) -> None:
     """The start, a pass, which cells are open after it, when it stops, and the score of a candidate."""
-    o, c = _stated(call, lowered), model.conditional
+    n, o, c = formulas.n, _stated(call, lowered), formulas.model.conditional
     section.words(f"`{call.span.text}`: {call.form.doc}")
     passes = "as many passes as cells" if o["steps"] == "cells" else f"{o['steps']} passes"
     if o["block"] != "none":
@@ -76,8 +93,7 @@ def _add_refinement(section: Section, call: ir.FormCall, model: ir.Model, lowere
     start = "is hidden" if o["start"] == "hide" else "holds a uniform value"
     instead = "a draft of the call, `init=`, stands instead, and what `clamp=` holds is not free."
     section.words(f"start: every free cell {start}; {instead}", 0, "-")
-    who = "the network sees all cells and gives p(x_i | seen) of each at once" if c else "p(x_i | seen) of each cell, others summed out"
-    section.words(f"pass t = 1..T: {who}; {_decode(o)}", 0, "-")
+    section.words(f"pass t = 1..T: {_pass(formulas.cells, c is not None)}; {_decode(o)}", 0, "-")
     again = "is hidden again" if o["start"] == "hide" else "holds a new uniform value"
     if o["schedule"] == "all":
         repeated = f"the second and later cell of a run of equal values {again}; the first cell of a row has none before it."
@@ -95,12 +111,20 @@ def _add_refinement(section: Section, call: ir.FormCall, model: ir.Model, lowere
     if c is None:
         section.words(_OF_ORACLE)
         return
-    free = "i free" if n.one_line else "i \\text{ free}"
-    log_p = n.given("log p" if n.one_line else "\\log p", n.sub("x", "i"), "seen" if n.one_line else "\\text{seen}")
-    total = n.over("sum", free, log_p)
-    section.formula("score" if n.one_line else "\\text{score}", n.fraction("1", "n") + (n.times + total))
+    free, seen = n.either("i free", "i \\text{ free}"), n.either("seen", "\\text{seen}")
+    log_p = n.given(formulas.log("p"), n.sub(formulas.cells.row, "i"), seen)
+    mean = n.fraction("1", "n") + n.times + n.over("sum", free, log_p)
+    section.formula(n.either("score", "\\text{score}"), mean)
     section.words("n is the number of free cells of a candidate; each log p is that of the pass which last predicted the cell.")
     section.words(f"The candidate with the highest score is the draw. {_promise()}")
+
+
+def _pass(cells: Cells, network: bool) -> str:
+    """What a pass looks at."""
+    law = cells.predicted(cells.n.either("seen", "\\text{seen}"))
+    if network:
+        return f"the network sees all cells and gives {law} of each at once"
+    return f"{law} of each cell, others summed out"
 
 
 _OF_ORACLE = (
@@ -153,7 +177,7 @@ def _add_schedule(section: Section, o: Mapping[str, str], call: ir.FormCall, low
         case "counts":
             section.words(f"after {o['schedule']}, how many each pass settles, n_t are left: {those}", 1)
         case "cosine":
-            angle = n.fraction("π t" if n.one_line else "\\pi t", n.parens("2 T") if n.one_line else "2 T")
+            angle = n.fraction(n.either("π t", "\\pi t"), n.either(n.parens("2 T"), "2 T"))
             section.formula(t, n.call("floor", [n.times.join(("n", n.call("cos", [angle])))]))
             section.words(those, 1)
         case "threshold":
@@ -177,7 +201,7 @@ def _counts(o: Mapping[str, str], call: ir.FormCall, lowered: Lowered | None) ->
 
 def _add_rates(section: Section, o: Mapping[str, str], n: Notation) -> None:
     """How likely a cell is to settle, and to be hidden again."""
-    alpha, sigma = ("alpha", "sigma") if n.one_line else ("\\alpha", "\\sigma")
+    alpha, sigma = n.either("alpha", "\\alpha"), n.either("sigma", "\\sigma")
     a, b, s = n.sub(alpha, "t-1"), n.sub(alpha, "t"), n.sub(sigma, "t")
     most = f"min(1, {n.fraction(n.parens(f'1 {n.minus} {b}'), a)})"
     grown = n.fraction(n.parens(f"{b} {n.minus} {a}"), a)
@@ -186,12 +210,12 @@ def _add_rates(section: Section, o: Mapping[str, str], n: Notation) -> None:
         "remdm_rescale": n.times.join((o["eta"], most)),
         "remdm_confidence": n.times.join((o["eta"], most)),
         "forward_backward": f"min({grown}, {most})",
-        "dfm": f"min({n.times.join(('beta' if n.one_line else chr(92) + 'beta', grown))}, {most})",
+        "dfm": f"min({n.times.join((n.name('beta'), grown))}, {most})",
     }[o["remask"]]
-    section.formula(s, rule if n.one_line else rule.replace("min", "\\min"))
+    section.formula(s, n.either(rule, rule.replace("min", "\\min")))
     shares = {"linear": "t / T", "cosine": "1 - cos(pi t / 2 T)"}.get(o["by"], f"the share that {o['schedule']} has settled")
     settle = n.fraction(n.parens(f"{b} {n.minus} {n.parens(f'1 {n.minus} {s}')}{n.times}{a}"), n.parens(f"1 {n.minus} {a}"))
-    section.formula(n.given("p", "settles") if n.one_line else "p(\\text{settles})", settle)
+    section.formula(n.given("p", n.either("settles", "\\text{settles}")), settle)
     section.words(f"each open cell that does not settle, and each settled one with probability sigma_t; alpha_t is {shares}.", 1)
     if o["remask"] == "remdm_confidence":
         section.words(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from .._diagnostics import GmlmError, listed
 from ..program import ir
+from ._cells import Cells
 from ._document import Section
+from ._formulas import ModelFormulas
 
 if TYPE_CHECKING:
     from ..graph import Lowered
@@ -20,9 +23,16 @@ UNPROMISED = (
 )
 
 
-def add_sampler(section: Section, body: Sequence[ir.Kernel], lowered: Lowered | None, promised: bool = True) -> None:
-    """A sampler's body as an indented list, and the verdict; `promised` says whether the model has a joint distribution."""
-    teller = _Teller(section, lowered, promised)
+def add_sampler(
+    section: Section,
+    body: Sequence[ir.Kernel],
+    formulas: ModelFormulas,
+    lowered: Lowered | None,
+    plans: bool,
+) -> None:
+    """A sampler's body as an indented list, with `plans` those of its updates, and the verdict."""
+    promised = formulas.model.conditional is None
+    teller = _Teller(section, formulas.cells, lowered, promised, plans)
     section.words("One draw runs this in order:" if len(body) > 1 else "One draw:")
     teller.body(body, 0)
     section.words(teller.verdict() if promised else UNPROMISED)
@@ -31,8 +41,16 @@ def add_sampler(section: Section, body: Sequence[ir.Kernel], lowered: Lowered | 
 class _Teller:
     """Walks the kernels, adds their lines, and remembers what each keeps and which cells move."""
 
-    def __init__(self, section: Section, lowered: Lowered | None, promised: bool):
-        self.section, self.lowered, self.promised = section, lowered, promised
+    def __init__(
+        self,
+        section: Section,
+        cells: Cells,
+        lowered: Lowered | None,
+        promised: bool,
+        plans: bool,
+    ):
+        self.section, self.cells, self.lowered = section, cells, lowered
+        self.promised, self.plans = promised, plans
         self.kept: list[tuple[str, str]] = []
         self.moved: set[int] | None = set() if lowered is not None else None
 
@@ -49,18 +67,23 @@ class _Teller:
         from ..plan import plan_temper
 
         try:
-            self.section.words(plan_temper(self.lowered, temper).words, depth)
+            self.plan(plan_temper(self.lowered, temper).words, depth)
         except GmlmError as error:
             self.section.words(f"refused: {error.diagnostics[0].message}", depth)
             self.kept.append((temper.span.text.split("{")[0].strip(), "refused"))
+
+    def plan(self, words: str, depth: int) -> None:
+        """How something is computed, where that is wanted."""
+        if self.plans:
+            self.section.words(words, depth)
 
     def update(self, update: ir.Sweep | ir.RandomUpdate, depth: int, mark: str) -> None:
         say, text = self.section.words, update.span.text
         say(f"`{text}`" + f", {update.turn}" * bool(update.turn), depth, mark)
         if not self.promised:
-            say(network_law(update), depth + 1)
+            say(network_law(update, self.cells), depth + 1)
             return
-        say(law(update), depth + 1)
+        say(law(update, self.cells), depth + 1)
         if self.lowered is None:
             self.kept.append((text, MAY_BREAK if update.independently else KEEPS))
             return
@@ -73,7 +96,7 @@ class _Teller:
             say(f"refused: {d.message}" + (f"; {d.help}" if d.help else ""), depth + 1)
             self.kept.append((text, "refused"))
             return
-        say(planned.words, depth + 1)
+        self.plan(planned.words, depth + 1)
         self.kept.append((text, KEEPS if planned.keeps else BREAKS))
         self.note_moved(planned)
 
@@ -107,48 +130,62 @@ class _Teller:
         return f" It never moves {listed(missed, 5)}: a chain keeps the values there that it starts with." if missed else ""
 
 
-def law(update: ir.Sweep | ir.RandomUpdate) -> str:
+def law(update: ir.Sweep | ir.RandomUpdate, cells: Cells) -> str:
     """What a block is drawn from, in words."""
-    return update.either(_law_of_sweep, _law_of_random)
+    return update.either(partial(_law_of_sweep, cells), partial(_law_of_random, cells))
 
 
-def _law_of_sweep(sweep: ir.Sweep) -> str:
+def _law_of_sweep(cells: Cells, sweep: ir.Sweep) -> str:
+    hidden = sweep.hidden_variables()
     if sweep.independently:
-        return "every cell of each block from p(x_i | x_-i) at the old x, block after block"
-    once = "every block once, from p(x_K | x_rest)" if sweep.blocks.clauses.loops else "jointly from p(x_K | x_rest)"
-    return f"{once}; blocks that share no factor at the same time" if sweep.blocks.clauses.loops else once
+        own = f"every cell of each block from {cells.single(hidden)}"
+        return f"{own} at the old values, block after block"
+    if not sweep.blocks.clauses.loops:
+        return f"jointly from {cells.conditional(hidden)}"
+    once = f"every block once, from {cells.conditional(hidden)}"
+    return f"{once}; blocks that share no factor at the same time"
 
 
-def _law_of_random(update: ir.RandomUpdate) -> str:
-    source = _source(update)
+def _law_of_random(cells: Cells, update: ir.RandomUpdate) -> str:
+    source, hidden = _source(update), update.hidden_variables()
     if update.independently:
-        return f"{source}, then every cell of K from p(x_i | x_-i) at the old x"
+        return f"{source}, then every cell of K from {cells.single(hidden)} at the old values"
+    block, row = cells.n.inline(cells.block(hidden)), cells.n.inline(cells.row)
+    corrected = cells.conditional(hidden, also=", K")
     if update.mask.body.is_percolation:
-        return f"{source}, the cluster of a random cell, then x_K among its images from p(x_K | x_rest, K): the bonds cancel, which keeps p"
+        images = f"then {block} among its images from {corrected}"
+        return f"{source}, the cluster of a random cell, {images}: the bonds cancel, which keeps p"
     if update.mask.adaptive:
-        return f"{source}, which looks at x, then x_K from p(x_K | x_rest, K): its correction for K keeps p"
-    return f"{source}, then x_K from p(x_K | x_rest)"
+        then = f"then {block} from {corrected}"
+        return f"{source}, which looks at {row}, {then}: its correction for K keeps p"
+    return f"{source}, then {block} from {cells.conditional(hidden)}"
 
 
 def _source(update: ir.RandomUpdate) -> str:
     return f"K from mask `{update.mask.name}`" if update.mask.name else "K from the mask"
 
 
-def network_law(update: ir.Sweep | ir.RandomUpdate) -> str:
+def network_law(update: ir.Sweep | ir.RandomUpdate, cells: Cells) -> str:
     """What a network's update draws from, and in how many passes."""
-    return update.either(_network_law_of_sweep, _network_law_of_random)
+    of_sweep = partial(_network_law_of_sweep, cells)
+    return update.either(of_sweep, partial(_network_law_of_random, cells))
 
 
-def _network_law_of_sweep(sweep: ir.Sweep) -> str:
+def _network_law_of_sweep(cells: Cells, sweep: ir.Sweep) -> str:
+    law = cells.predicted()
     if not sweep.blocks.clauses.loops:
-        return "every cell hidden, then each from p(x_i | x_rest, K), all in one pass"
-    return "every block once, in order: hidden, then each of its cells from p(x_i | x_rest, K); a pass for each block"
+        return f"every cell hidden, then each from {law}, all in one pass"
+    once = "every block once, in order: hidden, then each of its cells"
+    return f"{once} from {law}; a pass for each block"
 
 
-def _network_law_of_random(update: ir.RandomUpdate) -> str:
+def _network_law_of_random(cells: Cells, update: ir.RandomUpdate) -> str:
+    law = cells.predicted()
     if update.mask.body.has_least_confident:
-        return "K the cells whose present values have the lowest p(x_i | x_-i), a pass for each; hidden, then each from p(x_i | x_rest, K)"
-    return f"{_source(update)}, hidden, then each cell of K from p(x_i | x_rest, K), all in one pass"
+        own = cells.single(())
+        least = f"K the cells whose present values have the lowest {own}, a pass for each"
+        return f"{least}; hidden, then each from {law}"
+    return f"{_source(update)}, hidden, then each cell of K from {law}, all in one pass"
 
 
 @dataclass(frozen=True)

@@ -241,7 +241,8 @@ def _program(report: Report, fit: Fit) -> None:
 
     program = fit.model.program
     report.section("Model and loss")
-    text = explain(program.checked, program.bound, model=fit.meta["model"], mask=fit.meta["mask"], done=_done(fit))
+    model, mask, done = fit.meta["model"], fit.meta["mask"], _done(fit)
+    text = explain(program.checked, program.bound, model=model, mask=mask, done=done, plans=True)
     report.code(text, "formulas")
     report.section("Program")
     for path, source in fit.meta["program"].items():

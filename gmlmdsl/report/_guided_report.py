@@ -69,7 +69,9 @@ def guided_report(model: Model, idata: Any, *, title: str = "") -> Report:
     _most_frequent(report, strings)
     _backtracks(report, stats["backtracks"])
     report.section("Sampler")
-    report.code(explain(model.program.checked, model.program.bound, model=model.name, sampler=attrs["sampler"]), "formulas and plans")
+    program, sampler = model.program, attrs["sampler"]
+    told = explain(program.checked, program.bound, model=model.name, sampler=sampler, plans=True)
+    report.code(told, "formulas and plans")
     return report
 
 

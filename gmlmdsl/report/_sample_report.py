@@ -102,7 +102,9 @@ def sample_report(model: Model, idata: Any, *, clamp: Mapping[str, Any] | None =
     report.section("Sampler")
     from ..explain import explain
 
-    report.code(explain(model.program.checked, model.program.bound, model=model.name, sampler=sampler), "formulas and plans")
+    program = model.program
+    told = explain(program.checked, program.bound, model=model.name, sampler=sampler, plans=True)
+    report.code(told, "formulas and plans")
     return report
 
 

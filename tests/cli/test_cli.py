@@ -122,13 +122,36 @@ def test_format_leaves_a_faulty_file_alone(folder):
 
 def test_explain_reads_files_codes_and_slugs(folder):
     assert "log p(x) = " in gmlm("explain", "m.gmlm").output
-    latex = gmlm("explain", "m.gmlm", "--latex").output
+    latex = gmlm("explain", "m.gmlm", "--latex", "--plans").output
     assert "\\begin{align*}" in latex and "log Z by chain: 4 cells" in latex and "chain(" not in latex
     assert "E203 unknown-name" in gmlm("explain", "E203").output
     assert "E203 unknown-name" in gmlm("explain", "unknown-name").output
     assert "did you mean `unknown-name`" in gmlm("explain", "unknwon-name", status=1).output
     assert "does not exist" in gmlm("explain", "nope.gmlm", status=1).output
     assert "did you mean `single`" in gmlm("explain", "m.gmlm", "--mask", "singel", status=1).output
+
+
+def test_explain_explains_words_unless_a_file_has_the_suffix(folder):
+    (folder / "factor").write_text("no program")
+    (folder / "factor.gmlm").write_text(CHAIN)
+    assert gmlm("explain", "factor").output.startswith("factor: a keyword")
+    assert "log p(x) = " in gmlm("explain", "factor.gmlm").output
+    assert "a distribution" in gmlm("explain", "bernoulli").output
+    wrong = gmlm("explain", "facter", status=1).output
+    assert "E507" in wrong and "did you mean `factor`" in wrong
+
+
+def test_explain_keeps_plans_back_and_wraps_to_the_width(folder, monkeypatch):
+    short, full = (gmlm("explain", "m.gmlm", *more).output for more in ((), ("--plans",)))
+    assert "log Z is summed exactly." in short and "log Z by chain" not in short
+    assert "log Z by chain" in full and len(full) > len(short)
+    assert max(map(len, full.splitlines())) <= 100
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = gmlm("explain", "m.gmlm", "--plans").output
+    assert max(map(len, narrow.splitlines())) <= 60
+    assert narrow.split() == full.split()
+    monkeypatch.setenv("COLUMNS", "200")
+    assert gmlm("explain", "m.gmlm", "--plans").output == full
 
 
 def test_explain_takes_inputs(folder):

@@ -209,7 +209,7 @@ def test_the_matrix_of_one_configuration_is_refused(small: Any):
 
 
 def test_explain_prints_the_ladder_and_its_cost(small: Any):
-    said = explain(small.program.checked, small.program.bound, sampler="sweep")
+    said = explain(small.program.checked, small.program.bound, sampler="sweep", plans=True)
     assert "on replicas of log p scaled by 0, hot, 1, then exchanges of neighbours" in said
     assert "3 replicas at beta 0, 0.4, 1: 3 times the work of the body" in said
     assert "Keeps p" in said

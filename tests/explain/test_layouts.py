@@ -48,7 +48,7 @@ mask all = everything(x)
 def explained(text: str) -> str:
     """The explanation on one line."""
     program = check_source(Source("m.gmlm", text))
-    return " ".join(explain(program, bind(program, {})).split())
+    return " ".join(explain(program, bind(program, {}), plans=True).split())
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,7 @@ def test_what_is_compiled_ahead_and_what_explain_says_of_the_cost():
     model = bits("require sum(x[t] for t in range(n)) == 2", n=4)
     model.compile(sampler="tok", draws=3, chains=1)
     assert model.sample({}, "tok", draws=3)["guided_stats"]["valid"].all()
-    told = explain(model.program.checked, model.program.bound, sampler="tok")
+    told = explain(model.program.checked, model.program.bound, sampler="tok", plans=True)
     assert "4 steps, 1 known and 1 summed states of a prefix" in " ".join(told.split())
 
 

@@ -87,7 +87,7 @@ sampler best for words = best_of(truth, n = 2)
 def test_symbols_that_depend_on_those_far_before_are_summed_at_each_step():
     """2^32 joint values of a prefix would have to be remembered; in some other order all cells are summed out at once."""
     model = gm.parse(LAGGED).model("words")
-    told = explain(model.program.checked, model.program.bound, sampler="back")
+    told = explain(model.program.checked, model.program.bound, sampler="back", plans=True)
     assert "all that is behind a prefix summed out at each symbol" in " ".join(told.split())
     rng = np.random.default_rng(0)
     prompt = rng.integers(0, 2, 62).tolist()

@@ -84,7 +84,7 @@ def test_explain_says_what_a_row_of_a_network_keeps(model: Any, params: Any) -> 
     oracle = CausalOracle(weights, None, 4)
     arrays = jax.tree.leaves(jax.eval_shape(oracle.start, jax.ShapeDtypeStruct((1, 4), np.int32)))
     size = sum(a.size * a.dtype.itemsize for a in arrays if np.issubdtype(a.dtype, np.floating))
-    told = " ".join(explain(model.program.checked, model.program.bound, sampler="back").split())
+    told = " ".join(explain(model.program.checked, model.program.bound, sampler="back", plans=True).split())
     assert f"what it keeps of a row {size / 2**20:.3g} MiB of keys, values and states in float32" in told
     assert "`rejection` draws from it exactly" in told
     assert 'sampler="exact"' not in told

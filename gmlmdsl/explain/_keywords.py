@@ -1,0 +1,143 @@
+"""What a word of the language means: its forms, an example, where the reference says more."""
+
+from __future__ import annotations
+
+import functools
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .._diagnostics import codes, fail, listed
+from ..program import forms
+from ._codes import explain_code
+from ._lines import wrapped
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """One thing that a word means.
+
+    Attributes:
+        title: the word, and what it is.
+        does: what it does, in sentences.
+        forms: how it is written.
+        options: what each argument means, by its name.
+        example: a program that checks.
+        see: the section of the reference that says more.
+    """
+
+    title: str
+    does: str
+    forms: tuple[str, ...]
+    options: dict[str, str]
+    example: str
+    see: str
+
+
+@functools.cache
+def keyword_table() -> dict[str, Meaning]:
+    """The meaning of every keyword of the grammar, by the keyword and by the words beside it."""
+    found: dict[str, Meaning] = {}
+    for word, entry in _data()["keyword"].items():
+        also = entry.get("also", ())
+        beside = f", with {listed(also)}" if also else ""
+        title, example = f"{word}: a keyword{beside}", entry["example"].strip("\n")
+        written = tuple(entry["form"])
+        meaning = Meaning(title, entry["does"], written, {}, example, entry["see"])
+        found |= dict.fromkeys((word, *also), meaning)
+    return found
+
+
+def meanings_of(word: str) -> list[Meaning]:
+    """All that a word means: the keyword, then each form of that name; nothing for another word."""
+    keyword = keyword_table().get(word)
+    of_forms = [_of_form(form) for form in forms.FORMS if form.name == word]
+    return of_forms if keyword is None else [keyword, *of_forms]
+
+
+def words_of_the_language() -> list[str]:
+    """Every word that has an explanation."""
+    return list(dict.fromkeys([*keyword_table(), *(form.name for form in forms.FORMS)]))
+
+
+def sections_of_rooms() -> dict[str, str]:
+    """The sections of the reference that list the forms, by the room of these."""
+    return _data()["section"]
+
+
+def is_word_or_code(text: str) -> bool:
+    """Whether `gmlm explain` takes a text for a word or a code rather than for a file.
+
+    A word of the language is one wherever a file has that name too; write the file's suffix.
+    """
+    if meanings_of(text):
+        return True
+    return re.fullmatch(r"[A-Za-z]\w*(-\w+)*", text) is not None and not Path(text).exists()
+
+
+def explain_word(word: str, width: int) -> str:
+    """What a word of the language or the code of a message means, in lines of `width` columns.
+
+    Raises:
+        GmlmError: E507 for one that there is not, with the nearest.
+    """
+    meanings = meanings_of(word)
+    if meanings:
+        return "\n".join("\n".join(_lines(meaning, width)) + "\n" for meaning in meanings)
+    if re.fullmatch(r"[A-Za-z]\d+|[a-z]+(-[a-z]+)+", word):
+        return explain_code(word, width)
+    slugs = [entry["slug"] for entry in codes().values()]
+    if word in slugs:
+        return explain_code(word, width)
+    import difflib
+
+    near = difflib.get_close_matches(word.lower(), [*words_of_the_language(), *slugs], 3)
+    help = f"did you mean {listed(near)}?" if near else "a program's file has its suffix, m.gmlm"
+    raise fail("E507", f"`{word}` is neither a word of the language nor a code", help=help)
+
+
+def _lines(meaning: Meaning, width: int) -> Iterator[str]:
+    yield meaning.title
+    yield from wrapped(meaning.does, width, "  ")
+    yield "\n  Form:"
+    for form in meaning.forms:
+        yield from wrapped(form, width, "    ")
+    for name, words in meaning.options.items():
+        yield from wrapped(f"`{name}`: {words}", width, "    - ")
+    yield "\n  Example:"
+    yield textwrap.indent(meaning.example, "    ")
+    yield ""
+    yield from wrapped(f"Reference: docs/reference/language.md, section {meaning.see}", width, "  ")
+
+
+def _of_form(form: forms.Form) -> Meaning:
+    presets = form.of.options if form.of is not None else ()
+    own = [o for o in form.options if o not in presets]
+    defaults = {o.name: f" (default `{o.default}`)" for o in own if o.default}
+    options = {o.name: o.doc + defaults.get(o.name, "") for o in own}
+    return Meaning(
+        f"{form.name}: a {form.room}",
+        form.doc,
+        (form.signature if form.options else form.name,),
+        options,
+        _example(form),
+        f"Forms, {sections_of_rooms()[form.room]}",
+    )
+
+
+def _example(form: forms.Form) -> str:
+    """The form's example: a program, or a line that stands in its frame."""
+    written = _data()["form"][form.room][form.name].strip("\n")
+    if "\n" in written:
+        return written
+    room = "guided" if form in forms.GUIDED else form.room
+    return _data()["frame"][room].strip("\n").replace("EXAMPLE", written)
+
+
+@functools.cache
+def _data() -> dict[str, dict]:
+    import tomllib
+
+    return tomllib.loads(Path(__file__).with_name("keywords.toml").read_text(encoding="utf-8"))
