@@ -342,7 +342,7 @@ def _use(told: _Told, mask: ir.Mask, lowered: Lowered) -> tuple[str, str]:
     size = "the mean over the rows" if mean is None else f"{mean:g} = {used.factor:g}"
     factor = f"c = (cells that K can reach) / E|K| = {used.reached} / {size}."
     said = [told.done.masks or f"A fit averages over {_averaged(used)}."]
-    refused = _too_costly(used.block, mask) if used.whole is None else ""
+    refused = _too_costly(used.block, mask) if used.whole is None and used.counted is None else ""
     if told.plans:
         said.append(_costliest(used))
     said.append(refused)
@@ -361,6 +361,8 @@ def _averaged(used: MaskPlan) -> str:
 def _costliest(used: MaskPlan) -> str:
     if used.whole is not None:
         return f"The blocks of all rows in one order, {used.whole.words}."
+    if used.counted is not None:
+        return f"All blocks with partial sums for cells, by {used.counted.words}."
     return f"Costliest block by {used.block.words}."
 
 

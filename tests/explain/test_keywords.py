@@ -43,7 +43,7 @@ def test_every_example_is_formatted_and_checks_without_a_warning(word: str, tmp_
         bind(program, {})
         assert not program.warnings
         assert format_source(meaning.example, "example.gmlm") == meaning.example + "\n"
-        assert re.search(rf"\b{word}\b", meaning.example + str(meaning.forms))
+        assert re.search(rf"\b{word}\b", meaning.example + str(meaning.forms) + meaning.does)
 
 
 @pytest.mark.parametrize("word", words_of_the_language())
