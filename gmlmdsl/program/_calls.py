@@ -98,6 +98,10 @@ def _report_unknown_function(e: tree.Call, scope: Scope, where: Where) -> None:
         counted = any(isinstance(a.value, tree.Number) for a in e.arguments)  # `x(1)` is the first cell in MATLAB
         scope.report("E206", message, name.span, "indexed with brackets", help=f"write `{text}`", fix=Fix(e.span, text, guess=counted))
     elif name.name not in scope.skipped:
+        if name.name in forms.names("distribution"):
+            help = f"a variable has it behind `~`: `x ~ {e.span.text}`; a parameter, `param h ~ normal(0, 1)`"
+            scope.report("E206", f"`{name.name}` is a distribution, not a function", name.span, "not a number", help=help)
+            return
         functions = forms.names("function")
         help, fix = suggestion(name, functions, f"the functions are {listed(functions, 20)}", "function")
         scope.report("E206", f"there is no function `{name.name}`", name.span, "unknown function", help=help, fix=fix)
