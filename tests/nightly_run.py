@@ -1,10 +1,11 @@
 """Runs all tests, those of the night among them, and writes what came of it to `docs/nightly.md`.
 
-    python tests/nightly_run.py [--jobs 2] [--slow | --failed | --page] [arguments of pytest ..]
+    python tests/nightly_run.py [--jobs 2] [--slow | --resume | --failed | --page] [arguments of pytest ..]
 
 They run under one random `PYTHONHASHSEED`, printed first; set it to repeat a run. `--slow`: only those that `make test` leaves out;
+`--resume`: those that have not ended, of a run that was stopped at this commit, so that a night may have several sittings;
 `--failed`: only those that the page lists as failed, and how each of them ended stands beside it from then on. What each test said is in
-`.nightly/log.jsonl` as soon as it ends; `--page` makes the page of a log whose run was killed.
+`.nightly/log-1.jsonl` as soon as it ends; `--page` makes the page of a log whose run was killed.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ PAGE = ROOT / "docs" / "nightly.md"
 LOGS = ROOT / ".nightly"  # of the last run: what it was told, and what its tests said
 ALL, SLOW = "not gpu and not network and not benchmark", "slow and not gpu and not network and not benchmark"
 SLOWEST = 15
+DONE = "GMLM_NIGHT_DONE"  # names a file with the tests that are not run again
 STOPPED = 2  # pytest's status after Ctrl-C
 ENDED = (0, 1)  # without and with failures
 
@@ -49,6 +51,7 @@ class Night:
     processor: float
     commit: str
     ended: bool = True
+    sittings: int = 1
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,12 @@ class Test:
     outcome: str
 
 
-def tests_of(log: Path) -> list[Test]:
-    """The tests in a log of pytest-reportlog, each once, with the seconds of its fixtures; one that did not end is none."""
+def tests_of(*logs: Path) -> list[Test]:
+    """The tests in logs of pytest-reportlog, each once, with the seconds of its fixtures; one that did not end is none."""
+    return [t for log in logs for t in _tests_in(log)]
+
+
+def _tests_in(log: Path) -> list[Test]:
     found: dict[str, Test] = {}
     ended: set[str] = set()
     for line in log.read_text(encoding="utf-8").splitlines():
@@ -88,7 +95,8 @@ def page(night: Night, tests: list[Test]) -> str:
         "tests": f"`-m '{night.marks}'`, `PYTHONHASHSEED={night.seed}`, {processes}",
         "on": f"Python {platform.python_version()}, JAX {version('jax')}, {platform.system()}",
         "took": f"{(night.clock or sum(t.seconds for t in tests) / night.jobs) / 60:.0f} minutes"
-        + f", {night.processor / 60:.0f} of the processor" * night.ended,
+        + f", {night.processor / 60:.0f} of the processor" * (night.processor > 0)
+        + f", in {night.sittings} sittings" * (night.sittings > 1),
         "found": f"{len(tests)} tests: " + ", ".join(f"{n} {o}" for o, n in count.items()),
     }
     if not night.ended:
@@ -123,10 +131,11 @@ def run(marks: str, jobs: int, more: list[str], to: Path, logs: Path = LOGS) -> 
     print(f"PYTHONHASHSEED={seed}", flush=True)
     logs.mkdir(exist_ok=True)
     night = Night(datetime.now(UTC).isoformat(), marks, jobs, seed, 0.0, 0.0, commit(), False)
-    told, log, before = logs / "told.json", logs / "log.jsonl", time.monotonic()
+    told, before = logs / "told.json", time.monotonic()
     told.write_text(json.dumps(asdict(night)), encoding="utf-8")
-    log.unlink(missing_ok=True)
-    status = run_pytest(marks, jobs, more, log, seed)
+    for old in logs.glob("log*.jsonl"):
+        old.unlink()
+    status = run_pytest(marks, jobs, more, logs / "log-1.jsonl", seed)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     clock, processor = time.monotonic() - before, used.ru_utime + used.ru_stime
     night = replace(night, clock=clock, processor=processor, ended=status in ENDED)
@@ -135,11 +144,39 @@ def run(marks: str, jobs: int, more: list[str], to: Path, logs: Path = LOGS) -> 
     return status
 
 
+def resume(jobs: int, more: list[str], to: Path, logs: Path = LOGS) -> int:
+    """Run what a stopped run left, under its seed, write the page of both, and return the status of pytest.
+
+    Raises:
+        SystemExit: without such a run, or at another commit.
+    """
+    told = logs / "told.json"
+    if not told.exists():
+        raise SystemExit("there is no run to resume: `.nightly/told.json` is lacking")
+    night = Night(**json.loads(told.read_text(encoding="utf-8")))
+    if night.commit.split(",")[0] != commit().split(",")[0]:
+        raise SystemExit(f"the run to resume is of commit {night.commit}, and this is {commit()}: check it out, or begin anew")
+    sitting = night.sittings + 1
+    done = logs / "done.txt"
+    done.write_text("\n".join(t.name for t in tests_of(*logs_in(logs))), encoding="utf-8")
+    told.write_text(json.dumps(asdict(replace(night, ended=False, sittings=sitting))), encoding="utf-8")
+    os.environ[DONE] = str(done)
+    status = run_pytest(night.marks, jobs, more, logs / f"log-{sitting}.jsonl", night.seed)
+    told.write_text(json.dumps(asdict(replace(night, clock=0.0, processor=0.0, ended=status in ENDED, sittings=sitting))), encoding="utf-8")
+    write_page(logs, to)
+    return status
+
+
+def logs_in(folder: Path) -> list[Path]:
+    """The logs of a run, one for each sitting."""
+    return sorted(folder.glob("log*.jsonl"))
+
+
 def write_page(logs: Path, to: Path) -> None:
-    """Write the page of the run whose log is in a folder."""
-    if (logs / "log.jsonl").exists():
+    """Write the page of the run whose logs are in a folder."""
+    if logs_in(logs):
         night = Night(**json.loads((logs / "told.json").read_text(encoding="utf-8")))
-        to.write_text(page(night, tests_of(logs / "log.jsonl")), encoding="utf-8")
+        to.write_text(page(night, tests_of(*logs_in(logs))), encoding="utf-8")
 
 
 def run_pytest(marks: str, jobs: int, more: list[str], log: Path, seed: str) -> int:
@@ -150,8 +187,16 @@ def run_pytest(marks: str, jobs: int, more: list[str], log: Path, seed: str) -> 
     return waited(subprocess.Popen([*command, *more], cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": path}))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with a test among the slowest of the last page go first, so that no process is left alone with them at the end."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Files with a test among the slowest of the last page go first, so that no process is left alone with them at the end.
+
+    Tests of an earlier sitting are left out.
+    """
+    if DONE in os.environ:
+        done = set(Path(os.environ[DONE]).read_text(encoding="utf-8").splitlines())
+        again = [item for item in items if item.nodeid.removeprefix("tests/") in done]
+        items[:] = [item for item in items if item.nodeid.removeprefix("tests/") not in done]
+        config.hook.pytest_deselected(items=again)
     slowest = PAGE.read_text(encoding="utf-8").partition("\n## Slowest\n")[2] if PAGE.exists() else ""
     items.sort(key=lambda item: f"`{item.nodeid.partition('::')[0].removeprefix('tests/')}::" not in slowest)
 
@@ -185,12 +230,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run all tests and keep what came of it.")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--slow", action="store_true", help="only those that `make test` leaves out")
+    parser.add_argument("--resume", action="store_true", help="what a run that was stopped at this commit left")
     parser.add_argument("--failed", action="store_true", help="only those that the page lists as failed")
     parser.add_argument("--page", action="store_true", help="the page of the log that the last run left; nothing is run")
     asked, more = parser.parse_known_args()
     if asked.page:
         write_page(LOGS, PAGE)
         return 0
+    if asked.resume:
+        return resume(asked.jobs, more, PAGE)
     if asked.failed:
         return run_failed(asked.jobs, more, PAGE)
     return run(SLOW if asked.slow else ALL, asked.jobs, more, PAGE)

@@ -77,7 +77,7 @@ def test_a_run_that_is_killed_has_a_page_too(tmp_path: Path):
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     words, logs = ["-c", str(tmp_path / "pytest.ini"), "-p", "no:cacheprovider", str(tmp_path)], tmp_path / "logs"
     assert nightly_run.run("not slow", 1, words, tmp_path / "night.md", logs) == -9
-    with (logs / "log.jsonl").open("a") as log:
+    with (logs / "log-1.jsonl").open("a") as log:
         log.write('{"nodeid": "cut')
     nightly_run.write_page(logs, tmp_path / "again.md")
     for page in ("night.md", "again.md"):
@@ -97,3 +97,31 @@ def test_what_failed_is_run_again_and_the_page_says_how_it_ended(tmp_path: Path)
     found = page.read_text()
     assert "test_fails`: passed when run again at " in found and "test_too`: failed when run again at " in found
     assert "2 failed" in found  # the night itself stays what it was
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    said = tmp_path / "said"
+    (tmp_path / "test_some.py").write_text(
+        f"from pathlib import Path\nsaid = Path({str(said)!r})\n"
+        "def test_once():\n    with said.open('a') as out:\n        out.write('once ')\n"
+        "def test_stops():\n    if 'stopped' not in said.read_text():\n        said.write_text('once stopped ')\n"
+        "        raise KeyboardInterrupt\n"
+        "def test_last():\n    assert not said.read_text().count('once') - 1\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    words, logs, page = (
+        ["-c", str(tmp_path / "pytest.ini"), "-p", "no:cacheprovider", str(tmp_path)],
+        tmp_path / "logs",
+        tmp_path / "night.md",
+    )
+    with pytest.raises(SystemExit, match="no run to resume"):
+        nightly_run.resume(1, words, page, logs)
+    assert nightly_run.run("not slow", 1, words, page, logs) == nightly_run.STOPPED
+    with monkeypatch.context() as patch:
+        patch.setattr(nightly_run, "commit", lambda: "another")
+        with pytest.raises(SystemExit, match="and this is another"):
+            nightly_run.resume(1, words, page, logs)
+    monkeypatch.setenv(nightly_run.DONE, os.devnull)  # what `resume` sets is taken back behind the test
+    assert nightly_run.resume(1, words, page, logs) == 0
+    found = page.read_text()
+    assert "3 tests: 3 passed" in found and "in 2 sittings" in found and "stopped" not in found.split("## Slowest")[0]
