@@ -1,4 +1,4 @@
-"""Runs the pages whose pictures their own blocks save, on real data, and keeps the pictures.
+"""Runs the pages whose pictures their own blocks save, on real data where they name some, and keeps the pictures.
 
 python docs/build_pictures.py [PAGE ..]
 """
@@ -11,18 +11,20 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent / "tests"))
-PAGES = {"map-contacts": "DHFR.a2m", "draw-a-network": "house-votes-84.csv"}
+PAGES = {"map-contacts": "DHFR.a2m", "draw-a-network": "house-votes-84.csv", "decode-with-a-likelihood": ""}
 
 
 def build(page: str) -> list[Path]:
-    """Run a page beside its real file; the pictures that it made, kept in `how-to/pictures`."""
+    """Run a page beside its real file, if it has one; the pictures that it made, kept in `how-to/pictures`."""
     from markdown_blocks import run_page
     from real_data import FOLDER, lacking
 
-    if why := lacking(PAGES[page]):
+    data = PAGES[page]
+    if data and (why := lacking(data)):
         raise SystemExit(why)
     with tempfile.TemporaryDirectory() as folder:
-        os.symlink(FOLDER / PAGES[page], Path(folder) / PAGES[page])
+        if data:
+            os.symlink(FOLDER / data, Path(folder) / data)
         run_page(DOCS / "how-to" / f"{page}.md", Path(folder))
         return [Path(shutil.copy(found, DOCS / "how-to" / "pictures")) for found in sorted(Path(folder).glob("*.png"))]
 

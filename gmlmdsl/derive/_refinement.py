@@ -67,6 +67,44 @@ class Rules:
     planner: str  # `none`, `self`, or the name of a network
 
 
+@dataclass(frozen=True)
+class Readout:
+    """What a pass makes of logits: the rules of a decoder that say it, and no others, so that decoders share programs."""
+
+    decode: str
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    confidence: str
+    planned: bool
+
+    def __call__(self, logits: Float[Array, "chains cells values"]) -> tuple[Array, Array, Array]:
+        """Of every value what `decode` gives of one: the probability that a pass takes it, its log p, and how sure a pass is of it."""
+        total = jax.nn.logsumexp(logits, axis=-1)
+        if self.decode == "argmax":
+            p = jax.nn.one_hot(likeliest(jnp.moveaxis(logits, -1, 0))[1], logits.shape[-1], dtype=logits.dtype)
+        else:
+            p = jax.nn.softmax(narrow(logits / self.temperature, self.top_k, self.top_p), axis=-1)
+        log_p = logits - total[..., None]
+        sure = self.sure(logits, total, log_p)
+        return p, log_p, jnp.broadcast_to(sure if sure.ndim == log_p.ndim else sure[..., None], log_p.shape)
+
+    def sure(self, logits: Float[Array, "chains cells values"], total: Float[Array, "chains cells"], log_p: Array) -> Array:
+        """Confidence: of tokens by their `log_p`, or of a cell whatever its token is; beside a planner that log p itself."""
+        if self.planned:
+            return jnp.maximum(log_p, LEAST_SCORE)
+        match self.confidence:
+            case "margin":
+                two = jnp.exp(jax.lax.top_k(logits, min(2, logits.shape[-1]))[0] - total[..., None])
+                return two[..., 0] - two[..., -1]
+            case "entropy":
+                p = jnp.exp(logits - total[..., None])
+                nats = jnp.where(p > 0, -p * (logits - total[..., None]), 0.0).sum(axis=-1)
+                return 1 - nats / jnp.log(max(logits.shape[-1], 2))
+            case _:
+                return jnp.exp(log_p)
+
+
 class Hypothesis(NamedTuple):
     """Where a decode stands; chains are the last axis, behind cells.
 
@@ -232,16 +270,11 @@ class RefinementKernel(AbstractDecoder):
         log_p, token = own - total, jnp.where(jnp.isfinite(total), token, UNDEFINED)
         return token.T, log_p.T, self._sure(logits, total, log_p).T
 
-    def predictions(self, logits: Float[Array, "chains cells values"]) -> tuple[Array, Array, Array]:
-        """Of every value what `decode` gives of one: the probability that a pass takes it, its log p, and how sure a pass is of it."""
-        total = jax.nn.logsumexp(logits, axis=-1)
-        if self.rules.decode == "argmax":
-            p = jax.nn.one_hot(likeliest(jnp.moveaxis(logits, -1, 0))[1], logits.shape[-1], dtype=logits.dtype)
-        else:
-            p = jax.nn.softmax(narrow(logits / self.rules.temperature, self.rules.top_k, self.rules.top_p), axis=-1)
-        log_p = logits - total[..., None]
-        sure = self._sure(logits, total, log_p)
-        return p, log_p, jnp.broadcast_to(sure if sure.ndim == log_p.ndim else sure[..., None], log_p.shape)
+    @property
+    def readout(self) -> Readout:
+        """What a pass makes of logits."""
+        r = self.rules
+        return Readout(r.decode, r.temperature, r.top_k, r.top_p, r.confidence, r.planner != "none")
 
     def sureness(self, logits: Float[Array, "chains cells values"]) -> Float[Array, "cells chains"]:
         """Confidence in a cell whatever its value is; of the likeliest one where confidence is a probability."""
@@ -254,19 +287,7 @@ class RefinementKernel(AbstractDecoder):
         return jnp.take_along_axis(drawn, jnp.maximum(codes.T, 0)[..., None], axis=-1)[..., 0].T
 
     def _sure(self, logits: Float[Array, "chains cells values"], total: Float[Array, "chains cells"], log_p: Array) -> Array:
-        """Confidence: of tokens by their `log_p`, or of a cell whatever its token is; beside a planner that log p itself."""
-        if self.rules.planner != "none":
-            return jnp.maximum(log_p, LEAST_SCORE)
-        match self.rules.confidence:
-            case "margin":
-                two = jnp.exp(jax.lax.top_k(logits, min(2, logits.shape[-1]))[0] - total[..., None])
-                return two[..., 0] - two[..., -1]
-            case "entropy":
-                p = jnp.exp(logits - total[..., None])
-                nats = jnp.where(p > 0, -p * (logits - total[..., None]), 0.0).sum(axis=-1)
-                return 1 - nats / jnp.log(max(logits.shape[-1], 2))
-            case _:
-                return jnp.exp(log_p)
+        return self.readout.sure(logits, total, log_p)
 
     def reopened(self, after: Hypothesis, free: Held, present: Held, t: Array, keys: PRNGKeyArray) -> Held:
         """The cells that the next pass predicts (where it does not predict all), after `t` passes."""

@@ -260,7 +260,8 @@ def without(bound: Bound, name: str) -> Bound:
 
 def _names_in(call: ir.FormCall, bound: Bound) -> set[str]:
     out: set[str] = set()
-    for value in call.arguments.values():
+    parts = [part for value in call.arguments.values() for part in (value if isinstance(value, tuple) else (value,))]
+    for value in parts:
         if isinstance(value, str):
             out.add(value)
         elif isinstance(value, ir.SetOf):

@@ -127,9 +127,13 @@ def masks_in(body: tuple[ir.Kernel, ...] | ir.FormCall) -> list[ir.Mask]:
 
 
 def _words(begun: Starts, init: Any) -> str:
-    words = {"given": "given", "uniform": "uniform", "built": "built by moves of single cells, not uniform", "own": "the sampler's own"}[
-        begun.how
-    ]
+    words = {
+        "given": "given",
+        "uniform": "uniform",
+        "built": "built by moves of single cells, not uniform",
+        "drawn": "exact draws from p: no other start was found",
+        "own": "the sampler's own",
+    }[begun.how]
     return f"{words}, then {init.steps} annealing steps" if isinstance(init, Annealed) else words
 
 

@@ -10,15 +10,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._diagnostics import counted, fail, whole_number
-from ..data import decode, encode, generator
-from ..derive import Graph, all_values, bounded_jit, compiled, graph_arrays, on_device
-from ..evaluate import init_params, log_potentials
+from .._diagnostics import GmlmError, counted, fail, whole_number
+from ..data import decode, encode, generator, keys_of
+from ..derive import Graph, State, Target, all_values, bounded_jit, compiled, fold, graph_arrays, on_device
+from ..evaluate import Contractions, independent_kernel, init_params, log_potentials
 from ..graph import FactorGraph, is_positive
-from ..plan import verify_held
+from ..plan import verify_held, with_partial_sums
 
 Array = np.ndarray
 START_TRIES = 2000
+MOST_SUMMED = 1e7  # operations of a sum for starts: more is left to who asks for exact draws
+START = 2**32 - 2  # folded into the keys of starts that are drawn: no step of a chain has that number
 FEW = 64  # rows that are looked for where most random ones are impossible
 NOISE = 0.05  # of the moves of a search take a value at random, so that it leaves dead ends
 MOVES = (1000, 20)  # the most moves of a search: so many, and so many per cell
@@ -51,7 +53,10 @@ def annealed(steps: int = 200) -> Annealed:
 
 @dataclass(frozen=True)
 class Starts:
-    """Codes of shape (cells, chains), and how they were found: `given`, `uniform`, `built` for some chains, or the sampler's `own`."""
+    """Codes of shape (cells, chains), and how they were found.
+
+    `given`, `uniform`, `built` for some chains, `drawn` from p, or the sampler's `own`.
+    """
 
     codes: Array
     how: str
@@ -67,9 +72,10 @@ def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Ar
 
     Where no uniform configuration out of 2000 is possible, one is built: from a uniform one, cells of broken requirements are set,
     one after another, to the value that breaks the fewest (the min-conflicts heuristic). Such starts are possible, but not uniform.
+    Where that fails, starts are draws from p, if p can be summed exactly.
 
     Raises:
-        GmlmError: E509 if a start is impossible, or none was found.
+        GmlmError: E509 if a start is impossible, or none was found; E512 where it is known that there is none.
 
     Reference: Minton, Johnston, Philips and Laird 1992.
     """
@@ -82,11 +88,37 @@ def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Ar
         found = _uniform(law, rng, held)
         if found is None:
             found, how = _built(law, rng, held), "built"
+        if found is None and (drawn := _drawn(graph, chains, seed, held, params)) is not None:
+            return Starts(drawn, "drawn")
         if found is None:
             message = "no start of positive probability was found, neither among uniform values nor by moves of single cells"
             raise fail("E509", message, help="pass one that satisfies every `require`: `init=..`")
         codes[c] = found
     return Starts(np.ascontiguousarray(codes.T), how)
+
+
+def _drawn(graph: FactorGraph, chains: int, seed: int, held: tuple[Array, Array], params: Mapping[str, Any]) -> Array | None:
+    """Independent draws given the held cells, shape (cells, chains); None where p cannot be summed quickly.
+
+    Raises:
+        GmlmError: E512 where no configuration agrees with the held cells.
+    """
+    whole = with_partial_sums(graph)
+    more = whole.n_cells - graph.n_cells
+    fixed, values = np.append(held[0], np.zeros(more, bool)), np.append(held[1], np.zeros(more, np.int32))
+    device, known = graph_arrays(whole), {k: jnp.asarray(v) for k, v in params.items()}
+    kept = Contractions(whole)
+    try:
+        if kept.holding(fixed, "a start")[0].flops > MOST_SUMMED:
+            return None
+        kernel, _ = independent_kernel(kept, device, known, (fixed, values))
+    except GmlmError as error:
+        if "E512" in error.codes:
+            raise
+        return None
+    state = State(on_device(np.repeat(values[:, None], chains, axis=1), np.int32))
+    drawn = kernel.step(Target(device, known, None), fold(keys_of(seed, np.arange(chains)), START), state)[0]
+    return np.asarray(drawn.codes)[: graph.n_cells]
 
 
 @dataclass(frozen=True)

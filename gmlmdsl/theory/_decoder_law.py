@@ -26,6 +26,7 @@ from ..program import PUBLISHED, ir
 Array = np.ndarray
 MOST_BRANCHES = 1 << 20  # of one pass
 AT_ONCE = 1 << 12  # what a network sees, in one call
+MOST_PADDED = 12  # cells, of which any number of values is more than that
 
 
 class DecoderLaw(NamedTuple):
@@ -119,7 +120,7 @@ class Denoiser:
 
     def ask(self, seen: Array, of: Callable[[jax.Array], Any]) -> list[Array]:
         """What `of` makes of the logits (rows, cells, values) at rows that show `seen`, `q` where a cell is hidden."""
-        size, out = min(AT_ONCE, _padded(len(seen))), []
+        size, out = min(AT_ONCE, _padded((self.q + 1) ** min(self.n, MOST_PADDED))), []  # one program for all passes of small models
         for k in range(0, len(seen), size):
             some = seen[k : k + size]
             filled = np.concatenate([some, np.repeat(some[-1:], size - len(some), axis=0)])
@@ -392,7 +393,7 @@ class _Decoder:
         unique, place = np.unique(seen, axis=0, return_inverse=True)
         new = np.array([u for u in unique if u.tobytes() not in self.known]).reshape(-1, self.n)
         if len(new):
-            found = np.stack(self.ask(new, self.kernel.predictions))
+            found = np.stack(self.ask(new, self.kernel.readout))
             self.known |= {u.tobytes(): self.tables.shape[1] + i for i, u in enumerate(new)}
             self.tables = np.concatenate([self.tables, found], axis=1)
         return np.array([self.known[u.tobytes()] for u in unique])[place.ravel()]
