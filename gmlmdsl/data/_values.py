@@ -134,6 +134,8 @@ def _by_variable(graph: FactorGraph, x: Any, what: str) -> Mapping[str, Any]:
             )
         return {needed[0]: x}
     for name in x:
+        if name in [g.name for g in graph.given]:
+            raise fail("E503", f"{what}: `{name}` is given with each row", help=f"pass it in `given={{{name!r}: ..}}`")
         if name not in names:
             raise unknown(f"{what}: the model has no variable `{name}`", name, names)
     lacking = [n for n in needed if n not in x]

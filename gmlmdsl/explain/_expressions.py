@@ -107,7 +107,7 @@ class Writer:
                     return n.over("sum" if e.operator == "+" else "prod", self.clauses(e.clauses), self.term(e.body)), _LONG
                 return n.call(e.operator, [f"{self.number(e.body)} : {self.clauses(e.clauses)}"]), _ATOM
             case ir.LogPartition():
-                return f"log Z({', '.join(n.name(v) for v in e.variables)})", _ATOM
+                return f"log {n.sub('Z', n.name(e.of))}", _ATOM
             case ir.TableEntry():
                 return n.entry(self.number(e.table), [self.number(i) for i in e.indices]), _ATOM
             case ir.Table():

@@ -152,12 +152,13 @@ def equal_pairs(body: Expression, clauses: Clauses) -> tuple[Expression, Clauses
     names = [n for loop in clauses.loops for n in loop.names]
     twin: dict[str, Expression] = {n: IndexValue(clauses.span, f"{n}'") for n in names}
     loops = tuple(Loop(c.span, tuple(f"{n}'" for n in c.names), substitute_in_set(c.over, twin)) for c in clauses.loops)
-    span, later = clauses.span, Literal(clauses.span, False)
-    for n in reversed(names):  # in the order of the text
+    span = clauses.span
+    later: Expression = Operation(span, "<", (IndexValue(span, names[-1]), twin[names[-1]]))
+    for n in reversed(names[:-1]):  # in the order of the text
         here, there = IndexValue(span, n), twin[n]
         tie = Operation(span, "and", (Operation(span, "==", (here, there)), later))
         later = Operation(span, "or", (Operation(span, "<", (here, there)), tie))
-    condition: Expression = later
+    condition = later
     if clauses.condition is not None:
         both = Operation(span, "and", (clauses.condition, substitute(clauses.condition, twin)))
         condition = Operation(span, "and", (both, later))

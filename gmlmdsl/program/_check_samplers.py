@@ -180,7 +180,9 @@ def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope
         return None
     outside = sorted(mask.body.hidden_variables() - {within}) if within else []
     if outside:
-        help = f"write `update {block.name} where {block.name} ~ ..`, which takes any block"
+        shown = block.name if where.name is not None else "K"
+        alone = " independently" * s.independently
+        help = f"write `update {shown}{alone} where {shown} ~ {where.mask.span.text}`, which takes any block"
         message = f"a block of this mask holds cells of `{outside[0]}`, outside `{within}`"
         fix, place = (
             None if where.name is None else Fix(s.target.span, block.name, guess=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .._diagnostics import listed
+from .._diagnostics import did_you_mean, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._expressions import (
@@ -107,7 +107,9 @@ class _Law:
             if set(found) in needed:
                 return found
         name, last = self.call.function.name, f", or `{instead[1]} = ..` for `{instead[0]}`" if instead else ""
-        self.fault(f"`{name}` takes {listed(list(wanted))}{last}", f"for example `{EXAMPLES[name]}`")
+        near = next((did_you_mean(a.keyword.name, ((instead or ("",))[-1], *wanted)) for a in self.call.arguments if a.keyword), None)
+        meant = f"did you mean `{near}`? " if near else ""
+        self.fault(f"`{name}` takes {listed(list(wanted))}{last}", f"{meant}for example `{EXAMPLES[name]}`")
         return None
 
     # Forms

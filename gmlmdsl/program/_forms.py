@@ -212,7 +212,10 @@ MASKS = (
     Form(
         "mask",
         "blocks",
-        (Option("blocks", BLOCKS, "sets of cells, or `G.rows`, `G.columns`, `G.edges`"), *SEEN),
+        (
+            Option("blocks", BLOCKS, "sets of cells, or `G.rows`, `G.columns`, `G.edges` where one variable runs over the nodes of `G`"),
+            *SEEN,
+        ),
         "Uniform over the blocks.",
     ),
     Form(

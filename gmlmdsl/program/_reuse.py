@@ -163,7 +163,7 @@ def _gate(here: Expression, component: Component, variables: list[str], body: Bo
         body.factors.append(Factor(f.span, Choice(f.span, here, f.value, nothing), f.clauses))
     for r in component.requires:
         body.requires.append(Require(r.span, Choice(r.span, here, r.condition, Literal(c.span, True)), r.clauses))
-    total = LogPartition(c.span, (*component.factors, *densities), tuple(component.requires), tuple(variables))
+    total = LogPartition(c.span, (*component.factors, *densities), tuple(component.requires), tuple(variables), c.model.name)
     body.factors.append(Factor(c.span, Choice(c.span, here, Operation(c.span, "neg", (total,)), nothing), Clauses(c.span, ())))
 
 

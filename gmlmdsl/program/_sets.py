@@ -178,13 +178,14 @@ def _graph_part(e: tree.Attribute, scope: Scope) -> SetOf | None:
     if symbol is None or not isinstance(symbol.value, FormCall):
         return None
     kind = symbol.value.form.name
-    plane = kind == "grid" and "axes" not in symbol.value.arguments
-    has = ("edges",) if kind == "bipartite" else PARTS if plane else PARTS[:4]
+    further = symbol.value.arguments.get("axes", ())
+    has = ("edges",) if kind == "bipartite" else PARTS if kind == "grid" and not further else PARTS[:4]
     part = e.attribute.name
     if part not in has:
         help, fix = suggestion(e.attribute, has, f"a `{kind}` graph has {', '.join(f'`.{p}`' for p in has)}")
         place = ((symbol.span, "declared here"),)
-        scope.report("E207", f"a `{kind}` graph has no `.{part}`", e.attribute.span, "unknown part", help=help, fix=fix, related=place)
+        of = f"a `{kind}` graph" + f" of {2 + len(further)} axes" * bool(further)  # pyright: ignore[reportArgumentType]
+        scope.report("E207", f"{of} has no `.{part}`", e.attribute.span, "unknown part", help=help, fix=fix, related=place)
         return None
     return SetOf(e.span, "graph", f"{e.base.name}.{part}", graph=e.base.name, part=part)
 

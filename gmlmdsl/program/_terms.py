@@ -138,11 +138,12 @@ class TableEntry(Checked):
 
 @dataclass(frozen=True, slots=True)
 class LogPartition(Checked):
-    """log of the sum, over the values of all cells of `variables`, of exp of the factors where the requirements hold."""
+    """log of the sum, over the values of all cells of `variables`, of exp of the factors where the requirements hold; `of`: its model."""
 
     factors: tuple[Any, ...]
     requires: tuple[Any, ...]
     variables: tuple[str, ...]
+    of: str
 
 
 Expression = (

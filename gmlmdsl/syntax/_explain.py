@@ -171,6 +171,10 @@ def _reserved(fault: Fault, faults: Faults) -> Diagnostic | None:
         axes = axes if "for" not in axes.split() and "if" not in axes.split() else "i in site"
         help_ = f"its axes stand behind its name: `let {named.text}[{axes}] = ..`, used as `{named.text}[{axes.split()[0]}]`"
         return Diagnostic("E105", "`for` stands behind no `let`", fault.span(token), "not here", help=help_)
+    if token.text == "for" and first.text in ("param", "var", "latent"):
+        statement = f"`{named.text}[i] ~ .. for i in ..` is a statement of its own"
+        help_ = f"a distribution behind a declaration is that of every entry: leave out the `for`; {statement}"
+        return Diagnostic("E105", f"`for` stands behind no declaration of a `{first.text}`", fault.span(token), "not here", help=help_)
     help_ = f"take another name; reserved are {', '.join(f'`{w}`' for w in RESERVED)}"
     return Diagnostic("E110", f"`{token.text}` is a reserved word", fault.span(token), "expected a name", help=help_)
 
@@ -298,11 +302,14 @@ def _unexpected(fault: Fault) -> Diagnostic:
     """Something else than what was expected, in words of the language."""
     first = fault.tokens[fault.start]
     help_ = ""
-    at = fault.list_without_index()
+    at = fault.table_without_index()
     if at is not None:
         help_ = "a list alone stands only in an argument or a default; a table is looked up, `([0.1, 0.9][b])`"
+        what = "list" if fault.tokens[at].text == "[" else "map"
+        if what == "map":
+            help_ = "a map is looked up, `{..}[x]`; probabilities are a list, in the order of the values: `[0.3, 0.7]`"
         place = fault.span(fault.tokens[at]).to(fault.span(fault.tokens[fault.at - 1]))
-        return Diagnostic("E101", "expected an index behind this list", place, "not looked up", help=help_)
+        return Diagnostic("E101", f"expected an index behind this {what}", place, "not looked up", help=help_)
     if fault.level == "model_statement" and first.text not in MODEL_WORDS and fault.expected <= {"~", "[", "."} | OPERATORS:
         help_ = "a statement of a model opens with a keyword, such as `factor`, or with `name ~`"
         if not first.opens_line:

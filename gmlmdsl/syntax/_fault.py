@@ -74,12 +74,13 @@ class Fault:
                 opened.pop()
         return opened
 
-    def list_without_index(self) -> int | None:
-        """Where the list opens that ends before this token, if it stands where only a list with an index may."""
-        if self.expected != {"["} or self.tokens[self.at - 1].text != "]":
+    def table_without_index(self) -> int | None:
+        """Where the list or map opens that ends before this token, if it stands where only one with an index may."""
+        opens = {"]": "[", "}": "{"}.get(self.tokens[self.at - 1].text)
+        if self.expected != {"["} or opens is None:
             return None
         before = range(self.at - 2, self.start, -1)
-        return next((k for k in before if self.tokens[k].text == "[" and closing(self.tokens, k) == self.at - 1), None)
+        return next((k for k in before if self.tokens[k].text == opens and closing(self.tokens, k) == self.at - 1), None)
 
 
 @dataclass(frozen=True, slots=True)

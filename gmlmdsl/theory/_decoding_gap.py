@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 
+NO_DIVERGENCE = 1e-9  # nats, below which a divergence is that of rounding
+MARKERS = "osDv^P"
+
 
 @dataclass(frozen=True)
 class DecodingGap:
@@ -128,15 +131,23 @@ class DecodingCurve:
         return repr(PrintedTable(self.table))
 
     def plot(self, ax: Any = None) -> Any:
-        """Passes against divergence, a line for each sampler, as a matplotlib figure."""
+        """Passes against divergence, a line for each sampler, as a matplotlib figure; open markers on the lowest line are 0."""
         if ax is None:
             from matplotlib import pyplot
 
-            ax = pyplot.subplots(figsize=(5, 3.5))[1]
-        for name, rows in self.table.groupby("sampler", sort=False):
-            ax.plot(rows["passes"], np.maximum(rows["kl"], 1e-16), marker="o", label=name)
+            ax = pyplot.subplots(figsize=(6, 3.5), layout="constrained")[1]
+        counts, above = sorted(set(self.table["passes"])), self.table["kl"][self.table["kl"] > NO_DIVERGENCE]
+        lowest = 10.0 ** (np.floor(np.log10(above.min() if len(above) else 1.0)) - 1)
+        for k, (name, rows) in enumerate(self.table.groupby("sampler", sort=False)):
+            none = (rows["kl"] <= NO_DIVERGENCE).to_numpy()
+            place, height = rows["passes"].to_numpy(), np.where(none, lowest, rows["kl"])
+            (line,) = ax.plot(place, height, marker=MARKERS[k % len(MARKERS)], markersize=9 - k % 3 * 2, markevery=~none, label=name)
+            ax.plot(place[none], height[none], line.get_marker(), color=line.get_color(), markersize=9 - k % 3 * 2, fillstyle="none")
         ax.set(xscale="log", yscale="log", xlabel="passes", ylabel="KL(truth || decoder), nats")
-        ax.legend(frameon=False)
+        ax.set_xticks(counts, [str(c) for c in counts])
+        ax.minorticks_off()
+        ax.axhline(lowest, color="0.8", linewidth=1, zorder=0)
+        ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
         return ax.figure
 
 

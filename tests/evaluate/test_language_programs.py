@@ -364,12 +364,13 @@ def test_an_input_over_edges_is_read_by_pairs():
         ("triangular(range(2), 2, wrap = true)", 6, 4),
         ("grid(2, 2, 3)", 20, 0),
         ("grid(2, range(2), 2, 2)", 32, 0),
+        ("grid(2, 2, M)", 20, 0),
         ("grid(2, 2, 3, wrap = true)", 24, 4),
         ("grid(3, 3, wrap = true)", 18, 6),
     ],
 )
 def test_lattices(lattice: str, edges: int, triangles: int | None):
-    text = f"graph G = {lattice}\nmodel m {{\n  var x[i in G.nodes] : spin\n  param J[e in range(1)]\n"
+    text = f"input M : int = 3\ngraph G = {lattice}\nmodel m {{\n  var x[i in G.nodes] : spin\n  param J[e in range(1)]\n"
     text += "  factor J[0] * x[i] * x[j] for (i, j) in G.edges\n  factor 0.1 * x[i] * x[j] * x[k] for (i, j, k) in G.triangles\n}\n"
     program = gm.parse(text)
     model, oracle = program.model(), Oracle(program.checked, "m", {})
@@ -461,3 +462,10 @@ def test_losses_of_blocks_of_many_counted_cells():
     assert abs(float(model.loss({"h": h}, x, mask="parts")) - wanted) < 1e-9
     gradient = jax.grad(lambda h: model.loss({"h": h}, x, mask="all"))(jax.numpy.asarray(h))
     np.testing.assert_allclose(gradient, np.asarray(model.marginals({"h": h})["x"])[:, 1] - x.mean(axis=0), atol=1e-9)
+
+
+def test_what_is_given_is_told_where_it_is_passed_as_data():
+    model = gm.parse("model m { given u : real  var y, z : bit  param w  factor w * u * y * z }  mask one = subsets(size = 1)").model()
+    with pytest.raises(gm.GmlmError, match="given with each row") as caught:
+        model.log_prob({"w": 1.0}, {"y": 1, "z": 0, "u": 0.3}, given={"u": 0.3})
+    assert "pass it in `given={'u': ..}`" in str(caught.value)
