@@ -142,6 +142,7 @@ def test_explain_explains_words_unless_a_file_has_the_suffix(folder):
 
 
 def test_explain_keeps_plans_back_and_wraps_to_the_width(folder, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
     short, full = (gmlm("explain", "m.gmlm", *more).output for more in ((), ("--plans",)))
     assert "log Z is summed exactly." in short and "log Z by chain" not in short
     assert "log Z by chain" in full and len(full) > len(short)

@@ -217,6 +217,7 @@ def test_clamped_cells_go_by_label(model: Any):
     assert codes(model, OTHER.iloc[:2], what="init") == ((X[:2] + 1) // 2).tolist()
 
 
+@pytest.mark.usefixtures("float32")  # whose range or rounding is what is tested
 def test_parameters_with_labels(model: Any, params: dict[str, Any]):
     edges = model.graph.parameters[1].coords[0]
     turn = np.random.default_rng(0).permutation(len(edges))

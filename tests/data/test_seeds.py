@@ -55,6 +55,7 @@ GOLDEN = {
 NETWORKS = {0: 2.522489547729492, 5: -9.547639846801758, 2**32 - 1: -3.5822179317474365}
 
 
+@pytest.mark.usefixtures("float32")  # whose range or rounding is what is tested
 @pytest.mark.parametrize("seed", [s if s == 0 else pytest.param(s, marks=pytest.mark.slow) for s in GOLDEN])
 def test_what_small_seeds_drew_they_draw(seed: int):
     assert drawn(seed) == GOLDEN[seed][0]

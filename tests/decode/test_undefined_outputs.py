@@ -68,6 +68,7 @@ def words() -> Any:
     return gm.parse(CAUSAL.replace("verifier fine for words = completable(even)\n", "")).model()
 
 
+@pytest.mark.usefixtures("float32")  # whose range or rounding is what is tested
 @pytest.mark.produces("E747")
 @pytest.mark.parametrize("sampler", ["product", "refine", *(pytest.param(s, marks=pytest.mark.slow) for s in (*CHAINS, *DECODES))])
 def test_nothing_is_drawn_from_nan(model: Any, sampler: str):
@@ -87,6 +88,7 @@ def test_no_string_is_drawn_from_nan(words: Any, sampler: str):
     refused(lambda: words.sample(params, sampler, prompt=[[1, 0]], progress=False), "at x[2] of row 0")
 
 
+@pytest.mark.usefixtures("float32")  # whose range or rounding is what is tested
 def test_a_nan_that_one_context_shows_is_found_whatever_comes_after(words: Any):
     """A prompt without the value is drawn as by the sound network; one with it is refused, and its row is named."""
     sound = words.init_params(3)
@@ -103,6 +105,7 @@ def test_matrices_and_output_laws(model: Any):
             refused(lambda sampler=sampler: model.transition_matrix(params, sampler), "at x[0]")
 
 
+@pytest.mark.usefixtures("float32")  # whose range or rounding is what is tested
 @pytest.mark.usefixtures("standard_promotion")
 def test_a_training_from_there_ends_at_once_and_says_so(model: Any):
     x = np.zeros((8, 3), int)

@@ -76,6 +76,7 @@ def test_tokens_and_choices_have_theirs(x64: bool, rtol: float, name: str) -> No
         agrees(law_of(pick, count, depth(count)), softmax(scores), rtol)
 
 
+@pytest.mark.usefixtures("float32")  # whose range or rounding is what is tested
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [1, -1])
 def test_every_word_of_a_large_vocabulary_can_be_drawn(order: int) -> None:
@@ -87,6 +88,7 @@ def test_every_word_of_a_large_vocabulary_can_be_drawn(order: int) -> None:
     agrees(found, p, 1e-5)
 
 
+@pytest.mark.usefixtures("float32")  # whose range or rounding is what is tested
 def test_words_of_a_vocabulary_can_be_drawn() -> None:
     """The same of 1,500."""
     p = 1 / np.arange(1, 1501.0) ** 4
@@ -165,6 +167,7 @@ def test_draws_of_numpy_have_their_probabilities() -> None:
     assert p_value(counts, some / some.sum()) > 1e-4
 
 
+@pytest.mark.usefixtures("float32")  # whose range or rounding is what is tested
 @pytest.mark.parametrize("count", thinned([9, 50, 2, 3, 20], 2))
 def test_draws_agree_with_their_law(count: int) -> None:
     """200,000 draws by the words of 100 chains, chi-square."""

@@ -127,6 +127,7 @@ def test_given_data_are_judged_with_the_factor_that_reads_them(z: float, code: s
     assert float(found[0]) == pytest.approx(-np.log1p(np.exp(-2)), abs=1e-6)
 
 
+@pytest.mark.usefixtures("float32")  # whose range or rounding is what is tested
 def test_penalties_are_no_loss_of_digits_unless_every_configuration_has_one() -> None:
     text = "graph G = chain({}, wrap = {}) model m {{ var x[i in G.nodes] : bit  param J  factor if x[i] == x[j] then J else 0 for (i, j) in G.edges }}"
     even = gm.parse(text.format(4, "true")).model()

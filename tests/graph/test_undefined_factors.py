@@ -83,6 +83,7 @@ FACTORS = {
 }
 
 
+@pytest.mark.usefixtures("float32")  # whose range or rounding is what is tested
 @pytest.mark.parametrize("factor", FACTORS)
 def test_a_factor_is_tried_under_all_values_of_its_cells(factor: str) -> None:
     model, (value, words) = gm.parse(TEXT.format(factor)).model(), FACTORS[factor]
