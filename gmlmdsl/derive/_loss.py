@@ -238,9 +238,8 @@ def _by_partial_sums(
     found = plan_counted(host, mask, blocks)
     if found is None:
         return None
-    counted, plan = found
-    wide = np.where(blocks == host.n_cells, counted.n_cells, blocks)
-    return EliminatedLoss(graph, (mask_passes(counted, plan, wide, probabilities, False),), graph_arrays(counted))
+    counted, plan = found  # what pads blocks is the first partial sum there, which no row holds anyway
+    return EliminatedLoss(graph, (mask_passes(counted, plan, blocks, probabilities, False),), graph_arrays(counted))
 
 
 def _eliminated(
