@@ -171,7 +171,7 @@ def _reserved(fault: Fault, faults: Faults) -> Diagnostic | None:
         axes = axes if "for" not in axes.split() and "if" not in axes.split() else "i in site"
         help_ = f"its axes stand behind its name: `let {named.text}[{axes}] = ..`, used as `{named.text}[{axes.split()[0]}]`"
         return Diagnostic("E105", "`for` stands behind no `let`", fault.span(token), "not here", help=help_)
-    if token.text == "for" and first.text in ("param", "var", "latent"):
+    if token.text == "for" and first.text in ("param", "var", "latent") and fault.at > fault.start + 1:
         statement = f"`{named.text}[i] ~ .. for i in ..` is a statement of its own"
         help_ = f"a distribution behind a declaration is that of every entry: leave out the `for`; {statement}"
         return Diagnostic("E105", f"`for` stands behind no declaration of a `{first.text}`", fault.span(token), "not here", help=help_)

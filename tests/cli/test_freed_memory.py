@@ -19,7 +19,7 @@ def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 x = jnp.linspace(0.0, 1.0, 6000)
-for _ in range(15):  # what is freed is found again once it lies in few pieces
+for _ in range(60):  # what is freed is found again once it lies in few pieces
     program(x).block_until_ready()
 before = faults()
 for _ in range(10):
