@@ -156,8 +156,10 @@ def has_colour(stream: IO[str]) -> bool:
 
 def text_width() -> int:
     """The columns of a line of text: those of the terminal; elsewhere 100, or what `COLUMNS` says."""
-    columns = shutil.get_terminal_size((TEXT_WIDTH, 1)).columns
-    return columns if sys.stdout.isatty() else min(columns, TEXT_WIDTH)
+    if sys.stdout.isatty():
+        return shutil.get_terminal_size((TEXT_WIDTH, 1)).columns
+    said = os.environ.get("COLUMNS", "")
+    return min(int(said), TEXT_WIDTH) if said.isdecimal() and int(said) else TEXT_WIDTH
 
 
 def paint(text: str, colour: str, stream: IO[str]) -> str:
