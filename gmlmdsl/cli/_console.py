@@ -159,7 +159,7 @@ def text_width() -> int:
     if sys.stdout.isatty():
         return shutil.get_terminal_size((TEXT_WIDTH, 1)).columns
     said = os.environ.get("COLUMNS", "")
-    return min(int(said), TEXT_WIDTH) if said.isdecimal() and int(said) else TEXT_WIDTH
+    return min(int(said) or TEXT_WIDTH, TEXT_WIDTH) if said.isdecimal() else TEXT_WIDTH
 
 
 def paint(text: str, colour: str, stream: IO[str]) -> str:

@@ -238,8 +238,10 @@ def _by_partial_sums(
     found = plan_counted(host, mask, blocks)
     if found is None:
         return None
-    counted, plan = found  # what pads blocks is the first partial sum there, which no row holds anyway
-    return EliminatedLoss(graph, (mask_passes(counted, plan, blocks, probabilities, False),), graph_arrays(counted))
+    counted, plan = found
+    # What pads blocks is the first partial sum there, which no row holds anyway.
+    passes = mask_passes(counted, plan, blocks, probabilities, False)
+    return EliminatedLoss(graph, (passes,), graph_arrays(counted))
 
 
 def _eliminated(

@@ -307,7 +307,7 @@ def _unexpected(fault: Fault) -> Diagnostic:
         help_ = "a list alone stands only in an argument or a default; a table is looked up, `([0.1, 0.9][b])`"
         what = "list" if fault.tokens[at].text == "[" else "map"
         if what == "map":
-            help_ = "a map is looked up, `{..}[x]`; probabilities are a list, in the order of the values: `[0.3, 0.7]`"
+            help_ = "a map is looked up, `{..}[x]`; probabilities are a list, in the order of the values"
         place = fault.span(fault.tokens[at]).to(fault.span(fault.tokens[fault.at - 1]))
         return Diagnostic("E101", f"expected an index behind this {what}", place, "not looked up", help=help_)
     if fault.level == "model_statement" and first.text not in MODEL_WORDS and fault.expected <= {"~", "[", "."} | OPERATORS:
