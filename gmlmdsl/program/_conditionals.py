@@ -107,8 +107,9 @@ class _Law:
             if set(found) in needed:
                 return found
         name, last = self.call.function.name, f", or `{instead[1]} = ..` for `{instead[0]}`" if instead else ""
-        near = next((did_you_mean(a.keyword.name, ((instead or ("",))[-1], *wanted)) for a in self.call.arguments if a.keyword), None)
-        meant = f"did you mean `{near}`? " if near else ""
+        known = (*wanted, *(instead or ())[1:])
+        odd = [a.keyword.name for a in self.call.arguments if a.keyword is not None and a.keyword.name not in known]
+        meant = "".join(f"did you mean `{near}`? " for name in odd[:1] if (near := did_you_mean(name, known)))
         self.fault(f"`{name}` takes {listed(list(wanted))}{last}", f"{meant}for example `{EXAMPLES[name]}`")
         return None
 
@@ -321,19 +322,17 @@ def check_density(call: tree.Call, cell: Variable, target: VariableValue, scope:
     return None if value is None else Density(value, tuple(law.counts))
 
 
-def check_table(e: tree.LookedUp, entry: Callable[[tree.Expression], Row | None], scope: Scope, where: Where = MODEL) -> Row | None:
+ReadEntry = Callable[[tree.Expression], "Row | None"]
+
+
+def check_table(e: tree.LookedUp, entry: ReadEntry, scope: Scope, where: Where = MODEL) -> Row | None:
     """A map or a list with its indices as a function of the place in its rows."""
-    return (
-        _check_list(e, e.entries, entry, scope, where)
-        if isinstance(e.entries, tree.List)
-        else _check_map(e, e.entries, entry, scope, where)
-    )
+    if isinstance(e.entries, tree.List):
+        return _check_list(e, e.entries, entry, scope, where)
+    return _check_map(e, e.entries, entry, scope, where)
 
 
-Entry = Callable[[tree.Expression], "Row | None"]
-
-
-def _check_list(e: tree.LookedUp, rows: tree.List, entry: Entry, scope: Scope, where: Where) -> Row | None:
+def _check_list(e: tree.LookedUp, rows: tree.List, entry: ReadEntry, scope: Scope, where: Where) -> Row | None:
     """A list of lists, one level for each index."""
     places: dict[tuple[int, ...], Row] = {}
     sizes: list[int] = []
@@ -377,7 +376,7 @@ def _check_place(index: tree.Expression, size: int, e: tree.LookedUp, scope: Sco
     return check_index(index, SetOf(e.span, "range", "the list", Literal(e.span, size)), scope, where)
 
 
-def _check_map(e: tree.LookedUp, entries: tuple[tree.Entry, ...], entry: Entry, scope: Scope, where: Where) -> Row | None:
+def _check_map(e: tree.LookedUp, entries: tuple[tree.Entry, ...], entry: ReadEntry, scope: Scope, where: Where) -> Row | None:
     """What stands behind the keys that the indices are."""
     checked = [check_expression(i, scope, where) for i in e.indices]
     if any(kind.tag == "error" for _, kind in checked):

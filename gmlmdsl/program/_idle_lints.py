@@ -162,7 +162,7 @@ def _is_shared(e: Expression, count: int) -> bool:
     """Whether a term is divided by so many orders, which is how a sum over ordered pairs is written."""
     match e:
         case Literal():
-            return isinstance(e.value, float) and math.isclose(e.value, 1 / count, rel_tol=0.01)
+            return isinstance(e.value, float) and math.isclose(e.value, 1 / count, rel_tol=0.003)
         case Operation(operator="*"):
             return any(_is_shared(x, count) for x in e.operands)
         case Operation(operator="/"):

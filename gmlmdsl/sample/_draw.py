@@ -131,7 +131,7 @@ def _words(begun: Starts, init: Any) -> str:
         "given": "given",
         "uniform": "uniform",
         "built": "built by moves of single cells, not uniform",
-        "drawn": "exact draws from p: no other start was found",
+        "drawn": "exact draws from p where no other start was found",
         "own": "the sampler's own",
     }[begun.how]
     return f"{words}, then {init.steps} annealing steps" if isinstance(init, Annealed) else words

@@ -55,7 +55,7 @@ def annealed(steps: int = 200) -> Annealed:
 class Starts:
     """Codes of shape (cells, chains), and how they were found.
 
-    `given`, `uniform`, `built` for some chains, `drawn` from p, or the sampler's `own`.
+    `given`, `uniform`, `built` or `drawn` from p for some chains, or the sampler's `own`.
     """
 
     codes: Array
@@ -83,13 +83,15 @@ def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Ar
     if init is not None and not isinstance(init, Annealed):
         return Starts(_given(law, chains, seed, init, held), "given")
     codes, how = np.zeros((chains, graph.n_cells), np.int32), "uniform"  # chain by chain, and turned once: columns are slow to write
+    exact: dict[int, Array] | None = None  # draws from p by chain, made where one is wanted
     for c in range(chains):
         rng = generator(seed, c)
         found = _uniform(law, rng, held)
         if found is None:
             found, how = _built(law, rng, held), "built"
-        if found is None and (drawn := _drawn(graph, chains, seed, held, params)) is not None:
-            return Starts(drawn, "drawn")
+        if found is None:
+            exact = _drawn(graph, chains, seed, held, params) if exact is None else exact
+            found, how = exact.get(c), "drawn"
         if found is None:
             message = "no start of positive probability was found, neither among uniform values nor by moves of single cells"
             raise fail("E509", message, help="pass one that satisfies every `require`: `init=..`")
@@ -97,8 +99,8 @@ def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Ar
     return Starts(np.ascontiguousarray(codes.T), how)
 
 
-def _drawn(graph: FactorGraph, chains: int, seed: int, held: tuple[Array, Array], params: Mapping[str, Any]) -> Array | None:
-    """Independent draws given the held cells, shape (cells, chains); None where p cannot be summed quickly.
+def _drawn(graph: FactorGraph, chains: int, seed: int, held: tuple[Array, Array], params: Mapping[str, Any]) -> dict[int, Array]:
+    """Independent draws given the held cells by chain, each by its number alone; none where p cannot be summed quickly.
 
     Raises:
         GmlmError: E512 where no configuration agrees with the held cells.
@@ -110,15 +112,15 @@ def _drawn(graph: FactorGraph, chains: int, seed: int, held: tuple[Array, Array]
     kept = Contractions(whole)
     try:
         if kept.holding(fixed, "a start")[0].flops > MOST_SUMMED:
-            return None
+            return {}
         kernel, _ = independent_kernel(kept, device, known, (fixed, values))
     except GmlmError as error:
         if "E512" in error.codes:
             raise
-        return None
+        return {}
     state = State(on_device(np.repeat(values[:, None], chains, axis=1), np.int32))
     drawn = kernel.step(Target(device, known, None), fold(keys_of(seed, np.arange(chains)), START), state)[0]
-    return np.asarray(drawn.codes)[: graph.n_cells]
+    return dict(enumerate(np.asarray(drawn.codes)[: graph.n_cells].T))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ from thinned import thinned
 
 import gmlmdsl as gm
 from gmlmdsl import derive
+from gmlmdsl.sample import _starts
 from gmlmdsl.sample._run_kernel import sample
 
 pytestmark = pytest.mark.filterwarnings("ignore::gmlmdsl.sample._draw.SamplingWarning")
@@ -196,6 +198,18 @@ def test_starts_that_are_not_found_are_drawn_where_p_is_summed():
     assert "exact draws" in idata.posterior.attrs["starts"]
     with pytest.raises(gm.GmlmError, match="clamped"):
         model.sample({}, draws=2, warmup=0, clamp={"x": {0: 2}})
+
+
+def test_a_start_does_not_depend_on_how_many_chains_there_are(monkeypatch: pytest.MonkeyPatch):
+    """Chain 2 alone is drawn; the others keep the starts that they have without it."""
+    model = gm.parse("model m { var x[i in range(6)] : range(4)  factor x[0] }  sampler s { update x[i] for i in range(6) }").model()
+    plain = draws(model.sample({}, draws=1, warmup=0, chains=2, progress=False))
+    found, told = _starts._uniform, itertools.count()
+    monkeypatch.setattr(_starts, "_uniform", lambda *a: None if next(told) == 2 else found(*a))
+    monkeypatch.setattr(_starts, "_built", lambda *a: None)
+    idata = model.sample({}, draws=1, warmup=0, chains=4, progress=False)
+    assert "exact draws" in idata.posterior.attrs["starts"]
+    np.testing.assert_array_equal(draws(idata)[:2], plain)
 
 
 def test_starts_that_are_not_found_ask_for_one():
