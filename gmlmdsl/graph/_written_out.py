@@ -40,12 +40,14 @@ def _written(part: Any, bound: Bound, values: Values) -> Any:
         case ir.Temper(source=ir.InputValue() as source):
             places = [ir.Literal(source.span, k) for k in range(len(bound.inputs[source.name]))]
             return _fields(replace(part, betas=tuple(replace(source, indices=(k,)) for k in places), source=None), bound, values)
-        case tuple():
-            return tuple(_written(x, bound, values) for x in part)
-        case dict():
-            return {k: _written(v, bound, values) for k, v in part.items()}
-        case Span() | Source() | forms.Form() | type():
+        case Span() | Source() | forms.Form() | type() | str() | int() | float() | None:
             return part
+        case tuple():
+            items = tuple(_written(x, bound, values) for x in part)
+            return items if any(new is not old for new, old in zip(items, part, strict=True)) else part
+        case dict():
+            entries = {k: _written(v, bound, values) for k, v in part.items()}
+            return entries if any(entries[k] is not part[k] for k in part) else part
         case _:
             return _fields(part, bound, values) if is_dataclass(part) else part
 
@@ -54,7 +56,7 @@ def _fields(part: Any, bound: Bound, values: Values) -> Any:
     changed = {f.name: _written(getattr(part, f.name), bound, values) for f in fields(part) if f.init}
     if values and isinstance(part, ir.Update):
         changed["turn"] = ", ".join(f"{name} = {value.value}" for name, value in values.items())
-    return part if all(changed[n] is getattr(part, n) or changed[n] == getattr(part, n) for n in changed) else replace(part, **changed)
+    return replace(part, **changed) if any(changed[n] is not getattr(part, n) for n in changed) else part
 
 
 def _rows(mixture: Any, bound: Bound, values: Values) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
 from typing import Any
 
 from .._diagnostics import Source, Span
@@ -29,17 +30,22 @@ def names_in(part: object) -> _Named:
     todo: list[Any] = [part]
     while todo:
         node = todo.pop()
-        if isinstance(node, Span | Source | str | int | float | None) or id(node) in seen:
+        if type(node) in (Span, Source, str, int, float, bool, type(None)) or id(node) in seen:
             continue
         seen.add(id(node))
-        _note(node, outer, inner)
-        if isinstance(node, dict):
-            todo += node.values()
-        elif isinstance(node, tuple | list):
+        if isinstance(node, tuple | list):
             todo += node
-        elif is_dataclass(node):
-            todo += [node.arguments] if isinstance(node, FormCall) else [getattr(node, f.name) for f in fields(node)]
+        elif isinstance(node, dict):
+            todo += node.values()
+        else:
+            _note(node, outer, inner)
+            todo += [node.arguments] if isinstance(node, FormCall) else [getattr(node, name) for name in _field_names(type(node))]
     return _Named(outer, inner)
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(kind)) if is_dataclass(kind) else ()
 
 
 def _note(node: object, outer: set[str], inner: set[str]) -> None:
