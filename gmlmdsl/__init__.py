@@ -94,7 +94,8 @@ _WHERE = {
     "Vocabulary": ".translation",
     "load_translator": ".translation",
 }
-_ROOMS = {"examples": "textbook", "report": "report", "theory": "theory"}  # by the name that users know
+# by the name that users know
+_ROOMS = {"examples": "textbook", "report": "report", "theory": "theory"}
 __all__ = [
     "Alignment",
     "BoundProgram",

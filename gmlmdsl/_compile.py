@@ -55,8 +55,9 @@ class BoundProgram(AbstractProgram):
 
         Args:
             name: the model's name.
-            plan: how blocks whose cells share factors are summed and drawn: "enumeration" of their joint values, or "elimination" of
-                their cells; none: whichever is estimated to be cheaper, which `gmlm explain --plans` prints.
+            plan: how blocks whose cells share factors are summed and drawn: "enumeration" of their
+                joint values, or "elimination" of their cells; none: whichever is estimated to be
+                cheaper, which `gmlm explain --plans` prints.
 
         Raises:
             GmlmError: for an unknown or missing name, and for what only the inputs show.
@@ -124,14 +125,16 @@ def load(path: str | Path, *, coords: Mapping[str, Sequence[Any]] | None = None,
     Args:
         path: the file.
         coords: labels of an index set's members, by its name.
-        allow_python: whether a network `python("package.module:Class")` may import and run that class; loading never does.
+        allow_python: whether a network `python("package.module:Class")` may import and run that
+            class; loading never does.
         inputs: the program's inputs.
 
     Raises:
         GmlmError: with every fault of the file, or every missing and unknown input.
 
     Warns:
-        GmlmWarning: once, with every warning of the file; `# gmlm: allow CODE` behind a statement silences one.
+        GmlmWarning: once, with every warning of the file; `# gmlm: allow CODE` behind a statement
+            silences one.
     """
     return _announced(BoundProgram(check_file(path), inputs, coords, allow_python))
 
@@ -156,10 +159,12 @@ def load_fit(path: str | Path | IO[bytes], *, allow_python: bool = False) -> Fit
 
     Args:
         path: of the file, or the file opened to read bytes.
-        allow_python: whether a network `python("package.module:Class")` may import and run that class.
+        allow_python: whether a network `python("package.module:Class")` may import and run that
+            class.
 
     Raises:
-        GmlmError: if the file is missing, damaged or not a fit; E739 where its network is a class of Python that is not allowed.
+        GmlmError: if the file is missing, damaged or not a fit; E739 where its network is a class
+            of Python that is not allowed.
     """
     from .fit import fit_from_file, read_fit
     from .model import Fit

@@ -19,8 +19,10 @@ Some = TypeVar("Some", bound=Any)
 TAB = 4
 SHOWN_WIDTH = 160  # a longer source line is cut around the span
 MOST_SHOWN = 100  # diagnostics of one error: the others are counted
-MOST_LINES = 296  # of all of them; with the count, and the sum that `gmlm check` prints behind it, at most 300
-MOST_WORD, MOST_TEXT = 300, 4000  # letters of a word of a message, and of all of it: a longer one is cut in the middle
+# of all of them; with the count, and the sum that `gmlm check` prints behind it, at most 300
+MOST_LINES = 296
+# letters of a word of a message, and of all of it: a longer one is cut in the middle
+MOST_WORD, MOST_TEXT = 300, 4000
 _LONG_WORD = re.compile(rf"\S{{{MOST_WORD + 1},}}")
 
 
@@ -75,7 +77,8 @@ class Span:
 class Fix:
     """Replace the text of `span` by `text`; applied, it mends the fault and makes no other.
 
-    `guess`: what was meant is guessed, from a near name say; `gmlm check --fix` leaves such edits alone.
+    `guess`: what was meant is guessed, from a near name say; `gmlm check --fix` leaves such edits
+    alone.
     `also`: further places, of the same file, that are replaced by `text` too.
     """
 
@@ -100,8 +103,9 @@ class Fix:
 class Diagnostic:
     """One fault or warning.
 
-    `label` stands under the underlined `span`; `related` are further places with a label each (the earlier
-    declaration, say); `help` says how to mend it; `fix` is the edit that does, where one edit surely does.
+    `label` stands under the underlined `span`; `related` are further places with a label each (the
+    earlier declaration, say); `help` says how to mend it; `fix` is the edit that does, where one
+    edit surely does.
     """
 
     code: str
@@ -177,7 +181,8 @@ def _excerpt(span: Span, label: str, gutter: int, arrow: str) -> list[str]:
 def visible(text: str) -> str:
     r"""One line of text as a terminal shows it, and nothing that it would obey: tabs as blanks, the rest as `\x1b` or `\u202e`.
 
-    That are control characters, those that turn the direction of the text, and whatever else has no picture but the plain blank.
+    That are control characters, those that turn the direction of the text, and whatever else has no
+    picture but the plain blank.
     """
     return text if text.isprintable() else "".join(c if c.isprintable() else " " * TAB if c == "\t" else _spelled(c) for c in text)
 
@@ -230,7 +235,8 @@ class GmlmError(Exception):
         super().__init__("\n\n".join(rendered(self.diagnostics)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.diagnostics,)  # its text alone would not make it again in another process
+        # its text alone would not make it again in another process
+        return type(self), (self.diagnostics,)
 
     @property
     def codes(self) -> tuple[str, ...]:

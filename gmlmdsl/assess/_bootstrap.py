@@ -32,13 +32,14 @@ class Bootstrap:
     """Estimates of refits to resampled rows.
 
     Attributes:
-        estimates: shape (replications, entries of the flat parameter vector): plus or minus infinity where a replication's data
-            separate, nan where an entry is not determined, or where the refit did not converge.
+        estimates: shape (replications, entries of the flat parameter vector): plus or minus
+            infinity where a replication's data separate, nan where an entry is not determined, or
+            where the refit did not converge.
         estimate: of the fit, in the same order.
         failed: replications that did not converge.
         seconds: what it took.
-        held: which entries the fit has at the centre of a laplace prior; they have no error and no interval here either, for the
-            bootstrap is inconsistent at a kink (Andrews 2000).
+        held: which entries the fit has at the centre of a laplace prior; they have no error and no
+            interval here either, for the bootstrap is inconsistent at a kink (Andrews 2000).
     """
 
     estimates: Array
@@ -77,7 +78,8 @@ class Bootstrap:
     def summary(self, probability: float = 0.94) -> pd.DataFrame:
         """One row per entry: estimate, standard error, percentile interval, and how many replications have no finite estimate.
 
-        Where the fit has entries at the centre of a laplace prior, `away` is the share of replications in which one left it.
+        Where the fit has entries at the centre of a laplace prior, `away` is the share of
+        replications in which one left it.
         """
         import pandas as pd
 

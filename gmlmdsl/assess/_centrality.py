@@ -79,8 +79,8 @@ def _weights(fit: FitRecord, plan: PairTables, params: Any, score: str, signs: A
 def _signs(fit: FitRecord, plan: PairTables) -> Array:
     """For each pair the products of both cells' values, centred, shape (pairs, width, width); nan where the values of one have no order.
 
-    In the zero-sum gauge the product of centred values is the linear-by-linear part of a table: of J s t with spins or ranges s and t its
-    sum with the table has the sign of J.
+    In the zero-sum gauge the product of centred values is the linear-by-linear part of a table: of
+    J s t with spins or ranges s and t its sum with the table has the sign of J.
     """
     values = np.full((fit.graph.n_cells, plan.width), np.nan)
     for v in fit.graph.variables:
@@ -88,7 +88,8 @@ def _signs(fit: FitRecord, plan: PairTables) -> Array:
             own = np.asarray(v.labels, float)
             values[np.ravel(v.positions)[:, None], np.arange(len(own))] = own - own.mean()
     first, second = (values[plan.pairs[:, k]] for k in (0, 1))
-    return np.where(plan.present, first[:, :, None] * second[:, None, :], 0.0)  # nan stays where a value has no number
+    # nan stays where a value has no number
+    return np.where(plan.present, first[:, :, None] * second[:, None, :], 0.0)
 
 
 def _measures(pairs: Array, count: int, weights: Array, signed: Array) -> Array:

@@ -25,8 +25,9 @@ class Comparison:
     """What `compare` found.
 
     Attributes:
-        table: one row per fit, the best first. `clic` and `effective` are `InformationCriterion`'s, `loss` the mean held-out
-            loss of a row; each `.._difference` is to the best, its `.._error` the standard error of that difference over rows.
+        table: one row per fit, the best first. `clic` and `effective` are `InformationCriterion`'s,
+            `loss` the mean held-out loss of a row; each `.._difference` is to the best, its
+            `.._error` the standard error of that difference over rows.
         words: under which mask.
     """
 
@@ -58,22 +59,25 @@ def compare(
     """Compare fits of different models to the same rows, under one mask.
 
     Args:
-        fits: by name, all of one kind: fits, whose information criteria are compared; or what `Fit.information_criterion`,
-            `Fit.cross_validate` or `Fit.score` gave.
+        fits: by name, all of one kind: fits, whose information criteria are compared; or what
+            `Fit.information_criterion`, `Fit.cross_validate` or `Fit.score` gave.
         folds: cross-validates fits too, each in the same folds.
         seed: of the folds.
-        mask: cross-validates under this mask instead of comparing criteria: what fits under different masks can be compared by.
+        mask: cross-validates under this mask instead of comparing criteria: what fits under
+            different masks can be compared by.
         groups: see `Fit.cross_validate`.
         strata: see `Fit.cross_validate`.
 
     Returns:
-        A `Comparison`: differences to the best with their standard errors. A difference below two of these says little.
+        A `Comparison`: differences to the best with their standard errors. A difference below two
+        of these says little.
 
     Raises:
-        GmlmError: E551 where the losses are not of the same mask and the same rows; E507 for what cannot be compared.
+        GmlmError: E551 where the losses are not of the same mask and the same rows; E507 for what
+            cannot be compared.
 
-    Reference: Varin and Vidoni 2005, "A note on composite likelihood inference and model selection"; Vehtari, Gelman and Gabry
-    2017, section 5.2, for the errors of differences.
+    Reference: Varin and Vidoni 2005, "A note on composite likelihood inference and model
+    selection"; Vehtari, Gelman and Gabry 2017, section 5.2, for the errors of differences.
     """
     if not isinstance(fits, Mapping) or len(fits) < 2:
         raise fail("E507", "compare needs a dict of two fits or more, by name", help='`gm.compare({"pairs": fit, "triples": other})`')

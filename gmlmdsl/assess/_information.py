@@ -28,10 +28,12 @@ class InformationCriterion:
 
     Attributes:
         loss: c * sum over rows of w loss at the estimate, without the prior.
-        effective_parameters: tr(S H^-1), S the covariance of the rows' scores summed over rows, H the Hessian of what was
-            minimised, prior and all: a prior that holds a parameter fast makes it count less than 1.
+        effective_parameters: tr(S H^-1), S the covariance of the rows' scores summed over rows, H
+            the Hessian of what was minimised, prior and all: a prior that holds a parameter fast
+            makes it count less than 1.
         parameters: the free directions of the parameters.
-        contributions: of each row to the value, shape (rows,): half of them sum to the leave-one-out loss, nearly.
+        contributions: of each row to the value, shape (rows,): half of them sum to the
+            leave-one-out loss, nearly.
         measure: what the losses measure; only like ones can be compared.
     """
 
@@ -86,8 +88,8 @@ def information_criterion(fit: FitRecord, x: Any, weights: Any, missing: Any, gi
 def effective_shares(rows: ScoredRows, params: dict[str, jax.Array]) -> tuple[Array, int]:
     """Each row's share of tr(S H^-1), u_r' H^-1 (u_r - mean u), and the number of free directions.
 
-    H^-1 u_r is how far the estimate moves when row r is left out, to first order; so the share is what the row's loss then grows by.
-    An entry at the kink of its prior does not move.
+    H^-1 u_r is how far the estimate moves when row r is left out, to first order; so the share is
+    what the row's loss then grows by. An entry at the kink of its prior does not move.
     """
     host, fixed = rows.objective.frame.host, rows.objective.frame.fixed
     held = at_kinks(host, fixed, params)

@@ -22,9 +22,11 @@ Array = np.ndarray
 class Measure:
     """Digests of a mask's distribution and of rows, with the words that name the mask.
 
-    `law` tells masks of any program apart, whatever they are called; `rows` tells codes, weights and drawn masks. Each is told twice: with
-    the cells of the data by their names, and by their places among each other, so that two models may declare other latents, or the
-    same variables in another order, or call cells otherwise. What has no short list of blocks is told by all places of the model alone.
+    `law` tells masks of any program apart, whatever they are called; `rows` tells codes, weights
+    and drawn masks. Each is told twice: with the cells of the data by their names, and by their
+    places among each other, so that two models may declare other latents, or the same variables in
+    another order, or call cells otherwise. What has no short list of blocks is told by all places
+    of the model alone.
     """
 
     words: str

@@ -26,7 +26,8 @@ Array = np.ndarray
 CRITERIA = ("ebic", "cv", "stability")
 RULES = ("and", "or")
 ABOVE = 1 + 1e-5  # of the least penalty without couplings, so that rounding leaves none
-POINTS = {"ebic": 30, "cv": 30, "stability": 100}  # penalties that are chosen here; a coarse grid steps over what the bound still admits
+# penalties that are chosen here; a coarse grid steps over what the bound still admits
+POINTS = {"ebic": 30, "cv": 30, "stability": 100}
 SPAN = 0.01  # the last of them as a share of the first
 
 
@@ -35,21 +36,28 @@ class Path:
     """Penalised fits, the largest penalty first.
 
     Attributes:
-        table: a DataFrame, a row for each penalty: `penalty`, `couplings` (how many are not 0), `parameters` (their free directions),
-            `loss` (c * loss per unit of row weight), `converged`: whether the penalised fit did, and all that the criterion takes
-            beside it, the refit, the folds or the halves; with "ebic" `refit_loss`, the same without the penalty, `degrees` of
-            freedom and `ebic`; with "cv" `held_out` and its `std_error` over folds. With a rule a row for each block of the mask and
-            penalty, `block` and `chosen` besides, c left out; with a rule and "stability" a row for each penalty, as its share of the
-            largest.
-        params: parameters at each penalty; with a rule of one model, the chosen couplings fitted jointly without penalty.
+        table: a DataFrame, a row for each penalty: `penalty`, `couplings` (how many are not 0),
+            `parameters` (their free directions), `loss` (c * loss per unit of row weight),
+            `converged`: whether the penalised fit did, and all that the criterion takes beside it,
+            the refit, the folds or the halves; with "ebic" `refit_loss`, the same without the
+            penalty, `degrees` of freedom and `ebic`; with "cv" `held_out` and its `std_error` over
+            folds. With a rule a row for each block of the mask and penalty, `block` and `chosen`
+            besides, c left out; with a rule and "stability" a row for each penalty, as its share of
+            the largest.
+        params: parameters at each penalty; with a rule of one model, the chosen couplings fitted
+            jointly without penalty.
         selected: shape (penalties, couplings): which couplings are not 0; with a rule of one model.
         couplings: names of the couplings, the columns of `selected`.
-        chosen: the row that the criterion chooses; with "stability" the last penalty that the error bound admits.
+        chosen: the row that the criterion chooses; with "stability" the last penalty that the error
+            bound admits.
         rule: "and", "or", or none.
-        by_block: with a rule, shape (blocks, couplings): which couplings each block's own model has.
-        stable: with "stability" a DataFrame, a row for each coupling, the most stable first: `probability`, the share of half samples in
-            which it was selected at a penalty down to the chosen one, and `stable`, whether that reaches the threshold.
-        error_bound: with "stability" the bound on the expected number of couplings that are wrongly stable.
+        by_block: with a rule, shape (blocks, couplings): which couplings each block's own model
+            has.
+        stable: with "stability" a DataFrame, a row for each coupling, the most stable first:
+            `probability`, the share of half samples in which it was selected at a penalty down to
+            the chosen one, and `stable`, whether that reaches the threshold.
+        error_bound: with "stability" the bound on the expected number of couplings that are wrongly
+            stable.
         converged: whether all fits that the chosen model rests on did.
     """
 
@@ -78,7 +86,8 @@ class Path:
         The choice counts as given, see `Fit.refit_selected`.
 
         Raises:
-            GmlmError: E549 for parameters with a gauge, whose entries move together; E507 for a row that is none.
+            GmlmError: E549 for parameters with a gauge, whose entries move together; E507 for a row
+                that is none.
         """
         if row is not None and (not is_whole_number(row) or not 0 <= row < len(self.selected)):
             raise fail("E507", f"row must be the number of a model of this path, 0 to {len(self.selected) - 1}, got {row!r}")

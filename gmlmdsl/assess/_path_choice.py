@@ -39,10 +39,11 @@ def stability(run: Runs, penalties: Array, options: PathOptions) -> tuple[pd.Dat
 
     Last comes by penalty and copy which fits of halves converged, those that were left out too.
 
-    With q the mean number of couplings that a half selects at a penalty or above it, p their number and pi the threshold, the expected
-    number of wrongly stable ones is at most q^2 / ((2 pi - 1) p): of those that are no coupling where all these are alike (Meinshausen
-    and Buhlmann 2010, Theorem 1), and of those that a half selects with a chance below q / p whatever they are, where halves come in
-    complementary pairs, as here (Shah and Samworth 2013, Theorem 1).
+    With q the mean number of couplings that a half selects at a penalty or above it, p their number
+    and pi the threshold, the expected number of wrongly stable ones is at most q^2 / ((2 pi - 1)
+    p): of those that are no coupling where all these are alike (Meinshausen and Buhlmann 2010,
+    Theorem 1), and of those that a half selects with a chance below q / p whatever they are, where
+    halves come in complementary pairs, as here (Shah and Samworth 2013, Theorem 1).
     """
     import pandas as pd
 
@@ -51,7 +52,8 @@ def stability(run: Runs, penalties: Array, options: PathOptions) -> tuple[pd.Dat
     states: list[Penalised | None] = [None] * len(halves)
     ever = np.zeros((len(halves), count), bool)
     bounds, converged = np.full(len(penalties), np.inf), np.ones(penalties.shape, bool)
-    for start in range(0, len(penalties), AT_ONCE):  # the bound grows: what is below it is not fitted
+    # the bound grows: what is below it is not fitted
+    for start in range(0, len(penalties), AT_ONCE):
         here = slice(start, start + AT_ONCE)
         what = f"half samples, penalties {start + 1} to {min(start + AT_ONCE, len(penalties))} of {len(penalties)}"
         for h in tracked(range(len(halves)), what, shows_progress(options.progress)):

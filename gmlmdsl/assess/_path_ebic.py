@@ -14,8 +14,11 @@ from ..fit import MOST_INFERRED, Curvature, Penalised, curvature, objective_colo
 from ._path_runs import PathOptions, Runs
 
 Array = np.ndarray
-MOST_STEPS = 1000  # of a refit: one that needs more, which may have no minimum, has not converged, and its loss is what they give
-FLAT = 1e-9  # of a curvature of 1, as each entry alone has in its own units: what is flatter is no direction
+# of a refit: one that needs more, which may have no minimum, has not converged, and its loss is
+# what they give
+MOST_STEPS = 1000
+# of a curvature of 1, as each entry alone has in its own units: what is flatter is no direction
+FLAT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,8 @@ class Criterion:
 def ebic(run: Runs, found: list[Penalised], selected: Array, options: PathOptions) -> Criterion:
     """2 loss + degrees (log n + 2 gamma log(candidates)) of each model, see `Model.fit_path`; `selected`: (penalties, copies, couplings).
 
-    The last model, which has nearly all couplings of the others, is refitted first: one that could not win with its loss is left out.
+    The last model, which has nearly all couplings of the others, is refitted first: one that could
+    not win with its loss is left out.
     """
     price = np.log(run.size(run.whole)) + 2 * options.gamma * np.log(np.maximum(run.touch.sum(axis=1), 1))
     degrees = selected @ run.edges.degrees.astype(float)
@@ -99,7 +103,8 @@ def effective_degrees(run: Runs, curve: Curvature, kept: Array) -> float:
 def trace(curve: Curvature, allowed: Array) -> float:
     """tr(H^-1 S) in the directions in which only some entries move; flat ones count nothing.
 
-    Each direction is taken in the unit in which its curvature is 1, so that what is flat depends on no unit.
+    Each direction is taken in the unit in which its curvature is 1, so that what is flat depends on
+    no unit.
     """
     diagonal = np.diag(curve.hessian)
     unit = np.where(diagonal > 0, 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 0.0)

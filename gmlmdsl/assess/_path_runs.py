@@ -51,7 +51,8 @@ class PathOptions:
 class Runs:
     """Fits of one path, which share one program whatever the penalties and the weights of rows are.
 
-    Without a rule there is one copy of the parameters; with one each block of the mask has a copy, that its conditional is fitted by.
+    Without a rule there is one copy of the parameters; with one each block of the mask has a copy,
+    that its conditional is fitted by.
 
     Attributes:
         touch: which couplings each copy sees, shape (copies, couplings).

@@ -75,7 +75,8 @@ class Statistics:
     def p_values(self) -> Array:
         """Two-sided: 2 (r + 1) / (m + 1), r the replicated values at or beyond the observed one on the nearer side; at most 1.
 
-        Where the parameters are the true ones and rows independent, P(p <= a) <= a whatever the statistic.
+        Where the parameters are the true ones and rows independent, P(p <= a) <= a whatever the
+        statistic.
         """
         above = (self.replicated >= self.observed).sum(axis=0)
         below = (self.replicated <= self.observed).sum(axis=0)
@@ -275,7 +276,8 @@ def _statistics(
     summaries: Mapping[str, Callable[[Any], Any]],
 ) -> list[AbstractStatistics]:
     seen = codes >= 0
-    complete = np.asarray(seen[:, fit.graph.is_observed].all(axis=1))  # functions see what data hold: no latent
+    # functions see what data hold: no latent
+    complete = np.asarray(seen[:, fit.graph.is_observed].all(axis=1))
     if (functions or summaries) and not complete.any():
         raise fail("E553", "functions of a configuration need rows without gaps, and there are none", help="use `statistics=` alone")
     made: dict[str, Callable[..., AbstractStatistics]] = {"marginals": Marginals, "pairs": Pairs}

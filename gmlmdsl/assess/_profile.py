@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from ..fit import FitRecord
 
 Array = np.ndarray
-REACH = 1.5  # times the interval's half width by standard errors: how far the grid goes to each side
+# times the interval's half width by standard errors: how far the grid goes to each side
+REACH = 1.5
 MOST_POINTS = 10_000
-MOST_FURTHER = 6  # points beyond the grid, each twice as far, where the profile has not risen enough
+# points beyond the grid, each twice as far, where the profile has not risen enough
+MOST_FURTHER = 6
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,13 @@ class Profile:
         name: the entry, or the direction in words.
         direction: d, shape (entries,).
         grid: values of d'theta, ascending, with the estimate among them.
-        objective: c * sum of losses - log prior, minimised where d'theta is held at the grid's value.
+        objective: c * sum of losses - log prior, minimised where d'theta is held at the grid's
+            value.
         estimate: d'theta of the fit.
-        adjustment: Var(d'theta) by the sandwich over that by H^-1: what the drop is divided by before chi-square is asked.
-        interval: where the adjusted drop stays below the quantile; infinite where it did so as far as was looked.
+        adjustment: Var(d'theta) by the sandwich over that by H^-1: what the drop is divided by
+            before chi-square is asked.
+        interval: where the adjusted drop stays below the quantile; infinite where it did so as far
+            as was looked.
         probability: of the interval.
     """
 
@@ -106,7 +111,8 @@ def profile(made: FitRecord, along: Any, points: int, probability: float, progre
 class Line:
     """Unconstrained parameters move by `offset` standard errors along `step` (with the rest where a quadratic puts it), then by `matrix` z.
 
-    `at` are the unconstrained parameters of the estimate; `value` gives d'theta of unconstrained parameters.
+    `at` are the unconstrained parameters of the estimate; `value` gives d'theta of unconstrained
+    parameters.
     """
 
     at: dict[str, Any]
@@ -231,6 +237,7 @@ def _profile(
             ends.append(side * np.inf)
             continue
         k = int(above[0])
-        share = (z - rises[k - 1]) / (rises[k] - rises[k - 1])  # the signed root of the drop is nearly straight
+        # the signed root of the drop is nearly straight
+        share = (z - rises[k - 1]) / (rises[k] - rises[k - 1])
         ends.append(float(where[k - 1] + share * (where[k] - where[k - 1])))
     return Profile(name, c, grid, objective, float(grid[middle]), line.adjustment, (ends[0], ends[1]), probability)

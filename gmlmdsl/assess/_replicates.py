@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 Array = np.ndarray
 MOST_STATES = 2**16  # configurations that are listed: then rows are independent draws from p itself
 PILOT = 256  # draws of the run from which `thin` is chosen
-PER_ROW = 10  # draws for each row of the data: their Monte Carlo error is then a third of the data's noise
+# draws for each row of the data: their Monte Carlo error is then a third of the data's noise
+PER_ROW = 10
 MOST_SEQUENCES = 1000  # whose effective sample size is looked at
 MOST_BINS = 12  # distinct values of a function that are counted one by one
 

@@ -32,8 +32,8 @@ class Score:
     """Losses of rows that a fit has not seen, in nats.
 
     Attributes:
-        losses: c * loss of each row, c = (cells the mask can reach) / E|K|: -log p(x) under `everything`, minus the log
-            pseudolikelihood under masks of one cell; shape (rows,).
+        losses: c * loss of each row, c = (cells the mask can reach) / E|K|: -log p(x) under
+            `everything`, minus the log pseudolikelihood under masks of one cell; shape (rows,).
         weights: of the rows.
         groups: which rows belong together, counted from 0; None: each on its own.
         measure: what the losses measure; only like ones can be compared.
@@ -65,7 +65,8 @@ class CrossValidation:
 
     Attributes:
         held_out: the losses; see `Score`.
-        training: the mean loss of a row under the fit to all rows: what it is below `held_out.mean` is optimism.
+        training: the mean loss of a row under the fit to all rows: what it is below `held_out.mean`
+            is optimism.
         folds: which fold held each row out, -1 for rows of weight 0; shape (rows,).
         statuses: the status code of each fold's fit.
     """
@@ -145,7 +146,8 @@ def cross_validate(
 ) -> CrossValidation:
     """Losses of each row under a fit to the other folds; see `Fit.cross_validate`.
 
-    Rows that are held out have weight 0: all folds have the same shapes, and only the first compiles.
+    Rows that are held out have weight 0: all folds have the same shapes, and only the first
+    compiles.
     """
     own = evidence_of(fit, x, weights, missing, given=given)
     scored = own if mask is None or is_one_of(mask, (fit.mask,)) else evidence_of(fit, x, weights, missing, mask, n_masks, given)
@@ -172,7 +174,8 @@ def assign_folds(weights: Array, folds: int, seed: int, groups: Array | None, st
     """A fold for each row of positive weight, else -1: groups stay whole, and every stratum is spread evenly.
 
     Raises:
-        GmlmError: E507 for a number of folds that does not fit, or a group in two strata; E601 for too many fits.
+        GmlmError: E507 for a number of folds that does not fit, or a group in two strata; E601 for
+            too many fits.
     """
     verified_seed(seed)
     folds = whole_number("folds", folds, 2)

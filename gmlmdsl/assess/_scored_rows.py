@@ -70,7 +70,8 @@ def rows_under(evidence: Evidence, params: Params) -> ScoredRows:
     """The rows of the evidence under its mask; masks that a fit drew are drawn again, the same ones.
 
     Raises:
-        GmlmError: E601 for a row whose missing cells cost too much to sum out; what `make_objective` raises.
+        GmlmError: E601 for a row whose missing cells cost too much to sum out; what
+            `make_objective` raises.
     """
     codes, host = evidence.codes, evidence.lowered.graph
     weights = row_weights(evidence)

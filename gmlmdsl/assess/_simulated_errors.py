@@ -1,8 +1,9 @@
 """Simulated errors: the sandwich with the covariance of the gradient over data sets that the fitted model makes.
 
-H^-1 S H^-1 needs the covariance S of the gradient of c * sum over rows of w loss over data sets. Rows are independent given the model,
-so S is the sum over rows of the covariance of a row's gradient, and each is measured over simulated configurations of that row, with
-its given data, its missing cells and its drawn masks. So it asks for no second row, and takes the model as right.
+H^-1 S H^-1 needs the covariance S of the gradient of c * sum over rows of w loss over data sets.
+Rows are independent given the model, so S is the sum over rows of the covariance of a row's
+gradient, and each is measured over simulated configurations of that row, with its given data, its
+missing cells and its drawn masks. So it asks for no second row, and takes the model as right.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 F = TypeVar("F", bound="FitRecord")
-MOST_COLUMNS = 1 << 12  # simulated rows whose gradients are held at once, where one row has no more of them
+# simulated rows whose gradients are held at once, where one row has no more of them
+MOST_COLUMNS = 1 << 12
 FEWEST_EFFECTIVE = 100  # draws: of fewer a standard error is off by 7 % and more
 FEW_DRAWS = "few-draws"  # slug
 
@@ -54,8 +56,10 @@ class Kinds:
     """Rows that are simulated alike: with the same row of given data, the same missing cells, the same masks.
 
     Attributes:
-        rows: the first row of each kind. distributions: the numbers of its row of given data, ascending, and which one each kind has.
-        missing: (cells, kinds). weights: by which the covariance of a kind's gradient counts in the sum.
+        rows: the first row of each kind. distributions: the numbers of its row of given data,
+            ascending, and which one each kind has.
+        missing: (cells, kinds). weights: by which the covariance of a kind's gradient counts in the
+            sum.
     """
 
     rows: Array
@@ -92,7 +96,8 @@ def simulated_errors(fit: F, how: How) -> F:
 class Job:
     """What gradients of simulated rows are taken from.
 
-    `rows` are those of the fit, `curve` is the curvature there, `influence` says how a gradient moves each entry, see `influence_in`.
+    `rows` are those of the fit, `curve` is the curvature there, `influence` says how a gradient
+    moves each entry, see `influence_in`.
     """
 
     evidence: Evidence
@@ -105,8 +110,9 @@ class Job:
     def score(self, drawn: SimulatedRows) -> tuple[Array, float]:
         """S in the directions of the curvature's basis, and the effective number of draws: of independent ones that tell it as well.
 
-        The variance of an entry is a sum over kinds of means over draws; a kind's mean has the variance of what is averaged over the
-        effective number of its draws. What the sum of these is, over what it would be of one draw each, is told for each entry.
+        The variance of an entry is a sum over kinds of means over draws; a kind's mean has the
+        variance of what is averaged over the effective number of its draws. What the sum of these
+        is, over what it would be of one draw each, is told for each entry.
         """
         draws, kinds = drawn.codes.shape[2], self.kinds
         at_once = int(np.clip(MOST_COLUMNS // draws, 1, len(kinds.rows)))
@@ -131,12 +137,14 @@ class Job:
         """c * grad loss of simulated rows of some kinds, codes of shape (cells, kinds, draws); shape (kinds, draws, directions)."""
         cells, count, draws = codes.shape
         whole = np.where(self.kinds.missing[:, some, None], -1, codes.astype(self.evidence.codes.dtype)).reshape(cells, -1)
-        if self.evidence.lowered.graph.row_cell is not None:  # draws are kept in bytes, and numbers of rows may be larger
+        # draws are kept in bytes, and numbers of rows may be larger
+        if self.evidence.lowered.graph.row_cell is not None:
             whole[self.evidence.lowered.graph.row_cell] = np.repeat(self.kinds.laws[self.kinds.law[some]], draws)
         repeats = Repeats(self.evidence.codes.shape[1], np.repeat(self.kinds.rows[some], draws))
         options = dataclasses.replace(self.evidence.options, weights=None, weights_are="importances", repeats=repeats)
         made = rows_under(dataclasses.replace(self.evidence, codes=whole, options=options), self.params)
-        factor = float(self.rows.objective.factor) / float(made.objective.factor)  # c is that of the data given
+        # c is that of the data given
+        factor = float(self.rows.objective.factor) / float(made.objective.factor)
         return factor * made.scores(self.params, self.curve.basis).reshape(count, draws, -1)
 
     def _squares(self, u: Array) -> Array:
@@ -169,7 +177,8 @@ def _verify(fit: FitRecord, how: How) -> None:
     """Refuse options that are none, and fits that are no minimum.
 
     Raises:
-        GmlmError: E507, E552, E505 for a fit without its data, E548 where no row scores, E543 or E601 where no curvature is computed.
+        GmlmError: E507, E552, E505 for a fit without its data, E548 where no row scores, E543 or
+            E601 where no curvature is computed.
     """
     verified_seed(how.seed)
     verify_minimum(fit, "the simulation of standard errors")

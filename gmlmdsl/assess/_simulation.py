@@ -68,11 +68,12 @@ def draw(fit: FitRecord, lowered: Lowered, params: dict[str, jax.Array], laws: A
         params: at which it draws.
         laws: the numbers of the rows of given data; 0 of a model without.
         how: options.
-        track: of codes (cells, chains * draws) of the first distribution, what their autocorrelation is judged by, shape (chains * draws,
-            functions).
+        track: of codes (cells, chains * draws) of the first distribution, what their
+            autocorrelation is judged by, shape (chains * draws, functions).
 
     Raises:
-        GmlmError: E601 with the figure where the draws cost too much; E506, E507 or E704 for a sampler that does not fit.
+        GmlmError: E601 with the figure where the draws cost too much; E506, E507 or E704 for a
+            sampler that does not fit.
     """
     exact = is_one_of(how.sampler, (EXACT,))
     if how.sampler is None or (exact and EXACT not in fit.model.samplers):
@@ -118,7 +119,8 @@ def _independent(lowered: Lowered, params: dict[str, jax.Array], laws: Array, ho
     steps = math.ceil(how.draws / MOST_AT_ONCE) if len(laws) == 1 else how.draws
     columns = math.ceil(how.draws / steps)
     for first in range(0, len(laws), at_once):
-        mine = np.resize(laws[first : first + at_once], at_once)  # groups of one size: one compilation
+        # groups of one size: one compilation
+        mine = np.resize(laws[first : first + at_once], at_once)
         codes = _at_laws(lowered, mine)
         kernel, line = independent_kernel(kept, device, params, (nothing, codes))
         target, begun = derive.Target(device, params, None), np.repeat(codes, columns, axis=1)
@@ -184,7 +186,8 @@ def _verify_sampler(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax
     """Refuse a sampler whose draws do not follow the model.
 
     Raises:
-        GmlmError: E507 for updates that do not keep p, E704 for cells that stay where they are; E410 and others for a mask.
+        GmlmError: E507 for updates that do not keep p, E704 for cells that stay where they are;
+            E410 and others for a mask.
     """
     if isinstance(sampler.body, ir.FormCall):
         raise derive.no_chain(sampler.body)

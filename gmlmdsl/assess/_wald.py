@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 Array = np.ndarray
 PART = 1e-6  # of a contrast's length: a smaller part in an open direction is rounding
 FEW_ROWS = 10  # rows per entry: below, the text says so
-RANK = 1e-9  # of the largest eigenvalue, after scaling to unit variances: below, a direction does not vary
+# of the largest eigenvalue, after scaling to unit variances: below, a direction does not vary
+RANK = 1e-9
 
 
 @dataclass(frozen=True)
@@ -97,10 +98,10 @@ class WaldTest:
         statistic: d' V^- d, d the difference of the estimates that are compared.
         degrees_of_freedom: the rank p of V.
         rows: the effective number n of rows, or of simulated data sets, of the smaller fit.
-        p_value: the chance that Hotelling's T^2 with p and n - 1 degrees of freedom exceeds the statistic, which is chi-square with p
-            for many rows; nan where n is not above p.
-        table: one row per entry, the farthest apart first: both estimates, their difference, its standard error, z, and the
-            two-sided p-value adjusted for their number by Holm's method.
+        p_value: the chance that Hotelling's T^2 with p and n - 1 degrees of freedom exceeds the
+            statistic, which is chi-square with p for many rows; nan where n is not above p.
+        table: one row per entry, the farthest apart first: both estimates, their difference, its
+            standard error, z, and the two-sided p-value adjusted for their number by Holm's method.
         left_out: entries without a finite estimate, or that do not vary, in one of the fits.
     """
 
@@ -124,13 +125,15 @@ class WaldTest:
 def wald_test(a: FitRecord, b: FitRecord, parameters: Sequence[str] | None = None, *, names: tuple[str, str] = ("a", "b")) -> WaldTest:
     """The Wald test that two fits of one model, to independent data, have the same parameters.
 
-    d' V^- d with d the difference of estimates is, where the parameters are the same, chi-square with rank(V) degrees of freedom for
-    many rows; p-values are those of Hotelling's T^2 with the rows of the smaller fit, since V is estimated from them.
+    d' V^- d with d the difference of estimates is, where the parameters are the same, chi-square
+    with rank(V) degrees of freedom for many rows; p-values are those of Hotelling's T^2 with the
+    rows of the smaller fit, since V is estimated from them.
 
-    V is the sum of the sandwich covariances and, where there is a prior, of what it adds: it pulls an estimate from the common truth
-    by -L P (truth - mean), L the inverse of the fit's penalised Hessian and P the prior's curvature; fits to fewer rows are pulled
-    further. Over truths that follow the prior the difference of the two pulls has covariance (L_a - L_b) P (L_a - L_b). The test is
-    valid for misspecified models too: it compares what the fits converge to.
+    V is the sum of the sandwich covariances and, where there is a prior, of what it adds: it pulls
+    an estimate from the common truth by -L P (truth - mean), L the inverse of the fit's penalised
+    Hessian and P the prior's curvature; fits to fewer rows are pulled further. Over truths that
+    follow the prior the difference of the two pulls has covariance (L_a - L_b) P (L_a - L_b). The
+    test is valid for misspecified models too: it compares what the fits converge to.
 
     Args:
         a: a fit.

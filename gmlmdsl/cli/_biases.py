@@ -21,7 +21,8 @@ def show_biases(program: Program, bound: Bound, model: str | None, sampler: str 
     """
     for s in program.samplers.values():
         named = (not model or s.model == model) and (not sampler or s.name == sampler)
-        if not named or not _independent(s) or program.models[s.model].conditional is not None:  # a network has no p to be away from
+        # a network has no p to be away from
+        if not named or not _independent(s) or program.models[s.model].conditional is not None:
             continue
         print(f"\nbias of sampler {s.name}\n  {_sentence(program, bound, s, params)}")
 
@@ -46,7 +47,8 @@ def _sentence(program: Program, bound: Bound, sampler: ir.Sampler, params: Path 
         model = BoundProgram.of(program, bound).model(sampler.model)
         distance = model.sampler_bias({} if params is None else read_arrays(params), sampler.name)
     except GmlmError as error:
-        if error.diagnostics[0].code not in ("E510", "E601"):  # of given variables each row has a chain of its own
+        # of given variables each row has a chain of its own
+        if error.diagnostics[0].code not in ("E510", "E601"):
             raise
         return f"not computed: {error.diagnostics[0].message}"
     if distance != distance:

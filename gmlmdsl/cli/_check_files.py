@@ -20,10 +20,12 @@ def check_files(
 ) -> int:
     """Print what is found in some files, `-` the standard input; the exit status: 1 where there is an error, warnings leave 0.
 
-    With `fix` the edits that surely mend a fault are made first, and counted on the error stream; so is what is too large to be bound.
+    With `fix` the edits that surely mend a fault are made first, and counted on the error stream;
+    so is what is too large to be bound.
     """
     found: list[Diagnostic] = []
-    unbound = False  # whether the text of a file has errors, so that its indices and sizes were not looked at
+    # whether the text of a file has errors, so that its indices and sizes were not looked at
+    unbound = False
     if fix:
         from ._fixes import fix_file
 

@@ -256,7 +256,8 @@ def fit(
 ) -> None:
     """Fit a model to data under a mask: estimates with standard errors, and what must be said about them.
 
-    An input that is the number of columns may be left out: the data give it. Names of columns become labels of the cells.
+    An input that is the number of columns may be left out: the data give it. Names of columns
+    become labels of the cells.
     """
     from ._data_files import Reading
     from ._show import FitRequest, run_fit

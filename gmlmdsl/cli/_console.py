@@ -20,7 +20,8 @@ PIPED_WIDTH, TEXT_WIDTH = 120, 100
 AGAIN = 1.0  # seconds until an interrupt that was swallowed is raised again
 MOST_AGAIN = 5
 SOON = 0.05  # seconds until it is looked again whether an import has ended
-# What formulas have and an encoding may lack, in plain letters; anything else is spelled as `\u2026`.
+# What formulas have and an encoding may lack, in plain letters; anything else is spelled as
+# `\u2026`.
 PLAIN = {"∑": "sum", "∏": "prod", "·": "*", "−": "-", "√": "sqrt", "∈": "in", "∋": "with", "∉": "not in", "≠": "!=", "≤": "<=", "≥": ">="}
 PLAIN |= {"∪": "union", "⇔": "<=>", "⌊": "floor(", "⌋": ")", "σ": "sigma", "π": "pi"}
 _RED, _YELLOW, _BLUE, _CYAN, _BOLD, _DIM, _OFF = "\033[1;31m", "\033[1;33m", "\033[34m", "\033[36m", "\033[1m", "\033[2m", "\033[0m"
@@ -52,14 +53,16 @@ def interruptible() -> Iterator[None]:
     left = iter(range(MOST_AGAIN))
 
     def interrupt(_: int, frame: FrameType | None) -> None:
-        if hasattr(signal, "setitimer") and _is_importing(frame):  # the process ends without a word where C++ that is loaded meets it
+        # the process ends without a word where C++ that is loaded meets it
+        if hasattr(signal, "setitimer") and _is_importing(frame):
             signal.setitimer(signal.ITIMER_REAL, SOON)
             return
         if hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_REAL, AGAIN if next(left, None) is not None else 0)
         raise KeyboardInterrupt
 
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored, as behind `nohup`
+    # ignored, as behind `nohup`
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
     signal.signal(signal.SIGINT, interrupt)

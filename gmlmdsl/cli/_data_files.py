@@ -165,7 +165,8 @@ def _from_table(path: Path, program: Program, model: str, inputs: Mapping[str, A
     table = choose(table, reading.columns, _groups(reading.where), tuple(reading.missing) or None)
     missing = float("nan") if reading.missing else None
     if len(variables) == 1 and variables[0].domain.kind == "letters" and len(table.columns) == 1:
-        return DataFile(table, missing, len(table.texts([0])[0, 0]), None)  # one text for a row of letters
+        # one text for a row of letters
+        return DataFile(table, missing, len(table.texts([0])[0, 0]), None)
     cells = [] if table.in_order else [c for c in table.columns if is_cell(c, variables[0].name)]
     named = table.header is not None and not cells
     return DataFile(table, missing, len(cells or table.columns), table.columns if named else None)

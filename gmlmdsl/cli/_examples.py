@@ -10,8 +10,10 @@ from .._diagnostics import did_you_mean, fail
 from ..files import made_folder, shipped_folder, write_whole
 from ._console import print_table
 
-FOLDERS = ("", "guided", "translator")  # those of `examples/` whose programs a wheel holds, as pyproject.toml lists them
-OF_LABS = {n: f"labs/{n}/{n}.gmlm" for n in ("brackets", "testcases")}  # of `guided` in a wheel, beside their laboratories in a checkout
+# those of `examples/` whose programs a wheel holds, as pyproject.toml lists them
+FOLDERS = ("", "guided", "translator")
+# of `guided` in a wheel, beside their laboratories in a checkout
+OF_LABS = {n: f"labs/{n}/{n}.gmlm" for n in ("brackets", "testcases")}
 _COMMENT = re.compile(r"#[ \t]*(?:[\w.-]+\.gmlm\b:?)?[ \t]*(.*)")
 
 
@@ -55,7 +57,8 @@ def copy_example(name: str, out: Path) -> list[Path]:
         The files written, the example first. What it imports is left where it is there already.
 
     Raises:
-        GmlmError: E507 for an unknown name, E560 where another file stands in the way, or nothing can be written.
+        GmlmError: E507 for an unknown name, E560 where another file stands in the way, or nothing
+            can be written.
     """
     source = _named(name)
     first = out if out.suffix == ".gmlm" else out / source.name

@@ -9,9 +9,10 @@ AHEAD = 1 << 26  # bytes that the heap grows by beyond what is asked for
 def keep_freed_memory() -> None:
     """Keep freed memory for the next buffer in place of giving it back; a C library without glibc's `mallopt` is left as it is.
 
-    A step of training on a CPU takes and frees buffers of hundreds of megabytes. Memory that was given back is cleared page by page when
-    it is taken again: a seventh of the processor time of a run of 60 steps. One arena, for the heaps of others cannot grow so far. To be
-    called before threads start: an arena that is there stays.
+    A step of training on a CPU takes and frees buffers of hundreds of megabytes. Memory that was
+    given back is cleared page by page when it is taken again: a seventh of the processor time of a
+    run of 60 steps. One arena, for the heaps of others cannot grow so far. To be called before
+    threads start: an arena that is there stays.
     """
     import ctypes
 

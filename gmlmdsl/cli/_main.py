@@ -1,6 +1,7 @@
 """The command line: `gmlm`.
 
-The commands are in `_commands.py` and `_translation_commands.py`; plain `gmlm check FILE..` answers without loading them.
+The commands are in `_commands.py` and `_translation_commands.py`; plain `gmlm check FILE..` answers
+without loading them.
 """
 
 from __future__ import annotations

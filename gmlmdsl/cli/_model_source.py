@@ -36,7 +36,8 @@ def model_and_params(source: ModelSource, verb: str) -> tuple[Model, Any]:
         verb: what the command does with them, for messages: `sample`.
 
     Raises:
-        GmlmError: E507 for options that do not fit the file, or parameters without values; what reading and binding raise.
+        GmlmError: E507 for options that do not fit the file, or parameters without values; what
+            reading and binding raise.
     """
     from ..read import read_arrays, verify_readable
 

@@ -20,7 +20,8 @@ def read_inputs(program: Program, assignments: Sequence[str], arrays: Path | Non
     """The inputs given as `--input name=value` and `--inputs FILE.npz`.
 
     Raises:
-        GmlmError: for unknown names, values that are no numbers, names given twice, a file that cannot be read.
+        GmlmError: for unknown names, values that are no numbers, names given twice, a file that
+            cannot be read.
     """
     found: dict[str, Any] = {}
     if arrays is not None:
@@ -124,7 +125,8 @@ def read_clamps(texts: Sequence[str], graph: FactorGraph) -> dict[str, Any] | No
     """`x[3]=1`, `w[0]=sun`, `k=2`: what `clamp=` of `Model.sample` takes.
 
     Raises:
-        GmlmError: for what is not of that form, an unknown variable, a place or value that does not fit.
+        GmlmError: for what is not of that form, an unknown variable, a place or value that does not
+            fit.
     """
     out: dict[str, Any] = {}
     for text in texts:

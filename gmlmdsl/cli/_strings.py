@@ -21,8 +21,9 @@ def read_prompts(path: Path | None, model: Model) -> list[Any] | None:
     """The prefixes of a file, one a line: of letters the line itself, else values or labels with spaces between them; a line may be empty.
 
     Raises:
-        GmlmError: E120 where the file cannot be read, E523 for a line that is too long, E119 for bytes that are no text, E505 for a file
-            without a line, E502 for what is not a whole number where values are numbers; each names the line.
+        GmlmError: E120 where the file cannot be read, E523 for a line that is too long, E119 for
+            bytes that are no text, E505 for a file without a line, E502 for what is not a whole
+            number where values are numbers; each names the line.
     """
     if path is None:
         return None

@@ -48,7 +48,8 @@ def train(
 ) -> None:
     """Train a translator on parallel text: what the file says is what is trained, teacher or student.
 
-    The folder then holds the vocabulary, the counts of cleaning, a log, and FOLDER/MODEL.bundle, which `gmlm translate` takes.
+    The folder then holds the vocabulary, the counts of cleaning, a log, and FOLDER/MODEL.bundle,
+    which `gmlm translate` takes.
     """
     from ..translation import Recipe, Texts
     from ._translation_show import TrainRequest, run_train
@@ -213,8 +214,8 @@ def pipeline(
 ) -> None:
     """From two files to translators and a report: clean, vocabulary, teacher, distillation, students, scores, latency.
 
-    Every stage leaves files in the folder. Called again it keeps what is done, goes on with what was killed, and makes anew what depends
-    on what changed.
+    Every stage leaves files in the folder. Called again it keeps what is done, goes on with what
+    was killed, and makes anew what depends on what changed.
     """
     from ..translation import Recipe, Texts
     from ._translation_show import PipelineRequest, run_pipeline

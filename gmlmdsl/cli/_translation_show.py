@@ -177,7 +177,8 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
     lines = lines_in(stdin_bytes(), "the standard input") if known is None else known
     found = translator.stream(lines, options, batch_size=size, prefix=how.prefix, drafts=drafts)
     out, shortened, few = sys.stdout.buffer, 0, 0
-    watched = known is not None and not out.isatty()  # on a terminal the lines themselves say how far it is
+    # on a terminal the lines themselves say how far it is
+    watched = known is not None and not out.isatty()
     try:
         with _moving(watched) as moved:
             for number, t in enumerate(found, 1):

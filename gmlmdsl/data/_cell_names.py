@@ -22,7 +22,8 @@ class CellNames:
 
     Attributes:
         cells: the full name of each, `x[A1]`.
-        named: whether labels of the program's are among them, and not only numbers from 0. A scalar has the name of its variable.
+        named: whether labels of the program's are among them, and not only numbers from 0. A scalar
+            has the name of its variable.
     """
 
     def __init__(self, variables: Sequence[VariableArray]) -> None:
@@ -70,8 +71,9 @@ def of_frame(graph: FactorGraph, frame: Any, what: str) -> dict[str, Array]:
     """A frame with a column for each cell, as arrays by variable, (rows, *axes); a `latent` may be left out.
 
     Raises:
-        GmlmError: E503 for a column that is no cell's, a cell without a column, and columns that name nothing where there are several
-            variables; E501 for a number of columns that does not fit.
+        GmlmError: E503 for a column that is no cell's, a cell without a column, and columns that
+            name nothing where there are several variables; E501 for a number of columns that does
+            not fit.
     """
     return frame_arrays(graph.variables, graph.observed, frame, what, [v.name for v in graph.given])
 

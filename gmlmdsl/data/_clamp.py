@@ -22,8 +22,9 @@ def clamped_cells(graph: FactorGraph, clamp: Mapping[str, Any] | None) -> tuple[
 
     Args:
         graph: the factor graph.
-        clamp: by variable: a whole array, whose masked cells stay free, or a dict from place (an integer, a label of the axis, or a tuple
-            of them) to value or label; a series is such a dict.
+        clamp: by variable: a whole array, whose masked cells stay free, or a dict from place (an
+            integer, a label of the axis, or a tuple of them) to value or label; a series is such a
+            dict.
 
     Raises:
         GmlmError: for an unknown variable, a place outside it or a value outside the domain.
@@ -60,10 +61,12 @@ def cell_groups(graph: FactorGraph, over: Any) -> dict[Any, Array]:
 
     Args:
         graph: the factor graph.
-        over: a sequence of groups; each is a tuple of cells, and a cell the name of a variable of one cell, or `(name, place..)`.
+        over: a sequence of groups; each is a tuple of cells, and a cell the name of a variable of
+            one cell, or `(name, place..)`.
 
     Raises:
-        GmlmError: E507 for what is no group, for an unknown variable or place, and for a cell that is in a group twice.
+        GmlmError: E507 for what is no group, for an unknown variable or place, and for a cell that
+            is in a group twice.
     """
     if isinstance(over, str | bytes | Mapping) or not isinstance(over, Iterable):
         raise fail("E507", f"over must be a list of groups of cells, got {type(over).__name__}", help=GROUPS)

@@ -15,19 +15,23 @@ from ._cell_names import SEVERAL, CellNames, squeezed, verify_once
 
 Array = np.ndarray
 MOST_DIGITS = 18  # of a number of 64 bits; Python refuses to read thousands of them
-HOLES = frozenset(("", "na", "nan", "n/a", "null", "none", "?"))  # what often stands for a missing cell
+# what often stands for a missing cell
+HOLES = frozenset(("", "na", "nan", "n/a", "null", "none", "?"))
 
 
 def values_of(graph: FactorGraph, rows: AbstractRows, missing: Any = None) -> dict[str, Array]:
     """Arrays by variable: values of spin, bit and range, codes of letters and labels; nan where a cell is missing.
 
-    No cell is missing unless `missing` says that some may be: then those are that the file marks, and the text `missing`.
+    No cell is missing unless `missing` says that some may be: then those are that the file marks,
+    and the text `missing`.
 
-    Columns stand for the cells of their names where they have such names (`x[1, 2]`, `x_1_2`, or the labels of the only axis), else
-    for the cells in order; one column of texts may stand for a row of letters.
+    Columns stand for the cells of their names where they have such names (`x[1, 2]`, `x_1_2`, or
+    the labels of the only axis), else for the cells in order; one column of texts may stand for a
+    row of letters.
 
     Raises:
-        GmlmError: E501 or E503 where columns and cells do not fit, E502 or E504 for a field, with its file, line and column.
+        GmlmError: E501 or E503 where columns and cells do not fit, E502 or E504 for a field, with
+            its file, line and column.
     """
     said = missing.values() if isinstance(missing, Mapping) else [missing]
     tokens = () if missing is None else (*rows.tokens, *(m for m in said if isinstance(m, str)))
@@ -62,14 +66,17 @@ def is_row_of_letters(columns: int, graph: FactorGraph) -> bool:
 def columns_of_cells(graph: FactorGraph, rows: AbstractRows) -> list[int]:
     """The column of each cell of `held_variables`: by name where the columns have the names of cells, else by position.
 
-    Columns that were asked for stand for the cells in their order, unless they are called exactly as the cells are: then names decide.
+    Columns that were asked for stand for the cells in their order, unless they are called exactly
+    as the cells are: then names decide.
     """
     names, columns = CellNames(held_variables(graph, rows)), list(rows.columns)
     found = [names.find(c) for c in columns]
     place = {cell: k for k, cell in enumerate(found) if cell is not None and cell != SEVERAL}
     cells, every = names.cells, len(place) == len(names.cells)
-    exact = len(columns) == len(cells) and not any(c.isdecimal() for c in columns)  # numbered columns are in the order of their choice
-    aligned = isinstance(rows, Alignment) and bool(rows.focus)  # its columns are called by residue and place
+    # numbered columns are in the order of their choice
+    exact = len(columns) == len(cells) and not any(c.isdecimal() for c in columns)
+    # its columns are called by residue and place
+    aligned = isinstance(rows, Alignment) and bool(rows.focus)
     if every and (exact or not rows.in_order or (aligned and names.named)):
         verify_once(names, found, columns, str(rows.path))
         return [place[cell] for cell in range(len(cells))]
@@ -91,7 +98,8 @@ def columns_of_cells(graph: FactorGraph, rows: AbstractRows) -> list[int]:
 def _are_named(graph: FactorGraph, rows: AbstractRows, names: CellNames, some: bool) -> bool:
     """Whether columns that are not those of all cells have names all the same, so that their order says nothing.
 
-    Columns that were listed one by one do not; those of an alignment do where some are the cells of the model.
+    Columns that were listed one by one do not; those of an alignment do where some are the cells of
+    the model.
     """
     if rows.in_order:
         return some and names.named and isinstance(rows, Alignment) and bool(rows.focus)

@@ -77,12 +77,14 @@ def encode_given(graph: FactorGraph, given: Any, index: Any = None) -> GivenRows
 
     Args:
         graph: the factor graph.
-        given: a dict by variable, of arrays of shape (rows.., *axes) or (*axes,): values of real, spin, bit and range, texts or codes
-            of letters and labels. Those without rows are the same for all rows. A frame has a column for each entry, by its name.
+        given: a dict by variable, of arrays of shape (rows.., *axes) or (*axes,): values of real,
+            spin, bit and range, texts or codes of letters and labels. Those without rows are the
+            same for all rows. A frame has a column for each entry, by its name.
         index: the labels of the rows of x, by which labelled rows go.
 
     Raises:
-        GmlmError: E510 where variables, shapes or real values do not fit, E502 for a value outside its domain.
+        GmlmError: E510 where variables, shapes or real values do not fit, E502 for a value outside
+            its domain.
     """
     verify_untraced(given, "given")
     names = [v.name for v in graph.given]

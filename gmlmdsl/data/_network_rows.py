@@ -15,7 +15,8 @@ from ._given_data import encode_given, in_row_order
 from ._values import encode, missing_code, stated_missing, value_codes
 
 Array = np.ndarray
-WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # of buckets, where nothing is said; then multiples of 256
+# of buckets, where nothing is said; then multiples of 256
+WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,10 @@ class NetworkRows:
     """Rows as a network takes them.
 
     Attributes:
-        codes: of the cells, shape (cells, rows), -1 where missing; the row cell, where there is one, holds the row's number.
-        given: by given variable that the network reads, (rows, entries): codes, -1 at padding, or real numbers.
+        codes: of the cells, shape (cells, rows), -1 where missing; the row cell, where there is
+            one, holds the row's number.
+        given: by given variable that the network reads, (rows, entries): codes, -1 at padding, or
+            real numbers.
         shape: the axes of rows as they came.
         index: the labels of the rows, where x had labels for them.
     """
@@ -62,7 +65,8 @@ def present_lengths(array: Array) -> Array:
 def network_rows(lowered: Lowered, x: Any, missing: Any, given: Any) -> NetworkRows:
     """The rows of x with the given data that go with them.
 
-    Missing cells behind the last value of a row are padding, as are missing entries at the end of given data.
+    Missing cells behind the last value of a row are padding, as are missing entries at the end of
+    given data.
 
     Raises:
         GmlmError: for data that do not fit, see `encode` and `encode_given`.
@@ -83,7 +87,8 @@ def given_arrays(lowered: Lowered, given: Any, missing: Any, index: Any = None) 
     """What the network reads of given data, each of shape (rows, entries), and the axes of rows; `index` labels the rows of x.
 
     Raises:
-        GmlmError: E510 where variables, shapes or values do not fit, or an entry is missing before the last.
+        GmlmError: E510 where variables, shapes or values do not fit, or an entry is missing before
+            the last.
     """
     graph = lowered.graph
     network = graph.network

@@ -19,7 +19,8 @@ def fractions(rng: np.random.Generator, size: int) -> Array:
 def picked(rng: np.random.Generator, weights: Array, size: int) -> Array:
     """So many draws of a place in `weights`, with replacement; the first where all are 0.
 
-    Values are the leaves of a tree, and a number of its own decides at each node: see `derive/_picks.py`.
+    Values are the leaves of a tree, and a number of its own decides at each node: see
+    `derive/_picks.py`.
     """
     levels = [np.asarray(weights, float)]
     while len(levels[-1]) > 1:

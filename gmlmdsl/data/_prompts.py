@@ -23,7 +23,8 @@ class Prompts:
     """The first cells of rows.
 
     Attributes:
-        codes: of the cells of the model's only `var`, shape (rows, cells), -1 behind a row's prefix.
+        codes: of the cells of the model's only `var`, shape (rows, cells), -1 behind a row's
+            prefix.
         lengths: how many cells each prefix has; 0 where a row begins with nothing.
     """
 
@@ -36,13 +37,15 @@ def encode_prompts(graph: FactorGraph, prompt: Any, what: str = "prompt") -> Pro
 
     Args:
         graph: of a model with one `var`.
-        prompt: a list of prefixes, one for each row: values or labels in row-major order, of letters also one string. Prefixes may differ
-            in length, have no cell, or all of them. An array of shape (rows, t) is such a list too.
+        prompt: a list of prefixes, one for each row: values or labels in row-major order, of
+            letters also one string. Prefixes may differ in length, have no cell, or all of them. An
+            array of shape (rows, t) is such a list too.
         what: how messages call it.
 
     Raises:
-        GmlmError: E501 for anything else, E502 or E504 for what is no value of the variable, E505 where there are no prefixes, E507 for
-            a model with several `var`s or a prefix that is longer than a row; each names the prefix.
+        GmlmError: E501 for anything else, E502 or E504 for what is no value of the variable, E505
+            where there are no prefixes, E507 for a model with several `var`s or a prefix that is
+            longer than a row; each names the prefix.
     """
     verify_untraced(prompt, what)
     if len(graph.observed) != 1:

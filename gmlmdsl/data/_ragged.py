@@ -18,7 +18,8 @@ def in_one_axis(v: VariableArray, value: Any, what: str, missing: Any = None) ->
 
     Args:
         v: the variable.
-        value: a list of rows, or one for each row of data; an array padded behind the ends of rows; or entries along one axis.
+        value: a list of rows, or one for each row of data; an array padded behind the ends of rows;
+            or entries along one axis.
         what: how messages call it.
         missing: what stands in padding, besides masked entries and nan.
 

@@ -32,7 +32,8 @@ def verify_untraced(value: object, what: str) -> None:
 def evaluated(value: object = None) -> AbstractContextManager[None]:
     """Where JAX traces the caller, arrays that are made within have values all the same, unless they are made of what is traced."""
     plain = _is_traced(value) or not _is_traced(jax.device_put(np.int32(0)))
-    # Where nobody traces, the context would run what a compiled function makes of constants operation by operation, each a program.
+    # Where nobody traces, the context would run what a compiled function makes of constants
+    # operation by operation, each a program.
     return contextlib.nullcontext() if plain else jax.ensure_compile_time_eval()
 
 

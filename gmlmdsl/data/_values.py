@@ -58,16 +58,20 @@ def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> 
 
     Args:
         graph: the factor graph.
-        x: an array where the model has one `var`, else a dict of arrays by variable; shape (rows.., *axes). Spin, bit and range
-            hold values; letters and labels hold texts (a row of letters also one string) or 0-based codes. Or rows of a file.
-            A `latent` that x lacks is missing in every row. What `numpy.ma` masks is a missing cell, whatever `missing` says.
-            Where a frame, a series or an array of xarray names cells, names decide, and rows of a dict go by their labels.
+        x: an array where the model has one `var`, else a dict of arrays by variable; shape (rows..,
+            *axes). Spin, bit and range hold values; letters and labels hold texts (a row of letters
+            also one string) or 0-based codes. Or rows of a file. A `latent` that x lacks is missing
+            in every row. What `numpy.ma` masks is a missing cell, whatever `missing` says. Where a
+            frame, a series or an array of xarray names cells, names decide, and rows of a dict go
+            by their labels.
         what: how messages call it.
-        missing: a number or text outside the domain that stands for a missing cell, nan for nan and None; a dict by variable where they
-            differ; None: every cell is observed that is not masked.
+        missing: a number or text outside the domain that stands for a missing cell, nan for nan and
+            None; a dict by variable where they differ; None: every cell is observed that is not
+            masked.
 
     Returns:
-        Codes of shape (cells, rows) and the leading shape; a row cell is 0: `bound_rows` says which row of given data each goes with.
+        Codes of shape (cells, rows) and the leading shape; a row cell is 0: `bound_rows` says which
+        row of given data each goes with.
 
     Raises:
         GmlmError: naming the variable, the row, the value found and the domain.
@@ -172,7 +176,8 @@ def _absent(array: Array, code: Any) -> Array:
         return array == code if array.dtype.kind == "U" else np.zeros(array.shape, bool)
     if array.dtype.kind not in "iuf":
         return np.zeros(array.shape, bool)
-    return np.isnan(array) if code != code else array == code  # a whole number may be too long for NumPy to ask
+    # a whole number may be too long for NumPy to ask
+    return np.isnan(array) if code != code else array == code
 
 
 def _reshaped(v: VariableArray, shape: tuple[int, ...]) -> str:
@@ -187,7 +192,8 @@ def value_codes(v: VariableArray, value: Any, what: str, missing: Any = None) ->
     """The codes of one variable's values, -1 where one is missing, and the axes before the variable's own.
 
     Raises:
-        GmlmError: E501, E502 or E504 for an array that does not fit, E503 for names that are not those of the cells.
+        GmlmError: E501, E502 or E504 for an array that does not fit, E503 for names that are not
+            those of the cells.
     """
     array, holes = _entries(v, in_cell_order(v, in_one_axis(v, value, what, missing), what), what, missing)
     if array.dtype.kind == "S":
@@ -200,7 +206,8 @@ def value_codes(v: VariableArray, value: Any, what: str, missing: Any = None) ->
         raise fail("E501", f"{what} must have shape {wanted}, got {array.shape}", help=_reshaped(v, array.shape))
     absent = holes | _absent(array, missing)
     if v.ordered and array.dtype.kind == "U" and isinstance(missing, str):
-        array = _numbers(np.where(absent, str(v.labels[0]), array), what)  # a column of texts because of its holes
+        # a column of texts because of its holes
+        array = _numbers(np.where(absent, str(v.labels[0]), array), what)
     if not absent.any():
         return to_codes(v, array, what), array.shape[:lead]
     return np.where(absent, MISSING, to_codes(v, np.where(absent, _any_value(v, array), array), what)), array.shape[:lead]

@@ -1,8 +1,9 @@
 """Do neighbours that stutter attend to each other, or to the same words? Attention of adjacent cells, stuttering or not.
 
-A token that is predicted in parallel with its neighbours knows of them through self-attention alone, and of what has been
-translated by them through cross-attention. Li et al. 2024, Section 3.4, compare pairs of adjacent outputs that are equal with the
-others: Table 4 by self-attention, Table 5 by how far apart the two cross-attention distributions are. Here the same, with intervals.
+A token that is predicted in parallel with its neighbours knows of them through self-attention
+alone, and of what has been translated by them through cross-attention. Li et al. 2024, Section 3.4,
+compare pairs of adjacent outputs that are equal with the others: Table 4 by self-attention, Table 5
+by how far apart the two cross-attention distributions are. Here the same, with intervals.
 """
 
 from __future__ import annotations
@@ -47,26 +48,33 @@ def attention_dependency(
         cross cosine distance          1 - C[i] . C[i+1] / (|C[i]| |C[i+1]|)
         cross top k overlap            whether the k largest of C[i] and of C[i+1] have one in common
 
-    The first two and the distances are taken as minimum, mean and maximum over heads, the rest as share of the heads. Of equal
-    weights the one at the lower position counts as the larger.
+    The first two and the distances are taken as minimum, mean and maximum over heads, the rest as
+    share of the heads. Of equal weights the one at the lower position counts as the larger.
 
     Args:
-        tokens: what the last pass predicted, before any repeated token was dropped, shape (rows, n).
+        tokens: what the last pass predicted, before any repeated token was dropped, shape (rows,
+            n).
         lengths: how many tokens of each row count.
         self_weights: of the last layer in the last pass, shape (rows, heads, n, n).
-        cross_weights: likewise, shape (rows, heads, n, m), 0 at padding; None for a network without an encoder.
-        replications: resamples of the rows, with replacement: tokens of one sentence are not independent.
+        cross_weights: likewise, shape (rows, heads, n, m), 0 at padding; None for a network without
+            an encoder.
+        replications: resamples of the rows, with replacement: tokens of one sentence are not
+            independent.
         probability: of the percentile intervals.
         seed: of the resamples.
-        distant: whether pairs (i, j) with j > i + 1 are compared in place of (i, i + 1): j is `later` in place of `next`, i `earlier` in
-            place of `previous`, and a pair of equal tokens is a `repeat`. How far apart the pairs of a kind are differs: look at both.
+        distant: whether pairs (i, j) with j > i + 1 are compared in place of (i, i + 1): j is
+            `later` in place of `next`, i `earlier` in place of `previous`, and a pair of equal
+            tokens is a `repeat`. How far apart the pairs of a kind are differs: look at both.
 
     Returns:
-        One row for each quantity, way to summarise heads, and kind of pairs (`stutter`, `other`, and the `difference` of their means),
-        with mean, standard deviation over pairs, number of pairs, and interval of the mean (`low`, `high`); nan where there are no pairs.
+        One row for each quantity, way to summarise heads, and kind of pairs (`stutter`, `other`,
+        and the `difference` of their means),
+        with mean, standard deviation over pairs, number of pairs, and interval of the mean (`low`,
+        `high`); nan where there are no pairs.
 
     Raises:
-        GmlmError: E501 for shapes that do not fit, E504 for weights that are no distributions, E507 for arguments out of bounds.
+        GmlmError: E501 for shapes that do not fit, E504 for weights that are no distributions, E507
+            for arguments out of bounds.
     """
     ids, ends = np.asarray(tokens), np.asarray(lengths)
     _verify(ids, ends, self_weights, cross_weights)
@@ -155,7 +163,8 @@ def _table(rows: list[dict[Name, Array]], kinds: list[Array], equal: str, replic
     names = list(rows[0])
     counts = np.array([[k.sum(), (~k).sum()] for k in kinds], float)  # (rows, kinds)
     values = np.array([[[r[name][k].sum(), r[name][~k].sum()] for name in names] for r, k in zip(rows, kinds, strict=True)])
-    ends = _intervals(values, counts, replications, probability, seed)  # (2, names, stutter, other and difference)
+    # (2, names, stutter, other and difference)
+    ends = _intervals(values, counts, replications, probability, seed)
     pooled, lines = np.concatenate(kinds), []
     for j, name in enumerate(names):
         every = np.concatenate([r[name] for r in rows])
@@ -172,7 +181,8 @@ def _table(rows: list[dict[Name, Array]], kinds: list[Array], equal: str, replic
 def _intervals(values: Array, counts: Array, replications: int, probability: float, seed: int) -> Array:
     """Percentiles of the means and of their difference over resamples of sentences; resamples without pairs of a kind are left out.
 
-    Reference: Efron and Tibshirani 1993, Section 13.3; Field and Welsh 2007 (the cluster bootstrap).
+    Reference: Efron and Tibshirani 1993, Section 13.3; Field and Welsh 2007 (the cluster
+    bootstrap).
     """
     n, rng, drawn = len(counts), generator(seed), []
     for start in range(0, replications, BATCH):
@@ -183,7 +193,8 @@ def _intervals(values: Array, counts: Array, replications: int, probability: flo
     found, out = np.concatenate(drawn), np.full((2, values.shape[1], 3), np.nan)
     tails = [(1 - probability) / 2, (1 + probability) / 2]
     for c in range(3):
-        whole = found[~np.isnan(found[:, 0, c]), :, c]  # a resample has pairs of a kind for every quantity or for none
+        # a resample has pairs of a kind for every quantity or for none
+        whole = found[~np.isnan(found[:, 0, c]), :, c]
         if len(whole):
             out[:, :, c] = np.quantile(whole, tails, axis=0)
     return out

@@ -32,7 +32,8 @@ from ..sample import SampleOptions
 
 Array = np.ndarray
 SIZES = (1, 4, 16, 64)  # rows that are decoded at once: a program is compiled for each
-BESIDE = 4  # what a batch costs beside its rows, in rows: about 4 of a search on a CPU, 1 of a refinement
+# what a batch costs beside its rows, in rows: about 4 of a search on a CPU, 1 of a refinement
+BESIDE = 4
 MOST_ENTRIES = 1 << 28  # of the logits of one pass
 
 
@@ -80,7 +81,8 @@ class Encoded(NamedTuple):
 class Work:
     """Rows to draw for: given arrays, candidate lengths of each row (rows, candidates), starts and held cells.
 
-    `codes` and `held` have the shape (cells, rows); `shape` are the axes of rows. What is random for a row follows from its number.
+    `codes` and `held` have the shape (cells, rows); `shape` are the axes of rows. What is random
+    for a row follows from its number.
     """
 
     given: tuple[Array, ...]
@@ -257,8 +259,8 @@ def longest(given: tuple[Array, ...]) -> Array:
 def batches_of(given: Array, cells: Array | None = None, entries: int = 1) -> list[tuple[Array, int, int]]:
     """Rows of like lengths, as many at once as programs are compiled for: their numbers, and widths of given arrays and of cells.
 
-    The rows stand in the order of their widths and are cut where that costs least, in `rows x widths`, with rows that fill a batch up and
-    what a batch costs besides.
+    The rows stand in the order of their widths and are cut where that costs least, in `rows x
+    widths`, with rows that fill a batch up and what a batch costs besides.
 
     Args:
         given: lengths of the given arrays, by row.
@@ -280,7 +282,8 @@ def batches_of(given: Array, cells: Array | None = None, entries: int = 1) -> li
 
 def _cuts(wide: Array, high: Array, entries: int) -> list[tuple[int, int]]:
     """Where each batch of rows in order begins and ends: all but the first are full."""
-    costs, starts = [0.0], [0]  # of the first j rows: the least cost, and where their last batch begins
+    # of the first j rows: the least cost, and where their last batch begins
+    costs, starts = [0.0], [0]
     for j in range(1, len(high) + 1):
         tried = []
         for size in (s for s in SIZES if s == 1 or s * entries * high[j - 1] <= MOST_ENTRIES):

@@ -31,12 +31,16 @@ class Decodes:
     """Decodes of all rows; candidates are ordered by what the sampler compares them by, the best first.
 
     Attributes:
-        tokens: codes, (chains, draws, rows, candidates, cells), -1 behind the length. Those of `Model.decode` have no axes of chains and
-            draws, and `rows` are the axes of given data; so have the others.
-        score: (chains, draws, rows, candidates), the mean log p of the predicted cells; -infinity where a beam found no further row.
+        tokens: codes, (chains, draws, rows, candidates, cells), -1 behind the length. Those of
+            `Model.decode` have no axes of chains and draws, and `rows` are the axes of given data;
+            so have the others.
+        score: (chains, draws, rows, candidates), the mean log p of the predicted cells; -infinity
+            where a beam found no further row.
         length, passes: likewise.
-        traces: (chains, draws, rows, candidates, passes, cells), the tokens after each pass, or None.
-        seen: (chains, draws, rows, candidates, cells), what the last pass saw, -1 where it was hidden, or None.
+        traces: (chains, draws, rows, candidates, passes, cells), the tokens after each pass, or
+            None.
+        seen: (chains, draws, rows, candidates, cells), what the last pass saw, -1 where it was
+            hidden, or None.
     """
 
     tokens: Array
@@ -83,7 +87,8 @@ def _ordered(part: Part, candidates: Candidates, n: int) -> tuple[Any, ...]:
     score, passes, length = split(memory.score), split(memory.passes), split(memory.length)
     best = np.argsort(-split(memory.merit), axis=-1, kind="stable")
     assert part.draws.codes is not None
-    tokens = np.moveaxis(split(np.moveaxis(part.draws.codes, 0, -1)), 2, -1)  # chains, draws, rows, candidates, cells
+    # chains, draws, rows, candidates, cells
+    tokens = np.moveaxis(split(np.moveaxis(part.draws.codes, 0, -1)), 2, -1)
     tokens = np.where(np.arange(part.width) < length[..., None], tokens, -1)
     tokens = np.pad(np.take_along_axis(tokens, best[..., None], axis=3), ((0, 0),) * 4 + ((0, n - part.width),), constant_values=-1)
     score, passes, length = (np.take_along_axis(a, best, axis=3) for a in (score, passes, length))
@@ -91,7 +96,8 @@ def _ordered(part: Part, candidates: Candidates, n: int) -> tuple[Any, ...]:
     if memory.trace.shape[1]:
 
         def passed(array: Any) -> Array:
-            every = np.moveaxis(split(array), (2, 3), (-2, -1))  # chains, draws, rows, candidates, passes, cells
+            # chains, draws, rows, candidates, passes, cells
+            every = np.moveaxis(split(array), (2, 3), (-2, -1))
             every = np.take_along_axis(every, best[..., None, None], axis=3)
             every = np.where(np.arange(part.width) < length[..., None, None], every, -1)
             return np.pad(every, ((0, 0),) * 5 + ((0, n - part.width),), constant_values=-1)
@@ -161,7 +167,8 @@ def labelled_chains(
         if codes is None:
             raise fail("E507", "keep_draws=False keeps nothing of chains over rows", help="leave it out")
         count = len(part.rows)
-        split = codes.reshape(-1, options.chains, *codes.shape[1:])[:count]  # rows, chains, draws, cells
+        # rows, chains, draws, cells
+        split = codes.reshape(-1, options.chains, *codes.shape[1:])[:count]
         split = np.where(np.arange(part.width) < work.lengths[part.rows][:, None, None], split, -1)
         every.append(np.pad(split, ((0, 0),) * 3 + ((0, graph.n_random - part.width),), constant_values=-1))
     codes = np.moveaxis(np.concatenate(every)[order], 0, 2)

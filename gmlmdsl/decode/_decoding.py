@@ -163,7 +163,8 @@ def _drawn(
     whole = bool(getattr(kernel, "law", None) is not None and kernel.law.groups())
     parts = []
     cells = work.lengths.max(axis=1)
-    if not isinstance(kernel, AutoregressiveKernel):  # rows whose lengths are known: one width for both sides, so that few are compiled
+    # rows whose lengths are known: one width for both sides, so that few are compiled
+    if not isinstance(kernel, AutoregressiveKernel):
         given = cells = np.maximum(given, cells)
     for chosen, wide, high in batches_of(given, cells, per_row * int(graph.sizes.max())):
         width = n if whole or not (work.shape or isinstance(kernel, AbstractDecoder)) else min(high, n)
@@ -238,7 +239,8 @@ def _graph_from(params: dict[str, Any], name: str, encoded: Any, lengths: Any, w
 def _starts(kernel: Any, device: NetworkGraph, work: Work, rows: Array, per_row: int, held: Array, values: Array, seed: int) -> Array:
     """Codes of the chains: the given start, or uniform values; padding is 0, and held cells are as they are held.
 
-    A decoder makes its own start where none is given, and for it nothing is drawn here, row by row: that would take longer than its passes.
+    A decoder makes its own start where none is given, and for it nothing is drawn here, row by row:
+    that would take longer than its passes.
     """
     q, width, chains = device.most_values, device.n_cells, len(rows) * per_row
     codes = np.zeros((width, chains), np.int32)

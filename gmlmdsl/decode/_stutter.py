@@ -1,7 +1,8 @@
 """Stutter: tokens or words that repeat the one before, how often, and rows without them.
 
-Doubled words can be right (German "die die", English "had had"), and a word may hold the same piece twice. So dropping is a choice,
-it drops whole words where it knows where words begin, and the rate leaves out what the reference doubles too.
+Doubled words can be right (German "die die", English "had had"), and a word may hold the same piece
+twice. So dropping is a choice, it drops whole words where it knows where words begin, and the rate
+leaves out what the reference doubles too.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ def stutters(tokens: Any, lengths: Any) -> Array:
 
     Args:
         tokens: ids, shape (*rows, n).
-        lengths: how many of each row count, shape (*rows,); those behind are never marked. The first token has none before it.
+        lengths: how many of each row count, shape (*rows,); those behind are never marked. The
+            first token has none before it.
 
     Returns:
         Booleans of the shape of `tokens`.
@@ -48,11 +50,13 @@ def drop_repeats(tokens: Any, length: int, starts_word: Any = None) -> Array:
     Args:
         tokens: ids of one row.
         length: how many of them count.
-        starts_word: for each id whether it begins a word: pieces inside of a word are never dropped on their own, and a word is
-            dropped only if all its pieces are repeated. None: every token is a word.
+        starts_word: for each id whether it begins a word: pieces inside of a word are never dropped
+            on their own, and a word is dropped only if all its pieces are repeated. None: every
+            token is a word.
 
     Raises:
-        GmlmError: E501 for a shape that does not fit, E502 for an id that `starts_word` does not cover.
+        GmlmError: E501 for a shape that does not fit, E502 for an id that `starts_word` does not
+            cover.
     """
     ids, length = np.asarray(tokens), whole_number("length", length, 0, "E501")
     if ids.ndim != 1 or ids.dtype.kind not in "iu" or length > len(ids):

@@ -2,7 +2,8 @@
 
     gmlm demo --out demo-report
 
-The data are the 1797 images of 8 by 8 pixels that ship inside scikit-learn (the `demo` extra). The program is `examples/digits.gmlm`.
+The data are the 1797 images of 8 by 8 pixels that ship inside scikit-learn (the `demo` extra). The
+program is `examples/digits.gmlm`.
 
 In: handwritten digits. Out: fits, draws and a report of them. Never: mathematics of its own.
 """

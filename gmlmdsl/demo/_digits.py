@@ -22,7 +22,8 @@ SIDE = 8
 THRESHOLD = 8  # of the 17 grey levels 0..16: a pixel is on from the middle one upwards
 
 
-MIN_ROWS = 20  # a pixel stays in the model if it is on in at least so many images, and off in as many
+# a pixel stays in the model if it is on in at least so many images, and off in as many
+MIN_ROWS = 20
 
 
 SHOWN = 12  # couplings printed
@@ -105,10 +106,11 @@ def load_images(*, quick: bool = False) -> Digits:
 class Comparison:
     """Fits of one model under several masks, and how precise each is.
 
-    The efficiency of a mask is the geometric mean, over the parameters whose estimate is finite and determined under every
-    mask, of Var(first mask, all its blocks for every row) / Var(this mask): 1 is as precise as the first mask, 0.5 means that
-    twice the rows would be needed. Variances are those of the sandwich. `all_masks` is for the fits as they were made, which
-    average over all blocks of the mask for every row; `one_mask` for one block per row, drawn from the mask.
+    The efficiency of a mask is the geometric mean, over the parameters whose estimate is finite and
+    determined under every mask, of Var(first mask, all its blocks for every row) / Var(this mask):
+    1 is as precise as the first mask, 0.5 means that twice the rows would be needed. Variances are
+    those of the sandwich. `all_masks` is for the fits as they were made, which average over all
+    blocks of the mask for every row; `one_mask` for one block per row, drawn from the mask.
     """
 
     fits: dict[str, Fit]

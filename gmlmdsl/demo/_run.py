@@ -91,7 +91,8 @@ def _print_table(title: str, headers: list[str], rows: list[list[object]]) -> No
     for k, header in enumerate(headers):
         table.add_column(header, justify="left" if k == 0 else "right")
     for row in rows:
-        table.add_row(*(Text(f"{v:.3f}" if isinstance(v, float) else str(v)) for v in row))  # `Text`: brackets are no markup
+        # `Text`: brackets are no markup
+        table.add_row(*(Text(f"{v:.3f}" if isinstance(v, float) else str(v)) for v in row))
     Console().print(table)
 
 

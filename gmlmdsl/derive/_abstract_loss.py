@@ -21,7 +21,8 @@ class AbstractLoss(eqx.Module):
     Attributes:
         graph: the factor graph on the device.
         gapped: whether gaps, of code -1, are left out of the losses of their rows.
-        is_eliminated: whether a second derivative of complete rows takes a pass of elimination for each parameter.
+        is_eliminated: whether a second derivative of complete rows takes a pass of elimination for
+            each parameter.
     """
 
     graph: eqx.AbstractVar[Graph]
@@ -36,7 +37,8 @@ class AbstractLoss(eqx.Module):
     def row_terms(self, masks: int, members: int) -> float:
         """Factor evaluations of the loss of one row under so many drawn masks with so many members each.
 
-        Of losses by elimination the table entries of one pass, and of losses over all masks all of them, whatever is drawn.
+        Of losses by elimination the table entries of one pass, and of losses over all masks all of
+        them, whatever is drawn.
         """
 
     def rows_and_reach(self, params: Params, codes: Codes, masks: Masks | None) -> tuple[Float[Array, " rows"], Bool[Array, " rows"]]:

@@ -1,8 +1,9 @@
 """A factor graph as JAX arrays, and blocks of its cells: what every derived function takes.
 
-Axes, in this order: blocks, instances (the factors that touch a block), values (joint values of a block's cells),
-rows (data rows, chains, or configurations). A state is `codes` of shape (cells, rows). The row axis of an index
-array has length 1 where all rows share the blocks, else one block (or more) per row.
+Axes, in this order: blocks, instances (the factors that touch a block), values (joint values of a
+block's cells), rows (data rows, chains, or configurations). A state is `codes` of shape (cells,
+rows). The row axis of an index array has length 1 where all rows share the blocks, else one block
+(or more) per row.
 """
 
 from __future__ import annotations
@@ -51,10 +52,12 @@ class Blocks(eqx.Module):
 
     Attributes:
         n_values: the most joint values of a block.
-        cells: positions ascending, padded with the number of cells, shape (blocks, members, rows or 1).
+        cells: positions ascending, padded with the number of cells, shape (blocks, members, rows or
+            1).
         radix: the number of values of each member, 1 for padding.
         strides: the place value of each member.
-        touch: for each group the instances that touch a block, -1 for padding, shape (blocks, width, rows or 1).
+        touch: for each group the instances that touch a block, -1 for padding, shape (blocks,
+            width, rows or 1).
     """
 
     n_values: int = eqx.field(static=True)
@@ -125,7 +128,8 @@ def graph_arrays(graph: FactorGraph) -> Graph:
     """The device form of a factor graph; of arrays, where JAX traces the caller too, for they are kept.
 
     Raises:
-        GmlmError: E742 for a conditional model, which has none: whatever asks for it asks for a joint distribution.
+        GmlmError: E742 for a conditional model, which has none: whatever asks for it asks for a
+            joint distribution.
     """
     if graph.network is not None:
         raise no_joint(graph)
@@ -161,7 +165,8 @@ def fixed_blocks(graph: FactorGraph, blocks: np.ndarray, extra: Sequence[FactorG
     Args:
         graph: the factor graph.
         blocks: positions of shape (blocks, members), ascending, padded with the number of cells.
-        extra: further groups (a mask's weights), whose touching instances follow those of the graph.
+        extra: further groups (a mask's weights), whose touching instances follow those of the
+            graph.
     """
     return blocks_on_device(graph, block_arrays(graph, blocks, extra))
 
@@ -207,7 +212,8 @@ def _drawn_touch(group: Group, cells: Int[Array, "blocks members rows"], n_cells
     first, end = group.starts[safe], group.starts[safe + 1]
     at = first[:, :, None] + jnp.arange(group.most, dtype=jnp.int32)[None, None, :, None]
     here = (at < end[:, :, None]) & (cells < n_cells)[:, :, None]
-    instance = group.touching[jnp.minimum(at, group.touching.shape[0] - 1)]  # blocks, members, most, rows
+    # blocks, members, most, rows
+    instance = group.touching[jnp.minimum(at, group.touching.shape[0] - 1)]
     scope = group.cells[instance]  # ..., slots
     for earlier in range(members - 1):
         known = (scope == cells[:, earlier, None, None, :, None]).any(axis=-1)

@@ -1,10 +1,12 @@
 """Decoding cell by cell, for networks that are causal: beam search, of which one beam is greedy search, or independent draws.
 
-Rows are compared by log p / n^a over their n predicted cells; their score is the mean. As in most implementations of beam search,
-of the best 2 b continuations of b beams those among the first b that end a row are set aside, the first b others go on, and a row is done
-when b are set aside or all its cells are used up. Of one beam the best continuation is enough: it goes on, or ends the row.
+Rows are compared by log p / n^a over their n predicted cells; their score is the mean. As in most
+implementations of beam search, of the best 2 b continuations of b beams those among the first b
+that end a row are set aside, the first b others go on, and a row is done when b are set aside or
+all its cells are used up. Of one beam the best continuation is enough: it goes on, or ends the row.
 
-Reference: Sutskever et al. 2014, Section 3.2; Wu et al. 2016, Section 7 (length normalisation); Ott et al. 2019 (this stopping rule).
+Reference: Sutskever et al. 2014, Section 3.2; Wu et al. 2016, Section 7 (length normalisation); Ott
+et al. 2019 (this stopping rule).
 """
 
 from __future__ import annotations
@@ -67,7 +69,8 @@ class Search(NamedTuple):
     finished: Finished
     steps: Int[Array, " groups"]
     done: Bool[Array, " groups"]
-    undefined: Int[Array, " groups"]  # the first cell that a beam has no distribution of; -1 where there is none
+    # the first cell that a beam has no distribution of; -1 where there is none
+    undefined: Int[Array, " groups"]
 
 
 class Continuations(NamedTuple):
@@ -85,7 +88,8 @@ class Task(NamedTuple):
     graph: NetworkGraph
     held: Int[Array, "groups cells"]
     free: Bool[Array, "groups cells"]
-    last_held: Int[Array, " groups"]  # the place behind the last held cell, before which no row ends
+    # the place behind the last held cell, before which no row ends
+    last_held: Int[Array, " groups"]
     lengths: Int[Array, " groups"]
     keys: PRNGKeyArray
 
@@ -188,7 +192,8 @@ class AutoregressiveKernel(AbstractDecoder):
         def one(encoded: Any, prepared: Any, cache: Any, previous: Array, t: Array) -> tuple[Array, Any]:
             return task.network.advance(encoded, prepared, cache, previous, t)
 
-        # The same place for all rows, said for each: on CPUs what is compiled for one place of all takes longer.
+        # The same place for all rows, said for each: on CPUs what is compiled for one place of all
+        # takes longer.
         every = jax.vmap(jax.vmap(one, in_axes=(None, 0, 0, 0, 0)))
         logits, cache = every(graph.encoded, graph.prepared, at.cache, previous, jnp.broadcast_to(t, shape))
         by_value = jnp.moveaxis(logits, -1, 0)

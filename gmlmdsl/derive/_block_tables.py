@@ -1,7 +1,8 @@
 """Scores of blocks from tables: two products for all blocks, values and rows, and their derivatives.
 
-`plan/_block_tables.py` says where the entries stand. Scores are differences from the block's first value, so that two values take one
-number; indicators are of all values of a context but the first, whose entries go to the constant.
+`plan/_block_tables.py` says where the entries stand. Scores are differences from the block's first
+value, so that two values take one number; indicators are of all values of a context but the first,
+whose entries go to the constant.
 """
 
 from __future__ import annotations
@@ -119,7 +120,8 @@ class Weights(eqx.Module):
 class TabledBlocks(eqx.Module):
     """`plan.BlockTables` on the device.
 
-    `rest` are the groups without a table or a parameter, with `touch` as in `Blocks`; None: there are none.
+    `rest` are the groups without a table or a parameter, with `touch` as in `Blocks`; None: there
+    are none.
     """
 
     blocks: Blocks

@@ -1,8 +1,9 @@
 """Compiles functions as a whole and keeps a bounded number of programs: the only place that keeps any.
 
-A compiled program takes memory and up to some hundred memory mappings, of which a system grants a process 65 530 or so, and
-crashes it beyond. So the programs used last are kept, and what leaves is really let go: each has a compiled function of its own, and
-JAX forgets what it compiled for a function that is gone. What they are on disk is for later processes: see `_disk_cache`.
+A compiled program takes memory and up to some hundred memory mappings, of which a system grants a
+process 65 530 or so, and crashes it beyond. So the programs used last are kept, and what leaves is
+really let go: each has a compiled function of its own, and JAX forgets what it compiled for a
+function that is gone. What they are on disk is for later processes: see `_disk_cache`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 MOST_PROGRAMS = 128  # a fit takes three
 MOST_MAPPINGS = 2**15  # half of what Linux grants by default
 MOST_GONE = 512  # programs let go between two clearings of what JAX remembers of their traces
-QUICK = {"xla_cpu_use_fusion_emitters": False}  # XLA's older way to emit loops: half the time, for loops that run a tenth slower or so
+# XLA's older way to emit loops: half the time, for loops that run a tenth slower or so
+QUICK = {"xla_cpu_use_fusion_emitters": False}
 UNKNOWN = "No such compile option"
 _compiled_only = threading.local()
 
@@ -33,7 +35,8 @@ _compiled_only = threading.local()
 def bounded_jit(function: F) -> F:
     """The function compiled as a whole: arrays among its arguments are traced, everything else is part of the program.
 
-    What is no array is compared by `==`, and floats by their bits: equal graphs of programs that were parsed anew share a program.
+    What is no array is compared by `==`, and floats by their bits: equal graphs of programs that
+    were parsed anew share a program.
     """
     return quickly_compiled(lambda *args, **kwargs: False)(function)
 
@@ -119,8 +122,9 @@ class Programs:
     def _make_room(self) -> None:
         """Let go of the programs that were not used for longest, until there is room for one more.
 
-        JAX keeps the last 2048 traces of each kind, and those of programs that are gone among them, some megabytes for each fit: from
-        time to time all is cleared, as it is where functions of JAX alone, or the user's own, hold too many mappings.
+        JAX keeps the last 2048 traces of each kind, and those of programs that are gone among them,
+        some megabytes for each fit: from time to time all is cleared, as it is where functions of
+        JAX alone, or the user's own, hold too many mappings.
         """
         while len(self.kept) >= MOST_PROGRAMS or (self.kept and mappings() > MOST_MAPPINGS):
             self.kept.popitem(last=False)

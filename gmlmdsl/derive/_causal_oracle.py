@@ -1,7 +1,8 @@
 """A causal network as an oracle: p(next symbol | prefix) of many rows, each of which grows and is taken back by any number of symbols.
 
-What layers keep of a cell stands at a place of its own, and no place behind a row's last symbol is ever read. So to take symbols back is to
-lower a number, a different one for each row, and shapes never change.
+What layers keep of a cell stands at a place of its own, and no place behind a row's last symbol is
+ever read. So to take symbols back is to lower a number, a different one for each row, and shapes
+never change.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class CausalOracle(eqx.Module):
         """Rows that begin with prompts, -1 behind each, in one pass; `cells` may be fewer than a row's."""
         network, prepared = self.network, self.prepared
         lengths = (prompts >= 0).sum(axis=1, dtype=jnp.int32)
-        previous = jnp.pad(prompts, ((0, 0), (1, 0)))  # before the first symbol stands the network's start, whatever is passed
+        # before the first symbol stands the network's start, whatever is passed
+        previous = jnp.pad(prompts, ((0, 0), (1, 0)))
 
         def one(encoded: Any, row: Array) -> tuple[Array, Any]:
             return network.enter(encoded, prepared, network.begin(self.places), row, jnp.asarray(0, jnp.int32))

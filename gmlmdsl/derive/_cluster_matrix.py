@@ -8,15 +8,18 @@ from .._diagnostics import fail
 from ..plan import ClusterPlan, entry_values
 
 Array = np.ndarray
-SURE = 1e3  # the cost of a bond that always stands: its exponential is 0 in 64 bits, and sums of them are numbers
+# the cost of a bond that always stands: its exponential is 0 in 64 bits, and sums of them are
+# numbers
+SURE = 1e3
 MOST_WORK = 4e9  # pairs of a set of cells and a part of it, times configurations
 
 
 def cluster_matrix(plan: ClusterPlan, states: Array, log_p: Array, params: dict[str, Array], beta: float) -> Array:
     """P(x, y) = sum over groups of exchanges, seeds and clusters K of p(K | x) times the probability of the image y_K.
 
-    p(K | x) = |K| / n times the probability that bonds connect K, times that of no bond between K and the others. The first of the two is
-    the same at every image of x_K, so that the image is drawn in proportion to p(x) times the second.
+    p(K | x) = |K| / n times the probability that bonds connect K, times that of no bond between K
+    and the others. The first of the two is the same at every image of x_K, so that the image is
+    drawn in proportion to p(x) times the second.
 
     Args:
         plan: of the update.

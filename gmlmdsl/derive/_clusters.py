@@ -1,7 +1,8 @@
 """Clusters of cells under bonds, drawn and redrawn among their images: Wolff's update, for any tables that `plan/_clusters.py` accepts.
 
-All clusters of a configuration are found at once by labels that fall to the least of their cluster: ends of a bond pull one another's
-labels down, and labels jump to their labels' labels, so that the number of rounds grows with the logarithm of a cluster's size.
+All clusters of a configuration are found at once by labels that fall to the least of their cluster:
+ends of a bond pull one another's labels down, and labels jump to their labels' labels, so that the
+number of rounds grows with the logarithm of a cluster's size.
 """
 
 from __future__ import annotations

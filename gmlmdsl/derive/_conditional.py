@@ -36,7 +36,8 @@ def normalise(scores: Float[Array, "blocks values rows"]) -> Float[Array, "block
 def logsumexp(scores: Float[Array, "blocks values rows"]) -> Float[Array, "blocks rows"]:
     """log of the sum of exponentials over the values, -inf where all are; its gradient is finite wherever one is not.
 
-    nan where a value is +inf or nan: a factor has no value there, which only traced parameters bring here.
+    nan where a value is +inf or nan: a factor has no value there, which only traced parameters
+    bring here.
     """
     top = jax.lax.stop_gradient(scores.max(axis=1, keepdims=True))
     safe = jnp.where(jnp.isfinite(top), top, 0.0)
@@ -49,7 +50,8 @@ def logsumexp(scores: Float[Array, "blocks values rows"]) -> Float[Array, "block
 def total(scores: Float[Array, "width values *rest"]) -> Array:
     """The log of the sum of exponentials over the values; nan where one is +inf or nan, as in `logsumexp`.
 
-    All other axes as one, and few values written out: a loop whose innermost axis is short does not run on vectors.
+    All other axes as one, and few values written out: a loop whose innermost axis is short does not
+    run on vectors.
     """
     flat = scores.reshape(*scores.shape[:2], -1)
     if flat.shape[1] > MOST_WRITTEN_OUT:
@@ -90,7 +92,8 @@ def rest_possible(
 ) -> Bool[Array, " rows"]:
     """Whether some value of the one block, beside the rest of `codes`, has positive probability.
 
-    The scores see only the factors that touch the block; a zero among the others makes the rest itself impossible.
+    The scores see only the factors that touch the block; a zero among the others makes the rest
+    itself impossible.
     """
     best = put_value(blocks, codes, jnp.argmax(scores, axis=1).astype(jnp.int32), jnp.zeros((1, codes.shape[1]), bool))
     return jnp.isfinite(scores.max(axis=1)[0]) & (log_potential(graph, params, best) > -jnp.inf)

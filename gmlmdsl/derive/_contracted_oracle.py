@@ -1,7 +1,8 @@
 """A model without a network as an oracle whose prefixes are too dear to remember: at each symbol all that is behind one is summed out.
 
-What is remembered of a prefix is the prefix itself. Where a symbol depends on those far before it there may be too many joint values of
-what later factors hold, while some order of elimination is short.
+What is remembered of a prefix is the prefix itself. Where a symbol depends on those far before it
+there may be too many joint values of what later factors hold, while some order of elimination is
+short.
 """
 
 from __future__ import annotations

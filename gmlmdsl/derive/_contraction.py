@@ -23,7 +23,8 @@ class FactorTables(eqx.Module):
     Attributes:
         radix: the shape of a table.
         by_row: whether rows differ.
-        blocks: the cells of each table and the factors of each group that stand in it; `blocks.radix` is `radix`.
+        blocks: the cells of each table and the factors of each group that stand in it;
+            `blocks.radix` is `radix`.
         sizes: how many values each cell really has, shape (tables, members, 1).
     """
 
@@ -54,10 +55,14 @@ class Stage(eqx.Module):
     """Tables of one shape; see `plan.Stage`.
 
     Attributes:
-        radix: the shape of a table. levels, width: how many there are. first: the number of its first place among all stages'.
-        cells: which free cell is eliminated in each place, their number for none, shape (levels, width).
-        others: the places, among all stages', where the other cells of each table are eliminated, shape (levels, width, axes - 1).
-        sizes: how many values each axis really has, shape (levels, width, axes); None where that is `radix` everywhere.
+        radix: the shape of a table. levels, width: how many there are. first: the number of its
+            first place among all stages'.
+        cells: which free cell is eliminated in each place, their number for none, shape (levels,
+            width).
+        others: the places, among all stages', where the other cells of each table are eliminated,
+            shape (levels, width, axes - 1).
+        sizes: how many values each axis really has, shape (levels, width, axes); None where that is
+            `radix` everywhere.
         roots: places whose table has one cell, whose sum is that of a component.
     """
 
@@ -114,8 +119,10 @@ class Contraction(eqx.Module):
 
     Attributes:
         free: positions of the free cells, ascending.
-        place: where each is eliminated, among all stages' places. component: which component it is in.
-        root_order: where the sum of each component stands among the stages' roots, one stage after another.
+        place: where each is eliminated, among all stages' places. component: which component it is
+            in.
+        root_order: where the sum of each component stands among the stages' roots, one stage after
+            another.
         tables: sums of factors, which the stages or the loop use.
         stages: how it is summed where `loop` is None, else empty.
         rest: of each group the instances that mention no free cell.

@@ -17,12 +17,15 @@ class Decoded(NamedTuple):
 
     Attributes:
         score: the mean over the cells that were predicted of log p of their tokens.
-        merit: what candidates are compared by, the highest first: the score, or log p / n^a of a search.
-        passes: how many passes a chain took: all of them, unless `stop` or the schedule ends it earlier; of search its cells.
-        trace: the tokens after each pass, shape (passes, cells, chains), -1 where a cell was hidden and is not predicted yet; no
-            passes where it was not asked for.
-        seen: the tokens that the last pass saw, shape (1, cells, chains), -1 where a cell was hidden: among them those that were predicted
-            before and opened again, whose tokens `trace` keeps; of length 0 where `trace` is.
+        merit: what candidates are compared by, the highest first: the score, or log p / n^a of a
+            search.
+        passes: how many passes a chain took: all of them, unless `stop` or the schedule ends it
+            earlier; of search its cells.
+        trace: the tokens after each pass, shape (passes, cells, chains), -1 where a cell was hidden
+            and is not predicted yet; no passes where it was not asked for.
+        seen: the tokens that the last pass saw, shape (1, cells, chains), -1 where a cell was
+            hidden: among them those that were predicted before and opened again, whose tokens
+            `trace` keeps; of length 0 where `trace` is.
         draft: the tokens that the chain began with.
         length: how many cells the row has.
     """

@@ -1,9 +1,10 @@
 """Compiled programs on disk: what one process compiled, later ones read.
 
-JAX asks its persistent cache before it compiles, and names programs by all that they are compiled from: text, options, versions, devices.
-Its own store is for all programs of a process, trusts what it reads, writes in pieces and is bounded only with a further package. So ours
-stands in its place: it answers for our programs alone, while one of them is called, and steps aside for ever where the user has set
-JAX's own. Nothing that the user's programs see is changed.
+JAX asks its persistent cache before it compiles, and names programs by all that they are compiled
+from: text, options, versions, devices. Its own store is for all programs of a process, trusts what
+it reads, writes in pieces and is bounded only with a further package. So ours stands in its place:
+it answers for our programs alone, while one of them is called, and steps aside for ever where the
+user has set JAX's own. Nothing that the user's programs see is changed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ import jaxlib
 from ..files import CACHE, CacheEntries, cache_folder
 from ..graph import versions
 
-try:  # JAX has no public way to bring a store of one's own; where these parts are gone, nothing is kept
+# JAX has no public way to bring a store of one's own; where these parts are gone, nothing is kept
+try:
     from jax._src import compilation_cache as _jax_cache
     from jax._src.config import compilation_cache_dir as _theirs
     from jax._src.config import enable_compilation_cache as _enabled
@@ -93,7 +95,8 @@ def _opened(setting: str) -> DiskCache | None:
 def _label() -> str:
     """What a program on disk must agree in with this process, beside what JAX tells apart: releases, and instructions of the processor.
 
-    A home may be shared by machines of several kinds, and a program that has an instruction which the processor lacks ends the process.
+    A home may be shared by machines of several kinds, and a program that has an instruction which
+    the processor lacks ends the process.
     """
     releases = "-".join([versions()["gmlmdsl"], jax.__version__, jaxlib.__version__])
     return f"{releases}-{hashlib.sha256(_processor().encode()).hexdigest()[:16]}"

@@ -56,7 +56,8 @@ class ListedEliminationKernel(AbstractKernel):
         law: the mask's.
         blocks: its blocks, shape (blocks, members), padded with the number of cells.
         kinds: contractions of blocks that are alike, every array with a leading axis of blocks.
-        kind, place: of each block, which of `kinds` it is, and where it stands there; -1 for the empty block.
+        kind, place: of each block, which of `kinds` it is, and where it stands there; -1 for the
+            empty block.
     """
 
     law: AbstractMaskLaw

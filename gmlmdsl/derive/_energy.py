@@ -19,8 +19,9 @@ from ._arrays import Blocks, Graph, Group, float_type
 
 Params = Mapping[str, Array]
 Codes = Int[Array, "cells rows"]
-# Scores of blocks from which on instances are added one after another: each is then a loop that stays in the cache and
-# runs on vectors, where a sum along an axis of instances does neither. Fewer scores are done before such a loop has started.
+# Scores of blocks from which on instances are added one after another: each is then a loop that
+# stays in the cache and runs on vectors, where a sum along an axis of instances does neither. Fewer
+# scores are done before such a loop has started.
 LEAST_IN_TURN = 4096
 MOST_UNROLLED = 8  # joint values of a block that are written out one by one
 
@@ -36,7 +37,8 @@ def log_potential(graph: Graph, params: Params, codes: Codes) -> Float[Array, " 
 
 def all_values(group: Group, params: Params, codes: Codes) -> Array:
     """The value of every instance, shape (instances, rows); conditions as booleans."""
-    slots = [codes[group.cells[:, k]][None, :, None, :] for k in range(group.cells.shape[1])]  # 1 block, instances, 1 value, rows
+    # 1 block, instances, 1 value, rows
+    slots = [codes[group.cells[:, k]][None, :, None, :] for k in range(group.cells.shape[1])]
     instances = jnp.arange(group.n, dtype=jnp.int32)[None, :, None]
     values = evaluate_slots(group, params, instances, slots)
     return jnp.broadcast_to(values, (1, group.n, 1, codes.shape[1]))[0, :, 0, :]
@@ -94,8 +96,9 @@ def scores_in_turn(graph: Graph, params: Params, codes: Codes, blocks: Blocks) -
 
             scores, _ = jax.lax.scan(add, scores, jnp.moveaxis(touch, 1, 0))
         elif touch.shape[1] and blocks.n_values <= MOST_UNROLLED:
-            # One value after another: an axis of values in the middle keeps the loop over rows from running on vectors.
-            # Each into its place: joining the values' arrays is what XLA 0.10 fuses into functions that it fails to compile.
+            # One value after another: an axis of values in the middle keeps the loop over rows from
+            # running on vectors. Each into its place: joining the values' arrays is what XLA 0.10
+            # fuses into functions that it fails to compile.
             for v in range(blocks.n_values):
                 scores = scores.at[:, v].add(touching_sum(group, params, codes, cells, touch, given[:, v : v + 1])[:, 0])
         elif touch.shape[1]:
@@ -165,7 +168,8 @@ def evaluate_slots(
     def cells(start: int, shape: tuple[int, ...]) -> Array:
         if not shape:
             return slots[start]
-        found = jnp.stack(jnp.broadcast_arrays(*slots[start : start + math.prod(shape)]))  # an unused slot does not vary
+        # an unused slot does not vary
+        found = jnp.stack(jnp.broadcast_arrays(*slots[start : start + math.prod(shape)]))
         return found.reshape((*shape, *found.shape[1:]))
 
     def gather(name: str, table: int, index: Array) -> Array:

@@ -1,7 +1,8 @@
 """What a kernel is.
 
-It is made once, from a model, its parameters and a sampler; `init` turns codes into a state and `step` takes one step, both pure functions
-of keys and state. Chains are the last axis, and each has its own key, so that a chain's draws depend on no other chain.
+It is made once, from a model, its parameters and a sampler; `init` turns codes into a state and
+`step` takes one step, both pure functions of keys and state. Chains are the last axis, and each has
+its own key, so that a chain's draws depend on no other chain.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from ._energy import Codes, Params, log_potential
 class State(NamedTuple):
     """What the next step needs; chains are the last axis of every array.
 
-    `codes` of shape (cells, chains); `memory` is what a kernel keeps beside them, such as replicas, as a tuple of its parts'.
+    `codes` of shape (cells, chains); `memory` is what a kernel keeps beside them, such as replicas,
+    as a tuple of its parts'.
     """
 
     codes: Codes
@@ -30,8 +32,9 @@ class State(NamedTuple):
 class Info(NamedTuple):
     """What diagnostics need.
 
-    By update statement: cells that changed, and cells that were drawn, clamped ones left out, shape (updates, chains).
-    By pair of neighbouring replicas: exchanges proposed and accepted, shape (pairs, chains).
+    By update statement: cells that changed, and cells that were drawn, clamped ones left out, shape
+    (updates, chains). By pair of neighbouring replicas: exchanges proposed and accepted, shape
+    (pairs, chains).
     """
 
     changed: Int[Array, "updates chains"]

@@ -83,7 +83,8 @@ class SweepKernel(AbstractKernel):
 class ParallelKernel(AbstractKernel):
     """Every cell of each block at once from p(x_i | x_-i) at the old x, block after block (Li et al. 2024, Definition 11).
 
-    `stages` hold the cells of each block as blocks of one cell. Where cells interact this keeps no known distribution.
+    `stages` hold the cells of each block as blocks of one cell. Where cells interact this keeps no
+    known distribution.
     """
 
     stages: tuple[Blocks, ...]
@@ -102,8 +103,8 @@ class ParallelKernel(AbstractKernel):
 class RandomKernel(AbstractKernel):
     """A block drawn from a mask, then redrawn: jointly from p(x_K | x_rest[, K]), or cell by cell at the old x.
 
-    `capacities` are the buckets of size: (members, joint values) in ascending order. A chain's block is drawn in the
-    smallest bucket that holds it, whatever the other chains drew.
+    `capacities` are the buckets of size: (members, joint values) in ascending order. A chain's
+    block is drawn in the smallest bucket that holds it, whatever the other chains drew.
     """
 
     law: AbstractMaskLaw

@@ -1,9 +1,11 @@
 """Sums over the joint values of few cells of a row, which are listed: what rows with missing cells cost.
 
-A component's cells are split into halves A and B. A factor that touches it depends on few of its cells, and on no others that are
-free: its values are a table over these. With the tables of a term as a vector, the sum of the tables over A is Phi_A times a part
-of it, Phi_A of zeros and ones that says which entries go with each joint value of A; those over cells of both halves sum to
-Phi_A W Phi_B', W the entries by what they see of A and of B. So joint values are listed by matrix products, of all terms at once.
+A component's cells are split into halves A and B. A factor that touches it depends on few of its
+cells, and on no others that are free: its values are a table over these. With the tables of a term
+as a vector, the sum of the tables over A is Phi_A times a part of it, Phi_A of zeros and ones that
+says which entries go with each joint value of A; those over cells of both halves sum to Phi_A W
+Phi_B', W the entries by what they see of A and of B. So joint values are listed by matrix products,
+of all terms at once.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ class Touching(eqx.Module):
     Attributes:
         group: which group.
         instances: -1 for none, shape (sets, width, terms).
-        codes: what stands in each slot: a known cell's code, a free one's largest; shape (slots, sets, width, terms).
+        codes: what stands in each slot: a known cell's code, a free one's largest; shape (slots,
+            sets, width, terms).
         member: which cell of the set stands there, -1 for none, of the same shape.
     """
 
@@ -44,7 +47,8 @@ class Terms(eqx.Module):
 
     Attributes:
         rows: (terms,). weights: (terms,). touching: what touches them.
-        cells: padded with the number of cells, shape (members, terms). sizes: how many values each has, 1 for padding.
+        cells: padded with the number of cells, shape (members, terms). sizes: how many values each
+            has, 1 for padding.
         predicted: the codes of the members that are observed and in K, -1 for others.
     """
 
@@ -61,7 +65,8 @@ class Choice(eqx.Module):
 
     Attributes:
         picks: their numbers, shape (sets, values).
-        matrix: the same as zeros and ones, shape (values, entries); None where sets have so many entries that it is mostly zeros.
+        matrix: the same as zeros and ones, shape (values, entries); None where sets have so many
+            entries that it is mostly zeros.
     """
 
     picks: Int[Array, "sets values"]
@@ -79,7 +84,8 @@ class Half(eqx.Module):
 
     Attributes:
         digits: the code of each under every joint value, shape (values, members).
-        places: which entries of tables see these members alone. own: which of them go with each joint value.
+        places: which entries of tables see these members alone. own: which of them go with each
+            joint value.
         seen: what tables over both halves see of this one under each joint value.
     """
 
@@ -94,11 +100,14 @@ class Listing(eqx.Module):
 
     Attributes:
         terms: in chunks.
-        digits: for each `Touching` the codes of a set's cells under its joint values, shape (cells, sets, values).
+        digits: for each `Touching` the codes of a set's cells under its joint values, shape (cells,
+            sets, values).
         halves: A and B.
-        both: the entries that see this of A and that of B, padded with the number of entries, shape (each, seen, seen).
+        both: the entries that see this of A and that of B, padded with the number of entries, shape
+            (each, seen, seen).
         may_forbid: whether a joint value may be impossible.
-        by_term: whether terms come first in the listed scores, and not last: the longer axis is the inner one.
+        by_term: whether terms come first in the listed scores, and not last: the longer axis is the
+            inner one.
     """
 
     terms: Terms
@@ -131,7 +140,8 @@ class Listing(eqx.Module):
         """The sum of a term's tables under every joint value, linear in the entries: (values, terms), or turned where `by_term`."""
         a, b = self.halves
         wide = jnp.concatenate([entries, jnp.zeros((1, entries.shape[1]), entries.dtype)])
-        both = b.seen(jnp.moveaxis(a.seen(wide[self.both].sum(axis=0)), 0, 1))  # values of B, of A, terms
+        # values of B, of A, terms
+        both = b.seen(jnp.moveaxis(a.seen(wide[self.both].sum(axis=0)), 0, 1))
         found = both + a.own(entries[a.places])[None] + b.own(entries[b.places])[:, None]
         found = found.reshape(-1, found.shape[-1])
         return found.T if self.by_term else found
@@ -213,8 +223,8 @@ class ListedRows(eqx.Module):
 def log_marginal(gaps: ListedRows, params: Params) -> Float[Array, " rows"]:
     """The unnormalised log p of rows with missing cells: log of the sum over them of exp(log_potential).
 
-    `gaps` holds one term for each component of missing cells. What its factors do not touch is that of a completed row; with the
-    best values everywhere that is finite wherever any completion is.
+    `gaps` holds one term for each component of missing cells. What its factors do not touch is that
+    of a completed row; with the best values everywhere that is finite wherever any completion is.
     """
     graph = gaps.graph
 

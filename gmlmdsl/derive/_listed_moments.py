@@ -1,11 +1,12 @@
 """Scores and second derivatives of rows whose missing cells are summed out by listing, as matrix products.
 
-A term's loss is log sum_v exp s(v) - log sum_{v agreeing} exp s(v). With p and q the probabilities of its joint values without and
-with what is observed of K, and phi(v) = grad s(v),
+A term's loss is log sum_v exp s(v) - log sum_{v agreeing} exp s(v). With p and q the probabilities
+of its joint values without and with what is observed of K, and phi(v) = grad s(v),
 
     grad = E_p phi - E_q phi,    Hessian = Cov_p phi - Cov_q phi + sum_v (p - q)(v) Hessian s(v).
 
-The scores s are linear in the entries of tables, so the last part is the Hessian of a sum of entries with constant factors.
+The scores s are linear in the entries of tables, so the last part is the Hessian of a sum of
+entries with constant factors.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from ._listed import Entries, ListedRows, Listing, Terms
 Vector = Float[Array, " parameters"]
 Directions = Float[Array, "parameters directions"]
 Found = tuple[Float[Array, "directions directions"], Float[Array, "rows directions"]]
-MOST_DERIVATIVES = 1 << 26  # derivatives of scores held at once, beside as many times their weights: 1 GiB of both
+# derivatives of scores held at once, beside as many times their weights: 1 GiB of both
+MOST_DERIVATIVES = 1 << 26
 
 
 def listed_second_order(
@@ -81,7 +83,8 @@ def _add(
     def entries(v: Vector) -> tuple[Entries, Entries | None]:
         return listing.entries(gaps.graph, at(v), terms)
 
-    # Where factors are evaluated, their slopes are: along each direction there are sums of these alone.
+    # Where factors are evaluated, their slopes are: along each direction there are sums of these
+    # alone.
     found, along, bad = jax.linearize(entries, vector, has_aux=True)
     axis = 1 if listing.by_term else 0
     scores = listing.scores(terms, found, bad)

@@ -17,7 +17,8 @@ from ._listed import Choice, Half, ListedRows, Listing, Terms, Touching
 
 Array = np.ndarray
 MOST_VALUES = 1 << 18  # joint values held at once
-MOST_ZEROS = 32  # entries of a set, on average, above which they are picked and not multiplied by zeros and ones
+# entries of a set, on average, above which they are picked and not multiplied by zeros and ones
+MOST_ZEROS = 32
 
 
 def listed_rows(
@@ -50,7 +51,8 @@ class _Sets:
 def _listing(host: FactorGraph, known: Array, t: GapTerms, most: int) -> Listing:
     count = len(t.rows)
     chunks = -(-count // max(1, most // t.values))
-    size = -(-count // chunks)  # all alike: a last one of few terms would cost as much as the others
+    # all alike: a last one of few terms would cost as much as the others
+    size = -(-count // chunks)
     padding = -count % size
     sets = [s for k in range(len(host.groups)) for s in _sets(host, known, t, k)]
     radix = np.array(t.radix)
@@ -89,7 +91,8 @@ def _sets(host: FactorGraph, known: Array, t: GapTerms, k: int) -> list[_Sets]:
     largest = np.append(host.sizes, 1)[scope] - 1
     codes = np.where(member >= 0, largest, known[np.minimum(scope, host.n_cells), t.rows[term][:, None]])
     below = (1 << np.maximum(member, 0).astype(np.int64)) - 1
-    place = np.where(member >= 0, np.bitwise_count(bits[:, None] & below).astype(np.int64), -1)  # uint8 holds no -1: NumPy 2.5 says so
+    # uint8 holds no -1: NumPy 2.5 says so
+    place = np.where(member >= 0, np.bitwise_count(bits[:, None] & below).astype(np.int64), -1)
     every, kind = np.unique(bits, return_inverse=True)
     sizes = [math.prod(np.array(t.radix)[_members(b)].tolist()) for b in every.tolist()]
     alike = np.stack([np.bitwise_count(every), size_classes(np.array(sizes, float))], axis=1)

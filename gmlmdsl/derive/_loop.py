@@ -1,6 +1,7 @@
 """An elimination as one loop: see `plan.Loop`. What is compiled is one body for the sums, one for their gradient, and one for picks.
 
-All that turns read stands in one array of shape (places, rows or 1): own tables, factor tables, messages.
+All that turns read stands in one array of shape (places, rows or 1): own tables, factor tables,
+messages.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from ._random import Words
 Combine = Callable[[Array], Array]
 Turn = tuple[Int[Array, "blocks sources"], Int[Array, "blocks sources"], Int[Array, "blocks sources"], Int[Array, ""]]
 Entries = Float[Array, "places rows"]
-INSIDE: Any = {"mode": "promise_in_bounds", "wrap_negative_indices": False}  # without it each index is compared with the bounds
+# without it each index is compared with the bounds
+INSIDE: Any = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
 Sums = Float[Array, "components rows"]
 
 
@@ -51,8 +53,8 @@ def placed(loop: Loop, tables: tuple[Array, ...], unary: Array | None) -> Entrie
 def summed_in_turn(start: Entries, loop: Loop) -> tuple[Sums, Entries]:
     """The log of the sum over each component's values, and the array with all messages.
 
-    The sums are differentiated by a loop of its own: what the gradient of a loop that reads from a growing array would be derived as
-    visits the whole array in every turn.
+    The sums are differentiated by a loop of its own: what the gradient of a loop that reads from a
+    growing array would be derived as visits the whole array in every turn.
     """
     return swept(start, loop, total)
 

@@ -41,9 +41,11 @@ MOST_COLOURS = 32  # sets of blocks that are compiled one by one
 class ExactLoss(AbstractLoss):
     """The loss averaged over every mask of the support.
 
-    `blocks` are the support's members, alike in size together; `probabilities` are theirs, None for a mask that looks at x.
-    `split` says that blocks without inner factors stand here as their cells, so that a mask's loss is not one entry.
-    `gapped`: rows have gaps, of code -1, that are left out: of K what a row holds is predicted, by the factors whose cells it holds.
+    `blocks` are the support's members, alike in size together; `probabilities` are theirs, None for
+    a mask that looks at x. `split` says that blocks without inner factors stand here as their
+    cells, so that a mask's loss is not one entry.
+    `gapped`: rows have gaps, of code -1, that are left out: of K what a row holds is predicted, by
+    the factors whose cells it holds.
     """
 
     graph: Graph
@@ -160,8 +162,8 @@ def as_listed(loss: AbstractLoss) -> ExactLoss | None:
 class DrawnLoss(AbstractLoss):
     """The loss averaged over `masks` drawn for each row, of shape (masks, members, rows).
 
-    `law` is there for a mask that looks at x; `separate` where no two cells of a block share a factor, so that
-    -log p(x_K | x_rest) is the sum over its cells; `gapped` as in `ExactLoss`.
+    `law` is there for a mask that looks at x; `separate` where no two cells of a block share a
+    factor, so that -log p(x_K | x_rest) is the sum over its cells; `gapped` as in `ExactLoss`.
     """
 
     graph: Graph
@@ -213,7 +215,8 @@ def exact_loss(host: FactorGraph, graph: Graph, mask: AbstractMask, gapped: bool
     blocks, probabilities = support_blocks(host, mask)
     corrected = mask.is_adaptive
     if not corrected and not gapped and probabilities is not None and is_large(host, blocks):
-        if is_whole(host, mask, np.zeros(host.n_cells, bool)):  # rows lack nothing: nothing is summed out
+        # rows lack nothing: nothing is summed out
+        if is_whole(host, mask, np.zeros(host.n_cells, bool)):
             return EliminatedLoss(graph, (whole_pass(host, plan_elimination(host, np.zeros(0, np.int64), "nothing")),))
         found = _by_partial_sums(host, graph, mask, blocks, probabilities) or _eliminated(host, graph, mask, blocks, probabilities)
         if found is not None:

@@ -1,7 +1,8 @@
 """The distribution p(K | x) of a mask: drawing K, and its log probability under every joint value of a block.
 
-The second is what turns p(x_K | x_rest) into p(x_K | x_rest, K) for masks that look at x. Work is local where it
-can be: of a sum of weights only those that touch the block are evaluated for each of its values.
+The second is what turns p(x_K | x_rest) into p(x_K | x_rest, K) for masks that look at x. Work is
+local where it can be: of a sum of weights only those that touch the block are evaluated for each of
+its values.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class AbstractMaskLaw(eqx.Module):
     def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:
         """log p(K | x') of each block K under every joint value of its own cells, the rest as in `codes`, up to broadcasting.
 
-        `touch` gives, group by group, the instances of the distribution's weights that touch each block.
+        `touch` gives, group by group, the instances of the distribution's weights that touch each
+        block.
         """
 
     @abc.abstractmethod
@@ -189,7 +191,8 @@ class SubsetLaw(AbstractMaskLaw):
         drawn = words_apart(keys, self.size)
         chosen = jnp.full((self.size, codes.shape[1]), n, jnp.int32)  # ascending, padded with n
         for k in range(self.size):
-            # The place-th cell among those not chosen yet; step over the chosen ones in ascending order.
+            # The place-th cell among those not chosen yet; step over the chosen ones in ascending
+            # order.
             place = whole_below(n - k, drawn.having(lambda w, k=k: w[:, k]))
             for j in range(k):
                 place = place + (chosen[j] <= place).astype(jnp.int32)
@@ -275,7 +278,8 @@ class IndependentLaw(AbstractMaskLaw):
         for group, of in zip(self.rates, self.cell_of, strict=True):
             here = next(touch)
             own = self.cells[of]
-            drawn = (blocks.cells[:, None] == own[None, :, None, None]).any(axis=2)  # blocks, n, rows or 1
+            # blocks, n, rows or 1
+            drawn = (blocks.cells[:, None] == own[None, :, None, None]).any(axis=2)
             moving = _touches(group, blocks, self.n_cells)
             still = _log_rate(all_values(group, params, codes)[None], drawn)
             total = total + jnp.where(moving, 0.0, still).sum(axis=1)[:, None]

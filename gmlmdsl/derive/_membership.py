@@ -1,7 +1,7 @@
 """Masks as membership: which cells of each row K holds, for rows that are shorter than the model's arrays.
 
-A network's rows may end early: the cells behind are padding, and no mask holds them. `subsets` are then the subsets of the cells
-that are there; every other mask is cut down to them.
+A network's rows may end early: the cells behind are padding, and no mask holds them. `subsets` are
+then the subsets of the cells that are there; every other mask is cut down to them.
 """
 
 from __future__ import annotations
@@ -157,7 +157,8 @@ class NoisyMask(AbstractScoredMask):
 
     Attributes:
         weights: the probability of each part.
-        noises: the probabilities of hiding, of a uniform value and of the true one, shape (parts, 3).
+        noises: the probabilities of hiding, of a uniform value and of the true one, shape (parts,
+            3).
     """
 
     weights: Float[Array, " parts"]

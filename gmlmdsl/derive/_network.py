@@ -1,8 +1,9 @@
 """A network as a conditional: p(x_K | x_rest, K) as a product over cells, its loss under a mask, and draws from it.
 
-What a factor graph's arrays are to other models, a `NetworkGraph` is to these: it holds all that does not change from pass to
-pass, above all the encoding of given data, once per row of them. A state is `codes` of shape (cells, chains) as everywhere;
-the chains of one row of given data stand side by side and share its encoding.
+What a factor graph's arrays are to other models, a `NetworkGraph` is to these: it holds all that
+does not change from pass to pass, above all the encoding of given data, once per row of them. A
+state is `codes` of shape (cells, chains) as everywhere; the chains of one row of given data stand
+side by side and share its encoding.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class NetworkGraph(eqx.Module):
         n_cells: the width of the network's input: cells behind it do not exist here.
         label: the network's name among the parameters.
         encoded: of each row of given data.
-        prepared: of each chain, what depends on its length only; leading axes (rows, chains of a row).
+        prepared: of each chain, what depends on its length only; leading axes (rows, chains of a
+            row).
         lengths: of each chain, shape (rows, chains of a row): cells behind are padding.
     """
 
@@ -60,7 +62,8 @@ class NetworkGraph(eqx.Module):
         axes = (None, 0, 0, 0, None if keys is None else 0)
         every = jax.vmap(jax.vmap(one, in_axes=axes), in_axes=(0, 0, 0, 0, axes[-1]))
         out = every(self.encoded, self.prepared, seen.T.reshape(shape), self.lengths, keys)
-        # Values go first around the reshape, as a product with a table of them leaves them: XLA then transposes nothing.
+        # Values go first around the reshape, as a product with a table of them leaves them: XLA
+        # then transposes nothing.
         by_value = jnp.moveaxis(out, -1, 0)
         return jnp.moveaxis(by_value.reshape(by_value.shape[0], -1, self.n_cells), 0, -1)
 
@@ -118,15 +121,17 @@ CELL_LOSSES = {"cross_entropy": negative_log, "squared": squared_error}
 class NetworkLoss(eqx.Module):
     """The loss of a mask: the mean over `n_masks` draws of K, and of what the network sees, of the sum over K of the losses of its cells.
 
-    Of a cell it is -log p(x_i | x_rest, K), or, with `kind` "squared", the squared error of the outputs. With stages it is their mean: what
-    is fed back is an integer, so no gradient passes through it, and only cells of K change.
+    Of a cell it is -log p(x_i | x_rest, K), or, with `kind` "squared", the squared error of the
+    outputs. With stages it is their mean: what is fed back is an integer, so no gradient passes
+    through it, and only cells of K change.
     """
 
     mask: AbstractScoredMask
     label: str = eqx.field(static=True)
     n_masks: int = eqx.field(static=True, default=1)
     smoothing: float = eqx.field(static=True, default=0.0)
-    width: int | None = eqx.field(static=True, default=None)  # of the network's input, where the states' rows hold more than it
+    # of the network's input, where the states' rows hold more than it
+    width: int | None = eqx.field(static=True, default=None)
     kind: str = eqx.field(static=True, default="cross_entropy")  # of CELL_LOSSES
 
     def rows(
@@ -141,8 +146,9 @@ class NetworkLoss(eqx.Module):
     ) -> tuple[Float[Array, " rows"], Float[Array, " rows"], Float[Array, " rows"]]:
         """By row: the loss, E(|K|), and the loss of the predicted length (0 where none is predicted).
 
-        Codes of -1 are missing: behind the last value they are padding, before it they are hidden and not scored. `strata` are numbers in
-        [0, 1) by which rows of a batch share the passes of a sampler among them; None: each row has its own.
+        Codes of -1 are missing: behind the last value they are padding, before it they are hidden
+        and not scored. `strata` are numbers in [0, 1) by which rows of a batch share the passes of
+        a sampler among them; None: each row has its own.
         """
         network: AbstractNetwork = params[self.label]
         width = codes.shape[0] if self.width is None else self.width
@@ -166,7 +172,8 @@ class NetworkLoss(eqx.Module):
         self, graph: NetworkGraph, params: Any, codes: Codes, present: Array, keys: PRNGKeyArray, dropout: bool, u: Array | None
     ) -> Array:
         n, total = graph.n_cells, jnp.zeros(codes.shape[1])
-        if self.mask.is_stratified:  # its passes may ask the network, which has as many cells as rows of this width
+        # its passes may ask the network, which has as many cells as rows of this width
+        if self.mask.is_stratified:
             k = self.mask.drawn(graph, params, jnp.maximum(codes[:n], 0), present[:n], keys, u)
         else:
             k = self.mask.drawn(graph, params, jnp.maximum(codes, 0), present, keys, u)

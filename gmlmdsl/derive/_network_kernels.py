@@ -1,8 +1,8 @@
 """Kernels of a network's conditional: K is hidden, and its cells are redrawn at once from p(x_i | x_rest, K), in one pass.
 
-For a K of one cell that is the single-site kernel of the network's conditionals. They need not be those of any joint distribution, and a
-K of more cells takes a product step: what such a chain keeps is not known, and nothing here says so.
-Reference: Li et al. 2024, Definition 11 and Section 3.
+For a K of one cell that is the single-site kernel of the network's conditionals. They need not be
+those of any joint distribution, and a K of more cells takes a product step: what such a chain keeps
+is not known, and nothing here says so. Reference: Li et al. 2024, Definition 11 and Section 3.
 """
 
 from __future__ import annotations

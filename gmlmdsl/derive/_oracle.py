@@ -1,6 +1,7 @@
 """A joint distribution as a denoiser: the exact p(x_i | x_V) of every hidden cell, V the cells that are seen, by elimination.
 
-What a `NetworkGraph` is to a network, an `OracleGraph` is to a model with factors: decoders see either, and know no difference.
+What a `NetworkGraph` is to a network, an `OracleGraph` is to a model with factors: decoders see
+either, and know no difference.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ class OracleGraph(eqx.Module):
     def logits(self, params: Mapping[str, Any], seen: Codes, keys: PRNGKeyArray | None = None) -> Float[Array, "chains cells values"]:
         """log p(x_i = v | what is seen); `seen` holds `most_values` where a cell is hidden.
 
-        Where what is seen has probability zero, as a parallel step may leave it, all values of a cell are equally likely.
+        Where what is seen has probability zero, as a parallel step may leave it, all values of a
+        cell are equally likely.
         """
         known, c = self.known(seen), self.contraction
         found, table = log_marginals(self.graph, params, jnp.maximum(known, 0), c, evidence(self.graph, known, c))

@@ -1,10 +1,12 @@
 """Sweeps of single cells of two values, 32 chains in a word: bit c of a word is the value of chain c of 32.
 
-`plan/_packing.py` says which sweeps can be. For each cell the neighbours that are at their second value are counted bit by bit, the
-binary digits of each chain's probability are read from a table by what was counted, and compared with random digits, the last first. A
-word of random digits is hashed from the key of the first of its 32 chains, and chain c takes bit c: what a chain draws depends on its
-own number and on that key, and on no other chain. The probability is that of the rarer value: however small it is, 24 digits, and what
-they leave out as a float, are all of it. What stands behind 24 random digits is a fraction of the chain, which the cells of a turn share.
+`plan/_packing.py` says which sweeps can be. For each cell the neighbours that are at their second
+value are counted bit by bit, the binary digits of each chain's probability are read from a table by
+what was counted, and compared with random digits, the last first. A word of random digits is hashed
+from the key of the first of its 32 chains, and chain c takes bit c: what a chain draws depends on
+its own number and on that key, and on no other chain. The probability is that of the rarer value:
+however small it is, 24 digits, and what they leave out as a float, are all of it. What stands
+behind 24 random digits is a fraction of the chain, which the cells of a turn share.
 """
 
 from __future__ import annotations
@@ -42,8 +44,10 @@ class PackedTurns(eqx.Module):
 
     cells: Int[Array, "turns blocks"]
     slots: Int[Array, "turns blocks neighbours"]
-    opposed: UInt32[Array, "turns blocks neighbours"] | None  # all bits where a neighbour counts at its first value; None: nowhere
-    kinds: UInt32[Array, "turns classes blocks"] | None  # all bits where a cell is of a class; None: there is one
+    # all bits where a neighbour counts at its first value; None: nowhere
+    opposed: UInt32[Array, "turns blocks neighbours"] | None
+    # all bits where a cell is of a class; None: there is one
+    kinds: UInt32[Array, "turns classes blocks"] | None
     start: int = eqx.field(static=True)
     padded: bool = eqx.field(static=True)
 
@@ -59,7 +63,8 @@ class PackedSweepKernel(AbstractKernel):
     """`plain` for packed chains, at parameters that are known; at another inverse temperature `plain` itself.
 
     Attributes:
-        digits: of the probabilities of rarer values, all bits where a digit is 1: (24 digits, combinations of class and counts).
+        digits: of the probabilities of rarer values, all bits where a digit is 1: (24 digits,
+            combinations of class and counts).
         rest: what the digits leave out, times 2^24.
         usual: all bits where the first value is the rarer one.
     """
@@ -76,7 +81,8 @@ class PackedSweepKernel(AbstractKernel):
         return (2 * cells + most * self.digits.shape[1]) * 4 / LANES
 
     def prepared(self, target: Target) -> PackedSweepKernel:
-        return replace(self, plain=self.plain.prepared(target))  # which a step reads at another temperature alone
+        # which a step reads at another temperature alone
+        return replace(self, plain=self.plain.prepared(target))
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         if target.beta is not None:
@@ -167,8 +173,8 @@ def drawn_words(
 ) -> UInt32[Array, "blocks words"]:
     """Bits that are 1 with the probability that their combination has: random digits below those of the probability, the last first.
 
-    Below so far: a digit of the probability is 1 and the random one 0, or they are equal and those behind them are below; `last` says it of
-    what stands behind all digits.
+    Below so far: a digit of the probability is 1 and the random one 0, or they are equal and those
+    behind them are below; `last` says it of what stands behind all digits.
     """
     start = read_digit(combined(), last[:, None])
     cell = (first.astype(jnp.uint32) + jnp.arange(start.shape[0], dtype=jnp.uint32))[:, None]

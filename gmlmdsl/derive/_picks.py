@@ -1,9 +1,11 @@
 """Draws in proportion to weights: every value has its probability but for rounding, relative to itself, however small it is.
 
-To invert the distribution function with one number fails at small values: where they stand in the middle of others, neither the number
-nor the sums before them are as fine as they are. So values are parted and parted again, each time by a number of its own: of two
-parts the smaller one is taken where the number, which is as fine at 0 as it has to be, times the sum of both lies below its weight.
-What a part weighs is a sum of few terms, or a sum of sums: errors grow with the logarithm of how many values there are.
+To invert the distribution function with one number fails at small values: where they stand in the
+middle of others, neither the number nor the sums before them are as fine as they are. So values are
+parted and parted again, each time by a number of its own: of two parts the smaller one is taken
+where the number, which is as fine at 0 as it has to be, times the sum of both lies below its
+weight. What a part weighs is a sum of few terms, or a sum of sums: errors grow with the logarithm
+of how many values there are.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 from ._random import Words, words_apart
 
 FEW = 9  # values that are parted twice, by the two words of one draw
-LISTED = 27  # values that are parted three times, and written out: one loop over draws, with no array of values in it
+# values that are parted three times, and written out: one loop over draws, with no array of values
+# in it
+LISTED = 27
 MOST_MASKED = 64  # nodes of a level of which one is read by comparisons
 Picked = Int[Array, "..."]
 
@@ -99,7 +103,8 @@ def pick(weights: Array, words: Words, axis: int) -> Picked:
 def pick_along(leaves: Array, words: Words, axis: int, weight: Callable[[Array], Array] = lambda leaf: leaf) -> Picked:
     """One value along an axis in proportion to `weight` of leaves; the first where all are 0.
 
-    Values are the leaves of a tree: node k of a level is the parent of nodes k and k + n of the one below it, where it has n nodes.
+    Values are the leaves of a tree: node k of a level is the parent of nodes k and k + n of the one
+    below it, where it has n nodes.
     """
     axis %= leaves.ndim
     levels, of = [(leaves, weight)], weight

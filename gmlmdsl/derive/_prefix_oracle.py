@@ -1,10 +1,12 @@
 """A model without a network as an oracle: p(next symbol | prefix) of many rows by one backward pass over all steps.
 
-A prefix is remembered as `plan_prefixes` says: the number of its known part, and a vector of weights of its hidden part. A symbol is one
-product of that vector with a matrix; the distribution of the next symbol is its product with what the backward pass left for each symbol.
-Weights are logarithms throughout: the ones that a prefix needs may be smaller than its others by any factor.
+A prefix is remembered as `plan_prefixes` says: the number of its known part, and a vector of
+weights of its hidden part. A symbol is one product of that vector with a matrix; the distribution
+of the next symbol is its product with what the backward pass left for each symbol. Weights are
+logarithms throughout: the ones that a prefix needs may be smaller than its others by any factor.
 
-Strings that end before their last cell hold `end` in the cells behind it: behind that symbol the backward pass sums over one string alone.
+Strings that end before their last cell hold `end` in the cells behind it: behind that symbol the
+backward pass sums over one string alone.
 """
 
 from __future__ import annotations
@@ -27,13 +29,16 @@ class PrefixMachine(eqx.Module):
     """The steps of a plan with their weights; logarithms of scales stand beside what they were divided by.
 
     Attributes:
-        weights: log sums over what leaves at a step of exp(its factors), by (step, known, symbol, hidden before, hidden after).
+        weights: log sums over what leaves at a step of exp(its factors), by (step, known, symbol,
+            hidden before, hidden after).
         shift: log scale of each step's weights.
         follow: the known part after a symbol.
         backward: log sums over all completions, by (symbols so far, known, hidden).
         back: their log scales.
-        ahead: the same behind each symbol, by (step, known, symbol, hidden), at the scale of the step after.
-        closed: log sums over the one completion that holds `end` throughout, at scale 0; without an end over all.
+        ahead: the same behind each symbol, by (step, known, symbol, hidden), at the scale of the
+            step after.
+        closed: log sums over the one completion that holds `end` throughout, at scale 0; without an
+            end over all.
     """
 
     weights: Float[Array, "n known values hidden hidden"]
@@ -153,7 +158,8 @@ def prefix_machine(graph: FactorGraph, plan: PrefixPlan, params: Params, *, supp
         graph: the factor graph, with one row of given data where it has given variables.
         plan: its steps.
         params: parameters.
-        support: whether weights are 1 where p may be above 0, else 0: then sums say which prefixes have a completion, exactly.
+        support: whether weights are 1 where p may be above 0, else 0: then sums say which prefixes
+            have a completion, exactly.
         end: the symbol that every cell behind it holds; None: completions are all strings.
     """
     blocks = blocks_on_device(graph, [plan.members, plan.radix, plan.strides, *plan.touch])

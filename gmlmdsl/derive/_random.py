@@ -1,7 +1,8 @@
 """Random words for many chains at once, each from its own key: bit for bit those of `jax.random`, in one fused loop.
 
-`jax.random` runs the rounds of its generator in a loop of small operations on a CPU, chain by chain; unrolled over
-(numbers, chains) they are several times faster and need no transposition. What becomes of words stands in `_picks.py`.
+`jax.random` runs the rounds of its generator in a loop of small operations on a CPU, chain by
+chain; unrolled over (numbers, chains) they are several times faster and need no transposition. What
+becomes of words stands in `_picks.py`.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ BEHIND = 4  # words behind those of a draw
 class Words(eqx.Module):
     """What values are picked by: two random words for each draw and level of a choice, and of each chain what stands behind their bits.
 
-    Floats behind 0 are as near to one another as they are to 0, and a fraction with enough bits is rounded to them. So it lies below any
-    p with a probability that is p but for rounding, however small p is. Bits behind those of a draw are shared by the draws of a
-    chain: it does not change how one draw is distributed, and of two it takes that both depend on them, of which the probability is
-    2^-62 or less.
+    Floats behind 0 are as near to one another as they are to 0, and a fraction with enough bits is
+    rounded to them. So it lies below any p with a probability that is p but for rounding, however
+    small p is. Bits behind those of a draw are shared by the draws of a chain: it does not change
+    how one draw is distributed, and of two it takes that both depend on them, of which the
+    probability is 2^-62 or less.
     """
 
     high: UInt32[Array, "levels *shape chains"]
@@ -73,15 +75,17 @@ def fold(keys: PRNGKeyArray, number: Array | int) -> PRNGKeyArray:
     def turn(k: Array, data: Bits) -> Bits:
         return jnp.where(k == 0, jnp.stack(_threefry(data[:, 0], data[:, 1], jnp.zeros_like(count), count), axis=1), data)
 
-    # A loop of which the second turn changes nothing: what a loop gives stands in memory. Otherwise XLA writes the rounds out in every
-    # loop that reads the keys, and does them anew for each number there.
+    # A loop of which the second turn changes nothing: what a loop gives stands in memory. Otherwise
+    # XLA writes the rounds out in every loop that reads the keys, and does them anew for each
+    # number there.
     return jax.random.wrap_key_data(jax.lax.fori_loop(0, 2, turn, data), impl=jax.random.key_impl(keys))
 
 
 def made_apart(codes: Array) -> Array:
     """The same array, none of which is negative, made before what reads it.
 
-    On a CPU XLA writes a slice in place on one thread, with all that it computes there. A loop takes nothing in; this one never turns.
+    On a CPU XLA writes a slice in place on one thread, with all that it computes there. A loop
+    takes nothing in; this one never turns.
     """
     if jax.default_backend() != "cpu":
         return codes
@@ -169,7 +173,8 @@ def _beside(words: Bits, rest: Array) -> Array:
 
 def fraction(word: Bits, rest: Array | float) -> Array:
     """The first 31 bits of a word as a fraction, and behind them another fraction: relative to itself it is as fine at 0 as anywhere."""
-    whole = jax.lax.bitcast_convert_type(word >> jnp.uint32(1), jnp.int32)  # on CPUs signed ones become floats in one operation
+    # on CPUs signed ones become floats in one operation
+    whole = jax.lax.bitcast_convert_type(word >> jnp.uint32(1), jnp.int32)
     return (whole.astype(float_type()) + rest) * float_type().type(2.0**-31)
 
 
@@ -182,7 +187,8 @@ def hashed(keys: PRNGKeyArray, count: UInt32[Array, "n 1"], level: Array | int =
 def fold_apart(keys: PRNGKeyArray, number: Array | int) -> PRNGKeyArray:
     """`fold` in the generator's own loop, which no other loop can take in.
 
-    Where numbers feed a network, XLA would write the unrolled rounds out at each of its reads, and compile for minutes.
+    Where numbers feed a network, XLA would write the unrolled rounds out at each of its reads, and
+    compile for minutes.
     """
     return jax.vmap(lambda k: jax.random.fold_in(k, number))(keys)
 

@@ -31,7 +31,8 @@ def redraw_gaps(
 
     def step(state: Codes, number: Array) -> tuple[Codes, None]:
         blocks = drawn_blocks(graph, cells[number % steps][None], values)
-        drawn = words(fold(key[None], number), state.shape[1:], levels_of(values)).transposed  # of one key for all rows
+        # of one key for all rows
+        drawn = words(fold(key[None], number), state.shape[1:], levels_of(values)).transposed
         value, possible = pick_value(local_scores(graph, params, state, blocks), drawn)
         return put_value(blocks, state, value, ~possible), None
 

@@ -1,6 +1,7 @@
 """Decoding by iterative refinement: a fixed number of passes over all cells at once, as one step of a kernel.
 
-A pass predicts the open cells from the tokens as they stand. Then it is decided which cells the next pass predicts again:
+A pass predicts the open cells from the tokens as they stand. Then it is decided which cells the
+next pass predicts again:
 
     all               every cell, each pass
     linear, cosine    floor(n (T - t) / T), floor(n cos(pi t / 2T)) cells after pass t of T; counts: all but those it lists
@@ -8,14 +9,15 @@ A pass predicts the open cells from the tokens as they stand. Then it is decided
     easy_first        all but one more at each pass
     a mask            K drawn from it
 
-Which of the open cells these are, `order` says: the least confident, any, or those on the right; blocks are decoded one after
-another. A planner scores settled cells too, and hides those of low score again. Under the rules of Wang et al. 2025 each open cell
-settles, and each settled one is hidden again, with a probability of its own.
-What is open is shown as the start shows it: hidden, or as a uniform value. Everything is per chain: candidate lengths and
-starts are chains that share one encoding, and no array of (chains, cells, values) is carried from pass to pass.
+Which of the open cells these are, `order` says: the least confident, any, or those on the right;
+blocks are decoded one after another. A planner scores settled cells too, and hides those of low
+score again. Under the rules of Wang et al. 2025 each open cell settles, and each settled one is
+hidden again, with a probability of its own. What is open is shown as the start shows it: hidden, or
+as a uniform value. Everything is per chain: candidate lengths and starts are chains that share one
+encoding, and no array of (chains, cells, values) is carried from pass to pass.
 
-Reference: Ghazvininejad et al. 2019 (mask-predict), Savinov et al. 2022 (SUNDAE), Wang et al. 2025 (ReMDM), Peng et al. 2025
-(path planning), Li et al. 2024, Section 3.2.
+Reference: Ghazvininejad et al. 2019 (mask-predict), Savinov et al. 2022 (SUNDAE), Wang et al. 2025
+(ReMDM), Peng et al. 2025 (path planning), Li et al. 2024, Section 3.2.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ from ._picks import happens, pick_token, token_words, whole_below
 from ._random import fold_apart, words_apart
 from ._undefined import UNDEFINED
 
-ROUNDING = 1e-5  # probabilities, logits (in parts of themselves) and confidences that differ by less are equal: sums in single precision
+# probabilities, logits (in parts of themselves) and confidences that differ by less are equal: sums
+# in single precision
+ROUNDING = 1e-5
 LEAST_SCORE = -1e4  # of a value of probability 0: -infinity marks cells that no pass predicted
 
 
@@ -108,8 +112,9 @@ class Readout:
 class Hypothesis(NamedTuple):
     """Where a decode stands; chains are the last axis, behind cells.
 
-    `log_p` and `confidence` are those of each token at the pass that last predicted it; `open` are the cells that the next pass predicts;
-    `seen` is what the pass before saw, where passes are kept.
+    `log_p` and `confidence` are those of each token at the pass that last predicted it; `open` are
+    the cells that the next pass predicts; `seen` is what the pass before saw, where passes are
+    kept.
     """
 
     tokens: Codes
@@ -149,7 +154,8 @@ def plan_of(passes: Passes) -> Plan:
 class RefinementKernel(AbstractDecoder):
     """One step is one decode, from the start to the last pass; it does not depend on the step before.
 
-    `law` is that of the mask of the schedule, `plan` says when cells settle. With `draft`, tokens start where the chain started.
+    `law` is that of the mask of the schedule, `plan` says when cells settle. With `draft`, tokens
+    start where the chain started.
     """
 
     rules: Rules = eqx.field(static=True)
@@ -179,7 +185,8 @@ class RefinementKernel(AbstractDecoder):
             return at, jnp.where(at.open & (at.confidence == -jnp.inf), -1, at.tokens) if self.trace else None
 
         end, trace = jax.lax.scan(once, first, jnp.arange(self.rules.steps))
-        count, predicted = free.sum(axis=0), free & (end.confidence > -jnp.inf)  # a mask may leave cells of a draft as they are
+        # a mask may leave cells of a draft as they are
+        count, predicted = free.sum(axis=0), free & (end.confidence > -jnp.inf)
         score = jnp.where(predicted, end.log_p, 0.0).sum(axis=0) / jnp.maximum(predicted.sum(axis=0), 1).astype(end.log_p.dtype)
         length = target.graph.lengths.reshape(-1).astype(jnp.int32)
         memory = Decoded(score, score, end.passes, state.memory.trace if trace is None else trace, self.kept(end.seen), draft, length)
@@ -191,7 +198,8 @@ class RefinementKernel(AbstractDecoder):
     def begin(self, target: Target, draft: Codes, free: Held, keys: PRNGKeyArray) -> Hypothesis:
         """What stands before the first pass: nothing, a uniform value in every free cell, or the draft.
 
-        Under a mask's schedule what is no draft is open until it is predicted: the last pass settles what no K held.
+        Under a mask's schedule what is no draft is open until it is predicted: the last pass
+        settles what no K held.
         """
         zero = jnp.zeros(draft.shape)
         unsettled = not self.draft and (self.rules.start == "hide" or self.law is not None)
@@ -259,7 +267,8 @@ class RefinementKernel(AbstractDecoder):
 
         Where the network gives no distribution the token is `UNDEFINED`, and stays so.
         """
-        by_value = jnp.moveaxis(logits, -1, 0)  # as a network's product has them: nothing is transposed
+        # as a network's product has them: nothing is transposed
+        by_value = jnp.moveaxis(logits, -1, 0)
         total = jax.nn.logsumexp(by_value, axis=0)
         if self.rules.decode == "argmax":
             own, token = likeliest(by_value)
@@ -311,8 +320,8 @@ class RefinementKernel(AbstractDecoder):
     def rates(self, sure: Float[Array, "cells chains"], settled: Held, t: Array) -> tuple[Array, Float[Array, "cells chains"]]:
         """After `t` passes the probability that an open cell settles, and of each settled one that it is hidden again.
 
-        Under `remdm_confidence` sigma of a settled cell is the share exp(-confidence) of it among the settled ones. Reference: Wang et al.
-        2025, Section 4.1, and their public code.
+        Under `remdm_confidence` sigma of a settled cell is the share exp(-confidence) of it among
+        the settled ones. Reference: Wang et al. 2025, Section 4.1, and their public code.
         """
         assert self.plan.settles is not None
         assert self.plan.again is not None
@@ -324,8 +333,8 @@ class RefinementKernel(AbstractDecoder):
     def left_open(self, sure: Float[Array, "cells chains"], candidates: Held, free: Held, t: Array, keys: PRNGKeyArray | None) -> Held:
         """The candidates that stay open after `t` passes, by the order and the schedule; all of later blocks.
 
-        Of equally confident ones, those that rounding alone tells apart among them, the first settle; under `remask = least_confident` the
-        first stay open. `keys` are of a random order.
+        Of equally confident ones, those that rounding alone tells apart among them, the first
+        settle; under `remask = least_confident` the first stay open. `keys` are of a random order.
         """
         pool, held = candidates, candidates.sum(axis=0, dtype=jnp.int32)
         if self.plan.open_after is not None:
@@ -381,15 +390,17 @@ def stuttering(tokens: Codes, present: Held) -> Held:
 def narrow(logits: Float[Array, "*shape values"], top_k: int | None, top_p: Any) -> Float[Array, "*shape values"]:
     """Logits with all but the `top_k` likeliest values, or all but the fewest that hold probability `top_p`, at -infinity.
 
-    Of equal logits at the edge all stay. What rounding alone tells apart is equal, so that single and double precision keep the same
-    values: 0.5 and 0.3 hold probability 0.8. Reference: Fan et al. 2018 (top-k), Holtzman et al. 2020 (top-p).
+    Of equal logits at the edge all stay. What rounding alone tells apart is equal, so that single
+    and double precision keep the same values: 0.5 and 0.3 hold probability 0.8. Reference: Fan et
+    al. 2018 (top-k), Holtzman et al. 2020 (top-p).
     """
     if top_k is not None and top_k < logits.shape[-1]:
         logits = _from_edge(logits, jax.lax.top_k(logits, top_k)[0][..., -1:])
     if top_p is not None and (isinstance(top_p, jax.Array) or top_p < 1):
         ordered = jnp.flip(jnp.sort(logits, axis=-1), axis=-1)
         p = jax.nn.softmax(ordered, axis=-1)
-        needed = jnp.cumsum(p, axis=-1) - p < top_p * (1 - ROUNDING)  # what stands before does not hold enough
+        # what stands before does not hold enough
+        needed = jnp.cumsum(p, axis=-1) - p < top_p * (1 - ROUNDING)
         logits = _from_edge(logits, jnp.where(needed, ordered, jnp.inf).min(axis=-1, keepdims=True))
     return logits
 

@@ -68,12 +68,14 @@ def build_kernel(lowered: Lowered, sampler: ir.Sampler, params: Mapping[str, Any
     """The kernel of a sampler; at parameters, see `at_parameters`; `keep`: what does not depend on these is built once for a model.
 
     Raises:
-        GmlmError: E507 for a sampler that asks verifiers or values, whose strings are no steps of a chain; for
-            a block that is too costly to draw, or a mask that looks at x in a model without a joint distribution.
+        GmlmError: E507 for a sampler that asks verifiers or values, whose strings are no steps of a
+            chain; for a block that is too costly to draw, or a mask that looks at x in a model
+            without a joint distribution.
     """
     if isinstance(sampler.body, ir.FormCall):
         return _decoder(lowered, sampler.body)
-    with jax.ensure_compile_time_eval():  # the kernel is looked at on the host, whatever a caller traces
+    # the kernel is looked at on the host, whatever a caller traces
+    with jax.ensure_compile_time_eval():
         try:
             planned = _kept(lowered, sampler) if keep else _Builder(lowered).in_order(sampler.body)
         except GmlmError as error:
@@ -86,7 +88,8 @@ def _kept(lowered: Lowered, sampler: ir.Sampler) -> Planned:
     assert not isinstance(sampler.body, ir.FormCall)
     key = id(sampler), float_type()
     if key not in lowered.kept:
-        lowered.kept[key] = sampler, _Builder(lowered).in_order(sampler.body)  # which keeps the sampler, so that its number is its own
+        # which keeps the sampler, so that its number is its own
+        lowered.kept[key] = sampler, _Builder(lowered).in_order(sampler.body)
     return lowered.kept[key][1]
 
 
@@ -245,7 +248,8 @@ def _listed(graph: FactorGraph, planned: RandomPlan) -> AbstractKernel:
     for k, block in enumerate(blocks):
         cells = block[block < graph.n_cells]
         if len(cells):
-            # In stages: blocks that are alike but for their place in the graph share them, and the arrays of a loop may differ.
+            # In stages: blocks that are alike but for their place in the graph share them, and the
+            # arrays of a loop may differ.
             found[k] = contraction(graph, replace(plan_elimination(graph, cells, "a block"), may_loop=False))
             leaves, tree = jax.tree.flatten(found[k])
             alike.setdefault((tree, tuple(a.shape for a in leaves)), []).append(k)

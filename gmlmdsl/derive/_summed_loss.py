@@ -29,10 +29,13 @@ class Passes(eqx.Module):
     """Sums of one contraction, each with some of its cells freed.
 
     Attributes:
-        freed: which free cells each pass sums over, besides those that a row lacks, shape (passes, free); None: all, in every pass.
+        freed: which free cells each pass sums over, besides those that a row lacks, shape (passes,
+            free); None: all, in every pass.
         weights: of each component's term in each pass, shape (passes, components).
-        owners: for each group the component of each factor, their number for none; None where rows may lack cells.
-        sums_to_one: whether the pass is over all cells of a product of distributions, and finds 1: the contraction is of what rows lack.
+        owners: for each group the component of each factor, their number for none; None where rows
+            may lack cells.
+        sums_to_one: whether the pass is over all cells of a product of distributions, and finds 1:
+            the contraction is of what rows lack.
     """
 
     contraction: Contraction
@@ -74,7 +77,8 @@ class Passes(eqx.Module):
 class EliminatedLoss(AbstractLoss):
     """The loss with every sum by elimination: each pass costs as much as the sum over all cells that some mask or row hides.
 
-    `counted`: the graph with partial sums for cells, behind its own, over which the sums are; None where it has none.
+    `counted`: the graph with partial sums for cells, behind its own, over which the sums are; None
+    where it has none.
     """
 
     graph: Graph
@@ -126,7 +130,8 @@ class EnumeratedLoss(AbstractLoss):
     Attributes:
         hidden: how to sum the cells that rows lack.
         law: of a mask whose probabilities vary with rows: with x, or with given data.
-        blocks: every mask, or None where masks are drawn: shape (masks, members), padded with the number of cells.
+        blocks: every mask, or None where masks are drawn: shape (masks, members), padded with the
+            number of cells.
         shares: the probability of each.
     """
 

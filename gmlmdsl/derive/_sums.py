@@ -1,8 +1,9 @@
 """One routine sums, maximises and draws the free cells of a contraction.
 
-Forward, a table over each cell and those that it is joined to is the sum of its factors and of the messages that it takes; its
-own message is the log-sum-exp, or the maximum, over the cell's values. Backward, every cell is picked given the cells of its table
-that were picked before: at random, or the best. On a chain this is forward filtering and backward sampling, or Viterbi's algorithm.
+Forward, a table over each cell and those that it is joined to is the sum of its factors and of the
+messages that it takes; its own message is the log-sum-exp, or the maximum, over the cell's values.
+Backward, every cell is picked given the cells of its table that were picked before: at random, or
+the best. On a chain this is forward filtering and backward sampling, or Viterbi's algorithm.
 
 Reference: Dechter 1999, "Bucket elimination"; Rabiner 1989 for chains.
 """
@@ -26,13 +27,15 @@ from ._loop import Combine, laws_in_turn, picked_in_turn, placed, summed_in_turn
 from ._random import Words
 
 Unary = Float[Array, "free values rows"]
-LEAST_IN_TURN = 1 << 20  # factor evaluations of like tables from which on their factors are added one after another
+# factor evaluations of like tables from which on their factors are added one after another
+LEAST_IN_TURN = 1 << 20
 
 
 class Inputs(NamedTuple):
     """What is added into tables beside messages: `tables` of shape (tables, *axes, rows or 1), `unary` of (free, values, rows or 1).
 
-    Both have zeros behind, for places without them. Of a loop it is one array, of all that stands before its messages.
+    Both have zeros behind, for places without them. Of a loop it is one array, of all that stands
+    before its messages.
     """
 
     tables: tuple[Array, ...]
@@ -43,8 +46,8 @@ class Inputs(NamedTuple):
 class Forward(NamedTuple):
     """What the forward pass found: the sum of each component, and what the backward pass needs.
 
-    `messages` are each stage's, of shape (places, *axes, rows) with zeros behind; or all that a loop's turns read, in one array, and
-    then there are no `inputs`.
+    `messages` are each stage's, of shape (places, *axes, rows) with zeros behind; or all that a
+    loop's turns read, in one array, and then there are no `inputs`.
     """
 
     sums: Float[Array, "components rows"]
@@ -79,7 +82,8 @@ def forward(
         params: parameters.
         codes: (cells, rows); what they hold in free cells does not matter.
         c: the contraction.
-        unary: what is added for each value of each free cell, shape (free, most values, rows or 1): -inf forbids a value.
+        unary: what is added for each value of each free cell, shape (free, most values, rows or 1):
+            -inf forbids a value.
         beta: an inverse temperature for each row, which multiplies the factors and not `unary`.
         combine: `total` or `maximum`.
 
@@ -139,7 +143,8 @@ def backward(c: Contraction, codes: Codes, found: Forward, words: Words | None =
         c: the contraction.
         codes: (cells, rows): a component without any possible value stays as it is there.
         found: the forward pass.
-        words: random words of shape (places, rows), by which each cell is drawn; None: the best value is taken, the first of equals.
+        words: random words of shape (places, rows), by which each cell is drawn; None: the best
+            value is taken, the first of equals.
 
     Returns:
         Codes of shape (cells, rows).
@@ -224,7 +229,8 @@ def _evaluated(graph: Graph, params: Params, codes: Codes, t: FactorTables) -> A
     """The tables, with zeros behind for places without one."""
     b = t.blocks
     known = codes if t.by_row else jnp.zeros((codes.shape[0], 1), codes.dtype)
-    given = jnp.minimum(b.codes, (t.sizes - 1)[:, None])  # what a shorter axis has beyond its values is left out later
+    # what a shorter axis has beyond its values is left out later
+    given = jnp.minimum(b.codes, (t.sizes - 1)[:, None])
     total = jnp.zeros((b.cells.shape[0], b.n_values, known.shape[1]), float_type())
     for group, touch in zip(graph.groups, b.touch, strict=True):
         if touch.shape[1] > 1 and total.size * touch.shape[1] > LEAST_IN_TURN:

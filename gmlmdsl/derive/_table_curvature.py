@@ -17,7 +17,8 @@ class TableCurvature(NamedTuple):
 
     Attributes:
         spread: of w (1{v = u} p_v - p_v p_u), shape (blocks, values, values).
-        beside: for each kind of contexts of w p_v (1 - p_v) z_k, k but the first, shape (blocks, values, columns, width but one).
+        beside: for each kind of contexts of w p_v (1 - p_v) z_k, k but the first, shape (blocks,
+            values, columns, width but one).
         seen: for each kind of row weight times z, shape (contexts, width but one).
     """
 

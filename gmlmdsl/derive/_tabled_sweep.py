@@ -1,8 +1,9 @@
 """Sweeps of single cells that read tables: no tree is evaluated per value and step.
 
-`plan/_sweep_layout.py` says where entries and neighbours stand. Scores are differences from each cell's first value. Codes are held as
-small integers in the order in which cells are redrawn, so that a colour is a slice, and each number is drawn where it is used.
-Once parameters are known (`plan.ScoreForm`), weights exp(score) are multiplied and scores take fewer comparisons.
+`plan/_sweep_layout.py` says where entries and neighbours stand. Scores are differences from each
+cell's first value. Codes are held as small integers in the order in which cells are redrawn, so
+that a colour is a slice, and each number is drawn where it is used. Once parameters are known
+(`plan.ScoreForm`), weights exp(score) are multiplied and scores take fewer comparisons.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from ._random import Words, behind, fold, made_apart, words
 
 FEW_NEIGHBOURS = 16  # written out
 SHARED = 1 << 12  # values of a colour from which threads share them
-Scores = list[Float[Array, "blocks *values chains"]]  # of values but the first: one after another where they are few, else all at once
+# of values but the first: one after another where they are few, else all at once
+Scores = list[Float[Array, "blocks *values chains"]]
 
 
 class Lists(eqx.Module):
@@ -50,7 +52,8 @@ class Places(eqx.Module):
 class Scoring(eqx.Module):
     """What scores are read from, -inf where a cell has no such value: less the first value's, whose are 0, or of all values.
 
-    `matrices` has one array for each kind of neighbours, or that of products: (colours, values but one x blocks, slots x width but one).
+    `matrices` has one array for each kind of neighbours, or that of products: (colours, values but
+    one x blocks, slots x width but one).
     """
 
     constant: Float[Array, "*lead values"]
@@ -105,7 +108,8 @@ class TabledSweepKernel(AbstractKernel):
     Attributes:
         plans: the tables of the graph's factors, and `codes` those of their slots, see `Table`.
         most_values: of a cell.
-        by_product: whether all scores of a colour are one product with indicators of all cells, which then are the state of a sweep.
+        by_product: whether all scores of a colour are one product with indicators of all cells,
+            which then are the state of a sweep.
         rest: the groups without a table.
         order: the cell at each slot, the number of cells for none; `slots` the slot of each cell.
         stages: colours in order, those of like size together.
@@ -139,7 +143,8 @@ class TabledSweepKernel(AbstractKernel):
         make = _product_scoring if self.by_product else _list_scoring
         whole, alike = (self.form.whole, self.form.alike) if self.form else ((False,) * len(self.stages),) * 2
         each = zip(((s.places, s.cells) for s in self.stages), alike, strict=True)
-        read = [jax.tree.map(lambda a: a[:, :1], s) if same else s for s, same in each]  # one cell for all that are alike
+        # one cell for all that are alike
+        read = [jax.tree.map(lambda a: a[:, :1], s) if same else s for s, same in each]
         made = (make(entries, places, target.graph.sizes[cells], w) for (places, cells), w in zip(read, whole, strict=True))
         found = tuple(made)
         weighings = jax.tree.map(jnp.exp, found) if self.form and self.form.weighed else None
@@ -271,7 +276,8 @@ def _ints(a: np.ndarray) -> Array:
 
 
 def _list_scoring(entries: Array, places: Places, sizes: Int[Array, "colours blocks"], whole: bool) -> Scoring:
-    sums = [entries[m].sum(axis=2) for m in places.matrices]  # colours, blocks, values, degree, width
+    # colours, blocks, values, degree, width
+    sums = [entries[m].sum(axis=2) for m in places.matrices]
     if whole:  # less one entry of each neighbour, of which probabilities do not depend
         return Scoring(_constant(entries, places, sizes, whole), tuple(s - s[:, :, :1, :, :1] for s in sums))
     return Scoring(_constant(entries, places, sizes, whole), tuple(s[:, :, 1:] - s[:, :, :1] for s in sums))

@@ -1,6 +1,7 @@
 """Replica exchange: chains at several inverse temperatures that swap configurations, so that the cold one leaves its mode.
 
-The replicas of a chain stand beside it on the axis of chains: the body of a `temper` is one kernel that moves them all.
+The replicas of a chain stand beside it on the axis of chains: the body of a `temper` is one kernel
+that moves them all.
 """
 
 from __future__ import annotations
@@ -39,9 +40,11 @@ def log_acceptance(betas: Float[Array, "replicas chains"], log_p: Float[Array, "
 def proposed_pairs(turn: Int[Array, " chains"], pairs: int) -> Bool[Array, "pairs chains"]:
     """Which pairs of neighbours are tried: those that begin at even places and those at odd ones, step by step in turn.
 
-    Either set keeps the joint distribution of the replicas; in turn they carry a configuration along the ladder faster than at random.
+    Either set keeps the joint distribution of the replicas; in turn they carry a configuration
+    along the ladder faster than at random.
 
-    Reference: Syed, Bouchard-Cote, Deligiannidis and Doucet 2022, "Non-reversible parallel tempering".
+    Reference: Syed, Bouchard-Cote, Deligiannidis and Doucet 2022, "Non-reversible parallel
+    tempering".
     """
     period = max(1, min(2, pairs))
     return (jnp.arange(pairs, dtype=turn.dtype)[:, None] % period) == (turn % period)[None]
@@ -58,7 +61,8 @@ def exchange(codes: Int[Array, "cells replicas chains"], accepted: Bool[Array, "
 class TemperKernel(AbstractKernel):
     """The body on replicas of p to the power of each beta, then exchanges of neighbours; the chain is the replica at beta 1.
 
-    It keeps the product of the p^beta, whose factor at beta 1 is p, wherever the body keeps p^beta at each.
+    It keeps the product of the p^beta, whose factor at beta 1 is p, wherever the body keeps p^beta
+    at each.
     """
 
     part: AbstractKernel

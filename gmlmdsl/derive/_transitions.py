@@ -1,7 +1,7 @@
 """The full transition matrix of a sampler on all configurations of a small model, in float64.
 
-It is assembled from the same conditionals, corrections and mask distributions that the kernels use, so that what is proved
-of the matrix holds of the chain.
+It is assembled from the same conditionals, corrections and mask distributions that the kernels use,
+so that what is proved of the matrix holds of the chain.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class Transitions:
         self.states = all_states(lowered.graph, what="the transition matrix")
         self.codes = on_device(self.states)
         sizes = self.host.sizes.astype(np.int64)
-        self.place = np.append(np.cumprod(np.append(sizes[1:], 1)[::-1])[::-1], 0)  # of a cell's code in a configuration's number
+        # of a cell's code in a configuration's number
+        self.place = np.append(np.cumprod(np.append(sizes[1:], 1)[::-1])[::-1], 0)
         self.count = self.states.shape[1]
 
     def matrix(self, body: Sequence[ir.Kernel]) -> Array:
@@ -207,7 +208,8 @@ def replica_matrix(lowered: Lowered, params: Params, kernel: ir.Temper, turn: in
     """Step number `turn` of a `temper` on the product of its replicas' configurations, betas ascending, the first slowest.
 
     Returns:
-        The distribution that it should keep, the product of the p^beta, and the matrix. Call it under 64-bit types, for very small models.
+        The distribution that it should keep, the product of the p^beta, and the matrix. Call it
+        under 64-bit types, for very small models.
     """
     betas = plan_temper(lowered, kernel).betas
     every = Transitions(lowered, params)
@@ -224,7 +226,8 @@ def replica_matrix(lowered: Lowered, params: Params, kernel: ir.Temper, turn: in
         swapped = replicas.copy()
         swapped[[pair, pair + 1]] = replicas[[pair + 1, pair]]
         other = np.ravel_multi_index(tuple(swapped), (every.count,) * len(betas))
-        # From each state to itself, or to the one with the pair exchanged: both have the same other states.
+        # From each state to itself, or to the one with the pair exchanged: both have the same other
+        # states.
         body = body * (1 - accept[pair]) + (body * accept[pair])[:, other]
     return law, body
 

@@ -1,7 +1,7 @@
 """Outputs of a network that give no distribution: nan, +infinity, or -infinity for every value.
 
-A cell that should be drawn from such outputs gets the code `UNDEFINED` and keeps it, so that a compiled loop tests nothing: whoever takes
-the codes from the device looks at them once.
+A cell that should be drawn from such outputs gets the code `UNDEFINED` and keeps it, so that a
+compiled loop tests nothing: whoever takes the codes from the device looks at them once.
 """
 
 from __future__ import annotations

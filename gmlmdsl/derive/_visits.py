@@ -1,7 +1,8 @@
 """The mask that a decoder visits: which cells it hides in a pass, and which of them it settles, for a row that is known.
 
-One pass is drawn for a row, pass t with probability n_t / n, and what it scores is weighted back: the mean is the decoder's own bound of
--log p, or -log p itself where the places of each pass are known. See `masks/_visits.py` for the sums.
+One pass is drawn for a row, pass t with probability n_t / n, and what it scores is weighted back:
+the mean is the decoder's own bound of -log p, or -log p itself where the places of each pass are
+known. See `masks/_visits.py` for the sums.
 """
 
 from __future__ import annotations

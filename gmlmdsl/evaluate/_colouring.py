@@ -1,8 +1,9 @@
 """Colours of the parameters of exponential families: directions along which local statistics are told apart.
 
-Where log p is affine in the parameters, the scores of a block's values have the derivatives phi(block, value, row), which do
-not depend on the parameters, and each block sees few of them. Parameters that no block sees together share one colour, and one
-directional derivative per colour gives all of phi (Curtis, Powell and Reid 1974).
+Where log p is affine in the parameters, the scores of a block's values have the derivatives
+phi(block, value, row), which do not depend on the parameters, and each block sees few of them.
+Parameters that no block sees together share one colour, and one directional derivative per colour
+gives all of phi (Curtis, Powell and Reid 1974).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from ._objective import Objective
 from ._parameters import flatten, unflatten
 
 Array = np.ndarray
-MOST_MET, MOST_MET_EACH = 1 << 14, 64  # parameters that meet in entries of tables, and others that each meets: for `entry_slopes`
+# parameters that meet in entries of tables, and others that each meets: for `entry_slopes`
+MOST_MET, MOST_MET_EACH = 1 << 14, 64
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,10 @@ class Colouring:
 
     Attributes:
         directions: 0 and 1, shape (colours, parameters).
-        seen: for each set of blocks which parameter a block sees in a colour, shape (blocks, colours); the number of parameters stands
-            where it sees none.
-        slopes: the derivatives of the entries of tables along the directions, shape (colours, entries and a zero); None without tables.
+        seen: for each set of blocks which parameter a block sees in a colour, shape (blocks,
+            colours); the number of parameters stands where it sees none.
+        slopes: the derivatives of the entries of tables along the directions, shape (colours,
+            entries and a zero); None without tables.
     """
 
     directions: Array

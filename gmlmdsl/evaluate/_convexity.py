@@ -10,7 +10,8 @@ from ._priors import is_log_concave
 def is_convex(graph: FactorGraph) -> bool:
     """Whether log p is affine in the parameters (an exponential family) and every log prior concave.
 
-    Then every weighted or adaptive pseudolikelihood is convex: log-sum-exp of affine functions minus an affine one.
+    Then every weighted or adaptive pseudolikelihood is convex: log-sum-exp of affine functions
+    minus an affine one.
 
     Reference: Li et al. 2024, Proposition 11.
     """

@@ -16,7 +16,8 @@ from ..plan import SharedCopies, plan_copies, whole_copies
 from ._objective import Objective, finite
 from ._priors import log_prior_of
 
-Copies = Mapping[str, Array]  # by parameter, the first axis arrays: several copies may stand in one, see `plan.SharedCopies`
+# by parameter, the first axis arrays: several copies may stand in one, see `plan.SharedCopies`
+Copies = Mapping[str, Array]
 
 
 class JointObjective(eqx.Module):
@@ -49,10 +50,11 @@ class BlockObjectives(eqx.Module):
 
     Attributes:
         objective: over all blocks, whose loss is an `ExactLoss`.
-        weight: n_K, the row weight that counts for each block: of the rows that hold it, times p(K | x) of a mask that looks at x.
+        weight: n_K, the row weight that counts for each block: of the rows that hold it, times p(K
+            | x) of a mask that looks at x.
         owner: whose copy stands where, see `plan.SharedCopies`.
-        places: of each set of blocks the entries of `inside` and of its contexts in the tables of all arrays; empty: each block has an
-            array to itself.
+        places: of each set of blocks the entries of `inside` and of its contexts in the tables of
+            all arrays; empty: each block has an array to itself.
     """
 
     objective: Objective
@@ -95,7 +97,8 @@ class BlockObjectives(eqx.Module):
         for p in self.objective.frame.host.parameters:
             if p.prior is not None:
                 each = jax.vmap(lambda v, p=p: log_prior_of(p, v))(params[p.name]).reshape(len(self.owner), -1)
-                owner = self.owner[:, start : start + p.size : p.size // each.shape[1]]  # of a row of a simplex, its first entry's
+                # of a row of a simplex, its first entry's
+                owner = self.owner[:, start : start + p.size : p.size // each.shape[1]]
                 total = total.at[owner].add(each)
             start += p.size
         return total[:-1]

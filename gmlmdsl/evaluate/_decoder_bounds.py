@@ -1,6 +1,7 @@
 """What a decoder's own likelihood is, of a network or of a joint distribution: bounds of log p, log p by one path, predictions.
 
-A denoiser gives p(x_i | what is seen) of each hidden cell: a network, or the exact conditional. Everything here holds of either.
+A denoiser gives p(x_i | what is seen) of each hidden cell: a network, or the exact conditional.
+Everything here holds of either.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ class LogProbBound:
     """Lower bounds of log p of what a decoder draws.
 
     Attributes:
-        values: one for each row, in nats: the mean over draws of passes, or the bound itself where it is `exact`.
+        values: one for each row, in nats: the mean over draws of passes, or the bound itself where
+            it is `exact`.
         standard_error: of each value; 0 where it is `exact`, nan of a single draw.
-        exact: whether all that a pass may hide was listed, or each row has one path: then the bound is log p itself.
+        exact: whether all that a pass may hide was listed, or each row has one path: then the bound
+            is log p itself.
     """
 
     values: Array
@@ -241,7 +244,8 @@ def verified_hidden(hidden: Any, rows: DenoisedRows) -> Array:
     """Which cells are hidden, shape (cells, rows).
 
     Raises:
-        GmlmError: E507 for anything but booleans of the shape of x's rows and cells, or of the cells alone.
+        GmlmError: E507 for anything but booleans of the shape of x's rows and cells, or of the
+            cells alone.
     """
     try:
         array = np.asarray(hidden)

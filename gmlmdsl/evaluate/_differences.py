@@ -25,7 +25,8 @@ def differences(objective: Objective, vector: jax.Array, colours: Colouring) -> 
     for k, (blocks, seen) in enumerate(zip(loss.blocks, colours.seen, strict=True)):
         for b in range(blocks.cells.shape[0]):
             one = jax.tree.map(lambda a, b=b: a[b : b + 1], blocks)
-            held = codes[:, (codes[cells_of(one, loss.graph.n_cells)] >= 0).any(axis=0)]  # what is not observed has no say
+            # what is not observed has no say
+            held = codes[:, (codes[cells_of(one, loss.graph.n_cells)] >= 0).any(axis=0)]
             _, first = np.unique(held[neighbourhood(loss.graph, one)], axis=1, return_index=True)
             mine = seen[b] < vector.shape[0]
             tabled = loss.tabled[k]
@@ -68,7 +69,8 @@ def _of_trees(
     objective: Objective, one: Blocks, codes: Array, first: Array, vector: jax.Array, colours: Colouring
 ) -> tuple[Array, Array, Array]:
     """The same of all colours, by trees."""
-    padded = np.resize(first, max(32, 1 << (len(first) - 1).bit_length()))  # few shapes, few compilations
+    # few shapes, few compilations
+    padded = np.resize(first, max(32, 1 << (len(first) - 1).bit_length()))
     found = _block_statistics(objective, one, jnp.asarray(codes[:, padded]), vector, jnp.asarray(colours.directions))
     alive, phi, here = (np.asarray(a)[..., : len(first)] for a in found)
     return alive[0], phi[:, 0], here[0]

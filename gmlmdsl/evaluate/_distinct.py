@@ -17,7 +17,8 @@ class Distinct:
     Attributes:
         codes: shape (cells, rows).
         weights: for each the sum of those of the rows that it stands for.
-        repeated: how many of these have a weight above 0, and the sum of their squared weights, shape (2, rows).
+        repeated: how many of these have a weight above 0, and the sum of their squared weights,
+            shape (2, rows).
     """
 
     codes: Array

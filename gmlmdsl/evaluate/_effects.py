@@ -29,8 +29,8 @@ class Effects:
     """Changes of log p, in nats: log p(mutant) - log p(wildtype), in which log Z cancels.
 
     Attributes:
-        singles: shape (cells, most values of a cell); 0 at the wildtype's value, nan at values that a cell lacks, -inf where the mutant is
-            impossible.
+        singles: shape (cells, most values of a cell); 0 at the wildtype's value, nan at values that
+            a cell lacks, -inf where the mutant is impossible.
         cells: positions of the cells that the wildtype holds.
         pairs: positions i < j of the pairs of cells that were asked for, shape (pairs, 2).
         doubles: shape (pairs, values of i, values of j).
@@ -103,7 +103,8 @@ def substitution_effects(graph: FactorGraph, params: Mapping[str, jax.Array], co
     """The effects on one configuration, (cells, 1), -1 where a cell is missing: such cells and latents that it lacks are summed out.
 
     Raises:
-        GmlmError: E508 where the configuration is impossible, E507 for pairs that are none, E601 where sums cost too much.
+        GmlmError: E508 where the configuration is impossible, E507 for pairs that are none, E601
+            where sums cost too much.
     """
     device = derive.graph_arrays(graph)
     known = codes[:, 0] >= 0

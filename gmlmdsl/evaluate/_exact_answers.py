@@ -26,9 +26,13 @@ CLAMPED = " that agrees with the clamped cells"
 Params = Mapping[str, jax.Array]
 ONE_LENGTH = "call once for each length: a second call compiles nothing"
 MOST_KEPT = 8  # patterns of known cells whose contractions are kept
-CHEAP = 1 << 20  # entries of tables that are summed sooner than a contraction of fewer cells is compiled
-MOST_JOINT = 1 << 12  # values of a joint distribution: all but those of its last cell are rows of one answer
-SPARE = 1 / 1024  # of the largest factor: a sum up to there has digits to spare for what clamped cells have among them
+# entries of tables that are summed sooner than a contraction of fewer cells is compiled
+CHEAP = 1 << 20
+# values of a joint distribution: all but those of its last cell are rows of one answer
+MOST_JOINT = 1 << 12
+# of the largest factor: a sum up to there has digits to spare for what clamped cells have among
+# them
+SPARE = 1 / 1024
 
 
 class Contractions:
@@ -56,7 +60,8 @@ class Contractions:
         key = known.tobytes()
         if key not in self._kept:
             plan = plan_elimination(self.graph, np.flatnonzero(~known), what)
-            with jax.ensure_compile_time_eval():  # what is kept outlives a function that is traced now
+            # what is kept outlives a function that is traced now
+            with jax.ensure_compile_time_eval():
                 self._kept[key] = plan, derive.contraction(self.graph, plan)
             if len(self._kept) > MOST_KEPT:
                 self._kept.popitem(last=False)
@@ -66,9 +71,10 @@ class Contractions:
     def beside(self, held: Array, codes: Array, what: str) -> Iterator[tuple[derive.Contraction, Array | None]]:
         """Contractions that answer beside held cells, with what is added for each value of a free cell, (free, values, rows) or None.
 
-        Where the contraction of all cells is cheap it comes first: it needs no program of its own for each set of held cells, whose
-        other values have probability 0. What held cells have among them is in its sums, and may leave them too few digits; the last
-        one is of the cells that are not held.
+        Where the contraction of all cells is cheap it comes first: it needs no program of its own
+        for each set of held cells, whose other values have probability 0. What held cells have
+        among them is in its sums, and may leave them too few digits; the last one is of the cells
+        that are not held.
 
         Args:
             held: booleans over cells.
@@ -128,8 +134,9 @@ log_sums = bounded_jit(derive.log_sum)
 def _nothing(device: derive.Graph, c: derive.Contraction) -> jax.Array | None:
     """What is added for each value where nothing is known of free cells.
 
-    Of a loop it is zeros, so that questions where something is enter the same program: it holds its inputs and messages anyway. Where
-    there is no loop, log Z and marginals are one program each, which holds no more than it needs.
+    Of a loop it is zeros, so that questions where something is enter the same program: it holds its
+    inputs and messages anyway. Where there is no loop, log Z and marginals are one program each,
+    which holds no more than it needs.
     """
     return None if c.loop is None else derive.on_device(np.zeros((len(c.free), device.most_values, 1)), derive.float_type())
 
@@ -213,8 +220,9 @@ def marginals(
 def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, codes: Array, lead: tuple[int, ...]) -> dict[str, Array]:
     """p(x_i = v) of every cell given the known cells of each row, which are sure of their values.
 
-    Rows that know the same cells share the contraction of the others. Where there are several such patterns and the contraction of all
-    cells is affordable, that one serves them all, what is known being a row's own.
+    Rows that know the same cells share the contraction of the others. Where there are several such
+    patterns and the contraction of all cells is affordable, that one serves them all, what is known
+    being a row's own.
 
     Args:
         kept: contractions.
@@ -297,7 +305,8 @@ def joint_marginals(
         Shape (rows.., values of the first cell, .., of the last): rows where given data have them.
 
     Raises:
-        GmlmError: E601 with the cost, also for more than `MOST_JOINT` values; E512 where no configuration agrees with the clamped cells.
+        GmlmError: E601 with the cost, also for more than `MOST_JOINT` values; E512 where no
+            configuration agrees with the clamped cells.
     """
     graph = kept.graph
     held, codes = _start(graph, clamp, given)
@@ -359,10 +368,12 @@ def independent_kernel(
         kept: contractions.
         device: the graph.
         params: parameters.
-        held: which cells are clamped, and codes, (cells,), or (cells, chains) where each chain has its own row of given data.
+        held: which cells are clamped, and codes, (cells,), or (cells, chains) where each chain has
+            its own row of given data.
 
     Raises:
-        GmlmError: E601 where neither is affordable; E512 where no configuration agrees with the clamped cells.
+        GmlmError: E601 where neither is affordable; E512 where no configuration agrees with the
+            clamped cells.
     """
     graph = kept.graph
     try:
@@ -390,7 +401,8 @@ def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes:
     except GmlmError:
         if not graph.is_normalised:
             raise
-        # Of a product of laws, what is neither seen, nor asked for, nor an ancestor of such a cell sums to 1.
+        # Of a product of laws, what is neither seen, nor asked for, nor an ancestor of such a cell
+        # sums to 1.
         seen = np.any(codes >= 0, axis=1)
         seen[cell] = True
         return _pruned(graph, params, codes, cell, seen)

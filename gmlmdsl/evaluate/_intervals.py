@@ -27,8 +27,9 @@ def verified_quantile(probability: float) -> float:
 def intervals(graph: FactorGraph, params: dict[str, Array], errors: dict[str, Array], z: float) -> dict[str, tuple[Array, Array]]:
     """By parameter (low, high) of g^-1(g(v) -+ z g'(v) error), the delta method.
 
-    g is the identity for a real entry, log(v - lower) or -log(upper - v) where one side is bounded, the logit of the share of
-    the range where both are, as for an entry of a simplex. An infinite error gives the whole range, none (nan) gives none.
+    g is the identity for a real entry, log(v - lower) or -log(upper - v) where one side is bounded,
+    the logit of the share of the range where both are, as for an entry of a simplex. An infinite
+    error gives the whole range, none (nan) gives none.
 
     Reference: van der Vaart 1998, Asymptotic Statistics, Section 3.1.
     """
@@ -48,7 +49,8 @@ def _interval(p: ParameterArray, value: Array, half: Array) -> tuple[Array, Arra
         ends = [high - (high - value) * np.exp(-s * half / (high - value)) for s in (-1, 1)]
     else:
         ends = [value - half, value + half]
-    whole = np.isinf(half) | np.isnan(ends[0]) | np.isnan(ends[1])  # no estimate, or one at the very edge
+    # no estimate, or one at the very edge
+    whole = np.isinf(half) | np.isnan(ends[0]) | np.isnan(ends[1])
     ends = [np.where(whole, low, ends[0]), np.where(whole, high, ends[1])]
     low_end, high_end = (np.where(half == 0, value, end) for end in ends)
     return np.where(np.isnan(half), np.nan, low_end), np.where(np.isnan(half), np.nan, high_end)

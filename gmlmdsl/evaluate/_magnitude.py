@@ -13,7 +13,9 @@ from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph, oversized_at
 
 Array = np.ndarray
-SPACING = 0.125  # of neighbouring numbers at the limit: what is added to one of that size is rounded to a multiple of it
+# of neighbouring numbers at the limit: what is added to one of that size is rounded to a multiple
+# of it
+SPACING = 0.125
 
 
 def largest_factor(kind: np.dtype) -> float:

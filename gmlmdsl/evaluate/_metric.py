@@ -1,13 +1,16 @@
 """An approximate inverse Hessian of a loss from tables: what L-BFGS starts its own from.
 
-With scores f = b + W z of a block's values at the indicators z of its contexts, the Hessian is nearly D + M' C M:
+With scores f = b + W z of a block's values at the indicators z of its contexts, the Hessian is
+nearly D + M' C M:
 
-- M gives the scores at the mean of z. They are what all parameters of a block move together, fields and couplings alike, and by far the
-  most curved directions; C is the sum over rows of w (diag p - p p'), one square of values for each block.
+- M gives the scores at the mean of z. They are what all parameters of a block move together, fields
+  and couplings alike, and by far the most curved directions; C is the sum over rows of w (diag p -
+  p p'), one square of values for each block.
 - D is the diagonal of what is left: of -log prior, and of w p_v (1 - p_v) (z_k - mean)^2.
 
-Its inverse is D^-1 - D^-1 M' N M D^-1 (Woodbury), with N as large as the number of blocks times their values. It is one for minimising
-alone: no estimate and no error depends on it, but for the steps to get there.
+Its inverse is D^-1 - D^-1 M' N M D^-1 (Woodbury), with N as large as the number of blocks times
+their values. It is one for minimising alone: no estimate and no error depends on it, but for the
+steps to get there.
 """
 
 from __future__ import annotations
@@ -95,7 +98,8 @@ class Metrics:
 def metrics(objective: Objective) -> Metrics | None:
     """The metrics of a loss; None where it has none: all of it must come from tables, affine in parameters that range over all numbers.
 
-    Their order is that of the free parameters in the flat vector of all, as a flattened dict has them.
+    Their order is that of the free parameters in the flat vector of all, as a flattened dict has
+    them.
     """
     host, loss = objective.frame.host, objective.exact_loss_or_none
     if loss is None or not all(loss.is_plain) or objective.gaps is not None or loss.gapped or not is_affine(host):

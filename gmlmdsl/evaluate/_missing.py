@@ -50,14 +50,19 @@ class Missing:
     """What a fit did about cells that x lacks: missing cells of its `var`s, and latents.
 
     Attributes:
-        cells: how often each cell is missing, shape (cells,); latents, which are not in the data, are not missing.
+        cells: how often each cell is missing, shape (cells,); latents, which are not in the data,
+            are not missing.
         rows: the number of rows with a missing cell.
         summed: rows whose missing cells and latents were summed out of their loss.
-        imputed: rows whose missing cells and latents were drawn, again and again, from the model that was being fitted.
-        unseen: rows without an observed cell that the mask reaches: they score 0 (and count among the summed).
+        imputed: rows whose missing cells and latents were drawn, again and again, from the model
+            that was being fitted.
+        unseen: rows without an observed cell that the mask reaches: they score 0 (and count among
+            the summed).
         imputations: completed copies of each imputed row. iterations: how often they were redrawn.
-        noise: the Monte Carlo error of the estimates, as a share of their standard errors, at its largest; nan where nothing was imputed.
-        drift: the last change of the mean estimate, in units of its Monte Carlo error, at its largest.
+        noise: the Monte Carlo error of the estimates, as a share of their standard errors, at its
+            largest; nan where nothing was imputed.
+        drift: the last change of the mean estimate, in units of its Monte Carlo error, at its
+            largest.
         latents: the latents that some row lacks.
         ignored: whether missing cells were left out, with the factors that touch them.
     """
@@ -126,7 +131,8 @@ class Sorted:
     Attributes:
         complete: rows that lack nothing.
         listed: rows whose missing cells are summed out by listing joint values, as `plan` says.
-        eliminated: those that are eliminated, as `hidden` says, with the `mask` and the `masks` drawn for them.
+        eliminated: those that are eliminated, as `hidden` says, with the `mask` and the `masks`
+            drawn for them.
         imputed: those whose missing cells are drawn.
         unseen: those that lose nothing, whatever they hold: no cell of K is observed.
         report: what is told of them.
@@ -161,8 +167,8 @@ def sort_rows(
         codes: (cells, rows), -1 where a cell is missing.
         masks: drawn masks (masks, members, rows), or None where all are used.
         weights: of the rows: one of weight 0 is never imputed.
-        impute: None: where summing out missing cells is above the budget (latents are never drawn unasked); True: every row with
-            a gap that scores; False: refuse instead.
+        impute: None: where summing out missing cells is above the budget (latents are never drawn
+            unasked); True: every row with a gap that scores; False: refuse instead.
 
     Raises:
         GmlmError: E511 for a mask that looks at x; E601 or E602 for what costs too much.
@@ -264,8 +270,9 @@ def verify_latents(graph: FactorGraph, mask: AbstractMask, name: str, codes: Arr
         summed: whether latents that x lacks are summed out.
 
     Raises:
-        GmlmError: E703 for a mask that names a latent or looks at one, E511 for a mask that looks at x while latents are lacking,
-            E601 with the figures where a block's sum is above the budget for the first row.
+        GmlmError: E703 for a mask that names a latent or looks at one, E511 for a mask that looks
+            at x while latents are lacking, E601 with the figures where a block's sum is above the
+            budget for the first row.
     """
     if not graph.latents:
         return

@@ -144,7 +144,8 @@ def _drawn(host: FactorGraph, named: tuple[str, AbstractMask], params: Params, c
     if mask.mentions_parameter and is_traced(params):
         message = f"mask `{name}` mentions a parameter: masks that are drawn move with it, and the gradient of their loss is not this one"
         raise fail("E702", message, mask.span, "mentions a parameter", help="average over all masks: leave `key=` and `n_masks=` out")
-    each = 4.0 * (2 * len(mask.largest_block) + host.n_cells + 4)  # members twice, a number for each cell, and a key
+    # members twice, a number for each cell, and a key
+    each = 4.0 * (2 * len(mask.largest_block) + host.n_cells + 4)
     what = f"{count:,} masks drawn for each of {codes.shape[1]:,} rows"
     verify_held(each * codes.shape[1] * min(count, 10**18), what, "a smaller `n_masks=`", mask.span)
     rows = codes, np.arange(codes.shape[1], dtype=np.uint32)

@@ -21,11 +21,12 @@ Array = np.ndarray
 def verified_params(form: NetworkForm, params: Any, decoder: ir.FormCall | None = None) -> dict[str, Any]:
     """A network's parameters: a dict with its Equinox module, of whose arrays alone anything depends; those of its probes are left out.
 
-    With a decoder whose planner is a network, its module as well; those of other planners are left out too.
+    With a decoder whose planner is a network, its module as well; those of other planners are left
+    out too.
 
     Raises:
-        GmlmError: E509 for anything else, or a module whose arrays have other shapes, or mean something else: of other heads, say;
-            E504 for a NaN or inf among them.
+        GmlmError: E509 for anything else, or a module whose arrays have other shapes, or mean
+            something else: of other heads, say; E504 for a NaN or inf among them.
     """
     example = f"`{{{form.label!r}: network}}`, as `init_params` and a fit's `params` are"
     others = {*form.probes, *(f.label for f in form.planners)} - {form.label}
@@ -107,7 +108,8 @@ def _wrong_number(leaf: Any) -> str | None:
 def _described(part: Any, path: str = "") -> dict[str, object]:
     """What a network's arrays are, by place, in the order in which its fields are declared: their shapes, and the static fields.
 
-    Of these whole numbers say what arrays mean; fractions are left out, which training takes, as dropout is.
+    Of these whole numbers say what arrays mean; fractions are left out, which training takes, as
+    dropout is.
     """
     found: dict[str, object] = {}
     if isinstance(part, eqx.Module):

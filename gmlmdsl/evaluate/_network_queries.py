@@ -111,7 +111,8 @@ def _has_one_block(lowered: Lowered, mask: ir.Mask) -> bool:
 def _pieces(lowered: Lowered, rows: int, params: Any) -> list[np.ndarray]:
     """Rows in pieces of one size whose logits fit into memory; the last row fills the last piece up, see `_joined`.
 
-    Sizes are few, save where parameters are traced: the caller is compiled for the number of rows anyway.
+    Sizes are few, save where parameters are traced: the caller is compiled for the number of rows
+    anyway.
     """
     size = max(1, MOST_ENTRIES // (lowered.graph.n_random * int(lowered.graph.sizes.max())))
     size = min(size, rows if is_traced(params) else min(MOST_ROWS, 1 << max(0, rows - 1).bit_length()))
@@ -151,7 +152,8 @@ def _listed(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: i
     blocks, probabilities = lowered_mask.enumerate_blocks()
     padded = bool((rows.codes[:n] < 0).any())
     if probabilities is None or (padded and lowered_mask.counts_cells):
-        looks = f"looks at {listed(mask.given)}" if mask.given else "looks at x"  # a mixture's parts name it
+        # a mixture's parts name it
+        looks = f"looks at {listed(mask.given)}" if mask.given else "looks at x"
         why = looks if probabilities is None else "draws subsets of a row's cells, and rows differ in length"
         raise fail("E602", f"mask `{mask.name}` {why}: its blocks differ from row to row", mask.span, help=help)
     held = np.zeros((len(blocks), lowered.graph.n_cells + 1), bool)
@@ -218,7 +220,8 @@ def log_prob(lowered: Lowered, params: dict[str, Any], x: Any, missing: Any, giv
     out = []
     for some in _pieces(lowered, rows.n_rows, params):
         part, own = rows.take(some), lengths[some]
-        width = min(standard_widths(int(own.max(initial=1)))[-1], n)  # of short rows the padding costs most
+        # of short rows the padding costs most
+        width = min(standard_widths(int(own.max(initial=1)))[-1], n)
         out.append(_log_prob(params, *_device(part), on_device(own[:, None]), on_device(part.codes[:width])))
     return answer(_joined(out, rows.n_rows) if out else np.zeros(0, derive.float_type()), rows.shape)
 

@@ -80,11 +80,12 @@ class Objective(eqx.Module):
         masks: drawn for each row, (masks, members, rows); None where all are used.
         held: all parameters at the start, from which fixed ones are read.
         factor: c = (cells the mask can reach) / E|K|.
-        gaps: the loss of the rows whose missing cells are summed out; these rows are not among `codes`.
+        gaps: the loss of the rows whose missing cells are summed out; these rows are not among
+            `codes`.
         gap_weights: their weights.
         rough: whether products of tables are summed over rows in float32: quicker, to 6 digits.
-        repeated: of rows that stand for equal ones how many count, and the sum of their squared weights, shape (2, rows); None: all stand
-            for themselves.
+        repeated: of rows that stand for equal ones how many count, and the sum of their squared
+            weights, shape (2, rows); None: all stand for themselves.
     """
 
     loss: AbstractLoss
@@ -176,7 +177,8 @@ class Objective(eqx.Module):
     def sum_rows(self, f, *more: Array):
         """The sum of `f` over chunks of rows, so that memory stays bounded; the gradient recomputes each chunk.
 
-        `f` takes codes, weights and masks of some rows, and what `more` says of them, arrays whose last axis is rows.
+        `f` takes codes, weights and masks of some rows, and what `more` says of them, arrays whose
+        last axis is rows.
         """
         n = self.codes.shape[1] // self.chunk
         if n <= 1:
@@ -270,7 +272,8 @@ def draw_masks(host: FactorGraph, mask: AbstractMask, codes: Array, n_masks: int
         GmlmError: E601 where they take too much memory.
     """
     rows = codes.shape[1]
-    each = 4.0 * (2 * len(mask.largest_block) + host.n_cells + 4)  # members twice, a number for each cell, and a key
+    # members twice, a number for each cell, and a key
+    each = 4.0 * (2 * len(mask.largest_block) + host.n_cells + 4)
     verify_held(each * rows * min(n_masks, 10**18), f"{n_masks:,} masks drawn for each of {rows:,} rows", "a smaller `n_masks=`", mask.span)
     law = mask_law(mask)
 

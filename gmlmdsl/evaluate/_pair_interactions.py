@@ -21,8 +21,9 @@ AT_ONCE = 1 << 22  # derivatives that are held
 def pair_interactions(graph: FactorGraph, plan: PairTables, params: Mapping[str, Any]) -> Array:
     """T_ij(a, b) of every pair, sums over a and over b being 0, shape (pairs, width, width); 0 at values that a cell lacks.
 
-    log p = constant + sum of f_i(x_i) + sum of T_ij(x_i, x_j) + parts of three cells and more, each part with zero sums over each of its
-    cells: the decomposition is unique, whatever the gauge of the parameters (Ekeberg et al. 2013, equation 14, for factors of two cells).
+    log p = constant + sum of f_i(x_i) + sum of T_ij(x_i, x_j) + parts of three cells and more, each
+    part with zero sums over each of its cells: the decomposition is unique, whatever the gauge of
+    the parameters (Ekeberg et al. 2013, equation 14, for factors of two cells).
 
     Raises:
         GmlmError: E555 where a factor is infinite.
@@ -54,7 +55,8 @@ def zero_sum(tables: Array, present: Array) -> Array:
 def interaction_slopes(graph: FactorGraph, plan: PairTables, params: Mapping[str, Any], directions: Array) -> Array:
     """The derivative of sum over a, b of directions_p(a, b) T_p(a, b) of each pair p by every parameter, shape (pairs, parameters).
 
-    The directions, of shape (pairs, width, width), have zero sums themselves, so that the tables may be in any gauge.
+    The directions, of shape (pairs, width, width), have zero sums themselves, so that the tables
+    may be in any gauge.
     """
     import scipy.sparse
 

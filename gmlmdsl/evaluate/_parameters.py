@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 Array = np.ndarray
 SIMPLEX_ERROR = 1e-3  # of a sum, at most: rounding, and gradients by finite differences
 JOINT = ("simplex", "ordered")  # kinds whose entries along the last axis move together
-NOISE = 0.01  # of starts where there are latents: without it values of a latent that mean the same stay the same
+# of starts where there are latents: without it values of a latent that mean the same stay the same
+NOISE = 0.01
 
 
 def init_params(graph: FactorGraph, seed: int = 0) -> dict[str, Array]:
     """Where a fit starts: 0, positive 1, simplex uniform, bounded the middle (or one beside the only bound).
 
-    Where the model has latents, with normal noise of standard deviation 0.01: on the log scale of a parameter with one bound, the
-    logit scale of one with two, the softmax scale of a simplex; on the gauge.
+    Where the model has latents, with normal noise of standard deviation 0.01: on the log scale of a
+    parameter with one bound, the logit scale of one with two, the softmax scale of a simplex; on
+    the gauge.
     """
     verified_seed(seed)
     if not graph.latents:
@@ -59,8 +61,9 @@ def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params
     """Parameters from a user as arrays of the working float type; traced values pass.
 
     Raises:
-        GmlmError: for an unknown or missing name, a shape that does not fit, a value that is not finite (E504), a simplex that is none
-            (E509), and for a factor that is nan or +inf at these parameters for some values of its cells (E514), or too large (E591).
+        GmlmError: for an unknown or missing name, a shape that does not fit, a value that is not
+            finite (E504), a simplex that is none (E509), and for a factor that is nan or +inf at
+            these parameters for some values of its cells (E514), or too large (E591).
     """
     if graph.network is not None:
         raise no_joint(graph)
@@ -74,7 +77,8 @@ def batched_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "p
     """Parameters from a user, and the shape of the batch: what stands before the axes of each, broadcast.
 
     Raises:
-        GmlmError: E507, E506, E501, E502 for a dict that does not fit; without a batch what `as_params` refuses, too.
+        GmlmError: E507, E506, E501, E502 for a dict that does not fit; without a batch what
+            `as_params` refuses, too.
     """
     verify_all(graph, params, what)
     leads, arrays = {}, {}
@@ -249,15 +253,17 @@ def slopes(p: ParameterArray, free: Any) -> Array:
 def unconstrained_moves(p: ParameterArray, free: Any, moves: Array, least: float) -> Array:
     """Moves of a parameter, (size, directions), as moves of its flat unconstrained array at `free`, to first order.
 
-    A map that is flatter than `least` counts as steep as that. Of a simplex row with the derivative J = U diag(s) V' they are
-    V diag(1 / s) U' moves, which J takes back to the part of the moves with sum zero; of what is ordered likewise.
+    A map that is flatter than `least` counts as steep as that. Of a simplex row with the derivative
+    J = U diag(s) V' they are V diag(1 / s) U' moves, which J takes back to the part of the moves
+    with sum zero; of what is ordered likewise.
     """
     if p.kind not in JOINT:
         slope = slopes(p, free)
         return moves / np.where(np.abs(slope) < least, least, slope)[:, None]
     rows, values = p.size // p.shape[-1], p.shape[-1]
     own = values - (p.kind == "simplex")
-    jacobian = np.asarray(jax.vmap(jax.jacobian(bijection(p)))(jnp.reshape(free, (rows, own))))  # rows, values, own
+    # rows, values, own
+    jacobian = np.asarray(jax.vmap(jax.jacobian(bijection(p)))(jnp.reshape(free, (rows, own))))
     left, size, right = np.linalg.svd(jacobian, full_matrices=False)
     mine = moves.reshape(rows, values, moves.shape[1])
     inverse = np.einsum("rvs,rs,rsk->rkv", left, 1 / np.maximum(size, least), right)

@@ -1,7 +1,8 @@
 """Blocks all of whose values have a penalty so large that numbers of the working type have no digits left beside it.
 
-A penalty costs nothing where another value of the block has none. Where the rest of a row lets every value have one, p(x_K | x_rest) is a
-difference of two large numbers. Only rows that have such a penalty themselves can be beside such a block: of the others nothing is asked.
+A penalty costs nothing where another value of the block has none. Where the rest of a row lets
+every value have one, p(x_K | x_rest) is a difference of two large numbers. Only rows that have such
+a penalty themselves can be beside such a block: of the others nothing is asked.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def verify_levels(graph: FactorGraph, device: derive.Graph, params: Params, code
     touching = max(1, sum(t.shape[1] for t in made.touch))
     cost = made.n_values * touching * len(blocks)
     found = over_rows(lambda some: block_levels(device, params, some, made), codes, params, cost)
-    if is_traced(found):  # within a function that is compiled everything is, where no parameter is too
+    # within a function that is compiled everything is, where no parameter is too
+    if is_traced(found):
         return
     found = np.asarray(found)
     limit = largest_factor(found.dtype)
@@ -70,7 +72,8 @@ def verify_levels(graph: FactorGraph, device: derive.Graph, params: Params, code
 def verify_blocks(graph: FactorGraph, device: derive.Graph, params: Params, mask: AbstractMask, codes: Array, masks: Array | None) -> None:
     """The same of all blocks of a mask that are small enough to be listed, of complete rows.
 
-    `masks` are those that were drawn for each row, (masks, members, rows); none: all of the support.
+    `masks` are those that were drawn for each row, (masks, members, rows); none: all of the
+    support.
     """
     if not codes.shape[1] or not may_be_penalised(graph, params):
         return

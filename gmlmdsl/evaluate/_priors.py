@@ -17,7 +17,8 @@ from .._diagnostics import fail, listed
 from ..derive import all_values, float_type, group_arrays
 from ..graph import FactorGraph, ParameterArray
 
-SPIKE_SLAB = "spike_slab"  # it gives 0 a probability of its own, has no density, and stands in no table of densities
+# it gives 0 a probability of its own, has no density, and stands in no table of densities
+SPIKE_SLAB = "spike_slab"
 Arguments = Mapping[str, Any]
 
 
@@ -26,12 +27,15 @@ class PriorDensity:
     """A distribution with a density.
 
     Attributes:
-        log_density: of a value and the arguments, which broadcast against it, that of each entry; of one `by_rows`, of each row.
-        numpyro: the same distribution of `numpyro.distributions`, from that module and arguments of the parameter's shape.
+        log_density: of a value and the arguments, which broadcast against it, that of each entry;
+            of one `by_rows`, of each row.
+        numpyro: the same distribution of `numpyro.distributions`, from that module and arguments of
+            the parameter's shape.
         lower, upper: the range of NumPyro's; None where it is truncated to the parameter's.
         at_least_one: arguments below 1 of which let the density grow without bound.
         is_log_concave: whether -log density is convex.
-        kink: from the arguments, where -log density has a corner and its slope on either side of it; None where it has none.
+        kink: from the arguments, where -log density has a corner and its slope on either side of
+            it; None where it has none.
         by_rows: whether it is one of rows that sum to 1.
     """
 
@@ -111,7 +115,8 @@ def log_prior(graph: FactorGraph, params: Mapping[str, jax.Array]) -> jax.Array:
 def log_hyperpriors(graph: FactorGraph, params: Mapping[str, jax.Array]) -> jax.Array:
     """The sum of the log densities of entries whose prior has parameters for arguments."""
     total, nowhere = jnp.zeros((), float_type()), jnp.zeros((1, 1), jnp.int32)
-    rows = {p.name: p.shape[-1:] for p in graph.parameters}  # of a prior by rows, which stands at the declaration: all entries, row-major
+    # of a prior by rows, which stands at the declaration: all entries, row-major
+    rows = {p.name: p.shape[-1:] for p in graph.parameters}
     for h in graph.hyperpriors:
         density = DENSITIES[h.name]
         shape = (-1, *rows[h.parameter]) if density.by_rows else (-1,)

@@ -1,7 +1,8 @@
 """Whether an adaptive mask reveals what it hides: knowing K may tell what K's cells hold, and then nothing is learnt or moved.
 
-An adaptive mask can cover every cell and still break ergodicity; the Poincare constant of its block dynamics is then
-infinite, and the loss does not see some parameters (Li et al. 2024, Section 3 and Definition 8).
+An adaptive mask can cover every cell and still break ergodicity; the Poincare constant of its block
+dynamics is then infinite, and the loss does not see some parameters (Li et al. 2024, Section 3 and
+Definition 8).
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ def is_reducible(objective: Objective, params: dict[str, jax.Array]) -> bool | N
     for k, blocks in enumerate(loss.blocks):
         possible = np.asarray(_corrected(loss, params, jnp.asarray(states), k))
         cells, strides = np.asarray(blocks.cells)[..., 0], np.asarray(blocks.strides)[..., 0]
-        held = np.append(states, np.zeros((1, states.shape[1]), states.dtype), axis=0)[cells]  # blocks, members, states
+        # blocks, members, states
+        held = np.append(states, np.zeros((1, states.shape[1]), states.dtype), axis=0)[cells]
         here = np.where(cells[..., None] < host.n_cells, held * strides[..., None], 0).sum(axis=1)
         alive = np.take_along_axis(possible, here[:, None], axis=1)[:, 0]
         base = number[None] - (place[cells][..., None] * held).sum(axis=1) + fibres + states.shape[1] * np.arange(len(cells))[:, None]

@@ -20,10 +20,12 @@ MOST_EVALUATED = 1 << 24  # evaluations of factors, or table entries, of one cal
 def over_rows(function: Callable[[Any], Any], rows: Any, params: Any, cost: float) -> Any:
     """A function of rows, called for pieces of one size; the last row fills the last piece up, and is left out again.
 
-    Where parameters or the caller are traced the rows stay as many as they are, for the caller is compiled for their number anyway.
+    Where parameters or the caller are traced the rows stay as many as they are, for the caller is
+    compiled for their number anyway.
 
     Args:
-        function: takes `rows` on the device and gives arrays whose last axis is that of rows, each row for itself.
+        function: takes `rows` on the device and gives arrays whose last axis is that of rows, each
+            row for itself.
         rows: arrays of the host, likewise, in any nesting.
         params: what the function is told of parameters.
         cost: evaluations of factors, or table entries, of one row.
@@ -32,7 +34,8 @@ def over_rows(function: Callable[[Any], Any], rows: Any, params: Any, cost: floa
         What it gives, on the host; traced arrays where something is traced.
     """
     count = jax.tree.leaves(rows)[0].shape[-1]
-    if is_traced([params, on_device(0)]):  # where JAX traces the caller, nothing on the device has a value
+    # where JAX traces the caller, nothing on the device has a value
+    if is_traced([params, on_device(0)]):
         return _traced(function, rows, count, _most(cost))
     size, parts = size_of(count, cost), []
     for start in range(0, max(count, 1), size):

@@ -1,12 +1,14 @@
 """Second-order sums of exponential families from local statistics, by matrix products.
 
-Of a block with scores s_v(r) and derivatives phi_v(r) the Hessian of its loss is the covariance of phi over the values.
+Of a block with scores s_v(r) and derivatives phi_v(r) the Hessian of its loss is the covariance of
+phi over the values.
 
-From tables phi_v = A_v z(r), with the indicators z of the block's contexts: the Hessian is the sum over pairs of values of
-A_v (sum_r w (p_v 1{v = u} - p_v p_u) z z') A_u', products of the few that z has, and p_v - p_v^2 is taken as p_v times the rest.
+From tables phi_v = A_v z(r), with the indicators z of the block's contexts: the Hessian is the sum
+over pairs of values of A_v (sum_r w (p_v 1{v = u} - p_v p_u) z z') A_u', products of the few that z
+has, and p_v - p_v^2 is taken as p_v times the rest.
 
-Where the pairs are many, or phi comes from trees, the covariance is a sum of squares: with the values in an order, of each value's phi
-less the mean of those behind it.
+Where the pairs are many, or phi comes from trees, the covariance is a sum of squares: with the
+values in an order, of each value's phi less the mean of those behind it.
 """
 
 from __future__ import annotations
@@ -154,7 +156,8 @@ def _summed(
         if mine is None:
             return _with(sums, at, _squares(share, scores, phi, observed, weights, one_mask)), None
         maps, z = _maps(stacked, indicators, mine, weights.shape[0])
-        found = jnp.where(mine[-1][:, None], jnp.pad(maps[0] @ z, ((1, 0), (0, 0))), -jnp.inf)  # 0 for the first value
+        # 0 for the first value
+        found = jnp.where(mine[-1][:, None], jnp.pad(maps[0] @ z, ((1, 0), (0, 0))), -jnp.inf)
         scores = found if scores is None else found + scores
         if pairs:
             return _with(sums, at, _products(share, scores, maps[1:], z, observed, weights, one_mask)), None
@@ -190,13 +193,15 @@ def _products(
     """H (colours, colours) and u_r (colours, rows) of one block, or its one-mask moments (colours, colours), by pairs of values."""
     p = _shares_of(scores)
     rest = (1 - jnp.eye(p.shape[0], dtype=p.dtype)) @ p
-    slope = jnp.where(jnp.arange(p.shape[0])[:, None] == observed[None], -rest, p)[1:]  # of the loss by the scores
+    # of the loss by the scores
+    slope = jnp.where(jnp.arange(p.shape[0])[:, None] == observed[None], -rest, p)[1:]
     p, rest, (first, second) = p[1:], rest[1:], np.triu_indices(p.shape[0] - 1)
 
     def pair(_: None, at: tuple[jax.Array, jax.Array]) -> tuple[None, jax.Array]:
         v, u = at
         if one_mask:
-            by = jnp.where(v == u, 0.5, 1.0) * slope[v] * slope[u] * (share * weights**2)  # halves: pairs count twice
+            # halves: pairs count twice
+            by = jnp.where(v == u, 0.5, 1.0) * slope[v] * slope[u] * (share * weights**2)
         else:
             by = jnp.where(v == u, 0.5 * p[v] * rest[v], -p[v] * p[u]) * (share * weights)
         return None, (z * by[None]) @ z.T
@@ -205,7 +210,8 @@ def _products(
         return total + one[0] @ (z * (one[1] * share * weights)[None]), None
 
     colours, values, numbers = maps.shape
-    found = jax.lax.scan(pair, None, (jnp.asarray(first), jnp.asarray(second)))[1]  # pairs, numbers, numbers
+    # pairs, numbers, numbers
+    found = jax.lax.scan(pair, None, (jnp.asarray(first), jnp.asarray(second)))[1]
     whole = jnp.zeros((values, numbers, values, numbers), z.dtype).at[first, :, second].set(found)
     flat = maps.reshape(colours, values * numbers)
     half = flat @ whole.reshape((values * numbers,) * 2) @ flat.T
@@ -226,7 +232,8 @@ def _squares(
         one = gradient * (jnp.sqrt(share) * weights)[None]
         return (one @ one.T,)
     weighted = share * weights
-    # The covariance as squares: p_v s_behind / s of (phi_v less the mean of what is behind), s = p_v + s_behind.
+    # The covariance as squares: p_v s_behind / s of (phi_v less the mean of what is behind), s =
+    # p_v + s_behind.
     behind = jnp.flip(jnp.cumsum(jnp.flip(p, 0), axis=0), 0)  # of a value and all after it
     after, rest = behind[1:], jnp.flip(jnp.cumsum(jnp.flip(phi * p[None], 1), axis=1), 1)[:, 1:]
     gap = phi[:, :-1] - rest / jnp.where(after > 0, after, 1.0)[None]

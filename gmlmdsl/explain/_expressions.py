@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 from ..program import ir
 from ._notation import Notation
 
-# A sum sign and `mod` reach further than readers agree on: beside an operator they stand in parentheses, as `_LONG`.
+# A sum sign and `mod` reach further than readers agree on: beside an operator they stand in
+# parentheses, as `_LONG`.
 _OR, _AND, _NOT, _COMPARE, _LONG, _ADD, _DIVIDE, _MULTIPLY, _NEGATE, _POWER, _ATOM = range(11)
-FACTOR, ATOM = _MULTIPLY, _ATOM  # how tightly a factor of a product binds at least, and a base of a power
+# how tightly a factor of a product binds at least, and a base of a power
+FACTOR, ATOM = _MULTIPLY, _ATOM
 _STRENGTH = {
     "or": _OR,
     "and": _AND,

@@ -44,7 +44,8 @@ def describe(program: Program, bound: Bound | None = None, allow_python: bool = 
     Args:
         program: a checked program.
         bound: the program with its inputs; none: what the text alone tells.
-        allow_python: whether the class of a `python` network may be imported, to count its parameters.
+        allow_python: whether the class of a `python` network may be imported, to count its
+            parameters.
 
     Returns:
         Data for `json.dumps`; what is not known without inputs is None.

@@ -80,7 +80,8 @@ def _shown(value: object, lowered: Lowered | None) -> str:
         return f"counts([{', '.join(_shown(e, lowered) for e in value)}])"
     if lowered is not None:
         return f"{lowered.bound.number(value):g}"  # type: ignore[arg-type]
-    if isinstance(value, ir.Operation) and len(value.operands) == 2:  # a default, which has no text of its own
+    # a default, which has no text of its own
+    if isinstance(value, ir.Operation) and len(value.operands) == 2:
         return f" {value.operator} ".join(_shown(e, lowered) for e in value.operands)
     return f"{value.value:g}" if isinstance(value, ir.Literal) else value.span.text  # type: ignore[attr-defined]
 

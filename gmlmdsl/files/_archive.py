@@ -1,7 +1,7 @@
 """One file of several parts, a hash for each and one over everything: what saved fits and bundles are.
 
-A ZIP archive whose parts are stored as they are, the manifest first. Reading refuses all that writing does not make, before a part is
-read, and runs no code.
+A ZIP archive whose parts are stored as they are, the manifest first. Reading refuses all that
+writing does not make, before a part is read, and runs no code.
 """
 
 from __future__ import annotations
@@ -26,11 +26,14 @@ if TYPE_CHECKING:
     import zipfile
 
 MANIFEST = "manifest.json"
-MOST = (1 << 31) - 1  # bytes of a plain ZIP archive, of which the format is sure to hold without its extensions
+# bytes of a plain ZIP archive, of which the format is sure to hold without its extensions
+MOST = (1 << 31) - 1
 MOST_PARTS = 1 << 14
-HEADER, ENTRY, TAIL = 30, 46, 22  # bytes beside names and content: of a part, of its entry in the directory, of the archive's end
+# bytes beside names and content: of a part, of its entry in the directory, of the archive's end
+HEADER, ENTRY, TAIL = 30, 46, 22
 LONGEST = 100  # letters of a name that is shown
-OWN = ("format", "kind", "members", "sha256")  # entries of every manifest; the others are the kind's
+# entries of every manifest; the others are the kind's
+OWN = ("format", "kind", "members", "sha256")
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,8 @@ class ArchiveKind:
         name: the manifest's `kind`.
         format: that is written.
         before: the formats without a hash over everything that are read, too.
-        limit: the bytes that a part may have by its name, the manifest too; None for a name that no part has.
+        limit: the bytes that a part may have by its name, the manifest too; None for a name that no
+            part has.
         needed: the parts that each must have.
         entries: of the manifest beside `OWN`.
         code: of its diagnostics.
@@ -95,7 +99,8 @@ def unpack(kind: ArchiveKind, file: IO[bytes], path: object) -> tuple[dict[str, 
         path: what messages call it.
 
     Raises:
-        GmlmError: the kind's code for what is not such an archive, is damaged, or holds anything else.
+        GmlmError: the kind's code for what is not such an archive, is damaged, or holds anything
+            else.
     """
     import zipfile
 

@@ -1,7 +1,8 @@
 """The user's cache folder, and entries in it: what may be made anew. Whatever is wrong with one, or with the disk, costs only that time.
 
-An entry is written whole and begins with a digest of its name and content, so that one that was cut off, damaged or put under another
-name is none. Several processes may read, write and remove at once.
+An entry is written whole and begins with a digest of its name and content, so that one that was cut
+off, damaged or put under another name is none. Several processes may read, write and remove at
+once.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def cache_folder() -> Path | None:
     """Where the user's caches lie: the folder that `GMLM_CACHE` names, or `gmlmdsl` among the caches of the system's users.
 
     Returns:
-        The folder, which need not be there; None where `GMLM_CACHE=off`, and where the user has no home.
+        The folder, which need not be there; None where `GMLM_CACHE=off`, and where the user has no
+        home.
     """
     named = os.environ.get(CACHE, "")
     if named.lower() == "off":
@@ -41,7 +43,8 @@ def cache_folder() -> Path | None:
             base = Path.home() / "Library" / "Caches"
         else:
             asked = os.environ.get("XDG_CACHE_HOME", "")
-            base = Path(asked) if os.path.isabs(asked) else Path.home() / ".cache"  # a relative one is none, says the standard
+            # a relative one is none, says the standard
+            base = Path(asked) if os.path.isabs(asked) else Path.home() / ".cache"
     except (RuntimeError, OSError):
         return None
     return base / "gmlmdsl"
@@ -51,7 +54,8 @@ def why_not_private(folder: Path) -> str | None:
     """Why what lies in a folder may be somebody else's: it belongs to another user, or others may write to it.
 
     Returns:
-        "may be written by others", say; None for a folder of this user alone, and where the system has no such owners.
+        "may be written by others", say; None for a folder of this user alone, and where the system
+        has no such owners.
 
     Raises:
         OSError: the folder is not there.
@@ -86,7 +90,8 @@ class CacheEntries:
             None where it cannot be made, and where it is not this user's alone.
 
         Warns:
-            GmlmWarning: it is not this user's alone; who can write to it could have this process run anything.
+            GmlmWarning: it is not this user's alone; who can write to it could have this process
+                run anything.
         """
         entries = cls(root, kind, label)
         try:

@@ -20,8 +20,8 @@ TRIES = 10  # where runs that end remove the file that this one has just opened
 def alone(folder: str | Path) -> Iterator[None]:
     """Make a folder, and keep a second run out of it. A folder that was made, and is empty in the end, goes again.
 
-    The system holds the lock for the process, and lets go of it when that ends, however that is: the file of a run that was killed holds
-    nobody up. It says which process it is, and since when.
+    The system holds the lock for the process, and lets go of it when that ends, however that is:
+    the file of a run that was killed holds nobody up. It says which process it is, and since when.
 
     Raises:
         GmlmError: E560 where it cannot be written; E588 where a run is at work there.
@@ -81,7 +81,8 @@ def _let_go(handle: int | None, folder: Path, made: bool) -> None:
     path = folder / LOCK
     if handle is not None:
         with contextlib.suppress(OSError):
-            if path.stat().st_ino == os.fstat(handle).st_ino:  # else somebody removed the folder, and another run is there
+            # else somebody removed the folder, and another run is there
+            if path.stat().st_ino == os.fstat(handle).st_ino:
                 path.unlink()
         os.close(handle)
     if made:

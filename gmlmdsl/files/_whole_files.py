@@ -22,14 +22,19 @@ KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-OPEN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")  # what the caller has opened for us: `cmd | gmlm .. /dev/stdin`, `gmlm .. <(cmd)`
+# what the caller has opened for us: `cmd | gmlm .. /dev/stdin`, `gmlm .. <(cmd)`
+OPEN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 MOST_BESIDE = 1000  # files of a folder among which a near name is sought
 LONGEST_PREFIX = 40  # letters of a name that stand in that of its unfinished file
-UNFINISHED = ".part"  # the end of such a name, after the machine, the number of the process that writes it, and a random number
+# the end of such a name, after the machine, the number of the process that writes it, and a random
+# number
+UNFINISHED = ".part"
 A_MOMENT, LONG_AGO = (
     60.0,
     7 * 86400.0,
-)  # seconds: far more than there are between the making of a file and its lock; and than any write takes
+    # seconds: far more than there are between the making of a file and its lock; and than any write
+    # takes
+)
 
 
 def why_unreadable(path: str | Path, piped: bool = True) -> str | None:
@@ -37,7 +42,8 @@ def why_unreadable(path: str | Path, piped: bool = True) -> str | None:
 
     Args:
         path: of a file.
-        piped: whether a pipe or terminal that the caller opened, `/dev/stdin` or `/dev/fd/3`, may be read, once and from its beginning.
+        piped: whether a pipe or terminal that the caller opened, `/dev/stdin` or `/dev/fd/3`, may
+            be read, once and from its beginning.
 
     Returns:
         "is a pipe", say; None for a file, and for what the caller opened.
@@ -64,7 +70,8 @@ def as_path(path: Any, code: str = "E120") -> Path:
     """A path that was passed from Python, to be read or, with the code E560, written.
 
     Raises:
-        GmlmError: the code for anything but a text or a path: a number would be taken for an open file's, and closed.
+        GmlmError: the code for anything but a text or a path: a number would be taken for an open
+            file's, and closed.
     """
     if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
         raise fail(code, f"a path is a text or a `Path`, got {type(path).__name__}", help='name a file: `"votes.gmlm"`')
@@ -147,11 +154,13 @@ def write_whole(path: str | Path, content: bytes) -> None:
 def whole_file(path: str | Path) -> Iterator[Path]:
     """An empty file in the folder of `path`, to be written: it takes the place of `path` at the end, and vanishes if anything fails.
 
-    A link stays one: the file that it points to is written. A file that was there keeps its mode. What was written is on the disk when
-    the name is, and the name is when this returns. Unfinished files of processes that were killed are removed from the folder first.
+    A link stays one: the file that it points to is written. A file that was there keeps its mode.
+    What was written is on the disk when the name is, and the name is when this returns. Unfinished
+    files of processes that were killed are removed from the folder first.
 
     Raises:
-        GmlmError: E560 if the folder is missing, or the file cannot be written, or is no plain file.
+        GmlmError: E560 if the folder is missing, or the file cannot be written, or is no plain
+            file.
     """
     verify_plain(as_path(path, "E560"))
     try:
@@ -197,7 +206,8 @@ def _beside(target: Path) -> tuple[Path, int]:
 
     The handle is locked, and its owner closes it after the writing: see `remove_abandoned`.
 
-    At no time may more users open it than in the end. To ask for the process's umask would mean to change it, for all threads.
+    At no time may more users open it than in the end. To ask for the process's umask would mean to
+    change it, for all threads.
     """
     try:
         mode = stat.S_IMODE(target.stat().st_mode)
@@ -221,8 +231,9 @@ def _beside(target: Path) -> tuple[Path, int]:
 def remove_abandoned(folder: Path) -> None:
     """Remove the unfinished files of a folder whose writers were killed; one of a process that lives stays.
 
-    A writer holds a lock on its file. Its name has the number of the process, because a lock comes just after the file, and the machine,
-    because file systems on a network may keep locks to one machine: of another machine only a file that is `LONG_AGO` old is removed.
+    A writer holds a lock on its file. Its name has the number of the process, because a lock comes
+    just after the file, and the machine, because file systems on a network may keep locks to one
+    machine: of another machine only a file that is `LONG_AGO` old is removed.
     """
     try:
         with os.scandir(folder) as entries:
@@ -239,7 +250,8 @@ def _is_abandoned(path: Path) -> bool:
     """Whether the writer of an unfinished file is gone; False where that cannot be told.
 
     Raises:
-        OSError: of a lock that is held, where the file system has no locks, and where the file may not be opened.
+        OSError: of a lock that is held, where the file system has no locks, and where the file may
+            not be opened.
         ValueError, IndexError: of a name that is not that of an unfinished file.
     """
     machine, number = path.name.removesuffix(UNFINISHED).split(".")[-3:-1]
@@ -280,7 +292,8 @@ def _lock(handle: int) -> bool:
         import fcntl
     except ImportError:  # Windows
         return False
-    if hasattr(fcntl, "F_OFD_SETLK"):  # of the handle, as that of `flock`, and beside it: HDF5 takes that one for itself
+    # of the handle, as that of `flock`, and beside it: HDF5 takes that one for itself
+    if hasattr(fcntl, "F_OFD_SETLK"):
         fcntl.fcntl(handle, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
     else:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

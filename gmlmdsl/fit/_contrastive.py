@@ -1,9 +1,11 @@
 """Persistent contrastive divergence: the likelihood climbed by a gradient that chains estimate.
 
-grad mean_r w_r log p(x_r) = mean_r w_r E[grad log p~(x, h) | x_r] - E[grad log p~(x, h)], p~ the unnormalised p. The first mean sums
-latents and missing cells out where that is affordable, else one completion of each row is redrawn at every step; the second is over
-chains that are never started anew. With steps that are small beside the chains' mixing both are near their stationary distributions, and
-the iterates settle around the maximum; their mean over the last half of the steps has less noise than any of them.
+grad mean_r w_r log p(x_r) = mean_r w_r E[grad log p~(x, h) | x_r] - E[grad log p~(x, h)], p~ the
+unnormalised p. The first mean sums latents and missing cells out where that is affordable, else one
+completion of each row is redrawn at every step; the second is over chains that are never started
+anew. With steps that are small beside the chains' mixing both are near their stationary
+distributions, and the iterates settle around the maximum; their mean over the last half of the
+steps has less noise than any of them.
 
 Reference: Younes 1989; Tieleman 2008; Polyak and Juditsky 1992.
 """
@@ -58,7 +60,8 @@ if TYPE_CHECKING:
 Array = np.ndarray
 ADAM = optax.adam(0.01)  # one object for all fits, so that a second compiles nothing
 STEPS_PER_CALL = 50
-BATCHES = 16  # of the last half of the steps: their spread is the Monte Carlo error of the mean gradient
+# of the last half of the steps: their spread is the Monte Carlo error of the mean gradient
+BATCHES = 16
 
 
 class ClampedRows(eqx.Module):
@@ -67,8 +70,10 @@ class ClampedRows(eqx.Module):
     Attributes:
         codes: (cells, rows), completed where missing cells are redrawn.
         weights: (rows,), with mean 1.
-        gaps: what sums missing cells out, whose code is -1; None where nothing is missing, or it is redrawn.
-        blocks: the blocks in which missing cells are redrawn, (steps, members, patterns of missing cells); None where they are not.
+        gaps: what sums missing cells out, whose code is -1; None where nothing is missing, or it is
+            redrawn.
+        blocks: the blocks in which missing cells are redrawn, (steps, members, patterns of missing
+            cells); None where they are not.
         pattern: which pattern each row has. values: the most joint values of a block.
         size: rows per step, None for all.
     """
@@ -216,7 +221,8 @@ def climb(
         options: of the fit, with the method's.
 
     Raises:
-        GmlmError: E506 or E704 for a sampler or given data that do not fit, E508 for a row without a possible completion.
+        GmlmError: E506 or E704 for a sampler or given data that do not fit, E508 for a row without
+            a possible completion.
     """
     method, host, alive = options.method, lowered.graph, weights > 0
     _verify_one_law(lowered, method)

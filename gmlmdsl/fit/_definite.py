@@ -1,6 +1,7 @@
 """Whether symmetric matrices are definite, and how far, by Cholesky factors: eigenvalues take thirty times as long.
 
-Factors are upper ones: beside other work on both cores OpenBLAS 0.3.30 was seen to take many times as long for lower ones; alone, as long.
+Factors are upper ones: beside other work on both cores OpenBLAS 0.3.30 was seen to take many times
+as long for lower ones; alone, as long.
 """
 
 from __future__ import annotations

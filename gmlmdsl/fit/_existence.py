@@ -1,8 +1,9 @@
 """Whether a convex pseudolikelihood has a minimiser: a linear programme for a direction along which it falls for ever.
 
-With log p affine in the parameters, a row's loss for a mask is log sum_a exp(s_a . theta) - s_x . theta. It falls without
-end along v, or stays, exactly if (s_x - s_a) . v >= 0 for every value a of the block. Such a v with one strict inequality
-is a recession direction: the data separate, and there is no minimiser (Albert and Anderson 1984; Geyer 2009).
+With log p affine in the parameters, a row's loss for a mask is log sum_a exp(s_a . theta) - s_x .
+theta. It falls without end along v, or stays, exactly if (s_x - s_a) . v >= 0 for every value a of
+the block. Such a v with one strict inequality is a recession direction: the data separate, and
+there is no minimiser (Albert and Anderson 1984; Geyer 2009).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ FIRST_ROWS = 4000
 MOST_ROUNDS = 30
 MOST_SPARSE = 500  # entries among which a sparse direction is sought
 PART = 1e-6  # of the largest entry: below, an entry has no part in a direction
-MOST_ALONE = 1000  # parameters with priors of which it is asked what the data alone would leave open
+# parameters with priors of which it is asked what the data alone would leave open
+MOST_ALONE = 1000
 LEAST_UNIT = 1e-150  # of the statistics of a parameter, so that none is divided by 0
 GAIN = 1e-6  # of a row of length one along a direction in the box: below, it gains nothing
 
@@ -31,12 +33,14 @@ class Recession:
     """What the data leave open of some parameters.
 
     Attributes:
-        direction: a recession direction in parameter space, None if there is none: of those along which every loss falls that
-            can, the one with the least sum of absolute entries.
-        span: an orthonormal basis of all open directions, shape (parameters, directions): no loss changes along them, or none
-            that is left where the recession ends. What is orthogonal to it has a finite estimate.
+        direction: a recession direction in parameter space, None if there is none: of those along
+            which every loss falls that can, the one with the least sum of absolute entries.
+        span: an orthonormal basis of all open directions, shape (parameters, directions): no loss
+            changes along them, or none that is left where the recession ends. What is orthogonal to
+            it has a finite estimate.
         checked: whether statistics were compared; if not, `span` is where the curvature vanishes.
-        alone: what the data leave open where priors are left out; None if nothing, or if it was not asked.
+        alone: what the data leave open where priors are left out; None if nothing, or if it was not
+            asked.
     """
 
     direction: Array | None
@@ -68,7 +72,8 @@ def find_recession(
     host, fixed = objective.frame.host, frozenset(objective.frame.fixed)
     held = frozenset(p.name for p in host.parameters if has_proper_prior(host, p)) | fixed
     if held.issuperset(p.name for p in host.parameters) and sum(p.size for p in host.parameters) > MOST_ALONE:
-        return None  # there is an estimate: what the data alone would say is told by the share of the curvature
+        # there is an estimate: what the data alone would say is told by the share of the curvature
+        return None
     if not asks_data_alone:
         return _recession(objective, params, colours, held)
     alone = _recession(objective, params, colours, fixed)
@@ -89,11 +94,13 @@ def _recession(objective: Objective, params: dict[str, jax.Array], colours: Colo
     rows = _differences(objective, flatten(host, params), colours, basis)
     if rows.shape[0] == 0:  # pyright: ignore[reportOptionalSubscript]
         return Recession(None, basis)
-    # A direction is sought in the units in which the statistics of each parameter are of one size, whatever theirs are.
+    # A direction is sought in the units in which the statistics of each parameter are of one size,
+    # whatever theirs are.
     unit = scipy.sparse.diags(1 / np.maximum(np.sqrt(np.asarray(rows.multiply(rows).mean(axis=0)).ravel()), LEAST_UNIT))
     direction, alive = _generic(_of_length_one(rows @ unit), _bounds(objective, held))
     direction = None if direction is None else unit @ direction
-    # At the end of the recession only the rows along which nothing falls have a say (Geyer 2009, limiting conditional model).
+    # At the end of the recession only the rows along which nothing falls have a say (Geyer 2009,
+    # limiting conditional model).
     flat = basis @ _null_space(rows[alive])
     if direction is None:
         return Recession(None, flat)

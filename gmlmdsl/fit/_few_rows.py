@@ -1,8 +1,9 @@
 """Standard errors by the rows: the covariances of a fit, and where its rows cannot tell them.
 
-The sandwich H^-1 S H^-1 measures by S how far the rows' gradients differ. Of one row, or where all rows pull alike, S is 0 in some
-direction, and the sandwich would say that the estimate is certain: there the rows tell no standard error, and it is infinite. With
-fewer rows than parameters S lacks rank, and what it says is too small.
+The sandwich H^-1 S H^-1 measures by S how far the rows' gradients differ. Of one row, or where all
+rows pull alike, S is 0 in some direction, and the sandwich would say that the estimate is certain:
+there the rows tell no standard error, and it is infinite. With fewer rows than parameters S lacks
+rank, and what it says is too small.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from ._status import Finding, Status
 Array = np.ndarray
 NO_SPREAD, TOO_FEW = "no-spread", "few-rows"  # slugs
 FEWEST = 2 - 1e-9  # effective rows: of fewer there is no telling how far rows differ
-ALIKE = 1e-10  # of the curvature that the rows give: below, their gradients are the same, but for rounding
+# of the curvature that the rows give: below, their gradients are the same, but for rounding
+ALIKE = 1e-10
 ROUNDING = 1e-14  # of the whole curvature
 MOST_NAMED = 6
 MORE_ROWS = "Bring more rows, or take the estimate there for the prior's"
@@ -39,7 +41,8 @@ IMPUTED = "Bring more rows; or fit with `impute=False` or without `method=`, who
 class Inferred:
     """The status of a fit with what its rows say of standard errors, and its covariances.
 
-    `covariances` are those of what is determined, by kind; none where the curvature was not computed.
+    `covariances` are those of what is determined, by kind; none where the curvature was not
+    computed.
     """
 
     status: Status
@@ -49,7 +52,8 @@ class Inferred:
 class Later:
     """What `find` infers, when it is first asked for: a fit whose estimates are all that is wanted does not wait for its curvature.
 
-    It holds what `find` needs, the rows on the device among it, until then. `progress`: whether it shows a bar, as the fit did.
+    It holds what `find` needs, the rows on the device among it, until then. `progress`: whether it
+    shows a bar, as the fit did.
     """
 
     def __init__(self, find: Callable[[], Inferred], progress: bool | None = None):
@@ -106,8 +110,9 @@ def infer(objective: Objective, params: dict[str, jax.Array], status: Status, cu
 def without_error(rest: Curvature, rows: float) -> Array:
     """The entries whose estimate could move, and whose sandwich says it does not; `rest` is what is determined.
 
-    e_p' H^-1 S H^-1 e_p = d'S d with d = H^-1 e_p: how far row r moves entry p is d'u_r, and where all rows move it alike the
-    gradients have rank 0 around their mean in that direction. Where there are fewer than two effective rows, that is everywhere.
+    e_p' H^-1 S H^-1 e_p = d'S d with d = H^-1 e_p: how far row r moves entry p is d'u_r, and where
+    all rows move it alike the gradients have rank 0 around their mean in that direction. Where
+    there are fewer than two effective rows, that is everywhere.
     """
     d = rest.influence
     prior = _diagonal(_times(d, rest.prior), d)
@@ -155,7 +160,8 @@ def effective_rows(mask: AbstractMask, codes: Array, weights: Array, counts: boo
 
     Args:
         mask: of the loss.
-        codes: (cells, rows), -1 where a cell is missing: a row scores where some cell is observed that the mask reaches.
+        codes: (cells, rows), -1 where a cell is missing: a row scores where some cell is observed
+            that the mask reaches.
         weights: of the rows.
         counts: whether they are counts.
     """

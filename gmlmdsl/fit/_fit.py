@@ -91,16 +91,18 @@ def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOp
     """Minimise c * sum over rows of w loss - log prior; `index` labels the rows.
 
     Raises:
-        GmlmError: for options, weights or starts that do not fit, an impossible row, an unbounded prior, a mask that
-            mentions a parameter, a cost above the budget.
+        GmlmError: for options, weights or starts that do not fit, an impossible row, an unbounded
+            prior, a mask that mentions a parameter, a cost above the budget.
     """
     started = time.perf_counter()
     host = lowered.graph
     options = _verified_options(options)
     weights = verified_rows(mask, codes, options)
-    # Digits matter in a line search and in standard errors: full-batch fits run in float64 whatever the default.
+    # Digits matter in a line search and in standard errors: full-batch fits run in float64 whatever
+    # the default.
     exact = options.optimizer is None and not isinstance(options.method, PersistentContrastiveDivergence)
-    bar = waiting(f"fitting under mask {options.mask}", exact and shows_progress(options.progress))  # the others count their steps
+    # the others count their steps
+    bar = waiting(f"fitting under mask {options.mask}", exact and shows_progress(options.progress))
     with bar, jax.enable_x64(exact or bool(jax.config.jax_enable_x64)):  # pyright: ignore[reportAttributeAccessIssue]
         start, fixed = _start(host, options)
         verify_bounded_priors(host, frozenset(fixed))
@@ -159,7 +161,8 @@ def verified_rows(mask: AbstractMask, codes: Array, options: FitOptions) -> Arra
     """The weights of rows that a mask can be fitted to.
 
     Raises:
-        GmlmError: E702 for a mask that mentions a parameter, E505 for no rows, and for weights that do not fit.
+        GmlmError: E702 for a mask that mentions a parameter, E505 for no rows, and for weights that
+            do not fit.
     """
     if mask.mentions_parameter:
         raise fail("E702", f"mask `{options.mask}` mentions a parameter: it may sample, not fit", mask.span, "mentions a parameter")

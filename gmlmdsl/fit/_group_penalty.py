@@ -1,10 +1,12 @@
 """Minimises objectives plus penalty * sum over groups of weight * ||entries of the group||, by accelerated proximal gradients.
 
-A group of one entry has the penalty |entry|, the lasso's; a group's entries leave 0 together. Several copies of the parameters, each with
-an objective and a penalty of its own, go side by side: each has its own step size, momentum and end.
+A group of one entry has the penalty |entry|, the lasso's; a group's entries leave 0 together.
+Several copies of the parameters, each with an objective and a penalty of its own, go side by side:
+each has its own step size, momentum and end.
 
-Lengths are taken in a metric: the diagonal of the objective's Hessian, see `diagonal_metric`. Steps and stops are then the same whatever
-the units of the parameters are, as those of a coupling are when the values of a variable are given in others.
+Lengths are taken in a metric: the diagonal of the objective's Hessian, see `diagonal_metric`. Steps
+and stops are then the same whatever the units of the parameters are, as those of a coupling are
+when the values of a variable are given in others.
 """
 
 from __future__ import annotations
@@ -77,12 +79,15 @@ def minimise_penalised(
         groups: of entries.
         penalties: one for each copy.
         curvature: one for each copy, to start with: how much larger than the metric.
-        metric: of the flat vector of all arrays, see `diagonal_metric`; a group has the largest of its entries.
+        metric: of the flat vector of all arrays, see `diagonal_metric`; a group has the largest of
+            its entries.
         weights: of groups, one row for each copy; none: those of `groups` for all.
-        tolerance: of the largest entry of the proximal gradient, in units of the square root of the metric.
+        tolerance: of the largest entry of the proximal gradient, in units of the square root of the
+            metric.
         most: steps.
 
-    Reference: Beck and Teboulle 2009; O'Donoghue and Candes 2015 for restarts; Yuan and Lin 2006 for groups.
+    Reference: Beck and Teboulle 2009; O'Donoghue and Candes 2015 for restarts; Yuan and Lin 2006
+    for groups.
     """
     places = _placed(values, free, groups)
     wide = np.broadcast_to(groups.weights, (len(penalties), len(groups.weights))) if weights is None else weights
@@ -110,7 +115,8 @@ def largest_penalty(values: Copied, free: dict[str, Any], groups: Groups) -> Arr
 class _Places(NamedTuple):
     """Of the flat vector of all arrays, in the order of `ravel_pytree`: whose copy an entry is, its group, and whose copy a group is.
 
-    Each array has groups of its own; the last number is of entries without one, or without an owner.
+    Each array has groups of its own; the last number is of entries without one, or without an
+    owner.
     """
 
     owner: Any
@@ -189,8 +195,9 @@ class _State(NamedTuple):
 def diagonal_metric(values: Copied, free: dict[str, Any]) -> Array:
     """The diagonal of the Hessian of each copy's objective, in the order of `ravel_pytree`: positive, 1 where nothing is curved.
 
-    A product with the Hessian is taken along some entries of one parameter, one of each copy, or with signs along more where a copy has
-    more than `MOST_PROBES`: what those add to each other is of their own units.
+    A product with the Hessian is taken along some entries of one parameter, one of each copy, or
+    with signs along more where a copy has more than `MOST_PROBES`: what those add to each other is
+    of their own units.
     """
     owner, array = _owners(values, free)
     _, number = np.unique(np.stack([array, owner]), axis=1, return_inverse=True)
@@ -255,7 +262,8 @@ def _descent(
 
         c, _ = jax.lax.while_loop(lambda state: state[1].any(), widened, (s.curvature, above(s.curvature)))
         to = moved(c)
-        again = places.total(metric * (s.y - to) * (to - s.x), number) > 0  # momentum that points uphill is dropped
+        # momentum that points uphill is dropped
+        again = places.total(metric * (s.y - to) * (to - s.x), number) > 0
         momentum = jnp.where(again, 1.0, (1 + jnp.sqrt(1 + 4 * s.momentum**2)) / 2)
         ahead = jnp.where(again, 0.0, (s.momentum - 1) / momentum)
         gap = c * jax.ops.segment_max(jnp.sqrt(metric) * jnp.abs(to - s.y), places.owner, number + 1)[:-1]

@@ -1,8 +1,9 @@
 """Monte Carlo EM for rows whose missing cells cannot be summed out.
 
-Each round redraws the missing cells of several copies of each row by block dynamics at the present parameters, and then minimises
-the objective of the completed rows. At the truth the mean gradient of completed rows is 0, so the fixed point is consistent where
-cells are missing at random. The estimate is the mean over the last rounds; it is accepted when that mean drifts no further than its
+Each round redraws the missing cells of several copies of each row by block dynamics at the present
+parameters, and then minimises the objective of the completed rows. At the truth the mean gradient
+of completed rows is 0, so the fixed point is consistent where cells are missing at random. The
+estimate is the mean over the last rounds; it is accepted when that mean drifts no further than its
 Monte Carlo error, and that error is small beside the standard errors.
 
 Reference: Wei and Tanner 1990; for composite likelihoods Gao and Song 2011.
@@ -35,9 +36,11 @@ COPIES = 20
 BLOCK_VALUES = 8  # joint values of a block of missing cells that is redrawn at once
 FIRST_SWEEPS, SWEEPS = 50, 2
 FEWEST_ROUNDS, MOST_ROUNDS, ROUNDS_BETWEEN = 30, 300, 10
-FEWEST_LATENT = 100  # with latents it starts near a saddle, where the values of a latent mean the same
+# with latents it starts near a saddle, where the values of a latent mean the same
+FEWEST_LATENT = 100
 NOISE = 0.05  # of a standard error
-UNKNOWN = 0.1  # of an estimate, at least of 1: stands for its standard error where that is not known
+# of an estimate, at least of 1: stands for its standard error where that is not known
+UNKNOWN = 0.1
 DRIFT = 3.0  # Monte Carlo errors
 REDRAWN = 5  # imputations of every copy from which standard errors are computed
 STEPS = 5  # of the minimiser in one round: the next round moves the imputations anyway
@@ -109,14 +112,16 @@ def monte_carlo_em(
         imputed: the rows to impute.
         graph: the factor graph on the device.
         minimise: from an objective and a start to an outcome.
-        errors: rough standard errors of the unconstrained parameters, by which the Monte Carlo error is judged.
+        errors: rough standard errors of the unconstrained parameters, by which the Monte Carlo
+            error is judged.
         seed: what the imputations depend on.
         report: to be completed.
         most_rounds: the most rounds.
         sweeps: how often missing cells are redrawn in one round.
 
     Returns:
-        The objective with the last imputations, the outcome at the mean of the last rounds, the report, and further imputations there.
+        The objective with the last imputations, the outcome at the mean of the last rounds, the
+        report, and further imputations there.
 
     Raises:
         GmlmError: E508 if a row admits no completion that was found.

@@ -31,7 +31,9 @@ from ._definite import cholesky, exceeds, inverse, largest_eigenvalue, least_eig
 
 Array = np.ndarray
 FALLING = 1e-6  # of the largest eigenvalue: what is further below 0 is no rounding
-LEAST = 1e-100  # of a largest eigenvalue: below, all directions are flat, and squares of inverses leave the range of floats
+# of a largest eigenvalue: below, all directions are flat, and squares of inverses leave the range
+# of floats
+LEAST = 1e-100
 SINGULAR = 1e-9  # of the largest eigenvalue: below, a direction is undetermined
 
 
@@ -60,7 +62,8 @@ class Curvature:
         score: the covariance of the rows' contributions to its gradient, summed over rows.
         one_mask: gives the same if each row had one mask drawn; None where it cannot be computed.
         pull: the gradient of -log prior in those directions.
-        coupling: what the imputed cells' own dependence on the parameters adds to the derivative of the estimating equation.
+        coupling: what the imputed cells' own dependence on the parameters adds to the derivative of
+            the estimating equation.
     """
 
     basis: Array
@@ -138,7 +141,8 @@ class Curvature:
         if self.factor is not None:
             return inverse(self.factor) if _is_identity(self.basis) else solve(self.factor, self.basis.T).T
         diagonal = np.abs(np.diag(self.hessian))
-        unit = 1 / np.sqrt(np.where(diagonal > LEAST, diagonal, 1.0))  # in which digits are not lost to the units of others
+        # in which digits are not lost to the units of others
+        unit = 1 / np.sqrt(np.where(diagonal > LEAST, diagonal, 1.0))
         values, vectors = np.linalg.eigh(unit[:, None] * self.hessian * unit)
         whole = (vectors / np.maximum(values, 1e-14 * max(values.max(initial=0.0), LEAST))) @ vectors.T
         return self.basis @ (unit[:, None] * whole * unit)
@@ -171,7 +175,8 @@ def _within(basis: Array, matrix: Array) -> Array:
 class Copies:
     """Imputed rows among an objective's: `rows` of them from column `first` on, `count` completed copies of each side by side.
 
-    `redrawn` are further completions of the same columns, shape (draws, cells, columns), so that more than `count` are seen.
+    `redrawn` are further completions of the same columns, shape (draws, cells, columns), so that
+    more than `count` are seen.
     """
 
     first: int
@@ -190,20 +195,24 @@ def curvature(
 ) -> Curvature:
     """Hessian and score covariance at an estimate.
 
-    The sandwich (Godambe) covariance of the minimiser of sum_r c w_r loss_r - log prior is H^-1 S H^-1 with H its Hessian and
-    S = sum_r (u_r - mean u)(u_r - mean u)', u_r = c w_r grad loss_r. Of an imputed row, u_r is the mean over its copies; the
-    imputations follow p(missing | observed) at the estimate, and that adds c w_r Cov(grad loss_r, grad log p) over the copies to H.
+    The sandwich (Godambe) covariance of the minimiser of sum_r c w_r loss_r - log prior is H^-1 S
+    H^-1 with H its Hessian and S = sum_r (u_r - mean u)(u_r - mean u)', u_r = c w_r grad loss_r. Of
+    an imputed row, u_r is the mean over its copies; the imputations follow p(missing | observed) at
+    the estimate, and that adds c w_r Cov(grad loss_r, grad log p) over the copies to H.
 
-    Where weights are counts, a row of weight w is w rows of weight 1: S = sum_r w_r (g_r - mean g)(g_r - mean g)', g_r = u_r / w_r.
+    Where weights are counts, a row of weight w is w rows of weight 1: S = sum_r w_r (g_r - mean
+    g)(g_r - mean g)', g_r = u_r / w_r.
 
     Args:
         objective: what was minimised.
         params: where.
-        colours: of an exponential family under all masks: local statistics then give the sums; None: automatic differentiation.
+        colours: of an exponential family under all masks: local statistics then give the sums;
+            None: automatic differentiation.
         copies: which rows are imputed.
         counts: whether weights are counts of like rows, not importances.
 
-    Reference: Li et al. 2024, Lemmas 1 and 2; White 1982; for imputed cells Louis 1982, Robins and Wang 2000.
+    Reference: Li et al. 2024, Lemmas 1 and 2; White 1982; for imputed cells Louis 1982, Robins and
+    Wang 2000.
     """
     host = objective.frame.host
     basis = tangent(host, frozenset(objective.frame.fixed))
@@ -259,14 +268,16 @@ def _size(objective: Objective, copies: Copies | None, counts: bool) -> float:
 class Covariances(Mapping[str, Array]):
     """The covariances of what is determined, by kind: each is computed when it is first asked for.
 
-    sandwich: H^-1 S H^-1; laplace: H^-1; one_mask: the sandwich if each row had one mask drawn, where it can be computed. They have
-    zeros for what `curve` leaves out, and, save laplace, at the entries of which `unknown` says that the rows tell no error.
+    sandwich: H^-1 S H^-1; laplace: H^-1; one_mask: the sandwich if each row had one mask drawn,
+    where it can be computed. They have zeros for what `curve` leaves out, and, save laplace, at the
+    entries of which `unknown` says that the rows tell no error.
     """
 
     def __init__(self, curve: Curvature, unknown: Array):
         self._curve, self._unknown = curve, unknown
         self._found: dict[str, Array] = {}
-        self.progress: bool | None = False  # whether a bar is shown: `Later` sets it as the fit had it
+        # whether a bar is shown: `Later` sets it as the fit had it
+        self.progress: bool | None = False
 
     def __getitem__(self, kind: str) -> Array:
         if kind not in self._found:
@@ -385,8 +396,9 @@ def _prior_second_order(objective: Objective, vector: jax.Array) -> tuple[jax.Ar
 def _by_directions(objective: Objective, vector: jax.Array, basis: jax.Array, spread: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Sums over rows, in the directions of `basis`: of c w times the Hessians of losses, of (s u)(s u)' and of [s > 0] u, s of `spread`.
 
-    With l_r the weighted loss of row r, f = sum l_r and D_d the derivative along d, D_d of (l, grad f) is (u d, H d): what every row adds
-    to S and what all add to H share one traced loss, and one program. One direction at a time: side by side they leave the cache.
+    With l_r the weighted loss of row r, f = sum l_r and D_d the derivative along d, D_d of (l, grad
+    f) is (u d, H d): what every row adds to S and what all add to H share one traced loss, and one
+    program. One direction at a time: side by side they leave the cache.
     """
     host = objective.frame.host
 

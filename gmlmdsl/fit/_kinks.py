@@ -1,7 +1,8 @@
 """Laplace priors have a kink at their centre, where an estimate may stay: found by an active set, judged by the subdifferential.
 
-At a minimiser the smooth part of the objective has |gradient| <= 1 / scale in an entry that stands at its prior's centre, and
-gradient -sign(entry - centre) / scale in any other (Tibshirani 1996; Rockafellar 1970, Theorem 27.4).
+At a minimiser the smooth part of the objective has |gradient| <= 1 / scale in an entry that stands
+at its prior's centre, and gradient -sign(entry - centre) / scale in any other (Tibshirani 1996;
+Rockafellar 1970, Theorem 27.4).
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ Array = np.ndarray
 MOST_ROUNDS = 50
 STEPS = 100  # of L-BFGS at once: near a kink more are wasted
 SLACK = 1e-6  # of 1 / scale
-Selected = Mapping[str, Sequence[int]]  # by parameter that had a laplace prior: the entries that stay, in row-major order
+# by parameter that had a laplace prior: the entries that stay, in row-major order
+Selected = Mapping[str, Sequence[int]]
 
 
 def laplace_priors(host: FactorGraph, fixed: Sequence[str]) -> tuple[Array, Array]:
     """The centre and the slope 1 / scale of each entry of the flat vector; slope 0 where no laplace prior has a kink in reach.
 
-    A gauge moves entries together, and a bounded parameter is fitted on another scale: their kinks are left to the minimiser.
+    A gauge moves entries together, and a bounded parameter is fitted on another scale: their kinks
+    are left to the minimiser.
     """
     centres, slopes = [], []
     for p in host.parameters:
@@ -76,8 +79,8 @@ def without_interval(host: FactorGraph, fixed: Sequence[str], params: Mapping[st
 def settle(objective: Objective, outcome: Outcome, curve_at: Callable[[dict[str, Any]], Curvature | None], steps: int | None) -> Outcome:
     """Minimise on from where L-BFGS stalled at kinks.
 
-    Entries that a step of coordinate descent would leave at their kink are held there and the rest is minimised, and entries are
-    held or let go until the subdifferential holds 0.
+    Entries that a step of coordinate descent would leave at their kink are held there and the rest
+    is minimised, and entries are held or let go until the subdifferential holds 0.
     """
     host = objective.frame.host
     centres, slopes = laplace_priors(host, objective.frame.fixed)
@@ -90,9 +93,11 @@ def settle(objective: Objective, outcome: Outcome, curve_at: Callable[[dict[str,
         if curve is None:
             return outcome
         away = np.asarray(flatten(host, params)) - centres
-        smooth = scale * _gradient(objective, free) - slopes * np.where(away >= 0, 1.0, -1.0)  # JAX takes |t|' = 1 at t = 0
+        # JAX takes |t|' = 1 at t = 0
+        smooth = scale * _gradient(objective, free) - slopes * np.where(away >= 0, 1.0, -1.0)
         stiff = np.einsum("pj,jk,pk->p", curve.basis, curve.hessian, curve.basis)
-        held = (slopes > 0) & (np.abs(stiff * away - smooth) <= slopes * (1 + SLACK))  # the soft threshold gives 0
+        # the soft threshold gives 0
+        held = (slopes > 0) & (np.abs(stiff * away - smooth) <= slopes * (1 + SLACK))
         free = _moved(objective, free, np.where(held, centres, centres + away), held)
         left = None if steps is None else steps - outcome.steps
         if left is not None and left <= 0:
@@ -100,7 +105,8 @@ def settle(objective: Objective, outcome: Outcome, curve_at: Callable[[dict[str,
         outcome = joined(outcome, lbfgs(Scaled(objective, free, _others(objective, free, curve, held)), fewer(left)))
         free = outcome.free
         pulled = np.abs(scale * _gradient(objective, free) - slopes) - slopes * (1 + SLACK)
-        excess = float(pulled[held].max(initial=0.0)) / scale  # of the subdifferential: 0 where it holds 0
+        # of the subdifferential: 0 where it holds 0
+        excess = float(pulled[held].max(initial=0.0)) / scale
         if max(excess, outcome.gradient) <= TOLERANCE:
             return outcome
         outcome = replace(outcome, gradient=max(excess, outcome.gradient), reason="stalled")

@@ -26,13 +26,15 @@ WHOLE = "(everything)"  # the mask of a likelihood that no mask of the file was 
 class PersistentContrastiveDivergence:
     """For `method=` of `Model.fit`: stochastic maximum likelihood with persistent chains.
 
-    The gradient of the mean log p of rows is E[grad log p~ | row] averaged over rows, minus E[grad log p~] under the model, p~ the
-    unnormalised p. The second mean is estimated from chains that a sampler of the file moves on between steps, while the parameters
-    change slowly. In the first, latents and missing cells are summed out where that is affordable, else they too are redrawn.
+    The gradient of the mean log p of rows is E[grad log p~ | row] averaged over rows, minus E[grad
+    log p~] under the model, p~ the unnormalised p. The second mean is estimated from chains that a
+    sampler of the file moves on between steps, while the parameters change slowly. In the first,
+    latents and missing cells are summed out where that is affordable, else they too are redrawn.
     The estimate is the mean of the last half of the steps.
 
     Args:
-        sampler: which sampler of the file moves the chains; none: the only one. It must move every cell, latents too.
+        sampler: which sampler of the file moves the chains; none: the only one. It must move every
+            cell, latents too.
         chains: how many.
         sweeps: runs of the sampler's body per step.
         steps: of the optimiser.
@@ -68,12 +70,14 @@ class PersistentContrastiveDivergence:
 class MonteCarloEM:
     """For `method=` of `Model.fit`: latents and missing cells drawn inside the fit, whatever the mask.
 
-    Each round redraws them in several copies of each row from p(. | observed) at the present parameters, by block dynamics, and then
-    lowers a loss of the completed rows by a few steps. The estimate is the mean over the last rounds.
+    Each round redraws them in several copies of each row from p(. | observed) at the present
+    parameters, by block dynamics, and then lowers a loss of the completed rows by a few steps. The
+    estimate is the mean over the last rounds.
 
-    Latents H join each block K of the mask where that stays small: the mean of grad log p(x_K, h | x_rest) over p(h | x) is
-    grad log p(x_K | x_rest), so the fit ends where one that sums them out ends. Else each cell of H is a block of its own beside the
-    mask's: the pseudolikelihood of completed rows, whose mean gradient is 0 at the truth too.
+    Latents H join each block K of the mask where that stays small: the mean of grad log p(x_K, h |
+    x_rest) over p(h | x) is grad log p(x_K | x_rest), so the fit ends where one that sums them out
+    ends. Else each cell of H is a block of its own beside the mask's: the pseudolikelihood of
+    completed rows, whose mean gradient is 0 at the truth too.
 
     Args:
         copies: completed copies of each row.

@@ -31,17 +31,19 @@ RENEWED = (20, 60)  # steps after which the metric is made anew
 NEAR = 1e-6  # of an edge
 PULL = 1e-6  # per row, of a slope away from an edge
 Colours = Callable[[], Colouring | None]  # found when they are first asked for
-Look = Callable[[], tuple[Curvature | None, Recession]]  # the curvature at an estimate, and what is open there
+# the curvature at an estimate, and what is open there
+Look = Callable[[], tuple[Curvature | None, Recession]]
 
 
 def full_batch(objective: Objective, free: dict[str, Any], options: FitOptions, colours: Colours) -> tuple[Outcome, Look]:
     """L-BFGS, scaled by the curvature where that is cheap; then with a pause to see whether there is a minimum.
 
-    Along a recession direction it would crawl for ever; where the curvature is costly, to the end and one look at it there is cheaper,
-    when somebody asks for it.
+    Along a recession direction it would crawl for ever; where the curvature is costly, to the end
+    and one look at it there is cheaper, when somebody asks for it.
     """
     kinked, size = has_kinks(objective), sum(p.size for p in objective.frame.host.parameters)
-    first = None if objective.gaps is None or kinked else first_curvature(objective, colours())  # costly at rows with gaps, not here
+    # costly at rows with gaps, not here
+    first = None if objective.gaps is None or kinked else first_curvature(objective, colours())
     costly = size > MOST_SCALED or objective.products >= MANY or inference_cost(objective, size) > MOST_LOOKED
     if not kinked and (costly if objective.gaps is None else first is not None):
         if first is None:
@@ -142,7 +144,8 @@ def _with_pauses(
             pull = off_wrong_edges(objective, outcome.free)[1]
             outcome = dataclasses.replace(outcome, reason="stalled", gradient=pull) if pull else outcome
         curve = curve_at(params_of(objective, outcome))
-        if objective.gaps is not None:  # without the linear programme, the curvature at the end is what tells
+        # without the linear programme, the curvature at the end is what tells
+        if objective.gaps is not None:
             open_ = examine(objective, params_of(objective, outcome), curve, first, colours, options.asks_data_alone)
     return outcome, lambda: (curve, open_)
 
@@ -152,7 +155,8 @@ def stochastic(objective: Objective, mask: AbstractMask, free: dict[str, Any], o
     assert options.optimizer is not None
     key, host = random_key(options.seed), objective.frame.host
     alive = jnp.flatnonzero(objective.weights > 0)
-    gaps, lacking = objective.gaps, jnp.zeros(0, jnp.int32)  # listed rows lie apart: every batch has all
+    # listed rows lie apart: every batch has all
+    gaps, lacking = objective.gaps, jnp.zeros(0, jnp.int32)
     if gaps is not None and gaps.eliminated is not None:
         assert objective.gap_weights is not None
         lacking = jnp.flatnonzero(objective.gap_weights[gaps.places[1]] > 0)
@@ -245,7 +249,8 @@ def first_curvature(objective: Objective, colours: Colouring | None, copies: Cop
 def off_wrong_edges(objective: Objective, free: dict[str, Any]) -> tuple[dict[str, Any], float]:
     """Entries at an edge from which the objective falls inwards, moved back to where the fit began; and the largest such slope.
 
-    At a minimiser on an edge the slope points outwards (Karush, Kuhn and Tucker); where it does not, a step has gone too far.
+    At a minimiser on an edge the slope points outwards (Karush, Kuhn and Tucker); where it does
+    not, a step has gone too far.
     """
     bounded = [p for p in objective.frame.host.parameters if p.name in free and p.kind in ("positive", "bounded")]
     if not bounded:

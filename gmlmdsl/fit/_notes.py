@@ -53,7 +53,8 @@ def notes_on(fit: Noted, errors: str) -> Array:
 def _is_likelihood(fit: Noted) -> bool:
     """Whether each row's loss is -log p of what the mask can reach given the rest, as it is where every block is all of that.
 
-    Else the terms of a row are dependent, their Hessian is not the covariance of their gradient, and its inverse is no covariance.
+    Else the terms of a row are dependent, their Hessian is not the covariance of their gradient,
+    and its inverse is no covariance.
     """
     return fit.meta.get("mean_block_size") == fit.meta.get("reached")
 

@@ -24,9 +24,11 @@ MOST_STEPS = 3000
 TOLERANCE = 1e-8  # of the largest gradient entry, per row
 ROUGH = 1e-5  # where it pauses to see whether there is a minimum at all
 SINGLE = 3e-6  # where float32 has given what it can
-FLAT = 1e-6  # of the largest eigenvalue, each entry in its own unit: flatter directions are scaled like this one
+# of the largest eigenvalue, each entry in its own unit: flatter directions are scaled like this one
+FLAT = 1e-6
 LEAST_DIAGONAL = 1e-14  # of the largest entry of a Hessian's diagonal: a smaller one is no unit
-LEAST_SLOPE = 1e-6  # of a bounded parameter or a simplex in its unconstrained one, which may run to the edge
+# of a bounded parameter or a simplex in its unconstrained one, which may run to the edge
+LEAST_SLOPE = 1e-6
 STALLED = 5  # steps that lower neither value nor gradient after which digits are used up
 SHORTER = 30  # halvings of a step before the search along it is given up
 ENOUGH = 1e-4  # of the decrease that the slope foretells
@@ -75,7 +77,8 @@ class Scaled(eqx.Module):
 def scaling(objective: Objective, free: dict[str, Any], hessian: np.ndarray, basis: np.ndarray) -> Any:
     """A matrix that makes the objective's Hessian at `free` the identity, or nearly: H^(-1/2) in the free directions.
 
-    `hessian` is that of the objective per row in the directions of `basis`; directions in which it vanishes keep a finite scale.
+    `hessian` is that of the objective per row in the directions of `basis`; directions in which it
+    vanishes keep a finite scale.
     """
     if not np.isfinite(hessian).all() or not hessian.size:
         return None
@@ -87,7 +90,8 @@ def scaling(objective: Objective, free: dict[str, Any], hessian: np.ndarray, bas
         if p.name in free:
             columns[p.name] = unconstrained_moves(p, free[p.name], moved[at : at + p.size], LEAST_SLOPE)
         at += p.size
-    return np.concatenate([columns[name] for name in sorted(columns)])  # the order of a flattened dict
+    # the order of a flattened dict
+    return np.concatenate([columns[name] for name in sorted(columns)])
 
 
 def units(hessian: np.ndarray) -> np.ndarray:
@@ -99,8 +103,9 @@ def units(hessian: np.ndarray) -> np.ndarray:
 def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = TOLERANCE) -> Outcome:
     """Full-batch L-BFGS until the largest gradient entry per row is below `tolerance`.
 
-    A step is halved until the value falls by a part of what the slope foretells (Armijo); a pair along which the gradient does not
-    grow is not remembered. Products of many rows are summed in float32 first, as far as its digits reach.
+    A step is halved until the value falls by a part of what the slope foretells (Armijo); a pair
+    along which the gradient does not grow is not remembered. Products of many rows are summed in
+    float32 first, as far as its digits reach.
 
     Reference: Liu and Nocedal 1989; Nocedal and Wright 2006, algorithms 3.1 and 7.4.
     """
@@ -118,7 +123,8 @@ def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = TOLERANCE) 
         reason = "converged"
     else:
         reason = "stalled" if bool(stalled) else "steps"
-    named = {p.name: np.asarray(params[p.name]) for p in scaled.objective.frame.host.parameters}  # a dict comes back sorted
+    # a dict comes back sorted
+    named = {p.name: np.asarray(params[p.name]) for p in scaled.objective.frame.host.parameters}
     return Outcome(free, np.asarray(trace)[:n] if n else np.array([value]), gradient, n, reason, value, named)
 
 
@@ -168,7 +174,8 @@ def _minimised(f: Scaled, z: Any, limit: Any, tolerance: Any, trace: Any, steps:
 
     def going(s: _Search) -> Any:
         steep = _largest(s.gradient)
-        small = (steep <= tolerance) & ((s.steps > steps) | (steep == 0))  # one step at least, where there is one
+        # one step at least, where there is one
+        small = (steep <= tolerance) & ((s.steps > steps) | (steep == 0))
         worn = (s.stalled >= STALLED) | (s.shorter >= SHORTER) | ~jnp.isfinite(s.value)
         return s.fresh | ((s.steps < limit) & ~small & ~worn)
 
@@ -205,7 +212,8 @@ def _advanced(s: _Search, to: Any, value: Any, gradient: Any, rounding: float, m
     pairs = s.pairs + curved.astype(s.pairs.dtype)
     here = jnp.stack([value, _largest(gradient)])
     direction = _direction(gradient, moves, changes, inverse, lambda v: scale * newton(v), pairs)
-    known = jnp.asarray(metric is not None) | (pairs > 0)  # else, at the start, nothing is known of lengths
+    # else, at the start, nothing is known of lengths
+    known = jnp.asarray(metric is not None) | (pairs > 0)
     short = jnp.minimum(1.0, 1.0 / jnp.maximum(jnp.sqrt(gradient @ gradient), 1e-30))
     return s._replace(
         z=to,

@@ -37,7 +37,8 @@ class FitOptions:
     method: Any = None
     repeats: Repeats | None = None
     gaps: str = "sum"
-    asks_data_alone: bool = True  # what the data would leave open without priors, which a refit among many does not tell
+    # what the data would leave open without priors, which a refit among many does not tell
+    asks_data_alone: bool = True
 
     @property
     def ignores(self) -> bool:
@@ -49,7 +50,8 @@ class FitOptions:
 class Evidence:
     """What a fit was made from; it is kept beside the fit in memory, and never saved.
 
-    `codes` has the shape (cells, rows), -1 where a cell is missing; `index` labels the rows, where they came with labels.
+    `codes` has the shape (cells, rows), -1 where a cell is missing; `index` labels the rows, where
+    they came with labels.
     """
 
     lowered: Lowered

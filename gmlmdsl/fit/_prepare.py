@@ -47,7 +47,8 @@ from ._minimise import MOST_INFERRED
 from ._options import FitOptions
 
 Array = np.ndarray
-WORTH_MERGING = 1 << 19  # factor evaluations, or table entries, of all rows, from which on equal rows are looked for
+# factor evaluations, or table entries, of all rows, from which on equal rows are looked for
+WORTH_MERGING = 1 << 19
 BYTES_PER_COPY = 4 * 8  # of a cell: filled, on the device, and redrawn for the standard errors
 
 

@@ -70,7 +70,8 @@ class FitRecord:
         """The data and the options the fit was made from.
 
         Raises:
-            GmlmAttributeError: E505 for a fit that was loaded from a file: data are not saved with it.
+            GmlmAttributeError: E505 for a fit that was loaded from a file: data are not saved with
+                it.
         """
         if self._evidence is None:
             help = "`posterior`, `predictive` and `score` take rows, `x=..`; for all else"
@@ -115,10 +116,12 @@ class FitRecord:
     def covariance(self) -> Array:
         """The sandwich covariance of all parameters, shape (parameters, parameters), in declaration order, then row-major.
 
-        Infinite on the diagonal, and nan beside it, where an entry has no finite estimate, or the rows do not tell its error.
+        Infinite on the diagonal, and nan beside it, where an entry has no finite estimate, or the
+        rows do not tell its error.
 
         Raises:
-            GmlmAttributeError: E543 for a method that has none, E601 where it was not computed because there are too many parameters.
+            GmlmAttributeError: E543 for a method that has none, E601 where it was not computed
+                because there are too many parameters.
         """
         if "sandwich" not in self.determined and self.meta.get("method") == PersistentContrastiveDivergence.name:
             message = f"a fit by {self.meta['method']} has no standard errors: its optimum is approximate, and no curvature is computed"
@@ -134,12 +137,14 @@ class FitRecord:
         """The covariance of what is determined, shape (parameters, parameters), with zeros where an estimate is not, or its error.
 
         Args:
-            errors: "sandwich", H^-1 S H^-1, of what was optimised, a prior counting as a fixed penalty; or "laplace", H^-1: that
-                of Laplace's approximation to the posterior, the errors of a model that is taken to be right; of a fit under another
-                mask than `everything` it is no valid error, and wrong in both directions.
+            errors: "sandwich", H^-1 S H^-1, of what was optimised, a prior counting as a fixed
+                penalty; or "laplace", H^-1: that of Laplace's approximation to the posterior, the
+                errors of a model that is taken to be right; of a fit under another mask than
+                `everything` it is no valid error, and wrong in both directions.
 
         Raises:
-            GmlmError: E543 for another kind, E601 where it was not computed because there are too many parameters.
+            GmlmError: E543 for another kind, E601 where it was not computed because there are too
+                many parameters.
         """
         verify_kind(errors)
         if errors not in self.determined and "sandwich" in self.determined:
@@ -155,7 +160,8 @@ class FitRecord:
     def standard_errors(self) -> dict[str, Array]:
         """Sandwich (Godambe) standard errors by parameter; 0 where fixed, inf where there is no finite estimate or no telling its error.
 
-        Nan where a laplace prior holds an entry at its centre: such an estimate is not normal, and has no interval.
+        Nan where a laplace prior holds an entry at its centre: such an estimate is not normal, and
+        has no interval.
         """
         return self.standard_errors_of("sandwich")
 
@@ -174,7 +180,8 @@ class FitRecord:
     def interval(self, probability: float = 0.94, errors: str = "sandwich") -> dict[str, tuple[Array, Array]]:
         """Intervals by parameter: estimate -+ z * standard error for a real one; normal on the log or logit scale for a bounded one.
 
-        They are about what the estimate tends to: where a prior shrinks it (`status.shrunk`), not about the true value. Nan for none.
+        They are about what the estimate tends to: where a prior shrinks it (`status.shrunk`), not
+        about the true value. Nan for none.
         """
         return intervals(self.graph, self.params, self.standard_errors_of(errors), verified_quantile(probability))
 
@@ -189,12 +196,14 @@ class FitRecord:
     def summary(self, probability: float = 0.94, errors: str = "sandwich") -> pd.DataFrame:
         """One row per parameter entry: estimate, standard error, interval, and a note where these are not what they seem.
 
-        Nan stands for no interval, of an entry that a laplace prior holds at its centre; "shrunk" notes those whose interval is not one
-        for the true value, because priors pull the estimate by more than half a standard error.
+        Nan stands for no interval, of an entry that a laplace prior holds at its centre; "shrunk"
+        notes those whose interval is not one for the true value, because priors pull the estimate
+        by more than half a standard error.
 
         Args:
             probability: of the intervals.
-            errors: "sandwich" or "laplace", see `determined_covariance`; `fit.bootstrap()` has a summary of its own.
+            errors: "sandwich" or "laplace", see `determined_covariance`; `fit.bootstrap()` has a
+                summary of its own.
         """
         import pandas as pd
 
@@ -270,14 +279,16 @@ class FitRecord:
         """Write the fit as one file, whole or not at all: arrays and text only, so that loading runs no code.
 
         Raises:
-            GmlmError: E560 if the file cannot be written; E520 for a fit that was changed to what no fit is.
+            GmlmError: E560 if the file cannot be written; E520 for a fit that was changed to what
+                no fit is.
         """
         write_whole(path, fit_bytes(*_content(self)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """How it travels to another process: as `save` writes it, with its model, and with its data unless it has an `optimizer`.
 
-        An optax transformation is made of functions, which do not travel; such a fit arrives as a file's does, without its data.
+        An optax transformation is made of functions, which do not travel; such a fit arrives as a
+        file's does, without its data.
         """
         return _made_again, (type(self), self.model, fit_bytes(*_content(self)), _data_of(self))
 
@@ -286,7 +297,8 @@ class FitRecord:
 
     def __deepcopy__(self: F, memo: Any) -> F:
         params, trace, meta = copy.deepcopy((self.params, self.loss_trace, self.meta), memo)
-        return dataclasses.replace(self, params=params, loss_trace=trace, meta=meta)  # nothing changes the rest
+        # nothing changes the rest
+        return dataclasses.replace(self, params=params, loss_trace=trace, meta=meta)
 
 
 def _data_of(fit: FitRecord) -> tuple[Any, ...] | None:

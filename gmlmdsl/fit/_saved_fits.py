@@ -1,7 +1,8 @@
 """Saved fits as files: arrays and text, so that reading runs no code; every array is verified against the model that it is of.
 
-A fit is an archive as `_archive.py` makes them: its manifest holds the program's text and what else is known of the fit (`meta`), its
-parts are arrays. The format before was an .npz file without a hash over everything: it is read with a warning.
+A fit is an archive as `_archive.py` makes them: its manifest holds the program's text and what else
+is known of the fit (`meta`), its parts are arrays. The format before was an .npz file without a
+hash over everything: it is read with a warning.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ ENDING = ".npy"  # of a part: each is the .npy file of an array
 LONGEST_PART = 300  # letters of its name
 MOST_META = 1 << 26  # bytes of text
 BEFORE = 1  # the format without a hash over everything, whose parts may be compressed
-MOST_INPUTS = 1 << 28  # bytes of a program's inputs there: nothing but the program itself says how large they should be
+# bytes of a program's inputs there: nothing but the program itself says how large they should be
+MOST_INPUTS = 1 << 28
 INPUT = "input:"  # before the name of one
 
 

@@ -1,11 +1,13 @@
 """Whether a stochastic climb stands still, judged by the last half of its steps in batches.
 
-It does where two things hold. The mean gradient is 0 within its Monte Carlo error: entry by entry, and all entries together, for of many
-entries each may be lost in its noise while all push one way. And the estimate does not travel: the batches' mean parameters do not go on in
-one direction by a good part of the way from the start, nor wander as far as they have come.
+It does where two things hold. The mean gradient is 0 within its Monte Carlo error: entry by entry,
+and all entries together, for of many entries each may be lost in its noise while all push one way.
+And the estimate does not travel: the batches' mean parameters do not go on in one direction by a
+good part of the way from the start, nor wander as far as they have come.
 
-All entries together are judged by exchanging signs. Where the mean gradient is 0 a batch's mean is as likely as its negative, so that the
-length of the sum over batches, each entry in units of its own size, is that of the same sum under random signs.
+All entries together are judged by exchanging signs. Where the mean gradient is 0 a batch's mean is
+as likely as its negative, so that the length of the sum over batches, each entry in units of its
+own size, is that of the same sum under random signs.
 """
 
 from __future__ import annotations
@@ -21,8 +23,12 @@ Array = np.ndarray
 LEVEL = 1e-3  # of each test
 NEAR = 1e-3  # the largest gradient entry per row at which steps of a stochastic minimiser may end
 QUARTERS = 4  # of the batches: their mean parameters show where the estimate goes
-STRAIGHT = 0.5  # the cosine between moves of one quarter and the next; of noise around a place it is -1/2 in the mean
-WIDE = 0.25  # of the way from the start: a larger error of the mean parameters says nothing of where the optimum is
+# the cosine between moves of one quarter and the next; of noise around a place it is -1/2 in the
+# mean
+STRAIGHT = 0.5
+# of the way from the start: a larger error of the mean parameters says nothing of where the optimum
+# is
+WIDE = 0.25
 FAR = 0.02  # of the way from the start: shorter moves are no travel
 
 
@@ -31,11 +37,15 @@ class Settled:
     """What the last half of the steps show.
 
     Attributes:
-        largest: of the mean gradient, by entry, per row. noise: the largest Monte Carlo error of an entry.
+        largest: of the mean gradient, by entry, per row. noise: the largest Monte Carlo error of an
+            entry.
         moving: the largest entry of the mean gradient that is not 0 within its error; 0: none.
-        together: the mean gradient relative to its errors, root mean square over the entries; 0 where signs may explain it.
-        travelled: the share of the way from the start that the last quarter of these steps went on in one direction; 0: none.
-        wandered: the error of the mean parameters, by the batches, as a share of that way; 0 where it is small.
+        together: the mean gradient relative to its errors, root mean square over the entries; 0
+            where signs may explain it.
+        travelled: the share of the way from the start that the last quarter of these steps went on
+            in one direction; 0: none.
+        wandered: the error of the mean parameters, by the batches, as a share of that way; 0 where
+            it is small.
     """
 
     largest: float

@@ -1,8 +1,9 @@
 """How far priors pull estimates from where the data alone would have them: what an interval around a pulled estimate is not about.
 
-An estimate minimises c loss - log prior, so a prior counts as a fixed penalty in its standard error, and its interval is one for the
-minimiser of the expected penalised objective. The data's own estimate lies, to first order, at the pull's Newton step
-(H - H_prior)^-1 grad(-log prior) from there.
+An estimate minimises c loss - log prior, so a prior counts as a fixed penalty in its standard
+error, and its interval is one for the minimiser of the expected penalised objective. The data's own
+estimate lies, to first order, at the pull's Newton step (H - H_prior)^-1 grad(-log prior) from
+there.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from ._status import Finding, Status
 
 Array = np.ndarray
 SHRINKS = "shrunk"  # slug
-SHRUNK = 0.5  # of a standard error: off by that much, a normal 94 % interval holds the true value in 91 % of data sets, and ever fewer
-FLAT = 1e-9  # of the largest curvature: where the data have less, they have no estimate of their own
+# of a standard error: off by that much, a normal 94 % interval holds the true value in 91 % of data
+# sets, and ever fewer
+SHRUNK = 0.5
+# of the largest curvature: where the data have less, they have no estimate of their own
+FLAT = 1e-9
 
 
 def pulled(curve: Curvature) -> Array:

@@ -22,7 +22,8 @@ SUSPECT = 1e-3  # of the largest eigenvalue, here or at the start: below, the da
 SHARE = 0.5  # of the curvature in some direction: where a prior gives more, it decides
 ALL = 1e-6  # a share of 1 and so much more is rounding
 SUSPECT_SHARE = 0.02  # where a prior gives more, the data alone may have no estimate
-AT_BOUND, NEAREST = "at-bound", 1e-6  # slug; the distance from a bound below which a parameter is said to be at it
+# slug; the distance from a bound below which a parameter is said to be at it
+AT_BOUND, NEAREST = "at-bound", 1e-6
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,13 @@ class Status:
     Attributes:
         code: converged, no-minimiser, undetermined, not-converged, or diverged.
         findings: everything to say, the gravest first.
-        separated: for each entry of the flat parameter vector +1 or -1 where its estimate runs to plus or minus infinity, else 0.
+        separated: for each entry of the flat parameter vector +1 or -1 where its estimate runs to
+            plus or minus infinity, else 0.
         undetermined: where neither data nor prior fix the entry.
-        open_directions: an orthonormal basis of all directions without an estimate, shape (directions, entries).
-        unknown: the entries that have an estimate, and of whose standard error the rows tell nothing; None: there is none.
+        open_directions: an orthonormal basis of all directions without an estimate, shape
+            (directions, entries).
+        unknown: the entries that have an estimate, and of whose standard error the rows tell
+            nothing; None: there is none.
         shrunk: where priors pull the estimate by more than half a standard error; None: not known.
     """
 
@@ -155,7 +159,8 @@ def judge(
 def _is_suspect(curve: Curvature, first: Curvature | None) -> bool:
     """Where all rows separate every curvature vanishes at once: only the start's tells that they were larger.
 
-    A prior that holds separated data back supplies a fair part of the curvature (`normal`), or of the pull (`laplace`).
+    A prior that holds separated data back supplies a fair part of the curvature (`normal`), or of
+    the pull (`laplace`).
     """
     if not curve.hessian.size:
         return False
@@ -230,7 +235,8 @@ def constant_cells(objective: Objective, separated: Array, colours: Colouring | 
         return []
     codes = np.asarray(objective.codes)[:, np.asarray(objective.weights) > 0]
     highest = codes.max(axis=1)
-    still = np.append(np.where(codes < 0, highest[:, None], codes).min(axis=1) == highest, False)  # a missing cell holds nothing
+    # a missing cell holds nothing
+    still = np.append(np.where(codes < 0, highest[:, None], codes).min(axis=1) == highest, False)
     found: set[int] = set()
     for blocks, seen in zip(objective.loss.blocks, colours.seen, strict=True):  # pyright: ignore[reportAttributeAccessIssue]
         sees = np.append(separated, False)[seen].any(axis=1)

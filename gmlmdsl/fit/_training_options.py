@@ -14,9 +14,11 @@ import optax
 
 from .._diagnostics import fail, with_whole_numbers
 
-# Of Li et al. 2024, Appendix L: 500,000 steps, of which a fiftieth warm up, with a learning rate of 0.003 that falls to 1e-5
+# Of Li et al. 2024, Appendix L: 500,000 steps, of which a fiftieth warm up, with a learning rate of
+# 0.003 that falls to 1e-5
 PUBLISHED_STEPS, WARM, PUBLISHED_PEAK, END = 500_000, 50, 0.003, 1e-5
-MOST_PEAK = 0.03  # of fewer steps; AdaFactor's steps are relative to the size of the weights, so that this is 3 %
+# of fewer steps; AdaFactor's steps are relative to the size of the weights, so that this is 3 %
+MOST_PEAK = 0.03
 
 
 @dataclass(frozen=True)
@@ -24,37 +26,52 @@ class Training:
     """How a network is trained: `fit(.., method=gm.Training(..))`.
 
     Attributes:
-        steps: batches; every `accumulate`-th one ends with an update. A run with checkpoints whose `optimizer` does not depend on them
-            goes on when it is asked for more.
+        steps: batches; every `accumulate`-th one ends with an update. A run with checkpoints whose
+            `optimizer` does not depend on them goes on when it is asked for more.
         batch_size: rows of a step; all rows where there are fewer.
-        label_smoothing: s: every target is 1 - s of the true value and s of the uniform distribution (Szegedy et al. 2016).
-        ema: decay, at each update, of the exponential moving average of the weights that the fit returns; the first weights have no part
-            in it (Kingma and Ba 2015, Section 3, on that correction). None: the last weights.
-        average_last: the fit returns the mean of the weights at the last so many save points, see `save_every` (Vaswani et al. 2017,
-            Section 6.1), whether or not checkpoints are written.
+        label_smoothing: s: every target is 1 - s of the true value and s of the uniform
+            distribution (Szegedy et al. 2016).
+        ema: decay, at each update, of the exponential moving average of the weights that the fit
+            returns; the first weights have no part in it (Kingma and Ba 2015, Section 3, on that
+            correction). None: the last weights.
+        average_last: the fit returns the mean of the weights at the last so many save points, see
+            `save_every` (Vaswani et al. 2017, Section 6.1), whether or not checkpoints are written.
         accumulate: batches whose gradients are averaged for one update.
-        precision: "float32", or "bfloat16": then weights are cast for each pass, with logits, norms and updates in float32.
-        buckets: widths, ascending; rows of like length share a batch, and each width is compiled once. None: 8, 16, 24, 32, 48, 64, ..
-        validation: `{"x": .., "given": ..}`: rows whose loss is measured every `evaluate_every` steps, always under the same masks.
+        precision: "float32", or "bfloat16": then weights are cast for each pass, with logits, norms
+            and updates in float32.
+        buckets: widths, ascending; rows of like length share a batch, and each width is compiled
+            once. None: 8, 16, 24, 32, 48, 64, ..
+        validation: `{"x": .., "given": ..}`: rows whose loss is measured every `evaluate_every`
+            steps, always under the same masks.
         evaluate_every: steps between measurements; None: a tenth of the steps.
-        patience: measurements without a lower loss after which training ends; the best weights are returned. None: it never does.
-        checkpoint: a folder; a run that is killed goes on from its latest checkpoint, bit for bit as if it had not been. SIGTERM and
-            Ctrl-C write one after the step at hand, and end the process with status 143, or the call with `KeyboardInterrupt`; a second
-            Ctrl-C ends it at once.
-        save_every: steps between save points; None: a twentieth of the steps. The last step is one too.
-        resume: whether checkpoints that lie in the folder are gone on from; False: the run begins anew.
-        log: a file of one line of JSON for every 20 steps, with the norms of the network's parts (roots of the sums of squares of their
-            weights), and for every measurement. It is begun anew, or cut back to the step that a run goes on from.
+        patience: measurements without a lower loss after which training ends; the best weights are
+            returned. None: it never does.
+        checkpoint: a folder; a run that is killed goes on from its latest checkpoint, bit for bit
+            as if it had not been. SIGTERM and Ctrl-C write one after the step at hand, and end the
+            process with status 143, or the call with `KeyboardInterrupt`; a second Ctrl-C ends it
+            at once.
+        save_every: steps between save points; None: a twentieth of the steps. The last step is one
+            too.
+        resume: whether checkpoints that lie in the folder are gone on from; False: the run begins
+            anew.
+        log: a file of one line of JSON for every 20 steps, with the norms of the network's parts
+            (roots of the sums of squares of their weights), and for every measurement. It is begun
+            anew, or cut back to the step that a run goes on from.
         warmup: steps of linear warm-up of the default optimiser; None: a fiftieth.
-        learning_rate: the peak of the default optimiser, AdaFactor (Shazeer and Stern 2018) with a cosine down to 1e-5; None: 0.03 for up
-            to 5000 updates, then less, as 1 / sqrt(updates): 0.003, the published peak, for the published 500,000.
-        loss: of a hidden cell: "cross_entropy", -log p of its value, or "squared", the sum over values of (output - 1 or 0)^2. The outputs
-            then estimate probabilities: they are no logits, and the fit neither samples nor has a `loss` of other rows.
-        l2: lambda: lambda times the sum of the squares of all weights is added to the loss, of each batch.
-        regulariser: a function of (network, batch) that JAX can differentiate; what it returns, a number, is added to the loss of each
-            batch. The network is as the fit's `params` hold it (the user's own module is its `.module`); of the batch, `x` has the rows'
-            codes (rows, cells), -1 where they are missing, `given` the given arrays, `weights` one number a row, 0 of those that fill the
-            batch up, and `key` is a key of JAX of its own. Losses of rows that are shown or measured are without it, and without `l2`.
+        learning_rate: the peak of the default optimiser, AdaFactor (Shazeer and Stern 2018) with a
+            cosine down to 1e-5; None: 0.03 for up to 5000 updates, then less, as 1 / sqrt(updates):
+            0.003, the published peak, for the published 500,000.
+        loss: of a hidden cell: "cross_entropy", -log p of its value, or "squared", the sum over
+            values of (output - 1 or 0)^2. The outputs then estimate probabilities: they are no
+            logits, and the fit neither samples nor has a `loss` of other rows.
+        l2: lambda: lambda times the sum of the squares of all weights is added to the loss, of each
+            batch.
+        regulariser: a function of (network, batch) that JAX can differentiate; what it returns, a
+            number, is added to the loss of each batch. The network is as the fit's `params` hold it
+            (the user's own module is its `.module`); of the batch, `x` has the rows' codes (rows,
+            cells), -1 where they are missing, `given` the given arrays, `weights` one number a row,
+            0 of those that fill the batch up, and `key` is a key of JAX of its own. Losses of rows
+            that are shown or measured are without it, and without `l2`.
     """
 
     steps: int = 1000
@@ -194,7 +211,8 @@ def default_optimizer(t: Training) -> optax.GradientTransformation:
 def default_peak(updates: int) -> float:
     """Of AdaFactor: the published one for the published length, and more for shorter runs, as 1 / sqrt(updates), 0.03 at the most.
 
-    The rate that T5 trains with falls like that too, by the updates that were made (Raffel et al. 2020, Section 3.1.2).
+    The rate that T5 trains with falls like that too, by the updates that were made (Raffel et al.
+    2020, Section 3.1.2).
     """
     return min(MOST_PEAK, PUBLISHED_PEAK * math.sqrt(PUBLISHED_STEPS / max(1, updates)))
 

@@ -31,7 +31,8 @@ def bind(program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Seque
         The bound program; arrays are int64 or float64.
 
     Raises:
-        GmlmError: for every missing and unknown input, and for shapes, types and graphs that do not fit.
+        GmlmError: for every missing and unknown input, and for shapes, types and graphs that do not
+            fit.
     """
     _verify_names(program, inputs)
     coords = verified_coords(coords)
@@ -66,7 +67,8 @@ def bind_sound(
 ) -> tuple[Bound, list[Diagnostic]]:
     """A program with those of its inputs and graphs that have no fault, and every fault of the others.
 
-    Graphs with more than `most` nodes and edges are left out too, and no fault. Inputs with labels go by those of `coords`.
+    Graphs with more than `most` nodes and edges are left out too, and no fault. Inputs with labels
+    go by those of `coords`.
     """
     faults = Faults()
     bound = Bound(program, {}, {}, {}, dict(coords or {}))

@@ -28,7 +28,8 @@ class EdgeNames:
     def __init__(self, bound: Bound, axes: Sequence[ir.SetOf], axis: int, as_given: bool = False):
         self._bound, self._over, self.axis = bound, axes[axis], axis
         self._swaps = is_unordered(axes[axis], bound.graphs) and swaps_further(list(axes[axis + 1 :]))
-        self._as_given = as_given  # in the order of the rows of `pairs`, as inputs are; else in that of `G.edges`
+        # in the order of the rows of `pairs`, as inputs are; else in that of `G.edges`
+        self._as_given = as_given
 
     @cached_property
     def pairs(self) -> Array:
@@ -42,7 +43,8 @@ class EdgeNames:
         bound, graph = self._bound, self._bound.graphs[self._over.graph]
         left = bound.node_labels(self._over.graph)
         right = bound.right_labels(self._over.graph) if graph.bipartite else left
-        if len(left) < graph.n or len(right) < graph.n_right:  # labels that do not fit are refused elsewhere
+        # labels that do not fit are refused elsewhere
+        if len(left) < graph.n or len(right) < graph.n_right:
             left = right = tuple(range(max(graph.n, graph.n_right)))
         out: dict[Hashable, tuple[int, bool]] = {}
         for number, (i, j) in enumerate(self.pairs.tolist()):
@@ -57,7 +59,8 @@ class EdgeNames:
         """Entries that have names, in the order of the edges.
 
         Raises:
-            GmlmError: E414 for a name that is no edge's, E507 for an edge that is named twice or not at all.
+            GmlmError: E414 for a name that is no edge's, E507 for an edge that is named twice or
+                not at all.
         """
         out: dict[int, Any] = {}
         graph, pairs = self._over.graph, self.pairs
@@ -97,7 +100,8 @@ def by_name(
         code: of the diagnostic, for labels that are not those of the axes.
 
     Raises:
-        GmlmError: E414, E507 for names that are not those of the edges, each once; `code` for other labels.
+        GmlmError: E414, E507 for names that are not those of the edges, each once; `code` for other
+            labels.
     """
     if isinstance(value, Mapping):
         if not edges:

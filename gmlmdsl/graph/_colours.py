@@ -17,10 +17,12 @@ def colour(graph: FactorGraph, blocks: Array) -> Array:
 
     Args:
         graph: the factor graph.
-        blocks: integers of shape (blocks, cells), positions ascending, padded with the number of cells.
+        blocks: integers of shape (blocks, cells), positions ascending, padded with the number of
+            cells.
 
     Returns:
-        One colour per block: in position order (of the first cell, then the next) each block takes the least colour that
+        One colour per block: in position order (of the first cell, then the next) each block takes
+        the least colour that
         no earlier block has with which it shares a factor or a cell.
     """
     if blocks.shape[1] == 1 and len(distinct(blocks)) == len(blocks):
@@ -42,7 +44,8 @@ def _in_waves(graph: FactorGraph, cells: Array) -> Array | None:
     wave, waves, done = np.flatnonzero(swept & (waits == 0)), 0, 0
     while len(wave):
         waves, done = waves + 1, done + len(wave)
-        least = ~taken[wave] & (taken[wave] + np.uint64(1))  # the lowest colour that is free, as a bit
+        # the lowest colour that is free, as a bit
+        least = ~taken[wave] & (taken[wave] + np.uint64(1))
         if not least.all() or waves > FEW_WAVES + done / WORTH_A_WAVE:
             return None
         colours[wave] = np.bitwise_count(least - np.uint64(1))
@@ -58,7 +61,8 @@ def _in_turn(graph: FactorGraph, blocks: Array) -> Array:
     n = graph.n_cells
     starts, neighbours = graph.neighbours
     order = np.lexsort(blocks.T[::-1])
-    holders: list[list[int]] = [[] for _ in range(n)]  # blocks, coloured so far, that hold each cell
+    # blocks, coloured so far, that hold each cell
+    holders: list[list[int]] = [[] for _ in range(n)]
     colours = np.full(len(blocks), -1, np.int64)
     for b in order.tolist():
         taken = set()

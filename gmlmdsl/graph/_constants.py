@@ -52,8 +52,8 @@ def constant(e: ir.Expression, numbers: Numbers, names: Mapping[str, Array] | No
     """The value of `e` where each index name stands for an array; the arrays broadcast. Indices and operations count only where `taken`.
 
     Raises:
-        GmlmError: E407 where an index into an input leaves its range, E414 where a pair is no edge, E416 where an operation has no
-            value, E412 where a sum has too many terms.
+        GmlmError: E407 where an index into an input leaves its range, E414 where a pair is no edge,
+            E416 where an operation has no value, E412 where a sum has too many terms.
     """
     return np.asarray(_Constants(numbers, names or {}).value(e, taken))
 
@@ -71,7 +71,8 @@ def turned(
         span: what is too large where the turns are too many.
 
     Returns:
-        The values of each name of the loops, broadcasting against the names around; which turns there are, where that differs;
+        The values of each name of the loops, broadcasting against the names around; which turns
+        there are, where that differs;
         and the length of the axis.
 
     Raises:

@@ -13,8 +13,8 @@ import numpy as np
 def digest(value: Any) -> bytes:
     """A digest of numbers, texts, arrays, and of tuples, mappings and dataclasses of them.
 
-    Fields that a dataclass leaves out of comparisons, such as places in a text, do not count; types do, so 1 is not 1.0.
-    A value with a `digest` of its own goes in by that.
+    Fields that a dataclass leaves out of comparisons, such as places in a text, do not count; types
+    do, so 1 is not 1.0. A value with a `digest` of its own goes in by that.
     """
     found = blake2b(digest_size=16)
     _feed(found.update, value)

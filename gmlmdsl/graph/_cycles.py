@@ -18,7 +18,8 @@ def verify_acyclic(groups: Sequence[FactorGroup], model: ir.Model, n_cells: int)
     """Refuse conditional distributions that form a cycle.
 
     Args:
-        groups: of the statements `z ~ categorical(p)`: the cell itself first in the scope, its parents behind it.
+        groups: of the statements `z ~ categorical(p)`: the cell itself first in the scope, its
+            parents behind it.
         model: whose statements they are.
         n_cells: of the model; given cells stand behind them.
 

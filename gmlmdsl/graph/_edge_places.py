@@ -34,7 +34,8 @@ def entry_places(graph: GraphArrays, over: ir.SetOf, place: Array, turned: Array
         over: what the axis runs over.
         place: the numbers of edges.
         turned: which are named from their upper end.
-        as_given: whether the array has the order and the ends of the input that lists the edges, as an input has, or those of `G.edges`.
+        as_given: whether the array has the order and the ends of the input that lists the edges, as
+            an input has, or those of `G.edges`.
     """
     if not as_given or over.part != "edges":
         return place, turned

@@ -16,7 +16,8 @@ Array = np.ndarray
 EXACT = 1 << 24  # a 32-bit float holds every whole number up to it
 SURE = 2.0**62  # whole numbers below it fit into 64 bits, whatever the rounding of bounds
 COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
-DECIDED = COMPARISONS | {"//", "%"}  # operations whose value changes wholly where a whole number is off by one
+# operations whose value changes wholly where a whole number is off by one
+DECIDED = COMPARISONS | {"//", "%"}
 LEAVES = (Constant, Column, CellValue, Gather)
 
 

@@ -23,8 +23,9 @@ Array = np.ndarray
 class VariableArray:
     """One variable: cells `offset` to `offset + size`, row-major over `shape`.
 
-    `labels` are the values as users write them, in the order of their codes; `dims` and `coords` name the axes. Coordinates are
-    names only, which may be a million: they do not count in comparisons.
+    `labels` are the values as users write them, in the order of their codes; `dims` and `coords`
+    name the axes. Coordinates are names only, which may be a million: they do not count in
+    comparisons.
     """
 
     name: str
@@ -35,7 +36,8 @@ class VariableArray:
     labels: tuple[Any, ...]
     dims: tuple[str, ...]
     coords: tuple[Sequence[Any], ...] = field(compare=False)
-    members: Array | None = field(default=None, compare=False, kw_only=True)  # of a ragged variable: the indices of each cell
+    # of a ragged variable: the indices of each cell
+    members: Array | None = field(default=None, compare=False, kw_only=True)
 
     @property
     def size(self) -> int:
@@ -100,8 +102,10 @@ class GivenTables:
 
     Attributes:
         slot: the slot that holds the row cell, whose code is the row's number.
-        arrays: of each table of the group: the given variable whose data it holds, None where it holds an input.
-        rows: the number of rows of data; 0 while there are none, and the tables hold one row of zeros.
+        arrays: of each table of the group: the given variable whose data it holds, None where it
+            holds an input.
+        rows: the number of rows of data; 0 while there are none, and the tables hold one row of
+            zeros.
     """
 
     slot: int
@@ -140,7 +144,8 @@ class Hyperprior:
 class ParameterArray:
     """One parameter array. `kind` is real, positive, simplex, ordered or bounded; `gauge` lists the axes whose sums `zero_sum` fixes at 0.
 
-    `still` numbers entries, in row-major order, that a fit leaves where it starts; they belong to real parameters without a gauge.
+    `still` numbers entries, in row-major order, that a fit leaves where it starts; they belong to
+    real parameters without a gauge.
     """
 
     name: str
@@ -154,7 +159,8 @@ class ParameterArray:
     coords: tuple[Sequence[Any], ...] = field(compare=False)
     span: Span = field(compare=False, repr=False)
     still: tuple[int, ...] = ()
-    edges: tuple[Any, ...] = field(default=(), compare=False, repr=False)  # `EdgeNames` of its axes over edges
+    # `EdgeNames` of its axes over edges
+    edges: tuple[Any, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def size(self) -> int:
@@ -195,9 +201,11 @@ class FactorGroup:
     Attributes:
         root: what one instance computes.
         n: the number of instances.
-        cells: integers of shape (n, slots): the position of the cell in each slot; `n_cells` of the graph where a slot is unused.
+        cells: integers of shape (n, slots): the position of the cell in each slot; `n_cells` of the
+            graph where a slot is unused.
         columns: numbers that vary over instances, of shape (n or 1, *sums).
-        tables: flat inputs that are indexed by cells, and data of given variables that are indexed by the row.
+        tables: flat inputs that are indexed by cells, and data of given variables that are indexed
+            by the row.
         kind: factor, categorical, require or weight.
         given: how it reads given variables; None where it mentions none.
     """
@@ -246,12 +254,14 @@ class FactorGraph:
         parameters: in declaration order.
         factors: groups whose values add to log p.
         requires: groups whose condition must hold.
-        given: variables whose data come with each row. Where there are some, one cell behind all others, the row cell, says which row
-            of the data a configuration goes with. It has one value, so it is never summed over or drawn, and no user sees it.
+        given: variables whose data come with each row. Where there are some, one cell behind all
+            others, the row cell, says which row of the data a configuration goes with. It has one
+            value, so it is never summed over or drawn, and no user sees it.
         model: the same graph before data of given variables were bound to it; None where none are.
         method: how large blocks are summed where the user says so: enumeration or elimination.
         hyperpriors: priors of entries whose arguments are parameters.
-        network: of a conditional model, which has no factors, no joint distribution and no parameters but the network's; else None.
+        network: of a conditional model, which has no factors, no joint distribution and no
+            parameters but the network's; else None.
     """
 
     variables: tuple[VariableArray, ...]

@@ -12,7 +12,8 @@ from ._nodes import Add, Apply, CellValue, Column, Gather, If, Node, Pick, mappe
 
 Array = np.ndarray
 COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
-KEPT = ("incidences", "neighbours", "sizes")  # what of a graph does not depend on data, and is computed once
+# what of a graph does not depend on data, and is computed once
+KEPT = ("incidences", "neighbours", "sizes")
 
 
 @dataclass(frozen=True)

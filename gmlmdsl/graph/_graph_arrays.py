@@ -16,11 +16,13 @@ class GraphArrays:
 
     Attributes:
         n: number of nodes (of the left side, for a bipartite graph).
-        edges: integers of shape (edges, 2), i < j and sorted; for a bipartite graph (i in a, j in b).
+        edges: integers of shape (edges, 2), i < j and sorted; for a bipartite graph (i in a, j in
+            b).
         rows: node numbers of shape (rows, nodes per row), or None.
         columns: likewise.
         bipartite: whether the two ends are numbered apart.
-        given: the edges as an input lists them, row by row, in whatever order and from either end; None where none does.
+        given: the edges as an input lists them, row by row, in whatever order and from either end;
+            None where none does.
     """
 
     n: int

@@ -33,7 +33,8 @@ def verify_index(
     """Try every value of the cells that the index and its guards mention.
 
     Raises:
-        GmlmError: with the value that leaves 0..length-1, or because there are too many values to try.
+        GmlmError: with the value that leaves 0..length-1, or because there are too many values to
+            try.
     """
     used = {s for t in (node, *(g for g, _ in guards)) for leaf in nodes_in(t) if isinstance(leaf, CellValue) for s in _slots(leaf)}
     slots = sorted(used | {joint.owners[s] for s in used})
@@ -80,7 +81,8 @@ def numpy_leaves(
 ) -> Leaves:
     """Leaves for some instances (`rows`) under all joint values of their cells; batch axes are (instances, values).
 
-    Where `bits` is not 0, an operation that has no value where it is taken is an error, E416: 64, or the 32 of an index on the device.
+    Where `bits` is not 0, an operation that has no value where it is taken is an error, E416: 64,
+    or the 32 of an index on the device.
     """
 
     def cells(start: int, shape: tuple[int, ...]) -> Array:

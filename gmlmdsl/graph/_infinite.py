@@ -150,8 +150,9 @@ def infinite(what: str, number: float, span: Span | None, words: str) -> GmlmErr
 def undefined_at(graph: FactorGraph, params: Mapping[str, Array]) -> GmlmError | None:
     """E514 for the first factor that is nan or +inf at some values of its cells; None where none is found.
 
-    Bounds of the values are looked at first; only a factor that they leave in doubt is evaluated, in the type of `params`, under all
-    joint values of its cells. One with more of them than can be tried, and one that reads real given data, is passed over.
+    Bounds of the values are looked at first; only a factor that they leave in doubt is evaluated,
+    in the type of `params`, under all joint values of its cells. One with more of them than can be
+    tried, and one that reads real given data, is passed over.
     """
     most = int(graph.sizes.max(initial=1))
     for group in graph.factors:
@@ -178,7 +179,8 @@ def _undefined(
         with np.errstate(all="ignore"):
             found = _in_type(kind, piece, leaves)
             bad = np.isnan(found) | (found == np.inf)
-            if (found == -np.inf).any():  # probability zero, or a number that this type does not hold
+            # probability zero, or a number that this type does not hold
+            if (found == -np.inf).any():
                 bad = bad | ((found == -np.inf) & np.isfinite(_in_type(np.dtype(float), piece, leaves)))
         if bad.any():
             words = _Where(graph, group, codes, start).words(bad)
@@ -191,8 +193,9 @@ def _undefined(
 def oversized_at(graph: FactorGraph, params: Mapping[str, Array], limit: float, kind: np.dtype) -> GmlmError | None:
     """E591 for the first factor whose largest value, over those of its cells, is beyond a limit; None where none is found.
 
-    Without parameters the factors that mention none are looked at, else those that mention one. Values far below the largest are
-    penalties, which cost no digits. What `undefined_at` passes over is passed over.
+    Without parameters the factors that mention none are looked at, else those that mention one.
+    Values far below the largest are penalties, which cost no digits. What `undefined_at` passes
+    over is passed over.
     """
     most, found = int(graph.sizes.max(initial=1)), None
     for group in graph.factors:

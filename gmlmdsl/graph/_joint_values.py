@@ -16,7 +16,8 @@ class JointValues:
 
     Attributes:
         sizes: the number of values of each slot.
-        owners: of each slot, the first one that holds the same cell: its own number where no earlier one does.
+        owners: of each slot, the first one that holds the same cell: its own number where no
+            earlier one does.
     """
 
     sizes: tuple[int, ...]

@@ -193,7 +193,8 @@ class Lowering:
         """
         assert turns.depth == 0
         variables = [self.names.variables[n] for n in e.variables]
-        cells = np.concatenate([np.zeros(0, np.int64), *(v.positions.ravel() for v in variables)])  # a part without a factor has none
+        # a part without a factor has none
+        cells = np.concatenate([np.zeros(0, np.int64), *(v.positions.ravel() for v in variables)])
         sizes = [len(v.labels) for v in variables for _ in range(v.size)]
         parts = [(part, part.value) for part in e.factors], [(part, part.condition) for part in e.requires]
         factors, requires = ([self._group(value, part.clauses) for part, value in kind] for kind in parts)
@@ -246,7 +247,8 @@ class Lowering:
                     return Column(columns[node.k])
                 case CellValue():
                     slots = range(node.start, node.start + int(np.prod(node.shape, dtype=np.int64)))
-                    values = np.stack([codes[g.cells[:, s]].T for s in slots], axis=-1)  # configurations, instances, slots
+                    # configurations, instances, slots
+                    values = np.stack([codes[g.cells[:, s]].T for s in slots], axis=-1)
                     values = values.reshape((1, *values.shape[:2], *node.shape))
                     self.columns.append(2 * values - 1 if node.spin else values)
                     return Column(len(self.columns) - 1)

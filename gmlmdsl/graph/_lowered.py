@@ -25,7 +25,8 @@ from ._turns import Turns, unroll
 from ._weights import fixed_values, totals
 
 Array = np.ndarray
-TRIED = (0.02, 0.3, 0.7, 0.98)  # of the way between a parameter's bounds, where an argument of a prior is looked at
+# of the way between a parameter's bounds, where an argument of a prior is looked at
+TRIED = (0.02, 0.3, 0.7, 0.98)
 MOST_CELLS = 1 << 26
 
 
@@ -36,9 +37,12 @@ class Lowered:
     graph: FactorGraph
     names: Names
     bound: Bound
-    data: GivenRows | None = None  # of the given variables, which masks and lets that are lowered for it read too
-    notes: tuple[Diagnostic, ...] = field(default=(), compare=False)  # factors that are -inf for some values
-    kept: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)  # what later stages planned for it
+    # of the given variables, which masks and lets that are lowered for it read too
+    data: GivenRows | None = None
+    # factors that are -inf for some values
+    notes: tuple[Diagnostic, ...] = field(default=(), compare=False)
+    # what later stages planned for it
+    kept: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 
 def with_given(lowered: Lowered, data: GivenRows) -> Lowered:
@@ -52,8 +56,8 @@ def lower_model(bound: Bound, name: str) -> Lowered:
     """The factor graph of a bound program's model.
 
     Raises:
-        GmlmError: for what only the inputs show: an index out of range, a pair that is not an edge, a cell with two distributions,
-            a program too large.
+        GmlmError: for what only the inputs show: an index out of range, a pair that is not an edge,
+            a cell with two distributions, a program too large.
     """
     lowered, faults = lower_sound(bound, name)
     if faults:

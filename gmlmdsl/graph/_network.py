@@ -109,8 +109,10 @@ class Corruption:
     """How a mask makes a network's input: noise for each part of the mask, and stages that feed predictions back.
 
     Attributes:
-        noises: of the mask's parts, in their order; one for a mask without parts. With their probabilities.
-        stages: how many predictions are made and scored: the input of each but the first is the prediction of the one before.
+        noises: of the mask's parts, in their order; one for a mask without parts. With their
+            probabilities.
+        stages: how many predictions are made and scored: the input of each but the first is the
+            prediction of the one before.
         inputs: what of a prediction is fed back: its `argmax`, or a `sample`.
     """
 
@@ -134,7 +136,8 @@ def lower_corruption(bound: Bound, body: ir.MaskBody) -> Corruption:
     """The parts of a mask that are no mixtures, with their probabilities and noise.
 
     Raises:
-        GmlmError: E409 for noise whose probabilities do not sum to 1, parts that differ in their stages, weights that are no shares.
+        GmlmError: E409 for noise whose probabilities do not sum to 1, parts that differ in their
+            stages, weights that are no shares.
     """
 
     def shares(weights: Sequence[ir.Expression], span: Span) -> list[float]:

@@ -16,13 +16,17 @@ class NetworkForm:
 
     Attributes:
         name: of the form: transformer, encoder_decoder, mlp or python.
-        options: every option by name, evaluated, defaults filled in; of `python` the user's own ones too.
+        options: every option by name, evaluated, defaults filled in; of `python` the user's own
+            ones too.
         n_cells: the number of cells that it predicts.
         n_values: the number of values of each.
-        given: of each given variable its name, its number of entries and of values, 0 values where it is real.
+        given: of each given variable its name, its number of entries and of values, 0 values where
+            it is real.
         label: the name that the file gives it, under which its arrays stand among the parameters.
-        probes: the verifiers and values that are learnt from it, whose weights stand there under their names.
-        planners: the networks by which samplers of the model plan, sized by its cells; their weights stand there too.
+        probes: the verifiers and values that are learnt from it, whose weights stand there under
+            their names.
+        planners: the networks by which samplers of the model plan, sized by its cells; their
+            weights stand there too.
     """
 
     name: str

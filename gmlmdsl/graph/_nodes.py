@@ -1,7 +1,8 @@
 """The lowered form of a factor: a small tree of array operations, the same for every factor of a group.
 
-A tree is evaluated for many factors at once, by NumPy when a program is bound and by JAX afterwards. Leaves are
-arrays whose last axes are the caller's batch axes; every `Add` over a `sum(..)` has one leading axis more.
+A tree is evaluated for many factors at once, by NumPy when a program is bound and by JAX
+afterwards. Leaves are arrays whose last axes are the caller's batch axes; every `Add` over a
+`sum(..)` has one leading axis more.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ class Leaves:
         number: makes an array of the working float type. integer: one of whole numbers.
         operators: by name, on numbers. whole: by name, on whole numbers, for indices.
         xp: the array library.
-        judged: applies an operator in place of these tables, from its node, operands and where it is taken: it refuses what has no value.
+        judged: applies an operator in place of these tables, from its node, operands and where it
+            is taken: it refuses what has no value.
     """
 
     column: Callable[[int, int], Any]
@@ -117,7 +119,8 @@ class Leaves:
     judged: Callable[[Apply, list[Any], Any], Any] | None = None
 
 
-SINGULAR = frozenset({"log", "sqrt", "exp", "/", "//", "%", "^"})  # where a value that nobody takes can be infinite, or its derivative
+# where a value that nobody takes can be infinite, or its derivative
+SINGULAR = frozenset({"log", "sqrt", "exp", "/", "//", "%", "^"})
 
 
 def evaluate(node: Node, leaves: Leaves, depth: int = 0, taken: Any = None, whole: bool = False) -> Any:
@@ -127,8 +130,8 @@ def evaluate(node: Node, leaves: Leaves, depth: int = 0, taken: Any = None, whol
         node: the tree.
         leaves: its numbers and operators.
         depth: how many leading axes the sums around it have opened.
-        taken: where the value counts (None: everywhere). Elsewhere singular operations see harmless operands, because an
-            infinite derivative times the zero of a `where` is not a number.
+        taken: where the value counts (None: everywhere). Elsewhere singular operations see harmless
+            operands, because an infinite derivative times the zero of a `where` is not a number.
         whole: whether it is an index, computed in whole numbers.
     """
     xp = leaves.xp

@@ -1,7 +1,8 @@
 """When the cells of a decoder are settled: how many are open after each pass, or how likely each is to settle and to be hidden again.
 
-Reference: Ghazvininejad et al. 2019 (linear), Chang et al. 2022 (cosine), Arriola et al. 2025 (blocks); Wang et al. 2025, Section 3 and
-Appendix A (remasking: sigma_t, and Campbell et al. 2022 and Gat et al. 2024 as special cases of it).
+Reference: Ghazvininejad et al. 2019 (linear), Chang et al. 2022 (cosine), Arriola et al. 2025
+(blocks); Wang et al. 2025, Section 3 and Appendix A (remasking: sigma_t, and Campbell et al. 2022
+and Gat et al. 2024 as special cases of it).
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ class Passes:
         steps: passes in each block, or of all cells where there are no blocks.
         total: all passes.
         block: cells of a block, of all cells where there are no blocks.
-        open_after: cells of a pool of m that are open after s passes over it, shape (block + 1, steps + 1); None where a schedule looks at
-            confidence or a mask.
-        settles: the probability that an open cell settles in each pass, shape (total,); None where their number is fixed.
-        again: the most that the probability is with which a settled cell is hidden again, shape (total,).
+        open_after: cells of a pool of m that are open after s passes over it, shape (block + 1,
+            steps + 1); None where a schedule looks at confidence or a mask.
+        settles: the probability that an open cell settles in each pass, shape (total,); None where
+            their number is fixed.
+        again: the most that the probability is with which a settled cell is hidden again, shape
+            (total,).
     """
 
     steps: int
@@ -126,7 +129,8 @@ def _rates(options: Mapping[str, Any], shares: Array) -> tuple[Array, Array]:
         "dfm": np.minimum(DFM_RATE * ((1 - before) * before) ** 0.25 * grown, most),
     }[str(options["remask"])]
     sigma = np.where(inside, sigma, 0.0)
-    own = np.where(options["remask"] == "remdm_confidence", 0.0, sigma)  # there a cell's sigma is its own, and 0 of an open one
+    # there a cell's sigma is its own, and 0 of an open one
+    own = np.where(options["remask"] == "remdm_confidence", 0.0, sigma)
     return np.clip((after - (1 - own) * before) / (1 - before), 0, 1), sigma
 
 

@@ -20,9 +20,9 @@ MOST_AXES = 24
 class Turns:
     """The turns of a statement's loops, or of these and the sums around an expression.
 
-    `names` are the index names' values, of shape (n, *sums) up to broadcasting; `taken` says where the expression counts;
-    `guards` are the conditions on cells under
-    which it does, each with the depth it was lowered at.
+    `names` are the index names' values, of shape (n, *sums) up to broadcasting; `taken` says where
+    the expression counts; `guards` are the conditions on cells under which it does, each with the
+    depth it was lowered at.
     """
 
     names: dict[str, Array]
@@ -59,7 +59,8 @@ def deeper(turns: Turns, names: dict[str, Array], span: Span) -> Turns:
     """One more axis behind, along which `names` run.
 
     Raises:
-        GmlmError: E412 where sums, and names whose index moves with cells, stand in one another too often: each takes an axis.
+        GmlmError: E412 where sums, and names whose index moves with cells, stand in one another too
+            often: each takes an axis.
     """
     if turns.depth >= MOST_AXES:
         message = f"sums and names with moving indices are nested deeper than {MOST_AXES}"

@@ -19,7 +19,8 @@ def verify_weights(
 ) -> None:
     """Weights are finite and >= 0, rates at most 1, whatever the cells hold. Those that mention a parameter need `params`.
 
-    Discrete given variables are tried in all their values; those that mention a real one wait for its data, and are then tried row by row.
+    Discrete given variables are tried in all their values; those that mention a real one wait for
+    its data, and are then tried row by row.
 
     Args:
         group: weights or rates.

@@ -79,8 +79,9 @@ class Setting:
         """A verifier or value of strings that may end with a symbol before their last cell.
 
         Raises:
-            GmlmError: E409 for brackets that are no values, E515 where its model has other strings, E507 where it lacks parameters, E601
-                where it costs too much, E739 and E744 for functions of the user's.
+            GmlmError: E409 for brackets that are no values, E515 where its model has other strings,
+                E507 where it lacks parameters, E601 where it costs too much, E739 and E744 for
+                functions of the user's.
         """
         call = judge.body
         options = guided(call, self.lowered.bound, self.string)

@@ -64,7 +64,8 @@ def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, pro
     """Strings of each prompt as the installed ArviZ takes them, with the group `guided_stats`.
 
     Raises:
-        GmlmError: for prompts and options that do not fit, and what verifiers, values and oracles of the user's do.
+        GmlmError: for prompts and options that do not fit, and what verifiers, values and oracles
+            of the user's do.
     """
     graph, prompt = setting.lowered.graph, options.prompt
     prompts = np.full((1, setting.string.size), -1, np.int32) if prompt is None else encode_prompts(graph, prompt).codes
@@ -76,7 +77,8 @@ def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, pro
     game = game_of(setting, call)
     verify_open(prompts, game.rules.end)
     chain, draw, row = (a.ravel() for a in np.meshgrid(np.arange(chains), np.arange(draws), np.arange(rows), indexing="ij"))
-    order = np.argsort((prompts >= 0).sum(axis=1)[row], kind="stable")  # what is drawn side by side ends at about the same turn
+    # what is drawn side by side ends at about the same turn
+    order = np.argsort((prompts >= 0).sum(axis=1)[row], kind="stable")
     keys = keys_of(setting.seed, chain[order], draw[order], row[order])
     named = named_of(setting, call, game)
     found = play(game, prompts[row[order]], keys, named)

@@ -52,10 +52,12 @@ def findings(game: Game, named: Named, prompts: Array, found: Found, prompted: b
 def _hopeless(game: Game, prompts: Array, suspected: Array) -> Array:
     """Which of the prompts without a valid string have none: V = 0 of them, which says the same of all that begins with them."""
     judge, method = game.judge, game.method
-    erased = isinstance(method, Backtracking) and method.erase_prompt  # it may leave the prompt behind
+    # it may leave the prompt behind
+    erased = isinstance(method, Backtracking) and method.erase_prompt
     if not suspected.any() or judge is None or not judge.looks_ahead or is_host(judge) or erased:
         return np.zeros_like(suspected)
-    oracle = None if is_host(game.oracle) else game.oracle  # what looks ahead over one of the user's asks nothing of it
+    # what looks ahead over one of the user's asks nothing of it
+    oracle = None if is_host(game.oracle) else game.oracle
     return suspected & (np.asarray(_at_prompts(judge, oracle, game.rules, on_device(prompts, np.int32))) == -np.inf)
 
 

@@ -20,7 +20,8 @@ class PythonJudge(AbstractJudge):
     """`V(prefixes, lengths) -> rows`: called once for all rows of a turn whose answer counts.
 
     Attributes:
-        function: takes codes of shape (rows, cells), spins as -1 and +1, -1 (0 for spins) behind each length, and lengths of shape (rows,).
+        function: takes codes of shape (rows, cells), spins as -1 and +1, -1 (0 for spins) behind
+            each length, and lengths of shape (rows,).
         spins: whether the values are spins.
         verifies: whether its answers are 0 and 1.
         name: what messages call it.
@@ -72,8 +73,8 @@ class PythonJudge(AbstractJudge):
         """log V of some prefixes.
 
         Raises:
-            GmlmError: E745 where it is no finite number of at least 0, or of a verifier not 0 or 1, has another shape, or is not returned
-                at all.
+            GmlmError: E745 where it is no finite number of at least 0, or of a verifier not 0 or 1,
+                has another shape, or is not returned at all.
         """
         values = np.where(np.arange(codes.shape[1]) < lengths[:, None], 2 * codes - 1 if self.spins else codes, 0 if self.spins else -1)
         try:

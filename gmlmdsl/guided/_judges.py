@@ -34,8 +34,9 @@ class View(eqx.Module):
 class AbstractJudge(eqx.Module):
     """A function of prefixes that grow and are taken back with those of an oracle: 0 or 1 of a verifier, at least 0 of a value.
 
-    What is passed on is log V, -inf where V is 0: values of long strings are smaller than any number of single precision.
-    `oracle` and `at` are the oracle and its state for the same prefixes.
+    What is passed on is log V, -inf where V is 0: values of long strings are smaller than any
+    number of single precision. `oracle` and `at` are the oracle and its state for the same
+    prefixes.
     """
 
     @property
@@ -135,7 +136,8 @@ def log_of(yes: Bool[Array, "*shape"]) -> Float[Array, "*shape"]:
 class Expected(AbstractMachineJudge):
     """E[exp(log_potential of a model) | prefix] under the oracle: sums over completions of the product of both machines.
 
-    Of strings that end before the last cell the model's potential is that with the end in the cells behind it.
+    Of strings that end before the last cell the model's potential is that with the end in the cells
+    behind it.
 
     Attributes:
         machine: of the model.
@@ -188,7 +190,8 @@ def expected(oracle: PrefixMachine, model: PrefixMachine, end: int | None = None
         if end is not None:
             ended = own[f1[:, end]][:, None, :, None] + closed[f2[:, end]][None, :, None, :] + size1 - back
             joint = joint.at[:, :, end].set(ended)
-        half = logsumexp(w1[:, None, :, :, :, None] + joint[:, :, :, None], axis=4)  # known1, known2, values, before1, hidden2
+        # known1, known2, values, before1, hidden2
+        half = logsumexp(w1[:, None, :, :, :, None] + joint[:, :, :, None], axis=4)
         ahead = logsumexp(half[:, :, :, :, None] + w2[None, :, :, None], axis=5)
         found = logsumexp(ahead, axis=2)
         size = finite(found.max())
@@ -211,7 +214,8 @@ class Probed(AbstractJudge):
     Attributes:
         probe: a linear layer on the features of a prefix.
         threshold: of a verifier; None: the probability itself.
-        first: the network of the layers up to the one that is read; None where that is the last one, whose states the oracle has.
+        first: the network of the layers up to the one that is read; None where that is the last
+            one, whose states the oracle has.
     """
 
     probe: Probe

@@ -21,12 +21,14 @@ from ._walk import Walk, brought_up, walk_turn
 
 Array = np.ndarray
 MOST_HOST_TURNS = 1 << 16  # of a row, where Python is asked in every one of them
-MOST_FRUITLESS_TURNS = 1 << 11  # the same of rejection that no `tries` bound, while it takes no string of any row
+# the same of rejection that no `tries` bound, while it takes no string of any row
+MOST_FRUITLESS_TURNS = 1 << 11
 MOST_FRUITLESS = 1 << 26  # symbols of all rows together, in the compiled loop
 FEW = 64  # rows: a turn of fewer takes as long
 SLICE = 1 << 12  # turns of the compiled loop, after which an interrupt is heard
 MOST_ROWS = 1 << 14  # that are drawn side by side
-AT_ONCE = 2.0**25  # bytes that they hold: what a processor's cache keeps; of more, each turn of a network takes longer
+# bytes that they hold: what a processor's cache keeps; of more, each turn of a network takes longer
+AT_ONCE = 2.0**25
 
 
 class Found(NamedTuple):
@@ -52,8 +54,8 @@ def play(game: Game, prompts: Array, keys: Any, named: Named) -> Found:
         named: how messages call its judge.
 
     Raises:
-        GmlmError: E601 where a row holds too much, E745 where a verifier or value gives what is no number of at least 0, and what Python
-            of the user's raises.
+        GmlmError: E601 where a row holds too much, E745 where a verifier or value gives what is no
+            number of at least 0, and what Python of the user's raises.
     """
     size, parts = _rows_at_once(game, prompts, keys), []
     for start in range(0, len(prompts), size):
@@ -161,7 +163,8 @@ def opened(game: Game, at: Standing) -> tuple[Standing, Wrong]:
     asked = view.whole | endless
     v = game.judge.values(at.judge, View(view.codes, view.lengths, view.whole, asked), game.oracle, at.oracle)
     out = (v == -jnp.inf) & asked
-    counted = (view.whole | out).astype(jnp.int32)  # a prompt that can be completed is judged as its strings are
+    # a prompt that can be completed is judged as its strings are
+    counted = (view.whole | out).astype(jnp.int32)
     after = run.having(done=run.done | out, failed=run.failed | out, checks=run.checks + counted)
     return Standing(after, at.oracle, at.judge), refused(run.having(asked=asked), v)
 

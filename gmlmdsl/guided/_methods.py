@@ -13,8 +13,11 @@ from ..derive import Words, exponential, finite, float_type, pick_token
 from ._run import AbstractMethod, Law, Rules, Run, drawn, likeliest
 
 NONE = -1  # no symbol; no limit
-TIE = 1e-5  # log values that differ by less, in parts of themselves where they are above 1, are equal: rounding alone tells them apart
-MOST_REFUSED = 1 << 24  # symbols at one position that are counted: each whole number up to there is one of single precision
+# log values that differ by less, in parts of themselves where they are above 1, are equal: rounding
+# alone tells them apart
+TIE = 1e-5
+# symbols at one position that are counted: each whole number up to there is one of single precision
+MOST_REFUSED = 1 << 24
 Rows = Int[Array, " rows"]
 
 
@@ -79,7 +82,8 @@ class TokenwiseRejection(AbstractMethod):
     """Each symbol until V of the prefix that it ends is 1 (Li 2025, Definition 3.1.5).
 
     Attributes:
-        tries: how many draws at one position may be refused; None: any number, until every symbol is.
+        tries: how many draws at one position may be refused; None: any number, until every symbol
+            is.
     """
 
     tries: int | None = eqx.field(static=True)
@@ -116,11 +120,13 @@ class TokenwiseRejection(AbstractMethod):
 class TokenwiseByValue(AbstractMethod):
     """Each symbol until one is taken, with probability V(prefix and symbol) / the most of any: so from p(symbol | prefix) V, normalised.
 
-    A turn is a position: which symbol is taken and how many are refused before it are independent, so both are drawn at once, and the
-    values of its continuations are asked for once. With r = sum of p(a) V(a) / max V, P(k are refused) = (1 - r)^k r.
+    A turn is a position: which symbol is taken and how many are refused before it are independent,
+    so both are drawn at once, and the values of its continuations are asked for once. With r = sum
+    of p(a) V(a) / max V, P(k are refused) = (1 - r)^k r.
 
     Attributes:
-        tries: how many draws at one position may be refused; None: any number. Where V is 0 of all symbols nothing is drawn.
+        tries: how many draws at one position may be refused; None: any number. Where V is 0 of all
+            symbols nothing is drawn.
     """
 
     tries: int | None = eqx.field(static=True)
@@ -166,9 +172,11 @@ class Backtracking(AbstractMethod):
     """Symbol after symbol; a refused prefix loses its last B, Q times, and gets B likeliest ones instead (Li 2025, Algorithm 1).
 
     Attributes:
-        quota: Q. Once it is used up nothing is verified. It and B are arrays: a program serves all of them.
+        quota: Q. Once it is used up nothing is verified. It and B are arrays: a program serves all
+            of them.
         stride: B. Where the string has fewer it loses all of them.
-        regenerate: whether the B symbols are replaced by likeliest ones, unverified, never beyond the string's end.
+        regenerate: whether the B symbols are replaced by likeliest ones, unverified, never beyond
+            the string's end.
         erase_prompt: whether they may reach into the prompt.
     """
 

@@ -22,8 +22,9 @@ OF_LAWS = "`next_log_probs` returns logarithms of probabilities, one row for eac
 class Oracle(Protocol):
     """The distribution of the next symbol of prefixes, one for each row; each row grows and is taken back on its own.
 
-    A model without a network and a causal network have compiled ones. An object of the user's with these functions goes wherever a model's
-    own goes: `model.sample(params, "back", oracle=..)`, `gm.theory.output_law(.., oracle=..)`. Its state is whatever it likes.
+    A model without a network and a causal network have compiled ones. An object of the user's with
+    these functions goes wherever a model's own goes: `model.sample(params, "back", oracle=..)`,
+    `gm.theory.output_law(.., oracle=..)`. Its state is whatever it likes.
     """
 
     def start(self, prompts: Any) -> Any:

@@ -22,18 +22,20 @@ class _Prefixes(NamedTuple):
 class PretrainedOracle:
     """A causal language model of `transformers` in a local folder: log p(next value | prefix) among the values of a string.
 
-    p is the model's distribution of the next token given the tokens so far, restricted to the tokens of values and normalised over them.
-    Each question reads whole prefixes, without a cache of the tokens before. Nothing is fetched: `save_pretrained` writes such a folder.
-    Takes `pip install "gmlmdsl[pretrained]"`.
+    p is the model's distribution of the next token given the tokens so far, restricted to the
+    tokens of values and normalised over them. Each question reads whole prefixes, without a cache
+    of the tokens before. Nothing is fetched: `save_pretrained` writes such a folder. Takes `pip
+    install "gmlmdsl[pretrained]"`.
 
     Args:
         path: the folder.
-        tokens: of each value of the string, in the order of values, the model's token; none: value k is token k.
+        tokens: of each value of the string, in the order of values, the model's token; none: value
+            k is token k.
         before: tokens in front of every prefix: an instruction, or what begins a text.
 
     Raises:
-        GmlmError: E501 where the folder holds no such model, E507 where a token is none of the model's or stands for two values, and where
-            the library is missing.
+        GmlmError: E501 where the folder holds no such model, E507 where a token is none of the
+            model's or stands for two values, and where the library is missing.
     """
 
     def __init__(self, path: str | PathLike[str], tokens: Sequence[int] | None = None, before: Sequence[int] = ()):
@@ -72,7 +74,8 @@ class PretrainedOracle:
         own, most = len(self.before), int(lengths.max(initial=0))
         if own + int(lengths.min(initial=0)) == 0:
             raise self._nothing()
-        inside = np.arange(most) < lengths[:, None]  # padding stands behind, where nothing looks back at it
+        # padding stands behind, where nothing looks back at it
+        inside = np.arange(most) < lengths[:, None]
         read = np.where(inside, self.tokens[np.where(inside, codes[:, :most], 0)], 0)
         read = np.concatenate([np.tile(self.before, (len(read), 1)), read], axis=1).astype(np.int64)
         seen = np.concatenate([np.ones((len(read), own), bool), inside], axis=1).astype(np.int64)

@@ -31,7 +31,8 @@ def prefix_values(
         model: the model that the file declares it for.
         params: its parameters, as in `Model.sample`.
         name: of the verifier or value.
-        prefixes: as `prompt=` of `sample`: a list of prefixes of any length, whole strings among them.
+        prefixes: as `prompt=` of `sample`: a list of prefixes of any length, whole strings among
+            them.
         end: the value that ends a string, where one does.
         seed: of the noise of `noisy` values, as in `Model.sample`.
         oracle: a `gm.Oracle` in the model's place.
@@ -40,8 +41,8 @@ def prefix_values(
         0 or 1 of a verifier, at least 0 of a value; one number for each prefix.
 
     Raises:
-        GmlmError: E506 for an unknown name; E501, E502, E505, E507 for prefixes or parameters that do not fit, E745 for what is no number
-            of at least 0.
+        GmlmError: E506 for an unknown name; E501, E502, E505, E507 for prefixes or parameters that
+            do not fit, E745 for what is no number of at least 0.
     """
     verify_is_model(model)
     judges = {n: j for n, j in model.program.checked.judges.items() if j.model == model.name}

@@ -1,8 +1,10 @@
 """The walk on the tree of prefixes (Li 2025, Algorithm 2): up with weight V(prefix), down with weight p(symbol | prefix) V(child).
 
-What the oracle and the value say of a prefix is remembered. So a turn is a stroll: every row goes on for as long as it stands on prefixes
-that it has left before, or on whole strings, which asks nobody anything; then all rows are asked about at once. The states of the oracle
-and of the judge stand where the row last was asked about, less what it went back since, and are brought up to it a symbol at each turn.
+What the oracle and the value say of a prefix is remembered. So a turn is a stroll: every row goes
+on for as long as it stands on prefixes that it has left before, or on whole strings, which asks
+nobody anything; then all rows are asked about at once. The states of the oracle and of the judge
+stand where the row last was asked about, less what it went back since, and are brought up to it a
+symbol at each turn.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ class WalkMemory(NamedTuple):
     Attributes:
         nodes: the number of the node of each prefix of the row.
         up: log V of each prefix of the row that has a parent.
-        child: the number of each node's children, plus the number of nodes for each run before; below that where one was not met.
+        child: the number of each node's children, plus the number of nodes for each run before;
+            below that where one was not met.
         children: log V of each node's children.
         down: log of p(symbol | node) V(child).
         known: the last run in which a step was made from a node; NOBODY: none.
@@ -38,7 +41,8 @@ class WalkMemory(NamedTuple):
         left: steps of the run that are left; below 0 where their number is still to be drawn.
         step: steps of all runs.
         run: runs before this one.
-        held: symbols that the states of the oracle and of the judge hold; those of the row from there on are to be pushed.
+        held: symbols that the states of the oracle and of the judge hold; those of the row from
+            there on are to be pushed.
         agreed: how many of them the row still has.
         waiting: whether the row stands on a prefix about which nothing is known, and goes on.
     """
@@ -61,9 +65,10 @@ class WalkMemory(NamedTuple):
 class Walk(AbstractMethod):
     """A lazy random walk on prefixes.
 
-    Each step stays with probability 1/2. Else it goes up with weight V(prefix), never at the root, or down to a child with weight
-    p(symbol | prefix) V(child), never from a whole string; it stays where all weights are 0. A step that does not stay at a node that
-    was not left before in the run is one call of the oracle and q + 1 values.
+    Each step stays with probability 1/2. Else it goes up with weight V(prefix), never at the root,
+    or down to a child with weight p(symbol | prefix) V(child), never from a whole string; it stays
+    where all weights are 0. A step that does not stay at a node that was not left before in the run
+    is one call of the oracle and q + 1 values.
 
     Attributes:
         steps: T.
@@ -115,7 +120,8 @@ class Walk(AbstractMethod):
         pick, some = pick_token(ways, way), (ways > -jnp.inf).any(axis=1)
         moves = goes & some
         symbols = jnp.where(moves & (pick > 0), pick - 1, NOBODY)
-        one, fresh = here.astype(jnp.int32), goes & new  # a whole string: others are counted where they are asked about
+        # a whole string: others are counted where they are asked about
+        one, fresh = here.astype(jnp.int32), goes & new
         left = jnp.where((m.left < 0) & here, 1 + whole_below(self.steps, count), m.left)
         m = m._replace(
             known=m.known.at[run.rows, node].max(jnp.where(fresh, m.run, NOBODY)), left=left - one, step=m.step + one, waiting=waiting

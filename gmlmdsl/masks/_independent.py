@@ -53,7 +53,8 @@ def lower_independent(lowered: Lowered, body: ir.Independent) -> BernoulliMask |
     """The cells and rates of `each ..`; a Bernoulli mask where all rates are numbers.
 
     Raises:
-        GmlmError: E410 where no cell is left, E411 for a cell that has two rates, E409 for a rate out of bounds.
+        GmlmError: E410 where no cell is left, E411 for a cell that has two rates, E409 for a rate
+            out of bounds.
     """
     found = each(lambda part: (*term_blocks(lowered, part[0]), part[1]), body.terms)
     _verify_distinct(lowered, [b.ravel() for b, t, _ in found if t.n], body)

@@ -20,9 +20,12 @@ class ListedMask(AbstractMask):
     """Blocks with weights: p(K | x) = w_K(x) / sum of all weights; where every weight is 0, K is empty.
 
     Attributes:
-        blocks: integers of shape (blocks, cells): positions ascending, padded with the number of cells; distinct rows.
-        probabilities: of each block, shape (blocks,); None where weights mention cells or parameters.
-        weights: groups of weight expressions, one instance per listed block, and which block each belongs to.
+        blocks: integers of shape (blocks, cells): positions ascending, padded with the number of
+            cells; distinct rows.
+        probabilities: of each block, shape (blocks,); None where weights mention cells or
+            parameters.
+        weights: groups of weight expressions, one instance per listed block, and which block each
+            belongs to.
     """
 
     blocks: Array
@@ -102,7 +105,8 @@ def lower_listed(lowered: Lowered, body: ir.Listed) -> ListedMask:
     """The blocks of `blocks(..)` or of `choose w : ..`; equal ones are one block.
 
     Raises:
-        GmlmError: E410 where no block is left, E411 for a cell twice in a block, E409 for a weight out of bounds.
+        GmlmError: E410 where no block is left, E411 for a cell twice in a block, E409 for a weight
+            out of bounds.
     """
     n_cells = lowered.graph.n_cells
     found = [(b, g) for b, g, n in each(lambda part: _weighted(lowered, *part), body.terms) if n]

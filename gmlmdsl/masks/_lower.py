@@ -38,7 +38,8 @@ def lower_mask(lowered: Lowered, mask: ir.Mask) -> AbstractMask:
     """The arrays of a mask.
 
     Raises:
-        GmlmError: for a block with a cell twice, weights that are not finite and >= 0, a mask that never hides anything.
+        GmlmError: for a block with a cell twice, weights that are not finite and >= 0, a mask that
+            never hides anything.
     """
     return lower_body(lowered, mask.body)
 

@@ -20,13 +20,15 @@ CellKey = Callable[[int], Any]
 class AbstractMask(abc.ABC):
     """A distribution p(K | x) over blocks K of the cells of a bound model.
 
-    Blocks are integer arrays of shape (blocks, members): positions of cells ascending, padded with `n_cells`.
+    Blocks are integer arrays of shape (blocks, members): positions of cells ascending, padded with
+    `n_cells`.
 
     Attributes:
         n_cells: the number of cells of the model, and what pads a block.
         span: where the mask is written.
         most_weight: the most that one of its own weights may be.
-        has_random_size: whether sizes vary from draw to draw so much that a step pays for buckets of sizes.
+        has_random_size: whether sizes vary from draw to draw so much that a step pays for buckets
+            of sizes.
         is_listed: whether its blocks are written one by one.
         is_mixture: whether it draws one of several masks first.
     """
@@ -131,7 +133,8 @@ class AbstractMask(abc.ABC):
         """The mask with the data of given variables, its weights and rates judged on them; `sizes` are the numbers of values of the cells.
 
         Raises:
-            GmlmError: E409 for a weight or rate that some row makes negative, infinite or too large.
+            GmlmError: E409 for a weight or rate that some row makes negative, infinite or too
+                large.
         """
         found = self.with_weight_groups(lambda group: group_with(group, data))
         found.verify(sizes, None)

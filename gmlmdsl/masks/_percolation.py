@@ -18,7 +18,8 @@ from ._mask import AbstractMask, Array
 class PercolationMask(AbstractMask):
     """The cluster of a uniform cell under bonds on `edges`, distinct pairs i < j of shape (edges, 2); `cells` are theirs, ascending.
 
-    A kernel of its own draws it. Its conditional takes images of the cluster alone, so no block is listed, and none is asked for.
+    A kernel of its own draws it. Its conditional takes images of the cluster alone, so no block is
+    listed, and none is asked for.
     """
 
     edges: Array
@@ -62,7 +63,8 @@ def lower_percolation(lowered: Lowered, body: ir.FormMask) -> PercolationMask:
     """The edges, each once, and their cells, which all have the same values.
 
     Raises:
-        GmlmError: E410 where there is no edge, E418 where two variables of different values would exchange them.
+        GmlmError: E410 where there is no edge, E418 where two variables of different values would
+            exchange them.
     """
     found = [blocks for blocks, turns in each(lambda term: term_blocks(lowered, term), body.edges) if turns.n]
     if not found:

@@ -1,10 +1,12 @@
 """`visits(S)`: what the sampler S hides in a pass drawn at random, and what it settles then, scored and weighted.
 
-With n_t of the k_t open cells of a pool settled in pass t, -log p of a row is at most the sum over t of (n_t / k_t) times the mean,
-over the sets K of k_t cells, of the sum over K of -log p(x_i | x_rest, K hidden): so pass t is drawn with probability n_t / n and weighs
-n / k_t. Where the places are known each row has one path, and what is settled in pass t weighs n / n_t.
+With n_t of the k_t open cells of a pool settled in pass t, -log p of a row is at most the sum over
+t of (n_t / k_t) times the mean, over the sets K of k_t cells, of the sum over K of -log p(x_i |
+x_rest, K hidden): so pass t is drawn with probability n_t / n and weighs n / k_t. Where the places
+are known each row has one path, and what is settled in pass t weighs n / n_t.
 
-Reference: Hoogeboom et al. 2022, Section 3 (one cell in a pass); Sahoo et al. 2024, Shi et al. 2024 (its limit in continuous time).
+Reference: Hoogeboom et al. 2022, Section 3 (one cell in a pass); Sahoo et al. 2024, Shi et al. 2024
+(its limit in continuous time).
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ ANY, PLACES, CONFIDENCE = "random", "left_to_right", "confidence"
 class VisitMask(AbstractMask):
     """What a decoder hides; `order` says whether any open cells settle first, those on the left, or the confident ones.
 
-    `call` is the decoder. Where the order is that of confidence, K depends on what a network sees, and no block is listed.
+    `call` is the decoder. Where the order is that of confidence, K depends on what a network sees,
+    and no block is listed.
     """
 
     call: ir.FormCall

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 class ConditionalModel(Model):
     """A model with `conditional x ~ net(..)`: p(x_i | x_rest, K) for every cell i of K on its own, for any K, and no joint distribution.
 
-    Parameters are `{"net": module}`, an Equinox module under the network's name. Rows of x and of given data may end early: missing
-    cells behind the last value (`missing=`) are padding, never attended, scored or noised. log p, marginals, modes and exact draws are
-    refused (E742), as is everything in `gm.theory` that needs a joint distribution. A network with `causal = true` gives p(x_i | the cells
-    before it) instead: it has a `log_prob`, and is sampled by `autoregressive`.
+    Parameters are `{"net": module}`, an Equinox module under the network's name. Rows of x and of
+    given data may end early: missing cells behind the last value (`missing=`) are padding, never
+    attended, scored or noised. log p, marginals, modes and exact draws are refused (E742), as is
+    everything in `gm.theory` that needs a joint distribution. A network with `causal = true` gives
+    p(x_i | the cells before it) instead: it has a `log_prob`, and is sampled by `autoregressive`.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -67,13 +68,16 @@ class ConditionalModel(Model):
             x: rows.
             mask: the mask's name.
             weights: one per row.
-            key: a key of JAX or a seed; with `n_masks` (1 if not said), draws that many masks, with their noise, for each row.
+            key: a key of JAX or a seed; with `n_masks` (1 if not said), draws that many masks, with
+                their noise, for each row.
             n_masks: masks per row.
-            missing: what stands for a missing cell: padding at the end of a row, hidden and never scored before it.
+            missing: what stands for a missing cell: padding at the end of a row, hidden and never
+                scored before it.
             given: data of given variables, as in `fit`.
 
         Raises:
-            GmlmError: E602 where the mean over all masks cannot be listed, or what the network sees is random, and no `key` is given.
+            GmlmError: E602 where the mean over all masks cannot be listed, or what the network sees
+                is random, and no `key` is given.
 
         Reference: Li et al. 2024, Definition 2; Section 3.2 for stages.
         """
@@ -87,10 +91,12 @@ class ConditionalModel(Model):
             x: rows; where a row ends is not part of its distribution unless its last value says so.
             missing: what stands for padding at the end of a row.
             given: data of given variables, as in `fit`.
-            sampler: of any network a decoder whose places do not depend on what it draws: log p of what that draws, by a row's one path.
+            sampler: of any network a decoder whose places do not depend on what it draws: log p of
+                what that draws, by a row's one path.
 
         Raises:
-            GmlmError: E742 for every other network: its conditionals declare no joint distribution; E507 for a sampler with many paths.
+            GmlmError: E742 for every other network: its conditionals declare no joint distribution;
+                E507 for a sampler with many paths.
         """
         if sampler is not None:
             return decoder_bounds.log_prob(self.lowered, self._denoising(params), x, self.sampler(sampler)[1], missing, given)
@@ -102,7 +108,8 @@ class ConditionalModel(Model):
 
         Args:
             params: `{"net": module}`.
-            prefix: the first t cells in row-major order, shape (rows.., t), values or labels; of letters also one string per row.
+            prefix: the first t cells in row-major order, shape (rows.., t), values or labels; of
+                letters also one string per row.
             given: data of given variables, as in `fit`.
 
         Returns:
@@ -136,7 +143,8 @@ class ConditionalModel(Model):
         """One run of a sampler's body as a matrix over all configurations, first position slowest; float64, rows sum to 1.
 
         Raises:
-            GmlmError: E601 for more configurations than the limit, E507 for a refinement sampler: its draw depends on no draw before.
+            GmlmError: E601 for more configurations than the limit, E507 for a refinement sampler:
+                its draw depends on no draw before.
         """
         _, checked = self.sampler(sampler)
         return network_queries.transition_matrix(self.lowered, self._known(params), checked, given)
@@ -163,17 +171,23 @@ class ConditionalModel(Model):
         Args:
             x: rows, of cells that may end early.
             mask: the mask's name; left out where the model has one.
-            seed: of the first weights, the order of rows, masks, noise and dropout; those of a step depend on (seed, step) only.
+            seed: of the first weights, the order of rows, masks, noise and dropout; those of a step
+                depend on (seed, step) only.
             n_masks: masks drawn for each row and step; 1 where None.
             weights: one per row, multiplying its loss.
-            missing: what stands for a missing cell or given entry; at the end of a row it is padding.
-            given: data of given variables, one row for each row of x, or without rows, the same for all.
+            missing: what stands for a missing cell or given entry; at the end of a row it is
+                padding.
+            given: data of given variables, one row for each row of x, or without rows, the same for
+                all.
             init: the first weights, `{"net": module}`; none: random ones.
-            optimizer: an optax transformation; none: AdaFactor with linear warm-up and a cosine (Li et al. 2024, Appendix L).
-            batch_size: rows per step; with `max_steps`, a short way to write `method=gm.Training(batch_size=..)`.
+            optimizer: an optax transformation; none: AdaFactor with linear warm-up and a cosine (Li
+                et al. 2024, Appendix L).
+            batch_size: rows per step; with `max_steps`, a short way to write
+                `method=gm.Training(batch_size=..)`.
             max_steps: steps.
             progress: whether to show a bar; none: where a person watches.
-            method: `gm.Training(..)`: steps, smoothing, averages, validation, checkpoints; none: its defaults.
+            method: `gm.Training(..)`: steps, smoothing, averages, validation, checkpoints; none:
+                its defaults.
 
         Returns:
             A `NetworkFit`: the network, traces of the loss, and what `save` keeps.
@@ -211,9 +225,10 @@ class ConditionalModel(Model):
     ) -> Any:
         """Run chains of updates, or decode by refinement.
 
-        A sampler of updates draws from the network's conditionals, cell by cell or, `independently`, many cells in one pass. They
-        need not belong to any joint distribution, and what such a chain keeps is not known. A refinement sampler decodes: each draw is a
-        decode of its own.
+        A sampler of updates draws from the network's conditionals, cell by cell or,
+        `independently`, many cells in one pass. They need not belong to any joint distribution, and
+        what such a chain keeps is not known. A refinement sampler decodes: each draw is a decode of
+        its own.
 
         Args:
             params: `{"net": module}`.
@@ -222,25 +237,34 @@ class ConditionalModel(Model):
             warmup: steps before the first; none: 500, of a refinement sampler 0.
             chains: number of chains; none: 4, of a refinement sampler 1.
             thin: steps per draw.
-            seed: draw t of chain c for row r depends on (seed, c, r, t) only, and on the precision, float32 or float64.
-            clamp: cells or whole variables held at values; with `missing`, a whole variable may be rows with holes, which are free.
-            init: a start, or one for each row: of chains, or the draft that a refinement begins with; its padding says the lengths.
-            observe: of chains as everywhere. Of a decode a list of "candidates" (all candidates, or beams, by falling score) and, of a
-                refinement, "trace" (the tokens after each pass), which `sample_stats` then holds.
+            seed: draw t of chain c for row r depends on (seed, c, r, t) only, and on the precision,
+                float32 or float64.
+            clamp: cells or whole variables held at values; with `missing`, a whole variable may be
+                rows with holes, which are free.
+            init: a start, or one for each row: of chains, or the draft that a refinement begins
+                with; its padding says the lengths.
+            observe: of chains as everywhere. Of a decode a list of "candidates" (all candidates, or
+                beams, by falling score) and, of a refinement, "trace" (the tokens after each pass),
+                which `sample_stats` then holds.
             keep_draws: whether configurations are kept.
             progress: whether to show a bar; none: where a person watches.
             given: data of given variables, one row or many: draws then have an axis of rows.
             missing: what stands for padding in given data, `init` and `clamp`.
-            lengths: of the rows, where they are known; none: those of `init`, else predicted, else all cells.
+            lengths: of the rows, where they are known; none: those of `init`, else predicted, else
+                all cells.
             oracle: of guided samplers: a `gm.Oracle` that draws in the network's place.
-            prompt: of `autoregressive` and guided samplers, what each row begins with: a list of prefixes of any length, values or labels,
-                of letters also strings. Draws then have an axis of rows.
+            prompt: of `autoregressive` and guided samplers, what each row begins with: a list of
+                prefixes of any length, values or labels, of letters also strings. Draws then have
+                an axis of rows.
 
         Returns:
-            What the installed ArviZ takes. `posterior` holds the cells, behind a row's length -1, of spins 0; in a model without given
+            What the installed ArviZ takes. `posterior` holds the cells, behind a row's length -1,
+            of spins 0; in a model without given
             data the cells behind `end` hold `end`. Of a decode
-            `sample_stats` has `score`, the mean log p of the tokens that are predicted, `length`, and `passes`, how many
-            were run: all of `steps`, unless `stop` or the schedule ends them earlier (of `autoregressive` one for each cell).
+            `sample_stats` has `score`, the mean log p of the tokens that are predicted, `length`,
+            and `passes`, how many
+            were run: all of `steps`, unless `stop` or the schedule ends them earlier (of
+            `autoregressive` one for each cell).
 
         Raises:
             GmlmError: for options or data that do not fit.
@@ -298,8 +322,10 @@ class ConditionalModel(Model):
             prompt: of `autoregressive`, what each row begins with, as in `sample`.
 
         Returns:
-            `tokens` (rows.., candidates, cells), codes, -1 behind a row's length; `score`, `length` and `passes` (rows.., candidates), the
-            best candidate first; `trace` (rows.., passes, cells) of the best, `traces` (rows.., candidates, passes, cells) of all; `seen`
+            `tokens` (rows.., candidates, cells), codes, -1 behind a row's length; `score`, `length`
+            and `passes` (rows.., candidates), the
+            best candidate first; `trace` (rows.., passes, cells) of the best, `traces` (rows..,
+            candidates, passes, cells) of all; `seen`
             (rows.., candidates, cells), what the last pass saw, -1 in cells that were hidden.
 
         Raises:
@@ -332,7 +358,8 @@ class ConditionalModel(Model):
     def attention(self, params: Params, x: Any, *, given: Any = None, missing: Any = None, lengths: Any = None) -> dict[str, np.ndarray]:
         """The attention weights of one pass that sees x; rows of weights sum to 1 over the last axis.
 
-        For the last pass of a decode, x is what it saw, with the row's length: `seen` and `length` of `decode(.., trace=True)`.
+        For the last pass of a decode, x is what it saw, with the row's length: `seen` and `length`
+        of `decode(.., trace=True)`.
 
         Args:
             params: `{"net": module}`.
@@ -342,12 +369,13 @@ class ConditionalModel(Model):
             lengths: of the rows; None: they end with their last value.
 
         Returns:
-            By kind: `self`, shape (rows, layers, heads, cells, cells); of an encoder-decoder `cross`, (rows, layers, heads, cells, given
+            By kind: `self`, shape (rows, layers, heads, cells, cells); of an encoder-decoder
+            `cross`, (rows, layers, heads, cells, given
             entries), and `positional` where it has such attention.
 
         Raises:
-            GmlmError: E738 for a network without attention, a class of Python without a method `attention` among them; E507 for lengths
-                that do not fit.
+            GmlmError: E738 for a network without attention, a class of Python without a method
+                `attention` among them; E507 for lengths that do not fit.
 
         Reference: Li et al. 2024, Section 3.4, which `gm.attention_dependency` computes from them.
         """

@@ -70,11 +70,13 @@ class JointModel(Model):
         Args:
             params: parameters.
             x: configurations.
-            missing: what stands for a missing cell, as in `fit`; such cells are summed out: the log of the sum of exp(log p).
+            missing: what stands for a missing cell, as in `fit`; such cells are summed out: the log
+                of the sum of exp(log p).
             given: data of given variables, as in `fit`.
 
         Raises:
-            GmlmError: E601 where the sum over a row's missing cells costs too much, E514 where a factor is nan or +inf.
+            GmlmError: E601 where the sum over a row's missing cells costs too much, E514 where a
+                factor is nan or +inf.
         """
         lowered, rows = bound_rows(self.lowered, x, missing, given)
         found = log_completions(lowered.graph, self._device(lowered), self._params(params, lowered, summed=False), rows.codes)
@@ -85,10 +87,12 @@ class JointModel(Model):
 
         Args:
             params: parameters.
-            given: data of given variables, as in `fit`: there is one log Z for each row, of shape (rows..).
+            given: data of given variables, as in `fit`: there is one log Z for each row, of shape
+                (rows..).
 
         Raises:
-            GmlmError: E601 with the cost where it is above the budget, before any work; E514 where a factor is nan or +inf.
+            GmlmError: E601 with the cost where it is above the budget, before any work; E514 where
+                a factor is nan or +inf.
         """
         found = encode_given(self.graph, given)
         lowered = self._bound(found)
@@ -113,9 +117,10 @@ class JointModel(Model):
     ) -> annealed_importance.LogPartitionEstimate:
         """log Z with its standard error by annealed importance sampling (Neal 2001), from uniform configurations at beta 0 to p at 1.
 
-        `sampler` takes `steps_per_beta` steps on p to the power of each of `betas` (ascending from 0 to 1, or a number of even
-        steps); none: sweeps of single cells. `progress`: whether to show a bar; none: where a person watches. E507, E509 for options,
-        samplers or models that it cannot use.
+        `sampler` takes `steps_per_beta` steps on p to the power of each of `betas` (ascending from
+        0 to 1, or a number of even steps); none: sweeps of single cells. `progress`: whether to
+        show a bar; none: where a person watches. E507, E509 for options, samplers or models that it
+        cannot use.
         """
         checked = None if sampler is None else self.sampler(sampler)[1]
         options = annealed_importance.AnnealingOptions(betas, steps_per_beta, chains, seed)
@@ -125,8 +130,9 @@ class JointModel(Model):
     def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None, sampler: str | None = None) -> Any:
         """log p(x) = log_potential - log Z of each row, of its observed cells where some are `missing`; shape (rows..).
 
-        -inf where p(x) = 0. Of a model with given variables it is log p(x | given). With `sampler` it is log p of what that decoder draws,
-        where the places of each pass do not depend on what it draws: the sum along the row's one path.
+        -inf where p(x) = 0. Of a model with given variables it is log p(x | given). With `sampler`
+        it is log p of what that decoder draws, where the places of each pass do not depend on what
+        it draws: the sum along the row's one path.
 
         Raises:
             GmlmError: E507 for a sampler with many paths to a row, with the cure.
@@ -148,11 +154,13 @@ class JointModel(Model):
             given: data of given variables, as in `fit`.
 
         Returns:
-            Shape (rows.., values of the first member, values of the second, ..), members ascending; -inf at impossible values,
+            Shape (rows.., values of the first member, values of the second, ..), members ascending;
+            -inf at impossible values,
             nan where the rest itself is impossible.
 
         Raises:
-            GmlmError: for positions that are none, a K outside the mask's support, a block too costly to enumerate.
+            GmlmError: for positions that are none, a K outside the mask's support, a block too
+                costly to enumerate.
 
         Warns:
             GmlmWarning: W901 without `mask`, where only masks that look at x draw K.
@@ -183,18 +191,21 @@ class JointModel(Model):
             params: parameters.
             clamp: cells or whole variables held at values, as in `sample`; they are sure of them.
             given: data of given variables, as in `fit`.
-            over: groups of cells whose joint distributions are asked for, such as `[("a", "b"), (("x", 0), ("x", 3))]`: a cell is the
-                name of a variable of one cell, or its name and place.
-            x: rows of data, as in `fit`, in place of `clamp`: what each knows is held, and latents and missing cells are asked for.
+            over: groups of cells whose joint distributions are asked for, such as `[("a", "b"),
+                (("x", 0), ("x", 3))]`: a cell is the name of a variable of one cell, or its name
+                and place.
+            x: rows of data, as in `fit`, in place of `clamp`: what each knows is held, and latents
+                and missing cells are asked for.
             missing: what stands for a missing cell of x, as in `fit`.
 
         Returns:
-            By variable (latents too), shape (*axes, values), values in domain order; rows of x or given data before them. With `over`,
+            By variable (latents too), shape (*axes, values), values in domain order; rows of x or
+            given data before them. With `over`,
             by group, shape (values of its first cell, .., of its last).
 
         Raises:
-            GmlmError: E601 with the cost where no plan is affordable; E512 where no configuration agrees with the known cells; E507
-                for what is no group of cells.
+            GmlmError: E601 with the cost where no plan is affordable; E512 where no configuration
+                agrees with the known cells; E507 for what is no group of cells.
         """
         if x is not None:
             if clamp is not None or over is not None:
@@ -220,11 +231,14 @@ class JointModel(Model):
             given: data of given variables, as in `fit`.
 
         Returns:
-            The configuration, an array where the model has one variable, else a dict (latents too), letters and labels as codes; of
-            equally probable ones, the same in every run. And log p of it, nan where log Z is not affordable (while the mode is).
+            The configuration, an array where the model has one variable, else a dict (latents too),
+            letters and labels as codes; of
+            equally probable ones, the same in every run. And log p of it, nan where log Z is not
+            affordable (while the mode is).
 
         Raises:
-            GmlmError: E601 with the cost where no plan is affordable; E512 where no configuration agrees with the clamped cells.
+            GmlmError: E601 with the cost where no plan is affordable; E512 where no configuration
+                agrees with the clamped cells.
         """
         found = encode_given(self.graph, given)
         shape = () if found is None else found.shape
@@ -242,16 +256,19 @@ class JointModel(Model):
 
         Args:
             params: parameters.
-            prefix: the first t cells of the model's only `var`, in row-major order, shape (rows.., t), values or labels; of letters also
-                one string per row. t is below the number of cells, and may be 0: shape (rows.., 0).
+            prefix: the first t cells of the model's only `var`, in row-major order, shape (rows..,
+                t), values or labels; of letters also one string per row. t is below the number of
+                cells, and may be 0: shape (rows.., 0).
             given: data of given variables, as in `fit`.
 
         Returns:
-            Shape (rows.., values), rows sum to 1; nan where the prefix is impossible, which is warned of. A second call with another t
+            Shape (rows.., values), rows sum to 1; nan where the prefix is impossible, which is
+            warned of. A second call with another t
             compiles nothing.
 
         Raises:
-            GmlmError: E507 for a model with several `var`s or a prefix that is too long, E601 with the cost where no plan is affordable.
+            GmlmError: E507 for a model with several `var`s or a prefix that is too long, E601 with
+                the cost where no plan is affordable.
 
         Warns:
             GmlmWarning: with the first prefix that has probability 0.
@@ -281,25 +298,31 @@ class JointModel(Model):
     ) -> Effects:
         """How log p changes where cells of one configuration hold other values: log p(mutant) - log p(wildtype), in nats.
 
-        Every single substitution, and every double one at chosen pairs of cells. log Z cancels, so that only the factors that touch
-        the cells count: exact whatever the size of the model, the arity of its factors and its domains.
+        Every single substitution, and every double one at chosen pairs of cells. log Z cancels, so
+        that only the factors that touch the cells count: exact whatever the size of the model, the
+        arity of its factors and its domains.
 
         Args:
             params: parameters.
             wildtype: one configuration, as a row of `fit` without the axis of rows.
-            doubles: pairs of cells, positions or names such as `("x[0]", "x[3]")`, or a table with columns `first` and `second`, such as
-                `fit.couplings(top=10)`; none: no double substitutions.
-            missing: what stands for a missing cell, as in `fit`; such cells, and latents that `wildtype` lacks, are summed out.
+            doubles: pairs of cells, positions or names such as `("x[0]", "x[3]")`, or a table with
+                columns `first` and `second`, such as `fit.couplings(top=10)`; none: no double
+                substitutions.
+            missing: what stands for a missing cell, as in `fit`; such cells, and latents that
+                `wildtype` lacks, are summed out.
             given: one row of data of given variables, without an axis of rows.
             progress: whether to show a bar; none: where a person watches.
 
         Returns:
-            `Effects`: `singles`, an array (cells, values); `table`, a DataFrame of them; `doubles` and `double_table`, with `epistasis`,
-            the effect of both less those of each; -inf where a mutant is impossible. `gmlmdsl.report.plot_effects` draws the singles.
+            `Effects`: `singles`, an array (cells, values); `table`, a DataFrame of them; `doubles`
+                and `double_table`, with `epistasis`,
+            the effect of both less those of each; -inf where a mutant is impossible.
+            `gmlmdsl.report.plot_effects` draws the singles.
 
         Raises:
-            GmlmError: E508 where the wildtype is impossible, E507 and E506 for rows or pairs that are none, E601 where summing out missing
-                cells costs too much, E742 for a conditional model.
+            GmlmError: E508 where the wildtype is impossible, E507 and E506 for rows or pairs that
+                are none, E601 where summing out missing cells costs too much, E742 for a
+                conditional model.
 
         Reference: Hopf et al. 2017, equation 3.
         """
@@ -329,15 +352,18 @@ class JointModel(Model):
             x: rows.
             mask: the mask's name.
             weights: one per row.
-            key: a key of JAX or a seed; with `n_masks`, draws that many masks per row instead of averaging over all. Its value must
-                be known: within a function that is compiled as a whole, the masks are those of the key at its compilation.
+            key: a key of JAX or a seed; with `n_masks`, draws that many masks per row instead of
+                averaging over all. Its value must be known: within a function that is compiled as a
+                whole, the masks are those of the key at its compilation.
             n_masks: masks per row.
-            missing: what stands for a missing cell, as in `fit`; such cells are summed out of both p(x_K, x_rest) and p(x_rest).
+            missing: what stands for a missing cell, as in `fit`; such cells are summed out of both
+                p(x_K, x_rest) and p(x_rest).
             given: data of given variables, as in `fit`.
 
         Raises:
-            GmlmError: E511 for missing cells under a mask that looks at x, E601 where summing them out costs too much, E602
-                where the mask has more blocks than the limit and no `key` and `n_masks` are given, E514 where a factor is nan or +inf.
+            GmlmError: E511 for missing cells under a mask that looks at x, E601 where summing them
+                out costs too much, E602 where the mask has more blocks than the limit and no `key`
+                and `n_masks` are given, E514 where a factor is nan or +inf.
 
         Reference: Li et al. 2024, Definitions 2 and 7.
         """
@@ -369,11 +395,13 @@ class JointModel(Model):
     def sampler_bias(self, params: Params, sampler: str | None = None, *, given: Any = None) -> float:
         """How far a sampler's long run is from p: max over sets A of |pi(A) - p(A)| = 1/2 sum over x of |pi(x) - p(x)|.
 
-        pi is the stationary distribution of `transition_matrix`, solved for in float64. 0 up to rounding where every update keeps p; an
-        update drawn `independently` keeps it only where no two cells of a block interact. Between 0 and 1, without a unit.
+        pi is the stationary distribution of `transition_matrix`, solved for in float64. 0 up to
+        rounding where every update keeps p; an update drawn `independently` keeps it only where no
+        two cells of a block interact. Between 0 and 1, without a unit.
 
         Returns:
-            The total variation distance; nan where the chain settles in no single distribution, so that its long run depends on the start.
+            The total variation distance; nan where the chain settles in no single distribution, so
+            that its long run depends on the start.
 
         Raises:
             GmlmError: E601 for more configurations than 2048.
@@ -414,43 +442,55 @@ class JointModel(Model):
     ) -> Fit:
         """Minimise c * sum over rows of w loss_r - log prior, c = (cells the mask can reach) / E|K|.
 
-        So masks of one cell give penalised pseudolikelihood, and `everything` the usual penalised maximum likelihood.
+        So masks of one cell give penalised pseudolikelihood, and `everything` the usual penalised
+        maximum likelihood.
 
         Args:
             x: rows.
             mask: the mask's name; left out where the model has one.
             seed: of drawn masks and minibatches.
-            n_masks: None averages over every mask for every row where there are at most 4096 ("all" forces it); otherwise that
-                many masks per row (1 where None) are drawn once and kept.
-            weights: one per row, multiplying its loss; standard errors take them as `weights_are` says.
-            missing: a number or text outside the domain, nan for nan and None, or a dict of them by variable: such cells are summed
-                out of both p(x_K, x_rest) and p(x_rest); a row without an observed cell in K scores 0. Right where cells are missing
-                completely at random, or the mask is `everything`; where at random only, see `impute`. Whatever `missing` says, what
-                `numpy.ma` masks is such a cell; nan, None and `pandas.NA` are errors unless it is nan.
-            given: data of given variables, a dict of arrays by name: as x, one row for each row of x, or without rows, the same for all.
+            n_masks: None averages over every mask for every row where there are at most 4096 ("all"
+                forces it); otherwise that many masks per row (1 where None) are drawn once and
+                kept.
+            weights: one per row, multiplying its loss; standard errors take them as `weights_are`
+                says.
+            missing: a number or text outside the domain, nan for nan and None, or a dict of them by
+                variable: such cells are summed out of both p(x_K, x_rest) and p(x_rest); a row
+                without an observed cell in K scores 0. Right where cells are missing completely at
+                random, or the mask is `everything`; where at random only, see `impute`. Whatever
+                `missing` says, what `numpy.ma` masks is such a cell; nan, None and `pandas.NA` are
+                errors unless it is nan.
+            given: data of given variables, a dict of arrays by name: as x, one row for each row of
+                x, or without rows, the same for all.
             init: starts of some parameters.
             fixed: values at which some are held.
-            optimizer: an optax transformation; none: full-batch L-BFGS with a line search, in float64; where rows are many
-                its first steps are taken in float32.
+            optimizer: an optax transformation; none: full-batch L-BFGS with a line search, in
+                float64; where rows are many its first steps are taken in float32.
             batch_size: rows per step of `optimizer`; none: all.
             max_steps: the most steps.
-            weights_are: "importances", or "counts": then a row of weight 3 is three rows, in standard errors too.
+            weights_are: "importances", or "counts": then a row of weight 3 is three rows, in
+                standard errors too.
             progress: whether to show a bar; none: where a person watches.
-            impute: what becomes of rows whose missing cells cost too much to sum out. None: they are drawn inside the fit by block
-                dynamics (Monte Carlo EM); True: so are all rows with missing cells; False: they are refused with the cost.
-            method: none: the exact objective, latents that x lacks summed out (refused where that costs too much);
-                `gm.MonteCarloEM()`: they are drawn inside the fit; `gm.PersistentContrastiveDivergence()`: the likelihood, by
-                chains, and then `mask` may be left out. "mcem" and "pcd" stand for these with their defaults.
-            gaps: "sum": missing cells are summed out, as `missing` says. "ignore": they are left out, as plmc's `-g` does: with O the
-                observed cells of a row, the term of K is -log p_O(x_(K and O) | x_(O - K)), p_O the product of the factors whose cells
-                are all in O. Quick and convex, and no conditional of p where a missing cell is a neighbour. It refuses latents that x
-                lacks, missing cells of a `require` or of a mask that looks at x, `impute` and `method`.
+            impute: what becomes of rows whose missing cells cost too much to sum out. None: they
+                are drawn inside the fit by block dynamics (Monte Carlo EM); True: so are all rows
+                with missing cells; False: they are refused with the cost.
+            method: none: the exact objective, latents that x lacks summed out (refused where that
+                costs too much); `gm.MonteCarloEM()`: they are drawn inside the fit;
+                `gm.PersistentContrastiveDivergence()`: the likelihood, by chains, and then `mask`
+                may be left out. "mcem" and "pcd" stand for these with their defaults.
+            gaps: "sum": missing cells are summed out, as `missing` says. "ignore": they are left
+                out, as plmc's `-g` does: with O the observed cells of a row, the term of K is -log
+                p_O(x_(K and O) | x_(O - K)), p_O the product of the factors whose cells are all in
+                O. Quick and convex, and no conditional of p where a missing cell is a neighbour. It
+                refuses latents that x lacks, missing cells of a `require` or of a mask that looks
+                at x, `impute` and `method`.
 
         Returns:
             A `Fit`: estimates, sandwich standard errors, status with remedies.
 
         Raises:
-            GmlmError: for data, options or a mask that do not fit, an impossible row, or a cost above the budget.
+            GmlmError: for data, options or a mask that do not fit, an impossible row, or a cost
+                above the budget.
 
         Reference: Li et al. 2024, Definitions 2 and 7, Lemma 1.
         """
@@ -488,30 +528,39 @@ class JointModel(Model):
     ) -> Path:
         """Fits under a penalty that holds couplings at 0, from none to many, and the one that a criterion chooses.
 
-        Each minimises (c * sum over rows of w loss - log prior) / (sum of w) + penalty * sum over couplings g of sqrt(d_g) ||theta_g||,
-        theta_g the d_g entries of parameters that stand in the tables of the same pairs: the lasso where a coupling is one number, the
-        group lasso where it is a table. Each fit starts at the one before; all, those of refits, folds and halves too, share one program.
+        Each minimises (c * sum over rows of w loss - log prior) / (sum of w) + penalty * sum over
+        couplings g of sqrt(d_g) ||theta_g||, theta_g the d_g entries of parameters that stand in
+        the tables of the same pairs: the lasso where a coupling is one number, the group lasso
+        where it is a table. Each fit starts at the one before; all, those of refits, folds and
+        halves too, share one program.
 
         Args:
             x: rows, as in `fit`.
             mask: the mask's name; left out where the model has one.
-            penalty: numbers, a number of them (2 or more, from the least without couplings to a hundredth of it), or none: 30,
-                with "stability" 100.
-            criterion: "ebic": the least 2 c n loss + k (log n + 2 gamma log(candidates)), the loss that of a refit of the couplings that
-                are not 0 without the penalty, n the sum of w, `candidates` how many couplings there are, and k the couplings' degrees of
-                freedom, tr(H^-1 S) with the Hessian H of the summed loss and the covariance S of its gradient, less the same without
-                couplings: of a likelihood their number, of a pseudolikelihood up to twice as many, since a pair is in two conditionals.
-                "cv": the least loss of rows left out. "stability": the couplings that `threshold` of the half samples select.
+            penalty: numbers, a number of them (2 or more, from the least without couplings to a
+                hundredth of it), or none: 30, with "stability" 100.
+            criterion: "ebic": the least 2 c n loss + k (log n + 2 gamma log(candidates)), the loss
+                that of a refit of the couplings that are not 0 without the penalty, n the sum of w,
+                `candidates` how many couplings there are, and k the couplings' degrees of freedom,
+                tr(H^-1 S) with the Hessian H of the summed loss and the covariance S of its
+                gradient, less the same without couplings: of a likelihood their number, of a
+                pseudolikelihood up to twice as many, since a pair is in two conditionals. "cv": the
+                least loss of rows left out. "stability": the couplings that `threshold` of the half
+                samples select.
             gamma: 0 for BIC; larger ones choose fewer couplings.
-            rule: none: one fit of all blocks of the mask. "and", "or": each block's conditional is fitted by itself, with parameters,
-                penalties and a choice of its own (n and candidates are those of the block, c is 1, k the number of free directions); a
-                coupling is there where all blocks that see it have chosen it, or some have. Of single cells these are the neighbourhoods
-                of Meinshausen and Buhlmann; IsingFit's differ in that its EBIC takes the penalised loss.
-            on: names of the parameters that are penalised; none: the real ones in factors of two cells and more.
+            rule: none: one fit of all blocks of the mask. "and", "or": each block's conditional is
+                fitted by itself, with parameters, penalties and a choice of its own (n and
+                candidates are those of the block, c is 1, k the number of free directions); a
+                coupling is there where all blocks that see it have chosen it, or some have. Of
+                single cells these are the neighbourhoods of Meinshausen and Buhlmann; IsingFit's
+                differ in that its EBIC takes the penalised loss.
+            on: names of the parameters that are penalised; none: the real ones in factors of two
+                cells and more.
             folds: of "cv".
             subsamples: half samples of "stability", in complementary pairs.
             threshold: share of them that must select a stable coupling, above a half.
-            wrong: of "stability", the expected number of wrongly stable couplings up to whose bound the penalties go down.
+            wrong: of "stability", the expected number of wrongly stable couplings up to whose bound
+                the penalties go down.
             seed: of folds and half samples.
             weights: one per row.
             missing: see `fit`; cells that cost too much to sum out are refused.
@@ -520,17 +569,23 @@ class JointModel(Model):
             progress: whether to show a bar; none: where a person watches.
 
         Returns:
-            A `Path`: `.table`, `.chosen_couplings`, `.params`, `.selected`, `.refit()`, the chosen model without penalty; with "stability"
-            `.stable` and `.error_bound`. H and S are taken once, at the refit that would be chosen were cells independent; above 2000
-            parameters k is what it would be then. Models that could not win with the loss of the last one are not refitted.
+            A `Path`: `.table`, `.chosen_couplings`, `.params`, `.selected`, `.refit()`, the chosen
+            model without penalty; with "stability"
+            `.stable` and `.error_bound`. H and S are taken once, at the refit that would be chosen
+            were cells independent; above 2000
+            parameters k is what it would be then. Models that could not win with the loss of the
+            last one are not refitted.
 
         Raises:
-            GmlmError: E507 and E506 for options, E555 where nothing can be penalised, E601 for too many copies, E552 where a
-                latent model's refit is no minimum, E742 for a conditional model, and what `fit` refuses.
+            GmlmError: E507 and E506 for options, E555 where nothing can be penalised, E601 for too
+                many copies, E552 where a latent model's refit is no minimum, E742 for a conditional
+                model, and what `fit` refuses.
 
-        Reference: Tibshirani 1996; Yuan and Lin 2006; Hofling and Tibshirani 2009; Chen and Chen 2008, Foygel and Drton 2010, Barber and
-        Drton 2015 for EBIC, at refits; Varin and Vidoni 2005, Gao and Song 2010 for its degrees; Meinshausen and Buhlmann 2006, van
-        Borkulo et al. 2014 for rules; Meinshausen and Buhlmann 2010, Shah and Samworth 2013 for stability; Meinshausen 2007 for the refit.
+        Reference: Tibshirani 1996; Yuan and Lin 2006; Hofling and Tibshirani 2009; Chen and Chen
+        2008, Foygel and Drton 2010, Barber and Drton 2015 for EBIC, at refits; Varin and Vidoni
+        2005, Gao and Song 2010 for its degrees; Meinshausen and Buhlmann 2006, van Borkulo et al.
+        2014 for rules; Meinshausen and Buhlmann 2010, Shah and Samworth 2013 for stability;
+        Meinshausen 2007 for the refit.
         """
         from ..assess import PathOptions, fit_path, path_refit
 
@@ -565,39 +620,49 @@ class JointModel(Model):
     ) -> Any:
         """Run many chains of a sampler in one compiled scan; a guided one draws strings, all prompts and draws in one compiled loop.
 
-        Each value is drawn with its probability given what it is drawn from to 1e-5 of itself down to 1e-30, in float64 to 1e-12.
+        Each value is drawn with its probability given what it is drawn from to 1e-5 of itself down
+        to 1e-30, in float64 to 1e-12.
 
         Args:
             params: parameters.
-            sampler: the sampler's name; left out where the model has one; "exact" (unless the file has a sampler of that name):
-                independent draws, where a plan is affordable, for which `warmup`, `thin` and `init` have no meaning.
+            sampler: the sampler's name; left out where the model has one; "exact" (unless the file
+                has a sampler of that name): independent draws, where a plan is affordable, for
+                which `warmup`, `thin` and `init` have no meaning.
             draws: kept draws per chain; none: 1000, of a guided sampler with `prompt=` 1.
             warmup: steps before the first; none: 500.
             thin: steps per draw.
             chains: number of chains; none: 4, of a guided sampler 1.
-            seed: draw t of chain c depends on (seed, c, t) only, with prompts of their row too. Draws of a seed are others under
-                `jax_enable_x64` than without it: they follow from the same random words, by numbers and probabilities in float64.
+            seed: draw t of chain c depends on (seed, c, t) only, with prompts of their row too.
+                Draws of a seed are others under `jax_enable_x64` than without it: they follow from
+                the same random words, by numbers and probabilities in float64.
             clamp: cells or whole variables held at values: `{"x": {0: +1}}`.
-            init: a start, or one per chain; none: independent uniform values that satisfy every `require` (where none is found among
-                2000, values built by moves of single cells, which are not uniform); `gm.annealed(steps=200)`: the same, then cooled.
-            observe: functions of one configuration (a value array, or a dict of them), or the name of a `let`, or several.
-            keep_draws: whether configurations, and `lp`, are kept; nothing is checked for convergence where they are not.
+            init: a start, or one per chain; none: independent uniform values that satisfy every
+                `require` (where none is found among 2000, values built by moves of single cells,
+                which are not uniform); `gm.annealed(steps=200)`: the same, then cooled.
+            observe: functions of one configuration (a value array, or a dict of them), or the name
+                of a `let`, or several.
+            keep_draws: whether configurations, and `lp`, are kept; nothing is checked for
+                convergence where they are not.
             progress: whether to show a bar; none: where a person watches.
             given: one row of data of given variables, without an axis of rows, for all chains.
-            prompt: of guided samplers and `autoregressive`: what strings begin with, a list of prefixes of any length, values or labels,
-                of letters also strings. Draws then have an axis of rows.
+            prompt: of guided samplers and `autoregressive`: what strings begin with, a list of
+                prefixes of any length, values or labels, of letters also strings. Draws then have
+                an axis of rows.
             oracle: of guided samplers: a `gm.Oracle` that draws in the model's place.
 
         Returns:
-            What the installed ArviZ takes (InferenceData or DataTree): `posterior` with named dims and coords, `sample_stats`
-            with `lp` (unnormalised log p of kept draws), the flip rate of each update, and under `temper` the swap rate of each pair
+            What the installed ArviZ takes (InferenceData or DataTree): `posterior` with named dims
+            and coords, `sample_stats`
+            with `lp` (unnormalised log p of kept draws), the flip rate of each update, and under
+            `temper` the swap rate of each pair
             of betas.
-            Of a guided sampler `guided_stats`: `oracle_calls`, `verifier_calls`, `backtracks` by position, `length`, `valid`, and
+            Of a guided sampler `guided_stats`: `oracle_calls`, `verifier_calls`, `backtracks` by
+            position, `length`, `valid`, and
             `failed`, where the string is -1 (0 of spins) throughout.
 
         Raises:
-            GmlmError: for options that do not fit, a start of probability zero, a block too costly to draw; E745, E746 for what verifiers,
-                values and oracles of the user's do.
+            GmlmError: for options that do not fit, a start of probability zero, a block too costly
+                to draw; E745, E746 for what verifiers, values and oracles of the user's do.
         """
         lowered = bound_once(self.lowered, given, "a sampler")
         checked = None if is_one_of(sampler, ("exact",)) and sampler not in self.samplers else self.sampler(sampler)[1]
@@ -622,20 +687,27 @@ class JointModel(Model):
     def distribution(self, params: Params, given: Any = None) -> GmlmDistribution:
         """p(x) as a NumPyro `Distribution`: `log_prob` is normalised, `sample` draws exactly, latents are summed out.
 
-        Both run inside `jax.jit`, `jax.vmap`, plates and NUTS, where the parameters are traced, and so may a value be.
+        Both run inside `jax.jit`, `jax.vmap`, plates and NUTS, where the parameters are traced, and
+        so may a value be.
 
         Args:
-            params: parameters, arrays or what JAX traces; axes before a parameter's own are a batch, as NumPyro's distributions have.
-            given: data of given variables, a row each: the batch is then that of its rows, and log Z is one for each.
+            params: parameters, arrays or what JAX traces; axes before a parameter's own are a
+                batch, as NumPyro's distributions have.
+            given: data of given variables, a row each: the batch is then that of its rows, and log
+                Z is one for each.
 
         Returns:
-            A distribution over one configuration: its event has the shape of the model's only `var`; of several, they are their cells one
-            after another, which `unpack` takes apart and `pack` puts together. Values are integers: -1 and +1 of spins, 0 and 1 of
-            bits, numbers of ranges, codes from 0 of letters and labels. What is no value of a cell has `log_prob` -inf.
+            A distribution over one configuration: its event has the shape of the model's only
+            `var`; of several, they are their cells one
+            after another, which `unpack` takes apart and `pack` puts together. Values are integers:
+            -1 and +1 of spins, 0 and 1 of
+            bits, numbers of ranges, codes from 0 of letters and labels. What is no value of a cell
+            has `log_prob` -inf.
 
         Raises:
-            GmlmError: E601 with the cost where log Z, or the sum over the latents, is above the budget; E742 for a conditional model;
-                E510, E506 and E501 for given data and parameters that do not fit.
+            GmlmError: E601 with the cost where log Z, or the sum over the latents, is above the
+                budget; E742 for a conditional model; E510, E506 and E501 for given data and
+                parameters that do not fit.
         """
         from ..posterior import distribution
 
@@ -655,18 +727,22 @@ class JointModel(Model):
             Gibbs([(kernel, kernel.names), (NUTS(program), None)])
 
         Args:
-            sampler: the sampler's name; left out where the model has one. One run of its body is a step.
-            x: a dict of the variables that data hold, each in all its cells, an array where that is the model's only `var`; none: no cell
-                is known. All other variables are sites, of their own names and of shape (rows.., *axes).
-            params: from the values of all other sites to parameters; none: the sites called like parameters.
+            sampler: the sampler's name; left out where the model has one. One run of its body is a
+                step.
+            x: a dict of the variables that data hold, each in all its cells, an array where that is
+                the model's only `var`; none: no cell is known. All other variables are sites, of
+                their own names and of shape (rows.., *axes).
+            params: from the values of all other sites to parameters; none: the sites called like
+                parameters.
             given: data of given variables, one row for each of x, or one for all.
 
-        The distribution of the cells given everything else must be the model's at these parameters: what else the NumPyro program makes
-        depend on them must be factors of the model. Chains run by `chain_method="sequential"` or `"parallel"`, as NumPyro's Gibbs kernel
-        asks.
+        The distribution of the cells given everything else must be the model's at these parameters:
+        what else the NumPyro program makes depend on them must be factors of the model. Chains run
+        by `chain_method="sequential"` or `"parallel"`, as NumPyro's Gibbs kernel asks.
 
         Raises:
-            GmlmError: E507 for a sampler under `temper`, or one that draws whole strings; E506 and E501 for data that do not fit.
+            GmlmError: E507 for a sampler under `temper`, or one that draws whole strings; E506 and
+                E501 for data that do not fit.
         """
         from ..posterior import numpyro_kernel
 
@@ -694,14 +770,16 @@ class JointModel(Model):
     ) -> NumpyroModel:
         """An ordinary NumPyro model of the parameters: for its kernels, guides and handlers, and within models of the user's own.
 
-        It has a site for each parameter with its declared prior, flat where there is none (uniform on a simplex and between two
-        bounds, improper elsewhere), and the factor `<model>.data`:
-        -c * sum over rows of w loss, c as in `fit`. What moves in a subspace (a gauge) has the site `J.tangent` on an orthonormal
-        basis of it, and `J` is deterministic. Under `everything` the factor is the log likelihood.
+        It has a site for each parameter with its declared prior, flat where there is none (uniform
+        on a simplex and between two bounds, improper elsewhere), and the factor `<model>.data`: -c
+        * sum over rows of w loss, c as in `fit`. What moves in a subspace (a gauge) has the site
+        `J.tangent` on an orthonormal basis of it, and `J` is deterministic. Under `everything` the
+        factor is the log likelihood.
 
-        Under another mask exp of the factor is no likelihood, and is calibrated: the loss is taken at est + C (theta - est) with
-        C' H C = H S^-1 H, the inverse of the Godambe covariance. est minimises the loss without priors, H is its Hessian there, S the
-        covariance over rows of its gradient, and C acts in NumPyro's unconstrained coordinates.
+        Under another mask exp of the factor is no likelihood, and is calibrated: the loss is taken
+        at est + C (theta - est) with C' H C = H S^-1 H, the inverse of the Godambe covariance. est
+        minimises the loss without priors, H is its Hessian there, S the covariance over rows of its
+        gradient, and C acts in NumPyro's unconstrained coordinates.
 
         Args:
             x: rows, as in `fit`.
@@ -709,20 +787,24 @@ class JointModel(Model):
             weights: one per row, multiplying its loss.
             missing: as in `fit`; such cells are summed out.
             given: data of given variables, as in `fit`.
-            calibrate: "curvature"; "simulated", the same with S over 1000 data sets that the model at est makes, right for one row too;
-                None: not calibrated. Of a likelihood without meaning.
+            calibrate: "curvature"; "simulated", the same with S over 1000 data sets that the model
+                at est makes, right for one row too; None: not calibrated. Of a likelihood without
+                meaning.
             n_masks: as in `fit`; masks are drawn with seed 0.
-            sampler: whose draws simulated data sets are, with "simulated" alone; see `Fit.simulated_errors`.
+            sampler: whose draws simulated data sets are, with "simulated" alone; see
+                `Fit.simulated_errors`.
             gaps: "ignore" leaves missing cells out in place of summing them out; see `fit`.
 
         Returns:
-            A function without arguments, or of `params`, a dict of parameters that the caller computes: these have no site and no
-            prior in it. It returns all parameters by name. `.calibration` says how it was calibrated, `.log_likelihood(params)` gives
+            A function without arguments, or of `params`, a dict of parameters that the caller
+            computes: these have no site and no
+            prior in it. It returns all parameters by name. `.calibration` says how it was
+            calibrated, `.log_likelihood(params)` gives
             -c w loss of each row, at one value of all parameters or a batch of them.
 
         Raises:
-            GmlmError: E507 for `calibrate="open_faced"`, which transforms draws; E554 where the loss cannot be calibrated; what `fit`
-                refuses.
+            GmlmError: E507 for `calibrate="open_faced"`, which transforms draws; E554 where the
+                loss cannot be calibrated; what `fit` refuses.
 
         Reference: Ribatet, Cooley and Davison 2012, Section 2.3.
         """
@@ -754,12 +836,14 @@ class JointModel(Model):
     ) -> Any:
         """Draws of the parameters, those under `spike_slab` with whether each entry is in; see `gm.inclusion`.
 
-        A model without such a prior is fitted, and its parameters drawn by `Fit.posterior`; one whose priors have fitted parameters for
-        arguments, which has no mode, is drawn by NUTS on its `to_numpyro`, not calibrated. What follows is of the others.
+        A model without such a prior is fitted, and its parameters drawn by `Fit.posterior`; one
+        whose priors have fitted parameters for arguments, which has no mode, is drawn by NUTS on
+        its `to_numpyro`, not calibrated. What follows is of the others.
 
-        The target is exp(-c * sum over rows of w loss) times the priors, with c and the loss as in `fit`. Under `everything` that is the
-        posterior. Under a pseudolikelihood mask it is not: the draws are labelled "not calibrated", their spread and the probabilities
-        of being in are those of the pseudolikelihood, and may be too sure or too unsure.
+        The target is exp(-c * sum over rows of w loss) times the priors, with c and the loss as in
+        `fit`. Under `everything` that is the posterior. Under a pseudolikelihood mask it is not:
+        the draws are labelled "not calibrated", their spread and the probabilities of being in are
+        those of the pseudolikelihood, and may be too sure or too unsure.
 
         Args:
             x: rows.
@@ -769,18 +853,22 @@ class JointModel(Model):
             warmup: steps before the first draw, which adapt the step of the trajectories.
             seed: of chains, and of drawn masks.
             weights: one per row, multiplying its loss.
-            missing: what stands for a missing cell, as in `fit`; such cells are summed out, and nothing is imputed.
+            missing: what stands for a missing cell, as in `fit`; such cells are summed out, and
+                nothing is imputed.
             given: data of given variables, as in `fit`.
             gaps: "ignore" leaves missing cells out in place of summing them out; see `fit`.
 
         Returns:
-            What the installed ArviZ takes: `posterior` with each parameter `J`, and 0/1 in `J_included` where its prior is `spike_slab`;
-            `sample_stats` with `lp`, `switched` (the share of entries that changed) and `acceptance_rate`; `calibration` among the
+            What the installed ArviZ takes: `posterior` with each parameter `J`, and 0/1 in
+            `J_included` where its prior is `spike_slab`;
+            `sample_stats` with `lp`, `switched` (the share of entries that changed) and
+            `acceptance_rate`; `calibration` among the
             attributes.
 
         Raises:
-            GmlmError: E601 with the cost where the draws, or missing cells, take too much; E552 where neither data nor priors determine
-                some direction; E742 for a conditional model; what `fit` refuses, E706 aside.
+            GmlmError: E601 with the cost where the draws, or missing cells, take too much; E552
+                where neither data nor priors determine some direction; E742 for a conditional
+                model; what `fit` refuses, E706 aside.
 
         Reference: Mitchell and Beauchamp 1988; Gottardo and Raftery 2008.
         """
@@ -850,7 +938,8 @@ class JointModel(Model):
             return derive.graph_arrays(lowered.graph)  # given data, with which nothing is counted
         key = str(derive.float_type()), counted and self._counted is not self._contractions
         if key not in self._devices:
-            with jax.ensure_compile_time_eval():  # what is kept outlives a function that is traced now
+            # what is kept outlives a function that is traced now
+            with jax.ensure_compile_time_eval():
                 self._devices[key] = derive.graph_arrays(self._counted.graph if counted else self.graph)
         return self._devices[key]
 

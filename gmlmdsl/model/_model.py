@@ -36,8 +36,9 @@ def _made_again(program: AbstractProgram, name: str, plan: str | None) -> Any:
 class Model(ABC):
     """A model of a bound program: a `JointModel`, or a `ConditionalModel` where `conditional x ~ net(..)` declares it.
 
-    Configurations `x` are arrays where the model has one variable, else dicts by variable, of shape (rows.., *axes): values
-    for spin, bit and range, texts or 0-based codes for letters and labels. Parameters are dicts by name.
+    Configurations `x` are arrays where the model has one variable, else dicts by variable, of shape
+    (rows.., *axes): values for spin, bit and range, texts or 0-based codes for letters and labels.
+    Parameters are dicts by name.
     """
 
     def __init__(self, program: AbstractProgram, name: str, plan: str | None = None):
@@ -54,7 +55,8 @@ class Model(ABC):
         """How it travels to another process: by its program, of which it is made again; nothing compiled is kept.
 
         Raises:
-            GmlmError: E739 for a model whose network is a class of Python: making it again would import and run that class.
+            GmlmError: E739 for a model whose network is a class of Python: making it again would
+                import and run that class.
         """
         network = self.graph.network
         if network is not None and network.name == "python":
@@ -122,7 +124,8 @@ class Model(ABC):
     def warnings(self) -> tuple[Diagnostic, ...]:
         """What the checker warns of in the program, and what only the sizes show: cells never hidden or moved, factors that reach -inf.
 
-        Warnings that a comment `# gmlm: allow CODE` allows are left out. Each has `code`, `message` and `render()`.
+        Warnings that a comment `# gmlm: allow CODE` allows are left out. Each has `code`, `message`
+        and `render()`.
         """
         checked = self.program.checked
         return (*self.program.warnings, *allowed(plan.lint_sizes(self.lowered, checked, self.name), checked.allowances))
@@ -166,9 +169,11 @@ class Model(ABC):
     ) -> None:
         """Compile ahead what `fit` of so many rows, and `sample` of so many draws and chains, will run.
 
-        The programs are there for the first such calls of this process and, kept on disk, of later ones. For a fit, one of random
-        rows takes a single step; for draws nothing is run. What depends on more than shapes is compiled when it is met: weights,
-        missing cells, other options, and what only some data need, such as a search for parameters without a finite estimate.
+        The programs are there for the first such calls of this process and, kept on disk, of later
+        ones. For a fit, one of random rows takes a single step; for draws nothing is run. What
+        depends on more than shapes is compiled when it is met: weights, missing cells, other
+        options, and what only some data need, such as a search for parameters without a finite
+        estimate.
 
         Args:
             rows: of the fit; none: no fit is compiled.
@@ -178,7 +183,8 @@ class Model(ABC):
             chains: as in `sample`.
 
         Raises:
-            GmlmError: E507 for neither `rows` nor `sampler`; what `fit` and `sample` refuse, given variables without their data among it.
+            GmlmError: E507 for neither `rows` nor `sampler`; what `fit` and `sample` refuse, given
+                variables without their data among it.
         """
         if rows is None and sampler is None:
             raise fail("E507", "compile: neither `rows` nor `sampler` says what for", help="`rows=1000` for a fit, `sampler=` for draws")
@@ -205,14 +211,16 @@ class Model(ABC):
     ) -> LogProbBound:
         """Lower bounds of log p of what a decoder draws, by the passes that it makes; in nats, one for each row.
 
-        Of a random order: the sum over t of (n_t / k_t) times the mean over K, |K| = k_t, of the sum over K of log p(x_i | x_rest, K
-        hidden), where pass t settles n_t of k_t open cells. Where the places are known it is log p itself.
+        Of a random order: the sum over t of (n_t / k_t) times the mean over K, |K| = k_t, of the
+        sum over K of log p(x_i | x_rest, K hidden), where pass t settles n_t of k_t open cells.
+        Where the places are known it is log p itself.
 
         Args:
             params: parameters.
             x: rows.
             sampler: the decoder's name; left out where the model has one sampler.
-            draws: passes that are drawn for a row, where they are not all listed: up to 8 times as many are.
+            draws: passes that are drawn for a row, where they are not all listed: up to 8 times as
+                many are.
             seed: what is drawn for row r depends on (seed, r) only.
             missing: what stands for padding at the end of a network's row.
             given: data of given variables, as in `fit`.
@@ -221,7 +229,8 @@ class Model(ABC):
             `values`, `standard_error`, and `exact`: whether nothing was drawn.
 
         Raises:
-            GmlmError: E507 for a decoder without such a bound, with the cure; E601 where a joint distribution's conditionals cost too much.
+            GmlmError: E507 for a decoder without such a bound, with the cure; E601 where a joint
+                distribution's conditionals cost too much.
 
         Reference: Hoogeboom et al. 2022 (any-order models), Sahoo et al. 2024 (masked diffusion).
         """
@@ -240,8 +249,10 @@ class Model(ABC):
             given: data of given variables, as in `fit`.
 
         Returns:
-            Shape (rows.., cells, values), of cells with fewer values -inf behind; of a cell that is seen 0 at its value, else -inf. In a
-            joint distribution other hidden cells and latents are summed out; where what is seen is impossible all values are alike.
+            Shape (rows.., cells, values), of cells with fewer values -inf behind; of a cell that is
+            seen 0 at its value, else -inf. In a
+            joint distribution other hidden cells and latents are summed out; where what is seen is
+            impossible all values are alike.
 
         Raises:
             GmlmError: E601 where that costs too much.

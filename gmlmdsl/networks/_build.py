@@ -26,7 +26,8 @@ def build_network(form: NetworkForm, key: PRNGKeyArray) -> AbstractNetwork:
     """A network with random weights.
 
     Raises:
-        GmlmError: E735, E736 for a class of Python that is not found or does not fit; E737 for options that do not fit.
+        GmlmError: E735, E736 for a class of Python that is not found or does not fit; E737 for
+            options that do not fit.
     """
     return BUILDERS[form.name](form, key)
 
@@ -40,7 +41,8 @@ def network_shapes(form: NetworkForm) -> Any:
     return found
 
 
-_SHAPES: dict[int, Any] = {}  # by the form itself and not by what it says: a class of Python may have changed since
+# by the form itself and not by what it says: a class of Python may have changed since
+_SHAPES: dict[int, Any] = {}
 
 
 def parameter_parts(network: Any) -> dict[str, list[Any]]:

@@ -44,7 +44,8 @@ def empty_cache(layers: int, n: int, heads: int, start: Float[Array, " width"]) 
 class CausalTransformer(AbstractCausalNetwork):
     """p(x_i | x_1 .. x_(i-1)): the encoder of T5.1.0 over the cells with the causal mask; a hidden cell before i enters as a zero vector.
 
-    Reference: Raffel et al. 2020, Section 3.2.1 (the language model); Vaswani et al. 2017, Section 3.1.
+    Reference: Raffel et al. 2020, Section 3.2.1 (the language model); Vaswani et al. 2017, Section
+    3.1.
 
     Attributes:
         start: what enters at the first cell, which none stands before.

@@ -9,7 +9,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from ._layers import FeedForward, Kept, KeysValues, MultiHeadAttention, RelativeBias, RMSNorm, dropout, with_cells
 
 Weights = Float[Array, "heads n m"]
-Given = tuple[Float[Array, "m heads size"], Float[Array, "m heads size"], Float[Array, "1 1 m"]]  # the last is what may not be seen
+# the last is what may not be seen
+Given = tuple[Float[Array, "m heads size"], Float[Array, "m heads size"], Float[Array, "1 1 m"]]
 
 
 class PositionalAttention(eqx.Module):
@@ -69,7 +70,8 @@ class DecoderBlock(eqx.Module):
             bias: of self-attention, with what may not be seen.
             positional: the folded weights of positional attention.
             given: keys, values and bias of cross-attention.
-            kept: by dropout of self-attention, cross-attention and feed-forward. Positional attention takes none.
+            kept: by dropout of self-attention, cross-attention and feed-forward. Positional
+                attention takes none.
         """
         y = self.self_norm(x)
         here = self.self_attention.weights(y, self.self_attention.keys(y), bias)

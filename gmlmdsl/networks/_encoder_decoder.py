@@ -37,7 +37,8 @@ class AbstractEncoderDecoder(AbstractNetwork):
     Reference: Raffel et al. 2020, Section 2.1.
 
     Attributes:
-        embeddings: one table for each number of values that there is; the first is that of the cells.
+        embeddings: one table for each number of values that there is; the first is that of the
+            cells.
         sources: the table of each given array.
     """
 
@@ -125,15 +126,15 @@ def tables(values: Sequence[int], width: int, key: PRNGKeyArray) -> tuple[tuple[
 class EncoderDecoder(AbstractEncoderDecoder):
     """p(x_i | x_rest, K, given) of all cells at once: there is no causal mask.
 
-    A hidden cell enters as its row of the table of positions: with one vector for all of them, nothing would tell one cell of an
-    all-hidden row from another.
+    A hidden cell enters as its row of the table of positions: with one vector for all of them,
+    nothing would tell one cell of an all-hidden row from another.
 
     Reference: Li et al. 2024, Section 3.2.
 
     Attributes:
         positions: the table of positions, of hidden cells and of positional attention.
-        position_embeddings: whether its rows are added to the embeddings of other cells and of given arrays
-            (Gehring et al. 2017, Section 3.1).
+        position_embeddings: whether its rows are added to the embeddings of other cells and of
+            given arrays (Gehring et al. 2017, Section 3.1).
     """
 
     embeddings: tuple[Float[Array, "values width"], ...]

@@ -13,7 +13,8 @@ class Encoding(eqx.Module):
         states: the encoder's output at every given entry.
         shown: which entries are no padding.
         length: how many.
-        place: the output at the place before all entries from which a classifier reads the length; None without one.
+        place: the output at the place before all entries from which a classifier reads the length;
+            None without one.
         keys, values: for the cross-attention of every layer of the decoder.
     """
 

@@ -1,7 +1,8 @@
 """The layers of T5.1.0: RMS norms, multi-head attention with relative position biases, ReLU feed-forward; no bias vectors.
 
-Initialisers are T5's (Raffel et al. 2020; the published code): normal, of standard deviation 1 for embeddings, 1 / sqrt(inputs) for
-matrices, and 1 / sqrt(inputs * width of a head) for queries, which takes the place of a scale on the attention logits.
+Initialisers are T5's (Raffel et al. 2020; the published code): normal, of standard deviation 1 for
+embeddings, 1 / sqrt(inputs) for matrices, and 1 / sqrt(inputs * width of a head) for queries, which
+takes the place of a scale on the attention logits.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 EPSILON = 1e-6
 N_BUCKETS, MOST_DISTANCE = 32, 128
-NEVER = -1e10  # added to an attention logit; its exponential is 0 beside any other, and finite gradients remain where nothing is seen
+# added to an attention logit; its exponential is 0 beside any other, and finite gradients remain
+# where nothing is seen
+NEVER = -1e10
 
 
 def normal(key: PRNGKeyArray, shape: tuple[int, ...], sd: float) -> Float[Array, "*shape"]:
@@ -29,13 +32,15 @@ def wide(dtype: jnp.dtype) -> jnp.dtype:
     return dtype if jnp.finfo(dtype).bits > 32 else jnp.dtype(jnp.float32)
 
 
-Kept = Bool[Array, "1 width"] | None  # the features that a dropout keeps, the same ones at all positions; None: all
+# the features that a dropout keeps, the same ones at all positions; None: all
+Kept = Bool[Array, "1 width"] | None
 
 
 def features_kept(key: PRNGKeyArray | None, rate: float, n: int, width: int) -> tuple[Kept, ...]:
     """What each of n dropouts keeps: a share `1 - rate` of the features; all without a key.
 
-    They are drawn at once: each draw is a loop to compile. In 32 bits, whatever the working type: a seed keeps the same ones in both.
+    They are drawn at once: each draw is a loop to compile. In 32 bits, whatever the working type: a
+    seed keeps the same ones in both.
     """
     if key is None or rate == 0:
         return (None,) * n
@@ -103,7 +108,8 @@ class RelativeBias(eqx.Module):
         return jnp.moveaxis(self.table.astype(wide(self.table.dtype))[buckets], -1, 0)
 
 
-# What is kept of cells, in the order in which one cell's query meets it: many rows at once then take a third of the time on a CPU.
+# What is kept of cells, in the order in which one cell's query meets it: many rows at once then
+# take a third of the time on a CPU.
 KeysValues = tuple[Float[Array, "heads size n"], Float[Array, "heads n size"]]
 
 

@@ -41,8 +41,8 @@ def _one_hot_sum(table: Float[Array, "n values width"], codes: Int[Array, " n"],
 class MLP(AbstractNetwork):
     """ReLU layers on one-hot cells (a hidden one has a column of its own), one-hot codes given and real numbers given.
 
-    Padding is all zeros. Without layers it is linear in the one-hot cells: a multinomial logistic regression for each cell, which
-    holds every conditional of a pairwise model.
+    Padding is all zeros. Without layers it is linear in the one-hot cells: a multinomial logistic
+    regression for each cell, which holds every conditional of a pairwise model.
 
     Attributes:
         cells: the first matrix, by cell and code.

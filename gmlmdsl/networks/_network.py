@@ -44,9 +44,9 @@ class AbstractLengthHead(eqx.Module):
 class AbstractNetwork(eqx.Module):
     """The conditionals p(x_i | x_rest, K) of the cells of one row, all in one pass.
 
-    A cell is a code 0..q-1, or q where it is hidden. Cells at positions >= `length` are padding: nothing depends on what they hold.
-    All leaves are trainable arrays of one float type, and that type is computed with; sums of squares, softmax and logits in
-    float32 at least.
+    A cell is a code 0..q-1, or q where it is hidden. Cells at positions >= `length` are padding:
+    nothing depends on what they hold. All leaves are trainable arrays of one float type, and that
+    type is computed with; sums of squares, softmax and logits in float32 at least.
 
     Attributes:
         n_values: q.
@@ -117,7 +117,8 @@ class AbstractCausalNetwork(AbstractNetwork):
     ) -> tuple[Float[Array, "m width"], Any]:
         """The last layer's states at cells t .. t + m - 1, each from the cells before it, and what is kept with those that entered.
 
-        What the cache keeps at cell t and behind it is written over and never read, so that to go back is to enter at a lower t.
+        What the cache keeps at cell t and behind it is written over and never read, so that to go
+        back is to enter at a lower t.
 
         Args:
             encoded: of `encode`.

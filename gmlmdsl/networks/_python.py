@@ -18,8 +18,8 @@ from ._network import AbstractLengthHead, AbstractNetwork, Attention
 class Python(AbstractNetwork):
     """An Equinox module called as `module(seen, *given)`.
 
-    `seen` has the declared width and holds q where a cell is hidden, q + 1 at padding; a given array holds one more than its number
-    of values at padding, a real one 0.
+    `seen` has the declared width and holds q where a cell is hidden, q + 1 at padding; a given
+    array holds one more than its number of values at padding, a real one 0.
 
     Attributes:
         module: the user's.
@@ -59,7 +59,8 @@ class Python(AbstractNetwork):
         """What the module's `attention` returns, for the cells that there are.
 
         Raises:
-            GmlmError: E738 for a class without such a method; E736 for one that fails or returns another shape.
+            GmlmError: E738 for a class without such a method; E736 for one that fails or returns
+                another shape.
         """
         name, n, most = type(self.module).__name__, seen.shape[0], self.n_cells
         method: Any = getattr(self.module, "attention", None)
@@ -86,8 +87,8 @@ def python_network(form: NetworkForm, key: PRNGKeyArray) -> Python:
     """Imports the class, makes it, and checks what it returns without computing it.
 
     Raises:
-        GmlmError: E735 if there is no such class, or its instance is no Equinox module that can be called; E736 if it returns
-            another shape.
+        GmlmError: E735 if there is no such class, or its instance is no Equinox module that can be
+            called; E736 if it returns another shape.
     """
     options = dict(form.options)
     target = str(options.pop("target"))

@@ -107,12 +107,14 @@ def with_positions(
 class Transformer(AbstractNetwork):
     """An encoder over the cells: every cell sees every other one, a hidden one as its row of a table of positions.
 
-    With one vector for all hidden cells and relative positions alone, nothing would tell one cell of an all-hidden row from another.
+    With one vector for all hidden cells and relative positions alone, nothing would tell one cell
+    of an all-hidden row from another.
 
     Reference: Raffel et al. 2020, Section 2.1, its encoder; the masked model of Devlin et al. 2019.
 
     Attributes:
-        position_embeddings: whether the other cells have their rows of the table added (Gehring et al. 2017, Section 3.1).
+        position_embeddings: whether the other cells have their rows of the table added (Gehring et
+            al. 2017, Section 3.1).
     """
 
     embedding: Float[Array, "values width"]

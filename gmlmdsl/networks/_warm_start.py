@@ -13,10 +13,11 @@ from ._build import parameter_counts
 def with_weights_of(network: Any, other: Any) -> tuple[Any, dict[str, tuple[int, int]]]:
     """A network with the weights of another one where they agree; the rest stays as it is.
 
-    A layer is taken whole or not at all, and only where the two are alike in class, in shapes and in what is no array: the heads of an
-    attention, say, or whether a bias knows cells behind. So a decoder that sees all cells takes from a causal one its embeddings,
-    its encoder, and of every block self-attention, cross-attention, feed-forward and their norms. Positional attention, the table of
-    positions, the biases by distance (whose buckets are others) and the length head stay.
+    A layer is taken whole or not at all, and only where the two are alike in class, in shapes and
+    in what is no array: the heads of an attention, say, or whether a bias knows cells behind. So a
+    decoder that sees all cells takes from a causal one its embeddings, its encoder, and of every
+    block self-attention, cross-attention, feed-forward and their norms. Positional attention, the
+    table of positions, the biases by distance (whose buckets are others) and the length head stay.
 
     Returns:
         The network, and by part how many of its weights were taken, and how many it has.

@@ -1,9 +1,11 @@
 """Scores of blocks as products: which entries of factors' tables stand beside which values of cells outside, as index arrays.
 
-A factor has a value for every joint value of its own cells: its table. The score of value v of a block K at a row x is the sum of the
-entries that v and x pick in the tables of the factors that touch K. Of each such factor the cells outside K are its context; with the
-contexts of all blocks listed once, the scores of all blocks, values and rows are one product: (block, value) x (context, its value)
-times the indicators of which value each context has in each row. No tree is evaluated per block, value or row.
+A factor has a value for every joint value of its own cells: its table. The score of value v of a
+block K at a row x is the sum of the entries that v and x pick in the tables of the factors that
+touch K. Of each such factor the cells outside K are its context; with the contexts of all blocks
+listed once, the scores of all blocks, values and rows are one product: (block, value) x (context,
+its value) times the indicators of which value each context has in each row. No tree is evaluated
+per block, value or row.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ Array = np.ndarray
 MOST_ENTRIES = 1 << 24  # of one group's tables
 MOST_PLACES = 1 << 25  # index entries of one set of blocks
 MOST_USES = 1 << 21  # uses of factors by blocks: what finding contexts holds is in proportion
-DENSE = 32  # times more products than there are factors: still quicker in a dense matrix than one by one
+# times more products than there are factors: still quicker in a dense matrix than one by one
+DENSE = 32
 TREE = 8.0  # products that cost as much as a factor's tree
 
 
@@ -31,7 +34,8 @@ class GraphTables:
 
     Attributes:
         tables: of the groups that have one.
-        rest: the groups that have none: their trees are evaluated. None of them mentions a parameter.
+        rest: the groups that have none: their trees are evaluated. None of them mentions a
+            parameter.
     """
 
     tables: tuple[FactorTable, ...]
@@ -48,11 +52,13 @@ class ContextTables:
     """The contexts of like size of a set of blocks.
 
     Attributes:
-        cells: of each context, ascending, padded with the number of cells, shape (contexts, members).
+        cells: of each context, ascending, padded with the number of cells, shape (contexts,
+            members).
         strides: the place value of each member, the last one fastest; 1 for padding.
-        of: which contexts each block has, shape (blocks, degree), 0 for padding; None where every block is beside every context.
-        places: entries beside each other to be added, shape (blocks, several, values, contexts or degree, width); width: the most joint
-            values of a context.
+        of: which contexts each block has, shape (blocks, degree), 0 for padding; None where every
+            block is beside every context.
+        places: entries beside each other to be added, shape (blocks, several, values, contexts or
+            degree, width); width: the most joint values of a context.
     """
 
     cells: Array
@@ -96,13 +102,15 @@ def plan_blocks_by_tables(
         blocks: positions, shape (blocks, members), ascending, padded with the number of cells.
         radix: the number of values of each member, 1 for padding.
         strides: the place value of each member.
-        touch: for each group the factors that touch each block, padded with -1, shape (blocks, width).
+        touch: for each group the factors that touch each block, padded with -1, shape (blocks,
+            width).
     """
     uses = sum(int((touch[t.group] >= 0).sum()) for t in tables.tables)
     if not 0 < uses <= MOST_USES:
         return None
     values = int(np.prod(radix, axis=1).max())
-    codes = (np.arange(values)[:, None] // strides[:, None]) % radix[:, None]  # blocks, values, members
+    # blocks, values, members
+    codes = (np.arange(values)[:, None] // strides[:, None]) % radix[:, None]
     found = [_uses(graph, t, blocks, touch[t.group]) for t in tables.tables]
     groups = _contexts(found, np.append(graph.sizes, 1), graph.n_cells)
     trees = sum(float((t >= 0).sum()) for t in touch) * values * TREE
@@ -151,7 +159,8 @@ def factor_table(k: int, group: FactorGroup, sizes: Array, start: int) -> Factor
 def stays_finite(graph: FactorGraph, group: FactorGroup, table: FactorTable) -> bool:
     """Whether no entry is infinite: by bounds, else by trying all of them where every parameter starts.
 
-    What is infinite whatever the parameters are is infinite there too; a part that only some parameters make infinite has no table.
+    What is infinite whatever the parameters are is infinite there too; a part that only some
+    parameters make infinite has no table.
     """
     if any(_may_vanish(n) for n in nodes_in(group.root)):
         return False

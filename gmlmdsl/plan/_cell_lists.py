@@ -1,7 +1,8 @@
 """Neighbours of single cells straight from the factors' index arrays, where no two factors have the same cells around a cell.
 
-Then nothing has to be compared with anything: each use of a factor by one of its cells is a neighbour of that cell, with the factor's
-other cells. `plan/_block_tables.py`, which joins what equals by sorting, is for all other cases.
+Then nothing has to be compared with anything: each use of a factor by one of its cells is a
+neighbour of that cell, with the factor's other cells. `plan/_block_tables.py`, which joins what
+equals by sorting, is for all other cases.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ class CellLists:
 
     Attributes:
         inside: entries of factors of one cell, shape (cells, several, values).
-        kinds: of neighbours of like width, those of `NeighbourLists` without the axis of colours: other cells, (cells, degree, members),
-            the number of cells for none; their place values; entries, (cells, 1, values, degree, width).
+        kinds: of neighbours of like width, those of `NeighbourLists` without the axis of colours:
+            other cells, (cells, degree, members), the number of cells for none; their place values;
+            entries, (cells, 1, values, degree, width).
     """
 
     inside: Array
@@ -122,7 +124,8 @@ def _any_equal(uses: Sequence[_Uses], n: int) -> bool:
 def _filled(uses: Sequence[_Uses], none: int, count: int, n: int, sizes: Array, values: int) -> tuple[Array, Array, Array]:
     """The uses of each cell side by side: other cells, their place values, entries; the entries alone where there are no others."""
     cell = np.concatenate([u.cell for u in uses] or [np.zeros(0, np.int64)])
-    order = np.sort(cell * max(len(cell), 1) + np.arange(len(cell))) % max(len(cell), 1)  # cell by cell
+    # cell by cell
+    order = np.sort(cell * max(len(cell), 1) + np.arange(len(cell))) % max(len(cell), 1)
     counts = np.bincount(cell, minlength=count)
     degree, members = max(1, int(counts.max(initial=0))), max((len(u.steps) for u in uses), default=0)
     place = np.repeat(np.arange(count) * degree - np.cumsum(counts) + counts, counts) + np.arange(len(cell))

@@ -26,7 +26,8 @@ def check_bound(program: Program, inputs: Mapping[str, Any]) -> tuple[tuple[Diag
         inputs: by name, as for `bind`; what needs another one is passed over.
 
     Returns:
-        The faults and warnings in the order of the text, those of a warning that a comment allows left out; and in words, what was
+        The faults and warnings in the order of the text, those of a warning that a comment allows
+        left out; and in words, what was
         passed over because an input has no value, or because it would take long.
     """
     if sum(len(s.text) for s in program.sources) > MOST_TEXT:

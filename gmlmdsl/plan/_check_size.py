@@ -15,7 +15,8 @@ from ..program import ir
 MOST_CELLS = 10_000
 MOST_WORK = 6_000_000.0  # entries of index arrays, and values of cells that are tried: about .1 s
 PER_PART = 2000.0  # of them take as long as what is done once for each part of an expression
-RISKY = frozenset(("/", "//", "%", "^", "exp", "log", "sqrt"))  # whose operands are tried over all values of their cells
+# whose operands are tried over all values of their cells
+RISKY = frozenset(("/", "//", "%", "^", "exp", "log", "sqrt"))
 
 
 def too_large(bound: Bound, name: str) -> str:
@@ -38,7 +39,8 @@ class _Work:
     def __init__(self, bound: Bound, model: ir.Model):
         self.bound, self.model = bound, model
         self.lets: dict[str, tuple[float, dict[ir.VariableValue, float]]] = {}
-        self.counts: dict[str, int] = {}  # of the members that each index name takes, where it was met last
+        # of the members that each index name takes, where it was met last
+        self.counts: dict[str, int] = {}
 
     def parts(self) -> list[tuple[float, Span, str]]:
         """The work of each declaration of a parameter, statement, mask and update; where it stands, and why it is much."""

@@ -1,13 +1,16 @@
 """How clusters of `percolation` are drawn: which factors make bonds, which exchanges of values keep them, what is left beside them.
 
-For tables E of the factors on the edges, each less its means over either cell, and a group G of exchanges g of values with
-E(g a, g b) = E(a, b), a bond on an edge whose cells hold (a, b) stands with probability 1 - min over g of exp(E(g a, b) - E(a, b)).
-What an open edge adds to log p then does not depend on which image either end takes, and a bond moves both ends: the
-probability of a set of bonds is the same at every image of its cluster, and cancels. The cluster's image g x_K is drawn in proportion to
-exp(all that log p has beside the E): fields, means that were taken off, other factors. Requirements of the two cells of an edge bind too,
-where every exchange keeps them: a bond stands for sure where some image of one end alone is not allowed, so that an open edge is allowed
-at every image; `require x != y` gives Kempe chains (Wang, Swendsen and Kotecky 1989). With two exchanges this is Wolff's update
-(1989) with heat bath, with more of them that of Swendsen and Wang (1987) for one cluster.
+For tables E of the factors on the edges, each less its means over either cell, and a group G of
+exchanges g of values with E(g a, g b) = E(a, b), a bond on an edge whose cells hold (a, b) stands
+with probability 1 - min over g of exp(E(g a, b) - E(a, b)). What an open edge adds to log p then
+does not depend on which image either end takes, and a bond moves both ends: the probability of a
+set of bonds is the same at every image of its cluster, and cancels. The cluster's image g x_K is
+drawn in proportion to exp(all that log p has beside the E): fields, means that were taken off,
+other factors. Requirements of the two cells of an edge bind too, where every exchange keeps them: a
+bond stands for sure where some image of one end alone is not allowed, so that an open edge is
+allowed at every image; `require x != y` gives Kempe chains (Wang, Swendsen and Kotecky 1989). With
+two exchanges this is Wolff's update (1989) with heat bath, with more of them that of Swendsen and
+Wang (1987) for one cluster.
 """
 
 from __future__ import annotations
@@ -36,7 +39,8 @@ class Bonds:
 
     Attributes:
         tables: of the groups with factors on edges, one after another in one vector of entries.
-        places: where the entries stand whose sum is a table, shape (kinds, factors, q, q); the number of entries stands for 0.
+        places: where the entries stand whose sum is a table, shape (kinds, factors, q, q); the
+            number of entries stands for 0.
         kind: of each edge, the number of its table.
         allowed: the joint values that requirements of these two cells leave, shape (kinds, q, q).
         requires: the groups of these requirements.
@@ -68,10 +72,12 @@ class ClusterPlan:
 
     Attributes:
         bonds: the tables of the mask's edges.
-        groups: of exchanges of values, shape (groups, size, q), the identity first and repeated where a group is smaller.
+        groups: of exchanges of values, shape (groups, size, q), the identity first and repeated
+            where a group is smaller.
         weights: of the exchanges, shape (groups, size): 0 for those that fill up.
         means: whether tables have means that depend on one cell, which then are fields.
-        rest: of each group of the graph, the factors that touch a cell of the mask and make no bond.
+        rest: of each group of the graph, the factors that touch a cell of the mask and make no
+            bond.
     """
 
     graph: FactorGraph
@@ -110,7 +116,8 @@ def plan_clusters(lowered: Lowered, update: ir.RandomUpdate) -> ClusterPlan:
     """How the clusters of an update are drawn.
 
     Raises:
-        GmlmError: E418 where no factor joins the cells of an edge, or no exchange of values keeps those that do; E601 for tables too large.
+        GmlmError: E418 where no factor joins the cells of an edge, or no exchange of values keeps
+            those that do; E601 for tables too large.
     """
     mask = lower_clusters(lowered, update.mask)
     graph, q = lowered.graph, int(lowered.graph.sizes[mask.cells[0]])
@@ -208,7 +215,8 @@ def _restrict(allowed: Array, edge: Array, group: FactorGroup, low: Array) -> No
     """Take the joint values from the edges' tables that requirements of their two cells forbid."""
     q = allowed.shape[1]
     a, b = np.repeat(np.arange(q), q), np.tile(np.arange(q), q)
-    for of_low in np.unique(group.cells == low[:, None], axis=0):  # which slots hold the lower cell: mostly one way or two
+    # which slots hold the lower cell: mostly one way or two
+    for of_low in np.unique(group.cells == low[:, None], axis=0):
         rows = np.flatnonzero(np.all((group.cells == low[:, None]) == of_low, axis=1))
         part, codes = group.take(rows), {s: a if first else b for s, first in enumerate(of_low)}
         with np.errstate(all="ignore"):

@@ -1,7 +1,7 @@
 """Variable elimination: an order for summing some cells out, or drawing them, and what it costs, known before it starts.
 
-One order serves sums, maxima and draws: chains and trees are the orders whose tables have two cells, forward filtering and backward
-sampling is what it does on a chain.
+One order serves sums, maxima and draws: chains and trees are the orders whose tables have two
+cells, forward filtering and backward sampling is what it does on a chain.
 """
 
 from __future__ import annotations
@@ -27,11 +27,18 @@ ADVICE = (
 MOST_CORE = 20_000  # cells on cycles whose order is sought one by one
 MOST_COMPARED = 2_000  # such cells for which two orders are compared
 WORTH = 1.5  # how much more work an order of fewer levels may take
-MOST_KINDS = 16  # stages and kinds of messages that are compiled each on its own: where there are more, one loop serves all
-FEW_ENTRIES = 2.0**12  # table entries up to which it does so too, as it is compiled sooner; but not for:
-FEW_KINDS = 2  # a chain of like cells has a stage and its message: over many rows its loop takes far longer
-MOST_ENTRIES = 2.0**27  # table entries from which on there is no loop, as it holds all messages at once
-MOST_PADDED = 16.0  # entries that it works on for each real one, at most: each axis has as many values as the largest cell
+# stages and kinds of messages that are compiled each on its own: where there are more, one loop
+# serves all
+MOST_KINDS = 16
+# table entries up to which it does so too, as it is compiled sooner; but not for:
+FEW_ENTRIES = 2.0**12
+# a chain of like cells has a stage and its message: over many rows its loop takes far longer
+FEW_KINDS = 2
+# table entries from which on there is no loop, as it holds all messages at once
+MOST_ENTRIES = 2.0**27
+# entries that it works on for each real one, at most: each axis has as many values as the largest
+# cell
+MOST_PADDED = 16.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +47,17 @@ class Elimination:
 
     Attributes:
         n_cells: of the graph; the padding of `scopes`.
-        scopes: the cells of each step's table, shape (steps, width): the eliminated cell, then the others in the order in which they
-            are eliminated. The step's message, a table over the others, goes to the step of the second.
-        parents: the step that takes the message of each; -1 where the table has one cell, at the end of a component.
+        scopes: the cells of each step's table, shape (steps, width): the eliminated cell, then the
+            others in the order in which they are eliminated. The step's message, a table over the
+            others, goes to the step of the second.
+        parents: the step that takes the message of each; -1 where the table has one cell, at the
+            end of a component.
         levels: 0 for steps that wait for none.
-        components: of each step, numbered by their least cell: cells joined by factors inside the free cells.
+        components: of each step, numbered by their least cell: cells joined by factors inside the
+            free cells.
         radix: the number of values of each cell of `scopes`, 1 for padding.
-        may_loop: whether one loop may serve all steps: not where cells differ so much in size that its tables would be mostly padding.
+        may_loop: whether one loop may serve all steps: not where cells differ so much in size that
+            its tables would be mostly padding.
     """
 
     n_cells: int
@@ -107,7 +118,8 @@ class Elimination:
         """Whether one loop over blocks of table entries serves all steps, however their tables differ; see `plan_loop`."""
         if not self.may_loop or not 0 < self.flops <= MOST_ENTRIES:
             return False
-        kinds = sum(1 + len(s.feeds) for s in self._stages)  # of arrays: a chain of like cells has two
+        # of arrays: a chain of like cells has two
+        kinds = sum(1 + len(s.feeds) for s in self._stages)
         return kinds > (FEW_KINDS if self.flops <= FEW_ENTRIES else MOST_KINDS)
 
     @cached_property
@@ -290,7 +302,8 @@ def _too_costly(what: str, members: int, entries: float, flops: float, budget: B
 def _pads_little(graph: FactorGraph, free: Array, radix: Array) -> bool:
     """Whether one loop works on few entries beyond the real ones; its places are then few enough for 32 bits too.
 
-    In it own tables, factor tables and the eliminated axis of each step have as many values as the largest cell; messages are not padded.
+    In it own tables, factor tables and the eliminated axis of each step have as many values as the
+    largest cell; messages are not padded.
     """
     sizes = np.ones(graph.n_cells + 1)
     sizes[free] = graph.sizes[free]
@@ -304,7 +317,8 @@ def _pads_little(graph: FactorGraph, free: Array, radix: Array) -> bool:
         cells[:, 1:][cells[:, 1:] == cells[:, :-1]] = graph.n_cells
         tables = np.unique(np.sort(cells, axis=1), axis=0)
         members = (tables < graph.n_cells).sum(axis=1)
-        tables, members = tables[members > 1], members[members > 1]  # those over one cell are added into its own table
+        # those over one cell are added into its own table
+        tables, members = tables[members > 1], members[members > 1]
         real, padded = real + float(sizes[tables].prod(axis=1).sum()), padded + float((values**members).sum())
     return padded <= min(max(MOST_PADDED * real, FEW_ENTRIES), MOST_ENTRIES)
 

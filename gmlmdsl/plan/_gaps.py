@@ -1,8 +1,9 @@
 """Rows with missing cells: which cells each term of their loss sums over, and at what cost.
 
-The term of a mask K in a row with missing cells M is -log p(x_O) + log p(x_{O - K}), O the observed cells: a sum over M and a
-sum over M and K. The free cells fall apart into components, cells joined by factors inside them; a component without an observed
-member of K cancels, and the others are summed one by one. So the work depends on the gaps, not on the size of the model.
+The term of a mask K in a row with missing cells M is -log p(x_O) + log p(x_{O - K}), O the observed
+cells: a sum over M and a sum over M and K. The free cells fall apart into components, cells joined
+by factors inside them; a component without an observed member of K cancels, and the others are
+summed one by one. So the work depends on the gaps, not on the size of the model.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ from ..graph import FactorGraph
 from ._budget import BUDGET, Budget
 
 Array = np.ndarray
-WORTH_COMPILING = 1 << 17  # joint values more that a class of terms may list, for one class less to compile
-MOST_CLASSES = 8  # of terms: each is compiled on its own, and how many there are must not grow with rows
+# joint values more that a class of terms may list, for one class less to compile
+WORTH_COMPILING = 1 << 17
+# of terms: each is compiled on its own, and how many there are must not grow with rows
+MOST_CLASSES = 8
 Shape = tuple[int, ...]  # the numbers of values of a component's cells, descending
-Term = tuple[tuple[int, ...], tuple[int, ...]]  # the cells of a component, and those of them that are predicted
+# the cells of a component, and those of them that are predicted
+Term = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,8 @@ class GapTerms:
 
     Attributes:
         rows: the row of each, shape (terms,).
-        cells: the component's cells, those with more values first, padded with the number of cells, shape (members, terms).
+        cells: the component's cells, those with more values first, padded with the number of cells,
+            shape (members, terms).
         predicted: which of them are observed and in K, shape (members, terms).
         weights: the probability of the masks that have this term, shape (terms,).
         radix: the most values of each member.
@@ -64,8 +69,8 @@ def plan_gaps(graph: FactorGraph, missing: Array, masks: Sequence[tuple[Array, A
     Args:
         graph: the factor graph.
         missing: which cells each row lacks, shape (cells, rows).
-        masks: blocks of shape (masks, members), padded with the number of cells, and their probabilities: one pair for all rows,
-            or one for each.
+        masks: blocks of shape (masks, members), padded with the number of cells, and their
+            probabilities: one pair for all rows, or one for each.
     """
     if len(masks) == 1:
         return _plan(graph, missing, lambda near, r, holes: _terms(near, holes, *masks[0]))
@@ -124,7 +129,8 @@ def gap_terms(graph: FactorGraph, plan: GapPlan, rows: Iterable[int]) -> tuple[G
     found: dict[Shape, list[tuple[int, list[int], tuple[int, ...], float]]] = {}
     for place, r in enumerate(rows):
         for (inside, predicted), weight in plan.terms[r].items():
-            cells = sorted((c for c in inside if sizes[c] > 1), key=lambda c: (-sizes[c], c))  # what has one value is known
+            # what has one value is known
+            cells = sorted((c for c in inside if sizes[c] > 1), key=lambda c: (-sizes[c], c))
             if cells:
                 found.setdefault(tuple(sizes[c] for c in cells), []).append((place, cells, predicted, weight))
     counts = {shape: len(terms) for shape, terms in found.items()}

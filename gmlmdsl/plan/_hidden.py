@@ -22,13 +22,14 @@ class HiddenPlan:
     """How -log p(x_K | x_rest) is summed where cells are hidden.
 
     Attributes:
-        listed: whether the joint values of K are listed and what is hidden is summed out for each; else K is summed out with it.
+        listed: whether the joint values of K are listed and what is hidden is summed out for each;
+            else K is summed out with it.
         elimination: of the hidden cells, and of those that masks reach where K is not listed.
         values: the joint values that are listed for each mask, 1 where none are.
         masks: how many for each row.
         factors: evaluations of factors for one sum.
-        whole: whether the mask takes all that is observed of a product of distributions: then -log p(x) is the one sum, over what is
-            hidden.
+        whole: whether the mask takes all that is observed of a product of distributions: then -log
+            p(x) is the one sum, over what is hidden.
     """
 
     listed: bool
@@ -143,7 +144,8 @@ def is_whole(graph: FactorGraph, mask: AbstractMask, lacking: Array) -> bool:
     Args:
         graph: the factor graph.
         mask: the mask.
-        lacking: the cells that every row lacks, as booleans: a latent that a row holds is given, where it is not in the block.
+        lacking: the cells that every row lacks, as booleans: a latent that a row holds is given,
+            where it is not in the block.
     """
     if not graph.is_normalised or mask.varies or mask.support_size != 1:
         return False

@@ -21,7 +21,8 @@ Array = np.ndarray
 def lint_sizes(lowered: Lowered, program: Program, name: str) -> Iterator[Diagnostic]:
     """W815 and W820 to W824 of model `name`, W811, W812, W822 and W828 of its masks and samplers, where these compile.
 
-    A variable that a mask or sampler leaves out as a whole is left to the checker, which knows without sizes.
+    A variable that a mask or sampler leaves out as a whole is left to the checker, which knows
+    without sizes.
     """
     yield from lowered.notes
     if lowered.graph.network is None:

@@ -1,8 +1,9 @@
 """An elimination as one loop over blocks of like size, whatever its tables: what is compiled does not grow with them.
 
-Messages stand one after another in one array, behind the factor tables. What is added into a table is read from there by strides: the
-place of an entry is one number plus, for each axis, the value there times a stride. A block is as many entries of a message as its
-last axes have, at most `lanes`, so that their places are one number plus a pattern, of which there are few.
+Messages stand one after another in one array, behind the factor tables. What is added into a table
+is read from there by strides: the place of an entry is one number plus, for each axis, the value
+there times a stride. A block is as many entries of a message as its last axes have, at most
+`lanes`, so that their places are one number plus a pattern, of which there are few.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ SOURCES = 4  # what is added into one table: of more, some are added up before
 LANES = tuple(1 << k for k in range(2, 13))  # how long blocks may be
 TOGETHER = tuple(1 << k for k in range(8))  # how many of them one turn may take
 TURN = 500  # entries of messages that cost what starting a turn does
-MOST_PLACES = 2**31 - 1  # they are numbered in 32 bits; `MOST_ENTRIES` of an elimination keeps far below
+# they are numbered in 32 bits; `MOST_ENTRIES` of an elimination keeps far below
+MOST_PLACES = 2**31 - 1
 PICKED = 8  # cells that one turn picks
 
 
@@ -30,22 +32,28 @@ PICKED = 8  # cells that one turn picks
 class Loop:
     """Turns that send messages, and turns that pick values.
 
-    Places count through the own tables of all steps, the factor tables in `uses`, and the messages, in this order. Own tables are over
-    the eliminated cell alone; behind those of the steps stand one of which only the first value is possible, and one that adds nothing.
+    Places count through the own tables of all steps, the factor tables in `uses`, and the messages,
+    in this order. Own tables are over the eliminated cell alone; behind those of the steps stand
+    one of which only the first value is possible, and one that adds nothing.
 
     Attributes:
         lanes: the length of a block.
         own: how many values each own table has, shape (steps + 2,).
-        uses: for each of the `FactorTables` the number of the table that each use takes; none where they are over one axis.
-        single: for each of those over one axis the steps that take them, and the table that each takes: shape (2, uses).
+        uses: for each of the `FactorTables` the number of the table that each use takes; none where
+            they are over one axis.
+        single: for each of those over one axis the steps that take them, and the table that each
+            takes: shape (2, uses).
         component: of each place before the messages; their number for none.
-        base, stride, pattern: of each block of a turn and each thing added there, the place of the first entry, how far the next value
-            of the eliminated cell is, and which of `patterns` the entries follow: shape (turns, blocks, SOURCES).
+        base, stride, pattern: of each block of a turn and each thing added there, the place of the
+            first entry, how far the next value of the eliminated cell is, and which of `patterns`
+            the entries follow: shape (turns, blocks, SOURCES).
         patterns: places relative to the first entry, shape (patterns, lanes).
         roots: the place of the sum of each component.
         picks: the steps that each turn picks, their number for none, shape (turns, PICKED).
-        others: the steps that pick the other cells of each step's table, shape (steps + 1, axes - 1).
-        bases, strides: of what is added into each step's table, shapes (steps + 1, SOURCES) and (steps + 1, SOURCES, axes).
+        others: the steps that pick the other cells of each step's table, shape (steps + 1, axes -
+            1).
+        bases, strides: of what is added into each step's table, shapes (steps + 1, SOURCES) and
+            (steps + 1, SOURCES, axes).
     """
 
     lanes: int
@@ -97,7 +105,8 @@ def plan_loop(plan: Elimination, tables: Sequence[FactorTables], uses: Sequence[
     """The loop of an elimination.
 
     Args:
-        plan: the elimination, one whose only stage has as many values on every axis as the largest cell.
+        plan: the elimination, one whose only stage has as many values on every axis as the largest
+            cell.
         tables: its factor tables.
         uses: which of them each step takes.
     """
@@ -200,7 +209,8 @@ class _Messages:
 
     Attributes:
         start: the place of each message's first entry.
-        strides: of each axis of a table in its message, shape (nodes, axes); 0 for the eliminated one.
+        strides: of each axis of a table in its message, shape (nodes, axes); 0 for the eliminated
+            one.
     """
 
     def __init__(self, radix: Array, levels: Array, lanes: int, together: int, first: int):
@@ -210,7 +220,8 @@ class _Messages:
         turns = -(-of_level // together)
         self.turns = int(turns.sum())
         order = np.argsort(levels, kind="stable")
-        before = np.cumsum(self.count[order]) - self.count[order]  # blocks before, without those that fill up
+        # blocks before, without those that fill up
+        before = np.cumsum(self.count[order]) - self.count[order]
         filled = np.cumsum(turns * together - of_level) - (turns * together - of_level)
         self.block = np.empty(len(levels), np.int64)
         self.block[order] = before + filled[levels[order]]

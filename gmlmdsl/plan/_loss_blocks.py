@@ -15,7 +15,8 @@ from ._block_tables import BlockTables, GraphTables, plan_blocks_by_tables, plan
 from ._plan import plan_block, verify_affordable
 
 Array = np.ndarray
-MOST_LISTED = 1 << 10  # joint values of a block up to which they are listed, and local statistics are at hand
+# joint values of a block up to which they are listed, and local statistics are at hand
+MOST_LISTED = 1 << 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +26,8 @@ class LossBlocks:
     Attributes:
         arrays: of each set, see `block_arrays`.
         probabilities: of the blocks of each set; None for a mask that looks at x.
-        split: whether blocks without inner factors stand as their cells, so that a mask's loss is not one entry.
+        split: whether blocks without inner factors stand as their cells, so that a mask's loss is
+            not one entry.
         tables: of the graph's factors; None where one that mentions a parameter has none.
         by_tables: how each set is scored from them; None where trees are evaluated.
     """
@@ -83,7 +85,8 @@ def plan_loss_blocks(
         probabilities: of the blocks; None for a mask that looks at x.
         span: of the mask, for refusals.
         extra: the groups of such a mask's weights.
-        gapped: whether rows have gaps, which are left out: then blocks of several cells, some of which a row may lack, have no tables.
+        gapped: whether rows have gaps, which are left out: then blocks of several cells, some of
+            which a row may lack, have no tables.
 
     Raises:
         GmlmError: E601 if a block is too costly to enumerate.

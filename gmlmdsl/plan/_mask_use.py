@@ -29,8 +29,10 @@ class MaskPlan:
         reached: the number of cells that some block holds.
         mean_size: E|K|; None where it varies with x or with parameters.
         block: the plan of the costliest block.
-        whole: the elimination of all cells that serves the blocks of all rows, where these are drawn; None where they are not, or listed.
-        counted: the elimination of all blocks with partial sums for cells, where a large factor sees cells through their sum; else None.
+        whole: the elimination of all cells that serves the blocks of all rows, where these are
+            drawn; None where they are not, or listed.
+        counted: the elimination of all blocks with partial sums for cells, where a large factor
+            sees cells through their sum; else None.
     """
 
     adaptive: bool

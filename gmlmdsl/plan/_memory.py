@@ -13,15 +13,17 @@ from ._loop import plan_loop
 from ._stages import LARGE, Stage
 from ._tables import factor_tables, place_factors
 
-WRITTEN_OUT = 4  # values of an axis whose sum is written out: tables beyond `LARGE` are then never held as a whole
+# values of an axis whose sum is written out: tables beyond `LARGE` are then never held as a whole
+WRITTEN_OUT = 4
 
 
 def sum_memory(graph: FactorGraph, plan: Elimination, rows: int = 1, bytes_per_number: int = 4) -> float:
     """An estimate of the bytes that `log_sum` holds at its peak, beside its arguments: factor tables, messages, and one level's tables.
 
-    Factor tables count twice, as they are put together from two arrays. Messages are held until the last stage that takes them; each
-    that a level takes is gathered once more. A loop holds all messages, and beside each factor table every use of it, for every row
-    where one differs between rows. It is within a factor of two of what XLA allots on a CPU for the models of its test.
+    Factor tables count twice, as they are put together from two arrays. Messages are held until the
+    last stage that takes them; each that a level takes is gathered once more. A loop holds all
+    messages, and beside each factor table every use of it, for every row where one differs between
+    rows. It is within a factor of two of what XLA allots on a CPU for the models of its test.
     """
     tables, uses = factor_tables(graph, plan, place_factors(graph, plan))
     factors = sum(t.entries * (rows if t.by_row else 1) for t in tables)

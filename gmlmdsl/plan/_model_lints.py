@@ -97,8 +97,9 @@ def lint_directed(lowered: Lowered) -> Iterator[Diagnostic]:
 def lint_redundant(lowered: Lowered) -> Iterator[Diagnostic]:
     """W823 where some change of real parameters without a prior or a gauge changes no probability.
 
-    Factors that are linear in them are written as sums of contrasts: of each set of their cells the part that sums to 0 over each
-    cell. Such parts are linearly independent, so that a direction changes no probability if and only if it changes none of them.
+    Factors that are linear in them are written as sums of contrasts: of each set of their cells the
+    part that sums to 0 over each cell. Such parts are linearly independent, so that a direction
+    changes no probability if and only if it changes none of them.
     """
     stated = {h.parameter for h in lowered.graph.hyperpriors}
     free = [p for p in lowered.graph.parameters if p.kind == "real" and p.prior is None and not p.gauge and p.name not in stated]
@@ -128,7 +129,8 @@ def contrast_table(lowered: Lowered, entries: Sequence[tuple[str, int]]) -> Arra
     """How much of each contrast an entry of a parameter adds to log p, shape (contrasts, entries).
 
     Returns:
-        None where a factor is not linear in them, reads given variables, meets a cell twice, is infinite, or where they are many.
+        None where a factor is not linear in them, reads given variables, meets a cell twice, is
+        infinite, or where they are many.
     """
     graph, names = lowered.graph, {name for name, _ in entries}
     groups = [g for g in graph.factors if set(g.parameters) & names]

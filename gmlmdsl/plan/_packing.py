@@ -1,8 +1,9 @@
 """Whether chains of a sweep can be packed 32 in a word: cells of two values whose probabilities are few numbers at known parameters.
 
-The log odds of a cell are a constant plus, for each neighbour at its second value, the strength of the pair. Where strengths are few
-numbers but for their signs, and constants too, they depend on what class the cell is of and on how many neighbours of each strength
-agree with the sign. Chains side by side in the bits of a word are then counted, and drawn, by operations on words.
+The log odds of a cell are a constant plus, for each neighbour at its second value, the strength of
+the pair. Where strengths are few numbers but for their signs, and constants too, they depend on
+what class the cell is of and on how many neighbours of each strength agree with the sign. Chains
+side by side in the bits of a word are then counted, and drawn, by operations on words.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class PackedColours:
     """What a stage's cells read, see `TabledColours`.
 
     Attributes:
-        slots: of neighbours, those of one strength together, shape (colours, blocks, neighbours); the last slot, which holds 0, for none.
+        slots: of neighbours, those of one strength together, shape (colours, blocks, neighbours);
+            the last slot, which holds 0, for none.
         opposed: which of them count at their first value: their strength is negative.
         kinds: the class of each cell, shape (colours, blocks).
     """
@@ -43,7 +45,8 @@ class Packing:
     Attributes:
         degrees: how many neighbours of each strength there are at most.
         stages: as in `SweepTables`.
-        thresholds: whole numbers of probabilities times 2^24, of the rarer value each, shape (classes, degrees and one).
+        thresholds: whole numbers of probabilities times 2^24, of the rarer value each, shape
+            (classes, degrees and one).
         rest: what these leave out, in [0, 1).
         usual: whether the rarer value is the first one.
     """
@@ -63,8 +66,9 @@ def packing(entries: Array, stages: Sequence[Stage], none: int) -> Packing | Non
 
     Args:
         entries: of all tables, a 0 behind.
-        stages: whether each cell is one that is drawn and has two values, (colours, blocks); entries inside, (colours, blocks, several,
-            values); of each kind of neighbours slots, (colours, blocks, degree, members), and entries, (colours, blocks, several, values,
+        stages: whether each cell is one that is drawn and has two values, (colours, blocks);
+            entries inside, (colours, blocks, several, values); of each kind of neighbours slots,
+            (colours, blocks, degree, members), and entries, (colours, blocks, several, values,
             degree, width).
         none: the last slot.
     """
@@ -123,7 +127,8 @@ def _pieces(entries: Array, stage: Stage, most: int | None = None) -> tuple[Arra
     for first in range(0, len(inside), AT_ONCE):
         here = slice(first, first + AT_ONCE)
         alone = entries[inside[here]].sum(axis=1)
-        sums = np.concatenate([entries[p[here]].sum(axis=1) for p in each], axis=2)  # cells, values, neighbours, their values
+        # cells, values, neighbours, their values
+        sums = np.concatenate([entries[p[here]].sum(axis=1) for p in each], axis=2)
         apart = sums[:, 1] - sums[:, 0]
         constants[here] = alone[:, 1] - alone[:, 0] + apart[:, :, 0].sum(axis=1)
         strengths[here] = apart[:, :, 1] - apart[:, :, 0]

@@ -27,10 +27,12 @@ class PairTables:
     Attributes:
         pairs: positions i < j, shape (pairs, 2), ascending.
         tables: of the groups with pairs, one after another in one vector of entries.
-        sums: (pairs * width * width, entries): a pair's table, i slow and j fast, is the sum over its factors of their means over the
-            values of the factors' other cells. Sparse; rows of values that a cell lacks are 0.
+        sums: (pairs * width * width, entries): a pair's table, i slow and j fast, is the sum over
+            its factors of their means over the values of the factors' other cells. Sparse; rows of
+            values that a cell lacks are 0.
         width: the most values of a cell.
-        present: which entries of a pair's table are joint values of its cells, shape (pairs, width, width).
+        present: which entries of a pair's table are joint values of its cells, shape (pairs, width,
+            width).
     """
 
     pairs: Array
@@ -44,7 +46,8 @@ def plan_pair_tables(graph: FactorGraph) -> PairTables:
     """The pair tables of a graph; requirements have no part in them.
 
     Raises:
-        GmlmError: E555 where no factor joins two cells, or one that does reads given data; E601 for too many terms.
+        GmlmError: E555 where no factor joins two cells, or one that does reads given data; E601 for
+            too many terms.
     """
     import scipy.sparse
 

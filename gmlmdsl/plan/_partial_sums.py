@@ -1,7 +1,8 @@
 """Factors that see many cells only through a sum of terms: one cell more for each partial sum, and factors of few cells between them.
 
-`require count(x[i] == 1 for i in cell) == 20` is a factor of 60 cells, whose table no order of elimination holds. With the partial sums for
-cells it is a chain: each is the one before it plus a term of one cell. Sums, maxima and draws over the larger graph are those of the model.
+`require count(x[i] == 1 for i in cell) == 20` is a factor of 60 cells, whose table no order of
+elimination holds. With the partial sums for cells it is a chain: each is the one before it plus a
+term of one cell. Sums, maxima and draws over the larger graph are those of the model.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ class _Chain:
     """The partial sums of one instance: their values after each term, the codes of the last one's values, tables between them."""
 
     values: list[Array]
-    steps: list[Array]  # by step: the code of the sum, of shape (sums before, joint values of the term); -1 where none of use
+    # by step: the code of the sum, of shape (sums before, joint values of the term); -1 where none
+    # of use
+    steps: list[Array]
     cells: list[Array]  # of each term
     sizes: list[tuple[int, ...]]
 
@@ -43,7 +46,8 @@ def with_partial_sums(graph: FactorGraph) -> FactorGraph:
         if found is None:
             into.append(group)
             continue
-        into.append(replace(group, cells=np.arange(len(chains), len(chains) + group.n)[:, None]))  # places are put in below
+        # places are put in below
+        into.append(replace(group, cells=np.arange(len(chains), len(chains) + group.n)[:, None]))
         chains += found
     if not chains:
         return graph

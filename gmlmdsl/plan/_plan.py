@@ -24,9 +24,11 @@ class BlockPlan:
     """How a block is summed and drawn.
 
     Attributes:
-        method: product (no factor joins two members), enumeration, or how its cells are eliminated: chain, tree, elimination.
+        method: product (no factor joins two members), enumeration, or how its cells are eliminated:
+            chain, tree, elimination.
         members: cells in the block.
-        values: joint values that are listed at once: all of them, or the entries of the largest table.
+        values: joint values that are listed at once: all of them, or the entries of the largest
+            table.
         terms: factor evaluations, or entries of all tables, the most for a block of this kind.
         elimination: the order, where there is one.
         refusal: why there is none, where it was sought and costs too much.
@@ -59,8 +61,9 @@ def touching_factors(graph: FactorGraph, cells: Array) -> int:
 def plan_block(graph: FactorGraph, cells: Array, corrected: bool = False, budget: Budget = BUDGET) -> BlockPlan:
     """The plan of one block.
 
-    A product where no factor joins two of its cells and no mask's correction does, else the cheaper of enumeration and elimination. A
-    correction looks at the block as a whole, so such a block is enumerated.
+    A product where no factor joins two of its cells and no mask's correction does, else the cheaper
+    of enumeration and elimination. A correction looks at the block as a whole, so such a block is
+    enumerated.
     """
     cells = cells[cells < graph.n_cells]
     factors, sizes = touching_factors(graph, cells), graph.sizes[cells].astype(float)

@@ -1,8 +1,10 @@
 """A model read from the first cell of its string to the last: what has to be remembered of a prefix, and what each step costs.
 
-Other cells (latents) enter at the step of the first string cell that they share a factor with, and leave when no later factor holds
-them. What is remembered of a prefix is the joint value of the string cells that later factors hold, which are known, and a weight for each
-joint value of the other such cells, which are summed out: a weighted automaton. Chains, n-grams and hidden Markov models are small ones.
+Other cells (latents) enter at the step of the first string cell that they share a factor with, and
+leave when no later factor holds them. What is remembered of a prefix is the joint value of the
+string cells that later factors hold, which are known, and a weight for each joint value of the
+other such cells, which are summed out: a weighted automaton. Chains, n-grams and hidden Markov
+models are small ones.
 """
 
 from __future__ import annotations
@@ -25,13 +27,15 @@ class PrefixPlan:
     """The steps of a string of n cells of q values, padded to one shape.
 
     Attributes:
-        members: the cells whose joint values step t lists, shape (n, members), padded with the number of cells: string cells that are
-            remembered, the string cell of the step, other cells that are remembered, those that enter.
+        members: the cells whose joint values step t lists, shape (n, members), padded with the
+            number of cells: string cells that are remembered, the string cell of the step, other
+            cells that are remembered, those that enter.
         radix: their numbers of values, 1 for padding.
         strides: their place values in a joint value, the last member fastest.
-        touch: for each group of factors, the instances that step t evaluates, -1 for padding, shape (n, width): each instance at the
-            step of its last cell.
-        places: where the weight of each joint value goes, shape (n, joint values): into (known, symbol, from, to) of the step's table.
+        touch: for each group of factors, the instances that step t evaluates, -1 for padding, shape
+            (n, width): each instance at the step of its last cell.
+        places: where the weight of each joint value goes, shape (n, joint values): into (known,
+            symbol, from, to) of the step's table.
         follow: the known part after each symbol, shape (n, known, q).
         known: the most joint values of remembered string cells.
         hidden: the most joint values of other remembered cells.

@@ -20,8 +20,10 @@ class SharedCopies:
     """Where each block's own copy of a parameter's entry stands.
 
     Attributes:
-        owner: whose copy it is, by array and entry of the flat parameter vector, shape (arrays, size); the number of blocks: nobody's.
-        places: the index arrays given, of entries of tables, as entries of the tables of all arrays one after another.
+        owner: whose copy it is, by array and entry of the flat parameter vector, shape (arrays,
+            size); the number of blocks: nobody's.
+        places: the index arrays given, of entries of tables, as entries of the tables of all arrays
+            one after another.
     """
 
     owner: Array

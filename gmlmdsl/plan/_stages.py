@@ -1,7 +1,8 @@
 """Steps of an elimination as arrays: stages of like tables, each a number of levels that wait for one another, run by one loop.
 
-A table's axes are the cells of its step in the order of their elimination, so what is added into it, a factor or the message of
-another step, is over some of its axes in the same order: a set of axes, written as bits.
+A table's axes are the cells of its step in the order of their elimination, so what is added into
+it, a factor or the message of another step, is over some of its axes in the same order: a set of
+axes, written as bits.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from itertools import zip_longest
 import numpy as np
 
 Array = np.ndarray
-SMALL = 1 << 12  # padded table entries of a level that cost less than what starting its operations does
-LARGE = 1 << 16  # table entries of a level from which on it is a stage of its own, so that its memory can be let go
+# padded table entries of a level that cost less than what starting its operations does
+SMALL = 1 << 12
+# table entries of a level from which on it is a stage of its own, so that its memory can be let go
+LARGE = 1 << 16
 MOST_ALONE = 200  # such levels before they are put together all the same
-FEW_LEVELS = 16  # as many levels are put together only where that pads little: they are compiled soon
+# as many levels are put together only where that pads little: they are compiled soon
+FEW_LEVELS = 16
 LITTLE_WASTE = 1.5
 WASTE = 4.0  # padded entries for each real one, at most
 MOST_CHILDREN = 4  # messages into the same axes of one table that are listed side by side
@@ -30,8 +34,10 @@ class Feed:
     Attributes:
         source: the number of the stage that sends them.
         axes: which axes of the receiving table they are over, ascending.
-        slots: where they stand in that stage, `size` of it for none: shape (levels, width, each); or (levels, edges) with `to`.
-        to: the column that takes each, shape (levels, edges), `width` for none; None where `slots` lists them by column.
+        slots: where they stand in that stage, `size` of it for none: shape (levels, width, each);
+            or (levels, edges) with `to`.
+        to: the column that takes each, shape (levels, edges), `width` for none; None where `slots`
+            lists them by column.
     """
 
     source: int
@@ -47,7 +53,8 @@ class Stage:
     Attributes:
         radix: the shape of each table: the eliminated cell's values first.
         steps: the step in each place, shape (levels, width), -1 for none.
-        slots: how many places there are in the stages before this one: its places are numbered from there.
+        slots: how many places there are in the stages before this one: its places are numbered from
+            there.
         feeds: the messages that it takes.
     """
 

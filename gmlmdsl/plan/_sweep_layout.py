@@ -1,8 +1,9 @@
 """How a sweep is laid out: which blocks are redrawn at once, and, of single cells, the tables that say how probable their values are.
 
-A cell's score under a value is a sum over the factors that touch it. Each is looked up in the factor's table by the codes of its other
-cells, the neighbours: no tree is evaluated per value and step, and the tables are made once for many steps. Cells stand in the order in
-which they are redrawn, so that the cells of a colour are a slice.
+A cell's score under a value is a sum over the factors that touch it. Each is looked up in the
+factor's table by the codes of its other cells, the neighbours: no tree is evaluated per value and
+step, and the tables are made once for many steps. Cells stand in the order in which they are
+redrawn, so that the cells of a colour are a slice.
 """
 
 from __future__ import annotations
@@ -22,17 +23,23 @@ from ._plan import BlockPlan
 from ._table_entries import entries_at
 
 Array = np.ndarray
-MOST_WASTE = 2  # times more places than blocks: colours of unlike sizes that are still run by one scan
-MOST_BESIDE = 4  # times more cells than neighbours: a product with all cells is still quicker than lists
-MOST_ENTRY = 100.0  # entries up to which a product's differences lose nothing that matters in 32 bits
+# times more places than blocks: colours of unlike sizes that are still run by one scan
+MOST_WASTE = 2
+# times more cells than neighbours: a product with all cells is still quicker than lists
+MOST_BESIDE = 4
+# entries up to which a product's differences lose nothing that matters in 32 bits
+MOST_ENTRY = 100.0
 MOST_DIFFERENCE = 1e4  # the same of lists, which add few
 MOST_PLACES = 1 << 24  # index entries of one product
 MOST_AT_ONCE = 1 << 17  # cells that are planned at once
 MOST_LISTED = 1 << 26  # index entries of lists
-MOST_EXPONENT = 80.0  # of sums of scores: exponentials of 32 bits, and sums of thousands of them, stay between 1e-35 and 1e38
+# of sums of scores: exponentials of 32 bits, and sums of thousands of them, stay between 1e-35 and
+# 1e38
+MOST_EXPONENT = 80.0
 MOST_WRITTEN = 128  # comparisons and exponentials of one neighbour that are written out
 MOST_COMPARED = 1 << 24  # entries that are compared; of more every one is looked up
-Exceptions = tuple[int, tuple[int, ...]]  # a value of the neighbour, and those whose entries differ from its
+# a value of the neighbour, and those whose entries differ from its
+Exceptions = tuple[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +47,8 @@ class NeighbourLists:
     """The neighbours of cells by kind: contexts of like width, as of `ContextTables`.
 
     Attributes:
-        slots: where the cells of each context stand, shape (colours, blocks, degree, members); the last slot for none.
+        slots: where the cells of each context stand, shape (colours, blocks, degree, members); the
+            last slot for none.
         strides: their place values.
         places: entries to be added, shape (colours, blocks, several, values, degree, width).
     """
@@ -64,7 +72,8 @@ class TabledColours:
         start: the slot of the first.
         inside: entries of factors without neighbours, shape (colours, blocks, several, values).
         lists: of each kind of neighbours.
-        product: places as of a matrix over all slots, shape (colours, blocks, several, values, slots, width); None: lists are quicker.
+        product: places as of a matrix over all slots, shape (colours, blocks, several, values,
+            slots, width); None: lists are quicker.
     """
 
     cells: Array
@@ -117,14 +126,17 @@ class SweepTables:
 class ScoreForm:
     """How scores of single cells are read from lists of neighbours, once parameters are known.
 
-    A table of neighbours often holds few distinct numbers: a Potts factor one number where values are equal and another elsewhere. What
-    is equal at these parameters in all tables is looked up once: a score takes as many comparisons as a row of its table has exceptions.
-    Exponentials of scores that cannot overflow are products of exponentials of entries, which are made once.
+    A table of neighbours often holds few distinct numbers: a Potts factor one number where values
+    are equal and another elsewhere. What is equal at these parameters in all tables is looked up
+    once: a score takes as many comparisons as a row of its table has exceptions. Exponentials of
+    scores that cannot overflow are products of exponentials of entries, which are made once.
 
     Attributes:
         weighed: whether weights exp(score) are multiplied; else scores are added.
-        written: by stage, whether scores are written out value by value: where values, or else comparisons, are few.
-        whole: by stage, whether every value has a score of its own; else scores are less the first value's.
+        written: by stage, whether scores are written out value by value: where values, or else
+            comparisons, are few.
+        whole: by stage, whether every value has a score of its own; else scores are less the first
+            value's.
         exceptions: by stage, kind of neighbours and value, see `Exceptions`.
         alike: by stage, whether all cells have the same scores, so that one table stands for all.
     """
@@ -338,8 +350,8 @@ def score_form(entries: Array, stages: Sequence[tuple[Array, Sequence[Array]]], 
 
     Args:
         entries: of all tables, a 0 behind.
-        stages: the places of the entries inside, (colours, blocks, several, values), and those of each kind of neighbours,
-            (colours, blocks, several, values, degree, width).
+        stages: the places of the entries inside, (colours, blocks, several, values), and those of
+            each kind of neighbours, (colours, blocks, several, values, degree, width).
         few: values of a cell that are written out one by one, whatever their entries.
         sizes: how many values each cell of a stage has, (colours, blocks), of padding 0.
     """

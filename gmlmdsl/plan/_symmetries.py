@@ -16,7 +16,8 @@ MOST_PAIRINGS = 64  # exchanges of values in pairs that are kept
 def colours_of(tables: Array) -> Array:
     """Which entries (a, b) are equal in every one of some tables, (tables, q, q): integers of shape (q, q).
 
-    Tables are compared through random weights, one for each: those that differ agree with probability 0.
+    Tables are compared through random weights, one for each: those that differ agree with
+    probability 0.
     """
     weights = np.random.default_rng(0).standard_normal(len(tables))
     mixed = np.tensordot(weights, tables, axes=1).ravel()
@@ -31,9 +32,11 @@ def colours_of(tables: Array) -> Array:
 def groups_of(colours: Array, two: bool = False) -> list[Array]:
     """Groups of exchanges of q values that keep colours (q, q), each as permutations (size, q), the identity first; one is drawn a step.
 
-    Values that may be exchanged alone are turned round in a circle, one group for each such class of values: all images of Potts values.
-    Where other exchanges join these classes, each exchange in pairs is a group of two. Where there is none of these, the powers of
-    one exchange, if there is any. With `two`, values that may be exchanged alone are exchanged two at a time, each two of them a group.
+    Values that may be exchanged alone are turned round in a circle, one group for each such class
+    of values: all images of Potts values. Where other exchanges join these classes, each exchange
+    in pairs is a group of two. Where there is none of these, the powers of one exchange, if there
+    is any. With `two`, values that may be exchanged alone are exchanged two at a time, each two of
+    them a group.
     """
     q = len(colours)
     if q < 2:

@@ -49,7 +49,8 @@ class FactorTable:
     @property
     def strides(self) -> Array:
         """The place value of each slot, the last one fastest."""
-        after = np.append(self.sizes, 1)[1:].astype(np.int64)  # of a factor without cells, which has no slot, none
+        # of a factor without cells, which has no slot, none
+        after = np.append(self.sizes, 1)[1:].astype(np.int64)
         return np.cumprod(after[::-1])[::-1]
 
 

@@ -22,7 +22,8 @@ class FactorTables:
         by_row: whether the factors mention known cells too, so that rows differ.
         cells: the cells of each table, in the order of their elimination, shape (tables, members).
         radix: the shape of each table: the number of values of each member, or more.
-        touch: for each group the factors that stand in each table, padded with -1, shape (tables, most).
+        touch: for each group the factors that stand in each table, padded with -1, shape (tables,
+            most).
     """
 
     by_row: bool
@@ -57,7 +58,8 @@ class Placed:
 
     Attributes:
         rest: those that mention no free cell.
-        instances: the others. stage, place: the table that takes each. bits: over which axes. by_row: whether they mention known cells.
+        instances: the others. stage, place: the table that takes each. bits: over which axes.
+            by_row: whether they mention known cells.
         content: numbers such that equal ones mean equal tables, wherever they are not `by_row`.
     """
 

@@ -134,7 +134,8 @@ def plan_update(lowered: Lowered, update: ir.Sweep | ir.RandomUpdate) -> UpdateP
     """How an update will be done.
 
     Raises:
-        GmlmError: for a block that is too costly to draw, a sweep without blocks, an index out of range.
+        GmlmError: for a block that is too costly to draw, a sweep without blocks, an index out of
+            range.
     """
     return update.either(
         lambda sweep: _parallel(lowered, sweep) if sweep.independently else _sweep(lowered, sweep),
@@ -159,7 +160,8 @@ def _sweep(lowered: Lowered, sweep: ir.Sweep) -> SweepPlan:
     verify_affordable(worst, f"`{sweep.span.text}`: a block", sweep.span)
     if all(p.elimination is None for p in plans):
         return SweepPlan(graph, sweep, blocks, colours, tuple(plans))
-    # Blocks of one colour share no factor: together they are eliminated as they would be one by one, level by level.
+    # Blocks of one colour share no factor: together they are eliminated as they would be one by
+    # one, level by level.
     cells = [np.unique(blocks[colours == c]) for c in range(int(colours.max()) + 1)]
     found = tuple(plan_elimination(graph, c[c < graph.n_cells], "blocks of one colour", TOGETHER) for c in cells)
     return SweepPlan(graph, sweep, blocks, colours, tuple(plans), found)

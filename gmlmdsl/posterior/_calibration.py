@@ -1,11 +1,13 @@
 """Calibration: what makes a posterior of a pseudolikelihood as wide as its estimate spreads over data sets.
 
-With H the Hessian of c * loss and S the covariance of its gradient over data sets, both at the minimiser of the loss alone, a posterior
-made of exp(-c loss) has covariance H^-1 where the estimate spreads by V = H^-1 S H^-1. The curvature adjustment takes the loss at
-est + C (theta - est) with C' H C = V^-1 = H S^-1 H; the open-faced one multiplies draws by the inverse of C instead. Of all such C
-this is (S^-1 H)^(1/2), the one that a linear change of coordinates changes with them.
+With H the Hessian of c * loss and S the covariance of its gradient over data sets, both at the
+minimiser of the loss alone, a posterior made of exp(-c loss) has covariance H^-1 where the estimate
+spreads by V = H^-1 S H^-1. The curvature adjustment takes the loss at est + C (theta - est) with C'
+H C = V^-1 = H S^-1 H; the open-faced one multiplies draws by the inverse of C instead. Of all such
+C this is (S^-1 H)^(1/2), the one that a linear change of coordinates changes with them.
 
-Reference: Ribatet, Cooley and Davison 2012, Section 2.3; Shaby 2014, "The open-faced sandwich adjustment for MCMC".
+Reference: Ribatet, Cooley and Davison 2012, Section 2.3; Shaby 2014, "The open-faced sandwich
+adjustment for MCMC".
 """
 
 from __future__ import annotations
@@ -84,7 +86,8 @@ def calibrate(source: Source) -> Calibration:
     """The curvature adjustment at the minimiser of the loss alone, in NumPyro's coordinates, in the working float type.
 
     Raises:
-        GmlmError: E554 where the loss has no minimiser, or S no inverse; what `fit_model` and `simulated_errors` raise.
+        GmlmError: E554 where the loss has no minimiser, or S no inverse; what `fit_model` and
+            `simulated_errors` raise.
     """
     evidence = _without_priors(source)
     if source.how is None and scored_rows(evidence) < FEWEST:

@@ -72,7 +72,8 @@ class Task:
     """What is drawn from: chains of `target` begin at draws of a normal distribution with mean `start` and covariance `scale`.
 
     Attributes:
-        likelihood: of the rows, at the parameters themselves. target: where it is calibrated, what is drawn from.
+        likelihood: of the rows, at the parameters themselves. target: where it is calibrated, what
+            is drawn from.
         start, scale: in coordinates, shapes (size,) and (size, size).
         open_faced: the map that draws are put through afterwards; None: they stay.
         words: how the draws are calibrated.
@@ -100,7 +101,8 @@ def task_of(fit: FitRecord, evidence: Evidence, calibrate: str | None) -> Task:
     """The target of `posterior`, under 64-bit types.
 
     Raises:
-        GmlmError: E552 where the curvature is not positive, E554 of the calibration; what `likelihood_of_rows` raises.
+        GmlmError: E552 where the curvature is not positive, E554 of the calibration; what
+            `likelihood_of_rows` raises.
     """
     params = params64(fit, evidence)
     rows = rows_under(evidence, params)
@@ -218,7 +220,8 @@ def walked(likelihood: Likelihood, scale: jax.Array, state: Any, warmup: int) ->
         return at, (at.z, -at.potential_energy, at.diverging, at.num_steps, at.accept_prob)
 
     def one(at: Any) -> tuple[Any, Any]:
-        kernel.init(at.rng_key, warmup, at.z, (), {})  # NumPyro's kernel learns here how it steps: what it gives is not computed
+        # NumPyro's kernel learns here how it steps: what it gives is not computed
+        kernel.init(at.rng_key, warmup, at.z, (), {})
         return jax.lax.scan(step, at, None, length=STRIDE)
 
     return jax.vmap(one)(state)

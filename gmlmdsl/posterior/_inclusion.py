@@ -19,17 +19,22 @@ LIKELY = 0.5  # above it an entry belongs to the median probability model
 def inclusion(idata: Any, name: str | None = None) -> pd.DataFrame:
     """How likely each entry of a parameter under `spike_slab` is in, from draws of `Model.posterior`.
 
-    The entries above one half are the median probability model: of edges, the network to report (Barbieri and Berger 2004).
+    The entries above one half are the median probability model: of edges, the network to report
+    (Barbieri and Berger 2004).
 
     Args:
         idata: draws.
         name: the parameter, `"J"`; left out where one has indicators.
 
     Returns:
-        One row for each entry, in order: `probability`, the share of draws with the entry in; `mcse`, `ess` and `r_hat` of that share;
-        `included`, whether it is above one half; `mean` and `sd` of the entry, draws at 0 among them; `mean_in`, the mean of the draws
-        with the entry in. `mcse`, `ess` and `r_hat` are nan where all draws agree: a share of 0 or 1 says no more than about
-        3 / (effective number of draws), which only more draws tell. `attrs` has the `calibration` of the draws.
+        One row for each entry, in order: `probability`, the share of draws with the entry in;
+        `mcse`, `ess` and `r_hat` of that share;
+        `included`, whether it is above one half; `mean` and `sd` of the entry, draws at 0 among
+        them; `mean_in`, the mean of the draws
+        with the entry in. `mcse`, `ess` and `r_hat` are nan where all draws agree: a share of 0 or
+        1 says no more than about
+        3 / (effective number of draws), which only more draws tell. `attrs` has the `calibration`
+        of the draws.
 
     Raises:
         GmlmError: E506 for a parameter without indicators, E507 for draws that have none.

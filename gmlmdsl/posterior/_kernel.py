@@ -169,7 +169,8 @@ def numpyro_kernel(law: Law, kernel: derive.AbstractKernel, x: Mapping[str, Any]
     """See `Model.numpyro_kernel`.
 
     Raises:
-        GmlmError: E507 for a sampler that remembers more than the cells, for data without rows that fit, or that leave no cell.
+        GmlmError: E507 for a sampler that remembers more than the cells, for data without rows that
+            fit, or that leave no cell.
     """
     if jax.tree.leaves(kernel.memory(jnp.zeros((law.graph.n_cells, 1), jnp.int32))):
         message = "this sampler keeps replicas at other temperatures: their distribution moves with the parameters, and keeps no posterior"

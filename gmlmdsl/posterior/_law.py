@@ -21,7 +21,8 @@ WHAT = "log Z of a distribution"
 class Law:
     """The distribution of the data's cells, for each row of given data: what does not change with the parameters.
 
-    It is equal to itself only, so that compiled programs tell distributions apart without looking into them.
+    It is equal to itself only, so that compiled programs tell distributions apart without looking
+    into them.
 
     Args:
         lowered: the model, with given data where it has given variables.
@@ -38,7 +39,8 @@ class Law:
         """Refuse a distribution whose log p costs too much.
 
         Raises:
-            GmlmError: E601 with the cost where log Z, or the sum over the latents, is above the budget.
+            GmlmError: E601 with the cost where log Z, or the sum over the latents, is above the
+                budget.
         """
         _ = self.latent, self.whole
 
@@ -97,7 +99,8 @@ class Law:
         """Parameters from a user, and the shape of the batch: what stands before the axes of each.
 
         Raises:
-            GmlmError: E507, E506, E501 for a dict that does not fit; without a batch what `log_prob` refuses, too.
+            GmlmError: E507, E506, E501 for a dict that does not fit; without a batch what
+                `log_prob` refuses, too.
         """
         return batched_params(self.graph, params)
 

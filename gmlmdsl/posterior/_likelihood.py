@@ -27,7 +27,8 @@ class GivenRows(eqx.Module):
     """Of each row given its place and weight.
 
     Attributes:
-        place: where it stands among those of the objective: the complete ones and what fills them up, then those with gaps.
+        place: where it stands among those of the objective: the complete ones and what fills them
+            up, then those with gaps.
     """
 
     place: Array
@@ -42,7 +43,8 @@ class Likelihood(eqx.Module):
     Attributes:
         objective: the loss of the rows; its prior counts nothing here.
         calibration: where the loss is taken in place of the parameters; None: at them.
-        given: of the rows given; compiled programs get none, see `of_any_rows`, so that these serve other numbers of rows as well.
+        given: of the rows given; compiled programs get none, see `of_any_rows`, so that these serve
+            other numbers of rows as well.
     """
 
     objective: Objective
@@ -99,7 +101,8 @@ class Likelihood(eqx.Module):
 def value_at(likelihood: Likelihood, params: dict[str, Any]) -> jax.Array:
     """The sum over rows, by one program; as a part of the caller's where JAX compiles one around this.
 
-    NumPyro starts its kernels with a derivative that nothing compiles: each operation of the loss would be a program of its own there.
+    NumPyro starts its kernels with a derivative that nothing compiles: each operation of the loss
+    would be a program of its own there.
     """
     alone = likelihood.of_any_rows
     return alone(params) if is_traced(on_device(0)) else _value(alone, params)
@@ -125,7 +128,8 @@ def likelihood_of_rows(evidence: Evidence, params: Mapping[str, Any], calibratio
         calibration: see `Likelihood`.
 
     Raises:
-        GmlmError: what `make_objective` raises: E601 where a block, or a row's missing cells, cost too much.
+        GmlmError: what `make_objective` raises: E601 where a block, or a row's missing cells, cost
+            too much.
     """
     found, place = _distinct(evidence)
     rows = rows_under(found, {k: jnp.asarray(v, float_type()) for k, v in params.items()})
@@ -154,8 +158,8 @@ def _distinct(evidence: Evidence) -> tuple[Evidence, Array]:
 def _filled(graph: FactorGraph, codes: Array, rows: int) -> Array:
     """Distinct rows with others behind them that are to count nothing: as many for all data sets of so many rows, which share programs.
 
-    There are no more distinct rows than configurations. Where evaluating all that there may be would cost more than a program does,
-    there are as many as a power of 2.
+    There are no more distinct rows than configurations. Where evaluating all that there may be
+    would cost more than a program does, there are as many as a power of 2.
     """
     each = graph.sizes[graph.is_observed].astype(float) + (codes < 0).any()
     configurations = np.inf if graph.row_cell is not None else joint_count(each)

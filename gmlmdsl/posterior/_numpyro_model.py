@@ -39,14 +39,16 @@ class NumpyroModel:
         """Declare the sites and the factor, named `<model>.data`.
 
         Args:
-            params: parameters that the caller computes, by name: they have no site here, and no prior.
+            params: parameters that the caller computes, by name: they have no site here, and no
+                prior.
 
         Returns:
             All parameters by name.
 
         Raises:
-            GmlmError: E507 for what is no dict, and for a site that cannot be drawn: without a key, of a name that is taken, or flat;
-                E506, E501, E502, E504 and E509 for parameters that do not fit.
+            GmlmError: E507 for what is no dict, and for a site that cannot be drawn: without a key,
+                of a name that is taken, or flat; E506, E501, E502, E504 and E509 for parameters
+                that do not fit.
         """
         import numpyro
 
@@ -76,9 +78,10 @@ class NumpyroModel:
         """-c * weight * loss of each row, not calibrated: of `everything` log p(x_r).
 
         Args:
-            params: all parameters, or a batch of each: arrays with the same axes before their own, such as draws of
-                `mcmc.get_samples(group_by_chain=True)`, or the Dataset `idata["posterior"]`. What these have of the sites on a
-                basis, `J.tangent`, counts nothing beside `J`.
+            params: all parameters, or a batch of each: arrays with the same axes before their own,
+                such as draws of `mcmc.get_samples(group_by_chain=True)`, or the Dataset
+                `idata["posterior"]`. What these have of the sites on a basis, `J.tangent`, counts
+                nothing beside `J`.
 
         Returns:
             Shape (rows,), behind the axes of the batch.

@@ -1,6 +1,7 @@
 """A NumPyro site for each parameter: its distribution from the declared prior, and NumPyro's unconstrained coordinates of its values.
 
-What moves in a subspace, as a gauge does, has its site on an orthonormal basis of that subspace, and the array itself is deterministic.
+What moves in a subspace, as a gauge does, has its site on an orthonormal basis of that subspace,
+and the array itself is deterministic.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class Flat(ImproperUniform):
 class Site:
     """The site of one parameter.
 
-    Coordinates of a site are unconstrained, flat, and those that NumPyro's kernels move in: `biject_to` of the distribution's support.
+    Coordinates of a site are unconstrained, flat, and those that NumPyro's kernels move in:
+    `biject_to` of the distribution's support.
     """
 
     parameter: ParameterArray
@@ -147,7 +149,8 @@ def at_coordinates(sites: tuple[Site, ...], vector: Any, params: Mapping[str, An
 def jacobian(graph: FactorGraph, sites: tuple[Site, ...], params: Mapping[str, Any], basis: Array) -> Array:
     """How the flat parameters move along an orthonormal basis with each coordinate, shape (directions, coordinates).
 
-    Site by site, so that nothing larger than one parameter's own derivative is held; call it under 64-bit types.
+    Site by site, so that nothing larger than one parameter's own derivative is held; call it under
+    64-bit types.
     """
     starts = dict(zip((p.name for p in graph.parameters), np.cumsum([0, *(p.size for p in graph.parameters)]), strict=False))
     parts = []

@@ -1,16 +1,19 @@
 """Draws of parameters whose entries are 0 exactly or normal, with whether each is in: a chain that moves between models.
 
-Each entry under `spike_slab(sd, probability)` has an indicator. Given it the target is exp(-c loss) times the priors, with the slab's
-density where the entry is in, and at 0 where it is out. One step of a chain goes through the entries, and proposes for each to change
-its indicator: out, to 0; in, to a value of a normal distribution q around where the curvature at the mode of the model with all entries in
-expects it, given the other entries. With pi for the prior odds and f for the rest of the target the move in is accepted with
-probability min(1, pi f(value) slab(value) / (f(0) q(value))), the move out with the inverse ratio (Metropolis-Hastings between
-dimensions; Green 1995). q does not depend on the entry's own value, so both directions have the same. Then all that is not 0 moves by
-a Hamiltonian trajectory with the curvature of these entries as its mass.
+Each entry under `spike_slab(sd, probability)` has an indicator. Given it the target is exp(-c loss)
+times the priors, with the slab's density where the entry is in, and at 0 where it is out. One step
+of a chain goes through the entries, and proposes for each to change its indicator: out, to 0; in,
+to a value of a normal distribution q around where the curvature at the mode of the model with all
+entries in expects it, given the other entries. With pi for the prior odds and f for the rest of the
+target the move in is accepted with probability min(1, pi f(value) slab(value) / (f(0) q(value))),
+the move out with the inverse ratio (Metropolis-Hastings between dimensions; Green 1995). q does not
+depend on the entry's own value, so both directions have the same. Then all that is not 0 moves by a
+Hamiltonian trajectory with the curvature of these entries as its mass.
 
-Reference: Mitchell and Beauchamp 1988 for the prior; Gottardo and Raftery 2008 for densities against a point mass and the line;
-Neal 2011, Section 5.3, for trajectories; Robbins and Monro 1951 for their step, which warm-up alone adapts; for graphs of ordinal
-variables Marsman, van den Bergh and Haslbeck 2025.
+Reference: Mitchell and Beauchamp 1988 for the prior; Gottardo and Raftery 2008 for densities
+against a point mass and the line; Neal 2011, Section 5.3, for trajectories; Robbins and Monro 1951
+for their step, which warm-up alone adapts; for graphs of ordinal variables Marsman, van den Bergh
+and Haslbeck 2025.
 """
 
 from __future__ import annotations

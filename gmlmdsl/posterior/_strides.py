@@ -15,8 +15,8 @@ def in_strides(call: Callable[[Any, int], tuple[Any, Any]], state: Any, warmup: 
     """What some steps of chains tell, on the host.
 
     Args:
-        call: STRIDE steps from a state and the number of the first of them. It gives the state behind them, and arrays with axes of
-            chains and steps.
+        call: STRIDE steps from a state and the number of the first of them. It gives the state
+            behind them, and arrays with axes of chains and steps.
         state: before the first.
         warmup: steps that are not kept.
         draws: steps that are, after them.

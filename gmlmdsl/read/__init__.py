@@ -1,6 +1,7 @@
 """Files of data.
 
-In: paths. Out: tables, alignments and arrays, with the names of their columns and the lines of their rows. Never: models, JAX.
+In: paths. Out: tables, alignments and arrays, with the names of their columns and the lines of
+their rows. Never: models, JAX.
 """
 
 from ._alignment import AMINO_ACIDS, Alignment, read_alignment

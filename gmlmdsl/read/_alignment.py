@@ -32,7 +32,8 @@ class Alignment(AbstractRows):
         letters: codes of the letters as characters; shape (rows, columns).
         names: the name of each sequence.
         lines: the line of the file on which each begins, from 1.
-        labels: of the columns: `M1`, `I2`, ..: residue and place in the focus sequence; without one their numbers from 0.
+        labels: of the columns: `M1`, `I2`, ..: residue and place in the focus sequence; without one
+            their numbers from 0.
         focus: the name of the focus sequence; empty where there is none.
         n_match: the number of match columns of the file.
         dropped: why rows and columns were left out, and how many.
@@ -112,25 +113,30 @@ def read_alignment(
 ) -> Alignment:
     """The match columns of an a2m file, or of an aligned fasta file.
 
-    Upper case letters and `-` stand in match columns; lower case letters and `.` are insertions, and are left out. With a focus
-    sequence the columns in which it has a gap are left out too, so that every column is one of its residues.
+    Upper case letters and `-` stand in match columns; lower case letters and `.` are insertions,
+    and are left out. With a focus sequence the columns in which it has a gap are left out too, so
+    that every column is one of its residues.
 
     Args:
         path: the file.
-        focus: the name of the focus sequence, with or without its range `/1-159`; True: the first; False: none, every match column.
+        focus: the name of the focus sequence, with or without its range `/1-159`; True: the first;
+            False: none, every match column.
         alphabet: the letters that are known. Without `-` in it a gap is an unknown letter.
-        unknown_letters: what becomes of X, B, Z and whatever else is not in the alphabet: "drop" leaves its row out, "missing" makes
-            it a missing cell, "gap" a gap.
+        unknown_letters: what becomes of X, B, Z and whatever else is not in the alphabet: "drop"
+            leaves its row out, "missing" makes it a missing cell, "gap" a gap.
         row_gaps: rows with a larger share of gaps in the columns kept are dropped; None: none is.
-        column_gaps: then columns with a larger share of gaps in the rows kept are dropped; None: none is.
+        column_gaps: then columns with a larger share of gaps in the rows kept are dropped; None:
+            none is.
 
     Returns:
-        An `Alignment`: `.x` letters of shape (rows, columns), `.names`, `.columns` for `coords=`, `.rows` lines of the file, `.missing`
-        what `missing=` takes, `.dropped` what was left out. It may itself be passed as `x` to a model, and to `sequence_weights`.
+        An `Alignment`: `.x` letters of shape (rows, columns), `.names`, `.columns` for `coords=`,
+        `.rows` lines of the file, `.missing`
+        what `missing=` takes, `.dropped` what was left out. It may itself be passed as `x` to a
+        model, and to `sequence_weights`.
 
     Raises:
-        GmlmError: E530 for a file that is no alignment, E531 for a focus that there is not, E505 where nothing is left, E523 and E119
-            for what is no readable text.
+        GmlmError: E530 for a file that is no alignment, E531 for a focus that there is not, E505
+            where nothing is left, E523 and E119 for what is no readable text.
 
     Reference: Hopf et al. 2017, Nat. Biotechnol. 35, 128-135 (focus columns and gap filters).
     """

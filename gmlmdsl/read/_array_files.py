@@ -20,7 +20,9 @@ from ..files import as_path, kinds_of_damage, reading
 
 Array = np.ndarray
 MOST_BYTES = 1 << 32
-MOST_UNPACKED = 200  # times the size of an .npz file, above `SURE_UNPACKED`: zeros pack to a thousandth, data seldom to a hundredth
+# times the size of an .npz file, above `SURE_UNPACKED`: zeros pack to a thousandth, data seldom to
+# a hundredth
+MOST_UNPACKED = 200
 SURE_UNPACKED = 1 << 28  # bytes
 MOST_ARRAYS = 4096
 LONGEST_HEADER = 1 << 13  # bytes of an .npy file before its entries
@@ -46,7 +48,8 @@ def read_arrays(path: str | Path) -> dict[str, Array]:
     """The arrays of an .npz file by name, or the one of an .npy file; nothing is unpickled.
 
     Raises:
-        GmlmError: E520 or E120 for a file that is missing, damaged, too large, or holds Python objects.
+        GmlmError: E520 or E120 for a file that is missing, damaged, too large, or holds Python
+            objects.
     """
     path = as_path(path)
     verify_readable(path)
@@ -105,7 +108,8 @@ def plain_header(file: IO[bytes], size: int) -> PlainHeader:
         size: its bytes.
 
     Raises:
-        ValueError: for anything else, and for a size that is not that of header and entries together.
+        ValueError: for anything else, and for a size that is not that of header and entries
+            together.
     """
     start = file.read(len(MAGIC) + 2)
     length = struct.unpack("<H", start[-2:])[0] if start[: len(MAGIC)] == MAGIC and len(start) == len(MAGIC) + 2 else 0
@@ -136,7 +140,8 @@ def _verify_archive(path: Path) -> None:
 
     Raises:
         GmlmError: E520 for what is too large.
-        ValueError: and other errors of `zipfile` and NumPy, for what is damaged or holds Python objects.
+        ValueError: and other errors of `zipfile` and NumPy, for what is damaged or holds Python
+            objects.
     """
     with zipfile.ZipFile(path) as archive:
         infos, size = archive.infolist(), path.stat().st_size
@@ -178,7 +183,8 @@ def _verify_header(file: IO[bytes], size: int, path: str | Path) -> None:
 def _declared(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype, int]:
     """The shape and the type that an .npy file says it has, and the bytes before its entries.
 
-    NumPy parses headers as Python, and mends those of Python 2 by its tokenizer: one that is longer than any array's is not given to it.
+    NumPy parses headers as Python, and mends those of Python 2 by its tokenizer: one that is longer
+    than any array's is not given to it.
     """
     start = file.read(LONGEST_HEADER)
     head = io.BytesIO(start)

@@ -1,6 +1,7 @@
 """Holes of arrays from Python: what `numpy.ma` masks, and what stands for nothing among objects.
 
-`np.asarray` drops a mask without a word, so an array of a user's is asked for its holes before it is turned into a plain one.
+`np.asarray` drops a mask without a word, so an array of a user's is asked for its holes before it
+is turned into a plain one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ def masked_entries(value: Any) -> Array | None:
     """Which entries are masked, of the shape of `np.asarray(value)`; None where none is. A list may hold masked rows or `np.ma.masked`."""
     if isinstance(value, np.ma.MaskedArray):
         found = np.ma.getmaskarray(value)
-        return found if found.dtype == bool and found.any() else None  # a table of fields has no plain mask, and is no data either
+        # a table of fields has no plain mask, and is no data either
+        return found if found.dtype == bool and found.any() else None
     if not isinstance(value, list | tuple) or not any(isinstance(e, np.ma.MaskedArray | list | tuple) for e in value):
         return None
     parts = [masked_entries(e) for e in value]

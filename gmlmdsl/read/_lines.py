@@ -12,7 +12,9 @@ from ..files import decoded_line, opened_text, raw_lines
 from ._array_files import verify_readable
 
 MOST_TEXT = 1 << 28  # bytes of a file
-MOST_UNPACKED = 200  # times the size of a packed file, above `SURE_UNPACKED`: tables pack to a tenth, and few to a hundredth
+# times the size of a packed file, above `SURE_UNPACKED`: tables pack to a tenth, and few to a
+# hundredth
+MOST_UNPACKED = 200
 SURE_UNPACKED = 1 << 21  # bytes: a million of the shortest lines, which are read in about a second
 KINDS = "data files are .csv or .a2m, packed by gzip (.csv.gz) or not, .npy or .npz"
 
@@ -21,8 +23,8 @@ def lines_of(path: Path) -> Iterator[str]:
     """The lines of a file, with their ends.
 
     Raises:
-        GmlmError: E520 for what is damaged, E120 for what cannot be read, E523 for a file or a line above the limit, E119 for bytes that
-            are no UTF-8 text.
+        GmlmError: E520 for what is damaged, E120 for what cannot be read, E523 for a file or a line
+            above the limit, E119 for bytes that are no UTF-8 text.
     """
     verify_readable(path)
     size = path.stat().st_size
@@ -34,7 +36,8 @@ def lines_of(path: Path) -> Iterator[str]:
             total = 0
             for number, line in enumerate(raw_lines(file, path, "is it one table or alignment, with a line for each row?"), 1):
                 total += len(line)
-                _verify_size(total, path)  # neither a pipe nor a packed file has its size beforehand
+                # neither a pipe nor a packed file has its size beforehand
+                _verify_size(total, path)
                 yield decoded_line(line, path, number, KINDS)
     except gzip.BadGzipFile:
         raise fail("E520", f"{path} is not packed by gzip", help="leave `.gz` out of its name") from None

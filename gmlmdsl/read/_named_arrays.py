@@ -1,7 +1,7 @@
 """Arrays that name the places of their axes: series and frames of pandas, arrays of xarray. Where names exist, names decide.
 
-Nothing is imported for it: what has the attributes of such an array is one. A frame of another library becomes one of pandas by its
-`to_pandas`.
+Nothing is imported for it: what has the attributes of such an array is one. A frame of another
+library becomes one of pandas by its `to_pandas`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def is_numbered(texts: Sequence[str]) -> bool:
 def order_by_label(found: Sequence[Any], wanted: Sequence[Any], what: str, code: str = "E506") -> list[int] | None:
     """The place among the labels found of each that is wanted; None where places are read in their order.
 
-    They are read in order where either side only counts from 0, and the labels are not the same ones in another order.
+    They are read in order where either side only counts from 0, and the labels are not the same
+    ones in another order.
 
     Args:
         found: the labels of an array's axis.

@@ -66,7 +66,8 @@ class Table(AbstractRows):
     def x(self) -> Array:
         """The chosen columns, shape (rows, columns): numbers where every field is one, else texts.
 
-        Missing cells are nan among numbers, and the first of the missing texts among texts: `missing` says which.
+        Missing cells are nan among numbers, and the first of the missing texts among texts:
+        `missing` says which.
         """
         return self._x
 
@@ -145,7 +146,8 @@ class Table(AbstractRows):
         """The rows whose fields have these values, without these columns; see `read_table`.
 
         Raises:
-            GmlmError: E526 for a column that there is not, E527 for a value that it does not have, E505 where no row is left.
+            GmlmError: E526 for a column that there is not, E527 for a value that it does not have,
+                E505 where no row is left.
         """
         good, fixed = np.ones(len(self), bool), set()
         for name, wanted in where.items():
@@ -192,19 +194,23 @@ def read_table(
 
     Args:
         path: the file; UTF-8 text.
-        columns: names, numbers counted from 0, or `a:b` from column a to column b, both included, either of which may be left
-            out; in a list, or in one text with commas. None: every column but those of `where`.
+        columns: names, numbers counted from 0, or `a:b` from column a to column b, both included,
+            either of which may be left out; in a list, or in one text with commas. None: every
+            column but those of `where`.
         where: by column, the value or values that rows must have: `{"Class": "democrat"}`.
         missing: the text that stands for a missing cell, `"?"` say, or several of them.
         header: whether the first line has the names of the columns.
 
     Returns:
-        A `Table`: `.x` is an array for `Model.fit`, `.columns` the names for `coords=`, `.rows` the lines of the file, `.missing`
-        what `missing=` takes, `.missing_counts` the holes by column. The table itself may be passed as `x`: then a value that does
+        A `Table`: `.x` is an array for `Model.fit`, `.columns` the names for `coords=`, `.rows` the
+        lines of the file, `.missing`
+        what `missing=` takes, `.missing_counts` the holes by column. The table itself may be passed
+        as `x`: then a value that does
         not fit is named by file, line and column.
 
     Raises:
-        GmlmError: E505 for a file without rows, E520 to E527 for a file, a column or a group that does not fit.
+        GmlmError: E505 for a file without rows, E520 to E527 for a file, a column or a group that
+            does not fit.
     """
     parsed = parse_table(path)
     if not parsed.fields:
@@ -252,7 +258,8 @@ def parse_table(path: str | Path) -> Parsed:
     """The fields of a text file; blank lines are left out.
 
     Raises:
-        GmlmError: E520 for quotes that do not close, E120, E523 or E119 for what is no readable text, E522 for rows of different length.
+        GmlmError: E520 for quotes that do not close, E120, E523 or E119 for what is no readable
+            text, E522 for rows of different length.
     """
     path = as_path(path)
     rows: list[list[str]] = []

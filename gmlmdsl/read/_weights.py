@@ -17,22 +17,26 @@ MOST_AT_ONCE = 1 << 24  # pairs of rows that are compared at once: a byte and a 
 def sequence_weights(x: Any, identity: float = 0.8) -> Array:
     """One over the number of rows that agree with a row in at least this share of their columns, the row itself included.
 
-    w_r = 1 / #{s : #{i : x_si = x_ri} >= identity * L}. The sum of the weights is the effective number of rows. Every symbol
-    counts, and so does every column: two gaps agree, and L is the number of columns whether they hold gaps or not. A missing
-    cell agrees with another missing cell. This is the convention of plmc at `theta = 1 - identity`.
+    w_r = 1 / #{s : #{i : x_si = x_ri} >= identity * L}. The sum of the weights is the effective
+    number of rows. Every symbol counts, and so does every column: two gaps agree, and L is the
+    number of columns whether they hold gaps or not. A missing cell agrees with another missing
+    cell. This is the convention of plmc at `theta = 1 - identity`.
 
     Args:
-        x: rows of codes or letters, shape (rows, columns); rows of strings of one length; or what `read_alignment` gives.
+        x: rows of codes or letters, shape (rows, columns); rows of strings of one length; or what
+            `read_alignment` gives.
         identity: between 0 and 1.
 
     Returns:
-        Float64 weights of shape (rows,), each in (0, 1]. The memory is bounded whatever the number of rows; the time grows with
+        Float64 weights of shape (rows,), each in (0, 1]. The memory is bounded whatever the number
+        of rows; the time grows with
         rows^2 * columns.
 
     Raises:
         GmlmError: E501 for an array that has not two axes, E507 for an identity outside 0 and 1.
 
-    Reference: Ekeberg et al. 2013, Phys. Rev. E 87, 012707, section II; Hopf et al. 2017, Nat. Biotechnol. 35, 128-135.
+    Reference: Ekeberg et al. 2013, Phys. Rev. E 87, 012707, section II; Hopf et al. 2017, Nat.
+    Biotechnol. 35, 128-135.
     """
     if not is_real_number(identity) or not 0 <= identity <= 1:
         raise fail("E507", f"identity is a share between 0 and 1, got {identity!r}")
@@ -51,7 +55,8 @@ def _agreements(codes: Array, start: int, step: int) -> Array:
     some = codes[:, start : start + step]
     total = np.zeros((some.shape[1], codes.shape[1]), np.int32)
     equal = np.empty(total.shape, bool)
-    for first in range(0, len(codes), 255):  # bytes are added in one step per 16 or 32 of them, and hold up to 255
+    # bytes are added in one step per 16 or 32 of them, and hold up to 255
+    for first in range(0, len(codes), 255):
         part = np.zeros(total.shape, np.uint8)
         for column in range(first, min(first + 255, len(codes))):
             np.equal(some[column][:, None], codes[column][None, :], out=equal)

@@ -24,14 +24,15 @@ MOST_Z = 8.0  # larger ones stand at the edge, with their number
 def plot_predictive(statistics: Statistics, *, most: int = MOST_NAMED, ax: Axes | Sequence[Axes] | None = None) -> Figure:
     """Statistics of the data against those of replicated data sets, the worst ones named.
 
-    One statistic: a histogram of its replicated values with the data as a line. Several: how far each lies from the model's mean, in
-    units of the model's spread, with its 94 % band, the `most` worst of them; where there are more, all of them above, data
-    against model.
+    One statistic: a histogram of its replicated values with the data as a line. Several: how far
+    each lies from the model's mean, in units of the model's spread, with its 94 % band, the `most`
+    worst of them; where there are more, all of them above, data against model.
 
     Args:
         statistics: one of `PredictiveCheck.statistics`.
         most: statistics that are named.
-        ax: where to draw: axes, or two where there are more than `most` statistics; none: a new figure.
+        ax: where to draw: axes, or two where there are more than `most` statistics; none: a new
+            figure.
 
     Raises:
         GmlmError: E507 for `ax` that is not so many axes, and for what are no statistics.

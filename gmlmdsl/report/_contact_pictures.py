@@ -34,7 +34,8 @@ def plot_contacts(
     Args:
         couplings: from `Fit.couplings`, the strongest first.
         top: how many pairs; none: as many as cells.
-        distances: (cell, cell) known distances, in the order of the cells, nan where unknown; none: no contacts are drawn.
+        distances: (cell, cell) known distances, in the order of the cells, nan where unknown; none:
+            no contacts are drawn.
         near: pairs at most so far apart are contacts, in the unit of the distances.
         separation: pairs whose positions differ by less are left out.
         ax: where to draw; none: a new figure.
@@ -43,14 +44,16 @@ def plot_contacts(
         The figure of the axes.
 
     Raises:
-        GmlmError: E507 for arguments that do not fit, such as `distances` that are not a square of the cells.
+        GmlmError: E507 for arguments that do not fit, such as `distances` that are not a square of
+            the cells.
     """
     names, pairs = _places(couplings)
     verified_axes(ax)
     near = verified_number("near", near, 0)
     pairs = pairs[_apart(pairs, separation)][: len(names) if top is None else verified_count("top", top)]
     far = _square(distances, len(names))
-    size = float(np.clip((260 / len(names)) ** 2, 4, 110)) if names else 4.0  # points squared: a cell of the map
+    # points squared: a cell of the map
+    size = float(np.clip((260 / len(names)) ** 2, 4, 110)) if names else 4.0
     with house_style():
         axes = axes_of(ax, WIDTH, WIDTH)
         if far is not None:

@@ -22,8 +22,9 @@ MIN_ESS_PER_CHAIN = 100
 def plot_traces(traces: Mapping[str, np.ndarray], *, ax: Axes | Sequence[Axes] | None = None) -> Figure:
     """Traces of chains, one row of axes per quantity and one line per chain.
 
-    Pale: the draws, a long trace by the smallest and largest value of short stretches, so that no spike is lost. Bold: the
-    running mean over a twentieth of the draws, which shows chains that disagree where the draws cover each other.
+    Pale: the draws, a long trace by the smallest and largest value of short stretches, so that no
+    spike is lost. Bold: the running mean over a twentieth of the draws, which shows chains that
+    disagree where the draws cover each other.
 
     Args:
         traces: by name, (chain, draw).
@@ -86,7 +87,8 @@ def plot_ess_r_hat(ess: np.ndarray, r_hat: np.ndarray, *, chains: int, ax: Axes 
 
     Args:
         ess: (cell,) smallest ESS over the categories.
-        r_hat: (cell,) largest R-hat over the categories; cells where either is not finite are only counted.
+        r_hat: (cell,) largest R-hat over the categories; cells where either is not finite are only
+            counted.
         chains: number of chains; the limit of ESS is 100 per chain.
         ax: where to draw; none: a new figure.
 

@@ -29,7 +29,8 @@ _NO_NETWORK = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 class Report:
     """One self-contained HTML page: no network, no script; light and dark, for screens, phones and paper.
 
-    Every method returns the report, so that calls can be chained. All text is escaped; a part `in backticks` is set as code.
+    Every method returns the report, so that calls can be chained. All text is escaped; a part `in
+    backticks` is set as code.
 
     Args:
         title: of the page.
@@ -90,7 +91,8 @@ class Report:
 
         Args:
             headers: of the columns.
-            rows: of values. Floats of one column share their decimals, four significant digits of the middle one.
+            rows: of values. Floats of one column share their decimals, four significant digits of
+                the middle one.
             caption: what the table shows.
             groups: headings above the headers, each with the number of columns it spans, such as
                 `[("", 1), ("single", 3), ("pairs", 3)]`.

@@ -29,11 +29,12 @@ def plot_effects(
 ) -> Figure:
     """A heat map of single substitutions, values by cells: orange where log p rises, blue where it falls.
 
-    The colours cover the central 98 % of the finite effects; crosses are impossible, dots the wildtype's own values, and what is left
-    empty are values that a cell lacks.
+    The colours cover the central 98 % of the finite effects; crosses are impossible, dots the
+    wildtype's own values, and what is left empty are values that a cell lacks.
 
     Args:
-        singles: from `Model.effects`; or (cell, value) changes of log p, of which the next three say more.
+        singles: from `Model.effects`; or (cell, value) changes of log p, of which the next three
+            say more.
         values: of the rows, as the domain writes them.
         cells: names of the columns.
         wildtype: (cell,) codes of the wildtype.

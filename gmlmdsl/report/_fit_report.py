@@ -48,9 +48,11 @@ def fit_report(
 
     Args:
         fit: from `Model.fit` or `gm.load_fit`.
-        check: from `Fit.predictive`; none: made here where the fit has its rows and it costs little, see `quick_check`.
+        check: from `Fit.predictive`; none: made here where the fit has its rows and it costs
+            little, see `quick_check`.
         path: from `Model.fit_path`: which couplings are there.
-        centrality: from `Fit.centrality`, with a bootstrap's intervals, say; none: that of the fit, where it has few cells.
+        centrality: from `Fit.centrality`, with a bootstrap's intervals, say; none: that of the fit,
+            where it has few cells.
         differences: from `Fit.differences`: how another group differs.
         effects: from `Model.effects`: what substitutions do to log p.
         title: of the page.

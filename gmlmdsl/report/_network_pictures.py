@@ -41,16 +41,19 @@ def plot_network(
     """A network: one line per coupling, blue below zero and orange above, as wide as it is strong; pale where it may be 0.
 
     Args:
-        couplings: from `Fit.couplings`, or `Fit.differences`: a table with the columns `first`, `second` and `value`. A `value` that is
-            not finite is drawn dashed, one of 0 not at all.
-        nodes: names of the nodes, in the order of the circle: all ends of the couplings, and any others; none: all cells of the model
-            where there are at most 60, else those that the couplings name.
-        fields: by name of a node a number that its colour shows, such as its own parameter, as a dict or Series; or one number for each
-            node, in their order, as `fit.params["h"]`; none: nodes are white.
-        layout: "circular", in the order of the nodes; "spring", strongly coupled nodes near each other (by networkx, an
-            extra: `pip install "gmlmdsl[network]"`), those without a line in a row below; or by name the x and y of each node.
-        significant: (coupling,) whether each is told from 0; none: the column `differs` where there is one, else whether its interval
-            leaves 0 out, else all.
+        couplings: from `Fit.couplings`, or `Fit.differences`: a table with the columns `first`,
+            `second` and `value`. A `value` that is not finite is drawn dashed, one of 0 not at all.
+        nodes: names of the nodes, in the order of the circle: all ends of the couplings, and any
+            others; none: all cells of the model where there are at most 60, else those that the
+            couplings name.
+        fields: by name of a node a number that its colour shows, such as its own parameter, as a
+            dict or Series; or one number for each node, in their order, as `fit.params["h"]`; none:
+            nodes are white.
+        layout: "circular", in the order of the nodes; "spring", strongly coupled nodes near each
+            other (by networkx, an extra: `pip install "gmlmdsl[network]"`), those without a line in
+            a row below; or by name the x and y of each node.
+        significant: (coupling,) whether each is told from 0; none: the column `differs` where there
+            is one, else whether its interval leaves 0 out, else all.
         limit: the strength of the widest line; none: the largest finite one.
         label: what lines are, under the picture.
         ax: where to draw; none: a new figure.
@@ -60,7 +63,8 @@ def plot_network(
         The figure of the axes.
 
     Raises:
-        GmlmError: E561 where networkx is needed and not installed, E507 for arguments that do not fit.
+        GmlmError: E561 where networkx is needed and not installed, E507 for arguments that do not
+            fit.
 
     Reference: Fruchterman and Reingold 1991, for the spring layout.
     """
@@ -170,7 +174,8 @@ def node_places(couplings: pd.DataFrame, names: list[str], layout: str | Mapping
     found = networkx.spring_layout(graph, seed=seed % 2**32, iterations=200, k=2.2 / np.sqrt(max(len(graph), 1)))
     alone = [n for n in names if n not in found]
     x, y = np.array([*found.values()], float).reshape(-1, 2).T
-    row = np.linspace(x.min(initial=0.0), x.max(initial=0.0), 2 * len(alone) + 1)[1::2]  # in the middles of as many parts
+    # in the middles of as many parts
+    row = np.linspace(x.min(initial=0.0), x.max(initial=0.0), 2 * len(alone) + 1)[1::2]
     below = dict(zip(alone, ((at, y.min(initial=0.0) - 0.3) for at in row), strict=True))
     return np.array([found[n] if n in found else below[n] for n in names], float).reshape(-1, 2)
 
@@ -227,7 +232,8 @@ def _draw_nodes(axes: Axes, xy: Array, names: list[str], fields: Mapping[str, fl
     halo = withStroke(linewidth=2.0, foreground=LIGHT["paper"])  # names over lines stay legible
     radial = ring and len(names) > UPRIGHT
     written = bare(names) if radial else [in_lines(name) for name in bare(names)]
-    middle = 0.05 if ring else 0.3  # on a circle the names of two neighbours at its top or its foot go apart
+    # on a circle the names of two neighbours at its top or its foot go apart
+    middle = 0.05 if ring else 0.3
     for (x, y), name, way in zip(xy, written, _outward(xy) if ring else label_ways(xy, written), strict=True):
         side = "left" if way[0] > middle else "right" if way[0] < -middle else "center"
         height = "bottom" if way[1] > 0.3 else "top" if way[1] < -0.3 else "center"
@@ -291,7 +297,8 @@ def _legend(axes: Axes, limit: float, label: str, value: Array, sure: Array, fie
     shown = []
     for colour, way, mine in (("d7", "above", known & (value > 0)), ("d1", "below", known & (value < 0))):
         if mine.any():
-            alpha = 0.95 if (mine & sure).any() else 2 * PALE  # a legend as pale as its lines could not be read
+            # a legend as pale as its lines could not be read
+            alpha = 0.95 if (mine & sure).any() else 2 * PALE
             shown.append(Line2D([], [], color=LIGHT[colour], linewidth=3, alpha=alpha, label=f"{plain(label)} {way} 0"))
     if (known & ~sure).any():
         shown.append(Line2D([], [], color=LIGHT["muted"], linewidth=1.2, alpha=0.35, label="not told from 0"))

@@ -1,8 +1,9 @@
 """The colours of reports, each with a light and a dark form, and how a figure comes to follow the reader's choice.
 
-Pictures are drawn in the light colours. In the SVG each of these becomes a CSS variable, so one picture serves both.
-Series: Okabe and Ito's hues, darkened or lightened to a contrast of 4.5 with the page. Diverging: blue to orange, which
-all common kinds of colour blindness tell apart, and strongest at both ends in light and in dark.
+Pictures are drawn in the light colours. In the SVG each of these becomes a CSS variable, so one
+picture serves both. Series: Okabe and Ito's hues, darkened or lightened to a contrast of 4.5 with
+the page. Diverging: blue to orange, which all common kinds of colour blindness tell apart, and
+strongest at both ends in light and in dark.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ INK_IMAGE = "ink"  # start of the id of a raster whose dark pixels are ink
 MOST_LETTERS = 30  # of a name beside a picture
 WIDTH = 5.2  # inches; at the width of a phone the text of a figure keeps its size
 CSS_PIXELS_PER_INCH = 108
-PHONE = 358  # CSS pixels that a phone has for a figure: a wider one scrolls there, its text as large as that of others
+# CSS pixels that a phone has for a figure: a wider one scrolls there, its text as large as that of
+# others
+PHONE = 358
 MAX_SVG = 3_000_000
 
 _BY_HEX = {light: name for name, (light, _) in COLOURS.items()} | {"#000000": "ink"}

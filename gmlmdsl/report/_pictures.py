@@ -31,7 +31,8 @@ def plot_images(
     """Two grids of small images side by side: data, and samples of the model.
 
     Args:
-        data: (image, height, width) numbers; the smallest of both arrays is white, the largest black. NaN: no pixel there.
+        data: (image, height, width) numbers; the smallest of both arrays is white, the largest
+            black. NaN: no pixel there.
         samples: (image, height, width).
         titles: of the two grids.
         columns: of each grid.
@@ -39,7 +40,8 @@ def plot_images(
         ax: two axes, one for each grid; none: a new figure.
 
     Raises:
-        GmlmError: E507 for `ax` that is not two axes, and for what is not two arrays with three axes and an image each.
+        GmlmError: E507 for `ax` that is not two axes, and for what is not two arrays with three
+            axes and an image each.
     """
     verified_axes(ax, 2)
     columns, rows = verified_count("columns", columns), verified_count("rows", rows)
@@ -77,10 +79,12 @@ def plot_couplings(
 ) -> Figure:
     """Couplings as a map: one line per edge, its colour and width by value, blue below zero and orange above.
 
-    The colours cover the central 98 % of the unmarked values; what lies outside has the colour of the end.
+    The colours cover the central 98 % of the unmarked values; what lies outside has the colour of
+    the end.
 
     Args:
-        edges_xy: (edge, 2, 2) the two ends of each edge as x and y; y runs downwards, as rows of an image do.
+        edges_xy: (edge, 2, 2) the two ends of each edge as x and y; y runs downwards, as rows of an
+            image do.
         values: (edge,) the couplings; what is not finite counts as marked.
         marked: (edge,) edges without a trustworthy value, drawn as dashes in the colour of text.
         mark_label: what the marks mean.
@@ -125,19 +129,21 @@ def plot_forest(
 ) -> Figure:
     """Estimates with their intervals, one row per parameter: estimate +- z standard error.
 
-    A parameter without a finite standard error has an open mark and no bar. Where both arguments are mappings, such as from
-    mask to array, the series lie above each other in each row.
+    A parameter without a finite standard error has an open mark and no bar. Where both arguments
+    are mappings, such as from mask to array, the series lie above each other in each row.
 
     Args:
         names: of the parameters.
         estimates: (parameter,), or by series.
-        standard_errors: (parameter,), or (2, parameter) below and above where intervals are not symmetric; or by series.
+        standard_errors: (parameter,), or (2, parameter) below and above where intervals are not
+            symmetric; or by series.
         level: of the intervals.
         label: of the axis.
         ax: where to draw; none: a new figure.
 
     Raises:
-        GmlmError: E507 for arguments that do not fit, such as one series with errors and another without.
+        GmlmError: E507 for arguments that do not fit, such as one series with errors and another
+            without.
     """
     from statistics import NormalDist
 

@@ -90,7 +90,8 @@ def sample_report(model: Model, idata: Any, *, clamp: Mapping[str, Any] | None =
     attrs = dict(idata.attrs)
     found = diagnose_draws(model.graph, idata, clamp)
     footer = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, seed {attrs['seed']}, {attrs['versions']}, program {attrs['program_sha256'][:12]}"
-    sampler = attrs["sampler"] if attrs["sampler"] in model.samplers else None  # none: independent draws, which no file declares
+    # none: independent draws, which no file declares
+    sampler = attrs["sampler"] if attrs["sampler"] in model.samplers else None
     draws = f"draws by the sampler `{sampler}`" if sampler else "independent draws"
     subtitle = f"{found.n_chains} chains of {found.n_draws} {draws}."
     report = Report(title or f"Draws from `{model.name}`", subtitle, footer=footer)
@@ -139,7 +140,8 @@ def _trust(report: Report, found: Diagnosis, attrs: dict[str, Any]) -> None:
 def _traces(report: Report, groups: dict[str, Any], model: Model) -> None:
     report.section("Traces")
     stats = groups["sample_stats"]
-    traces = {"log p (unnormalised)": np.asarray(stats["lp"].values)} if "lp" in stats else {}  # a network's conditionals have no log p
+    # a network's conditionals have no log p
+    traces = {"log p (unnormalised)": np.asarray(stats["lp"].values)} if "lp" in stats else {}
     for v in model.graph.variables:
         if v.ordered:
             values = np.asarray(groups["posterior"][v.name].values, float)

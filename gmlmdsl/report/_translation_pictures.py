@@ -75,7 +75,8 @@ def plot_attention(weights: np.ndarray, targets: Sequence[str], sources: Sequenc
                 axes.set_axis_off()
                 continue
             density = np.round(255 * np.clip(w[k] / max(w[k].max(), 1e-9), 0, 1)).astype(np.uint8)
-            ink = np.dstack([np.full_like(density, 28)] * 3 + [density])  # dark, as dense as the weight: reads inverted too
+            # dark, as dense as the weight: reads inverted too
+            ink = np.dstack([np.full_like(density, 28)] * 3 + [density])
             axes.imshow(ink, interpolation="none", aspect="auto").set_gid(f"{INK_IMAGE}{k}")
             axes.set_title(f"head {k + 1}, up to {w[k].max():.2f}")
             axes.grid(visible=False)

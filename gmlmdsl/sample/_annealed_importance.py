@@ -30,7 +30,8 @@ LEAST_POSSIBLE = 16
 BYTES_PER_BETA = 24  # as they are made, as they are kept, and on the device
 AT_ONCE = 1 << 24  # numbers in one array
 BASE = 2**32 - 1  # in the seed of the starts: no chain has that number
-# Chains, and as a share of all: below either, intervals of two standard errors cover less than nine times in ten.
+# Chains, and as a share of all: below either, intervals of two standard errors cover less than nine
+# times in ten.
 LEAST_EFFECTIVE = (10.0, 0.1)
 
 
@@ -39,12 +40,13 @@ class LogPartitionEstimate:
     """What annealed importance sampling says of log Z.
 
     Attributes:
-        log_partition: log of the mean weight. Z is estimated without bias, so log Z is rather too low than too high, by about half the
-            squared standard error.
-        standard_error: of it, by the delta method: sqrt(Var(w) / chains) / mean w, with what a count of possible starts adds. It is
-            too small where few weights carry the sum.
+        log_partition: log of the mean weight. Z is estimated without bias, so log Z is rather too
+            low than too high, by about half the squared standard error.
+        standard_error: of it, by the delta method: sqrt(Var(w) / chains) / mean w, with what a
+            count of possible starts adds. It is too small where few weights carry the sum.
         effective_sample_size: (sum of w)^2 / (sum of w^2), from 1 to the number of chains.
-        log_weights: log w of each chain, shape (chains,); fewer where too few possible starts were found.
+        log_weights: log w of each chain, shape (chains,); fewer where too few possible starts were
+            found.
         betas: the exponents of p, from 0 to 1.
         warnings: what a user should act on, in sentences.
     """
@@ -90,8 +92,9 @@ class Base:
 def estimate(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax.Array], options: AnnealingOptions) -> LogPartitionEstimate:
     """Anneal every chain from uniform draws to p; a chain's weight is w = Z_0 prod over k of p(x_k-1)^(b_k - b_k-1), p unnormalised.
 
-    x_0 is uniform on the possible configurations, whose number is Z_0; x_k comes from x_k-1 by steps that keep p^b_k. The mean
-    of w is Z whatever the betas, because every kernel keeps the distribution of its beta exactly: `independently` and `temper` are refused.
+    x_0 is uniform on the possible configurations, whose number is Z_0; x_k comes from x_k-1 by
+    steps that keep p^b_k. The mean of w is Z whatever the betas, because every kernel keeps the
+    distribution of its beta exactly: `independently` and `temper` are refused.
 
     Reference: Neal 2001, "Annealed importance sampling".
     """
@@ -129,8 +132,9 @@ def summarise(log_weights: Array, betas: Array, variance: float = 0.0) -> LogPar
 def _upper_spread(log_weights: Array) -> float:
     """The root mean square of how far logs of weights above their median lie above it.
 
-    Where log w is normal with standard deviation s, chains * exp(-s^2) are effective in the long run. Few chains show more than that,
-    because the large weights are the ones that they miss; small weights, however small, do no harm and are left out.
+    Where log w is normal with standard deviation s, chains * exp(-s^2) are effective in the long
+    run. Few chains show more than that, because the large weights are the ones that they miss;
+    small weights, however small, do no harm and are left out.
     """
     above = log_weights - np.median(log_weights)
     above = above[above > 0]
@@ -199,9 +203,10 @@ def _refuse(why: str, span: Span, help: str) -> None:
 def uniform_base(graph: FactorGraph, params: Mapping[str, jax.Array], chains: int, seed: int) -> Base:
     """Uniform draws of possible configurations, and the log of how many there are.
 
-    Small models are listed. Otherwise configurations are drawn uniformly and the possible ones kept; their share of a fixed number
-    of candidates, independent of which ones they are, estimates the number of possible configurations without bias. Where no
-    factor is minus infinity and nothing is required, every candidate is possible, and their number is known.
+    Small models are listed. Otherwise configurations are drawn uniformly and the possible ones
+    kept; their share of a fixed number of candidates, independent of which ones they are, estimates
+    the number of possible configurations without bias. Where no factor is minus infinity and
+    nothing is required, every candidate is possible, and their number is known.
 
     Raises:
         GmlmError: E509 where nothing, or too small a share, is possible.
@@ -221,7 +226,8 @@ def uniform_base(graph: FactorGraph, params: Mapping[str, jax.Array], chains: in
     per_call = max(1, min(tries, AT_ONCE // max(1, graph.n_cells)))
     kept: list[Array] = []
     for start in range(0, tries, per_call):
-        found = rng.integers(0, sizes[:, None], (graph.n_cells, per_call), dtype=np.int32)  # always as many: one compiled program
+        # always as many: one compiled program
+        found = rng.integers(0, sizes[:, None], (graph.n_cells, per_call), dtype=np.int32)
         good = law.possible(found) & (np.arange(per_call) < tries - start)
         kept.append(found[:, good])
     codes = np.concatenate(kept, axis=1)
@@ -242,7 +248,8 @@ def _annealed(kernel: AbstractKernel, target: Target, codes: Array, betas: Array
     steps, found = np.diff(betas), []
     below, count = on_device(betas[1:], derive.float_type()), on_device(options.steps_per_beta)
     for start in range(0, chains, size):
-        numbers = np.minimum(np.arange(start, start + size), chains - 1)  # the last batch repeats a chain: one compiled program
+        # the last batch repeats a chain: one compiled program
+        numbers = np.minimum(np.arange(start, start + size), chains - 1)
         keys = keys_of(options.seed, numbers)
         log_p = np.asarray(_anneal(kernel, target, keys, on_device(codes[:, numbers]), below, count), float)
         found.append(steps @ log_p)

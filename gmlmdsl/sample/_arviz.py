@@ -1,7 +1,8 @@
 """The one file that knows which ArviZ is installed: InferenceData on 0.x, DataTree on 1.x.
 
-The groups are built as xarray Datasets here, because `from_dict` changed its meaning between the two. ArviZ 0.x loads Matplotlib and
-SciPy's statistics, which takes longer than to draw: labelled draws become an InferenceData when something is asked of them.
+The groups are built as xarray Datasets here, because `from_dict` changed its meaning between the
+two. ArviZ 0.x loads Matplotlib and SciPy's statistics, which takes longer than to draw: labelled
+draws become an InferenceData when something is asked of them.
 """
 
 from __future__ import annotations
@@ -73,20 +74,25 @@ def to_arviz(
 
     Args:
         posterior: by variable, draws (chain, draw, *axes); bool becomes int8.
-        dims: by variable, the name of each of `axes`; a variable left out gets `<variable>_dim_0` and so on. A name that
-            occurs twice in one variable is numbered: `site`, `site_2`.
-        coords: by dim, the label of each index; members that are not text or numbers are written as text.
+        dims: by variable, the name of each of `axes`; a variable left out gets `<variable>_dim_0`
+            and so on. A name that occurs twice in one variable is numbered: `site`, `site_2`.
+        coords: by dim, the label of each index; members that are not text or numbers are written as
+            text.
         sample_stats: as `posterior`, for statistics of the draws.
         observed: by variable, data (*rows, *axes); gives the group `observed_data`.
-        attrs: provenance (seed, versions, hash of the program, sampler), on the root and on `posterior`; what netCDF
-            cannot hold becomes text (JSON).
-        log_likelihood: by variable, log p of each row at each draw, (chain, draw, row); gives the group `log_likelihood`.
-        log_pseudolikelihood: in its place, where the draws' density is not the product of what the rows add, and no row can be left
-            out by weighing draws; gives the group `log_pseudolikelihood`, and on 0.x E550 to whoever asks for `log_likelihood`.
-        guided_stats: as `sample_stats`, for what guided samplers count; gives the group `guided_stats`.
+        attrs: provenance (seed, versions, hash of the program, sampler), on the root and on
+            `posterior`; what netCDF cannot hold becomes text (JSON).
+        log_likelihood: by variable, log p of each row at each draw, (chain, draw, row); gives the
+            group `log_likelihood`.
+        log_pseudolikelihood: in its place, where the draws' density is not the product of what the
+            rows add, and no row can be left out by weighing draws; gives the group
+            `log_pseudolikelihood`, and on 0.x E550 to whoever asks for `log_likelihood`.
+        guided_stats: as `sample_stats`, for what guided samplers count; gives the group
+            `guided_stats`.
 
     Returns:
-        InferenceData on ArviZ 0.x, and until something is asked of it an `Unread` one; DataTree on 1.x.
+        InferenceData on ArviZ 0.x, and until something is asked of it an `Unread` one; DataTree on
+        1.x.
 
     Raises:
         ValueError: the shape of an array does not fit its dims, or a dim does not fit its coords.
@@ -110,7 +116,8 @@ def to_arviz(
 def summary(idata: Any, var_names: Sequence[str] | None = None) -> Any:
     """`arviz.summary` in full floats, with the ESS and Monte Carlo errors of a constant variable as NaN.
 
-    ArviZ itself gives a chain that never moves an ESS of all its draws. The columns are those of the installed version.
+    ArviZ itself gives a chain that never moves an ESS of all its draws. The columns are those of
+    the installed version.
 
     Args:
         idata: from `to_arviz`.
@@ -131,8 +138,8 @@ def summary(idata: Any, var_names: Sequence[str] | None = None) -> Any:
 def save(idata: Any, path: str | os.PathLike[str]) -> Path:
     """Write draws to a `.nc` file (netCDF, which ArviZ reads) or to an `.npz` file (which NumPy alone reads).
 
-    In the `.npz` file the array `posterior/x` has its dims in the JSON text `metadata` and its coords in `posterior/coords/site`.
-    The file appears only when it is whole.
+    In the `.npz` file the array `posterior/x` has its dims in the JSON text `metadata` and its
+    coords in `posterior/coords/site`. The file appears only when it is whole.
 
     Args:
         idata: from `to_arviz`.
@@ -142,7 +149,8 @@ def save(idata: Any, path: str | os.PathLike[str]) -> Path:
         The path.
 
     Raises:
-        GmlmError: E560 the file cannot be written; E561 netCDF needs packages that are not installed.
+        GmlmError: E560 the file cannot be written; E561 netCDF needs packages that are not
+            installed.
     """
     path = Path(path)
     if path.suffix not in (".nc", ".npz"):
@@ -170,7 +178,8 @@ def groups_of(idata: Any) -> dict[str, Any]:
 class Unread(Mapping[str, Any]):
     """Labelled draws that nothing was asked of yet. Whatever is asked, ArviZ is imported and this object becomes an InferenceData.
 
-    It becomes one itself, so that `isinstance` and `type` say so and no part of ArviZ meets anything else.
+    It becomes one itself, so that `isinstance` and `type` say so and no part of ArviZ meets
+    anything else.
     """
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -196,7 +205,8 @@ def _asked(name: str) -> Callable[..., Any]:
     return method
 
 
-for _name in ("add", "delattr", "delitem", "repr", "setattr", "setitem"):  # what Python asks the class for, and Mapping does not have
+# what Python asks the class for, and Mapping does not have
+for _name in ("add", "delattr", "delitem", "repr", "setattr", "setitem"):
     setattr(Unread, f"__{_name}__", _asked(f"__{_name}__"))
 _READING = threading.RLock()
 
@@ -213,7 +223,8 @@ def _read(draws: Any) -> Any:
     return draws
 
 
-Arrays = tuple[dict[str, tuple[list[str], np.ndarray]], dict[str, np.ndarray]]  # by name: variables with their axes, labels of axes
+# by name: variables with their axes, labels of axes
+Arrays = tuple[dict[str, tuple[list[str], np.ndarray]], dict[str, np.ndarray]]
 
 
 def _container(groups: Mapping[str, Arrays], attrs: dict[str, Any]) -> Any:

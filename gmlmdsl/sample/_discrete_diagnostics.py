@@ -1,7 +1,8 @@
 """Convergence diagnostics for discrete draws: stuck chains, unvisited categories, ESS and R-hat of every category.
 
-R-hat and ESS of integer codes depend on how nominal categories happen to be numbered, and a constant chain looks perfect
-to them. Here both are computed on the 0/1 indicator of each category, and a constant chain is reported as stuck.
+R-hat and ESS of integer codes depend on how nominal categories happen to be numbered, and a
+constant chain looks perfect to them. Here both are computed on the 0/1 indicator of each category,
+and a constant chain is reported as stuck.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ MIN_ESS_PER_CHAIN = 100
 MIN_DRAWS = 100
 MIN_CHAINS = 4
 MIN_FLIP_RATE = 1e-3
-MIN_EXPECTED_VISITS = 10  # exp(-10) = 5e-5: so rarely does a chain miss a category that it should visit ten times
+# exp(-10) = 5e-5: so rarely does a chain miss a category that it should visit ten times
+MIN_EXPECTED_VISITS = 10
 FALSE_ALARM = 0.001  # of the chi-square test, over all cells together (Bonferroni)
 SHOWN = 5
 _CHUNK = 1 << 19  # draws of indicators held at once, each in some numbers of eight bytes
@@ -32,8 +34,8 @@ _DETAILS = "See https://arxiv.org/abs/1903.08008 for details."
 class Diagnosis:
     """What the draws of a discrete chain say about its convergence.
 
-    Axes: `cell` in the order given, `category` padded with NaN (or False) to the largest domain. Clamped cells are NaN
-    throughout and are never reported.
+    Axes: `cell` in the order given, `category` padded with NaN (or False) to the largest domain.
+    Clamped cells are NaN throughout and are never reported.
 
     Attributes:
         cells: name of each cell.
@@ -41,15 +43,18 @@ class Diagnosis:
         clamped: (cell,) held at a value by the user.
         frequency: (cell, category) share of all draws.
         ess: (cell, category) bulk effective sample size of the indicator; NaN where it is constant.
-        r_hat: (cell, category) split R-hat of the indicator; NaN where it is constant, infinite where every chain is
-            constant but they differ, NaN for one chain.
-        worst_category: (cell,) category of the largest R-hat, or of the smallest ESS for one chain; -1 where none has one.
+        r_hat: (cell, category) split R-hat of the indicator; NaN where it is constant, infinite
+            where every chain is constant but they differ, NaN for one chain.
+        worst_category: (cell,) category of the largest R-hat, or of the smallest ESS for one chain;
+            -1 where none has one.
         stuck: (chain, cell) every draw of the chain has the same value and the cell is not clamped.
         visited: (chain, cell, category).
         flip_rate: (cell,) share of successive draws that differ.
-        chi_square: (cell,) corrected statistic of `chain_by_category_test`, with its `degrees` and `p_value`.
+        chi_square: (cell,) corrected statistic of `chain_by_category_test`, with its `degrees` and
+            `p_value`.
         block_flip_rate: flip rate by block, as the sampler counted it.
-        worst_cells: indices of the cells, worst first: stuck, then by R-hat, then by ESS; clamped ones left out.
+        worst_cells: indices of the cells, worst first: stuck, then by R-hat, then by ESS; clamped
+            ones left out.
         warnings: what a user should know, each with a remedy; empty where nothing was found.
     """
 
@@ -122,17 +127,21 @@ def diagnose(
         cells: name of each cell.
         categories: names of the categories of each cell; their number is the size of its domain.
         clamped: (cell,) cells that the user holds at a value; none by default.
-        flip_rates: by block, the share of its updates that changed a cell (a number, or an array that is averaged).
+        flip_rates: by block, the share of its updates that changed a cell (a number, or an array
+            that is averaged).
 
     Returns:
         A `Diagnosis`.
 
     Raises:
-        ValueError: `codes` does not have the shape that the names say, or holds a code outside a domain.
+        ValueError: `codes` does not have the shape that the names say, or holds a code outside a
+            domain.
 
     Reference:
-        Vehtari, Gelman, Simpson, Carpenter and Buerkner, "Rank-normalization, folding, and localization" (2021);
-        Deonovic and Smith, "Convergence diagnostics for MCMC draws of a categorical variable" (2017).
+        Vehtari, Gelman, Simpson, Carpenter and Buerkner, "Rank-normalization, folding, and
+        localization" (2021);
+        Deonovic and Smith, "Convergence diagnostics for MCMC draws of a categorical variable"
+        (2017).
     """
     codes = np.asarray(codes)
     sizes = np.array([len(c) for c in categories], dtype=int)

@@ -86,13 +86,15 @@ def draw_exact(
     """Independent draws from p, given clamped cells, as the installed ArviZ takes them: no warm-up, no thinning, no start.
 
     Raises:
-        GmlmError: E601 where that is not affordable; E507 for `init=`; E512 where no configuration agrees with the clamped cells.
+        GmlmError: E601 where that is not affordable; E507 for `init=`; E512 where no configuration
+            agrees with the clamped cells.
     """
     options = verified_options(options)
     if options.init is not None:
         raise fail("E507", "exact draws are independent: they start nowhere", help="leave out `init=`")
     graph = lowered.graph
-    whole = graph if kept.graph.n_cells == graph.n_cells else kept.graph  # with cells for partial sums
+    # with cells for partial sums
+    whole = graph if kept.graph.n_cells == graph.n_cells else kept.graph
     held = clamped_cells(whole, options.clamp)
     device = derive.graph_arrays(whole)
     kernel, line = independent_kernel(kept, device, params, held)
@@ -219,7 +221,8 @@ def _observable(
         return LetValues(derive.group_arrays(group, lowered.graph.n_cells), params, shape)
     if not callable(what):
         raise fail("E507", f"observe: `{name}` must be a function of one configuration, or the name of a `let`")
-    # A function of its own in every call: what the user's one looks up may have changed since it was compiled.
+    # A function of its own in every call: what the user's one looks up may have changed since it
+    # was compiled.
     observable = FunctionValues(lambda x: what(x), variables)
     try:
         jax.eval_shape(observable, jax.ShapeDtypeStruct((lowered.graph.n_cells, 1), jnp.int32))
@@ -244,7 +247,8 @@ def label(
         for v in graph.variables:
             dims[v.name] = list(v.dims)
             coords |= {d: [_plain(x) for x in c] for d, c in zip(v.dims, v.coords, strict=True)}
-        if not isinstance(planned.kernel, derive.IndependentKernel):  # independent draws have nothing to diagnose but chance
+        # independent draws have nothing to diagnose but chance
+        if not isinstance(planned.kernel, derive.IndependentKernel):
             cells = [graph.cell_name(i) for i in range(graph.n_random)]
             values = [tuple(str(x) for x in v.labels) for v in graph.variables for _ in range(v.size)]
             diagnosis = diagnose(

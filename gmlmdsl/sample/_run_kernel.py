@@ -17,8 +17,10 @@ from ..derive import AbstractKernel, Info, State, Target, bounded_jit, float_typ
 Array = np.ndarray
 STEPS_PER_CALL = 64  # draws per compiled call: the progress bar moves between calls
 LANES = 16  # chains that a processor's vectors hold: fewer fill a power of two, more a multiple
-MOST_SPARE = 1 << 24  # codes held by one call, up to which it records as many draws though fewer are asked for
-ANNEALING = 2**32 - 1  # folded into the keys of annealing steps: no step of the chain has that number
+# codes held by one call, up to which it records as many draws though fewer are asked for
+MOST_SPARE = 1 << 24
+# folded into the keys of annealing steps: no step of the chain has that number
+ANNEALING = 2**32 - 1
 Observe = Callable[[jax.Array], dict[str, jax.Array]]
 
 
@@ -28,8 +30,8 @@ class Draws:
 
     Attributes:
         codes: (chains, draws, cells), or None where draws were not kept.
-        score: unnormalised log p, or what the kernel records instead, (chains, draws), where draws are not kept of the last of each
-            compiled call only; None where there is nothing.
+        score: unnormalised log p, or what the kernel records instead, (chains, draws), where draws
+            are not kept of the last of each compiled call only; None where there is nothing.
         memory: what `remember` gave of each draw, leading axis draws.
         changed, drawn: cells that changed and that were drawn, (chains, draws, updates).
         proposed, accepted: exchanges of neighbouring replicas, (chains, draws, pairs).
@@ -70,10 +72,12 @@ def sample(
 ) -> Draws:
     """Run every chain from its start; draw t of chain c depends on the seed, c and t only.
 
-    Before the warm-up come `anneal` steps on p to the power 1/anneal, 2/anneal, .., 1. `keys` are the chains' own, where a chain's
-    number does not say which it is; `remember` keeps of each draw what a kernel leaves beside the codes.
+    Before the warm-up come `anneal` steps on p to the power 1/anneal, 2/anneal, .., 1. `keys` are
+    the chains' own, where a chain's number does not say which it is; `remember` keeps of each draw
+    what a kernel leaves beside the codes.
 
-    Where a chain's number says which it is, chains and draws are filled up to sizes that many calls share, so that these compile nothing.
+    Where a chain's number says which it is, chains and draws are filled up to sizes that many calls
+    share, so that these compile nothing.
     """
     chains, per_call = codes.shape[1], min(STEPS_PER_CALL, 1 << (draws - 1).bit_length())
     if keys is None:
@@ -89,12 +93,15 @@ def sample(
         steps = _whole(first), _whole(thin), _whole(count)
         return _record(kernel, target, keys, state, *steps, per_call, observe, keep, remember)
 
-    if warmup:  # one draw that nobody keeps, behind so many steps: a program of its own would be compiled as long again
+    # one draw that nobody keeps, behind so many steps: a program of its own would be compiled as
+    # long again
+    if warmup:
         state, _ = recorded(state, 0, warmup, 1)
     with _bar(draws, progress) as moved:
         for start in range(0, draws, per_call):
             count = min(per_call, draws - start)
-            # Every call records as many draws, so that one compilation serves; the last takes no step for those it cuts off.
+            # Every call records as many draws, so that one compilation serves; the last takes no
+            # step for those it cuts off.
             state, out = recorded(state, warmup + start * thin, thin, count)
             parts.append(jax.tree.map(lambda a, n=count: np.asarray(a)[:n], out))
             moved(count, parts[-1])

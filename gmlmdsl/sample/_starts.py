@@ -20,7 +20,8 @@ from ..plan import verify_held, with_partial_sums
 Array = np.ndarray
 START_TRIES = 2000
 MOST_SUMMED = 1e7  # operations of a sum for starts: more is left to who asks for exact draws
-START = 2**32 - 2  # folded into the keys of starts that are drawn: no step of a chain has that number
+# folded into the keys of starts that are drawn: no step of a chain has that number
+START = 2**32 - 2
 FEW = 64  # rows that are looked for where most random ones are impossible
 NOISE = 0.05  # of the moves of a search take a value at random, so that it leaves dead ends
 MOVES = (1000, 20)  # the most moves of a search: so many, and so many per cell
@@ -30,8 +31,9 @@ MOVES = (1000, 20)  # the most moves of a search: so many, and so many per cell
 class Annealed:
     """Starts that are cooled: `steps` runs of the sampler's body on p to the power 1/steps, 2/steps, .., 1, from uniform values.
 
-    A chain then begins in a mode that it found while it was hot, rather than in the one nearest to a random configuration.
-    Chains still need their warm-up; and where modes are far apart, only `temper` moves between them.
+    A chain then begins in a mode that it found while it was hot, rather than in the one nearest to
+    a random configuration. Chains still need their warm-up; and where modes are far apart, only
+    `temper` moves between them.
 
     Reference: Kirkpatrick, Gelatt and Vecchi 1983.
     """
@@ -70,19 +72,22 @@ def at_held(held: tuple[Array, Array], chains: int) -> Starts:
 def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Array, Array], params: Mapping[str, Any]) -> Starts:
     """Starts of positive probability: given, or independent uniform values.
 
-    Where no uniform configuration out of 2000 is possible, one is built: from a uniform one, cells of broken requirements are set,
-    one after another, to the value that breaks the fewest (the min-conflicts heuristic). Such starts are possible, but not uniform.
-    Where that fails, starts are draws from p, if p can be summed exactly.
+    Where no uniform configuration out of 2000 is possible, one is built: from a uniform one, cells
+    of broken requirements are set, one after another, to the value that breaks the fewest (the
+    min-conflicts heuristic). Such starts are possible, but not uniform. Where that fails, starts
+    are draws from p, if p can be summed exactly.
 
     Raises:
-        GmlmError: E509 if a start is impossible, or none was found; E512 where it is known that there is none.
+        GmlmError: E509 if a start is impossible, or none was found; E512 where it is known that
+            there is none.
 
     Reference: Minton, Johnston, Philips and Laird 1992.
     """
     law = law_of(graph, params)
     if init is not None and not isinstance(init, Annealed):
         return Starts(_given(law, chains, seed, init, held), "given")
-    codes, how = np.zeros((chains, graph.n_cells), np.int32), "uniform"  # chain by chain, and turned once: columns are slow to write
+    # chain by chain, and turned once: columns are slow to write
+    codes, how = np.zeros((chains, graph.n_cells), np.int32), "uniform"
     exact: dict[int, Array] | None = None  # draws from p by chain, made where one is wanted
     for c in range(chains):
         rng = generator(seed, c)
@@ -197,7 +202,8 @@ def _built(law: Law, rng: np.random.Generator, held: tuple[Array, Array]) -> Arr
     most = MOVES[0] + MOVES[1] * graph.n_cells
     breaks: Callable[[Array], Array] = lambda codes: np.asarray(_broken(device, law.params, on_device(codes)))  # noqa: E731
     codes = _random(graph, rng, held, 1)[:, 0]
-    width = int(graph.sizes.max(initial=1))  # one shape for every move, so that one program is compiled
+    # one shape for every move, so that one program is compiled
+    width = int(graph.sizes.max(initial=1))
     broken = breaks(np.repeat(codes[:, None], width, axis=1))[:, 0]
     for _ in range(most):
         if not broken.any():

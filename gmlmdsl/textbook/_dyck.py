@@ -10,7 +10,8 @@ from typing import cast
 
 from .._diagnostics import fail, whole_number
 
-LETTERS = "()[]{}<>" + "".join(a + a.upper() for a in ascii_lowercase)  # open, close, open, close, ..
+# open, close, open, close, ..
+LETTERS = "()[]{}<>" + "".join(a + a.upper() for a in ascii_lowercase)
 MOST_STACKS = 1 << 13  # whose depths stand in a text
 OFF = 1e-9  # how far from 1 probabilities may sum
 
@@ -27,21 +28,26 @@ def dyck(
 ) -> str:
     """The text of a program whose model draws brackets that match: whole words, or prefixes of words.
 
-    Where nothing is open a bracket opens, where `depth` are open or as many as there are cells left (of whole words) one closes, and else
-    one opens with probability q. One that opens is of kind a with probability p_a, one that closes is the last that is open.
+    Where nothing is open a bracket opens, where `depth` are open or as many as there are cells left
+    (of whole words) one closes, and else one opens with probability q. One that opens is of kind a
+    with probability p_a, one that closes is the last that is open.
 
-    With a `depth` the brackets that are open are a latent number, of which there are (k^(depth + 1) - 1) / (k - 1): `sampler="exact"`,
-    `next_symbol`, `log_prob` and `marginals` are exact, and `q`, `kind` and `n` are inputs of the program. Without one they would be too
-    many, so symbols are drawn alike everywhere, with weights q p_a and 1 - q, and `sampler draw` takes the first that the verifier
-    `right`, a stack, lets stand: of the closing ones only one does, so its strings have that same distribution.
+    With a `depth` the brackets that are open are a latent number, of which there are (k^(depth + 1)
+    - 1) / (k - 1): `sampler="exact"`, `next_symbol`, `log_prob` and `marginals` are exact, and `q`,
+    `kind` and `n` are inputs of the program. Without one they would be too many, so symbols are
+    drawn alike everywhere, with weights q p_a and 1 - q, and `sampler draw` takes the first that
+    the verifier `right`, a stack, lets stand: of the closing ones only one does, so its strings
+    have that same distribution.
 
     Args:
         kinds: k, 1 to 30; the values are letters, `()[]{}<>` first.
         length: symbols of a string.
         depth: the most brackets that are open at once; None: any number.
-        q: above 0 and below 1; None: every string is equally likely, which is what `completable` and counts take; only with a depth.
+        q: above 0 and below 1; None: every string is equally likely, which is what `completable`
+            and counts take; only with a depth.
         p: of each kind, or of the first one, the others alike; None: all alike.
-        closed: whole words (Definition 3.2.1), which are of even length, or prefixes of words (Definition 2.2.1).
+        closed: whole words (Definition 3.2.1), which are of even length, or prefixes of words
+            (Definition 2.2.1).
         model: its name.
 
     Raises:

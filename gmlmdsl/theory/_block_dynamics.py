@@ -1,10 +1,12 @@
 """Block dynamics of a mask on all configurations: K ~ p(K | x), then x_K ~ p(. | x_-K, K).
 
-On functions it is (P f)(x) = sum over K of p(K | x) E[f | x_-K, K], the expectation over x_K with weights p(x) p(K | x). Everything that
-this room says of masks follows from P: the loss has the Hessian E[u (u - P u)'], u the score; the chain has the spectral gap of P.
+On functions it is (P f)(x) = sum over K of p(K | x) E[f | x_-K, K], the expectation over x_K with
+weights p(x) p(K | x). Everything that this room says of masks follows from P: the loss has the
+Hessian E[u (u - P u)'], u the score; the chain has the spectral gap of P.
 
-On the support, sqrt(p) P 1/sqrt(p) = sum over K of s_K s_K' within fibres (configurations that agree outside K), with
-s_K(x) = sqrt(p(K | x) p(x_K | x_-K, K)): symmetric and positive semidefinite by its form, and free of underflow.
+On the support, sqrt(p) P 1/sqrt(p) = sum over K of s_K s_K' within fibres (configurations that
+agree outside K), with s_K(x) = sqrt(p(K | x) p(x_K | x_-K, K)): symmetric and positive semidefinite
+by its form, and free of underflow.
 
 Reference: Li et al. 2024, Definitions 4, 6 and 8, Proposition 1.
 """
@@ -136,8 +138,8 @@ class BlockDynamics:
     def _by_difference(self) -> Array:
         """P where no block's chance depends on x.
 
-        P(x, y) is then the sum of p(K) p(y_K | y_-K) over all K that hold D, the cells in which x and y differ: of D and y alone, by
-        one sum over supersets.
+        P(x, y) is then the sum of p(K) p(y_K | y_-K) over all K that hold D, the cells in which x
+        and y differ: of D and y alone, by one sum over supersets.
         """
         sizes, count = self.space.sizes, self.space.count
         held = np.zeros((2,) * len(sizes) + (count,))
@@ -262,7 +264,8 @@ def dynamics_of(model: JointModel, params: Params, mask: str | None, what: str, 
     """The name of a mask, and its block dynamics on the configurations of the `var`s, latents summed out.
 
     Raises:
-        GmlmError: E601, E602 for what is too large; E703 for a mask that hides or looks at a latent.
+        GmlmError: E601, E602 for what is too large; E703 for a mask that hides or looks at a
+            latent.
     """
     verify_model(model)
     name, lowered = model.mask(mask)

@@ -1,17 +1,21 @@
 """Theorem 4: how far a fit's distribution can be from that of the data, from the loss of its conditionals.
 
-With probability at least 1 - delta, TV(p_hat, p) <= sqrt(C_AT / 2 * (L_hat + B ln(1 / beta) + eps)) + C', where
-B = sqrt(2^(3N) |X| C_eps / (m delta)) + sqrt(ln(8 C_eps / delta) / (2 n)) and C' = sqrt(|X|^3 / (8 delta n)). |X| is the number of
-configurations, |Omega|^N where all N cells have the values Omega.
+With probability at least 1 - delta, TV(p_hat, p) <= sqrt(C_AT / 2 * (L_hat + B ln(1 / beta) + eps))
++ C', where B = sqrt(2^(3N) |X| C_eps / (m delta)) + sqrt(ln(8 C_eps / delta) / (2 n)) and C' =
+sqrt(|X|^3 / (8 delta n)). |X| is the number of configurations, |Omega|^N where all N cells have the
+values Omega.
 
-The printed bracket holds the loss itself, which does not go to 0 with data: it contains the conditional entropy
-E_K H(x_K | x_-K, K) of the distribution of the data. What the proof needs is the excess over that, because KL(p, p_hat) <= C_AT (L(p_hat)
+The printed bracket holds the loss itself, which does not go to 0 with data: it contains the
+conditional entropy E_K H(x_K | x_-K, K) of the distribution of the data. What the proof needs is
+the excess over that, because KL(p, p_hat) <= C_AT (L(p_hat)
 - entropy) with equality of the mean divergence of the conditionals and the excess.
 
-C_AT, the constant of block approximate tensorization of entropy of p_hat, is at most C ln(1 / q - 1) / (1 - 2 q), C the Poincare
-constant and q < 1/2 the least probability of a possible configuration: for f = r / p_hat, the entropy of f is at most
-ln(1 / q - 1) / (1 - 2 q) times the variance of sqrt(f) (Diaconis and Saloff-Coste 1996, Corollary A.4), that is at most
-C E_K Var(sqrt(f) | x_-K, K), and each variance of sqrt(f) is at most the entropy of f. It is 1 where every block is all cells.
+C_AT, the constant of block approximate tensorization of entropy of p_hat, is at most C ln(1 / q -
+1) / (1 - 2 q), C the Poincare constant and q < 1/2 the least probability of a possible
+configuration: for f = r / p_hat, the entropy of f is at most ln(1 / q - 1) / (1 - 2 q) times the
+variance of sqrt(f) (Diaconis and Saloff-Coste 1996, Corollary A.4), that is at most C E_K
+Var(sqrt(f) | x_-K, K), and each variance of sqrt(f) is at most the entropy of f. It is 1 where
+every block is all cells.
 
 Reference: Li et al. 2024, Assumptions 3 and 4, Definition 9, Theorem 4, Proposition 6.
 """
@@ -46,7 +50,8 @@ class GeneralizationBound:
     """Theorem 4 with every number that it is made of.
 
     Attributes:
-        bound: the right-hand side, which TV(p_hat, p) is at most with probability at least 1 - delta; above 1 it says nothing.
+        bound: the right-hand side, which TV(p_hat, p) is at most with probability at least 1 -
+            delta; above 1 it says nothing.
         log_bound: its logarithm, finite where `bound` overflows.
         excess: whether the loss enters less the conditional entropy.
         N, n, m: cells, rows of data, masks drawn for each row.
@@ -54,10 +59,12 @@ class GeneralizationBound:
         loss: L_hat. entropy: E_K H(x_K | x_-K, K) where `excess`, else 0.
         tensorization: C_AT.
         log_configurations: ln |X|.
-        log_cover: ln C_eps, the product over parameters of ceil(range L_j d / eps), d the number of those with range L_j > 0.
+        log_cover: ln C_eps, the product over parameters of ceil(range L_j d / eps), d the number of
+            those with range L_j > 0.
         log_beta: ln of the least conditional probability in the box.
         lipschitz: L_j by entry of the parameters. widths: the range of each.
-        log_mask_term, row_term: ln of the first and the second part of B: masks that were not drawn, rows that were not seen.
+        log_mask_term, row_term: ln of the first and the second part of B: masks that were not
+            drawn, rows that were not seen.
         log_B, log_C: ln B and ln C'.
         assumed: what the number takes for granted, in words; nothing where it is certified.
     """
@@ -161,7 +168,8 @@ def generalization_bound(
 ) -> GeneralizationBound:
     """How far from the distribution of the data a fit can be, by Theorem 4: TV(p_hat, p) at most this with probability at least 1 - delta.
 
-    C_eps and beta follow from the factors. The number is mostly far above 1, and then says so: the bound is about what it depends on.
+    C_eps and beta follow from the factors. The number is mostly far above 1, and then says so: the
+    bound is about what it depends on.
 
     Args:
         model: the model, affine in its parameters; latents are summed out.
@@ -169,20 +177,25 @@ def generalization_bound(
         mask: the mask that it was fitted with.
         n: rows of data.
         m: masks drawn for each row.
-        box: where the parameters were looked for: a dict of (low, high) by parameter, or a half-width around `params`.
+        box: where the parameters were looked for: a dict of (low, high) by parameter, or a
+            half-width around `params`.
         epsilon: the loss that may be lost by covering the box.
         delta: the probability of an exception.
-        empirical_loss: the fit's loss on its data, as `model.loss`. None: its expectation at data from the model itself, the
-            conditional entropy.
-        tensorization: C_AT of p at `params`. None: a certified upper bound from the Poincare constant, for models small enough to list.
-        entropy: with `excess`, the conditional entropy of the distribution of the data. None: that of the model itself.
-        excess: subtract the conditional entropy from the loss, as the proof allows; else the bound as printed.
+        empirical_loss: the fit's loss on its data, as `model.loss`. None: its expectation at data
+            from the model itself, the conditional entropy.
+        tensorization: C_AT of p at `params`. None: a certified upper bound from the Poincare
+            constant, for models small enough to list.
+        entropy: with `excess`, the conditional entropy of the distribution of the data. None: that
+            of the model itself.
+        excess: subtract the conditional entropy from the loss, as the proof allows; else the bound
+            as printed.
         given: one row of data of given variables.
 
     Raises:
-        GmlmError: E712 for a model that is not affine in its parameters, E702 for a mask that mentions one, E703 for one that uses a
-            latent, E507 for arguments out of bounds, E601 or E602 where the loss, the entropy or C_AT must be computed and there is too
-            much to list: then pass them.
+        GmlmError: E712 for a model that is not affine in its parameters, E702 for a mask that
+            mentions one, E703 for one that uses a latent, E507 for arguments out of bounds, E601 or
+            E602 where the loss, the entropy or C_AT must be computed and there is too much to list:
+            then pass them.
 
     Reference: Li et al. 2024, Theorem 4; Proposition 6 for the excess.
     """
@@ -275,7 +288,8 @@ def tensorization_above(dynamics: BlockDynamics, source: str) -> Quantity:
     gap, note = reversible_gap(dynamics)
     least = float(dynamics.space.log_p.ravel()[dynamics.space.support].min())
     q = math.exp(least)
-    # ln(1 / q - 1) / (1 - 2 q) = 2 artanh(u) / u with u = 1 - 2 q, and 2 at q = 1/2, in a form that is exact near there.
+    # ln(1 / q - 1) / (1 - 2 q) = 2 artanh(u) / u with u = 1 - 2 q, and 2 at q = 1/2, in a form that
+    # is exact near there.
     u = 1 - 2 * q
     factor = 1.0 if len(dynamics.space.support) < 2 else 2 * (1 + u * u / 3) if u < 1e-4 else (math.log1p(-q) - least) / u
     value = math.inf if gap == 0 else factor / gap

@@ -1,10 +1,12 @@
 """What holds of every log-conditional of a mask at all parameters of a box: slopes, smallest probabilities, how many parts cover it.
 
-Let F be the sum of the factors that touch K. Where every factor is affine in the parameters,
-log p(x_K | x_-K, K) = F(x) + log p(K | x) - log sum over x_K' of exp(F + log p(K | .)), and its derivative in theta_j is that of F minus a
-mean of it over x_K'. So at every parameter it is at most the range over x_K of dF / dtheta_j in absolute value, which is at most the
-sum over the factors of each one's range; and the conditional is at least 1 / (1 + (|X_K| - 1) exp(range of F + log p(K | .))). Latents
-are summed out of both p(x_K, x_-K) and p(x_-K): the same holds with them beside K. Impossible values have no part in a range.
+Let F be the sum of the factors that touch K. Where every factor is affine in the parameters, log
+p(x_K | x_-K, K) = F(x) + log p(K | x) - log sum over x_K' of exp(F + log p(K | .)), and its
+derivative in theta_j is that of F minus a mean of it over x_K'. So at every parameter it is at most
+the range over x_K of dF / dtheta_j in absolute value, which is at most the sum over the factors of
+each one's range; and the conditional is at least 1 / (1 + (|X_K| - 1) exp(range of F + log p(K |
+.))). Latents are summed out of both p(x_K, x_-K) and p(x_-K): the same holds with them beside K.
+Impossible values have no part in a range.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ class BoxConstants:
     """Constants of a mask over a box.
 
     Attributes:
-        lipschitz: of each entry of the flat parameter vector, an upper bound on the derivative of every log-conditional of every block.
+        lipschitz: of each entry of the flat parameter vector, an upper bound on the derivative of
+            every log-conditional of every block.
         log_beta: log of a lower bound on every conditional probability of what a row can hold.
     """
 

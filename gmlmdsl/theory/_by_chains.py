@@ -28,7 +28,8 @@ Array = np.ndarray
 CHAINS = 16
 MOST_STATISTICS = 4096
 DISAGREE = 0.01  # p-value below which two samplers are said to disagree
-LEVEL = float(np.exp(-1))  # the autocorrelation at whose lag the gap is read off: later ones are mostly noise
+# the autocorrelation at whose lag the gap is read off: later ones are mostly noise
+LEVEL = float(np.exp(-1))
 
 
 def chain_codes(model: Any, params: Params, sampler: str | None, draws: int, seed: int, given: Any) -> tuple[str, Array]:

@@ -14,7 +14,9 @@ from .._diagnostics import fail
 from ._ising import NEGLIGIBLE, Ising
 
 Array = np.ndarray
-MOST_LISTED = 12  # cells of a clique whose joint values are all tried; of larger ones the mode gap is bounded from below
+# cells of a clique whose joint values are all tried; of larger ones the mode gap is bounded from
+# below
+MOST_LISTED = 12
 MOST_THRESHOLDS = 32
 MOST_CLIQUES = 2048
 
@@ -113,7 +115,8 @@ def _stay_field(h: Array, J: Array, outside: Array) -> float:
 def strong_cliques(J: Array) -> Iterator[tuple[int, ...]]:
     """Cliques of the graphs of all pairs with |J_ij| at least a threshold, maximal in each; thresholds from the largest |J_ij| down.
 
-    Each clique comes once. At most 2048 of them come, and 32 thresholds are tried: an order statistic each where there are more.
+    Each clique comes once. At most 2048 of them come, and 32 thresholds are tried: an order
+    statistic each where there are more.
     """
     size = np.abs(J)
     levels = np.unique(size[np.triu_indices(len(J), 1)])

@@ -1,8 +1,9 @@
 """Strong clusters of cells, by exact local analysis: sets in which single cells hardly move on their own.
 
-The influence of cell j on cell i is the largest change of p(x_i | rest) in total variation when x_j alone changes (Dobrushin): exact
-for a rest, and taken over many. Cells joined by influences above a threshold are a cluster; inside it, given a likely rest, the Poincare
-constant of single-cell moves is computed exactly.
+The influence of cell j on cell i is the largest change of p(x_i | rest) in total variation when x_j
+alone changes (Dobrushin): exact for a rest, and taken over many. Cells joined by influences above a
+threshold are a cluster; inside it, given a likely rest, the Poincare constant of single-cell moves
+is computed exactly.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def _rests(host: FactorGraph, codes: Array) -> Array:
 def influences(host: FactorGraph, params: Mapping[str, jax.Array], rests: Array, edges: Array) -> Array:
     """For each pair the larger of its two influences, over the rests that are possible, between 0 and 1; shape (pairs,)."""
     blocks = fixed_blocks(host, edges.astype(np.int32))
-    scores = np.asarray(_scores(graph_arrays(host), dict(params), jnp.asarray(rests), blocks))  # pairs, values, rows
+    # pairs, values, rows
+    scores = np.asarray(_scores(graph_arrays(host), dict(params), jnp.asarray(rests), blocks))
     out = np.zeros(len(edges))
     for k, (i, j) in enumerate(edges):
         a, b = int(host.sizes[i]), int(host.sizes[j])
@@ -87,7 +89,8 @@ def influences(host: FactorGraph, params: Mapping[str, jax.Array], rests: Array,
             p = np.nan_to_num(p)
         for t in (p, p.swapaxes(0, 1)):
             mass = t.sum(axis=0)
-            law = np.where(mass > 0, t / np.maximum(mass, 1e-300), np.nan)  # of one end, for each value of the other
+            # of one end, for each value of the other
+            law = np.where(mass > 0, t / np.maximum(mass, 1e-300), np.nan)
             apart = 0.5 * np.abs(law[:, :, None] - law[:, None]).sum(axis=0)
             out[k] = max(out[k], float(np.nan_to_num(apart).max(initial=0.0)))
     return out

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 Array = np.ndarray
 DRAWS = 4000
 ROWS = 1000
-MOST_UNASKED = 2.0**33  # configurations times blocks times functions, beyond which estimates are made: about a minute
+# configurations times blocks times functions, beyond which estimates are made: about a minute
+MOST_UNASKED = 2.0**33
 WIDTH = 110
 COLUMNS = {
     "mask": "",
@@ -72,7 +73,8 @@ class MaskComparison:
         """One row for each mask; `.._error` are standard errors, nan where a number is exact."""
         import pandas as pd
 
-        best = max((r.per_second for r in self.reports if r.per_second > 0), default=np.nan)  # 0: a mask that cannot fit
+        # 0: a mask that cannot fit
+        best = max((r.per_second for r in self.reports if r.per_second > 0), default=np.nan)
         rows = []
         for r in self.reports:
             row: dict[str, Any] = {"blocks": r.blocks, "mean_size": r.mean_size}
@@ -129,7 +131,8 @@ def with_error(q: Quantity) -> str:
     """A number as its error allows: `2.79`, `3.64 +- 0.03`."""
     if not 0 < q.error < np.inf:
         return f"{float(q):.4g}"
-    places = max(0, 1 - int(np.floor(np.log10(q.error))) - (f"{q.error:.1e}"[0] != "1"))  # an error of 0.013 keeps its 3
+    # an error of 0.013 keeps its 3
+    places = max(0, 1 - int(np.floor(np.log10(q.error))) - (f"{q.error:.1e}"[0] != "1"))
     return f"{float(q):.{places}f} +- {q.error:.{places}f}"
 
 
@@ -146,25 +149,30 @@ def compare_masks(
 ) -> MaskComparison:
     """The table to choose a mask from: efficiency beside maximum likelihood, Poincare constant, and costs on this machine.
 
-    Efficiency stands twice, for it differs much: with one mask drawn for each row, as in minibatches, and with every row's loss averaged
-    over all masks, as `fit` does where they are at most 4096. Each is tr I^-1 / tr G, G = H^-1 S H^-1: the
-    variances of all parameters' estimates added up, of maximum likelihood and of the mask; no mean of ratios of single parameters.
+    Efficiency stands twice, for it differs much: with one mask drawn for each row, as in
+    minibatches, and with every row's loss averaged over all masks, as `fit` does where they are at
+    most 4096. Each is tr I^-1 / tr G, G = H^-1 S H^-1: the variances of all parameters' estimates
+    added up, of maximum likelihood and of the mask; no mean of ratios of single parameters.
 
     Args:
         model: a model, or a fit (then `params` are its estimates).
         params: parameters.
         masks: names of masks; none: every mask of the model that can fit.
-        draws: how many draws of x the estimates are made from; none: exact where that takes about a minute at most, else 4000.
-        sampler: what draws them; none: independent draws where affordable, else the model's only sampler.
+        draws: how many draws of x the estimates are made from; none: exact where that takes about a
+            minute at most, else 4000.
+        sampler: what draws them; none: independent draws where affordable, else the model's only
+            sampler.
         seed: of draws.
         given: one row of data of given variables.
         measure: whether gradients and steps are timed, which compiles both.
 
     Returns:
-        A `MaskComparison`; its `table` is a DataFrame, its `recommendation` says which mask to take for what.
+        A `MaskComparison`; its `table` is a DataFrame, its `recommendation` says which mask to take
+        for what.
 
     Raises:
-        GmlmError: E506 for an unknown mask, E601, E602 for what is too costly, E702, E703 for a mask that cannot fit.
+        GmlmError: E506 for an unknown mask, E601, E602 for what is too costly, E702, E703 for a
+            mask that cannot fit.
 
     Reference: Li et al. 2024, Lemmas 1 and 2, Theorems 1 to 3.
     """
@@ -220,7 +228,8 @@ def rows_of(model: Any, params: Params, means: Means) -> DrawnRows:
     """Draws to estimate from.
 
     Raises:
-        GmlmError: E506 where independent draws cost too much and no one sampler stands for them; what `draw_rows` raises.
+        GmlmError: E506 where independent draws cost too much and no one sampler stands for them;
+            what `draw_rows` raises.
     """
     size = sum(p.size for p in model.graph.parameters)
     draws = max(DRAWS, LEAST_DRAWS * size) if means.draws is None else means.draws
@@ -264,7 +273,8 @@ def _is_exact(model: Any, names: Sequence[str], means: Means) -> bool:
     """Whether all is listed.
 
     Raises:
-        GmlmError: E507, E601 for estimates of a model with latents, which would have to be summed out of every row.
+        GmlmError: E507, E601 for estimates of a model with latents, which would have to be summed
+            out of every row.
     """
     small = _is_small(model, names)
     asked = means.draws is not None or means.sampler is not None

@@ -39,7 +39,8 @@ class Configurations:
     Attributes:
         lowered: the model, with its given data.
         params: parameters, float64.
-        cells: the positions of the cells, ascending: every cell of a `var`, and of a `latent` where the state holds these.
+        cells: the positions of the cells, ascending: every cell of a `var`, and of a `latent` where
+            the state holds these.
         codes: of shape (cells of the graph, configurations), -1 where a latent is summed out.
         log_p: log p of each configuration, a tensor; -inf where it is impossible.
     """
@@ -190,7 +191,8 @@ def configurations(
         most: the most configurations.
 
     Raises:
-        GmlmError: E601 for too many, or for a costly sum over latents; E510 for given data that do not fit.
+        GmlmError: E601 for too many, or for a costly sum over latents; E510 for given data that do
+            not fit.
     """
     verify_model(model)
     lowered = bound_once(model.lowered, given, what)

@@ -59,7 +59,8 @@ def step_cost(lowered: Lowered, mask: ir.Mask, params: Mapping[str, jax.Array], 
         lowered: the model, with its given data.
         mask: the checked mask.
         params: parameters.
-        codes: possible configurations, of shape (cells, rows), latents included; the chains start there.
+        codes: possible configurations, of shape (cells, rows), latents included; the chains start
+            there.
         source: the call that asks.
     """
     planned = derive.build(lowered, ir.RandomUpdate(mask.span, mask, "", False))

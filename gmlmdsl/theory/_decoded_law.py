@@ -32,10 +32,12 @@ class DecodedLaw:
     """What a decoder draws, exactly.
 
     Attributes:
-        strings: the rows with a positive probability, values as a draw has them, shape (strings, *axes); behind a row's length -1, of spins
-            0. Of a model with several variables a dict by variable.
+        strings: the rows with a positive probability, values as a draw has them, shape (strings,
+            *axes); behind a row's length -1, of spins 0. Of a model with several variables a dict
+            by variable.
         string_probabilities: of each, float64; they sum to 1.
-        expected_calls: passes of the denoiser for one draw, over all candidates; those of updates behind a decode are not counted.
+        expected_calls: passes of the denoiser for one draw, over all candidates; those of updates
+            behind a decode are not counted.
     """
 
     strings: Any
@@ -75,7 +77,8 @@ class DecodedLaw:
         """1/2 sum over x of |decoder(x) - p(x)|, p the model's own distribution: between 0 and 1.
 
         Raises:
-            GmlmError: E742 for a model of a network, which declares no p; `kl(to=..)` compares with another.
+            GmlmError: E742 for a model of a network, which declares no p; `kl(to=..)` compares with
+                another.
         """
         return float(np.abs(self.probabilities - self._compared(None)).sum() / 2)
 
@@ -83,10 +86,12 @@ class DecodedLaw:
         """KL(truth || decoder) = sum over x of truth(x) log(truth(x) / decoder(x)), in nats; infinite where the decoder misses a row.
 
         Args:
-            to: the truth: a model without parameters or `(model, params)`, another law, or a table of probabilities; none: the model.
+            to: the truth: a model without parameters or `(model, params)`, another law, or a table
+                of probabilities; none: the model.
 
         Raises:
-            GmlmError: E742 where the model is a network's and nothing is named; E507 for a truth over other cells.
+            GmlmError: E742 where the model is a network's and nothing is named; E507 for a truth
+                over other cells.
         """
         truth, own = self._compared(to), self.probabilities
         some = truth > 0
@@ -186,7 +191,8 @@ def _moved(model: Model, params: Mapping[str, Any], sampler: ir.Sampler, found: 
         raise fail("E601", f"sampler `{sampler.name}`: updates of rows that end early have no matrix", sampler.span, help="`sample` draws")
     if graph.network is not None:
         label = graph.network.label
-        matrix = network_queries.updates_matrix(model.lowered, {label: params[label]}, body, given)  # a planner only plans
+        # a planner only plans
+        matrix = network_queries.updates_matrix(model.lowered, {label: params[label]}, body, given)
         states = derive.all_states(graph).T
     else:
         lowered = bound_once(model.lowered, given, "a transition matrix")

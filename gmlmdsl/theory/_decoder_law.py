@@ -1,7 +1,8 @@
 """The exact distribution of what iterative refinement decodes: every pass over every hypothesis that can arise, on small models.
 
-Hypotheses stand side by side as rows, each with its probability. A pass splits them: by the mask that a schedule draws, by the values
-that open cells show, by the tokens that are drawn, by what is opened at random. Rows that the next pass cannot tell apart are one.
+Hypotheses stand side by side as rows, each with its probability. A pass splits them: by the mask
+that a schedule draws, by the values that open cells show, by the tokens that are drawn, by what is
+opened at random. Rows that the next pass cannot tell apart are one.
 """
 
 from __future__ import annotations
@@ -73,8 +74,9 @@ def decoder_law(
         bound: the program that the decoder is written in, where it is not the model's.
 
     Raises:
-        GmlmError: E601 for a pass with more than 2^20 branches, E602 for a schedule's mask with too many blocks, or one that draws subsets
-            of rows which end early; E741 for a schedule that looks at x.
+        GmlmError: E601 for a pass with more than 2^20 branches, E602 for a schedule's mask with too
+            many blocks, or one that draws subsets of rows which end early; E741 for a schedule that
+            looks at x.
     """
     kernel = derive.refinement_kernel(lowered, call, bound)
     planner = kernel.rules.planner
@@ -120,7 +122,8 @@ class Denoiser:
 
     def ask(self, seen: Array, of: Callable[[jax.Array], Any]) -> list[Array]:
         """What `of` makes of the logits (rows, cells, values) at rows that show `seen`, `q` where a cell is hidden."""
-        size, out = min(AT_ONCE, _padded((self.q + 1) ** min(self.n, MOST_PADDED))), []  # one program for all passes of small models
+        # one program for all passes of small models
+        size, out = min(AT_ONCE, _padded((self.q + 1) ** min(self.n, MOST_PADDED))), []
         for k in range(0, len(seen), size):
             some = seen[k : k + size]
             filled = np.concatenate([some, np.repeat(some[-1:], size - len(some), axis=0)])

@@ -36,8 +36,10 @@ class DecodingGap:
 
     Attributes:
         total: of what the decoder draws.
-        decoder: of what the same decoder draws with the exact denoiser: lost by passes that settle several cells, whatever the network.
-        network: the rest, lost by the network; below 0 where its mistakes happen to cancel some of the decoder's.
+        decoder: of what the same decoder draws with the exact denoiser: lost by passes that settle
+            several cells, whatever the network.
+        network: the rest, lost by the network; below 0 where its mistakes happen to cancel some of
+            the decoder's.
     """
 
     total: Quantity
@@ -54,12 +56,13 @@ def decoding_gap(
         model: a model of a network, or one with a joint distribution that is not the truth.
         params: its parameters.
         sampler: the decoder's name; left out where the model has one.
-        truth: a model with a joint distribution over the same cells, without parameters or as `(model, params)`; none: the model itself.
+        truth: a model with a joint distribution over the same cells, without parameters or as
+            `(model, params)`; none: the model itself.
         given: one row of data of given variables.
 
     Raises:
-        GmlmError: E507 for a sampler that is no decoder, or a truth over other cells; E601 for a model that is too large to list; E742
-            where a network's model names no truth.
+        GmlmError: E507 for a sampler that is no decoder, or a truth over other cells; E601 for a
+            model that is too large to list; E742 where a network's model names no truth.
     """
     other, known = _truth(model, params, truth)
     _, checked = model.sampler(sampler)
@@ -121,8 +124,9 @@ class DecodingCurve:
     """Divergences of decoders over numbers of passes.
 
     Attributes:
-        table: one row for each sampler and number of passes: `sampler`, `passes`, `kl` (truth to decoder, nats), of it `decoder` and
-            `network`, `total_variation`, `possible` (the share of draws that the truth can give: that satisfy its `require`), `kind`.
+        table: one row for each sampler and number of passes: `sampler`, `passes`, `kl` (truth to
+            decoder, nats), of it `decoder` and `network`, `total_variation`, `possible` (the share
+            of draws that the truth can give: that satisfy its `require`), `kind`.
     """
 
     table: pd.DataFrame = field(repr=False)
@@ -165,9 +169,12 @@ def decoding_curve(
     Args:
         model: a model of a network or with a joint distribution, small enough to list.
         params: its parameters.
-        samplers: names of decoders, or of samplers that start from one; none: all decoders of the model.
-        passes: numbers of passes, `steps` in the place of those that are written; one whose schedule is a list of counts keeps its own.
-        truth: a model over the same cells, without parameters or as `(model, params)`; none: the model itself.
+        samplers: names of decoders, or of samplers that start from one; none: all decoders of the
+            model.
+        passes: numbers of passes, `steps` in the place of those that are written; one whose
+            schedule is a list of counts keeps its own.
+        truth: a model over the same cells, without parameters or as `(model, params)`; none: the
+            model itself.
         given: one row of data of given variables.
 
     Raises:

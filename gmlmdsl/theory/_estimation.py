@@ -1,7 +1,7 @@
 """What a mask costs in statistical efficiency: Fisher information, and the asymptotic covariance of pseudolikelihood estimates.
 
-With u(x) = grad log p(x) and the block dynamics P of the mask (`_block_dynamics.py`), the gradient of -log p(x_K | x_-K, K) is
--(u - E[u | x_-K, K]). At the parameters that made the data, therefore,
+With u(x) = grad log p(x) and the block dynamics P of the mask (`_block_dynamics.py`), the gradient
+of -log p(x_K | x_-K, K) is -(u - E[u | x_-K, K]). At the parameters that made the data, therefore,
 
     Fisher information     I     = Var(u)
     Hessian of the loss    H     = E[u (u - P u)'], the Dirichlet form of u
@@ -9,8 +9,8 @@ With u(x) = grad log p(x) and the block dynamics P of the mask (`_block_dynamics
     score, one mask a row  S_one = H, the generalised information-matrix equality
     score, m masks a row   S_m   = S_all + (S_one - S_all) / m
 
-and the estimator from n rows has the covariance H^-1 S H^-1 / n (Godambe). As E[u (u - P u)'] >= Var(u) / C with the Poincare constant C
-of the same mask, H^-1 <= C I^-1.
+and the estimator from n rows has the covariance H^-1 S H^-1 / n (Godambe). As E[u (u - P u)'] >=
+Var(u) / C with the Poincare constant C of the same mask, H^-1 <= C I^-1.
 
 Reference: Li et al. 2024, Lemmas 1, 2 and 5, Theorems 1 to 3.
 """
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 NO_CHANGE = 1e-12  # of the scores' correlations: directions below change no probability
-UNSEEN = 1e-12  # of H beside I, where the mask's chain falls into parts: the mask does not see directions below
+# of H beside I, where the mask's chain falls into parts: the mask does not see directions below
+UNSEEN = 1e-12
 MOST_ROWS = 256  # of given data, different ones
 LEAST = 1e-16  # of H beside I, where it does not: rounding
 PART = 1e-7  # of an entry in an unseen direction: below, the entry has no part in it
@@ -52,7 +53,8 @@ class Information:
         hessian: H of the mean loss.
         score_all: the covariance of a row's score when its loss averages over every mask.
         names: of the entries of the flat parameter vector.
-        connected: whether the mask's chain is known to reach all of the support, so that its loss sees every direction.
+        connected: whether the mask's chain is known to reach all of the support, so that its loss
+            sees every direction.
     """
 
     basis: Array
@@ -72,7 +74,8 @@ class Information:
     def whitening(self) -> Array:
         """W with W' I W = 1, over the directions that change a probability, shape (directions, rank of I).
 
-        Each direction is measured by its own standard deviation first: what is small in its unit is not nothing.
+        Each direction is measured by its own standard deviation first: what is small in its unit is
+        not nothing.
         """
         spread = np.sqrt(np.maximum(np.diag(self.fisher), 0.0))
         scale = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1.0), 0.0)
@@ -82,7 +85,8 @@ class Information:
         # Without a part in directions that change nothing, as a pseudo-inverse has it.
         nothing = scale[:, None] * vectors[:, ~keep]
         length = np.linalg.norm(nothing, axis=0)
-        nothing = nothing[:, length > PART * scale.max(initial=0.0)]  # the others lie where no score varies
+        # the others lie where no score varies
+        nothing = nothing[:, length > PART * scale.max(initial=0.0)]
         left, size, _ = np.linalg.svd(nothing / np.linalg.norm(nothing, axis=0), full_matrices=False)
         left = left[:, size > PART]
         return found - left @ (left.T @ found)
@@ -91,7 +95,8 @@ class Information:
     def seen(self) -> tuple[Array, Array]:
         """Eigenvalues of H beside I, ascending, and their vectors, as columns in whitened coordinates.
 
-        Where the mask's chain reaches all of the support none is 0: H v = 0 says that v'u is constant.
+        Where the mask's chain reaches all of the support none is 0: H v = 0 says that v'u is
+        constant.
         """
         values, vectors = np.linalg.eigh(_even(self.whitening.T @ self.hessian @ self.whitening))
         return np.maximum(values, LEAST) if self.connected else values, vectors
@@ -180,7 +185,8 @@ def fisher_information(model: JointModel, params: Params, *, given: Any = None) 
         given: data of given variables; of several rows the mean is taken.
 
     Returns:
-        Shape (parameters, parameters), of the flat vector (declaration order, then row-major), float64; projected onto the directions
+        Shape (parameters, parameters), of the flat vector (declaration order, then row-major),
+        float64; projected onto the directions
         in which gauges and simplexes may move.
 
     Raises:
@@ -206,7 +212,8 @@ def pseudolikelihood_information(model: JointModel, params: Params, mask: str | 
         given: data of given variables; of several rows the mean is taken.
 
     Raises:
-        GmlmError: E601, E602 where there is too much to list, E702 for a mask that mentions a parameter, E703 for one that uses a latent.
+        GmlmError: E601, E602 where there is too much to list, E702 for a mask that mentions a
+            parameter, E703 for one that uses a latent.
     """
     verify_model(model)
     name, lowered = model.mask(mask)
@@ -269,14 +276,17 @@ def asymptotic_covariance(
         given: data of given variables; of several rows the mean is taken.
 
     Returns:
-        Shape (parameters, parameters), of the flat vector, float64. Directions that change no probability (a model without the gauge
-        that it needs) are left out, as by a pseudo-inverse. Entries with a part in a direction that p depends on and the loss does not
+        Shape (parameters, parameters), of the flat vector, float64. Directions that change no
+        probability (a model without the gauge
+        that it needs) are left out, as by a pseudo-inverse. Entries with a part in a direction that
+        p depends on and the loss does not
         have variance inf and covariances nan.
 
     Raises:
         GmlmError: as `pseudolikelihood_information`; E507 for a bad `n_masks`.
 
-    Reference: Li et al. 2024, Lemmas 1, 2 and 5; for `everything` it is the inverse of Fisher information.
+    Reference: Li et al. 2024, Lemmas 1, 2 and 5; for `everything` it is the inverse of Fisher
+    information.
     """
     verify_masks_per_row(n_masks)
     return pseudolikelihood_information(model, params, mask, given=given).covariance(n_masks)

@@ -43,19 +43,21 @@ def hitting_time(
     Args:
         model: the model; a sampler's state holds the latents.
         params: parameters.
-        target: the set: a function that takes configurations as the model does, rows first, and says which belong to it; or one
-            boolean per configuration, the first position slowest.
+        target: the set: a function that takes configurations as the model does, rows first, and
+            says which belong to it; or one boolean per configuration, the first position slowest.
         sampler: the sampler's name: one run of its body is one step.
         mask: instead, the block dynamics of this mask, latents summed out.
-        start: none: the worst start; one configuration as the model takes it, or a distribution over all configurations; "each": all of
-            them.
+        start: none: the worst start; one configuration as the model takes it, or a distribution
+            over all configurations; "each": all of them.
         given: one row of data of given variables.
 
     Returns:
-        A number, inf where the set may never be reached; for "each" an array of shape (configurations,), nan where p is 0.
+        A number, inf where the set may never be reached; for "each" an array of shape
+        (configurations,), nan where p is 0.
 
     Raises:
-        GmlmError: E601 for what is too large to list, E507 for an empty set, E714 where an iteration does not settle.
+        GmlmError: E601 for what is too large to list, E507 for an empty set, E714 where an
+            iteration does not settle.
     """
     chain = chain_of(model, params, sampler, mask, "the hitting time", given)
     inside = _members(chain, target)
@@ -106,9 +108,10 @@ def _solved(stays: Array, enters: Array) -> Array:
 def _censored(stays: Array, enters: Array) -> Array:
     """The same by taking out one state after the other, the last first, with sums, products and quotients of positive numbers only.
 
-    The chain seen outside of a state i goes from a to b with the chance P(a, b) + P(a, i) P(i, b) / s, s the chance of leaving i, and the
-    steps spent in i are added to those of a. Each entry keeps its digits, however rare the way out (Grassmann, Taksar, Heyman 1985).
-    Rows above a panel are brought up to date once for the whole of it.
+    The chain seen outside of a state i goes from a to b with the chance P(a, b) + P(a, i) P(i, b) /
+    s, s the chance of leaving i, and the steps spent in i are added to those of a. Each entry keeps
+    its digits, however rare the way out (Grassmann, Taksar, Heyman 1985). Rows above a panel are
+    brought up to date once for the whole of it.
     """
     step, out = stays.copy(), enters.copy()
     size = len(step)
@@ -133,7 +136,8 @@ def _censored(stays: Array, enters: Array) -> Array:
 
 def _surely(chain: Chain, inside: Array) -> Array:
     """From where the set is reached with probability 1: nowhere on the way is a place from which it cannot be."""
-    if chain.dynamics is not None or not chain.is_small:  # every step of these chains can be undone, so parts say all
+    # every step of these chains can be undone, so parts say all
+    if chain.dynamics is not None or not chain.is_small:
         parts = chain.joined()
         return np.isin(parts, parts[inside])
     steps = chain.matrix > 0

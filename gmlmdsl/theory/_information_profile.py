@@ -56,8 +56,8 @@ class InformationProfile:
     def path_divergence(self, counts: Sequence[int]) -> float:
         """E B - H: what the passes of a random order lose, in nats, where pass t settles counts[t] cells.
 
-        The sum over t of n_t f(k_t) - (f(k_t - n_t + 1) + .. + f(k_t)), k_t the cells that are hidden before it: of the exact denoiser an
-        upper bound of KL(p || decoder).
+        The sum over t of n_t f(k_t) - (f(k_t - n_t + 1) + .. + f(k_t)), k_t the cells that are
+        hidden before it: of the exact denoiser an upper bound of KL(p || decoder).
 
         Raises:
             GmlmError: E507 for counts that are not at least 1 or do not sum to the cells.
@@ -82,15 +82,17 @@ def information_profile(
 ) -> InformationProfile:
     """f(k), k = 1..n: the mean over sets K of k cells, and cells i in K, of H(x_i | x outside K), in nats.
 
-    The cells are revealed one by one in a random order, each from its conditional; f(k) is the mean entropy of the conditionals of the
-    hidden cells when k are hidden. With the exact conditionals of a joint distribution that is the average above; a network's profile is
-    that of what it draws itself. Exact where the partly revealed rows, (values + 1)^cells, are few enough to list, else from draws with
-    errors.
+    The cells are revealed one by one in a random order, each from its conditional; f(k) is the mean
+    entropy of the conditionals of the hidden cells when k are hidden. With the exact conditionals
+    of a joint distribution that is the average above; a network's profile is that of what it draws
+    itself. Exact where the partly revealed rows, (values + 1)^cells, are few enough to list, else
+    from draws with errors.
 
     Args:
         model: a model of a network or with a joint distribution, whose latents are summed out.
         params: its parameters.
-        draws: rows that are drawn; none: all rows are listed where they are at most 131,072, else 1024 are drawn.
+        draws: rows that are drawn; none: all rows are listed where they are at most 131,072, else
+            1024 are drawn.
         seed: of the draws.
         given: one row of data of given variables.
 
@@ -100,7 +102,8 @@ def information_profile(
     Raises:
         GmlmError: E601 where the exact conditionals cost too much.
 
-    Reference: Austin et al. 2021 for the chain rule behind it; Ben-Hamu et al. and Lavenant and Zanella 2025 for schedules by it.
+    Reference: Austin et al. 2021 for the chain rule behind it; Ben-Hamu et al. and Lavenant and
+    Zanella 2025 for schedules by it.
     """
     verify_is_model(model)
     graph, what = model.graph, "the information profile"

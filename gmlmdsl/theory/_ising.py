@@ -43,11 +43,13 @@ class Ising:
 def ising(model: JointModel, params: Mapping[str, Any], what: str, given: Any = None) -> Ising:
     """A model as an Ising model, from the exact expansion of all its factors.
 
-    Every function of two-valued cells is a sum of products of spins in one way only (its Walsh coefficients), so a model is an Ising
-    model where the coefficients of all products of three and more spins are 0 once the factors are added.
+    Every function of two-valued cells is a sum of products of spins in one way only (its Walsh
+    coefficients), so a model is an Ising model where the coefficients of all products of three and
+    more spins are 0 once the factors are added.
 
     Raises:
-        GmlmError: E711 where it is none; E601 for a factor over very many cells; E510 for given data that do not fit.
+        GmlmError: E711 where it is none; E601 for a factor over very many cells; E510 for given
+            data that do not fit.
 
     Reference: Li et al. 2024, Equations 5 and 6; a pair counts once.
     """

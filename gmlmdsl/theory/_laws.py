@@ -31,7 +31,8 @@ def stationary_law(model: JointModel, params: Params, sampler: str | None = None
         Shape (configurations,), the first position slowest.
 
     Raises:
-        GmlmError: E601 for what is too large to list, E713 where the chain settles in no single distribution.
+        GmlmError: E601 for what is too large to list, E713 where the chain settles in no single
+            distribution.
     """
     chain = chain_of(model, params, sampler, mask, "the stationary distribution", given)
     out = np.zeros(chain.space.count)
@@ -79,10 +80,12 @@ def stationary_bias(model: JointModel, params: Params, sampler: str | None = Non
         given: one row of data of given variables.
 
     Raises:
-        GmlmError: E601 for what is too large to list, E713 where the chain settles in no single distribution.
+        GmlmError: E601 for what is too large to list, E713 where the chain settles in no single
+            distribution.
 
-    Reference: Li et al. 2024, Definition 11. For pairwise models the independent update of all cells is reversible; for Ising models
-    its distribution is proportional to exp(h.x) prod_i 2 cosh(h_i + sum_j J_ij x_j).
+    Reference: Li et al. 2024, Definition 11. For pairwise models the independent update of all
+    cells is reversible; for Ising models its distribution is proportional to exp(h.x) prod_i 2
+    cosh(h_i + sum_j J_ij x_j).
     """
     chain = chain_of(model, params, sampler, mask, "the bias of a sampler", given)
     law, p = np.maximum(_settled(chain), 0.0), chain.target

@@ -141,7 +141,8 @@ def _blocks(host: FactorGraph, blocks: Sequence[Array], rest: Array) -> str:
 def _forests(host: FactorGraph, cells: Array) -> list[Array]:
     """Sets of cells on which the factor graph has no loop, until each cell is in one; a cell joins where it closes none."""
     starts, neighbours = host.neighbours
-    wide = max((g.scope.shape[1] for g in host.groups), default=0) > 2  # a factor of three cells is a loop of neighbours
+    # a factor of three cells is a loop of neighbours
+    wide = max((g.scope.shape[1] for g in host.groups), default=0) > 2
     left, out = set(cells.tolist()), []
     while left:
         parent: dict[int, int] = {}

@@ -19,9 +19,11 @@ class MaskReport:
         name: of the mask.
         blocks: how many it has.
         mean_size: E|K|.
-        variance_one: tr G / tr I^-1, a ratio of sums over parameters: G with one mask drawn for each row, I^-1 of maximum likelihood.
+        variance_one: tr G / tr I^-1, a ratio of sums over parameters: G with one mask drawn for
+            each row, I^-1 of maximum likelihood.
         variance_all: the same where each row's loss averages over every mask.
-        worst_one: the largest ratio over all directions of the parameters, with one mask for each row; estimated, that of a slow one.
+        worst_one: the largest ratio over all directions of the parameters, with one mask for each
+            row; estimated, that of a slow one.
         poincare: the Poincare constant of its block dynamics.
         gradient: milliseconds of a gradient over 1000 rows.
         step: microseconds of one step of one chain, of 64 side by side.

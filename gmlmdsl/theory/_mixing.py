@@ -33,13 +33,15 @@ def dirichlet_form(model: JointModel, params: Params, f: Any, mask: str | None =
     Args:
         model: the model; latents are summed out.
         params: parameters.
-        f: a number for each configuration of the `var`s, shape (configurations,), the first position slowest; or a function that takes
-            such configurations as the model does, rows first, and returns one number per row.
+        f: a number for each configuration of the `var`s, shape (configurations,), the first
+            position slowest; or a function that takes such configurations as the model does, rows
+            first, and returns one number per row.
         mask: the mask's name.
         given: one row of data of given variables.
 
     Raises:
-        GmlmError: E601, E602 for what is too large to list, E501 where f does not give a number per configuration.
+        GmlmError: E601, E602 for what is too large to list, E501 where f does not give a number per
+            configuration.
 
     Reference: Li et al. 2024, Definition 4 and Proposition 1.
     """
@@ -53,7 +55,8 @@ def function_values(space: Configurations, f: Any, what: str = "f") -> Array:
     """A function on configurations as a tensor; 0 where p is 0.
 
     Raises:
-        GmlmError: E553 where the function fails, E501, E502, E504 where it does not give one finite number per configuration.
+        GmlmError: E553 where the function fails, E501, E502, E504 where it does not give one finite
+            number per configuration.
     """
     try:
         raw = f(space.values()) if callable(f) else f
@@ -75,7 +78,8 @@ def function_values(space: Configurations, f: Any, what: str = "f") -> Array:
 def poincare_constant(model: JointModel, params: Params, mask: str | None = None, *, given: Any = None) -> Quantity:
     """C, the smallest number with Var(f) <= C E(f, f) for every f: 1 / (spectral gap of the mask's block dynamics), exact.
 
-    The estimator's covariance with one mask drawn for each row is at most C times that of maximum likelihood.
+    The estimator's covariance with one mask drawn for each row is at most C times that of maximum
+    likelihood.
 
     Args:
         model: the model; latents are summed out.
@@ -109,8 +113,8 @@ def spectral_gap(
 ) -> Quantity:
     """1 - max |lambda| over the eigenvalues of a chain beside its 1, exact: the absolute spectral gap. Or, by `draws`, a bound on it.
 
-    For a model too large to list, the slowest autocorrelation rho(t) found among the cells' values bounds it: of block dynamics of a
-    mask, rho(t) <= (1 - gap)^t, so that gap <= 1 - rho(t)^(1/t).
+    For a model too large to list, the slowest autocorrelation rho(t) found among the cells' values
+    bounds it: of block dynamics of a mask, rho(t) <= (1 - gap)^t, so that gap <= 1 - rho(t)^(1/t).
 
     Args:
         model: the model; a sampler's state holds the latents.
@@ -122,11 +126,13 @@ def spectral_gap(
         seed: of these.
 
     Returns:
-        Between 0 and 1; 0.0 where the chain falls into parts. By `draws` of block dynamics an upper bound, itself estimated with the error
+        Between 0 and 1; 0.0 where the chain falls into parts. By `draws` of block dynamics an upper
+        bound, itself estimated with the error
         that it carries; of other samplers an estimate only.
 
     Raises:
-        GmlmError: E601, E602 for what is too large to list, E714 where an iteration does not settle, or no cell moved.
+        GmlmError: E601, E602 for what is too large to list, E714 where an iteration does not
+            settle, or no cell moved.
     """
     verified_seed(seed)
     if draws is not None:
@@ -194,14 +200,16 @@ def mixing_time(
         sampler: the sampler's name: one run of its body is one step.
         tv: the threshold, between 0 and 1.
         mask: instead, the block dynamics of this mask, latents summed out.
-        start: none: the worst start; one configuration as the model takes it, or a distribution over all configurations.
+        start: none: the worst start; one configuration as the model takes it, or a distribution
+            over all configurations.
         given: one row of data of given variables.
 
     Returns:
         A whole number; inf where the chain settles in no single distribution.
 
     Raises:
-        GmlmError: E601 for what is too large to list; without a start, for more than 2048 possible configurations.
+        GmlmError: E601 for what is too large to list; without a start, for more than 2048 possible
+            configurations.
     """
     if not 0 < tv < 1:
         raise fail("E507", f"tv must lie between 0 and 1, got {tv:g}")
@@ -293,12 +301,15 @@ def total_variation(
         sampler: the sampler's name: one run of its body is one step.
         steps: the last step.
         mask: instead, the block dynamics of this mask, latents summed out.
-        start: none: the worst start at each step; one configuration as the model takes it, or a distribution over all configurations.
-        to: "stationary", the chain's own distribution, or "target", p: a chain with a bias does not come near.
+        start: none: the worst start at each step; one configuration as the model takes it, or a
+            distribution over all configurations.
+        to: "stationary", the chain's own distribution, or "target", p: a chain with a bias does not
+            come near.
         given: one row of data of given variables.
 
     Returns:
-        Shape (steps + 1,), between 0 and 1; nan where the chain settles in no single distribution and `to` is "stationary".
+        Shape (steps + 1,), between 0 and 1; nan where the chain settles in no single distribution
+        and `to` is "stationary".
 
     Raises:
         GmlmError: E507 for a bad option, E601 for what is too large to list.

@@ -1,26 +1,28 @@
 """Ising mode separation: how soon block updates reach a mode, and how long independent updates stay out of it.
 
-In the setting of the paper, cells of a clique C hold one another so strongly that all agree most of the time: in the mode R_1, or in
-the less probable mode R_-1 where all are opposite. Steps that redraw C jointly go from one to the other. Steps that redraw every
-cell on its own, given the old values of the others, do not.
+In the setting of the paper, cells of a clique C hold one another so strongly that all agree most of
+the time: in the mode R_1, or in the less probable mode R_-1 where all are opposite. Steps that
+redraw C jointly go from one to the other. Steps that redraw every cell on its own, given the old
+values of the others, do not.
 
-The constants are derived here from the model rather than assumed, each as sharp as the proof that uses it allows. Write s for spins
-turned such that R_1 is s = 1 on C, f_i(y) = h_i + sum over j outside C of J_ij y_j for the field of the outside y, and W(s_C | y) for
-log p up to a constant.
+The constants are derived here from the model rather than assumed, each as sharp as the proof that
+uses it allows. Write s for spins turned such that R_1 is s = 1 on C, f_i(y) = h_i + sum over j
+outside C of J_ij y_j for the field of the outside y, and W(s_C | y) for log p up to a constant.
 
  - hG = min over y of the sum over C of f_i(y), so that W(1 | y) - W(-1 | y) >= 2 hG.
  - mode gap J0 = min over y and s_C that are no mode of (W(-1 | y) - W(s_C | y)) / 2.
  - stay field J0 = min of -(field of cell i) over i in C, y, and all s_C with sum <= -2.
 
-Proposition 4. Whatever K contains C, the state and the rest drawn with it, C is drawn as 1 with probability at least
-exp(2 (J0 + hG)) / (exp(2 (J0 + hG)) + exp(2 J0) + 2^|C| - 2) (mode gap), so that R_1 is missed with probability at most c in a step.
-Proposition 5. From sum <= -2, each cell of C becomes +1 with probability at most 1 / (1 + exp(2 J0)) (stay field), independently;
-Hoeffding's inequality with r = |C| tanh(J0) / 2 - 1 > 0 bounds the chance that the sum rises above -2. The tail of a binomial distribution
-bounds it more closely, and for every r.
-Proposition 8. The same inequalities in expectation over y bound p(R_1) and p(R_-1).
+Proposition 4. Whatever K contains C, the state and the rest drawn with it, C is drawn as 1 with
+probability at least exp(2 (J0 + hG)) / (exp(2 (J0 + hG)) + exp(2 J0) + 2^|C| - 2) (mode gap), so
+that R_1 is missed with probability at most c in a step. Proposition 5. From sum <= -2, each cell of
+C becomes +1 with probability at most 1 / (1 + exp(2 J0)) (stay field), independently; Hoeffding's
+inequality with r = |C| tanh(J0) / 2 - 1 > 0 bounds the chance that the sum rises above -2. The tail
+of a binomial distribution bounds it more closely, and for every r. Proposition 8. The same
+inequalities in expectation over y bound p(R_1) and p(R_-1).
 
-Reference: Li et al. 2024, Equations 5 to 8, Assumptions 5 to 7, Propositions 4, 5 and 8, Corollary 1. The assumptions are checked in the
-form that these proofs use.
+Reference: Li et al. 2024, Equations 5 to 8, Assumptions 5 to 7, Propositions 4, 5 and 8, Corollary
+1. The assumptions are checked in the form that these proofs use.
 """
 
 from __future__ import annotations
@@ -81,14 +83,19 @@ class ModeSeparation:
         blocks: the blocks of the chain, in words.
         cover: the probability that a step's block contains the clique.
         conditions: what the statements need, with the numbers found.
-        J0: the smaller of the mode gap and the stay field: the constant for which both propositions' inequalities hold.
+        J0: the smaller of the mode gap and the stay field: the constant for which both
+            propositions' inequalities hold.
         hG, r: see the module's formulas.
         c: the chance of one step of block updates to miss R_1 is at most this.
-        reach_steps: Proposition 4. From any start, block updates have been in R_1 within so many steps with probability at least 1 - delta.
-        stay_steps: Proposition 5 as printed. For so many steps independent parallel updates stay where the sum over the clique is at most
-            -2, outside R_1, with probability at least 1 - delta, from any such start. 0 where the bound says nothing.
-        binomial_stay_steps: the same from the binomial tail in place of Hoeffding's inequality and a union bound; never fewer.
-        mass, opposite_mass, rest_mass: Proposition 8. p(R_1) and p(R_-1) are at least, and the probability of all else is at most this.
+        reach_steps: Proposition 4. From any start, block updates have been in R_1 within so many
+            steps with probability at least 1 - delta.
+        stay_steps: Proposition 5 as printed. For so many steps independent parallel updates stay
+            where the sum over the clique is at most -2, outside R_1, with probability at least 1 -
+            delta, from any such start. 0 where the bound says nothing.
+        binomial_stay_steps: the same from the binomial tail in place of Hoeffding's inequality and
+            a union bound; never fewer.
+        mass, opposite_mass, rest_mass: Proposition 8. p(R_1) and p(R_-1) are at least, and the
+            probability of all else is at most this.
 
     Reference: Li et al. 2024, Propositions 4, 5 and 8, Corollary 1.
     """
@@ -167,24 +174,28 @@ def mode_separation(
 ) -> ModeSeparation:
     """How soon block updates reach the heavier mode of an Ising model, and how long independent parallel updates stay out of it.
 
-    Any model counts as an Ising model whose cells have two values and whose log p is affine in single spins and pairs of them, whatever
-    its domains and factors are called; a cell's second value is the spin +1. Couplings of either sign are fine where the clique's can
-    be made positive by turning cells; the mode R_1 is the one that the fields favour.
+    Any model counts as an Ising model whose cells have two values and whose log p is affine in
+    single spins and pairs of them, whatever its domains and factors are called; a cell's second
+    value is the spin +1. Couplings of either sign are fine where the clique's can be made positive
+    by turning cells; the mode R_1 is the one that the fields favour.
 
     Args:
         model: the model; its latents are cells like others.
         params: parameters.
-        mask: the name of the mask that draws the blocks of the chain; it may not look at x. Left out where the model has one, or with `k`.
+        mask: the name of the mask that draws the blocks of the chain; it may not look at x. Left
+            out where the model has one, or with `k`.
         k: in place of a mask: blocks are uniform among all sets of k cells (k-Gibbs).
-        clique: positions of its cells, at least two. None: of the cliques of pairs with |J_ij| above each threshold, the one out of which
-            independent updates find least easily.
+        clique: positions of its cells, at least two. None: of the cliques of pairs with |J_ij|
+            above each threshold, the one out of which independent updates find least easily.
         delta: the probability of an exception.
         given: one row of data of given variables.
 
     Raises:
-        GmlmError: E711 for a model that is no Ising model, E710 where no two cells interact, E507 for arguments out of bounds.
+        GmlmError: E711 for a model that is no Ising model, E710 where no two cells interact, E507
+            for arguments out of bounds.
 
-    Reference: Li et al. 2024, Propositions 4, 5 and 8, Corollary 1 (k-Gibbs: Definition 10; independent parallel: Definition 11).
+    Reference: Li et al. 2024, Propositions 4, 5 and 8, Corollary 1 (k-Gibbs: Definition 10;
+    independent parallel: Definition 11).
     """
     if not 0 < delta < 1:
         raise fail("E507", f"delta must lie between 0 and 1, got {delta!r}")

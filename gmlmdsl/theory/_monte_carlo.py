@@ -1,8 +1,9 @@
 """The information of masks for models too large to list: estimates over draws of x, with standard errors.
 
-Draws come in groups that do not depend on one another (chains, or parts of independent draws). Information matrices are means over draws,
-so each group has its own; a figure made of them gets its standard error, and loses its bias of order 1 / draws, by the jackknife that
-leaves one group out at a time.
+Draws come in groups that do not depend on one another (chains, or parts of independent draws).
+Information matrices are means over draws, so each group has its own; a figure made of them gets its
+standard error, and loses its bias of order 1 / draws, by the jackknife that leaves one group out at
+a time.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ def draw_rows(model: Any, params: Params, sampler: str | None, draws: int, seed:
     """Draws from p: independent where a plan is affordable and no sampler is named, else by chains of a sampler.
 
     Raises:
-        GmlmError: E507 for a bad `draws` or a model with latents, E506 where a sampler must be named; what `Model.sample` raises.
+        GmlmError: E507 for a bad `draws` or a model with latents, E506 where a sampler must be
+            named; what `Model.sample` raises.
     """
     _verify_draws(model, draws, seed)
     each = -(-draws // GROUPS)
@@ -280,7 +282,8 @@ def objective_over(host: FactorGraph, loss: Any, codes: Array, params: dict[str,
 def _by_drawn_masks(rows: DrawnRows, mask: AbstractMask, loss: DrawnLoss | DrawnEliminatedLoss, seed: int) -> list[tuple[Array, Array]]:
     """Of any model and mask: gradients of a few masks drawn for each row.
 
-    H = E g g' over one of them, by the generalised information-matrix equality; S_all = E g h' over two, which are independent given x.
+    H = E g g' over one of them, by the generalised information-matrix equality; S_all = E g h' over
+    two, which are independent given x.
     """
     host = rows.lowered.graph
     vector, out = flatten(host, rows.params), []
@@ -316,7 +319,8 @@ class EstimatedCovariance:
     """An asymptotic covariance estimated from draws.
 
     Attributes:
-        value: n times the covariance of the estimator, shape (parameters, parameters), as `asymptotic_covariance` has it.
+        value: n times the covariance of the estimator, shape (parameters, parameters), as
+            `asymptotic_covariance` has it.
         error: the standard error of every entry; nan where the entry is inf or nan.
         words: what it was made from.
     """
@@ -345,12 +349,14 @@ def estimated_covariance(
         mask: the mask's name.
         n_masks: masks drawn for each row; None: each row's loss averages over all of them.
         draws: how many.
-        sampler: what draws them; none: independent draws where affordable, else the model's only sampler.
+        sampler: what draws them; none: independent draws where affordable, else the model's only
+            sampler.
         seed: of draws and of drawn masks.
         given: one row of data of given variables.
 
     Raises:
-        GmlmError: E507 for a bad option, E601 where a block or the draws are too costly, E702, E703 for a mask without a loss.
+        GmlmError: E507 for a bad option, E601 where a block or the draws are too costly, E702, E703
+            for a mask without a loss.
     """
     verify_is_model(model)
     verify_masks_per_row(n_masks)

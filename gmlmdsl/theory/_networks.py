@@ -31,9 +31,10 @@ def _verify_conditional(model: Any) -> None:
 def consistency_gap(model: ConditionalModel, params: Params, x: Any, *, pairs: int = 32, seed: int = 0, given: Any = None) -> Quantity:
     """How far the conditionals of a network are from those of any joint distribution, measured on pairs of cells.
 
-    Where there is a joint distribution, p(x_i | x_rest, {i, j}) = sum over x_j of p(x_j | x_rest, {i, j}) p(x_i | x_j, x_rest, {i}):
-    hiding a second cell is the same as averaging over it. The gap is the mean over rows and over ordered pairs of the total variation
-    distance of the two sides. It is 0 for every joint distribution; that it is 0 does not show that there is one.
+    Where there is a joint distribution, p(x_i | x_rest, {i, j}) = sum over x_j of p(x_j | x_rest,
+    {i, j}) p(x_i | x_j, x_rest, {i}): hiding a second cell is the same as averaging over it. The
+    gap is the mean over rows and over ordered pairs of the total variation distance of the two
+    sides. It is 0 for every joint distribution; that it is 0 does not show that there is one.
 
     Args:
         model: a model with a `conditional`.
@@ -44,10 +45,12 @@ def consistency_gap(model: ConditionalModel, params: Params, x: Any, *, pairs: i
         given: one row of data of given variables.
 
     Returns:
-        An estimate between 0 and 1, with the standard error over rows and pairs as if they were independent.
+        An estimate between 0 and 1, with the standard error over rows and pairs as if they were
+        independent.
 
     Raises:
-        GmlmError: E743 for a model with a joint distribution or of one cell, E601 where more than 2^20 passes of the network are needed.
+        GmlmError: E743 for a model with a joint distribution or of one cell, E601 where more than
+            2^20 passes of the network are needed.
 
     Reference: Heckerman et al. 2000, "Dependency networks", on conditionals that are learnt apart.
     """
@@ -83,7 +86,8 @@ def _pair_gap(model: ConditionalModel, params: dict[str, Any], codes: Array, i: 
     q = both.shape[2]
     filled = np.repeat(codes, q, axis=1)
     filled[j] = np.tile(np.arange(q), rows)
-    after = np.exp(_tables(model, params, filled, alone, given))[:, i].reshape(rows, q, q)  # row, x_j, x_i
+    # row, x_j, x_i
+    after = np.exp(_tables(model, params, filled, alone, given))[:, i].reshape(rows, q, q)
     averaged = (both[:, j, :, None] * after).sum(axis=1)
     return 0.5 * np.abs(both[:, i] - averaged).sum(axis=1)
 
@@ -102,8 +106,9 @@ def step_gap(
 ) -> Quantity:
     """E KL(p(x_K | x_-K), the network's product over K of p(x_i | x_rest, K)), in nats, exact.
 
-    The expectation is over x ~ p of the exact model and K ~ its mask. It is `product_gap` plus what the network itself gets wrong, the
-    sum over K of E KL(p(x_i | x_-K), the network's p(x_i | x_rest, K)): training can bring it down to the product gap and no further.
+    The expectation is over x ~ p of the exact model and K ~ its mask. It is `product_gap` plus what
+    the network itself gets wrong, the sum over K of E KL(p(x_i | x_-K), the network's p(x_i |
+    x_rest, K)): training can bring it down to the product gap and no further.
 
     Args:
         network: a model with a `conditional` over as many cells, with as many values each.
@@ -117,7 +122,8 @@ def step_gap(
         The gap; infinite where the network gives probability 0 to what can happen.
 
     Raises:
-        GmlmError: E743 where the two do not have the same cells, E601, E602 for what is too large to list.
+        GmlmError: E743 where the two do not have the same cells, E601, E602 for what is too large
+            to list.
 
     Reference: Li et al. 2024, Proposition 3 and Definition 11.
     """

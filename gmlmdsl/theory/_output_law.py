@@ -29,14 +29,16 @@ class OutputLaw:
     """What a guided sampler or a decoder gives, exactly.
 
     Attributes:
-        strings: those with a positive probability, values as a draw has them, shape (strings, *axes); behind a row's length -1, of spins 0.
+        strings: those with a positive probability, values as a draw has them, shape (strings,
+            *axes); behind a row's length -1, of spins 0.
         probabilities: of each, float64; they sum to 1 - `fail`.
         fail: the probability that a draw fails; 0 of `refinement`.
-        expected_calls: of the oracle, for one draw; nan of a walk whose calls take too much to compute, while its distribution does not.
-            Of `refinement` the passes of the network, over all candidates.
+        expected_calls: of the oracle, for one draw; nan of a walk whose calls take too much to
+            compute, while its distribution does not. Of `refinement` the passes of the network,
+            over all candidates.
         expected_verifications: calls of the verifier or value, for one draw.
-        expected_runs: of a walk with `uniform_node`, which is made again until it ends on a string: 1 / the probability that a run does;
-            1 of every other sampler.
+        expected_runs: of a walk with `uniform_node`, which is made again until it ends on a string:
+            1 / the probability that a run does; 1 of every other sampler.
     """
 
     strings: Array
@@ -74,14 +76,17 @@ def output_law(
 ) -> OutputLaw | DecodedLaw:
     """The distribution of the strings of a guided sampler or a decoder, and what a draw takes on average, in float64.
 
-    Of samplers that draw symbol by symbol every prefix is listed. Rejection and unbounded tries are geometric series; Algorithm 1 is
-    dynamic programming over (prefix, quota); the walk's distribution is its matrix to the power of `steps`, and its calls are the nodes
-    that it leaves for the first time; best of n is the distribution of a maximum.
+    Of samplers that draw symbol by symbol every prefix is listed. Rejection and unbounded tries are
+    geometric series; Algorithm 1 is dynamic programming over (prefix, quota); the walk's
+    distribution is its matrix to the power of `steps`, and its calls are the nodes that it leaves
+    for the first time; best of n is the distribution of a maximum.
 
-    Of `refinement` and its presets, over a network or over the exact conditionals of a joint distribution, every pass is followed: rows
-    with what is open and how sure the passes were of it, split by each draw of tokens, of values that open cells show, of cells that
-    settle, of the schedule's mask and of cells that are opened; of candidates the best score counts. Updates that follow a decode are
-    their matrix. What rounding alone tells apart, such as two equal confidences, a draw in single precision may order otherwise.
+    Of `refinement` and its presets, over a network or over the exact conditionals of a joint
+    distribution, every pass is followed: rows with what is open and how sure the passes were of it,
+    split by each draw of tokens, of values that open cells show, of cells that settle, of the
+    schedule's mask and of cells that are opened; of candidates the best score counts. Updates that
+    follow a decode are their matrix. What rounding alone tells apart, such as two equal
+    confidences, a draw in single precision may order otherwise.
 
     Args:
         model: a model with one `var`.
@@ -93,12 +98,14 @@ def output_law(
         oracle: a `gm.Oracle` in the model's place.
 
     Returns:
-        Of samplers that draw symbol by symbol an `OutputLaw`: strings, probabilities, and averages. Of decoders, and of samplers that
+        Of samplers that draw symbol by symbol an `OutputLaw`: strings, probabilities, and averages.
+        Of decoders, and of samplers that
         `start from` one, a `DecodedLaw`: a table of all rows, and its distance to p.
 
     Raises:
-        GmlmError: E601 for more than 65,536 prefixes, too long a walk, or a pass of more than 2^20 branches; E602 for a schedule's mask of
-            too many blocks; E507 for a sampler of updates, for `exact`, and for `prompt=` or `oracle=` of `refinement`.
+        GmlmError: E601 for more than 65,536 prefixes, too long a walk, or a pass of more than 2^20
+            branches; E602 for a schedule's mask of too many blocks; E507 for a sampler of updates,
+            for `exact`, and for `prompt=` or `oracle=` of `refinement`.
 
     Reference: Li 2025, Section 3.1, Algorithms 1 and 2.
     """

@@ -39,7 +39,8 @@ class Values:
         """log V of some nodes.
 
         Raises:
-            GmlmError: E745 where it is not a finite number of at least 0, and what Python of the user's raises.
+            GmlmError: E745 where it is not a finite number of at least 0, and what Python of the
+                user's raises.
         """
         wanted = np.unique(nodes)
         new = wanted[~self._known[wanted]]
@@ -57,7 +58,8 @@ class PrefixTree:
     Attributes:
         codes: of shape (nodes, cells), -1 behind each prefix.
         depth: its symbols.
-        law: p(next symbol | prefix) as the sampler draws from it, (nodes, values); 0 throughout where there is none.
+        law: p(next symbol | prefix) as the sampler draws from it, (nodes, values); 0 throughout
+            where there is none.
         value: log V of prefixes, `value[nodes]`, -inf where V is 0.
         whole: whether it is a whole string.
         parent: its prefix, -1 of the root.

@@ -18,8 +18,9 @@ Array = np.ndarray
 def product_gap(model: JointModel, params: Params, mask: str | None = None, *, given: Any = None) -> Quantity:
     """E KL(p(x_K | x_-K[, K]), the product over K of its single-cell marginals), in nats, exact.
 
-    The expectation is over x ~ p and K ~ p(K | x). It is 0 where no block's cells depend on one another given the rest, and no decoder
-    whose step is a product over cells comes nearer on average to the block's conditional.
+    The expectation is over x ~ p and K ~ p(K | x). It is 0 where no block's cells depend on one
+    another given the rest, and no decoder whose step is a product over cells comes nearer on
+    average to the block's conditional.
 
     Args:
         model: the model; latents are summed out.

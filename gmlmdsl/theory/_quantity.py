@@ -13,7 +13,8 @@ class Quantity(np.float64):
     """A float64 with its kind; arithmetic gives plain numbers.
 
     Attributes:
-        kind: exact (up to rounding), a certified lower or upper bound, an estimate with a standard error, or measured on this machine.
+        kind: exact (up to rounding), a certified lower or upper bound, an estimate with a standard
+            error, or measured on this machine.
         source: the call that makes it.
         error: the standard error of an estimate or a measurement; nan where there is none.
         note: what else a reader should know; may be empty.

@@ -1,8 +1,8 @@
 """The gap of block dynamics, to its leading digits however small it is, and the slowest functions.
 
-The eigenvalues next to 1 are found as such, and so to 16 decimals only. Their vectors f are better than that: a small gap is taken
-anew from them, as the least E(f, f) / Var(f) over what they span, where E(f, f) = E_{x, K} Var(f | x_-K, K) is a sum of squares and
-loses no digit.
+The eigenvalues next to 1 are found as such, and so to 16 decimals only. Their vectors f are better
+than that: a small gap is taken anew from them, as the least E(f, f) / Var(f) over what they span,
+where E(f, f) = E_{x, K} Var(f | x_-K, K) is a sum of squares and loses no digit.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def _of_variance_one(p: Array, f: Array) -> Array:
     weight = p[..., None]
     flat = (f - (weight * f).sum(axis=tuple(range(p.ndim)))).reshape(p.size, -1)
     size, turn = np.linalg.eigh(flat.T @ (weight.reshape(-1, 1) * flat))
-    keep = size > 1e-6 * size.max()  # of the vectors that the constant one was mixed with, one is left over
+    # of the vectors that the constant one was mixed with, one is left over
+    keep = size > 1e-6 * size.max()
     return (flat @ (turn[:, keep] / np.sqrt(size[keep]))[:, ::-1]).reshape(*p.shape, -1)
 
 
@@ -98,7 +99,8 @@ def dirichlet_matrix(dynamics: BlockDynamics, f: Array) -> Array:
 def _dense_vectors(dynamics: BlockDynamics) -> tuple[float, float, Array]:
     """The second eigenvalue of sqrt(p) P 1/sqrt(p), the last one told apart from 1, and the eigenvectors up to it, the constant's too.
 
-    Vectors whose eigenvalues agree to rounding are mixed with one another: all of them are wanted, or none.
+    Vectors whose eigenvalues agree to rounding are mixed with one another: all of them are wanted,
+    or none.
     """
     space, size = dynamics.space, len(dynamics.space.support)
     matrix, count = dynamics.dense(symmetric=True), SLOWEST

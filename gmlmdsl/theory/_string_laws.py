@@ -67,7 +67,8 @@ def _rejection(tree: PrefixTree, method: Rejection, start: Array, looks_ahead: b
     if method.tries is None:
         if accepted > 0:
             return StringLaw(good / accepted, 0.0, drawn / accepted, 1 / accepted)
-        known = looks_ahead and tree.value[tree.start] == NEVER  # the prompt is judged, and nothing is drawn
+        # the prompt is judged, and nothing is drawn
+        known = looks_ahead and tree.value[tree.start] == NEVER
         return StringLaw(np.zeros(tree.n), 1.0, 0.0 if known else np.inf, 1.0 if known else np.inf)
     refused = max(0.0, 1 - accepted)
     tries = _tries(refused, method.tries)
@@ -228,7 +229,8 @@ def _walk(tree: PrefixTree, method: Walk, start: Array, looks_ahead: bool) -> St
 def _first_times(tree: PrefixTree, moves: Any, steps: int, counts: Array) -> Array:
     """How many of some nodes have been left after 1, 2, .. steps, on average; nan where that is too much to compute.
 
-    For each node a walk of its own, in which that node is gone for good when it is left: a row of `apart`.
+    For each node a walk of its own, in which that node is gone for good when it is left: a row of
+    `apart`.
     """
     if 2.0 * tree.n * moves.nnz * steps > MOST_WALK:
         return np.full(steps, np.nan)

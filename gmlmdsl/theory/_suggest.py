@@ -63,24 +63,30 @@ def suggest_masks(
 ) -> MaskSuggestions:
     """Candidate masks from the model's graph, compared and ranked, as text to paste behind the model.
 
-    Candidates are subsets of cells, pairs that share a factor (plain, and adaptive: the likelier the more they agree), strong clusters,
-    rows and columns of grids, forests, and all cells. A cluster is found by exact local analysis: influences of cells on one another,
-    and the Poincare constant of single-cell moves inside it.
+    Candidates are subsets of cells, pairs that share a factor (plain, and adaptive: the likelier
+    the more they agree), strong clusters, rows and columns of grids, forests, and all cells. A
+    cluster is found by exact local analysis: influences of cells on one another, and the Poincare
+    constant of single-cell moves inside it.
 
-    They are ranked by the variance of a fit as it runs by default; those within 10 % of one another by the time of a gradient.
+    They are ranked by the variance of a fit as it runs by default; those within 10 % of one another
+    by the time of a gradient.
 
     Args:
         model: a model, or a fit (then `params` are its estimates).
         params: parameters.
-        draws: how many draws the estimates are made from; none: exact where possible, see `compare_masks`.
+        draws: how many draws the estimates are made from; none: exact where possible, see
+            `compare_masks`.
         sampler: what draws them.
         seed: of draws.
         given: one row of data of given variables.
-        measure: whether gradients and steps are timed; else masks alike in variance are ranked by the size of their blocks.
+        measure: whether gradients and steps are timed; else masks alike in variance are ranked by
+            the size of their blocks.
 
     Returns:
-        A str of `mask` statements with a comment each, which check as they stand; its `comparison` has the numbers. Beside a mask of
-        listed blocks stands a sampler that redraws them in turn: per step it forgets more than one that draws a block from the mask.
+        A str of `mask` statements with a comment each, which check as they stand; its `comparison`
+        has the numbers. Beside a mask of
+        listed blocks stands a sampler that redraws them in turn: per step it forgets more than one
+        that draws a block from the mask.
 
     Raises:
         GmlmError: as `compare_masks`.

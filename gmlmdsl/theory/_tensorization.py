@@ -1,12 +1,14 @@
 """Block approximate tensorization of entropy: how much of KL(r, q) a mask's conditionals see, for the worst r.
 
-B takes x to what a block shows, (x_-K, K), with K ~ p(K | x). KL(r, q) is KL(Br, Bq) and what blocks do not show,
-E_{x ~ r} E_{K | x} KL(r(.|x_-K, K), q(.|x_-K, K)). So C_AT = 1 / (1 - sup over r of R(r)), R(r) = KL(Br, Bq) / KL(r, q). Near r = q, R is
-the quotient of the chain's second eigenvalue, so C_AT is at least the Poincare constant; the supremum may be there only, or far away.
+B takes x to what a block shows, (x_-K, K), with K ~ p(K | x). KL(r, q) is KL(Br, Bq) and what
+blocks do not show, E_{x ~ r} E_{K | x} KL(r(.|x_-K, K), q(.|x_-K, K)). So C_AT = 1 / (1 - sup over
+r of R(r)), R(r) = KL(Br, Bq) / KL(r, q). Near r = q, R is the quotient of the chain's second
+eigenvalue, so C_AT is at least the Poincare constant; the supremum may be there only, or far away.
 
-The search climbs from many starts. With a(x) = sum over K of p(K | x) log(Br / Bq), the derivative of KL(Br, Bq), the step
-r <- q exp(a / R(r)), normalised, never lowers R: it maximises KL(Br, Bq) linearised at r minus R(r) KL(., q). The best climb on and are
-polished by L-BFGS. Everything is written in d = r / q - 1, so that nothing cancels near q.
+The search climbs from many starts. With a(x) = sum over K of p(K | x) log(Br / Bq), the derivative
+of KL(Br, Bq), the step r <- q exp(a / R(r)), normalised, never lowers R: it maximises KL(Br, Bq)
+linearised at r minus R(r) KL(., q). The best climb on and are polished by L-BFGS. Everything is
+written in d = r / q - 1, so that nothing cancels near q.
 
 Reference: Li et al. 2024, Definition 9.
 """
@@ -49,8 +51,10 @@ def entropy_tensorization(model: JointModel, params: Params, mask: str | None = 
         given: one row of data of given variables.
 
     Returns:
-        At least the Poincare constant; inf where the mask's chain falls into parts. It is a lower bound: the largest value that a global
-        search over r has found, each value being attained by some r; a higher one cannot be ruled out.
+        At least the Poincare constant; inf where the mask's chain falls into parts. It is a lower
+        bound: the largest value that a global
+        search over r has found, each value being attained by some r; a higher one cannot be ruled
+        out.
 
     Raises:
         GmlmError: E601 for more configurations than 4096, E602 for too many blocks.
@@ -99,7 +103,8 @@ class _Search:
     def excess(self, logs: Array) -> Array:
         """d = r / q - 1 of r = q exp(logs), normalised."""
         logs = np.where(self.alive, logs, -np.inf)
-        middle = (self.q * np.where(self.alive, logs, 0.0)).sum(axis=self.axes)  # near q: the mean, so that little is lost
+        # near q: the mean, so that little is lost
+        middle = (self.q * np.where(self.alive, logs, 0.0)).sum(axis=self.axes)
         moved = np.clip(np.where(self.alive, logs - middle, 0.0), DEEPEST, 600.0)
         total = (self.q * np.expm1(moved)).sum(axis=self.axes)
         return np.where(self.alive, (np.expm1(moved) - total) / (1 + total), 0.0)

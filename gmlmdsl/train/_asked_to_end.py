@@ -16,7 +16,8 @@ ENDED = 128 + signal.SIGTERM  # the status of a process that SIGTERM ended
 def asked_to_end(listens: bool) -> Iterator[Callable[[], bool]]:
     """Within, SIGTERM and Ctrl-C are noted, and end the process when what is within is done; a second Ctrl-C does at once.
 
-    They are as they were where nothing listens, where they are ignored, and in another thread than the main one, which meets no signal.
+    They are as they were where nothing listens, where they are ignored, and in another thread than
+    the main one, which meets no signal.
     """
     asked: list[int] = []
     before = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)}

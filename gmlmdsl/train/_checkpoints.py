@@ -1,7 +1,8 @@
 """Checkpoints of long runs: Orbax writes them, a manifest of hashes says which are whole and whose they are.
 
-A checkpoint without its manifest was cut off while it was written, and does not count. One whose files do not match it was
-damaged, and is refused. A folder belongs to one run: all that the run depends on stands in each manifest.
+A checkpoint without its manifest was cut off while it was written, and does not count. One whose
+files do not match it was damaged, and is refused. A folder belongs to one run: all that the run
+depends on stands in each manifest.
 """
 
 from __future__ import annotations

@@ -162,11 +162,12 @@ class NetworkFit:
     Attributes:
         params: `{network's name: Equinox module}`, with the probes that `with_params` added.
         loss_trace: nats per hidden cell, of each step's batch.
-        length_trace: loss of the predicted length per row of each step's batch, 0 where none is predicted.
+        length_trace: loss of the predicted length per row of each step's batch, 0 where none is
+            predicted.
         validation_trace: (step, nats per hidden cell, length loss) of each measurement.
         reason: why training ended: steps, patience or diverged.
-        meta: program text, inputs, seed, versions, seconds, cells, rows of a batch, widths of buckets, the step whose weights these are
-            (`kept`): what `save` keeps.
+        meta: program text, inputs, seed, versions, seconds, cells, rows of a batch, widths of
+            buckets, the step whose weights these are (`kept`): what `save` keeps.
     """
 
     params: dict[str, Any]
@@ -202,7 +203,8 @@ class NetworkFit:
             given: data of given variables.
 
         Returns:
-            A float, at least the true number on average, with `standard_error`, that of the rows as a sample.
+            A float, at least the true number on average, with `standard_error`, that of the rows as
+            a sample.
         """
         bound = self.model.log_prob_bound(self.params, x, sampler, draws=draws, seed=seed, missing=missing, given=given)
         codes = network_rows(self.model.lowered, x, missing, given).codes[: self.model.graph.n_random]
@@ -361,7 +363,8 @@ def network_fit_from_file(saved: SavedFit, graph: FactorGraph, model: Callable[[
     assert form is not None
     paths, tree = jax.tree_util.tree_flatten_with_path(network_shapes(form))
     names = [f"param:{jax.tree_util.keystr(path)}" for path, _ in paths]
-    own = {name for name, (_, like) in zip(names, paths, strict=True) if not hasattr(like, "shape")}  # functions and numbers of the class
+    # functions and numbers of the class
+    own = {name for name, (_, like) in zip(names, paths, strict=True) if not hasattr(like, "shape")}
     probes = [name for name in form.probes if _place(name, "weight") in saved.headers]
     saved.verify_names([*(name for name in names if name not in own), *TRACES, *(_place(n, part) for n in probes for part in PARTS)])
     leaves = [like if name in own else _weights(saved, name, like) for name, (_, like) in zip(names, paths, strict=True)]

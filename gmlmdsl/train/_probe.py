@@ -78,9 +78,10 @@ def train_probe(
 ) -> ProbeFit:
     """Train the probe of a verifier or value: p(label = 1 | prefix) = sigmoid(w . h + b), h a layer of the network at the last cell.
 
-    w and b have the least sum of -log p(label) + |w|^2 / 2, over features of mean 0 and variance 1; the network stays as it is. A fifth of
-    the prefixes of each label, drawn from the seed, is held out: accuracy, loss and calibration are of these. A prefix that stands among
-    both makes them look better than they are.
+    w and b have the least sum of -log p(label) + |w|^2 / 2, over features of mean 0 and variance 1;
+    the network stays as it is. A fifth of the prefixes of each label, drawn from the seed, is held
+    out: accuracy, loss and calibration are of these. A prefix that stands among both makes them
+    look better than they are.
 
     Args:
         model: a model with a causal network, for which the file declares `probe(network)`.
@@ -92,11 +93,13 @@ def train_probe(
         given: data of given variables, one row for each prefix or one for all.
 
     Returns:
-        The parameters with the probe's among them, with `.accuracy`, `.calibration` and `.loss` on the held-out prefixes; a mapping, which
+        The parameters with the probe's among them, with `.accuracy`, `.calibration` and `.loss` on
+        the held-out prefixes; a mapping, which
         goes wherever parameters go. Accuracy is at the verifier's `threshold`, of a value at 0.5.
 
     Raises:
-        GmlmError: E506 for a name that is no probe of the model; E501, E502, E505, E507 for prefixes or labels that do not fit.
+        GmlmError: E506 for a name that is no probe of the model; E501, E502, E505, E507 for
+            prefixes or labels that do not fit.
 
     Reference: Alain and Bengio 2017 (linear classifiers on frozen layers).
     """
@@ -132,8 +135,8 @@ def prefix_features(model: Any, params: Mapping[str, Any], prefixes: Any, *, lay
         Shape (prefixes, width).
 
     Raises:
-        GmlmError: E409 for a layer that the network lacks, E506 for a class of Python, E742 for a network that is not causal; E501, E502,
-            E505, E507 for prefixes.
+        GmlmError: E409 for a layer that the network lacks, E506 for a class of Python, E742 for a
+            network that is not causal; E501, E502, E505, E507 for prefixes.
     """
     verify_is_model(model)
     if model.graph.network is None:

@@ -14,7 +14,8 @@ import numpy as np
 from ..fit import Training, measured_every, saved_every
 from ._batches import Batches
 
-# Options with no part in the weights, or that stand here in another form: `steps` by way of the optimiser, which may depend on them.
+# Options with no part in the weights, or that stand here in another form: `steps` by way of the
+# optimiser, which may depend on them.
 SCHEDULE = ("steps", "warmup", "learning_rate", "evaluate_every", "save_every", "average_last")
 ELSEWHERE = (*SCHEDULE, "validation", "checkpoint", "resume", "log", "loss", "l2", "regulariser")
 

@@ -1,8 +1,9 @@
 """Trains a network: minibatches keyed by step, buckets of like width, validation, early stopping, checkpoints.
 
-What is minimised is the loss of a mask, divided by the mean number of cells that a mask hides, so that it is in nats per cell;
-plus, where the network predicts lengths, their loss per row times the network's `length_weight`. Both means are over all rows, never
-over those of a batch: a row counts as its weight says, whatever its length, its bucket and the rows beside it.
+What is minimised is the loss of a mask, divided by the mean number of cells that a mask hides, so
+that it is in nats per cell; plus, where the network predicts lengths, their loss per row times the
+network's `length_weight`. Both means are over all rows, never over those of a batch: a row counts
+as its weight says, whatever its length, its bucket and the rows beside it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from ._training_bar import TrainingBar
 from ._training_log import TrainingLog
 
 Array = np.ndarray
-STEPS, VALIDATION = 2**32 - 1, 2**32 - 2  # folded into the seed's key: the first weights take its first parts, as `split` has them
+# folded into the seed's key: the first weights take its first parts, as `split` has them
+STEPS, VALIDATION = 2**32 - 1, 2**32 - 2
 NOTED = 20  # steps between looks at the device: the bar and the log move then
 
 
@@ -53,7 +55,8 @@ class Progress:
 
     losses: list[float] = field(default_factory=list)
     lengths: list[float] = field(default_factory=list)
-    validation: list[tuple[int, float, float]] = field(default_factory=list)  # step, loss, length loss
+    # step, loss, length loss
+    validation: list[tuple[int, float, float]] = field(default_factory=list)
     best: float = float("inf")
     since_best: int = 0
     best_step: int = 0
@@ -95,13 +98,16 @@ def train(
         network: with its first weights.
         loss: of the mask.
         batches: the rows.
-        per_batch: the cells that are hidden and the weight of the rows, in the mean over the batches of an epoch.
+        per_batch: the cells that are hidden and the weight of the rows, in the mean over the
+            batches of an epoch.
         check: the rows of validation.
         t: options.
         optimizer: an optax transformation; None: the default one.
-        seed: of the order of rows, of masks, noise and dropout: those of a step depend on (seed, step) only.
+        seed: of the order of rows, of masks, noise and dropout: those of a step depend on (seed,
+            step) only.
         show: whether to show a bar.
-        identity: what the run depends on beside its options and data: checkpoints of another run are refused.
+        identity: what the run depends on beside its options and data: checkpoints of another run
+            are refused.
     """
     scheduled, optimizer = optimizer is None, default_optimizer(t) if optimizer is None else optimizer
     if t.accumulate > 1:
@@ -214,7 +220,8 @@ class _Run:
     def is_sound(self, state: TrainState, done: int, whole: bool) -> bool:
         """Whether a run may go on; keeps the weights of the last look that are known to be finite numbers.
 
-        A finite loss says so of the weights before it. Those after the last step, and those of a checkpoint, are looked at themselves.
+        A finite loss says so of the weights before it. Those after the last step, and those of a
+        checkpoint, are looked at themselves.
         """
         losses = self.progress.losses
         if np.isfinite(losses[self.latest[0]]):  # of the step that began with them
@@ -268,7 +275,8 @@ class _Run:
     def share(self, step: int) -> Array | None:
         """Of the weights behind a step in their average.
 
-        `ema`: d^(n - k) (1 - d) / (1 - d^n) is that of update k among the first n. `average_last`: 1 / k at the k-th of its save points.
+        `ema`: d^(n - k) (1 - d) / (1 - d^n) is that of update k among the first n. `average_last`:
+        1 / k at the k-th of its save points.
         """
         d, n, k = self.t.ema, (step + 1) // self.t.accumulate, self.points(step + 1)
         if self.t.average_last is not None:

@@ -15,7 +15,8 @@ class TrainingLog:
 
     Args:
         path: the file.
-        first: the step that the run goes on from: lines behind it, which a run that was cut off left, are removed.
+        first: the step that the run goes on from: lines behind it, which a run that was cut off
+            left, are removed.
 
     Raises:
         GmlmError: E560 for a file that cannot be written, or that holds something else.

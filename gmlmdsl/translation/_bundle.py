@@ -1,7 +1,7 @@
 """A translator as one file: weights, vocabulary, program and what they are, each with its hash.
 
-An archive as `_archive.py` makes them. Reading runs no code: weights are plain arrays, the program is text, and a network that is a
-class of Python needs `allow_python`.
+An archive as `_archive.py` makes them. Reading runs no code: weights are plain arrays, the program
+is text, and a network that is a class of Python needs `allow_python`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 PROGRAM, FIT, VOCABULARY, REPORT = "program.gmlm", "student.fit", "vocabulary.model", "report.json"
 # The bytes that each may have.
-MOST = {MANIFEST: 1 << 20, PROGRAM: 1 << 22, VOCABULARY: 1 << 26, REPORT: 1 << 26, FIT: 3 << 29}  # together below the 2 GiB of a plain ZIP
+# together below the 2 GiB of a plain ZIP
+MOST = {MANIFEST: 1 << 20, PROGRAM: 1 << 22, VOCABULARY: 1 << 26, REPORT: 1 << 26, FIT: 3 << 29}
 ENTRIES = {"direction": str, "sampler": (str, type(None)), "versions": dict}
 BUNDLE = ArchiveKind(
     name="gmlm translator",
@@ -72,10 +73,12 @@ class Bundle:
         """The trained network with its program.
 
         Args:
-            allow_python: whether a network `python("package.module:Class")` may import and run that class.
+            allow_python: whether a network `python("package.module:Class")` may import and run that
+                class.
 
         Raises:
-            GmlmError: E575 for weights that are damaged or another program's, E739 for a class of Python that is not allowed.
+            GmlmError: E575 for weights that are damaged or another program's, E739 for a class of
+                Python that is not allowed.
         """
         from ..train import NetworkFit
 
@@ -104,7 +107,8 @@ def write_bundle(path: str | Path, bundle: Bundle) -> None:
     """Write a bundle, whole or not at all; the same bundle gives the same bytes.
 
     Raises:
-        GmlmError: E560 if the file cannot be written; E575 for a bundle that could not be read again.
+        GmlmError: E560 if the file cannot be written; E575 for a bundle that could not be read
+            again.
     """
     members = {PROGRAM: bundle.program.encode(), FIT: bundle.fit, VOCABULARY: bundle.vocabulary}
     if bundle.report is not None:
@@ -118,8 +122,8 @@ def read_bundle(path: str | Path) -> Bundle:
     """A bundle from its file; every hash is verified.
 
     Raises:
-        GmlmError: E120 for a file that cannot be read; E575 for one that is not a bundle, is damaged, or holds anything but a bundle's
-            parts.
+        GmlmError: E120 for a file that cannot be read; E575 for one that is not a bundle, is
+            damaged, or holds anything but a bundle's parts.
     """
     path = as_path(path)
     with opened(path, _bundles_in(path)) as file:

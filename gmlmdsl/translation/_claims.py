@@ -54,7 +54,8 @@ def claims(scores: Mapping[str, Any], latency: Mapping[str, Any]) -> list[Claim]
 
 def _value(notes: Mapping[str, Any], name: str) -> float:
     value = next(s["value"] for s in notes["scores"] if s["name"] == name)
-    return float("nan") if value is None else float(value)  # of translations without a word, or a language without spaces
+    # of translations without a word, or a language without spaces
+    return float("nan") if value is None else float(value)
 
 
 def _bleu(notes: Mapping[str, Any]) -> float:

@@ -24,7 +24,8 @@ def read_lines(path: str | Path) -> list[str]:
     r"""The lines of a text file without their ends, which are \n or \r\n and nothing else; `.gz` is unpacked.
 
     Raises:
-        GmlmError: E120 for what cannot be read, E523 for a line above the limit, E119 for bytes that are no UTF-8 text; with the line.
+        GmlmError: E120 for what cannot be read, E523 for a line above the limit, E119 for bytes
+            that are no UTF-8 text; with the line.
     """
     return list(_lines(Path(path)))
 
@@ -33,7 +34,8 @@ def read_pairs(source: str | Path, target: str | Path | None = None) -> list[Pai
     """Sentences with their translations, from two files with a line for each, or from one of two columns with a tab between them.
 
     Raises:
-        GmlmError: E574 for files of unequal length and lines without two columns; and those of `read_lines`.
+        GmlmError: E574 for files of unequal length and lines without two columns; and those of
+            `read_lines`.
     """
     if target is None:
         return _columns(Path(source))
@@ -67,10 +69,12 @@ def _columns(path: Path) -> list[Pair]:
 def lines_in(file: IO[bytes], name: object) -> Iterator[str]:
     r"""The lines of an opened file as they come, without their ends, which are \n or \r\n and nothing else.
 
-    A bare \r is white space within a line: as many lines come out as other tools count, whose translations stand beside them.
+    A bare \r is white space within a line: as many lines come out as other tools count, whose
+    translations stand beside them.
 
     Raises:
-        GmlmError: E523 for a line above the limit, E119 for bytes that are no UTF-8 text; with the line.
+        GmlmError: E523 for a line above the limit, E119 for bytes that are no UTF-8 text; with the
+            line.
     """
     for number, raw in enumerate(raw_lines(file, name, KIND), 1):
         yield decoded_line(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number, KIND)
@@ -131,8 +135,8 @@ def clean(
         pairs: sentences with their translations.
         vocabulary: whose pieces are counted.
         cells: how many a row of the source has, and one of the target; the end mark takes one.
-        ratio: pieces of the longer side for each of the shorter one, beyond which a pair is left out; only where the longer side has
-            more than 10.
+        ratio: pieces of the longer side for each of the shorter one, beyond which a pair is left
+            out; only where the longer side has more than 10.
         what: how messages call the text, `validation text`, say.
 
     Returns:

@@ -1,9 +1,11 @@
 """Do the pieces of a translation that repeat one another attend to each other? Attention over all lines of a text, in two tables.
 
-The attention is of the last layer in the last pass, which sees what the pass before left, hidden where it is predicted again; of an
-autoregressive decoder that of one pass over its whole translation, in which nothing behind is seen. What such a decoder does not end, or
-loops in, is no translation: its few rows would hold most of the equal pairs. Li et al. 2024, Section 3.4, Tables 4 and 5, compare adjacent
-pieces; here those further apart stand beside them, and all means have intervals.
+The attention is of the last layer in the last pass, which sees what the pass before left, hidden
+where it is predicted again; of an autoregressive decoder that of one pass over its whole
+translation, in which nothing behind is seen. What such a decoder does not end, or loops in, is no
+translation: its few rows would hold most of the equal pairs. Li et al. 2024, Section 3.4, Tables 4
+and 5, compare adjacent pieces; here those further apart stand beside them, and all means have
+intervals.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ class Dependency:
         tables: `adjacent` and `distant` pairs; see `gm.attention_dependency`.
         measured: translations that it is of.
         left_out: lines that are too long or empty.
-        unended, looping: translations of an autoregressive sampler that are left out too, without an end mark, or that loop where their
-            source does not.
+        unended, looping: translations of an autoregressive sampler that are left out too, without
+            an end mark, or that loop where their source does not.
     """
 
     tables: dict[str, pd.DataFrame] = field(repr=False)
@@ -79,7 +81,8 @@ def dependency(
 ) -> Dependency | None:
     """Translate lines, and compare the attention of pieces that are equal with that of all other pairs.
 
-    Pieces are compared, not words. Of a network that sees nothing behind a cell there is no attention to what is next or later.
+    Pieces are compared, not words. Of a network that sees nothing behind a cell there is no
+    attention to what is next or later.
 
     Args:
         translator: to be measured.
@@ -89,7 +92,8 @@ def dependency(
         replications: resamples of the lines behind the intervals.
 
     Returns:
-        None where nothing can be measured: a refinement of one pass sees its start alone, and no line may fit.
+        None where nothing can be measured: a refinement of one pass sees its start alone, and no
+        line may fit.
 
     Raises:
         GmlmError: E506 for an unknown sampler, E738 for a network without attention.

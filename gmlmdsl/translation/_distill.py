@@ -1,7 +1,8 @@
 """Sequence-level distillation: the teacher's translations of the training sources take the place of the true ones (Kim and Rush 2016).
 
-A translation without an end mark, and one that loops where its source does not, teach nothing: their lines are left empty, which cleaning
-leaves out. Chunks of lines are written, each with a manifest of what it was made of: a killed run goes on behind the last whole one.
+A translation without an end mark, and one that loops where its source does not, teach nothing:
+their lines are left empty, which cleaning leaves out. Chunks of lines are written, each with a
+manifest of what it was made of: a killed run goes on behind the last whole one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 CHUNK = 512  # lines of a file of translations
 FORMAT = 3  # of such a file
-REPEATED, LONGEST = 3, 4  # so often a run of up to so many words stands in succession in a translation that loops
+# so often a run of up to so many words stands in succession in a translation that loops
+REPEATED, LONGEST = 3, 4
 COUNTED = ("empty", "unended", "cut", "looping")
 MANY = 0.01  # share of translations that are left out, above which the teacher is at fault
 
@@ -35,10 +37,12 @@ class Distilled:
     Attributes:
         lines: how many there were.
         empty: how many became nothing by themselves.
-        unended: translations that fill the row to its last cell without an end mark: their lines are empty.
+        unended: translations that fill the row to its last cell without an end mark: their lines
+            are empty.
         decoded: how many were decoded in this run; the others were there.
         cut: sources with a sentence that the teacher cannot take, whose end it did not see.
-        looping: translations with an end mark that loop, see `loops`, where their source does not: their lines are empty.
+        looping: translations with an end mark that loop, see `loops`, where their source does not:
+            their lines are empty.
     """
 
     lines: int
@@ -78,11 +82,13 @@ def distill(
         teacher: a translator.
         sources: lines; one that the teacher cannot take is cut, so that no line is lost.
         path: of the text file; chunks lie beside it in `<name>.chunks` until it is whole.
-        identity: a hash of the teacher's weights and vocabulary: chunks of another one are made anew.
+        identity: a hash of the teacher's weights and vocabulary: chunks of another one are made
+            anew.
         sampler: of the teacher; None: its own.
         seed: of what is random in decoding.
         tell: called with the number of lines that are done, and of all.
-        keep_chunks: whether the chunks stay when the text is whole, for a caller that is not done yet.
+        keep_chunks: whether the chunks stay when the text is whole, for a caller that is not done
+            yet.
 
     Raises:
         GmlmError: E560 where nothing can be written, E588 where another run writes the same file.

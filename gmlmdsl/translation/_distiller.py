@@ -24,9 +24,10 @@ TIMED, SCORED = 128, 500  # lines that a sampler is timed on, and scored on
 def choose_distiller(p: PipelineStages) -> None:
     """Set the sampler that distils, of a pipeline whose teacher is trained; what was found once is kept.
 
-    Where the run has so many minutes, samplers are timed, those with most beams first, until one fits into the share of distillation; the
-    last one is taken where none does. Where others have as many beams (and another length penalty, say), all of them translate the first
-    500 lines of the validation text, and the one with the highest BLEU distils, of equals the first in the file.
+    Where the run has so many minutes, samplers are timed, those with most beams first, until one
+    fits into the share of distillation; the last one is taken where none does. Where others have as
+    many beams (and another length penalty, say), all of them translate the first 500 lines of the
+    validation text, and the one with the highest BLEU distils, of equals the first in the file.
     """
     names = distillers(p.checked, p.roles.teacher, p.o.teacher_sampler)
     beams = {name: beams_of(p.checked, name) for name in names}
@@ -65,8 +66,8 @@ def timed(p: PipelineStages, names: Sequence[str], share: float) -> dict[str, fl
 def choose_students(p: PipelineStages, names: Sequence[str]) -> str | None:
     """The sampler that bundles of the student take where none is named; what was found once is kept.
 
-    Of several that are compared the one with the highest BLEU on the first 500 lines of the validation text, of equals the first in the
-    file.
+    Of several that are compared the one with the highest BLEU on the first 500 lines of the
+    validation text, of equals the first in the file.
 
     Args:
         p: a pipeline whose student is trained.

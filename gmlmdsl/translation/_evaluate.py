@@ -1,7 +1,7 @@
 """A translator under one sampler on a test text: scores, and where they come from: passes, lengths, stutter.
 
-What is wrong with a refinement decoder is a wrong length, tokens that repeat one another, or passes that were too few: each has a
-measure here, beside the scores of its translations.
+What is wrong with a refinement decoder is a wrong length, tokens that repeat one another, or passes
+that were too few: each has a measure here, beside the scores of its translations.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Pass:
     Attributes:
         number: of the pass, from 1.
         bleu: of the texts, as BLEU of the evaluation.
-        stutter: words that repeat the word before where the reference does not, per 1,000 words; nan in a language without spaces.
+        stutter: words that repeat the word before where the reference does not, per 1,000 words;
+            nan in a language without spaces.
         repeats: pieces that equal the piece before, per 1,000 pieces; nothing is left out of them.
     """
 
@@ -52,10 +53,13 @@ class Evaluation:
         repeats: pieces that equal the piece before, per 1,000 pieces, before any are dropped.
         mean_passes: the passes that changed something; of an autoregressive sampler its steps.
         passes: how many rows were done after so many passes; empty for an autoregressive sampler.
-        length_coverage: share of sentences whose true length is among the k likeliest, by k; None where no length is predicted.
+        length_coverage: share of sentences whose true length is among the k likeliest, by k; None
+            where no length is predicted.
         length_ratio: pieces of the translations for each piece of the references.
-        oracle: scores where the length of the reference is given; None for a sampler that does not take it.
-        measured: sentences that lengths are measured on: those that fit into the program's rows, source and reference.
+        oracle: scores where the length of the reference is given; None for a sampler that does not
+            take it.
+        measured: sentences that lengths are measured on: those that fit into the program's rows,
+            source and reference.
         seconds: of translating, compiling included.
         cut: lines with a sentence that is longer than the model takes, whose end it did not see.
     """
@@ -128,14 +132,18 @@ def evaluate(
         sampler: of the program; None: the translator's own.
         seed: of all that is random.
         target_language: `de`, `zh`, ..; see `score`.
-        drop_repeats: whether a word that repeats the word before is left out of the translations; measures by pass are of what was there.
-        oracle: whether it is translated once more with the lengths of the references, where the sampler takes lengths.
+        drop_repeats: whether a word that repeats the word before is left out of the translations;
+            measures by pass are of what was there.
+        oracle: whether it is translated once more with the lengths of the references, where the
+            sampler takes lengths.
         learnt: the checkpoint of a learnt measure; see `score`.
         resamples: sets of sentences behind the intervals; 0 for none.
-        tell: is called after each batch with the number of rows that are translated; a line in parts is several.
+        tell: is called after each batch with the number of rows that are translated; a line in
+            parts is several.
 
     Raises:
-        GmlmError: E574 unless there is a reference for each source; and those of `Translator.translate` and `score`.
+        GmlmError: E574 unless there is a reference for each source; and those of
+            `Translator.translate` and `score`.
     """
     verify_parallel(sources, references, "references")
     name = translator.sampler_named(sampler)
@@ -187,7 +195,8 @@ class Recorder(Translator):
         self.__dict__.update(translator.__dict__)
         self.inner, self.refines, self.tell = translator, refines, tell
         self.passes: list[int] = []
-        self._repeated: list[np.ndarray] = []  # for each decode, by pass: repeated pieces, and pieces
+        # for each decode, by pass: repeated pieces, and pieces
+        self._repeated: list[np.ndarray] = []
 
     def decode(self, source: Any, **options: Any) -> Decoded:
         """As a translator decodes, with its passes counted."""
@@ -216,7 +225,8 @@ def last_changes(trace: np.ndarray) -> np.ndarray:
 
 def _repeats(tokens: np.ndarray, end: int) -> tuple[int, int]:
     """How many pieces before the end equal the piece before them, and how many there are."""
-    counted = (tokens >= 0) & ~np.logical_or.accumulate(tokens == end, axis=1)  # a cell that is hidden still is no piece
+    # a cell that is hidden still is no piece
+    counted = (tokens >= 0) & ~np.logical_or.accumulate(tokens == end, axis=1)
     again = stutters(tokens, np.full(len(tokens), tokens.shape[1])) & counted
     return int(again.sum()), int(counted.sum())
 

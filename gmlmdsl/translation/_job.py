@@ -36,8 +36,8 @@ class TrainJob:
         inputs: of the program; those that a vocabulary binds may be left out where one is given.
         mask: the mask's name; None: the model's only one.
         sampler: the bundle's own; None: the model's first one in the file.
-        vocabulary: a file; None: that of the bundle which the recipe starts from, or one is made of the text, of the size that the
-            program says.
+        vocabulary: a file; None: that of the bundle which the recipe starts from, or one is made of
+            the text, of the size that the program says.
         resume: whether checkpoints in the folder are gone on from.
     """
 

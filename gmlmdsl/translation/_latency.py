@@ -1,8 +1,9 @@
 """How long translators take, side by side: from text to text, one line at a time and many at once.
 
-Every batch of lines goes through all of them in turn, so that what else the machine does falls on all alike. A run in which anything
-was compiled does not count, and is made again. Median and 99th percentile are of runs, the latter of 20 at the least: of fewer it would be
-little else than the slowest. What surrounds them is stated.
+Every batch of lines goes through all of them in turn, so that what else the machine does falls on
+all alike. A run in which anything was compiled does not count, and is made again. Median and 99th
+percentile are of runs, the latter of 20 at the least: of fewer it would be little else than the
+slowest. What surrounds them is stated.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from .._diagnostics import fail
 from ..graph import versions
 from ._translator import Translator
 
-ENOUGH = 20  # runs that have a 99th percentile; so many are made of each size where `MANY` lines are timed
+# runs that have a 99th percentile; so many are made of each size where `MANY` lines are timed
+ENOUGH = 20
 MANY = 100
 TRIES = 6  # runs of one batch until nothing is compiled
-WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128)  # pieces of a source up to which lines are put together, as buckets are
+# pieces of a source up to which lines are put together, as buckets are
+WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128)
 ENVIRONMENT = ("XLA_FLAGS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "JAX_PLATFORMS")
 Entry = Translator | tuple[Translator, str]
 
@@ -133,9 +136,10 @@ def latency(
         translators: by name; with a sampler, or under their own.
         lines: of the source; those that do not fit into a row are left out, and counted.
         batch_sizes: lines at once.
-        sentences: lines that each translator is timed over, for each size; where there are fewer, they come again. From 100 on there are
-            20 runs of each size at the least.
-        length: of every translation, where it is known, as with weights that say nothing of lengths: cells that are decoded for a line.
+        sentences: lines that each translator is timed over, for each size; where there are fewer,
+            they come again. From 100 on there are 20 runs of each size at the least.
+        length: of every translation, where it is known, as with weights that say nothing of
+            lengths: cells that are decoded for a line.
         peers: other engines, see `peers`: they make as many pieces as the first translator does.
         tell: called with the batches that are done, and of all.
 
@@ -224,7 +228,8 @@ def _compilations() -> Iterator[list[str]]:
     found: list[str] = []
 
     def heard(event: str, duration_secs: float, **kwargs: str | int) -> None:
-        if event.endswith("backend_compile_duration"):  # not tracing: shapes are traced where nothing is compiled
+        # not tracing: shapes are traced where nothing is compiled
+        if event.endswith("backend_compile_duration"):
             found.append(event)
 
     monitoring.register_event_duration_secs_listener(heard)

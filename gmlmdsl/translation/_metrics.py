@@ -1,8 +1,9 @@
 """How good translations are, in the field's measures, each with what makes it comparable.
 
-BLEU (Papineni et al. 2002), chrF++ (Popović 2017) and TER (Snover et al. 2006) are SacreBLEU's (Post 2018), and come with its signature:
-figures under other signatures are other measures. Stutter (Li et al. 2024, Section 3.3) is how often a word repeats the one before where
-the reference does not.
+BLEU (Papineni et al. 2002), chrF++ (Popović 2017) and TER (Snover et al. 2006) are SacreBLEU's
+(Post 2018), and come with its signature: figures under other signatures are other measures. Stutter
+(Li et al. 2024, Section 3.3) is how often a word repeats the one before where the reference does
+not.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from ..decode import stutter_counts
 
 RESAMPLES = 1000  # of the sentences, for intervals
 SEED = 12345  # SacreBLEU's
-WITHOUT_SPACES = {"zh": "zh", "ja": "char", "th": "char", "lo": "char", "km": "char", "my": "char"}  # language -> tokeniser
+# language -> tokeniser
+WITHOUT_SPACES = {"zh": "zh", "ja": "char", "th": "char", "lo": "char", "km": "char", "my": "char"}
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ class Scores:
     Attributes:
         sentences: how many translations.
         words: of the translations, split at white space.
-        scores: BLEU by tokeniser, chrF++, TER, stutter, length ratio and BLEU's brevity penalty, and the learnt measure if there is one.
+        scores: BLEU by tokeniser, chrF++, TER, stutter, length ratio and BLEU's brevity penalty,
+            and the learnt measure if there is one.
     """
 
     sentences: int
@@ -97,15 +100,17 @@ def score(
     Args:
         outputs: translations.
         references: the right one for each.
-        target_language: `de`, `zh`, ..: Chinese has a tokeniser of its own, other languages without spaces are split into letters, and
-            stutter, a matter of words between spaces, has no meaning for them. None: a language with spaces.
+        target_language: `de`, `zh`, ..: Chinese has a tokeniser of its own, other languages without
+            spaces are split into letters, and stutter, a matter of words between spaces, has no
+            meaning for them. None: a language with spaces.
         sources: what was translated; the learnt measure needs it.
-        learnt: a checkpoint of COMET on this machine. PyTorch opens it, which may run what it holds: take it only from who made it.
+        learnt: a checkpoint of COMET on this machine. PyTorch opens it, which may run what it
+            holds: take it only from who made it.
         resamples: sets of sentences behind the intervals; 0 for none.
 
     Raises:
-        GmlmError: E574 unless there is a reference for each output; E505 where there is none; E561 where a library is not installed;
-            E576 for a learnt measure that cannot be had.
+        GmlmError: E574 unless there is a reference for each output; E505 where there is none; E561
+            where a library is not installed; E576 for a learnt measure that cannot be had.
     """
     verify_parallel(outputs, references, "references")
     metrics = _sacrebleu()
@@ -149,7 +154,8 @@ def stutter(outputs: Sequence[str], references: Sequence[str], resamples: int = 
     rates = shares = None
     if resamples and spaces:
         rng, n = np.random.default_rng(SEED), len(words)
-        sets = (rng.integers(n, size=n) for _ in range(resamples))  # one at a time: all at once take 24 bytes a sentence and set
+        # one at a time: all at once take 24 bytes a sentence and set
+        sets = (rng.integers(n, size=n) for _ in range(resamples))
         found = np.array([(counts[some].sum(), words[some].sum(), (counts[some] > 0).mean()) for some in sets])
         rates, shares = _interval(1000 * found[:, 0] / np.maximum(found[:, 1], 1)), _interval(100 * found[:, 2])
     what = "words that repeat the word before, unless the reference doubles them"
@@ -199,7 +205,8 @@ def _bleu(metrics: Any, outputs: Sequence[str], references: Sequence[str], token
         return _of(f"BLEU {tokeniser}", metric, metric.corpus_score(list(outputs), None))
     found = metric.corpus_score(list(outputs), None, n_bootstrap=resamples)
     plain = metrics.BLEU(tokenize=tokeniser, force=True)
-    plain.corpus_score([""], [[""]])  # a signature stands only after a score, and the one with resamples is another
+    # a signature stands only after a score, and the one with resamples is another
+    plain.corpus_score([""], [[""]])
     middle, half = float(found._mean), float(found._ci)
     return Score(f"BLEU {tokeniser}", float(found.score), str(plain.get_signature()), (middle - half, middle + half))
 

@@ -1,6 +1,7 @@
 """A peer for times: CTranslate2, an engine made for translation, with random weights of a network's own sizes.
 
-Its translations mean nothing; its times do: they depend on sizes and lengths alone, and it decodes as many pieces as it is told to.
+Its translations mean nothing; its times do: they depend on sizes and lengths alone, and it decodes
+as many pieces as it is told to.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Peer:
         beam: hypotheses that it keeps.
 
     Raises:
-        GmlmError: E561 where the library is not installed, E578 for a network that it has no like of.
+        GmlmError: E561 where the library is not installed, E578 for a network that it has no like
+            of.
     """
 
     def __init__(self, translator: Translator, compute_type: str = "float32", threads: int = 1, beam: int = 1):

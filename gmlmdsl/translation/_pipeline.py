@@ -1,7 +1,8 @@
 """From two files to translators and an honest report: clean, vocabulary, teacher, distilled and raw student, scores, times.
 
-Every stage leaves files with a record of what they were made of. A second call keeps what is done, and makes anew what depends on
-something that changed; a run that was killed goes on, in the middle of a training from its latest checkpoint.
+Every stage leaves files with a record of what they were made of. A second call keeps what is done,
+and makes anew what depends on something that changed; a run that was killed goes on, in the middle
+of a training from its latest checkpoint.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ class Pipeline(PipelineStages):
         """Make all stages; what the report shows.
 
         Args:
-            report: writes a page: it is called with what it shows, the file of arrays, and the file to write.
+            report: writes a page: it is called with what it shows, the file of arrays, and the file
+                to write.
         """
         with alone(self.stages.folder):
             self.texts()

@@ -48,13 +48,15 @@ class PipelineOptions:
         teacher, student: how they are trained; the raw student is trained as the distilled one.
         vocabulary: a file of one that is given; None: one is made of the training text.
         masks: by model, where it has several.
-        teacher_sampler: the teacher's sampler that distils; None: of those with the most beams that fit into a share of `minutes` the one
-            with the highest BLEU on validation text.
+        teacher_sampler: the teacher's sampler that distils; None: of those with the most beams that
+            fit into a share of `minutes` the one with the highest BLEU on validation text.
         samplers: those that are compared; none: all of the program.
         direction: such as "en-de", for the report and the tokeniser of BLEU.
         raw: whether a student is trained on the raw text too.
-        warm: whether students start at the teacher's weights where they agree, unless their recipe names a bundle to start from.
-        minutes: of the whole run: teacher and student get as many batches as fit into their shares, see `SHARES`; None: the recipes say.
+        warm: whether students start at the teacher's weights where they agree, unless their recipe
+            names a bundle to start from.
+        minutes: of the whole run: teacher and student get as many batches as fit into their shares,
+            see `SHARES`; None: the recipes say.
         measured: sentences that latency is measured over, at the least.
         command: that the report shows.
     """
@@ -105,7 +107,8 @@ class PipelineStages:
         for name in options.samplers:
             if not any(name in m.samplers for m in self.models.values()):
                 raise fail("E506", f"neither model has a sampler `{name}`")
-        self.distiller, *_ = distillers(self.checked, self.roles.teacher, options.teacher_sampler)  # of several `choose_distiller` chooses
+        # of several `choose_distiller` chooses
+        self.distiller, *_ = distillers(self.checked, self.roles.teacher, options.teacher_sampler)
 
     # Text
 
@@ -226,7 +229,8 @@ class PipelineStages:
         """A network, trained on a text and validated on its like, as a fit; its name."""
         mask, (start, begun) = self.masks[model], self.start(name, recipe)
         data = {k: v for k, v in self.stages.done[text].files.items() if k.startswith((f"{text}/train", f"{text}/validation"))}
-        unseen = {"start_from"} if recipe.average_last else {"start_from", "save_every"}  # save points are what is averaged
+        # save points are what is averaged
+        unseen = {"start_from"} if recipe.average_last else {"start_from", "save_every"}
         plain = {k: v for k, v in asdict(recipe).items() if k not in unseen}
         digest = digest_of(self.checked, self.program.bound.inputs, model, mask)
         inputs = {"data": data, "recipe": plain, "model": digest, "vocabulary": self.pieces.sha256} | begun
@@ -249,7 +253,8 @@ class PipelineStages:
                 self.pieces,
                 self.pairs(f"{text}/train"),
                 validation,
-                recipe if validation else replace(recipe, evaluate_every=None, patience=None),  # see `distilled_pairs`
+                # see `distilled_pairs`
+                recipe if validation else replace(recipe, evaluate_every=None, patience=None),
                 checkpoint=place(key),
                 log=self.stages / f"{name}.jsonl",
                 progress=self.o.progress,
@@ -260,7 +265,8 @@ class PipelineStages:
             return told(fit) | begins
 
         done = self.stages.run(name, inputs, [f"{name}.fit"], make)
-        shutil.rmtree(place(done.key), ignore_errors=True)  # not before the stage is recorded: a run that is killed trains nothing twice
+        # not before the stage is recorded: a run that is killed trains nothing twice
+        shutil.rmtree(place(done.key), ignore_errors=True)
         return name
 
     def start(self, name: str, recipe: Recipe) -> tuple[Callable[[], Start | None], dict[str, str]]:
@@ -307,7 +313,8 @@ class PipelineStages:
 
         done = self.stages.run("distil", inputs, list(TRANSLATED.values()), make)
         for text in TRANSLATED.values():
-            shutil.rmtree(chunks_of(self.stages / text), ignore_errors=True)  # not before both texts are recorded
+            # not before both texts are recorded
+            shutil.rmtree(chunks_of(self.stages / text), ignore_errors=True)
         return done
 
     def sampler_digest(self, model: str, sampler: str) -> str:

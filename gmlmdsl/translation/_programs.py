@@ -75,7 +75,8 @@ def sides(model: ConditionalModel) -> Pair:
     """What a model translates.
 
     Raises:
-        GmlmError: E580 for a model that does not map one row of codes to another one over the same number of codes.
+        GmlmError: E580 for a model that does not map one row of codes to another one over the same
+            number of codes.
     """
     verify_is_model(model)
     graph = model.graph
@@ -115,14 +116,16 @@ def shared_vocabulary(checked: Program, pairs: Sequence[tuple[str, str]], size: 
     """One vocabulary of both languages of a text.
 
     Raises:
-        GmlmError: E570 for a size that the text does not allow; the help names the inputs that say it.
+        GmlmError: E570 for a size that the text does not allow; the help names the inputs that say
+            it.
     """
     try:
         return Vocabulary.train((x for p in pairs for x in p), size)
     except GmlmError as error:
         names = vocabulary_inputs(checked)
         said = error.diagnostics[0]
-        if said.code != "E570" or not said.help or not names:  # where it has no help, no size would do
+        # where it has no help, no size would do
+        if said.code != "E570" or not said.help or not names:
             raise
         how = " ".join(f"--input {name}=N" for name in names)
         raise GmlmError([replace(said, help=f"{said.help}: `{how}`, say")]) from None

@@ -1,7 +1,8 @@
 """Candidates of one translator, chosen by another: a teacher that writes piece by piece scores whole translations in one pass.
 
-A refinement's own score is of its last pass, in which every piece is predicted beside the others. The teacher's is log p of the row, so
-that it compares translations of several lengths as one who reads them (noisy parallel decoding; Gu et al. 2018, Section 4.2).
+A refinement's own score is of its last pass, in which every piece is predicted beside the others.
+The teacher's is log p of the row, so that it compares translations of several lengths as one who
+reads them (noisy parallel decoding; Gu et al. 2018, Section 4.2).
 """
 
 from __future__ import annotations
@@ -26,15 +27,18 @@ RERANKED = "-reranked"  # behind the name of a sampler, in tables
 class Reranked(Translator):
     """A translator whose candidates are ordered by what a teacher says of them.
 
-    The score of a candidate is log p(y_1, .., y_n | source) / n by the teacher, y_n being the end mark where there is one: what stands
-    behind the first end mark is no part of a translation. It takes one pass of the teacher over all candidates, whatever their lengths.
+    The score of a candidate is log p(y_1, .., y_n | source) / n by the teacher, y_n being the end
+    mark where there is one: what stands behind the first end mark is no part of a translation. It
+    takes one pass of the teacher over all candidates, whatever their lengths.
 
     Args:
-        translator: whose sampler makes the candidates, as many as its `lengths`, `starts` or `beam`.
+        translator: whose sampler makes the candidates, as many as its `lengths`, `starts` or
+            `beam`.
         teacher: an autoregressive translator of the same vocabulary, whose rows are as long.
 
     Raises:
-        GmlmError: E590 for a teacher that is not autoregressive, has another vocabulary, or shorter rows.
+        GmlmError: E590 for a teacher that is not autoregressive, has another vocabulary, or shorter
+            rows.
     """
 
     def __init__(self, translator: Translator, teacher: Translator):

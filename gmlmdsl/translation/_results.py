@@ -127,7 +127,8 @@ def bundle(p: PipelineStages, name: str, sampler: str | None) -> None:
 def measure(p: PipelineStages, names: Sequence[str]) -> None:
     """Latency of every network under every sampler, over sentences of the test text."""
     files = p.stages.done["text"].files
-    every = [(n, s) for n in names for s in ways_of(p, n) if n != "raw" or "student" not in names]  # raw: the same network
+    # raw: the same network
+    every = [(n, s) for n in names for s in ways_of(p, n) if n != "raw" or "student" not in names]
     inputs: dict[str, Any] = {f"{n}.{s}": made_of(p, n, s) for n, s in every}
     inputs |= {"text": files["text/test.source"], "sentences": p.o.measured, "vocabulary": p.pieces.sha256, "format": FORMAT}
 

@@ -13,8 +13,9 @@ from .._diagnostics import counted, fail
 if TYPE_CHECKING:
     from ._vocabulary import Vocabulary
 
-# A full stop, question or exclamation mark with what closes behind it, then white space; those of Chinese and Japanese need none.
-# A run of marks is tried once, as a whole: a line of dots takes no longer than another one.
+# A full stop, question or exclamation mark with what closes behind it, then white space; those of
+# Chinese and Japanese need none. A run of marks is tried once, as a whole: a line of dots takes no
+# longer than another one.
 ENDS = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]]*+(\s+)|[。！？]+[」』”’）]*(\s*)")
 
 

@@ -1,7 +1,8 @@
 """How the minutes of a run are divided: batches of the teacher and of the student.
 
-A student can be no better than its teacher, and learns from what that one translates: both get the same share, distillation a small one,
-and what is left is for text, scores and times. Trials of a few batches say what a share buys; they are made once, and kept.
+A student can be no better than its teacher, and learns from what that one translates: both get the
+same share, distillation a small one, and what is left is for text, scores and times. Trials of a
+few batches say what a share buys; they are made once, and kept.
 """
 
 from __future__ import annotations

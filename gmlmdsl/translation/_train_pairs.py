@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 Array = np.ndarray
 Pairs = Sequence[tuple[str, str]]
 OPTIMIZERS = ("adafactor", "adam")
-CLIP, ADAM_PEAK = 1.0, 0.001  # Adam's: the most norm of a gradient, and the peak of the learning rate
+# Adam's: the most norm of a gradient, and the peak of the learning rate
+CLIP, ADAM_PEAK = 1.0, 0.001
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,16 @@ class Recipe:
     """How a network is trained: options of `gm.Training`, and the optimiser by name.
 
     Attributes:
-        optimizer: "adafactor", as the paper has it, or "adam"; both with linear warm-up and a cosine down to 1e-5.
-        learning_rate: the peak; None: of AdaFactor that of `gm.Training`, 0.03 for up to 5000 updates and less for more; of Adam 0.001.
+        optimizer: "adafactor", as the paper has it, or "adam"; both with linear warm-up and a
+            cosine down to 1e-5.
+        learning_rate: the peak; None: of AdaFactor that of `gm.Training`, 0.03 for up to 5000
+            updates and less for more; of Adam 0.001.
         seed: of the first weights, the order of rows, masks, noise and dropout.
-        start_from: a bundle whose weights are the first ones where they agree (`gmlm train --from`): that of a teacher, for its student.
-            None: random weights; in a pipeline the students start from the teacher.
-        buckets: widths of rows that are compiled for, ascending; None: 8, 16, 24, 32, 48, 64, .. Few widths compile sooner, and pad more.
+        start_from: a bundle whose weights are the first ones where they agree (`gmlm train
+            --from`): that of a teacher, for its student. None: random weights; in a pipeline the
+            students start from the teacher.
+        buckets: widths of rows that are compiled for, ascending; None: 8, 16, 24, 32, 48, 64, ..
+            Few widths compile sooner, and pad more.
     """
 
     steps: int = 1000
@@ -87,7 +92,8 @@ class Recipe:
         """
         if self.start_from is not None and not isinstance(self.start_from, str | Path):
             raise fail("E507", f"start_from must be the path of a bundle, got {self.start_from!r:.60}")
-        own = replace(self, evaluate_every=None, patience=None)  # they need validation rows, which are not here yet
+        # they need validation rows, which are not here yet
+        own = replace(self, evaluate_every=None, patience=None)
         verified_training(replace(own.training(None, Path(), None), learning_rate=self.learning_rate, warmup=self.warmup))
         self.transformation()
 
@@ -162,12 +168,13 @@ def train_pairs(
         log: a file of lines of JSON.
         resume: whether checkpoints in the folder are gone on from.
         progress: whether to show a bar; None: where a person watches.
-        start: a network whose weights are the first ones where they agree; None: that of the recipe, if it names one.
+        start: a network whose weights are the first ones where they agree; None: that of the
+            recipe, if it names one.
         tell: is told which weights were taken.
 
     Raises:
-        GmlmError: E580 for another kind of model, E505 without pairs, E586 where the loss is no number any more, E589 for a start that
-            does not fit.
+        GmlmError: E580 for another kind of model, E505 without pairs, E586 where the loss is no
+            number any more, E589 for a start that does not fit.
     """
     found = sides(model)
     vocabulary.verify(found.size, f"model `{model.name}`")

@@ -31,14 +31,19 @@ class Translation:
 
     Attributes:
         text: of the best candidate; empty for an empty line.
-        score: the mean log p of its pieces, the end mark among them, of a line in parts of all their pieces.
+        score: the mean log p of its pieces, the end mark among them, of a line in parts of all
+            their pieces.
         pieces: of the text, without end marks.
-        alternatives: the best candidates with their scores, the text itself first, no text twice, as the sampler orders them.
+        alternatives: the best candidates with their scores, the text itself first, no text twice,
+            as the sampler orders them.
         passes: over the network; of an autoregressive sampler its steps.
         trace: the text after each pass, where it was asked for.
-        cut: sentences of the line whose end the model did not see, since it takes none of their length.
-        ended: whether the translation of each of them has an end mark: one that has not fills its row to the last cell.
-        counts: of each alternative the pieces that its score is the mean of, the end mark among them.
+        cut: sentences of the line whose end the model did not see, since it takes none of their
+            length.
+        ended: whether the translation of each of them has an end mark: one that has not fills its
+            row to the last cell.
+        counts: of each alternative the pieces that its score is the mean of, the end mark among
+            them.
     """
 
     text: str
@@ -65,7 +70,8 @@ class Decoded:
         candidates: (rows, candidates, cells), the best first, or None.
         candidate_scores: (rows, candidates), or None.
         trace: (rows, passes, cells), or None.
-        seen: (rows, cells), what the last pass saw, -1 where it was hidden; None where there is no trace.
+        seen: (rows, cells), what the last pass saw, -1 where it was hidden; None where there is no
+            trace.
         candidate_passes, candidate_traces, candidate_seen: likewise, of every candidate.
     """
 
@@ -101,14 +107,16 @@ class Translator:
     """A model, its weights and its vocabulary.
 
     Args:
-        model: of `given src[i in s] : range(V)`, `var tgt[j in t] : range(V)`, `conditional tgt ~ net(src)`.
+        model: of `given src[i in s] : range(V)`, `var tgt[j in t] : range(V)`, `conditional tgt ~
+            net(src)`.
         params: its network, as a fit's `params` are.
         vocabulary: of V pieces, both languages in one.
         sampler: the one that is used where none is named; None: the model's only one.
         direction: such as "en-de", which is shown only.
 
     Raises:
-        GmlmError: E580 for a model that is no translation model, E572 for a vocabulary of another size.
+        GmlmError: E580 for a model that is no translation model, E572 for a vocabulary of another
+            size.
     """
 
     def __init__(
@@ -149,7 +157,8 @@ class Translator:
     ) -> list[Translation]:
         """Translate lines, in their order.
 
-        A line that is longer than the model takes is split where sentences end. An empty line stays empty.
+        A line that is longer than the model takes is split where sentences end. An empty line stays
+        empty.
 
         Args:
             sentences: lines.
@@ -157,16 +166,18 @@ class Translator:
             n_best: candidates that are kept, as far as the sampler makes different ones.
             drafts: for each line a translation that refinement begins with.
             prefix: a text that every translation begins with.
-            lengths: for each line the number of pieces of its translation, the end mark among them, where it is known.
-            drop_repeats: whether a word that repeats the word before is left out; see `gm.drop_repeats`.
+            lengths: for each line the number of pieces of its translation, the end mark among them,
+                where it is known.
+            drop_repeats: whether a word that repeats the word before is left out; see
+                `gm.drop_repeats`.
             seed: of all that is random.
             cut: whether a sentence that the model cannot take loses its end; else it is refused.
             trace: whether the text after each pass is kept.
             batch_size: lines that are decoded together.
 
         Raises:
-            GmlmError: E507 for a batch size below 1, E582 for a sentence that is too long, E584 for drafts or lengths that do not fit,
-                E585 for a prefix that does not.
+            GmlmError: E507 for a batch size below 1, E582 for a sentence that is too long, E584 for
+                drafts or lengths that do not fit, E585 for a prefix that does not.
         """
         options = TranslationOptions(sampler, n_best, drop_repeats, seed, cut, trace)
         lines = _verified(sentences, n_best, prefix)
@@ -188,7 +199,8 @@ class Translator:
         """Translations of lines as they come, so many at a time; see `translate`.
 
         Raises:
-            GmlmError: E507 for a batch size below 1, E584 where the drafts end before the lines, or go on behind them.
+            GmlmError: E507 for a batch size below 1, E584 where the drafts end before the lines, or
+                go on behind them.
         """
         batch_size = whole_number("batch_size", batch_size, 1)
         for text in (lines, drafts):
@@ -293,7 +305,8 @@ class Translator:
             init: (rows, target cells), drafts.
             lengths: of the targets, where they are known, (rows,).
             seed: of all that is random.
-            rows: the numbers of the rows in the whole text, from which what is random follows; None: 0, 1, 2, ..
+            rows: the numbers of the rows in the whole text, from which what is random follows;
+                None: 0, 1, 2, ..
             candidates: whether all candidates are kept.
             trace: whether the pieces after each pass are kept.
 

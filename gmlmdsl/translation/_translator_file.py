@@ -52,11 +52,14 @@ def load_translator(
     Args:
         path: the bundle.
         sampler: the one that is used where none is named; None: the bundle's own.
-        allow_python: whether a network `python("package.module:Class")` may import and run that class.
-        rerank: the bundle of an autoregressive teacher, which chooses among the candidates of the sampler; see `Reranked`.
+        allow_python: whether a network `python("package.module:Class")` may import and run that
+            class.
+        rerank: the bundle of an autoregressive teacher, which chooses among the candidates of the
+            sampler; see `Reranked`.
 
     Raises:
-        GmlmError: E120 and E575 for a file that is no bundle, or is damaged; E590 for a teacher that does not fit.
+        GmlmError: E120 and E575 for a file that is no bundle, or is damaged; E590 for a teacher
+            that does not fit.
     """
     found = read_bundle(path)
     fit = found.load_fit(allow_python)

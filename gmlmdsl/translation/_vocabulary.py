@@ -1,7 +1,8 @@
 """Pieces of words: a SentencePiece model that both languages share, between text and the codes of a row.
 
-Kudo 2018 (unigram language model). Text is left as it is, no letter is replaced by another; only white space of any kind counts as one
-space. A row is the codes of its pieces, the end mark, and -1 behind it.
+Kudo 2018 (unigram language model). Text is left as it is, no letter is replaced by another; only
+white space of any kind counts as one space. A row is the codes of its pieces, the end mark, and -1
+behind it.
 """
 
 from __future__ import annotations
@@ -70,13 +71,15 @@ class Vocabulary:
             size: the number of codes.
 
         Raises:
-            GmlmError: E570 for a size that the text does not allow, or no text; E561 where the library is not installed.
+            GmlmError: E570 for a size that the text does not allow, or no text; E561 where the
+                library is not installed.
         """
         library = _sentencepiece()
         size = whole_number("size", size, 3, "E570")
         if size > MOST:
             raise fail("E570", f"a vocabulary has at most {MOST:,} codes")
-        texts = list(_texts(sentences))  # before the library, which takes any error of the iterator for the end
+        # before the library, which takes any error of the iterator for the end
+        texts = list(_texts(sentences))
         model = io.BytesIO()
         try:
             library.SentencePieceTrainer.train(
@@ -103,7 +106,8 @@ class Vocabulary:
         """A vocabulary from `Vocabulary.data`.
 
         Raises:
-            GmlmError: E571 for bytes that are no vocabulary; E561 where the library is not installed.
+            GmlmError: E571 for bytes that are no vocabulary; E561 where the library is not
+                installed.
         """
         return cls(data)
 
@@ -112,7 +116,8 @@ class Vocabulary:
         """A vocabulary from a file of SentencePiece.
 
         Raises:
-            GmlmError: E120 for a file that cannot be read, E571 for one that is no vocabulary; E561 where the library is not installed.
+            GmlmError: E120 for a file that cannot be read, E571 for one that is no vocabulary; E561
+                where the library is not installed.
         """
         with reading(path):
             return cls(Path(path).read_bytes(), str(path))
@@ -142,10 +147,12 @@ class Vocabulary:
         """The codes of each sentence, its end mark last; an empty sentence has the end mark alone.
 
         Raises:
-            GmlmError: E507 for what is no list of texts, E119 for a text with half a surrogate pair.
+            GmlmError: E507 for what is no list of texts, E119 for a text with half a surrogate
+                pair.
         """
         texts = list(_spaced(sentences))
-        return [[*self._model.encode(text), END] for text in texts]  # one by one: lists start threads, which cost more than they save
+        # one by one: lists start threads, which cost more than they save
+        return [[*self._model.encode(text), END] for text in texts]
 
     def rows(self, encoded: Sequence[Sequence[int]], cells: int) -> Array:
         """Rows of equal length: codes of each sentence, -1 behind them; int32, shape (sentences, cells).
