@@ -199,8 +199,8 @@ def _looks_like_header(first: Sequence[str], domains: Sequence[ir.Domain], input
 
 def _texts_of(domain: ir.Domain, inputs: Mapping[str, Any]) -> list[str]:
     """The values of a domain as a file has them; of one whose size an input gives that is not known yet, none."""
-    if domain.kind in ("spin", "bit"):
-        return ["-1", "1"] if domain.kind == "spin" else ["0", "1"]
+    if domain.numbers is not None and (domain.count or 0) <= 1 << 20:
+        return [str(k) for k in domain.numbers]
     size = domain.of.size if domain.of is not None else domain.size
     known = size.value if isinstance(size, ir.Literal) else inputs.get(size.name, 0) if isinstance(size, ir.InputValue) else 0
     return [*domain.labels, *(str(k) for k in range(min(int(known), 1 << 20) if np.ndim(known) == 0 else 0))]

@@ -235,7 +235,7 @@ def show_decodes(model: Model, idata: Any, rows: int) -> None:
     names = [str(x) for x in v.labels]
     print(f"score, the mean log p of a token: mean {scores.mean():.4g}, best {scores.max():.4g}; passes {passes_of(groups)}")
     for k in np.argsort(-scores, kind="stable")[:rows]:
-        tokens = [str(t) if v.ordered else names[t] for t in values[k].tolist() if t >= 0 or v.kind == "spin"]
+        tokens = [str(t) if v.ordered else names[t] for t in values[k].tolist() if t != v.padding]
         print(f"{scores[k]:8.3f}  {('' if v.kind == 'letters' else ' ').join(tokens)}")
 
 

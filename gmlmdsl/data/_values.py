@@ -312,11 +312,11 @@ def to_codes(v: VariableArray, array: Array, what: str) -> Array:
         raise _not_finite(array, ~np.isfinite(array), what)
     if array.dtype.kind not in "iuf":
         raise fail("E502", f"{what} must hold {_wanted(v)}, got {array.dtype}")
-    if v.kind == "spin":
-        _verify(v, array, (array == -1) | (array == 1), what, array)
-        return ((array + 1) // 2).astype(np.int64)
-    _verify(v, array, (array >= 0) & (array < len(v.labels)) & (array == np.floor(array)), what, array)
-    return array.astype(np.int64)
+    if array.dtype.kind in "iu":
+        array = array.astype(np.int64, copy=False)  # a narrow type may not hold what the next lines compute
+    codes = v.codes_of(array)
+    _verify(v, array, (codes >= 0) & (codes < len(v.labels)) & (v.values_of(codes) == array) & (codes == np.floor(codes)), what, array)
+    return codes.astype(np.int64)
 
 
 def _texts(v: VariableArray, array: Array, what: str) -> GmlmError:
@@ -347,7 +347,7 @@ def _verify(v: VariableArray, array: Array, good: Array, what: str, numbers: Arr
             help = f"0 and 1 are bits: pass `2 * {what} - 1`"
         elif v.kind == "bit" and np.isin(numbers, (-1, 1)).all():
             help = f"-1 and +1 are spins: pass `({what} + 1) // 2`"
-        elif np.issubdtype(array.dtype, np.integer) and found < 0 and v.kind != "spin":
+        elif np.issubdtype(array.dtype, np.integer) and found < 0 and v.first >= 0:
             help = f"if {found} stands for a missing cell or the end of a row, say so: `missing={found}`"
     labels = [str(x) for x in v.labels]
     domain = f"values are {listed(labels)}" if len(labels) <= 30 else f"codes are 0..{len(labels) - 1}"
@@ -397,8 +397,8 @@ def decode(graph: FactorGraph, codes: Array, lead: Sequence[int]) -> dict[str, A
     out = {}
     for v in graph.variables:
         part = np.moveaxis(codes[v.offset : v.offset + v.size], 0, -1).reshape((*lead, *v.shape))
-        found = out[v.name] = part.astype(np.int8 if len(v.labels) < 128 else np.int32, order="C")
-        if v.step != 1:
+        found = out[v.name] = part.astype(v.dtype, order="C")
+        if v.scale is not None and not v.scale.is_code:
             found *= v.step
             found += v.first
     return out

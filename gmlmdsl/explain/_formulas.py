@@ -35,9 +35,7 @@ class ModelFormulas:
         for f in self.model.factors:
             yield Term(self.write.clauses(f.clauses), self.write.term(f.value), self.write.touched(f.value))
         for d in self.model.distributed:
-            code: ir.Expression = d.target
-            if self.model.variables[d.target.name].domain.kind == "spin":
-                code = ir.Operation(d.span, "bit", (code,))
+            code = self.model.variables[d.target.name].domain.code(d.target)
             if d.is_density:
                 cells = self.write.touched(d.probabilities)
                 yield Term(self.write.clauses(d.clauses), self.write.term(d.probabilities), cells)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .._diagnostics import Diagnostic, fail, listed
-from ..program import Program, ir, names_in
+from ..program import Program, Scale, ir, names_in
 from ._constants import constant, listed_turns, whole
 from ._content import digest
 from ._graph_arrays import GraphArrays
@@ -96,10 +96,10 @@ class Bound:
 
     def domain_size(self, d: ir.Domain) -> int:
         """The number of values of a cell."""
-        if d.kind in ("spin", "bit"):
-            return 2
         if d.labels:
             return len(d.labels)
+        if d.scale is not None and d.scale.size is not None:
+            return d.scale.size
         if d.of is not None:
             return self.set_size(d.of)
         assert d.size is not None
@@ -144,9 +144,16 @@ class Bound:
 
     def domain_labels(self, d: ir.Domain) -> tuple[Any, ...]:
         """The values of a cell as users write them."""
-        if d.kind == "spin":
-            return (-1, 1)
-        return d.labels or (self.labels(d.of) if d.of is not None else tuple(range(self.domain_size(d))))
+        if d.labels or d.of is not None:
+            return d.labels or self.labels(d.of)  # pyright: ignore[reportArgumentType]
+        scale = self.scale(d)
+        return tuple(range(self.domain_size(d))) if scale is None else scale.numbers
+
+    def scale(self, d: ir.Domain) -> Scale | None:
+        """Which number each code of a domain stands for; None of letters, labels and real numbers."""
+        if d.scale is None:
+            return None
+        return replace(d.scale, first=d.scale.first if d.start is None else self.integer(d.start), size=self.domain_size(d))
 
 
 def sizes_help(e: object, size: int = 0) -> str:

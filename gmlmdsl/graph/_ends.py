@@ -53,4 +53,4 @@ def _domain(over: ir.SetOf) -> tuple[object, ...]:
     d = over.domain
     if d is None:
         return "range", over.size, over.graph, over.part
-    return (d.kind, d.size, *d.labels) if d.of is None else _domain(d.of)
+    return (d.kind, d.start, d.size, *d.labels) if d.of is None else _domain(d.of)

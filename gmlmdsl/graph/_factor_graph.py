@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import Some, Span
+from ..program import Scale
 from ._content import digest
 from ._neighbours import distinct, neighbours
 from ._network_form import NetworkForm
@@ -38,6 +39,8 @@ class VariableArray:
     coords: tuple[Sequence[Any], ...] = field(compare=False)
     # of a ragged variable: the indices of each cell
     members: Array | None = field(default=None, compare=False, kw_only=True)
+    # of values that are whole numbers: which of them each code stands for
+    scale: Scale | None = field(default=None, kw_only=True)
 
     @property
     def size(self) -> int:
@@ -52,30 +55,37 @@ class VariableArray:
     @property
     def ordered(self) -> bool:
         """Whether its values are numbers."""
-        return self.kind in ("spin", "bit", "range")
+        return self.scale is not None
 
     @property
     def first(self) -> int:
         """The value of code 0; of letters and labels, whose values are their codes wherever numbers are wanted, 0."""
-        return -1 if self.kind == "spin" else 0
+        return 0 if self.scale is None else self.scale.first
 
     @property
     def step(self) -> int:
         """By how much the values of neighbouring codes differ."""
-        return 2 if self.kind == "spin" else 1
+        return 1 if self.scale is None else self.scale.step
 
     @property
     def padding(self) -> int:
-        """What stands where a row has no cell: no value of the variable, -1, or 0 where -1 is one."""
-        return 0 if self.first < 0 else -1
+        """What stands where a row has no cell: -1, or 0 if -1 is a value, or a number below all values if both are."""
+        numbers = () if self.scale is None else self.scale.numbers
+        return next(k for k in (-1, 0, self.first - 1) if k not in numbers)
+
+    @property
+    def dtype(self) -> type[np.int8] | type[np.int32]:
+        """The narrow integer type of arrays of its values, padding and codes."""
+        ends = (self.padding, self.first, self.first + self.step * (len(self.labels) - 1), len(self.labels) - 1)
+        return np.int8 if min(ends) >= -128 and max(ends) <= 127 else np.int32
 
     def values_of(self, codes: Some) -> Some:
         """The values that codes stand for, as numbers; an array of NumPy or JAX like them."""
-        return codes if self.step == 1 else self.step * codes + self.first  # type: ignore[operator]
+        return codes if self.scale is None else self.scale.values_of(codes)
 
     def codes_of(self, values: Some) -> Some:
         """The codes of values, whole where the values are some of the variable's."""
-        return values if self.step == 1 else (values - self.first) // self.step  # type: ignore[operator]
+        return values if self.scale is None else self.scale.codes_of(values)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..program import CODES, Scale
 from ._factor_graph import FactorGraph, FactorGroup, GivenArray
 from ._nodes import Add, Apply, CellValue, Column, Gather, If, Node, Pick, mapped, nodes_in
 
@@ -100,10 +101,10 @@ def over_domains(
     def variable(node: Node) -> GivenArray | None:
         return given.get(node.table) if isinstance(node, Gather) and not node.name else None
 
-    def new(node: Node, values: int, spin: bool) -> CellValue:
+    def new(node: Node, values: int, scale: Scale | None) -> CellValue:
         if node not in known:
             shape = _lead(node, columns)
-            known[node] = CellValue(len(sizes), shape, spin)
+            known[node] = CellValue(len(sizes), shape, scale or CODES)
             sizes.extend([values] * int(np.prod(shape, dtype=np.int64)))
         return known[node]
 
@@ -114,9 +115,9 @@ def over_domains(
     def change(node: Node) -> Node:
         v = variable(node)
         if v is not None and not v.real:
-            return new(node, len(v.labels), v.kind == "spin")
+            return new(node, len(v.labels), v.scale)
         if isinstance(node, Apply) and node.operator in COMPARISONS and any(is_real(n) for n in nodes_in(node)):
-            return new(node, 2, False)
+            return new(node, 2, None)
         return node
 
     return [mapped(n, change) if given else n for n in nodes], sizes

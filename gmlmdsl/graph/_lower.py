@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._diagnostics import Faults, Span, each, fail
-from ..program import ir
+from ..program import CODES, ir
 from ._bound import Bound
 from ._constants import constant, in_range, looked_up, turned, whole
 from ._edge_places import edge_places, entry_places
@@ -250,7 +250,7 @@ class Lowering:
                     # configurations, instances, slots
                     values = np.stack([codes[g.cells[:, s]].T for s in slots], axis=-1)
                     values = values.reshape((1, *values.shape[:2], *node.shape))
-                    self.columns.append(2 * values - 1 if node.spin else values)
+                    self.columns.append(node.scale.values_of(values))
                     return Column(len(self.columns) - 1)
                 case Gather():
                     return replace(node, table=node.table + first if not node.name else node.table)
@@ -330,7 +330,7 @@ class Lowering:
     def moving(self, e: ir.Expression, length: int, name: str, turns: Turns) -> Node:
         """The tree of an index that moves with cells, checked over all their values."""
         node = self.lower(e, turns)
-        if isinstance(e, ir.VariableValue) and isinstance(node, CellValue) and not node.spin and self.slot_sizes[node.start] <= length:
+        if isinstance(e, ir.VariableValue) and isinstance(node, CellValue) and node.scale.is_code and self.slot_sizes[node.start] <= length:
             return node
         self.verify(node, turns, length, e, name)
         return node
@@ -393,7 +393,7 @@ class Lowering:
                 self._row = len(self.slots)
                 self.slots.append(np.full(turns.n, self.names.n_cells - 1))
                 self.slot_sizes.append(1)
-            row = CellValue(self._row, (1,) * turns.depth, False)
+            row = CellValue(self._row, (1,) * turns.depth)
             self._mentions[key] = Gather("", self._tables[v.name], v.size, self.column(places), ((row, Constant(v.size)),))
         return self._mentions[key]
 
@@ -408,7 +408,7 @@ class Lowering:
             if turns.n * positions[0].size > MOST_ENTRIES:
                 raise fail("E412", f"{turns.n:,} factors of {positions[0].size:,} cells: too many to list", None)
             columns = np.broadcast_to(positions, (turns.n, *shape)).reshape(turns.n, -1)
-            self._seen[key] = CellValue(len(self.slots), shape, v.kind == "spin")
+            self._seen[key] = CellValue(len(self.slots), shape, v.scale or CODES)
             self.slots += list(columns.T)
             self.slot_sizes += [len(v.labels)] * columns.shape[1]
         return self._seen[key]
@@ -478,6 +478,10 @@ class Lowering:
     ) -> tuple[Array | Node, Array]:
         """The place on an axis, and whether the ends of an edge stand in descending order."""
         index = given[0]
+        if over.start is not None and (isinstance(index, Node) or not self.is_fixed(index)):
+            if not isinstance(index, Node):
+                index = self.moving(ir.Operation(index.span, "-", (index, over.start)), length, e.name, turns)
+            return index, np.zeros(1, bool)
         if over.is_looked_up:
             if not all(not isinstance(i, Node) and self.is_fixed(i) for i in given):
                 raise fail("E414", f"an index into `{over.name}` must be fixed here, not computed from cells", e.span, "moves with a cell")

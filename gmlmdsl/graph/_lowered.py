@@ -104,7 +104,9 @@ def _variable(v: ir.Variable, start: int, bound: Bound) -> VariableArray:
         raise fail("E406", f"variable `{v.name}` has no cells: an index set is empty", v.span, "empty")
     coords = tuple(lazy_labels(bound, a.over) for a in v.axes)
     labels, members = bound.domain_labels(v.domain), _members(v, bound)
-    return VariableArray(v.name, v.role, start, shape, v.domain.kind, labels, _dims(v.axes), coords, members=members)
+    return VariableArray(
+        v.name, v.role, start, shape, v.domain.kind, labels, _dims(v.axes), coords, members=members, scale=bound.scale(v.domain)
+    )
 
 
 def _members(v: ir.Variable, bound: Bound) -> Array | None:
@@ -125,7 +127,8 @@ def _given_array(v: ir.Variable, bound: Bound) -> GivenArray:
     labels = () if v.domain.real else bound.domain_labels(v.domain)
     coords = tuple(lazy_labels(bound, a.over) for a in v.axes)
     bounds = _bounds(v.domain, f"given variable `{v.name}`", bound)
-    return GivenArray(v.name, v.role, 0, shape, v.domain.kind, labels, _dims(v.axes), coords, *bounds, members=_members(v, bound))
+    names, scale = _dims(v.axes), bound.scale(v.domain)
+    return GivenArray(v.name, v.role, 0, shape, v.domain.kind, labels, names, coords, *bounds, members=_members(v, bound), scale=scale)
 
 
 def _bounds(type_: ir.ValueType | ir.Domain, what: str, bound: Bound) -> tuple[float, float]:
@@ -277,7 +280,7 @@ def _law(d: ir.Distributed, bound: Bound, names: Names, seen: list[tuple[Array, 
         group = lowering.group(lowering.lower(d.probabilities, turns), turns, "categorical", d.span)
         _verify_total(group, names, d)
         return group
-    code = Apply("bit", (target,)) if names.variables[d.target.name].kind == "spin" else target
+    code = lowering.lower(names.model.variables[d.target.name].domain.code(d.target), turns)
     found = _entry(lowering, d.probabilities, turns, code)
     if any(n == target for term, _ in found.terms[:-1] for n in nodes_in(term)):
         help = "a cell comes after its parents: limit the loop with `if`"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .._diagnostics import Span
+from ..program import CODES, Scale
 from ._reductions import NEUTRAL, reduced
 
 
@@ -31,11 +32,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class CellValue:
-    """The values of the slots `start` to `start + product of shape`, the leading axes being `shape`; spins as -1 and +1 if `spin`."""
+    """The values of the slots `start` to `start + product of shape`, the leading axes being `shape`.
+
+    `scale` says which number each code of these slots stands for.
+    """
 
     start: int
     shape: tuple[int, ...]
-    spin: bool
+    scale: Scale = CODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,7 @@ def evaluate(node: Node, leaves: Leaves, depth: int = 0, taken: Any = None, whol
             return leaves.column(node.k, depth)
         case CellValue():
             codes = leaves.cells(node.start, node.shape)
-            return 2 * codes - 1 if node.spin else codes
+            return node.scale.values_of(codes)
         case Gather():
             return _entry(node, leaves, depth, taken)
         case Apply():

@@ -63,7 +63,8 @@ class _Bounds:
             case Column():
                 return _ends(self.group.columns[n.k])
             case CellValue():
-                return (-1.0, 1.0) if n.spin else (0.0, float(self.most_values - 1))
+                low, high = n.scale.ends if n.scale.size is not None else (n.scale.first, n.scale.values_of(self.most_values - 1))
+                return float(low), float(high)
             case Gather():
                 return self.entry(n)
             case _:
@@ -109,7 +110,8 @@ def _ends(array: np.ndarray) -> Range | None:
 
 def _declared(v: GivenArray) -> Range | None:
     """Bounds of a given variable before its data are there."""
-    return _checked(v.lower, v.upper) if v.real else (-1.0, 1.0) if v.kind == "spin" else (0.0, float(len(v.labels) - 1))
+    low, high = (v.lower, v.upper) if v.real else (v.first, v.values_of(len(v.labels) - 1))
+    return _checked(float(low), float(high))
 
 
 def _terms(group: FactorGroup, n: Add) -> int:

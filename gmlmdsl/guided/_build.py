@@ -131,8 +131,7 @@ class Setting:
             message = f"{judge.kind} `{judge.name}` runs code: the function `{target}`"
             raise fail("E739", message, judge.body.span, "not allowed", help=help)
         what = f"{judge.kind} `{judge.name}`"
-        function, spins = loaded(target, judge.body.span), self.string.kind == "spin"
-        return PythonJudge(function, spins, judge.kind == "verifier", what, target, judge.body.span)
+        return PythonJudge(loaded(target, judge.body.span), self.string, judge.kind == "verifier", what, target, judge.body.span)
 
     def _machine(self, judge: ir.Judge, name: str, end: int | None, *, support: bool) -> derive.PrefixMachine:
         """The machine of another model of the program, whose parameters stand under its name."""

@@ -111,7 +111,6 @@ def _labelled(graph: FactorGraph, found: Found, lead: tuple[int, ...], end: int 
     if end is not None:
         codes = np.where((codes < 0) & ~found.failed[:, None], end, codes)
     values = np.where(codes < 0, v.padding, v.values_of(codes))
-    small = np.int8 if len(v.labels) < 128 else np.int32
     rows = ["row"] * (len(lead) - 2)
     dims = {v.name: [*rows, *v.dims]}
     coords = {d: list(c) for d, c in zip(v.dims, v.coords, strict=True)}
@@ -125,7 +124,7 @@ def _labelled(graph: FactorGraph, found: Found, lead: tuple[int, ...], end: int 
     }
     stats = {name: a.reshape(*lead, *a.shape[1:]) for name, a in counts.items()}
     dims |= {name: [*rows, *(["position"] if name == "backtracks" else [])] for name in stats}
-    posterior = {v.name: values.astype(small).reshape(*lead, *v.shape)}
+    posterior = {v.name: values.astype(v.dtype).reshape(*lead, *v.shape)}
     kept = {name: stats[name] for name in ("failed", "valid", "length")}
     distinct = _distinct(codes[~found.failed])
     return to_arviz(posterior, dims, coords, kept, None, {**attrs, "distinct_strings": distinct}, guided_stats=stats)

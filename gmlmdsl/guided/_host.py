@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from .._diagnostics import GmlmError, Span, fail
 from ..derive import float_type
+from ..graph import VariableArray
 from ._judges import AbstractJudge, View
 
 
@@ -20,9 +21,9 @@ class PythonJudge(AbstractJudge):
     """`V(prefixes, lengths) -> rows`: called once for all rows of a turn whose answer counts.
 
     Attributes:
-        function: takes codes of shape (rows, cells), spins as -1 and +1, -1 (0 for spins) behind
-            each length, and lengths of shape (rows,).
-        spins: whether the values are spins.
+        function: takes values of shape (rows, cells), letters and labels as codes, with the padding
+            of `string` after each length, and lengths of shape (rows,).
+        string: the variable whose cells are judged.
         verifies: whether its answers are 0 and 1.
         name: what messages call it.
         target: the function's name.
@@ -30,7 +31,7 @@ class PythonJudge(AbstractJudge):
     """
 
     function: Callable[[np.ndarray, np.ndarray], Any] = eqx.field(static=True)
-    spins: bool = eqx.field(static=True)
+    string: VariableArray = eqx.field(static=True)
     verifies: bool = eqx.field(static=True)
     name: str = eqx.field(static=True)
     target: str = eqx.field(static=True)
@@ -76,7 +77,7 @@ class PythonJudge(AbstractJudge):
             GmlmError: E745 where it is no finite number of at least 0, or of a verifier not 0 or 1,
                 has another shape, or is not returned at all.
         """
-        values = np.where(np.arange(codes.shape[1]) < lengths[:, None], 2 * codes - 1 if self.spins else codes, 0 if self.spins else -1)
+        values = np.where(np.arange(codes.shape[1]) < lengths[:, None], self.string.values_of(codes), self.string.padding)
         try:
             answer = self.function(values, lengths)
         except Exception as error:

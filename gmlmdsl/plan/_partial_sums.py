@@ -13,6 +13,7 @@ import numpy as np
 
 from ..graph import FactorGraph, FactorGroup, VariableArray, joint_count
 from ..graph.nodes import Add, Apply, CellValue, Column, Constant, Gather, Node, evaluate, mapped, nodes_in, numpy_leaves
+from ..program import Scale
 
 Array = np.ndarray
 LEAST_VALUES = 1 << 12  # joint values of a factor's cells from which on partial sums are looked for
@@ -130,7 +131,7 @@ def never_holds(group: FactorGroup, graph: FactorGraph) -> bool:
 def _satisfied(chain: _Chain, group: FactorGroup, add: Add) -> Array:
     """At which values of its sum a requirement holds."""
     last = len(chain.values[-1])
-    table = mapped(group.root, lambda n: Gather("", len(group.tables), last, CellValue(0, (), False), ()) if n == add else n)
+    table = mapped(group.root, lambda n: Gather("", len(group.tables), last, CellValue(0, ()), ()) if n == add else n)
     leaves = numpy_leaves(group.columns, (*group.tables, chain.values[-1]), {0: np.arange(last)}, slice(0, 1))
     return np.array(np.broadcast_to(np.asarray(evaluate(table, leaves), bool).reshape(-1), (last,)))
 
@@ -156,7 +157,8 @@ def _joined(graph: FactorGraph, factors: list[FactorGroup], requires: list[Facto
     for k, chain in enumerate(chains):
         places = []
         for m, values in enumerate(chain.values):
-            variables.append(VariableArray(f"sum {k}, {m}", "latent", at, (), "range", tuple(range(len(values))), (), ()))
+            scale = Scale(size=len(values))
+            variables.append(VariableArray(f"sum {k}, {m}", "latent", at, (), "range", scale.numbers, (), (), scale=scale))
             places.append(at)
             at += 1
         ends.append(places[-1])
@@ -173,7 +175,7 @@ def _joined(graph: FactorGraph, factors: list[FactorGroup], requires: list[Facto
         mine = [chains[int(c)].values[-1] for c in group.cells[:, 0]]
         base = np.cumsum([0, *(len(v) for v in mine)])[:-1]
         table, column = np.concatenate(mine), len(group.columns)
-        entry = Gather("", len(group.tables), len(table), Column(column), ((CellValue(0, (), False), Constant(1)),))
+        entry = Gather("", len(group.tables), len(table), Column(column), ((CellValue(0, ()), Constant(1)),))
         root = mapped(group.root, lambda n: entry if n == add else n)
         cells = np.array([[ends[int(c)]] for c in group.cells[:, 0]], np.int32)
         return replace(group, root=root, cells=cells, columns=(*group.columns, base), tables=(*group.tables, table))
@@ -191,9 +193,9 @@ def _links(links: list[tuple[int, int, Array, tuple[int, ...], Array]], width: i
     table = np.concatenate([step.ravel() for *_, step in links])
     strides = np.array([[step.shape[1], *(int(np.prod(own[k + 1 :])) for k in range(width))] for *_, own, step in links])
     cells = np.array([[after, before, *terms] for after, before, terms, *_ in links], np.int32)
-    terms: tuple[tuple[Node, Node], ...] = tuple((CellValue(k + 1, (), False), Column(k + 1)) for k in range(width + 1))
+    terms: tuple[tuple[Node, Node], ...] = tuple((CellValue(k + 1, ()), Column(k + 1)) for k in range(width + 1))
     entry = Gather("", 0, len(table), Column(0), terms)
     columns = (base, *(strides[:, k] for k in range(width + 1)))
-    root = Apply("==", (CellValue(0, (), False), entry))
+    root = Apply("==", (CellValue(0, ()), entry))
     span = graph.groups[0].span
     return FactorGroup(root, len(links), cells, columns, (table,), "require", span)

@@ -13,11 +13,13 @@ from ._network_forms import AUTOREGRESSIVE, PUBLISHED, REFINEMENT
 from ._operators import UNTAKEN, NoValueError, computed, written
 from ._options import autoregressive_options, guided_options, input_options, network_options, refinement_options
 from ._program import Program
+from ._scales import CODES, Scale
 from ._sound_part import names_in, with_model, without_inputs, without_names
 from ._texts import checked_texts
 
 __all__ = [
     "AUTOREGRESSIVE",
+    "CODES",
     "MOST_REPEATS",
     "PUBLISHED",
     "REFINEMENT",
@@ -25,6 +27,7 @@ __all__ = [
     "UNTAKEN",
     "NoValueError",
     "Program",
+    "Scale",
     "allowed",
     "autoregressive_options",
     "check_file",

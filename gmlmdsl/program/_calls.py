@@ -18,6 +18,7 @@ from ._expressions import (
     rule,
 )
 from ._kinds import CONDITION, Kind
+from ._scales import sized
 from ._scope import CELLS, WORDS, Scope, suggestion
 from ._sets import check_clauses
 from ._surface import MOST_CALLS, called
@@ -46,9 +47,9 @@ def _call(e: tree.Call, scope: Scope, where: Where) -> Checked:
     kinds = [kind for _, kind in checked]
     if not all(good) or any(k.tag == "error" for k in kinds):
         return faulty(e.span)
-    if name in ("spin", "bit") and not _verify_conversion(e, kinds[0], scope):
+    if name in sized() and not _verify_conversion(e, kinds[0], scope):
         return faulty(e.span)
-    integer = name in ("bit", "spin") or (name in ("abs", "min", "max") and all(k.integer for k in kinds))
+    integer = name in sized() or (name in ("abs", "min", "max") and all(k.integer for k in kinds))
     spin = name == "spin" or (name in ("min", "max") and any(k.spin for k in kinds))
     return operation(e.span, name, tuple(c for c, _ in checked), Kind("number", integer=integer, spin=spin), scope)
 

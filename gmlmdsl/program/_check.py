@@ -159,7 +159,7 @@ class _Checker:
 
     def domain(self, s: tree.Domain) -> object:
         domain = check_domain(s.type, self.scope)
-        return None if domain is None else type(domain)(s.name.span, domain.kind, s.name.name, domain.labels, domain.size, domain.of)
+        return None if domain is None else replace(domain, span=s.name.span, name=s.name.name)
 
     def index_set(self, s: tree.IndexSet | tree.ChosenSet) -> object:
         if isinstance(s, tree.ChosenSet):

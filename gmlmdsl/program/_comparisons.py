@@ -14,6 +14,7 @@ from .._diagnostics import Diagnostic, Fix
 from ._expressions import known_number, mentions
 from ._mask_bodies import Mask
 from ._program import Model, Program
+from ._scales import SCALES
 from ._terms import Choice, Domain, Expression, LetValue, Literal, Operation, VariableValue, walk
 
 MOST_VALUES = 1024
@@ -39,8 +40,8 @@ ARITHMETIC: dict[str, Callable[..., Number]] = {
     "min": min,
     "max": max,
     "abs": lambda a: abs(a),
-    "spin": lambda b: 2 * b - 1,
-    "bit": lambda s: (s + 1) // 2,
+    "spin": SCALES["spin"].values_of,
+    "bit": SCALES["spin"].codes_of,
     "not": operator.not_,
     "and": lambda a, b: bool(a and b),
     "or": lambda a, b: bool(a or b),
@@ -129,10 +130,9 @@ class _Possible:
 
 def values_of(domain: Domain) -> Values:
     """The values of a domain of numbers, where its size stands in the text."""
-    if domain.kind in ("spin", "bit"):
-        return frozenset((-1, 1) if domain.kind == "spin" else (0, 1))
-    size = known_number(domain.size) if domain.kind == "range" else None
-    return frozenset(range(int(size))) if size is not None and size <= MOST_VALUES else None
+    if domain.count is None or domain.count > MOST_VALUES or domain.numbers is None:
+        return None
+    return frozenset(domain.numbers)
 
 
 def in_words(values: frozenset[Number]) -> str:

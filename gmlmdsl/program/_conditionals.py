@@ -73,7 +73,7 @@ class _Law:
     @property
     def code(self) -> Expression:
         """The place of the cell's value among its values."""
-        return self.op("bit", self.target) if self.cell.domain.kind == "spin" else self.target
+        return self.cell.domain.code(self.target)
 
     def op(self, operator: str, *operands: Expression) -> Expression:
         return Operation(self.span, operator, operands)
@@ -116,7 +116,7 @@ class _Law:
     # Forms
 
     def bernoulli(self) -> Expression | None:
-        if self.cell.domain.kind not in ("bit", "spin"):
+        if self.cell.domain.scale is None or self.cell.domain.scale.size != 2:
             help = "a variable of other values takes `categorical([..])`, one probability for each"
             self.scope.report("E311", "`bernoulli` is a distribution of bits and spins", self.span, "neither", help=help)
             return None
@@ -130,7 +130,7 @@ class _Law:
         return None if p is None else self.op("log", self.chosen(1, p, self.op("-", self.number(1), p)))
 
     def binomial(self) -> Expression | None:
-        if self.cell.domain.kind != "range":
+        if self.cell.domain.kind != "range" or self.cell.domain.start is not None:
             self.scope.report("E311", "`binomial` is a distribution of counts: declare `range(n + 1)`", self.span, "not a range")
             return None
         found = self.arguments("n", "probability", instead=("probability", "logit"))
@@ -230,7 +230,7 @@ class _Law:
             return None
         self.counts.append((loop.over, 0))
         total = Sum(a.value.span, body, Clauses(a.clauses.span, (Loop(loop.span, loop.names, loop.over),)), "logsumexp")
-        return self.op("-", substitute(body, {loop.names[0]: self.code}), total)
+        return self.op("-", substitute(body, {loop.names[0]: loop.over.member(self.code)}), total)
 
     def over(self, row: Row, over: SetOf, operator: str) -> Expression:
         """A reduction of a row over its places."""
@@ -272,7 +272,7 @@ class _Law:
 
     def verify_count(self, found: int, e: tree.Expression) -> bool:
         domain = self.cell.domain
-        count = len(domain.labels) or (2 if domain.kind in ("spin", "bit") else known_number(domain.size))
+        count = domain.count
         if count is None:
             self.counts.append((Literal(e.span, found), 0))
         elif count != found:
@@ -303,7 +303,7 @@ class _Law:
         size: Expression | SetOf = InputValue(e.span, declared.axes[-1].name) if named else axes[-1]  # type: ignore[union-attr]
         self.counts.append((size, fewer))
         make = ParameterValue if isinstance(declared, Parameter) else InputValue
-        return lambda k: make(e.span, name.name, (*indices, k))
+        return lambda k: make(e.span, name.name, (*indices, k if named else axes[-1].member(k)))
 
 
 Row = Callable[[Expression], Expression]
@@ -467,11 +467,9 @@ def _values_of(kind: Kind, keys: list[tree.Expression]) -> list[str | float]:
     domain = kind.domain
     if domain is not None and domain.labels:
         return [*domain.labels]
-    if domain is not None and kind.plain and domain.kind in ("spin", "bit"):
-        return [-1, 1] if domain.kind == "spin" else [0, 1]
-    size = known_number(domain.size) if domain is not None and kind.plain else None
-    if size is not None:
-        return [*range(int(size))]
+    numbers = domain.numbers if domain is not None and kind.plain else None
+    if numbers is not None:
+        return [*numbers]
     return sorted({k.value for k in keys if isinstance(k, tree.Number)})
 
 
@@ -510,6 +508,8 @@ def _all_keys(values: list[list[str | float]]) -> list[tuple[int, ...]]:
 
 def _code(e: Expression, kind: Kind, values: list[str | float], looked: tree.LookedUp) -> Expression:
     """The place of an index among its values."""
+    if kind.plain and kind.domain is not None and kind.domain.numbers is not None:
+        return kind.domain.code(e)
     if kind.spin:
         return Operation(e.span, "bit", (e,))
     if kind.tag == "label" or values == [*range(len(values))]:

@@ -258,7 +258,7 @@ KERNELS = (
 )
 
 TYPES = (
-    Form("type", "range", (Option("q", SIZE, "number of values"),), "The integers 0..q-1."),
+    Form("type", "range", (Option("q", SIZE, "number of values"),), "The integers 0..q-1; `range(a, b)`: the integers a..b-1."),
     Form("type", "letters", (Option("alphabet", TEXT, "one letter per value"),), "Unordered letters, in the order written."),
     Form("type", "labels", (Option("labels", TEXTS, "one string per value"),), "Unordered labels, in the order written."),
     Form(

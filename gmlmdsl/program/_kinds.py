@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ._scales import sized
 from ._terms import Domain
 
 
@@ -30,7 +31,7 @@ class Kind:
         """What a message calls it."""
         if self.tag == "label" and self.domain is not None:
             return f"a value of `{self.domain.name}`" if self.domain.name else f"one of {self.domain.kind}(..)"
-        if self.plain and self.domain is not None and self.domain.kind in ("spin", "bit"):
+        if self.plain and self.domain is not None and self.domain.kind in sized():
             return f"a {self.domain.kind}"
         return {"number": "a number", "condition": "a condition", "open": "an array", "label": "a label"}.get(self.tag, "unknown")
 
@@ -54,7 +55,7 @@ def kind_of(domain: Domain) -> Kind:
     if domain.real:
         return NUMBER
     if domain.ordered:
-        return Kind("number", domain, integer=True, spin=domain.kind == "spin", plain=True)
+        return Kind("number", domain, integer=True, spin=domain.scale is not None and domain.scale.step != 1, plain=True)
     return Kind("label", domain, plain=True)
 
 

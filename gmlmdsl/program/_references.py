@@ -18,7 +18,6 @@ from ._terms import (
     LetValue,
     Literal,
     Loop,
-    Operation,
     ParameterValue,
     SetOf,
     Sum,
@@ -125,9 +124,7 @@ def _binder(over: SetOf, name: tree.Name, indices: Indices, span: Span, scope: S
     value = IndexValue(span, name.name)
     if over.kind != "domain" or over.domain is None:
         return value, INTEGER
-    if over.domain.kind == "spin":
-        return Operation(span, "spin", (value,)), kind_of(over.domain)
-    return value, kind_of(over.domain)
+    return over.domain.value(value), kind_of(over.domain)
 
 
 def slots_of(axes: tuple[SetOf, ...]) -> list[SetOf]:
@@ -205,8 +202,8 @@ def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> 
     checked, kind = _check_inside(e, scope, where)
     if kind.tag == "error":
         return checked
-    if domain is not None and domain.kind == "spin" and kind.spin:
-        return Operation(e.span, "bit", (checked,))
+    if domain is not None and domain.scale is not None and kind.integer and (kind.spin or domain.start is not None):
+        return domain.code(checked)
     if domain is not None and not domain.ordered:
         _verify_label(e, kind, over, domain, scope)
     elif kind.tag == "label":

@@ -6,7 +6,7 @@ from .._diagnostics import listed
 from ..syntax import tree
 from ._body import Body, Component
 from ._expressions import STATE, check_expression, check_label
-from ._kinds import Kind, kind_of
+from ._kinds import Kind
 from ._program import Distributed, Factor, Model, Require, Variable
 from ._references import check_name
 from ._scope import Scope
@@ -117,7 +117,7 @@ def _mixture(s: tree.ModelMixture, body: Body, scope: Scope) -> None:
             scope.report("E203", f"`{c.model.name}` is no model in use that adds to log p", c.model.span, "not in use", help=help)
             return
         parts.append((key, component, c))
-    values = kind.domain.labels or {"spin": (-1, 1), "bit": (0, 1)}.get(kind.domain.kind)
+    values = kind.domain.labels or kind.domain.numbers
     if values is not None and len(parts) != len(values):
         message = f"`{s.cell.name}` has {len(values)} values, and the mixture {len(parts)} parts"
         scope.report("E332", message, s.span, "a part for each value", help="write one model for each value")
@@ -171,13 +171,11 @@ def _density(d: Distributed, body: Body) -> Factor:
     """`z ~ categorical(p)` as a factor."""
     if d.is_density:
         return Factor(d.span, d.probabilities, d.clauses)
-    code: Expression = d.target
-    if not kind_of(body.variables[d.target.name].domain).numeric:
-        code = d.target
-    elif body.variables[d.target.name].domain.kind == "spin":
-        code = Operation(d.span, "bit", (code,))
+    code = body.variables[d.target.name].domain.code(d.target)
     if isinstance(d.probabilities, Table):
         entry: Expression = TableEntry(d.span, d.probabilities, (code,))
     else:
-        entry = type(d.probabilities)(d.span, d.probabilities.name, (*d.probabilities.indices, code))  # type: ignore[union-attr, call-arg]
+        declared = body.parameters.get(d.probabilities.name)  # type: ignore[union-attr]
+        place = code if declared is None else declared.axes[-1].over.member(code)
+        entry = type(d.probabilities)(d.span, d.probabilities.name, (*d.probabilities.indices, place))  # type: ignore[union-attr, call-arg]
     return Factor(d.span, Operation(d.span, "log", (entry,)), d.clauses)

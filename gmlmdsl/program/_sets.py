@@ -9,6 +9,7 @@ from ..syntax import tree
 from ._blocks import FormCall
 from ._expressions import CONSTANT, INDEXED, Where, check_condition, check_number, is_faulty, known_number
 from ._program import Input
+from ._scales import sized
 from ._scope import Scope, Symbol, suggestion
 from ._terms import Clauses, Domain, Expression, IndexValue, Loop, SetOf, walk
 
@@ -32,7 +33,7 @@ def check_set(e: tree.Expression, scope: Scope, pairs: bool = False, inside: boo
         case tree.Method():
             return _neighbours(e, scope)
         case tree.Call() if e.function.name == "range":
-            return _range(e, scope, INDEXED if inside else CONSTANT)
+            return check_range(e, scope, INDEXED if inside else CONSTANT)
         case tree.Number():
             text = e.span.text
             help, fix = f"write `range({text})`", Fix(e.span, f"range({text})")
@@ -60,7 +61,7 @@ def _named_set(e: tree.Name, scope: Scope, pairs: bool) -> SetOf | None:
         message, help = f"`{e.name}` is a graph, not an index set", f"write `{text}`"
         scope.report("E205", message, e.span, "a graph", help=help, related=place, fix=Fix(e.span, text, guess=pairs))
         return None
-    if symbol is None and e.name in ("spin", "bit"):
+    if symbol is None and e.name in sized():
         help = f"values that are indexed over have a name: `domain value = {e.name}` before this, then `v in value`"
         scope.report("E205", f"`{e.name}` is a type, not an index set", e.span, "a type", help=help)
         return None
@@ -74,17 +75,20 @@ def _has_no_nodes(symbol: Symbol) -> bool:
     return isinstance(symbol.value, FormCall) and symbol.value.form.name == "bipartite"
 
 
-def _range(e: tree.Call, scope: Scope, where: Where) -> SetOf | None:
-    """`range(n)`, or `range(a, b)`, whose members are a to b - 1."""
+def check_range(e: tree.Call, scope: Scope, where: Where = CONSTANT, negative: bool = False) -> SetOf | None:
+    """`range(n)`, or `range(a, b)`, whose members are a to b - 1; None after a fault.
+
+    The members of an index set are at least 0. The values of a cell may be `negative`.
+    """
     if len(e.arguments) != 2 or any(a.keyword is not None or a.clauses is not None for a in e.arguments) or _is_grouped(e):
-        size = range_size(e, scope, where)
+        size = _range_size(e, scope, where)
         return None if size is None else SetOf(e.span, "range", e.span.text, size)
     start, stop = (check_number(a.value, scope, where, integer=True) for a in e.arguments)
     if is_faulty(start) or is_faulty(stop):
         return None
     low, high = known_number(start), known_number(stop)
-    if low is not None and high is not None and not 0 <= low < high:
-        message = f"`{e.span.text}` holds the whole numbers from {low} to {high - 1}: none, or some below 0"
+    if low is not None and high is not None and not (low < high and (negative or low >= 0)):
+        message = f"`{e.span.text}` holds the whole numbers from {low} to {high - 1}: none{'' if negative else ', or some below 0'}"
         scope.report("E319", message, e.span, "no members", help="the last member is one less than the second number")
         return None
     return SetOf(e.span, "range", e.span.text, stop) if low == 0 else SetOf(e.span, "range", e.span.text, stop, start=start)
@@ -117,12 +121,12 @@ def graph_argument(e: tree.Method, scope: Scope, where: Where) -> Expression | N
     return None if is_faulty(node) else node
 
 
-def range_size(e: tree.Call, scope: Scope, where: Where = CONSTANT) -> Expression | None:
+def _range_size(e: tree.Call, scope: Scope, where: Where) -> Expression | None:
     """The checked size of `range(q)`; None after a fault."""
     if len(e.arguments) != 1 or e.arguments[0].keyword is not None or e.arguments[0].clauses is not None:
         digits = "".join(a.value.span.text for a in e.arguments)
-        help = f"write `range({digits})`" if _is_grouped(e) else "an index set starts at 0: `range(n)` is 0..n-1"
-        scope.report("E302", "`range` takes one plain argument", e.span, "`range(n)`", help=help)
+        help = f"write `range({digits})`" if _is_grouped(e) else "`range(n)` is 0 to n - 1, `range(a, b)` is a to b - 1"
+        scope.report("E302", "`range` takes one or two plain arguments", e.span, "`range(n)` or `range(a, b)`", help=help)
         return None
     return check_size(e.arguments[0].value, scope, where)
 

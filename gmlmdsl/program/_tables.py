@@ -62,7 +62,7 @@ def _level(e: tree.Expression, lengths: list[int | None], depth: int, entry: Ent
 def check_row(e: tree.List, cell: Domain, scope: Scope) -> Table:
     """The checked probabilities of one cell, in the order of its values: each a number of index names and inputs."""
     row = Table(e.span, tuple(check_number(item, scope, INDEXED) for item in e.items))
-    count = len(cell.labels) or (2 if cell.kind in ("spin", "bit") else known_number(cell.size))
+    count = cell.count
     if count is not None and len(row.items) != count:
         message = f"the variable has {count} values, this list {len(row.items)} entries"
         scope.report("E310", message, e.span, "one entry for each value", related=((cell.span, "its values"),))
@@ -96,11 +96,10 @@ def _axes(n: int) -> str:
 
 def _known_length(axis: InputAxis) -> int | None:
     """The length of an axis where the text alone says it."""
-    domain = axis.over.domain if axis.over is not None else None
-    size = axis.over.size if axis.over is not None else axis.size
-    if domain is not None:
-        size = domain.size
-        if domain.labels or domain.kind in ("spin", "bit"):
-            return len(domain.labels) or 2
-    number = known_number(size)
+    if axis.over is not None and axis.over.domain is not None:
+        return axis.over.domain.count
+    number = known_number(axis.size if axis.over is None else axis.over.size)
+    if axis.over is not None and axis.over.start is not None:
+        first = known_number(axis.over.start)
+        number = None if first is None or number is None else number - first
     return number if isinstance(number, int) else None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .._diagnostics import Span
+from ._scales import SCALES, Scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +279,10 @@ class SetOf(Checked):
         sizes = [e for e in (self.start, self.size) if e is not None]
         return any(isinstance(part, IndexValue) for e in sizes for part in walk(e))
 
+    def member(self, place: Expression) -> Expression:
+        """What an index of this set is at a place among its members; of a domain, whose indices are codes, the place."""
+        return place if self.start is None else Operation(place.span, "+", (place, self.start))
+
     @property
     def lists_cells(self) -> bool:
         """Whether a member is itself a set of nodes (rows, columns)."""
@@ -286,9 +291,11 @@ class SetOf(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Domain(Checked):
-    """The values of a cell: `kind` spin, bit, range (`size`), letters or labels (`labels`); `name` where it was declared under one.
+    """The values of a cell: `kind` is spin, bit, range, letters or labels, or real, positive or bounded.
 
-    Of a `given` cell also real, positive or bounded (`lower`, `upper`): numbers that come with each row.
+    A range has `size` values, the first of which is `start`, 0 if that is None. Letters and labels
+    have `labels`. A domain that was declared has a `name`. Only `given` cells are real, positive or
+    bounded (`lower`, `upper`): their numbers come with each row.
     """
 
     kind: str
@@ -298,16 +305,65 @@ class Domain(Checked):
     of: SetOf | None = None  # an index set used as a type
     lower: Expression | None = None
     upper: Expression | None = None
+    start: Expression | None = None
+
+    @property
+    def scale(self) -> Scale | None:
+        """Which number each code stands for, but for `start`; None if the values are no whole numbers."""
+        return SCALES.get(self.kind)
 
     @property
     def ordered(self) -> bool:
         """Whether the values are numbers."""
-        return self.kind in ("spin", "bit", "range") or self.real
+        return self.scale is not None or self.real
+
+    @property
+    def count(self) -> int | None:
+        """The number of values, if the text alone says it."""
+        if self.labels or (self.scale is not None and self.scale.size is not None):
+            return len(self.labels) or self.scale.size  # type: ignore[union-attr]
+        size = self.size
+        return size.value if isinstance(size, Literal) and isinstance(size.value, int) else None
+
+    @property
+    def numbers(self) -> tuple[int, ...] | None:
+        """The values of a domain of whole numbers, if the text alone says them."""
+        if self.scale is None or self.count is None:
+            return None
+        if self.start is None:
+            return replace(self.scale, size=self.count).numbers
+        first = self.start.value if isinstance(self.start, Literal) else None
+        return Scale(first, size=self.count).numbers if isinstance(first, int) else None
+
+    def code(self, value: Expression) -> Expression:
+        """The place of a value among the values of the domain."""
+        scale = self.scale
+        if scale is None or scale.to_code:
+            return value if scale is None else Operation(value.span, scale.to_code, (value,))
+        moved = _applied("-", value, self.start, scale.first, 0)
+        return _applied("//", moved, None, scale.step, 1)
+
+    def value(self, code: Expression) -> Expression:
+        """The value at a place among the values of the domain."""
+        scale = self.scale
+        if scale is None or scale.to_value:
+            return code if scale is None else Operation(code.span, scale.to_value, (code,))
+        stretched = _applied("*", code, None, scale.step, 1)
+        return _applied("+", stretched, self.start, scale.first, 0)
 
     @property
     def real(self) -> bool:
         """Whether the values are real numbers, which no list holds."""
         return self.kind in ("real", "positive", "bounded")
+
+
+def _applied(operator: str, e: Expression, by: Expression | None, number: int, neutral: int) -> Expression:
+    """`e` with an operator applied to `by`, or to `number` if that is None and not neutral."""
+    if by is None:
+        if number == neutral:
+            return e
+        by = Literal(e.span, number)
+    return Operation(e.span, operator, (e, by))
 
 
 @dataclass(frozen=True, slots=True)

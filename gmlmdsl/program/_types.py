@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .._diagnostics import Span
 from ..syntax import tree
 from . import _forms as forms
 from ._expressions import CONSTANT, check_number, known_number, quoted
 from ._habits import REAL_ELSEWHERE
 from ._program import ValueType
+from ._scales import sized
 from ._scope import DECLARES, Scope, suggestion
-from ._sets import check_set, range_size
-from ._terms import Domain, Expression, Literal, SetOf
+from ._sets import check_range, check_set
+from ._terms import Domain, Expression, Literal, Operation, SetOf
 
 VALUE_TYPES = ("real", "positive", "simplex", "ordered", "int", "nonnegative")
 STATEMENTS = (*DECLARES, "factor", "require", "gauge", "conditional", "import")
@@ -41,8 +44,8 @@ def check_domain(e: tree.Expression, scope: Scope) -> Domain | None:
         case tree.Attribute():
             return _domain_of(check_set(e, scope), e, scope)
         case tree.Call() if e.function.name == "range":
-            size = range_size(e, scope)
-            return None if size is None else Domain(e.span, "range", e.span.text, size=size)
+            over = check_range(e, scope, negative=True)
+            return None if over is None else _of_range(over, e)
         case tree.Call() if e.function.name in ("letters", "labels"):
             return _label_domain(e, scope)
         case tree.Call() if e.function.name == "real":
@@ -57,7 +60,7 @@ def check_domain(e: tree.Expression, scope: Scope) -> Domain | None:
 
 def _named_domain(e: tree.Name, scope: Scope) -> Domain | None:
     symbol = scope.find(e.name)
-    if e.name in ("spin", "bit") and (symbol is None or symbol.kind not in ("domain", "index")):
+    if e.name in sized() and (symbol is None or symbol.kind not in ("domain", "index")):
         return Domain(e.span, e.name, e.name)
     if symbol is not None:
         return _domain_of(check_set(e, scope), e, scope)
@@ -66,7 +69,7 @@ def _named_domain(e: tree.Name, scope: Scope) -> Domain | None:
     elif forms.form("type", e.name):
         scope.report("E302", f"`{e.name}` needs its values", e.span, "argument missing", help=f"write `{e.name}(..)`")
     else:
-        _report_unknown(e, ("spin", "bit"), scope)
+        _report_unknown(e, sized(), scope)
     return None
 
 
@@ -85,11 +88,21 @@ def _report_unknown(e: tree.Name, built_in: tuple[str, ...], scope: Scope) -> No
 def _domain_of(over: SetOf | None, e: tree.Expression, scope: Scope) -> Domain | None:
     if over is None or over.domain is not None:
         return None if over is None else over.domain
-    if over.arity > 1 or over.lists_cells or over.start is not None or over.clauses is not None:
-        what = "are not single values" if over.arity > 1 or over.lists_cells else "do not begin at 0, or have gaps"
+    if over.arity > 1 or over.lists_cells or over.clauses is not None:
+        what = "are not single values" if over.arity > 1 or over.lists_cells else "may have gaps"
         scope.report("E205", f"the members of `{over.name}` {what}", e.span, "not a domain", help=DOMAINS)
         return None
-    return Domain(e.span, "range", over.name, size=over.size, of=over)
+    return replace(_of_range(over, e), name=over.name, of=over)
+
+
+def _of_range(over: SetOf, e: tree.Expression) -> Domain:
+    """The domain of the whole numbers of a range."""
+    size, start = over.size, over.start
+    if start is not None and size is not None:
+        low, high = known_number(start), known_number(size)
+        known = isinstance(low, int) and isinstance(high, int)
+        size = Literal(e.span, high - low) if known else Operation(e.span, "-", (size, start))  # pyright: ignore[reportOperatorIssue]
+    return Domain(e.span, "range", e.span.text, size=size, start=start)
 
 
 def _label_domain(e: tree.Call, scope: Scope) -> Domain | None:
@@ -139,7 +152,7 @@ def check_type(e: tree.Expression | None, scope: Scope, where: Span, inputs: boo
         scope.report("E205", f"a parameter cannot be `{e.span.text}`", e.span, "not a type of parameters", help=help, fix=fix)
         return None
     if isinstance(e, tree.Name) and scope.find(e.name) is None and forms.form("type", e.name) is None:
-        _report_unknown(e, (*VALUE_TYPES, "spin", "bit"), scope)
+        _report_unknown(e, (*VALUE_TYPES, *sized()), scope)
         return None
     domain = check_domain(e, scope)
     return None if domain is None else ValueType(e.span, "domain", domain=domain)

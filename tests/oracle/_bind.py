@@ -158,7 +158,8 @@ class Bound:
 
     def values(self, domain: ir.Domain) -> np.ndarray:
         """What an expression sees for each code: numbers, and for letters and labels the code itself."""
-        return np.array([-1.0, 1.0]) if domain.kind == "spin" else np.arange(float(self.domain_size(domain)))
+        start = 0 if domain.start is None else integer(evaluate(domain.start, Scope(self)))
+        return np.array([-1.0, 1.0]) if domain.kind == "spin" else np.arange(start, start + float(self.domain_size(domain)))
 
     def codes(self, domain: ir.Domain, value: object) -> np.ndarray:
         """Codes of values, labels or (letters and labels) codes."""

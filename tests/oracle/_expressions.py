@@ -235,7 +235,7 @@ def locate(axes: Sequence[Axis], indices: Sequence[ir.Expression], scope: Scope)
 def place_along(axes: Sequence[Axis], values: list[np.ndarray]) -> tuple[np.ndarray, ...]:
     """Places from index values. `J[j, i]` is `J[i, j]`, and `J[j, i, p, q]` is `J[i, j, q, p]` over one domain."""
     if len(values) == sum(len(a.names) for a in axes) - 1:
-        values = [*(v[..., None] for v in values), np.arange(len(axes[-1].members))]
+        values = [*(v[..., None] for v in values), _first(axes[-1]) + np.arange(len(axes[-1].members))]
     rest = iter(values)
     index = [[next(rest) for _ in a.names] for a in axes]
     places = [_along(a, own) for a, own in zip(axes, index, strict=True)]
@@ -259,12 +259,18 @@ def one_domain(a: Axis, b: Axis) -> bool:
     return a.over is not None and b.over is not None and meaning(a.over) == meaning(b.over)
 
 
+def _first(a: Axis) -> int:
+    return a.members[0] if a.over is not None and a.over.start is not None else 0
+
+
 def _along(a: Axis, index: list[np.ndarray]) -> np.ndarray:
     """The place along one axis; an unordered pair may be named from either end."""
     if len(index) == 1:
-        if (index[0] < 0).any() or (index[0] >= len(a.members)).any():
-            raise IndexError(f"index {index[0]} is outside 0..{len(a.members) - 1}")
-        return index[0]
+        first = _first(a)
+        place = index[0] - first
+        if (place < 0).any() or (place >= len(a.members)).any():
+            raise IndexError(f"index {index[0]} is outside {first}..{first + len(a.members) - 1}")
+        return place
     i, j = np.broadcast_arrays(*index)
     turned = (i > j) if a.unordered else np.zeros(i.shape, bool)
     where = {pair: k for k, pair in enumerate(a.members)}
