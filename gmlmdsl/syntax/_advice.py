@@ -239,7 +239,7 @@ def _advice_of_token(fault: Fault, first: Token, after: Token) -> str:
     if first.text == "factor" and token.text == "if" and "+" in fault.expected:
         return "`if` limits a `for`; a term that depends on a condition is `factor if c then a else 0`"
     if previous and previous.text == ":" and token.text in ("{", "[") and first.text in CELLS:
-        return '`spin` is -1 or +1, `bit` 0 or 1, `range(q)` 0 to q - 1; other values are `labels("a", "b")`'
+        return '`spin` is -1 or +1, `bit` 0 or 1, `range(q)` 0 to q - 1, `range(a, b)` a to b - 1; other values are `labels("a", "b")`'
     if token.terminals == ("NUMBER",) and after.text == ":":
         return "an index set is `range(n)`: 0 to n - 1"
     if (token.text.count("..") == 1 and not token.terminals) or (previous and previous.text == "in" and token.text in ("[", "{")):

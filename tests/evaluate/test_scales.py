@@ -159,6 +159,6 @@ def test_a_new_domain_is_a_row_of_two_tables(monkeypatch: pytest.MonkeyPatch) ->
     drawn = np.asarray(model.sample(params, "exact", draws=1000, chains=1, seed=0).posterior["x"])
     assert set(np.unique(drawn)) == {-2, 0, 2}
     fit = model.fit(drawn.reshape(-1, 3), mask="pairs")
-    assert abs(float(fit.params["J"]) - 0.6) < 5 * float(fit.std_errors["J"])
+    assert abs(float(fit.params["J"]) - 0.6) < 5 * float(fit.standard_errors["J"])
     with pytest.raises(gm.GmlmError, match="its values are `-2`, `0`, `2`"):
         model.log_prob(params, np.array([[1, 0, 2]]))
