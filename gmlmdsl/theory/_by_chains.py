@@ -109,7 +109,10 @@ def _is_reversible(body: Any) -> bool:
 
 
 def _slowest(functions: Array) -> tuple[int, int]:
-    """Return the function whose autocorrelation stays above 1/e up to the longest lag, and that lag."""
+    """Return the function with the longest autocorrelation, and the lag up to which it lasts.
+
+    The lag is the longest at which the autocorrelation is still above 1/e.
+    """
     best = (0, 1)
     for k, f in enumerate(functions):
         if f.std() == 0:
