@@ -1,8 +1,7 @@
 """Exact answers for whole models by elimination: log Z, marginals, a mode, independent draws.
 
-They exist if some order of elimination is affordable. Of each elimination there is a plan, which
-says the order and the cost, and a contraction, which is the compiled sum over the free (unknown)
-cells.
+They exist if some order of elimination is affordable. Each elimination has a plan with its order
+and cost, and a contraction, which is the compiled sum over the free (unknown) cells.
 """
 
 from __future__ import annotations
@@ -135,6 +134,12 @@ def log_partition(kept: Contractions, device: derive.Graph, params: Params, give
     """Return log Z for each row of given data, or an array of shape (1,) without given data.
 
     The result is on the host unless parameters are traced.
+
+    Args:
+        kept: the contractions of the model.
+        device: the factor graph on the device.
+        params: parameters.
+        given: rows of given data.
 
     Raises:
         GmlmError: E601 with the cost if it is above the budget, before any work.

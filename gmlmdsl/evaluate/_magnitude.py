@@ -47,8 +47,14 @@ def as_stated(value: Any, array: Array) -> Array:
 def oversized(graph: FactorGraph, arrays: Mapping[str, Array], kind: np.dtype, summed: bool = True) -> GmlmError | None:
     """Return E591 for a factor whose largest value exceeds the limit of the float type, else None.
 
-    Far smaller values of the same factor are allowed. If nothing is `summed` over configurations,
-    the limit is the largest number of the type.
+    Far smaller values of the same factor are allowed.
+
+    Args:
+        graph: the factor graph.
+        arrays: parameters.
+        kind: the float type.
+        summed: whether factors are summed over configurations; otherwise the limit is the largest
+            number of the type.
     """
     limit = largest_factor(kind) if summed else float(np.finfo(kind).max)
     # A graph with the data of a call is checked once and not cached.

@@ -202,7 +202,8 @@ def sort_rows(
         try:
             return _counted(_eliminated(graph, mask, masks, codes, dear, found, help))
         except GmlmError as error:
-            if not set(error.codes) <= {"E601", "E602"}:  # only the cost is the fault
+            # raise any fault other than excessive cost
+            if not set(error.codes) <= {"E601", "E602"}:
                 raise
             if impute is False:
                 verify_gaps(plan, gapped, help, what=gaps_in_words(found.report))
@@ -225,6 +226,12 @@ def verify_ignored(graph: FactorGraph, mask: AbstractMask, name: str, codes: Arr
     - cells that the mask looks at,
     - latents,
     - cells of a `require`.
+
+    Args:
+        graph: the factor graph.
+        mask: the mask of the loss.
+        name: the name of the mask in messages.
+        codes: (cells, rows), -1 for a missing cell.
 
     Raises:
         GmlmError: E511 with the cell.
@@ -315,7 +322,14 @@ def gaps_in_words(report: Missing) -> str:
 
 
 def unknown_law(graph: FactorGraph, mask: AbstractMask, name: str, missing: Array) -> GmlmError:
-    """Return the E511 error for a data-dependent mask that looks at x if cells are missing."""
+    """Return the E511 error for a data-dependent mask that looks at x if cells are missing.
+
+    Args:
+        graph: the factor graph.
+        mask: the mask.
+        name: the name of the mask in messages.
+        missing: booleans of the missing cells, (cells, rows).
+    """
     seen = missing & np.isin(np.arange(len(missing)), mask.looked_at)[:, None]
     cell, row = (int(i) for i in np.argwhere(seen if seen.any() else missing)[0])
     help = "fit with a mask that does not look at x, or keep the rows without gaps"
@@ -363,7 +377,14 @@ def _verify_planned(patterns: int, masks: int, mask: AbstractMask, help: str) ->
 def summed_loss(graph: FactorGraph, device: Graph, codes: Array, found: Sorted) -> SummedRows | None:
     """Return the loss of the rows whose missing cells are summed out.
 
-    The rows are in the order of `found.summed`.
+    Args:
+        graph: the factor graph.
+        device: the factor graph on the device.
+        codes: (cells, rows), -1 for a missing cell.
+        found: the sorted rows.
+
+    Returns:
+        The loss of the rows in the order of `found.summed`; None without such rows.
     """
     if not len(found.summed):
         return None
@@ -388,6 +409,12 @@ def _values_at_once(graph: FactorGraph) -> int:
 
 def verify_present(graph: FactorGraph, device: Graph, codes: Array, weights: Array) -> None:
     """Raise E508 for a row whose observed cells alone violate a `require`.
+
+    Args:
+        graph: the factor graph.
+        device: the factor graph on the device.
+        codes: (cells, rows), -1 for a missing cell.
+        weights: weights of the rows; rows of weight 0 are not checked.
 
     Raises:
         GmlmError: E508 with the row and the requirement.

@@ -244,6 +244,13 @@ def log_prob(lowered: Lowered, params: dict[str, Any], x: Any, missing: Any, giv
 
     It is the sum over the cells i of a row of log p(x_i | the cells before i).
 
+    Args:
+        lowered: the model.
+        params: its network.
+        x: the rows.
+        missing: the marker of missing cells in `x`.
+        given: data of given variables.
+
     Raises:
         GmlmError: E511 for rows with a missing cell before their end.
     """
@@ -266,6 +273,12 @@ def next_symbol(lowered: Lowered, params: dict[str, Any], prefix: Any, given: An
     """Return p(x_t | the cells before t) under a causal network, for prefixes of t cells each.
 
     All prefixes have one length t, and x_t is the first cell after them.
+
+    Args:
+        lowered: the model.
+        params: its network.
+        prefix: the prefixes.
+        given: data of given variables.
 
     Returns:
         Array of shape (rows.., values).
@@ -467,6 +480,12 @@ def _attention(params: Any, given: Any, given_lengths: Any, seen: Any, lengths: 
 def transition_matrix(lowered: Lowered, params: dict[str, Any], sampler: ir.Sampler, given: Any) -> np.ndarray:
     """Return the transition matrix of one run of an update sampler, over all configurations.
 
+    Args:
+        lowered: the model.
+        params: its network.
+        sampler: the sampler.
+        given: one row of given data.
+
     Raises:
         GmlmError: E507 for a decoder.
     """
@@ -477,7 +496,14 @@ def transition_matrix(lowered: Lowered, params: dict[str, Any], sampler: ir.Samp
 
 
 def updates_matrix(lowered: Lowered, params: dict[str, Any], body: Sequence[ir.Kernel], given: Any) -> np.ndarray:
-    """Return the transition matrix of a sequence of updates, over all configurations."""
+    """Return the transition matrix of a sequence of updates, over all configurations.
+
+    Args:
+        lowered: the model.
+        params: its network.
+        body: the updates in order.
+        given: one row of given data.
+    """
     with jax.enable_x64(True):
         states = derive.all_states(lowered.graph, what="the transition matrix").shape[1]
         wide, graph = _over_states(lowered, params, states, given, "a transition matrix")

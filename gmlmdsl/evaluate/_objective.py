@@ -344,7 +344,14 @@ def _mean_size(law: AbstractMaskLaw, codes: Array) -> Array:
 
 
 def counted_mean_size(host: FactorGraph, mask: AbstractMask, codes: Array, counts: np.ndarray) -> float:
-    """Return E|K|, with a row of weight w counted as w rows."""
+    """Return E|K|, with a row of weight w counted as w rows.
+
+    Args:
+        host: the factor graph.
+        mask: the mask.
+        codes: the rows, (cells, rows).
+        counts: the weights of the rows.
+    """
     return float(np.average(np.asarray(_row_sizes(mask_law(mask), codes)), weights=counts))
 
 

@@ -40,11 +40,11 @@ def init_params(graph: FactorGraph, seed: int = 0) -> dict[str, Array]:
 
     - 0 for a real parameter, and 1 for a positive one,
     - uniform for a simplex,
-    - the middle of two bounds, or a number beside the only bound.
+    - the middle of two bounds, or a number next to the only bound.
 
-    With latents, normal noise of standard deviation 0.01 is added. It is added on the log scale of
-    a parameter with one bound, on the logit scale of one with two bounds, on the softmax scale of a
-    simplex, and on the gauge.
+    With latents, normal noise of standard deviation 0.01 is added. The scale is logarithmic for a
+    parameter with one bound, logit for one with two bounds, and softmax for a simplex. The noise of
+    an unbounded parameter is projected onto the gauge.
     """
     verified_seed(seed)
     if not graph.latents:
@@ -69,6 +69,12 @@ def _noisy(p: ParameterArray, noise: Array) -> Array:
 
 def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params", summed: bool = True) -> dict[str, jax.Array]:
     """Convert a user's parameters to arrays of the working float type; traced values pass.
+
+    Args:
+        graph: the factor graph.
+        params: the user's parameters.
+        what: the name of the parameters in messages.
+        summed: whether factors are summed over configurations, see `oversized`.
 
     Raises:
         GmlmError: for an unknown or missing name or a shape that does not fit; E504 for a value

@@ -288,8 +288,16 @@ def statistics(
 ) -> tuple[jax.Array, jax.Array]:
     """Return the scores and their derivatives phi along the directions of the colours.
 
-    The scores have the shape (blocks, values, rows) and are -inf for impossible values. phi has the
-    shape (colours, blocks, values, rows).
+    Args:
+        objective: the objective.
+        blocks: a set of blocks.
+        codes: the rows, (cells, rows).
+        vector: the flat parameter vector.
+        directions: the directions of the colours, (colours, parameters).
+
+    Returns:
+        Scores of shape (blocks, values, rows), -inf for impossible values, and phi of shape
+            (colours, blocks, values, rows).
     """
     host, loss = objective.frame.host, objective.exact_loss
 

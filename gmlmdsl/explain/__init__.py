@@ -1,4 +1,4 @@
-"""Explain what a program means and what will be computed.
+"""Explain the meaning of a program and the computations that it leads to.
 
 In: `Program`, with its inputs if available. Out: formulas, plans and descriptions, as text, LaTeX
 or plain data. Never: JAX.

@@ -47,7 +47,7 @@ class Writer:
         return self.n.parens(text) if strength < least else text
 
     def term(self, e: ir.Expression) -> str:
-        """Return an expression that follows a sum sign, or stands beside plus signs."""
+        """Return an expression that follows a sum sign, or is an operand of a plus sign."""
         return self.number(e, _DIVIDE)
 
     def is_condition(self, e: ir.Expression) -> bool:

@@ -30,7 +30,15 @@ def add_guided(
     cells: Cells,
     plans: bool,
 ) -> None:
-    """Add how a string grows and ends, its distribution, and with `plans` its cost."""
+    """Add how a string grows and ends, its distribution, and with `plans` its cost.
+
+    Args:
+        section: the section.
+        call: the guided sampler.
+        lowered: the model with its inputs, or None.
+        cells: the names of the model's cells.
+        plans: whether to add the cost.
+    """
     stated = {k: v.name if isinstance(v, ir.Judge) else v for k, v in guided_options(call).items()}
     end = stated["end"]
     o = stated_options({**stated, "end": end.label if isinstance(end, ir.LabelCode) else end}, lowered)

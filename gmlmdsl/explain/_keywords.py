@@ -40,7 +40,7 @@ class Meaning:
 def keyword_table() -> dict[str, Meaning]:
     """Return the meaning of every keyword of the grammar.
 
-    The keys are the keyword and the words that occur only beside it.
+    The keys are the keyword and the words that occur only with it.
     """
     found: dict[str, Meaning] = {}
     for word, entry in _data()["keyword"].items():
@@ -69,7 +69,7 @@ def words_of_the_language() -> list[str]:
 
 
 def sections_of_rooms() -> dict[str, str]:
-    """Return the sections of the reference that list the forms, by the room (kind) of the forms."""
+    """Return the sections of the reference that list the forms, by the kind of the forms."""
     return _data()["section"]
 
 

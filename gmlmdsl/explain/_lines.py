@@ -18,8 +18,13 @@ _STAYS_BEHIND = {
 def wrapped(text: str, width: int, before: str, least: int = 40) -> list[str]:
     """Wrap a paragraph after `before`, and indent its further lines by the width of `before`.
 
-    Code in backticks and formulas stay on one line if they are short. A terminal of fewer columns
-    than `least` breaks the lines itself.
+    Code in backticks and formulas stay on one line if they are short.
+
+    Args:
+        text: the paragraph.
+        width: the number of columns.
+        before: the text before the first line.
+        least: the smallest number of columns. A terminal of fewer columns breaks the lines itself.
     """
     room = max(width, least)
     held = re.sub(r"`[^`]+`", lambda code: code[0].replace(" ", HARD_SPACE), text)
@@ -43,6 +48,12 @@ def broken_formula(left: str, rows: Sequence[str], width: int, least: int = 40) 
     """Break `left = first row` into lines, with the further rows under the first.
 
     A row that is too long continues on a further indented line.
+
+    Args:
+        left: the left side.
+        rows: the rows; without rows `left` is the whole formula.
+        width: the number of columns.
+        least: the smallest number of columns.
     """
     room, start = max(width, least), " " * 4
     if not rows:

@@ -15,7 +15,11 @@ from ._notation import Notation
 def add_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas, summed: bool) -> None:
     """Add the meaning of a mask for a fit, as far as the text determines it.
 
-    `summed` states that latents are summed out under the mask.
+    Args:
+        section: the section.
+        mask: the mask.
+        formulas: the formulas of the model.
+        summed: whether latents are summed out under the mask.
     """
     n, row, hidden = formulas.n, formulas.cells.row, mask.body.hidden_variables()
     add_law(section, mask.body, formulas, mask.adaptive)

@@ -30,7 +30,14 @@ def add_conditional(
     formulas: ModelFormulas,
     lowered: Lowered | None,
 ) -> None:
-    """Add the conditional, the network that computes it, and the end of a row."""
+    """Add the conditional, the network that computes it, and the end of a row.
+
+    Args:
+        section: the section.
+        program: the program.
+        formulas: the formulas of the model.
+        lowered: the model with its inputs, or None.
+    """
     n, c, cells = formulas.n, formulas.model.conditional, formulas.cells
     assert c is not None
     x, call = n.name(c.target), program.networks[c.network]

@@ -35,7 +35,15 @@ def add_decoder(
     lowered: Lowered | None,
     plans: bool,
 ) -> None:
-    """Add the explanation of a sampler that decodes; with `plans` also the cost of its symbols."""
+    """Add the explanation of a sampler that decodes.
+
+    Args:
+        section: the section.
+        call: the decoder.
+        formulas: the formulas of the model.
+        lowered: the model with its inputs, or None.
+        plans: whether to add the cost of the symbols of a guided sampler.
+    """
     if is_guided(call.form.name):
         add_guided(section, call, lowered, formulas.cells, plans)
         return
@@ -194,7 +202,7 @@ def _add_schedule(section: Section, o: Mapping[str, str], call: ir.FormCall, low
 
 
 def _counts(o: Mapping[str, str], call: ir.FormCall, lowered: Lowered | None) -> str:
-    """Return ` For n = 8, after each pass: 6, 4, 2, 0.` if the sizes are known, else nothing."""
+    """Return ` For n = 8, after each pass: 6, 4, 2, 0.`; empty if the sizes are unknown."""
     if lowered is None or o["by"] not in ("linear", "cosine", "counts"):
         return ""
     from ..graph import passes_of, refinement

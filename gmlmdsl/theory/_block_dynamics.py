@@ -1,7 +1,7 @@
 """Block dynamics of a mask on all configurations: K ~ p(K | x), then x_K ~ p(. | x_-K, K).
 
 On functions it is (P f)(x) = sum over K of p(K | x) E[f | x_-K, K], with the expectation over x_K
-by the weights p(x) p(K | x). All results of this package about masks follow from P: the loss has
+by the weights p(x) p(K | x). All results of this package about masks follow from P. The loss has
 the Hessian E[u (u - P u)'] with the score u, and the chain has the spectral gap of P.
 
 On the support, sqrt(p) P 1/sqrt(p) = sum over K of s_K s_K' within fibres. A fibre is a set of

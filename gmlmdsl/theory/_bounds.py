@@ -98,7 +98,7 @@ class GeneralizationBound:
 
     @property
     def vacuous(self) -> bool:
-        """Whether the bound is above 1, which every total variation distance is below."""
+        """Whether the bound is above 1, whereas a total variation distance is at most 1."""
         return self.log_bound > 0
 
     @property
@@ -198,10 +198,10 @@ def generalization_bound(
         given: one row of data of given variables.
 
     Raises:
-        GmlmError: E712 for a model that is not affine in its parameters, E702 for a mask that
-            mentions one, E703 for one that uses a latent, E507 for arguments out of bounds, E601 or
-            E602 if the loss, the entropy or C_AT must be computed and the enumeration is too large:
-            then pass them.
+        GmlmError: E712 for a model that is not affine in its parameters; E702 for a mask that
+            mentions a parameter; E703 for a mask that uses a latent; E507 for arguments out of
+            bounds; E601 or E602 if the loss, the entropy or C_AT must be computed by an enumeration
+            that is too large, in which case they can be passed.
 
     Reference: Li et al. 2024, Theorem 4; Proposition 6 for the excess.
     """

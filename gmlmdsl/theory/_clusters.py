@@ -83,7 +83,14 @@ def _rests(host: FactorGraph, codes: Array) -> Array:
 def influences(host: FactorGraph, params: Mapping[str, jax.Array], rests: Array, edges: Array) -> Array:
     """Return for each pair the larger of its two influences, over the possible values of the rest.
 
-    The array has the shape (pairs,), with numbers between 0 and 1.
+    Args:
+        host: the factor graph.
+        params: parameters.
+        rests: values of the rest, (cells, rows).
+        edges: pairs of cells.
+
+    Returns:
+        Array of shape (pairs,), with numbers between 0 and 1.
     """
     blocks = fixed_blocks(host, edges.astype(np.int32))
     # shape (pairs, values, rows)
@@ -132,7 +139,11 @@ def _slowest(lowered: Lowered, params: Mapping[str, jax.Array], codes: Array, bl
 def local_constant(lowered: Lowered, params: Mapping[str, jax.Array], codes: Array, cells: Array) -> float:
     """Return the Poincare constant of moves of single cells inside a cluster, exactly.
 
-    The other cells are fixed as in `codes`, which has one column.
+    Args:
+        lowered: the model, with its given data.
+        params: parameters.
+        codes: one configuration, (cells, 1), at which the other cells are fixed.
+        cells: the cells of the cluster.
     """
     host = lowered.graph
     block = fixed_blocks(host, cells[None].astype(np.int32))

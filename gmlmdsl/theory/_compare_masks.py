@@ -155,9 +155,10 @@ def compare_masks(
 
     Two efficiencies are given, because they differ much. In one, a mask is drawn for each row, as
     in minibatches. In the other, every row's loss averages over all masks, as `fit` does if there
-    are at most 4096. Each is tr I^-1 / tr G with G = H^-1 S H^-1. It is the sum of the variances of
-    all parameter estimates by maximum likelihood, divided by that sum for the mask. It is not a
-    mean of ratios of single parameters.
+    are at most 4096. Each is tr I^-1 / tr G with G = H^-1 S H^-1. Here I is the Fisher information,
+    and H and S are the Hessian and the score covariance of the mask's loss. The efficiency is the
+    sum of the variances of all parameter estimates by maximum likelihood, divided by that sum for
+    the mask. It is not a mean of ratios of single parameters.
 
     Costs are measured on this machine.
 

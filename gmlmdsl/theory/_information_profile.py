@@ -58,9 +58,10 @@ class InformationProfile:
     def path_divergence(self, counts: Sequence[int]) -> float:
         """Return the loss of the passes of a random order, in nats; pass t settles counts[t] cells.
 
-        The loss is E B - H, the sum over t of n_t f(k_t) - (f(k_t - n_t + 1) + .. + f(k_t)). Here
-        n_t is counts[t], and k_t is the number of hidden cells before pass t. For the exact
-        denoiser it is an upper bound on KL(p || decoder).
+        The loss is E B - H, the mean bound B on -log p by these passes minus the entropy H. It
+        equals the sum over t of n_t f(k_t) - (f(k_t - n_t + 1) + .. + f(k_t)). Here n_t is
+        counts[t], and k_t is the number of hidden cells before pass t. For the exact denoiser it is
+        an upper bound on KL(p || decoder).
 
         Raises:
             GmlmError: E507 for counts that are not at least 1 or do not sum to the number of cells.
@@ -83,12 +84,12 @@ def _loss(f: Array, hidden: int, count: int) -> float:
 def information_profile(
     model: Model, params: Mapping[str, Any], *, draws: int | None = None, seed: int = 0, given: Any = None
 ) -> InformationProfile:
-    """Return f(k), k = 1..n, the mean of H(x_i | x outside K) in nats.
+    """Return f(k), k = 1..n, the mean entropy in nats of a hidden cell if k cells are hidden.
 
-    The mean is over sets K of k cells, and over cells i in K. The cells are revealed one by one in
-    a random order, each drawn from its conditional. f(k) is the mean entropy of the conditionals of
-    the hidden cells when k cells are hidden. With the exact conditionals of a joint distribution
-    this equals the mean above. A network's profile is that of its own draws.
+    f(k) is the mean of H(x_i | x outside K) over sets K of k cells, and over cells i in K. The
+    cells are revealed one by one in a random order, each drawn from its conditional. The entropies
+    are those of the conditionals of the hidden cells. With the exact conditionals of a joint
+    distribution they give the mean above. A network's profile is that of its own draws.
 
     The result is exact if the partly revealed rows, (values + 1)^cells, are few enough to
     enumerate. Otherwise it is estimated from draws, with standard errors.
@@ -108,8 +109,8 @@ def information_profile(
     Raises:
         GmlmError: E601 if the exact conditionals cost too much.
 
-    Reference: Austin et al. 2021 for the chain rule behind it; Ben-Hamu et al. and Lavenant and
-    Zanella 2025 for schedules by it.
+    Reference: Austin et al. 2021 for the chain rule; Ben-Hamu et al. and Lavenant and Zanella 2025
+    for schedules by it.
     """
     verify_is_model(model)
     graph, what = model.graph, "the information profile"

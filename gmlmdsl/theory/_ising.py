@@ -49,6 +49,12 @@ def ising(model: JointModel, params: Mapping[str, Any], what: str, given: Any = 
     coefficients. A model is therefore an Ising model if the coefficients of all products of three
     or more spins are 0 after the factors are added.
 
+    Args:
+        model: the model.
+        params: parameters.
+        what: the name of the quantity in error messages.
+        given: one row of data of given variables.
+
     Raises:
         GmlmError: E711 if the model is not an Ising model; E601 for a factor over very many cells;
             E510 for given data that do not fit.

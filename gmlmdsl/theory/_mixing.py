@@ -181,7 +181,15 @@ def gap_of(chain: Chain) -> tuple[float, str]:
 def relaxation_time(
     model: JointModel, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Any = None
 ) -> Quantity:
-    """Return 1 / spectral gap, in steps; inf if the gap is 0. See `spectral_gap`."""
+    """Return 1 / spectral gap, in steps; inf if the gap is 0. See `spectral_gap`.
+
+    Args:
+        model: the model; a sampler's state includes the latents.
+        params: parameters.
+        sampler: the sampler's name: one run of its body is one step.
+        mask: in place of a sampler, the block dynamics of this mask, with latents summed out.
+        given: one row of data of given variables.
+    """
     gap = spectral_gap(model, params, sampler, mask=mask, given=given)
     kind = "lower bound" if gap.kind == "upper bound" else "exact"
     return Quantity(np.inf if gap == 0 else 1 / gap, kind, gap.source.replace("spectral_gap", "relaxation_time"), note=gap.note)
@@ -281,7 +289,14 @@ def _first_below(chain: Chain, now: Array, law: Array, tv: float) -> float:
 
 
 def distances(chain: Chain, now: Array, law: Array, steps: int) -> Iterator[float]:
-    """Yield the total variation distance to a distribution after 0, 1, .. steps."""
+    """Yield the total variation distance to a distribution after 0, 1, .. steps.
+
+    Args:
+        chain: the chain.
+        now: the distribution at the start, over the support.
+        law: the distribution to compare with, over the support.
+        steps: the last step.
+    """
     space, inside = chain.space, chain.space.support
     tensor = np.zeros(space.count)
     tensor[inside] = now

@@ -179,10 +179,10 @@ def mode_separation(
     delta: float = 0.05,
     given: Any = None,
 ) -> ModeSeparation:
-    """Bound how soon updates of an Ising model reach its heavier mode R_1.
+    """Bound how soon block updates of an Ising model reach a mode, and how long others stay out.
 
-    Block updates reach the mode within at most a number of steps. Independent parallel updates stay
-    out of it for at least a number of steps.
+    Block updates reach the heavier mode R_1 within at most a number of steps. Independent parallel
+    updates stay out of it for at least a number of steps.
 
     Any model counts as an Ising model if its cells have two values and log p is affine in single
     spins and pairs of them, whatever its domains and factors are called. A cell's second value is
@@ -295,7 +295,10 @@ def _separation(graph: FactorGraph, q: Clique, delta: float, blocks: str, cover:
 
 
 def _floored(log_steps: float) -> float:
-    """Return the whole part of exp(log_steps), which stays finite because it is a lower bound."""
+    """Return the whole part of exp(log_steps).
+
+    A lower bound must stay finite, so that a large result is the largest float.
+    """
     return float(math.floor(math.exp(log_steps))) if log_steps < 709 else sys.float_info.max
 
 

@@ -94,14 +94,18 @@ def _rejection(tree: PrefixTree, method: Rejection, start: Array, looks_ahead: b
 
 
 def _tries(refused: float, most: int) -> float:
-    """Return the mean number of tries, at most `most`: the sum of refused^k over k < most."""
+    """Return the mean number of tries if there are at most `most`.
+
+    It is the sum of refused^k over k < most, with the probability `refused` of a rejection.
+    """
     return float(most) if refused >= 1 else (1 - refused**most) / (1 - refused)
 
 
 def _tokenwise(tree: PrefixTree, method: TokenwiseRejection, start: Array, looks_ahead: bool) -> StringLaw:
-    """Return the distribution with p(a) V(a) / sum of the symbols a at each prefix.
+    """Return the distribution of strings whose symbols a have probability p(a) V(a) / sum.
 
-    The tries at a position are geometric, or end once every symbol has been rejected.
+    This holds at each prefix. The tries at a position are geometric, or end once every symbol has
+    been rejected.
     """
     mass, failed, calls = start.copy(), 0.0, 0.0
     for s in range(tree.n):
@@ -126,9 +130,10 @@ def _tokenwise(tree: PrefixTree, method: TokenwiseRejection, start: Array, looks
 
 
 def _by_value(tree: PrefixTree, method: TokenwiseByValue, start: Array, looks_ahead: bool) -> StringLaw:
-    """Return the distribution with p(a) V(a) / sum of the symbols a at each prefix.
+    """Return the distribution of strings whose symbols a have probability p(a) V(a) / sum.
 
-    A drawn symbol is accepted with probability V(a) / (the largest V of any symbol).
+    This holds at each prefix. A drawn symbol is accepted with probability V(a) / (the largest V of
+    any symbol).
     """
     mass, failed, calls, checks = start.copy(), 0.0, 0.0, 0.0
     for s in range(tree.n):

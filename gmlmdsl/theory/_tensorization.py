@@ -57,7 +57,7 @@ def entropy_tensorization(model: JointModel, params: Params, mask: str | None = 
 
     Returns:
         A number of at least the Poincare constant; inf if the mask's chain is reducible. It is a
-            lower bound, because it is the largest value that a global search over r has found. Each
+            lower bound, because it is the largest value that a global search over r attained. Each
             value is attained by some r, and a higher value cannot be excluded.
 
     Raises:
