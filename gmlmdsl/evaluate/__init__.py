@@ -1,4 +1,8 @@
-"""In: derived functions, data, parameters. Out: objectives, conditionals, exact answers, second-order sums. Never: minimising, chains."""
+"""Evaluate objectives and exact answers of a model at given parameters.
+
+In: derived functions, data, parameters. Out: objectives, conditionals, exact answers, second-order
+sums. Never: minimising, chains.
+"""
 
 from __future__ import annotations
 

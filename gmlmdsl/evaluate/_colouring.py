@@ -1,9 +1,9 @@
-"""Colours of the parameters of exponential families: directions along which local statistics are told apart.
+"""Colours of the parameters of exponential families, for derivatives of local statistics.
 
-Where log p is affine in the parameters, the scores of a block's values have the derivatives
-phi(block, value, row), which do not depend on the parameters, and each block sees few of them.
-Parameters that no block sees together share one colour, and one directional derivative per colour
-gives all of phi (Curtis, Powell and Reid 1974).
+If log p is affine in the parameters, the scores of a block's values have derivatives phi(block,
+value, row) that do not depend on the parameters. Each block depends on few parameters. Parameters
+that share no block share one colour, and one directional derivative per colour gives all of phi
+(Curtis, Powell and Reid 1974).
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from ._objective import Objective
 from ._parameters import flatten, unflatten
 
 Array = np.ndarray
-# parameters that meet in entries of tables, and others that each meets: for `entry_slopes`
+# Limits for `entry_slopes`: the number of parameters, and the mean number of parameters with which
+# each shares an entry.
 MOST_MET, MOST_MET_EACH = 1 << 14, 64
 
 
 @dataclass(frozen=True)
 class Colouring:
-    """Parameters in colours, such that a block sees at most one of each.
+    """Parameters in colours, such that a block depends on at most one parameter of each colour.
 
     Attributes:
         directions: 0 and 1, shape (colours, parameters).
-        seen: for each set of blocks which parameter a block sees in a colour, shape (blocks,
-            colours); the number of parameters stands where it sees none.
+        seen: for each set of blocks the parameter that a block depends on in a colour, shape
+            (blocks, colours). The number of parameters stands for no parameter.
         slopes: the derivatives of the entries of tables along the directions, shape (colours,
             entries and a zero); None without tables.
     """
@@ -44,7 +45,7 @@ class Colouring:
 
 
 def colouring(objective: Objective, size: int) -> Colouring:
-    """Colours of so many parameters."""
+    """Return a colouring of `size` parameters."""
     loss = objective.exact_loss
     tables = loss.tables
     mentions = None if tables is None else _mentioned(objective, tables, size)
@@ -73,14 +74,21 @@ def colouring(objective: Objective, size: int) -> Colouring:
 
 
 def _mentioned(objective: Objective, tables: Tables, size: int) -> scipy.sparse.csr_matrix:
-    """Which parameters each entry of the tables mentions, shape (entries and a zero, parameters)."""
+    """Return the parameters that each entry of the tables mentions.
+
+    The matrix has the shape (entries and a zero, parameters).
+    """
     pairs = [entry_parameters(objective.frame.host, t.plan) for t in tables.each]
     entry, parameter = (np.concatenate([p[k] for p in pairs]) for k in (0, 1))
     return scipy.sparse.csr_matrix((np.ones(len(entry), np.float32), (entry, parameter)), shape=(tables.plan.size + 1, size))
 
 
 def entry_slopes(objective: Objective, size: int) -> scipy.sparse.csr_matrix | None:
-    """The derivatives of the entries of tables by the parameters, shape (entries and a zero, parameters); None where many meet in one."""
+    """Return the derivatives of the entries of tables by the parameters.
+
+    The matrix has the shape (entries and a zero, parameters). It is None if many parameters meet in
+    one entry.
+    """
     loss = objective.exact_loss
     assert loss.tables is not None
     mentions: Any = _mentioned(objective, loss.tables, size)
@@ -101,7 +109,7 @@ def entry_slopes(objective: Objective, size: int) -> scipy.sparse.csr_matrix | N
 
 
 def _blocks_see(tabled: TabledBlocks, mentions: Any) -> Array:
-    """Which parameters the scores of each block depend on, shape (blocks, parameters)."""
+    """Return the parameters that the scores of each block depend on, shape (blocks, parameters)."""
     flat = np.concatenate([np.asarray(p).reshape(len(p), -1) for p in (tabled.inside, *tabled.places)], axis=1)
     count, width = flat.shape
     uses = scipy.sparse.csr_matrix(
@@ -111,9 +119,10 @@ def _blocks_see(tabled: TabledBlocks, mentions: Any) -> Array:
 
 
 def _slopes(objective: Objective, tables: Tables, directions: Array, mentions: Any, colours: Array) -> tuple[Array, Any]:
-    """The derivatives of entries along the directions, and of what each mentions what it depends on.
+    """Return the derivatives of entries along the directions, and the dependences of the entries.
 
-    Entries are affine in the parameters: differences are derivatives.
+    The second result is the part of `mentions` with non-zero derivatives. Entries are affine in the
+    parameters, so that differences are derivatives.
     """
     host = objective.frame.host
     out = np.zeros((len(directions), tables.plan.size + 1))
@@ -130,8 +139,8 @@ def _slopes(objective: Objective, tables: Tables, directions: Array, mentions: A
 
 
 def _seen_by_trees(objective: Objective, blocks: Blocks, size: int) -> Array:
-    """The same by derivatives of the scores."""
-    # Weights of values and of rows: derivatives of different ones must not cancel.
+    """Return the parameters that each block's scores depend on, by derivatives of the scores."""
+    # Values and rows have random weights, so that their derivatives do not cancel.
     rng = np.random.default_rng(0)
     weights = (jax.device_put(rng.normal(size=n)) for n in (blocks.n_values, objective.codes.shape[1]))
     vector = flatten(objective.frame.host, {k: np.asarray(v) for k, v in objective.held.items()})
@@ -141,7 +150,7 @@ def _seen_by_trees(objective: Objective, blocks: Blocks, size: int) -> Array:
 
 @bounded_jit
 def _touched(objective: Objective, blocks: Blocks, vector: jax.Array, of_values: jax.Array, of_rows: jax.Array) -> jax.Array:
-    """Which parameters each block's scores depend on: positive entries of (blocks, parameters)."""
+    """Return an array (blocks, parameters) that is positive if the block's scores depend on it."""
     host, loss = objective.frame.host, objective.exact_loss
 
     def chunk(codes: jax.Array, weights: jax.Array, masks: jax.Array | None) -> jax.Array:

@@ -1,4 +1,4 @@
-"""log p of rows with missing cells, and of blocks beside them: the missing cells summed out."""
+"""log p of rows with missing cells, and of blocks given such rows; missing cells are summed out."""
 
 from __future__ import annotations
 
@@ -20,10 +20,19 @@ Array = np.ndarray
 
 
 def log_completions(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array) -> Any:
-    """The unnormalised log p of rows, missing cells summed out; shape (rows,), of the host unless parameters are traced.
+    """Return the unnormalised log p of rows, with missing cells summed out.
+
+    Args:
+        graph: the factor graph.
+        device: the factor graph on the device.
+        params: parameters.
+        codes: (cells, rows), -1 for a missing cell.
+
+    Returns:
+        Array of shape (rows,), on the host unless parameters are traced.
 
     Raises:
-        GmlmError: E601 where that costs too much.
+        GmlmError: E601 if that costs too much.
     """
     lacking = (codes < 0).any(axis=0)
     gapped, whole = np.flatnonzero(lacking), np.flatnonzero(~lacking)
@@ -45,7 +54,18 @@ def log_completions(graph: FactorGraph, device: Graph, params: Mapping[str, jax.
 
 
 def eliminated(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array, report: Missing) -> Any:
-    """The same by elimination."""
+    """Return the unnormalised log p of rows by elimination of their missing cells.
+
+    Args:
+        graph: the factor graph.
+        device: the factor graph on the device.
+        params: parameters.
+        codes: (cells, rows), -1 for a missing cell.
+        report: the record of the missing cells, for messages.
+
+    Raises:
+        GmlmError: E601 if that costs too much.
+    """
     hidden, rows = np.any(codes < 0, axis=1), codes.shape[1]
     help = f"let x hold {listed(report.latents)}" if report.latents else "fill some of the cells, or drop the rows with the most gaps"
     plan = plan_sum(graph, hidden, rows, gaps_in_words(report), help)
@@ -56,18 +76,23 @@ def eliminated(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array
 def block_tables(
     graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array, members: Array, law: AbstractMaskLaw | None = None
 ) -> Any:
-    """log p(x_K | the observed cells of x outside K[, K]), other missing cells summed out; shape (joint values of K, rows).
+    """Return log p(x_K | the observed cells of x outside K), with other missing cells summed out.
+
+    With `law` it is conditional on K too: log p(x_K | the observed cells of x outside K, K).
 
     Args:
         graph: the factor graph.
-        device: the same on the device.
+        device: the factor graph on the device.
         params: parameters.
-        codes: (cells, rows), -1 where a cell is missing; what K holds does not matter.
+        codes: (cells, rows), -1 for a missing cell; the codes of K have no effect.
         members: the cells of K, ascending.
-        law: of a mask that looks at observed cells.
+        law: the distribution of K of a mask that looks at observed cells; None to leave K out.
+
+    Returns:
+        Array of shape (joint values of K, rows).
 
     Raises:
-        GmlmError: E601 where the sums cost too much.
+        GmlmError: E601 if the sums cost too much.
     """
     count, rows = int(np.prod(graph.sizes[members])), codes.shape[1]
     codes = codes.copy()

@@ -1,4 +1,4 @@
-"""Whether a fit's objective is convex in the parameters, so that a stationary point is the global minimum."""
+"""Convexity of a fit's objective, which makes a stationary point a global minimum."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from ._priors import is_log_concave
 
 
 def is_convex(graph: FactorGraph) -> bool:
-    """Whether log p is affine in the parameters (an exponential family) and every log prior concave.
+    """Return whether log p is affine in the parameters, and every log prior concave.
 
-    Then every weighted or adaptive pseudolikelihood is convex: log-sum-exp of affine functions
-    minus an affine one.
+    Then every weighted or adaptive pseudolikelihood is convex: it is log-sum-exp of affine
+    functions minus an affine function. Such a model is an exponential family.
 
     Reference: Li et al. 2024, Proposition 11.
     """
@@ -20,14 +20,17 @@ def is_convex(graph: FactorGraph) -> bool:
 
 
 def is_affine(graph: FactorGraph) -> bool:
-    """Whether log p is affine in the parameters and these fill a convex set with an interior."""
+    """Return whether log p is affine in the parameters, and these are not on simplices.
+
+    The parameters then fill a convex set with an interior.
+    """
     if any(p.kind == "simplex" for p in graph.parameters):
         return False
     return all(degree(g.root) is not None for g in graph.groups)
 
 
 def degree(node: Node) -> int | None:
-    """0 where a tree mentions no parameter, 1 where it is affine in them, None where it is neither."""
+    """Return 0 for a tree without parameters, 1 for one affine in them, and None otherwise."""
     if not any(isinstance(n, Gather) and n.name for n in nodes_in(node)):
         return 0
     match node:

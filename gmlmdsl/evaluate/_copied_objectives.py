@@ -1,4 +1,4 @@
-"""An objective at copies of the parameters: one copy for all blocks of a mask, or one for each block's conditional."""
+"""An objective at copies of the parameters, one for all blocks of a mask or one for each block."""
 
 from __future__ import annotations
 
@@ -16,45 +16,49 @@ from ..plan import SharedCopies, plan_copies, whole_copies
 from ._objective import Objective, finite
 from ._priors import log_prior_of
 
-# by parameter, the first axis arrays: several copies may stand in one, see `plan.SharedCopies`
+# Arrays of copies by parameter, with copies along the first axis. Several copies may share one
+# array, see `plan.SharedCopies`.
 Copies = Mapping[str, Array]
 
 
 class JointObjective(eqx.Module):
-    """One copy: the objective itself."""
+    """The objective itself, at a single copy of the parameters."""
 
     objective: Objective
 
     @property
     def owner(self) -> Int[Array, "arrays size"]:
-        """See `plan.SharedCopies`."""
+        """The copy that owns each entry, see `plan.SharedCopies`."""
         return jnp.zeros((1, sum(p.size for p in self.objective.frame.host.parameters)), jnp.int32)
 
     @property
     def count(self) -> int:
-        """How many copies there are."""
+        """The number of copies."""
         return 1
 
     def __call__(self, free: Copies) -> Float[Array, " one"]:
-        """Its value at unconstrained parameters."""
+        """Return the value at unconstrained parameters."""
         return self.objective({k: v[0] for k, v in free.items()})[None]
 
     def losses(self, params: Copies) -> Float[Array, " one"]:
-        """c * sum over rows of w loss."""
+        """Return c * sum over rows of w * loss."""
         first = {k: v[0] for k, v in params.items()}
         return (self.objective.factor * (self.objective.row_total(first) + self.objective.gap_total(first)))[None]
 
 
 class BlockObjectives(eqx.Module):
-    """A copy for each block K: (sum over rows of w -log p(x_K | x_rest) - log prior of what it sees) / n_K.
+    """An objective for each block K, at a copy of the parameters that K depends on.
+
+    The objective is (sum over rows of w * -log p(x_K | x_rest) - log prior of these parameters) /
+    n_K.
 
     Attributes:
-        objective: over all blocks, whose loss is an `ExactLoss`.
-        weight: n_K, the row weight that counts for each block: of the rows that hold it, times p(K
-            | x) of a mask that looks at x.
-        owner: whose copy stands where, see `plan.SharedCopies`.
-        places: of each set of blocks the entries of `inside` and of its contexts in the tables of
-            all arrays; empty: each block has an array to itself.
+        objective: the objective over all blocks, whose loss is an `ExactLoss`.
+        weight: n_K, the row weight of each block: the weight of the rows that observe K, times p(K
+            | x) of a data-dependent mask.
+        owner: the copy that owns each entry, see `plan.SharedCopies`.
+        places: for each set of blocks, the entries of `inside` and of its contexts in the tables of
+            all arrays. Empty if each block has an array to itself.
     """
 
     objective: Objective
@@ -64,17 +68,17 @@ class BlockObjectives(eqx.Module):
 
     @property
     def count(self) -> int:
-        """How many copies there are."""
+        """The number of copies."""
         return self.weight.shape[0]
 
     def __call__(self, free: Copies) -> Float[Array, " blocks"]:
-        """The values at unconstrained parameters, a copy for each."""
+        """Return the values at unconstrained parameters, with a copy for each block."""
         frame = self.objective.frame
         params = jax.vmap(lambda f: frame.constrain(f, self.objective.held))(dict(free))
         return (self.losses(params) - self._priors(params)) / self.weight
 
     def losses(self, params: Copies) -> Float[Array, " blocks"]:
-        """Of each block the sum over rows of w -log p(x_K | x_rest)."""
+        """Return for each block the sum over rows of w * -log p(x_K | x_rest)."""
         loss, found, start = self.objective.exact_loss, [], 0
         if self.places:
             assert loss.tables is not None
@@ -92,12 +96,12 @@ class BlockObjectives(eqx.Module):
         return jnp.concatenate(found)
 
     def _priors(self, params: Copies) -> Float[Array, " blocks"]:
-        """The log prior of each block's copy."""
+        """Return the log prior of each block's copy."""
         total, start = jnp.zeros(self.count + 1, self.weight.dtype), 0
         for p in self.objective.frame.host.parameters:
             if p.prior is not None:
                 each = jax.vmap(lambda v, p=p: log_prior_of(p, v))(params[p.name]).reshape(len(self.owner), -1)
-                # of a row of a simplex, its first entry's
+                # The owner of a simplex row is the owner of its first entry.
                 owner = self.owner[:, start : start + p.size : p.size // each.shape[1]]
                 total = total.at[owner].add(each)
             start += p.size
@@ -105,13 +109,17 @@ class BlockObjectives(eqx.Module):
 
 
 def block_objectives(objective: Objective, weight: Array, copies: SharedCopies) -> BlockObjectives:
-    """Those of planned copies."""
+    """Return the objectives of planned copies."""
     places = tuple(tuple(on_device(np.asarray(a, np.int32)) for a in arrays) for arrays in copies.places)
     return BlockObjectives(objective, weight, on_device(np.asarray(copies.owner, np.int32)), places)
 
 
 def copies_of_blocks(objective: Objective, groups: np.ndarray) -> SharedCopies:
-    """Copies for each block: of what it sees where that stands in tables, else of all; `groups` as in `plan_copies`."""
+    """Plan the copies of the parameters for each block.
+
+    A copy contains the parameters that the block depends on if these stand in tables, and all
+    parameters otherwise. `groups` is as in `plan_copies`.
+    """
     loss = objective.exact_loss
     if loss.tables is None or not all(loss.is_plain):
         return whole_copies(objective.frame.host, sum(b.cells.shape[0] for b in loss.blocks))
@@ -120,7 +128,10 @@ def copies_of_blocks(objective: Objective, groups: np.ndarray) -> SharedCopies:
 
 
 def _own_weights(loss: ExactLoss, k: int, params: Copies) -> Weights:
-    """What the scores of a set of blocks are products of, where each has an array to itself."""
+    """Return the tables whose products are the scores of a set of blocks.
+
+    Each block has an array of its own.
+    """
     tabled = loss.tabled[k]
     assert tabled is not None
     assert loss.tables is not None
@@ -128,20 +139,23 @@ def _own_weights(loss: ExactLoss, k: int, params: Copies) -> Weights:
 
 
 def _by_tables(o: Objective, k: int, weights: Weights) -> Array:
-    """The losses of a set of blocks that are products of tables."""
+    """Return the losses of a set of blocks whose scores are products of tables."""
     loss = o.exact_loss
     ones: Any = jnp.ones(weights.constant.shape[0], weights.constant.dtype)
     return tabled_losses(weights, loss.tabled[k], o.codes, ones, o.weights, o.chunk)  # pyright: ignore[reportArgumentType]
 
 
 def _by_trees(o: Objective, block: Blocks, params: Any) -> Array:
-    """The loss of one block by the factors' expressions, whatever the mask looks at."""
+    """Return the loss of one block by the expressions of the factors.
+
+    The mask may be data-dependent.
+    """
     part = _alone(o, block)
     return o.sum_rows(lambda codes, weights, _: (weights * finite(part.rows(params, codes), weights)).sum())
 
 
 def _alone(o: Objective, block: Blocks) -> ExactLoss:
-    """The loss of one block, whose arrays lack the axis of blocks."""
+    """Return the loss of one block, given by arrays without the axis of blocks."""
     loss = o.exact_loss
     sure = None if loss.probabilities is None else (jnp.ones(1),)
     one = jax.tree.map(lambda a: a[None], block)
@@ -150,7 +164,7 @@ def _alone(o: Objective, block: Blocks) -> ExactLoss:
 
 @bounded_jit
 def block_weights_of_rows(objective: Objective, params: Mapping[str, Array]) -> Float[Array, " blocks"]:
-    """n_K of each block, see `BlockObjectives`."""
+    """Return n_K of each block, see `BlockObjectives`."""
     loss = objective.exact_loss
 
     def of(block: Blocks) -> Array:
@@ -161,6 +175,6 @@ def block_weights_of_rows(objective: Objective, params: Mapping[str, Array]) -> 
 
 
 def block_cells(loss: ExactLoss) -> list[tuple[int, ...]]:
-    """The cells of each block, in the order of the copies."""
+    """Return the cells of each block, in the order of the copies."""
     rows = [row for blocks in loss.blocks for row in jax.device_get(blocks.cells)[:, :, 0]]
     return [tuple(int(c) for c in row if c < loss.graph.n_cells) for row in rows]

@@ -1,7 +1,7 @@
-"""What a decoder's own likelihood is, of a network or of a joint distribution: bounds of log p, log p by one path, predictions.
+"""Likelihoods of a decoder: bounds of log p, log p by one path, and predictions.
 
-A denoiser gives p(x_i | what is seen) of each hidden cell: a network, or the exact conditional.
-Everything here holds of either.
+A denoiser gives p(x_i | seen cells) of each hidden cell. It is a network, or the exact conditional
+of a joint distribution. Everything in this module applies to either.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from ..plan import verify_held
 from ..program import ir, reasons_against
 
 Array = np.ndarray
-LISTED = 8  # passes that are listed where one is drawn: with no error at all
-MOST_ENTRIES = 1 << 24  # logits at once
+# Number of passes per draw up to which all passes are enumerated, without any sampling error.
+LISTED = 8
+MOST_ENTRIES = 1 << 24  # limit on the logits held at once
 MOST_ROWS = 256
 
 
 @dataclass(frozen=True, eq=False)
 class LogProbBound:
-    """Lower bounds of log p of what a decoder draws.
+    """Lower bounds of the log probability of rows under a decoder.
 
     Attributes:
-        values: one for each row, in nats: the mean over draws of passes, or the bound itself where
-            it is `exact`.
-        standard_error: of each value; 0 where it is `exact`, nan of a single draw.
-        exact: whether all that a pass may hide was listed, or each row has one path: then the bound
-            is log p itself.
+        values: one bound for each row, in nats. It is the mean over draws of passes, or the bound
+            itself if `exact`.
+        standard_error: the standard error of each value; 0 if `exact`, nan for a single draw.
+        exact: whether all blocks that a pass may hide were enumerated, or each row has one path.
+            With one path the bound is log p itself.
     """
 
     values: Array
@@ -53,13 +54,13 @@ class Estimate(float):
     standard_error: float
 
     def __new__(cls, value: float, standard_error: float) -> Estimate:
-        """A number and its error."""
+        """Create a number with its standard error."""
         self = super().__new__(cls, value)
         self.standard_error = standard_error
         return self
 
     def __reduce__(self) -> tuple[type[Estimate], tuple[float, float]]:
-        """What it is copied and pickled with."""
+        """Return the constructor and its arguments, for copies and pickles."""
         return Estimate, (float(self), self.standard_error)
 
     def __repr__(self) -> str:
@@ -67,7 +68,7 @@ class Estimate(float):
 
 
 class OfNetwork(eqx.Module):
-    """Makes the denoiser of some rows of given data."""
+    """Factory of a network's denoiser for some rows of given data."""
 
     given: Any
     given_lengths: Any
@@ -80,7 +81,7 @@ class OfNetwork(eqx.Module):
 
 
 class OfOracle(eqx.Module):
-    """Makes the denoiser of some rows of a joint distribution."""
+    """Factory of a joint distribution's denoiser for some rows."""
 
     oracle: OracleGraph
 
@@ -90,12 +91,12 @@ class OfOracle(eqx.Module):
 
 
 class DenoisedRows:
-    """Rows with what denoises them, in pieces of few sizes.
+    """Rows with their denoiser, in pieces of few sizes.
 
     Attributes:
-        codes: of the cells, shape (cells, rows), -1 where a cell is missing, padding or latent.
+        codes: shape (cells, rows), -1 for a cell that is missing, padding or latent.
         shape: the axes of rows.
-        is_full: whether every cell that is decoded is there.
+        is_full: whether no decoded cell is missing.
     """
 
     def __init__(self, lowered: Lowered, x: Any, missing: Any, given: Any, what: str):
@@ -113,7 +114,7 @@ class DenoisedRows:
         self.count = self.codes.shape[1]
 
     def verify_whole(self) -> None:
-        """Refuse rows with a missing cell before their end.
+        """Raise E511 for a row with a missing cell before its end.
 
         Raises:
             GmlmError: E511.
@@ -124,7 +125,10 @@ class DenoisedRows:
             raise fail("E511", "x lacks cells of some rows, and their likelihood under a decoder has them all", help="leave these rows out")
 
     def each(self, passes: int = 1) -> Any:
-        """The denoiser's maker, codes and numbers of rows, piece by piece; the last row fills the last piece up."""
+        """Yield the denoiser's factory, the codes and the numbers of the rows, piece by piece.
+
+        The last row is repeated to fill the last piece.
+        """
         size = max(1, MOST_ENTRIES // (len(self.codes) * int(self.lowered.graph.sizes.max()) * passes))
         if self.oracle is not None:
             size = max(1, min(size, int(MOST_ENTRIES // max(1, self.oracle.contraction.entries))))
@@ -143,16 +147,16 @@ class DenoisedRows:
         return OfNetwork(given, lengths, on_device(present_lengths(part.codes[: len(self.codes)].T)[:, None]))
 
     def joined(self, pieces: list[Any]) -> Array:
-        """Answers of pieces, rows first."""
+        """Concatenate the answers of pieces, whose first axis is rows."""
         found = np.concatenate([np.asarray(p) for p in pieces])[: self.count]
         return found.reshape(*self.shape, *found.shape[1:])
 
 
 def verified_decoder(lowered: Lowered, sampler: ir.Sampler) -> VisitMask:
-    """What a decoder visits, where its passes do not depend on what it draws.
+    """Return the visits of a decoder whose passes do not depend on its draws.
 
     Raises:
-        GmlmError: E507 with the reason and the cure.
+        GmlmError: E507 with the reason and the suggested fix.
     """
     for reason, cure in reasons_against(sampler):
         raise fail("E507", f"sampler `{sampler.name}` has no likelihood that its passes give: {reason}", sampler.span, help=cure)
@@ -162,7 +166,18 @@ def verified_decoder(lowered: Lowered, sampler: ir.Sampler) -> VisitMask:
 def log_prob_bound(
     lowered: Lowered, params: Mapping[str, Any], x: Any, sampler: ir.Sampler, draws: Any, seed: Any, missing: Any, given: Any
 ) -> LogProbBound:
-    """Lower bounds of log p of rows under a decoder; see `Model.log_prob_bound`."""
+    """Return lower bounds of log p of rows under a decoder; see `Model.log_prob_bound`.
+
+    Args:
+        lowered: the model.
+        params: parameters.
+        x: the rows.
+        sampler: the decoder.
+        draws: the number of passes drawn for each row.
+        seed: the seed of the draws.
+        missing: the marker of missing cells in `x`.
+        given: data of given variables.
+    """
     draws, seed = whole_number("draws", draws, 1), verified_seed(seed)
     mask = verified_decoder(lowered, sampler)
     rows = DenoisedRows(lowered, x, missing, given, f"the likelihood under `{sampler.name}`")
@@ -191,7 +206,10 @@ def log_prob_bound(
 
 
 def _stratified_error(each: Array) -> Array:
-    """The standard error of means over draws that share passes among them in order: by differences of neighbours (Wolter 2007)."""
+    """Return the standard error of means over stratified draws, by differences of neighbours.
+
+    The draws share the passes among them in order (Wolter 2007).
+    """
     draws = len(each)
     if draws == 1:
         return np.full(each.shape[1], np.nan)
@@ -199,10 +217,18 @@ def _stratified_error(each: Array) -> Array:
 
 
 def log_prob(lowered: Lowered, params: Mapping[str, Any], x: Any, sampler: ir.Sampler, missing: Any, given: Any) -> Array:
-    """log p of rows under a decoder whose places are known; see `Model.log_prob`.
+    """Return log p of rows under a decoder whose places are known; see `Model.log_prob`.
+
+    Args:
+        lowered: the model.
+        params: parameters.
+        x: the rows.
+        sampler: the decoder.
+        missing: the marker of missing cells in `x`.
+        given: data of given variables.
 
     Raises:
-        GmlmError: E507 for a decoder that has many paths to a row, with the cure.
+        GmlmError: E507 for a decoder with many paths to a row, with the suggested fix.
     """
     mask = verified_decoder(lowered, sampler)
     if not mask.has_one_path:
@@ -215,9 +241,10 @@ def log_prob(lowered: Lowered, params: Mapping[str, Any], x: Any, sampler: ir.Sa
 
 
 def bits_per_cell(bound: LogProbBound, cells: Array) -> Estimate:
-    """-log2 p for each cell, over all rows: the total of the bounds over that of the cells, and its standard error.
+    """Return -log2 p per cell: the total over all rows, divided by the number of cells.
 
-    The error is that of the rows as a sample, the draws of passes among it: a ratio of two means.
+    The standard error treats the rows as a sample, which includes the draws of passes. The estimate
+    is a ratio of two means.
     """
     values, counts = -bound.values.ravel() / np.log(2), np.asarray(cells, float).ravel()
     ratio = values.sum() / counts.sum()
@@ -227,7 +254,16 @@ def bits_per_cell(bound: LogProbBound, cells: Array) -> Estimate:
 
 
 def predict(lowered: Lowered, params: Mapping[str, Any], x: Any, hidden: Any, missing: Any, given: Any) -> Array:
-    """log p(x_i = v | the cells that are not hidden); see `Model.predict`."""
+    """Return log p(x_i = v | the cells that are not hidden); see `Model.predict`.
+
+    Args:
+        lowered: the model.
+        params: parameters.
+        x: the rows.
+        hidden: booleans of the hidden cells.
+        missing: the marker of missing cells in `x`.
+        given: data of given variables.
+    """
     rows = DenoisedRows(lowered, x, missing, given, "the predictions of hidden cells")
     hidden = verified_hidden(hidden, rows)
     q, out = int(max(lowered.graph.sizes[rows.cells])), []
@@ -241,10 +277,10 @@ def predict(lowered: Lowered, params: Mapping[str, Any], x: Any, hidden: Any, mi
 
 
 def verified_hidden(hidden: Any, rows: DenoisedRows) -> Array:
-    """Which cells are hidden, shape (cells, rows).
+    """Return booleans of the hidden cells, shape (cells, rows).
 
     Raises:
-        GmlmError: E507 for anything but booleans of the shape of x's rows and cells, or of the
+        GmlmError: E507 unless `hidden` has booleans of the shape of x's rows and cells, or of the
             cells alone.
     """
     try:

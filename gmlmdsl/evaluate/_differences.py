@@ -1,4 +1,7 @@
-"""Differences of local statistics between what data hold and what they could hold: what decides whether there is a minimiser."""
+"""Differences of local statistics between observed and possible values.
+
+These differences decide whether the objective has a minimiser.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,18 @@ Array = np.ndarray
 
 
 def differences(objective: Objective, vector: jax.Array, colours: Colouring) -> Iterator[tuple[Array, Array]]:
-    """For each block: the parameters it sees, and the distinct rows phi(x) - phi(a) over data rows and values a."""
+    """Yield for each block its parameters, and the distinct differences phi(x) - phi(a).
+
+    The differences are rows, over data rows x and values a of the block. The parameters are those
+    that the block depends on.
+    """
     keep = np.asarray(objective.weights) > 0
     codes = np.unique(np.asarray(objective.codes)[:, keep], axis=1)
     loss = objective.exact_loss
     for k, (blocks, seen) in enumerate(zip(loss.blocks, colours.seen, strict=True)):
         for b in range(blocks.cells.shape[0]):
             one = jax.tree.map(lambda a, b=b: a[b : b + 1], blocks)
-            # what is not observed has no say
+            # Rows that do not observe a cell of the block are left out.
             held = codes[:, (codes[cells_of(one, loss.graph.n_cells)] >= 0).any(axis=0)]
             _, first = np.unique(held[neighbourhood(loss.graph, one)], axis=1, return_index=True)
             mine = seen[b] < vector.shape[0]
@@ -44,7 +51,10 @@ def differences(objective: Objective, vector: jax.Array, colours: Colouring) -> 
 
 
 def _of_tables(tabled: TabledBlocks, colours: Colouring, mine: Array, b: int, codes: Array) -> tuple[Array, Array, Array]:
-    """Which values are possible, phi of the colours that the block sees, and the observed value, of one block and some rows."""
+    """Return the possible values, phi, and the observed value, of one block and some rows.
+
+    phi is of the colours in which the block depends on a parameter.
+    """
     assert colours.slopes is not None
     slopes = colours.slopes[mine]
     found = slopes[:, np.asarray(tabled.inside[b])].sum(axis=1)[:, :, None]  # colours, values, rows
@@ -52,9 +62,10 @@ def _of_tables(tabled: TabledBlocks, colours: Colouring, mine: Array, b: int, co
     for c in tabled.contexts:
         which = np.arange(c.cells.shape[0]) if c.of is None else np.asarray(c.of)[b]
         members = padded[np.asarray(c.cells)[which]]
-        value = (members * np.asarray(c.strides)[which][:, :, None]).sum(axis=1)  # columns, rows
+        # shape (columns, rows)
+        value = (members * np.asarray(c.strides)[which][:, :, None]).sum(axis=1)
         value = np.where((members < 0).any(axis=1), c.places.shape[-1] - 1, value)
-        places = np.asarray(c.places[b])  # several, values, columns, width
+        places = np.asarray(c.places[b])  # shape (several, values, columns, width)
         for column in np.flatnonzero((places < slopes.shape[1] - 1).any(axis=(0, 1, 3))):
             found = found + slopes[:, places[:, :, column]].sum(axis=1)[:, :, value[column]]
     block = jax.tree.map(lambda a: np.asarray(a[b]), (tabled.blocks.cells, tabled.blocks.strides, tabled.blocks.radix))
@@ -68,8 +79,8 @@ def _of_tables(tabled: TabledBlocks, colours: Colouring, mine: Array, b: int, co
 def _of_trees(
     objective: Objective, one: Blocks, codes: Array, first: Array, vector: jax.Array, colours: Colouring
 ) -> tuple[Array, Array, Array]:
-    """The same of all colours, by trees."""
-    # few shapes, few compilations
+    """Return the possible values, phi of all colours, and the observed value, by trees."""
+    # The number of rows is padded, so that few shapes are compiled.
     padded = np.resize(first, max(32, 1 << (len(first) - 1).bit_length()))
     found = _block_statistics(objective, one, jnp.asarray(codes[:, padded]), vector, jnp.asarray(colours.directions))
     alive, phi, here = (np.asarray(a)[..., : len(first)] for a in found)
@@ -80,7 +91,10 @@ def _of_trees(
 def _block_statistics(
     objective: Objective, block: Blocks, codes: jax.Array, vector: jax.Array, directions: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Which values are possible, given K too where the mask looks at x; phi; and the observed value."""
+    """Return the possible values, phi, and the observed value.
+
+    Under a data-dependent mask a value must be possible given K too.
+    """
     loss = objective.loss
     scores, phi = statistics(objective, block, codes, vector, directions)
     if loss.probabilities is None:  # type: ignore[union-attr]
@@ -89,13 +103,13 @@ def _block_statistics(
 
 
 def cells_of(block: Blocks, n_cells: int) -> Array:
-    """The cells of one block."""
+    """Return the cells of one block."""
     cells = np.asarray(block.cells).ravel()
     return cells[cells < n_cells]
 
 
 def neighbourhood(graph: object, block: Blocks) -> Array:
-    """The cells that a block's factors look at."""
+    """Return the cells of the factors that touch a block."""
     cells = [cells_of(block, graph.n_cells)]  # type: ignore[attr-defined]
     for group, touch in zip(graph.groups, block.touch, strict=False):  # type: ignore[attr-defined]
         instances = np.asarray(touch).ravel()

@@ -1,4 +1,7 @@
-"""Equal rows as one: a loss without randomness by row is the same at all of them, so that their weights can be added first."""
+"""Merging of equal rows, whose weights are added.
+
+A loss without randomness by row is identical for equal rows.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,18 @@ from dataclasses import dataclass
 import numpy as np
 
 Array = np.ndarray
-FEW = 0.8  # part of the rows that may be left for it to be worth while
+FEW = 0.8  # largest fraction of distinct rows for which merging pays
 
 
 @dataclass(frozen=True, eq=False)
 class Distinct:
-    """Rows of which none equals another.
+    """Rows of which no two are equal.
 
     Attributes:
         codes: shape (cells, rows).
-        weights: for each the sum of those of the rows that it stands for.
-        repeated: how many of these have a weight above 0, and the sum of their squared weights,
-            shape (2, rows).
+        weights: for each row the sum of the weights of the rows that it stands for.
+        repeated: shape (2, rows): the number of these rows with a weight above 0, and the sum of
+            their squared weights.
     """
 
     codes: Array
@@ -27,12 +30,12 @@ class Distinct:
 
 
 def distinct_rows(codes: Array, weights: Array) -> Distinct | None:
-    """Rows with their weights, equal ones once, in the order in which they come first; None where most rows differ."""
+    """Return the distinct rows in order of first appearance; None if most rows differ."""
     keys = _keys(codes)
     ordered, first, of = np.unique(keys, return_index=True, return_inverse=True)
     if len(ordered) > FEW * len(keys):
         return None
-    if any((row != row[first[of]]).any() for row in codes):  # two rows of one key
+    if any((row != row[first[of]]).any() for row in codes):  # two different rows have one key
         return None
     rank = np.empty(len(first), np.int64)
     order = np.argsort(first)
@@ -44,7 +47,10 @@ def distinct_rows(codes: Array, weights: Array) -> Distinct | None:
 
 
 def _keys(codes: Array) -> Array:
-    """A number for each row, the same for equal rows: products with random odd numbers, modulo 2^64."""
+    """Return a number for each row, identical for equal rows.
+
+    It is the sum of products with random odd numbers, modulo 2^64.
+    """
     factors = np.random.default_rng(0).integers(0, 2**63, len(codes), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     keys = np.zeros(codes.shape[1], np.uint64)
     for row, factor in zip(codes, factors, strict=True):

@@ -1,4 +1,4 @@
-"""Effects of substitutions: how log p changes where one cell of a configuration, or two, hold other values."""
+"""Effects of substitutions: the change of log p if one cell or two cells take other values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Array = np.ndarray
-SHOWN = 10  # rows of what is printed
+SHOWN = 10  # number of printed rows
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,13 @@ class Effects:
     """Changes of log p, in nats: log p(mutant) - log p(wildtype), in which log Z cancels.
 
     Attributes:
-        singles: shape (cells, most values of a cell); 0 at the wildtype's value, nan at values that
-            a cell lacks, -inf where the mutant is impossible.
-        cells: positions of the cells that the wildtype holds.
-        pairs: positions i < j of the pairs of cells that were asked for, shape (pairs, 2).
+        singles: shape (cells, most values of a cell). It is 0 at the wildtype's value, nan at
+            values that a cell lacks, and -inf at an impossible mutant.
+        cells: positions of the cells that the wildtype specifies.
+        pairs: positions i < j of the requested pairs of cells, shape (pairs, 2).
         doubles: shape (pairs, values of i, values of j).
         wildtype: codes of `cells`.
+        graph: the factor graph.
     """
 
     singles: Array
@@ -52,19 +53,27 @@ class Effects:
 
     @property
     def names(self) -> list[str]:
-        """Of `cells`."""
+        """The names of `cells`."""
         return [self.graph.cell_name(int(c)) for c in self.cells]
 
     @property
     def labels(self) -> list[Any]:
-        """What the last axis of `singles` stands for: values as the domain writes them, their numbers where cells have other domains."""
+        """The labels of the last axis of `singles`.
+
+        They are the values as the domain writes them, or their numbers if the cells have different
+        domains.
+        """
         known = {tuple(v.labels) for c in self.cells for v in self.graph.variables if v.offset <= c < v.offset + v.size}
         width = self.singles.shape[1]
         return list(known.pop()) if len(known) == 1 else list(range(width))
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row for each single substitution: `cell`, `wildtype`, `mutant` (values as the domain writes them), `effect`."""
+        """A table with one row for each single substitution.
+
+        Its columns are `cell`, `wildtype`, `mutant` (values as the domain writes them) and
+        `effect`.
+        """
         import pandas as pd
 
         at, value = np.nonzero(~np.isnan(self.singles) & (np.arange(self.singles.shape[1]) != self.wildtype[:, None]))
@@ -78,7 +87,11 @@ class Effects:
 
     @property
     def double_table(self) -> pd.DataFrame:
-        """One row for each double substitution: cells, values, `effect`, and `epistasis`, the effect less those of both singles."""
+        """A table with one row for each double substitution.
+
+        Its columns are the cells, their values, `effect` and `epistasis`. The epistasis is the
+        effect minus the effects of both single substitutions.
+        """
         import pandas as pd
 
         place = np.searchsorted(self.cells, self.pairs)
@@ -100,11 +113,19 @@ class Effects:
 
 
 def substitution_effects(graph: FactorGraph, params: Mapping[str, jax.Array], codes: Array, doubles: Any) -> Effects:
-    """The effects on one configuration, (cells, 1), -1 where a cell is missing: such cells and latents that it lacks are summed out.
+    """Return the effects of substitutions in one configuration.
+
+    Missing cells of the configuration, latents among them, are summed out.
+
+    Args:
+        graph: the factor graph.
+        params: parameters.
+        codes: the configuration, (cells, 1), -1 for a missing cell.
+        doubles: pairs of cells for double substitutions, see `_pairs`; None for none.
 
     Raises:
-        GmlmError: E508 where the configuration is impossible, E507 for pairs that are none, E601
-            where sums cost too much.
+        GmlmError: E508 if the configuration is impossible, E507 for invalid pairs, E601 if sums
+            cost too much.
     """
     device = derive.graph_arrays(graph)
     known = codes[:, 0] >= 0
@@ -117,7 +138,10 @@ def substitution_effects(graph: FactorGraph, params: Mapping[str, jax.Array], co
     width = int(graph.sizes[cells].max(initial=1))
 
     def scores(blocks: Array) -> Array:
-        """log p of every joint value of each block less that of the configuration: (blocks, width ** members)."""
+        """Return log p of every joint value of each block minus that of the configuration.
+
+        The result has the shape (blocks, width ** members).
+        """
         if not len(blocks):
             return np.zeros((0, width ** blocks.shape[1]))
         found = _local(graph, device, params, codes, blocks) if whole else _summed(graph, device, params, codes, blocks) - base
@@ -133,7 +157,10 @@ def substitution_effects(graph: FactorGraph, params: Mapping[str, jax.Array], co
 
 
 def _local(graph: FactorGraph, device: derive.Graph, params: Mapping[str, jax.Array], codes: Array, blocks: Array) -> Array:
-    """The sum of the factors that touch each block, at each of its joint values; blocks of one size share a program."""
+    """Return the sum of the factors that touch each block, at each joint value of the block.
+
+    Blocks of one size share a program.
+    """
     arrays = block_arrays(graph, blocks.astype(np.int64))
     count = int(graph.sizes[blocks].astype(float).prod(axis=1).max())
     step = size_of(len(blocks), count * (1 + sum(a.shape[1] for a in arrays[3:])))
@@ -151,7 +178,10 @@ def _ints(a: Array) -> jax.Array:
 
 
 def _summed(graph: FactorGraph, device: derive.Graph, params: Mapping[str, jax.Array], codes: Array, blocks: Array) -> Array:
-    """The same where cells are missing: log p of what is held, one row for each joint value of each block."""
+    """Return log p of the observed cells at each joint value of each block, if cells are missing.
+
+    Each joint value of each block is evaluated as a row of its own.
+    """
     sizes = graph.sizes[blocks].astype(np.int64)
     counts = sizes.prod(axis=1)
     of, number = np.repeat(np.arange(len(blocks)), counts), np.concatenate([np.arange(n) for n in counts])
@@ -165,7 +195,7 @@ def _summed(graph: FactorGraph, device: derive.Graph, params: Mapping[str, jax.A
 
 
 def _spread(found: Array, sizes: Array, width: int) -> Array:
-    """Tables with as many values for every member; nan at values that a cell lacks."""
+    """Return tables with `width` values for every member, nan at values that a cell lacks."""
     out = np.full((len(found), *[width] * sizes.shape[1]), np.nan)
     for shape in np.unique(sizes, axis=0):
         mine = (sizes == shape).all(axis=1)
@@ -174,7 +204,10 @@ def _spread(found: Array, sizes: Array, width: int) -> Array:
 
 
 def _pairs(graph: FactorGraph, cells: Array, doubles: Any) -> Array:
-    """Positions i < j of the pairs asked for: positions, names, or the columns `first` and `second` of a table."""
+    """Return the positions i < j of the requested pairs.
+
+    Pairs are given by positions, by names, or by the columns `first` and `second` of a table.
+    """
     import pandas as pd
 
     if doubles is None:

@@ -1,4 +1,8 @@
-"""Exact answers for whole models, where an order of elimination is affordable: log Z, marginals, a mode, independent draws."""
+"""Exact answers for whole models by elimination: log Z, marginals, a mode, independent draws.
+
+They exist if some order of elimination is affordable. Each elimination has a plan with its order
+and cost, and a contraction, which is the compiled sum over the free (unknown) cells.
+"""
 
 from __future__ import annotations
 
@@ -25,42 +29,44 @@ Array = np.ndarray
 CLAMPED = " that agrees with the clamped cells"
 Params = Mapping[str, jax.Array]
 ONE_LENGTH = "call once for each length: a second call compiles nothing"
-MOST_KEPT = 8  # patterns of known cells whose contractions are kept
-# entries of tables that are summed sooner than a contraction of fewer cells is compiled
+MOST_KEPT = 8  # number of patterns of known cells whose contractions are cached
+# Number of table entries up to which summing the contraction of all cells is quicker than compiling
+# a contraction of fewer cells.
 CHEAP = 1 << 20
-# values of a joint distribution: all but those of its last cell are rows of one answer
+# Most values of a joint distribution. The joint values of all cells but the last are rows of one
+# call.
 MOST_JOINT = 1 << 12
-# of the largest factor: a sum up to there has digits to spare for what clamped cells have among
-# them
+# Fraction of the largest factor. A sum below it has digits to spare for the factors among the
+# clamped cells.
 SPARE = 1 / 1024
 
 
 class Contractions:
-    """The plans and contractions of a model by which cells are known; a few are kept."""
+    """The plans and contractions of a model, by the set of known cells; the last few are cached."""
 
     def __init__(self, graph: FactorGraph):
         self.graph = graph
         self._kept: OrderedDict[bytes, tuple[Elimination, derive.Contraction]] = OrderedDict()
-        self._is_dear = False  # that of all cells, once it was planned and refused
+        self._is_dear = False  # set once the contraction of all cells exceeded the budget
 
     def whole(self, what: str) -> tuple[Elimination, derive.Contraction]:
-        """Those of all cells; see `of`."""
+        """Return the plan and the contraction over all cells; see `holding`."""
         return self.holding(np.zeros(self.graph.n_cells, bool), what)
 
     def holding(self, known: Array, what: str) -> tuple[Elimination, derive.Contraction]:
-        """The plan and contraction of the cells that are not known.
+        """Return the plan and the contraction over the cells that are not known.
 
         Args:
             known: booleans over cells.
-            what: how a refusal calls the quantity.
+            what: the name of the quantity in error messages.
 
         Raises:
-            GmlmError: E601 with the cost where it is above the budget.
+            GmlmError: E601 with the cost if it is above the budget.
         """
         key = known.tobytes()
         if key not in self._kept:
             plan = plan_elimination(self.graph, np.flatnonzero(~known), what)
-            # what is kept outlives a function that is traced now
+            # Cached arrays outlive a function that is being traced now.
             with jax.ensure_compile_time_eval():
                 self._kept[key] = plan, derive.contraction(self.graph, plan)
             if len(self._kept) > MOST_KEPT:
@@ -69,27 +75,31 @@ class Contractions:
         return self._kept[key]
 
     def beside(self, held: Array, codes: Array, what: str) -> Iterator[tuple[derive.Contraction, Array | None]]:
-        """Contractions that answer beside held cells, with what is added for each value of a free cell, (free, values, rows) or None.
+        """Yield contractions that answer given fixed cells, the cheapest to compile first.
 
-        Where the contraction of all cells is cheap it comes first: it needs no program of its own
-        for each set of held cells, whose other values have probability 0. What held cells have
-        among them is in its sums, and may leave them too few digits; the last one is of the cells
-        that are not held.
+        The contraction of all cells comes first if it is cheap. It needs no program of its own for
+        each set of fixed cells: their other values get probability 0. However, its sums contain the
+        factors among the fixed cells, which may leave the sums too few digits. The last contraction
+        is that of the cells that are not fixed.
 
         Args:
-            held: booleans over cells.
-            codes: their values, (cells, rows).
-            what: how a refusal calls the quantity.
+            held: booleans over cells, True for fixed cells.
+            codes: the values of the fixed cells, shape (cells, rows).
+            what: the name of the quantity in error messages.
+
+        Yields:
+            A contraction, and the term that is added to each value of a free cell, of shape (free,
+                values, rows) or None.
 
         Raises:
-            GmlmError: E601 with the cost where it is above the budget.
+            GmlmError: E601 with the cost if it is above the budget.
         """
         if held.any() and (c := self.affordable(what)) is not None and c.entries <= CHEAP:
             yield c, _seen(self.graph, c, held[:, None], codes)
         yield self.holding(held, what)[1], None
 
     def affordable(self, what: str) -> derive.Contraction | None:
-        """The contraction of all cells; None where it is not affordable."""
+        """Return the contraction of all cells, or None if it is not affordable."""
         if not self._is_dear:
             try:
                 return self.whole(what)[1]
@@ -99,7 +109,11 @@ class Contractions:
 
 
 def known_rows(graph: FactorGraph, given: GivenRows | None) -> Array:
-    """Codes (cells, rows) that say which row of given data counts, one for each; what they hold elsewhere does not matter."""
+    """Return codes (cells, rows) whose row cell holds the number of each row of given data.
+
+    The row cell is the cell that selects a row of the given data. The codes of all other cells are
+    0 and have no meaning.
+    """
     codes = np.zeros((graph.n_cells, 1 if given is None else given.rows), np.int32)
     if graph.row_cell is not None and given is not None:
         codes[graph.row_cell] = np.arange(given.rows)
@@ -107,17 +121,28 @@ def known_rows(graph: FactorGraph, given: GivenRows | None) -> Array:
 
 
 def _seen(graph: FactorGraph, c: derive.Contraction, known: Array, codes: Array) -> Array:
-    """What is added for each value of a free cell, (free, values, rows): -inf for another than the known one."""
+    """Return the term added to each value of a free cell, shape (free, values, rows).
+
+    It is -inf for each value of a known cell other than the known one, and 0 otherwise.
+    """
     free = np.asarray(c.free)
     other = np.arange(int(graph.sizes.max(initial=1)))[None, :, None] != codes[free][:, None]
     return np.where(known[free][:, None] & other, -np.inf, 0.0).astype(derive.float_type())
 
 
 def log_partition(kept: Contractions, device: derive.Graph, params: Params, given: GivenRows | None) -> Any:
-    """log Z for each row of given data, or of shape (1,); of the host unless parameters are traced.
+    """Return log Z for each row of given data, or an array of shape (1,) without given data.
+
+    The result is on the host unless parameters are traced.
+
+    Args:
+        kept: the contractions of the model.
+        device: the factor graph on the device.
+        params: parameters.
+        given: rows of given data.
 
     Raises:
-        GmlmError: E601 with the cost where it is above the budget, before any work.
+        GmlmError: E601 with the cost if it is above the budget, before any work.
     """
     _, c = kept.whole("log Z")
     unary = _nothing(device, c)
@@ -132,11 +157,11 @@ log_sums = bounded_jit(derive.log_sum)
 
 
 def _nothing(device: derive.Graph, c: derive.Contraction) -> jax.Array | None:
-    """What is added for each value where nothing is known of free cells.
+    """Return the term added to each value of a free cell if no free cell is known.
 
-    Of a loop it is zeros, so that questions where something is enter the same program: it holds its
-    inputs and messages anyway. Where there is no loop, log Z and marginals are one program each,
-    which holds no more than it needs.
+    For a contraction with a loop the term is zeros, so that queries with known cells enter the same
+    program; a loop holds its inputs and messages anyway. For a contraction without a loop the term
+    is None: log Z and marginals are then one program each, which holds no more than it needs.
     """
     return None if c.loop is None else derive.on_device(np.zeros((len(c.free), device.most_values, 1)), derive.float_type())
 
@@ -145,13 +170,13 @@ def _nothing(device: derive.Graph, c: derive.Contraction) -> jax.Array | None:
 def _passed(
     device: derive.Graph, params: Params, codes: jax.Array, c: derive.Contraction, unary: jax.Array | None
 ) -> tuple[derive.Forward, jax.Array]:
-    """The forward pass, and the log sum of each row."""
+    """Return the forward pass, and the log sum of each row."""
     found = derive.forward(device, params, codes, c, unary)
     return found, derive.rest_sum(device, params, codes, c) + found.sums.sum(axis=0)
 
 
 def _modes(device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, unary: Array | None) -> tuple[Array, Array]:
-    """Codes (cells, rows) of a most probable configuration, and its unnormalised log p."""
+    """Return codes (cells, rows) of a most probable configuration, and its unnormalised log p."""
 
     def modes(some: tuple[jax.Array, jax.Array | None]) -> tuple[jax.Array, jax.Array]:
         here, seen = some
@@ -169,7 +194,10 @@ def _best(
 
 
 def _laws(device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, unary: Array | None = None) -> tuple[Array, Array]:
-    """The log sum of each row, and p(x_i = v | the rest) of every free cell, shape (free, values, rows)."""
+    """Return the log sum of each row, and p(x_i = v | the known cells) of every free cell.
+
+    The second array has the shape (free, values, rows).
+    """
 
     def laws(some: tuple[jax.Array, jax.Array | None]) -> tuple[jax.Array, jax.Array]:
         here, seen = some
@@ -198,13 +226,23 @@ def _looped_laws(c: derive.Contraction, passed: derive.Forward, values: int, row
 def marginals(
     kept: Contractions, device: derive.Graph, params: Params, clamp: Mapping[str, Any] | None, given: GivenRows | None
 ) -> dict[str, Array]:
-    """p(x_i = v) of every cell, given the clamped ones, which are sure of their values.
+    """Return p(x_i = v) of every cell given the clamped cells.
+
+    A clamped cell has probability 1 of its value.
+
+    Args:
+        kept: the contractions of the model.
+        device: the factor graph on the device.
+        params: parameters.
+        clamp: values of clamped cells by variable.
+        given: rows of given data.
 
     Returns:
-        By variable, shape (rows.., *axes, values): rows where given data have them.
+        Arrays by variable, of shape (rows.., *axes, values), with the axes of rows that given data
+            have.
 
     Raises:
-        GmlmError: E601 with the cost; E512 where no configuration agrees with the clamped cells.
+        GmlmError: E601 with the cost; E512 if no configuration agrees with the clamped cells.
     """
     graph = kept.graph
     held, codes = _start(graph, clamp, given)
@@ -218,28 +256,29 @@ def marginals(
 
 
 def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, codes: Array, lead: tuple[int, ...]) -> dict[str, Array]:
-    """p(x_i = v) of every cell given the known cells of each row, which are sure of their values.
+    """Return p(x_i = v) of every cell given the known cells of each row.
 
-    Rows that know the same cells share the contraction of the others. Where there are several such
-    patterns and the contraction of all cells is affordable, that one serves them all, what is known
-    being a row's own.
+    A known cell has probability 1 of its value. Rows that know the same cells share the contraction
+    of the other cells. If there are several such patterns and the contraction of all cells is
+    affordable, that contraction serves all rows, with the known values entered row by row.
 
     Args:
-        kept: contractions.
-        device: the graph.
+        kept: the contractions of the model.
+        device: the factor graph on the device.
         params: parameters.
-        codes: (cells, rows), -1 where unknown; the row cell holds the row of given data.
-        lead: the shape of rows.
+        codes: (cells, rows), -1 for an unknown cell; the row cell holds the number of the row of
+            given data.
+        lead: the axes of rows.
 
     Returns:
-        By variable, shape (*lead, *axes, values).
+        Arrays by variable, of shape (*lead, *axes, values).
 
     Raises:
         GmlmError: E601 with the cost; E512 for a row whose known cells are impossible together.
     """
     graph, known = kept.graph, codes >= 0
     if graph.row_cell is not None:
-        known[graph.row_cell] = False  # no cell that is summed out
+        known[graph.row_cell] = False  # The row cell is not summed out.
     here = np.maximum(codes, 0).astype(np.int32)
     patterns, which = np.unique(known, axis=1, return_inverse=True)
     what, full = "a table of marginals", np.zeros((graph.n_random, int(graph.sizes.max(initial=1)), codes.shape[1]), derive.float_type())
@@ -259,7 +298,7 @@ def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, 
 
 
 def _verify_rows(value: Array, rows: Array) -> None:
-    """E512 for a row whose known cells no configuration agrees with."""
+    """Raise E512 for a row whose known cells agree with no configuration."""
     bad = np.flatnonzero(~np.isfinite(value))
     if len(bad):
         message = f"no configuration agrees with row {rows[bad[0]]} of x: what is known of it has probability zero"
@@ -267,8 +306,12 @@ def _verify_rows(value: Array, rows: Array) -> None:
 
 
 def _with_known(graph: FactorGraph, c: derive.Contraction, codes: Array, table: Array) -> Array:
-    """Distributions of all cells, (cells, values, rows): those of a contraction's free cells, and of the others that are sure."""
-    n = graph.n_random  # the cell of a row of given data is no answer
+    """Return the distributions of all cells, shape (cells, values, rows).
+
+    The free cells of the contraction have the distributions in `table`. Every other cell has
+    probability 1 of its value in `codes`.
+    """
+    n = graph.n_random  # the row cell is not part of the answer
     full = np.zeros((n, int(graph.sizes.max(initial=1)), codes.shape[1]), table.dtype)
     np.put_along_axis(full, codes[:n, None], 1.0, axis=1)
     full[np.asarray(c.free)] = table
@@ -291,21 +334,24 @@ def joint_marginals(
     given: GivenRows | None,
     cells: Array,
 ) -> Array:
-    """p(x_A = v) of some cells A together, given the clamped ones: p(all but the last) p(the last | them).
+    """Return p(x_A = v) of several cells A together, given the clamped cells.
+
+    It is the product p(all cells of A but the last) p(the last cell | the others).
 
     Args:
-        kept: contractions.
-        device: the graph.
+        kept: the contractions of the model.
+        device: the factor graph on the device.
         params: parameters.
-        clamp: cells that are known.
+        clamp: values of clamped cells by variable.
         given: rows of given data.
-        cells: A, shape (k,).
+        cells: the positions A, shape (k,).
 
     Returns:
-        Shape (rows.., values of the first cell, .., of the last): rows where given data have them.
+        Array of shape (rows.., values of the first cell, .., values of the last cell), with the
+            axes of rows that given data have.
 
     Raises:
-        GmlmError: E601 with the cost, also for more than `MOST_JOINT` values; E512 where no
+        GmlmError: E601 with the cost, also for more than `MOST_JOINT` values; E512 if no
             configuration agrees with the clamped cells.
     """
     graph = kept.graph
@@ -315,7 +361,7 @@ def joint_marginals(
         message = f"a joint distribution of {sizes.astype(float).prod():.3g} values: up to {MOST_JOINT:,} are given"
         raise fail("E601", message, help='ask for fewer cells together, or draw from the model: `model.sample(params, "exact")`')
     first = np.stack(np.unravel_index(np.arange(int(sizes[:-1].prod())), sizes[:-1])) if len(cells) > 1 else np.zeros((0, 1), int)
-    here = np.repeat(codes, first.shape[1], axis=1)  # rows outermost
+    here = np.repeat(codes, first.shape[1], axis=1)  # rows are the outer axis
     at = np.tile(first, rows)
     possible = np.all(~held[cells[:-1], None] | (here[cells[:-1]] == at), axis=0)
     for c, seen in kept.beside(held, codes, "a table of marginals"):
@@ -344,10 +390,20 @@ def joint_marginals(
 def best(
     kept: Contractions, device: derive.Graph, params: Params, clamp: Mapping[str, Any] | None, given: GivenRows | None
 ) -> tuple[Array, Array]:
-    """Codes (cells, rows) of a most probable configuration that agrees with the clamped cells, and its unnormalised log p.
+    """Return a most probable configuration that agrees with the clamped cells.
+
+    Args:
+        kept: the contractions of the model.
+        device: the factor graph on the device.
+        params: parameters.
+        clamp: values of clamped cells by variable.
+        given: rows of given data.
+
+    Returns:
+        Codes (cells, rows) of the configuration, and its unnormalised log p.
 
     Raises:
-        GmlmError: E601 with the cost; E512 where no configuration agrees with the clamped cells.
+        GmlmError: E601 with the cost; E512 if no configuration agrees with the clamped cells.
     """
     held, codes = _start(kept.graph, clamp, given)
     for c, seen in kept.beside(held, codes, "a mode"):
@@ -362,17 +418,20 @@ def best(
 def independent_kernel(
     kept: Contractions, device: derive.Graph, params: Params, held: tuple[Array, Array]
 ) -> tuple[derive.AbstractKernel, str]:
-    """A kernel whose steps are independent draws given the held cells, and one line about it: by elimination, or parents first.
+    """Return a kernel whose steps are independent draws given the fixed cells, and a line about it.
+
+    The draws are made by elimination, or with parents first if elimination is not affordable and
+    the model is normalised.
 
     Args:
-        kept: contractions.
-        device: the graph.
+        kept: the contractions of the model.
+        device: the factor graph on the device.
         params: parameters.
-        held: which cells are clamped, and codes, (cells,), or (cells, chains) where each chain has
-            its own row of given data.
+        held: booleans of the clamped cells, and codes of shape (cells,), or (cells, chains) if each
+            chain has its own row of given data.
 
     Raises:
-        GmlmError: E601 where neither is affordable; E512 where no configuration agrees with the
+        GmlmError: E601 if neither method is affordable; E512 if no configuration agrees with the
             clamped cells.
     """
     graph = kept.graph
@@ -390,10 +449,19 @@ def independent_kernel(
 
 
 def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes: Array, cell: int) -> Array:
-    """p(x_cell = v | the cells whose code is not -1), of shape (rows, values), nan where those are impossible together.
+    """Return p(x_cell = v | the known cells), of shape (rows, values).
+
+    A row is nan if its known cells are impossible together.
+
+    Args:
+        kept: the contractions of the model.
+        device: the factor graph on the device.
+        params: parameters.
+        codes: (cells, rows), -1 for an unknown cell.
+        cell: the position of the cell.
 
     Raises:
-        GmlmError: E601 with the cost where summing the others out is above the budget.
+        GmlmError: E601 with the cost if summing the other cells out is above the budget.
     """
     graph = kept.graph
     try:
@@ -401,8 +469,8 @@ def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes:
     except GmlmError:
         if not graph.is_normalised:
             raise
-        # Of a product of laws, what is neither seen, nor asked for, nor an ancestor of such a cell
-        # sums to 1.
+        # The model is a product of distributions. A cell sums to 1 in it unless the cell is seen,
+        # is the requested cell, or is an ancestor of such a cell.
         seen = np.any(codes >= 0, axis=1)
         seen[cell] = True
         return _pruned(graph, params, codes, cell, seen)
@@ -421,14 +489,17 @@ def _pruned(graph: FactorGraph, params: Params, codes: Array, cell: int, seen: A
 
 
 def _next(graph: FactorGraph, device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, cell: int) -> Array:
-    """The marginals of one cell given those seen, by the program of `marginals`."""
+    """Return the marginals of one cell given the seen cells, by the program of `marginals`."""
     found, table = _laws(device, params, np.maximum(codes, 0).astype(np.int32), c, _seen(graph, c, codes >= 0, codes))
     verified_partition(graph, found, " with that prefix")
     return np.where(np.isfinite(found), table[np.searchsorted(np.asarray(c.free), cell)], np.nan).T
 
 
 def ancestors(graph: FactorGraph, seeds: Array) -> Array:
-    """The seeds and every cell that a distribution of theirs names, and so on; booleans over cells."""
+    """Return the seeds and all of their ancestors, as booleans over cells.
+
+    The ancestors of a cell are the cells that its distribution mentions, and their ancestors.
+    """
     reached = np.append(seeds, False)
     while True:
         before = reached.copy()
@@ -441,18 +512,22 @@ def ancestors(graph: FactorGraph, seeds: Array) -> Array:
 
 
 def only_laws_of(graph: FactorGraph, cells: Array) -> FactorGraph:
-    """A product of distributions without the distributions of the other cells."""
+    """Return a product of distributions with only the distributions of the given cells."""
     return dataclasses.replace(graph, factors=tuple(g.take(np.flatnonzero(cells[g.cells[:, 0]])) for g in graph.factors))
 
 
 def _start(graph: FactorGraph, clamp: Mapping[str, Any] | None, given: GivenRows | None) -> tuple[Array, Array]:
-    """Which cells are known, and codes (cells, rows) that hold their values."""
+    """Return booleans of the known cells, and codes (cells, rows) that hold their values."""
     held, codes = clamped_cells(graph, clamp)
     return held, np.where(held[:, None], codes[:, None], known_rows(graph, given)).astype(np.int32)
 
 
 def _has_digits(value: Array) -> bool:
-    """Whether sums are far from the size of numbers of the working type that have no digits left; one that is impossible has none."""
+    """Return whether every finite sum is small enough to leave digits to spare.
+
+    A sum without digits to spare exceeds `SPARE` times the largest factor of its type. An infinite
+    sum, that of an impossible row, passes.
+    """
     found = np.asarray(value)
     return not (np.isfinite(found) & (np.abs(found) > SPARE * largest_factor(found.dtype))).any()
 
@@ -470,7 +545,9 @@ def _verify_possible(value: Array, held: Array) -> None:
 def _verify_digits(
     graph: FactorGraph, device: derive.Graph, params: Params, codes: Any, c: derive.Contraction, value: Any, held: Array
 ) -> None:
-    """Refuse a sum whose every configuration has a penalty that a factor of a free cell gives; what known cells have among them cancels.
+    """Raise E591 if a sum is dominated by a penalty in every configuration.
+
+    Only factors that touch a free cell count; the factors among known cells cancel.
 
     Raises:
         GmlmError: E591.
@@ -482,18 +559,27 @@ def _verify_digits(
 
 
 def configuration(graph: FactorGraph, codes: Array, lead: tuple[int, ...]) -> Any:
-    """Values as a user passes them: an array where the model has one variable, else a dict."""
+    """Return values as a user passes them: an array for a model of one variable, else a dict."""
     values = decode(graph, codes, lead)
     return values if len(values) > 1 else next(iter(values.values()))
 
 
 def prefix_codes(graph: FactorGraph, prefix: Any, given: tuple[int, ...] | None) -> tuple[Array, int, tuple[int, ...]]:
-    """Codes (cells, rows) of the first cells of the only observed variable, -1 elsewhere; the first cell that lacks; the shape of rows.
+    """Return the codes of prefixes, the first cell after them, and the axes of rows.
 
-    `given` is the shape of rows of given data; None where there are none.
+    A prefix holds the first cells of the only observed variable.
+
+    Args:
+        graph: the factor graph.
+        prefix: prefixes of one length, shape (rows.., t), or strings of letters.
+        given: the axes of rows of given data; None without given data.
+
+    Returns:
+        Codes (cells, rows), which are -1 for the cells after the prefix; the position of the first
+            cell after it; the axes of rows.
 
     Raises:
-        GmlmError: E507 where there is no such cell or variable, E501 or E510 where rows do not fit.
+        GmlmError: E507 if there is no such cell or variable, E501 or E510 if rows do not fit.
     """
     if len(graph.observed) != 1:
         raise fail("E507", f"the next symbol is one of the model's only `var`; it has {len(graph.observed)}")

@@ -13,9 +13,10 @@ from ._parameters import unflatten
 
 @quickly_compiled()
 def gap_second_order(objective: Objective, vector: jax.Array, basis: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Of the rows that lack cells: basis' H basis, H the Hessian of the sum of c w_r loss_r; and u_r = c w_r grad loss_r.
+    """Return the Hessian and the scores of the rows that lack cells.
 
-    The second has the shape (rows, directions).
+    The first is basis' H basis, with the Hessian H of the sum of c w_r loss_r. The second is u_r =
+    c w_r grad loss_r along the basis, shape (rows, directions).
     """
     gaps, host = objective.gaps, objective.frame.host
     assert gaps is not None

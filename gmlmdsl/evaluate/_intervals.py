@@ -1,11 +1,14 @@
-"""Intervals of single entries: normal on the scale on which an entry is unbounded, mapped back, so that none leaves its range."""
+"""Confidence intervals of single entries, none of which leaves the entry's range.
+
+They are normal on a scale on which the entry is unbounded, and are mapped back.
+"""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-import scipy  # its parts load when they are used
+import scipy  # submodules of SciPy load at first use
 
 from .._diagnostics import fail
 from ..graph import FactorGraph, ParameterArray
@@ -14,7 +17,7 @@ Array = np.ndarray
 
 
 def verified_quantile(probability: float) -> float:
-    """The z of a two-sided normal interval.
+    """Return the quantile z of a two-sided normal interval.
 
     Raises:
         GmlmError: E507 unless the probability lies between 0 and 1.
@@ -25,11 +28,21 @@ def verified_quantile(probability: float) -> float:
 
 
 def intervals(graph: FactorGraph, params: dict[str, Array], errors: dict[str, Array], z: float) -> dict[str, tuple[Array, Array]]:
-    """By parameter (low, high) of g^-1(g(v) -+ z g'(v) error), the delta method.
+    """Return the intervals (low, high) of each parameter by the delta method.
 
-    g is the identity for a real entry, log(v - lower) or -log(upper - v) where one side is bounded,
-    the logit of the share of the range where both are, as for an entry of a simplex. An infinite
-    error gives the whole range, none (nan) gives none.
+    The ends are g^-1(g(v) -+ z g'(v) error), with the map g
+
+    - the identity for an unbounded entry,
+    - log(v - lower) or -log(upper - v) for an entry with one bound,
+    - the logit of (v - lower) / (upper - lower) for an entry with two bounds or of a simplex.
+
+    An infinite error gives the whole range, and an error of nan gives nan.
+
+    Args:
+        graph: the factor graph.
+        params: estimates by parameter.
+        errors: standard errors by parameter.
+        z: the quantile.
 
     Reference: van der Vaart 1998, Asymptotic Statistics, Section 3.1.
     """
@@ -49,7 +62,7 @@ def _interval(p: ParameterArray, value: Array, half: Array) -> tuple[Array, Arra
         ends = [high - (high - value) * np.exp(-s * half / (high - value)) for s in (-1, 1)]
     else:
         ends = [value - half, value + half]
-    # no estimate, or one at the very edge
+    # The estimate is missing, or lies on a bound.
     whole = np.isinf(half) | np.isnan(ends[0]) | np.isnan(ends[1])
     ends = [np.where(whole, low, ends[0]), np.where(whole, high, ends[1])]
     low_end, high_end = (np.where(half == 0, value, end) for end in ends)

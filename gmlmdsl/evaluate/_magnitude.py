@@ -1,4 +1,7 @@
-"""Factors so large that numbers of the working type beside them have no digits left: log p would not be normalised."""
+"""Factors so large that smaller numbers lose all digits beside them in the working type.
+
+log p would not be normalised with such factors.
+"""
 
 from __future__ import annotations
 
@@ -13,50 +16,66 @@ from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph, oversized_at
 
 Array = np.ndarray
-# of neighbouring numbers at the limit: what is added to one of that size is rounded to a multiple
-# of it
+# The spacing of neighbouring numbers at the limit. A number added to one of that size is rounded to
+# a multiple of the spacing.
 SPACING = 0.125
 
 
 def largest_factor(kind: np.dtype) -> float:
-    """The limit of a float type: 2^20 for 32 bits, 2^49 for 64 bits, where the next number is 1/8 away."""
+    """Return the limit of a float type: 2^20 for 32 bits, 2^49 for 64 bits.
+
+    Neighbouring numbers at the limit are 1/8 apart.
+    """
     return SPACING / float(np.finfo(kind).eps)
 
 
 def rounded(value: Any, kind: np.dtype) -> Array:
-    """Numbers of the host in the float type; infinite where they are too large for it, without a warning of NumPy."""
+    """Convert numbers of the host to the float type, without a warning of NumPy.
+
+    Numbers that are too large become infinite.
+    """
     with np.errstate(over="ignore"):
         return np.asarray(value, kind)
 
 
 def as_stated(value: Any, array: Array) -> Array:
-    """The numbers behind an array of the float type, in 64 bits where they are at hand."""
+    """Return the numbers from which an array was made, in 64 bits if they are available."""
     plain = isinstance(value, int | float | list | np.ndarray | np.generic)
     return np.asarray(value, float) if plain and np.shape(value) == array.shape else array
 
 
 def oversized(graph: FactorGraph, arrays: Mapping[str, Array], kind: np.dtype, summed: bool = True) -> GmlmError | None:
-    """E591 for a factor whose largest value is beyond what the float type can normalise; far smaller values beside it may be.
+    """Return E591 for a factor whose largest value exceeds the limit of the float type, else None.
 
-    Where nothing is `summed` over configurations, the limit is the largest number of the type.
+    Far smaller values of the same factor are allowed.
+
+    Args:
+        graph: the factor graph.
+        arrays: parameters.
+        kind: the float type.
+        summed: whether factors are summed over configurations; otherwise the limit is the largest
+            number of the type.
     """
     limit = largest_factor(kind) if summed else float(np.finfo(kind).max)
-    # A graph with data of a call is asked once, and not kept.
+    # A graph with the data of a call is checked once and not cached.
     fixed = _of_numbers(graph, kind, limit) if graph.model is None else oversized_at(graph, {}, limit, kind)
     return fixed or oversized_at(graph, arrays, limit, kind)
 
 
 @lru_cache(maxsize=64)
 def _of_numbers(graph: FactorGraph, kind: np.dtype, limit: float) -> GmlmError | None:
-    """The same of factors that mention no parameter: literals and inputs."""
+    """Return E591 for an oversized factor of literals and inputs only, without parameters."""
     return oversized_at(graph, {}, limit, kind)
 
 
 def verified_partition(graph: FactorGraph, found: Any, among: str = "") -> Any:
-    """log Z, or the log of a sum `among` some configurations, where it leaves digits for log p; traced ones pass.
+    """Return log Z, or a log sum over some configurations, if it leaves digits for log p.
+
+    `among` describes the configurations. Traced sums pass.
 
     Raises:
-        GmlmError: E591 where it is so low that every configuration has a penalty beyond the limit.
+        GmlmError: E591 if the sum is so low that every configuration has a penalty beyond the
+            limit.
     """
     if not isinstance(found, jax.core.Tracer):  # pyright: ignore[reportAttributeAccessIssue]
         values, limit = np.asarray(found), largest_factor(np.dtype(found.dtype))

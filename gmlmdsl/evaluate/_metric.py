@@ -1,16 +1,17 @@
-"""An approximate inverse Hessian of a loss from tables: what L-BFGS starts its own from.
+"""An approximate inverse Hessian of a loss from tables, with which L-BFGS starts.
 
-With scores f = b + W z of a block's values at the indicators z of its contexts, the Hessian is
-nearly D + M' C M:
+The scores of a block's values are f = b + W z, with the indicators z of the block's contexts. The
+Hessian is approximated by D + M' C M:
 
-- M gives the scores at the mean of z. They are what all parameters of a block move together, fields
-  and couplings alike, and by far the most curved directions; C is the sum over rows of w (diag p -
-  p p'), one square of values for each block.
-- D is the diagonal of what is left: of -log prior, and of w p_v (1 - p_v) (z_k - mean)^2.
+- M maps the parameters to the scores at the mean of z. All parameters of a block, fields and
+  couplings alike, move these scores together, and they are by far the most curved directions. C is
+  the sum over rows of w (diag p - p p'), one square matrix for each block.
+- D is the diagonal of the remaining curvature: that of -log prior, and w p_v (1 - p_v) (z_k -
+  mean)^2.
 
-Its inverse is D^-1 - D^-1 M' N M D^-1 (Woodbury), with N as large as the number of blocks times
-their values. It is one for minimising alone: no estimate and no error depends on it, but for the
-steps to get there.
+The inverse is D^-1 - D^-1 M' N M D^-1 (Woodbury). The size of N is the number of blocks times their
+values. The inverse serves minimisation only: it changes the number of steps, but no estimate and no
+error depends on it.
 """
 
 from __future__ import annotations
@@ -29,21 +30,24 @@ from ._objective import Objective
 from ._parameters import Unchanged, bijection, on_gauge
 
 Array = np.ndarray
-MOST_SCORES = 1 << 12  # of all blocks together: N has as many rows
-MOST_USES = 1 << 25  # of parameters by scores
-UNEVEN = 4.0  # times the mean number of uses that some parameter or score may have
-RARE = 4.0  # times less curved by a value's frequency
-BESIDE = 1e-2  # of the curvature that M has already: D is not 0 without a prior
+MOST_SCORES = 1 << 12  # limit on the scores of all blocks, which is the size of N
+MOST_USES = 1 << 25  # limit on the uses of parameters by scores
+UNEVEN = 4.0  # largest number of uses of a parameter or score, in multiples of the mean number
+RARE = 4.0  # ratio of curvatures above which a value counts as rare
+# Fraction of the curvature in M that is added to D, so that D is not 0 without a prior.
+BESIDE = 1e-2
 
 
 class Metric(eqx.Module):
-    """The inverse as a product; both of M and M' as lists of like lengths, padded with zeros.
+    """The inverse as a product, with M and M' as lists of equal lengths, padded with zeros.
 
     Attributes:
-        inverse: of D, shape (parameters,).
+        inverse: the inverse of D, shape (parameters,).
         middle: N, shape (scores, scores).
-        scores: which scores each parameter moves, and by how much, shape (parameters, most).
-        parameters: which parameters each score is moved by, and by how much, shape (scores, most).
+        scores: the scores that each parameter moves, and the amounts, both of shape (parameters,
+            most).
+        parameters: the parameters that move each score, and the amounts, both of shape (scores,
+            most).
     """
 
     inverse: Any
@@ -52,7 +56,7 @@ class Metric(eqx.Module):
     parameters: tuple[Any, Any]
 
     def __call__(self, gradient: Any) -> Any:
-        """The approximate Newton step against a gradient, but for its sign."""
+        """Return the product with a gradient: the approximate Newton step up to its sign."""
         alone = self.inverse * gradient
         which, part = self.parameters
         moved = self.middle @ (part * alone[which]).sum(axis=1)
@@ -61,15 +65,25 @@ class Metric(eqx.Module):
 
 
 class Metrics:
-    """The metrics of an objective: what does not change with the parameters is kept."""
+    """The metrics of an objective, which cache the parts that do not depend on the parameters."""
 
     def __init__(self, objective: Objective, slopes: Any, order: Array):
-        """`slopes`: of the entries of tables by parameters, shape (entries and a zero, parameters); `order`: see `metrics`."""
+        """Create the metrics of an objective.
+
+        Args:
+            objective: the objective.
+            slopes: derivatives of the entries of tables by the parameters, shape (entries and a
+                zero, parameters).
+            order: the order of the free parameters, see `metrics`.
+        """
         self.objective, self.order, self._slopes = objective, order, slopes[:, order].tocsr()
         self._kept: tuple[Any, tuple[Array, Array], tuple[Array, Array]] | None = None
 
     def at(self, params: dict[str, Any], prior: Array) -> Metric | None:
-        """That at some parameters; `prior` is the diagonal of the Hessian of -log prior. None where its lists would be uneven."""
+        """Return the metric at some parameters; None if its lists would be uneven.
+
+        `prior` is the diagonal of the Hessian of -log prior.
+        """
         o = self.objective
         scale, factor, entries = float(o.scale), float(o.factor), self._slopes.shape[0]
         total = float(np.asarray(o.weights).sum())
@@ -96,10 +110,11 @@ class Metrics:
 
 
 def metrics(objective: Objective) -> Metrics | None:
-    """The metrics of a loss; None where it has none: all of it must come from tables, affine in parameters that range over all numbers.
+    """Return the metrics of a loss, or None if the loss has none.
 
-    Their order is that of the free parameters in the flat vector of all, as a flattened dict has
-    them.
+    A loss has metrics if all of it comes from tables that are affine in unbounded parameters. The
+    metrics order the free parameters as a flattened dict does, given as positions in the flat
+    vector of all parameters.
     """
     host, loss = objective.frame.host, objective.exact_loss_or_none
     if loss is None or not all(loss.is_plain) or objective.gaps is not None or loss.gapped or not is_affine(host):
@@ -119,7 +134,11 @@ def metrics(objective: Objective) -> Metrics | None:
 
 
 def _has_rare_values(objective: Objective) -> bool:
-    """Whether f (1 - f), f the frequency of a value of a cell, is much less for some value than for others: without, one scale will do."""
+    """Return whether some value of a cell is much rarer than others.
+
+    The criterion is f (1 - f), with the frequency f of a value. Without rare values a single scale
+    suffices.
+    """
     weights, codes, sizes = np.asarray(objective.weights), np.asarray(objective.codes), objective.frame.host.sizes
     shares = [np.bincount(row, weights, size) / weights.sum() for row, size in zip(codes, sizes, strict=False)]
     bends = np.concatenate(shares)
@@ -128,13 +147,13 @@ def _has_rare_values(objective: Objective) -> bool:
 
 
 def _is_free(p: Any) -> bool:
-    """Whether a parameter has no gauge."""
+    """Return whether a parameter has no gauge."""
     probe = np.arange(1.0, p.size + 1).reshape(p.shape) ** 2
     return bool(np.array_equal(np.asarray(on_gauge(p, probe)), probe))
 
 
 def _middle(moves: Any, inverse: Array, roots: list[tuple[slice, Array]]) -> Array:
-    """N = R (1 + R' M D^-1 M' R)^-1 R', with C = R R' block by block."""
+    """Return N = R (1 + R' M D^-1 M' R)^-1 R', with C = R R' block by block."""
     whole = np.asarray((moves.multiply(inverse[None]).tocsr() @ moves.T).todense())
     for rows, root in roots:
         whole[rows] = root.T @ whole[rows]
@@ -150,7 +169,10 @@ def _middle(moves: Any, inverse: Array, roots: list[tuple[slice, Array]]) -> Arr
 
 
 def _lists(matrix: Any) -> tuple[Array, Array] | None:
-    """The rows of a sparse matrix as columns and values of one length, padded with zeros; None where that is wasteful."""
+    """Return the rows of a sparse matrix as columns and values of one length, padded with zeros.
+
+    The result is None if the padding would be wasteful.
+    """
     counts = np.diff(matrix.indptr)
     most = int(counts.max(initial=1))
     if most * len(counts) > UNEVEN * max(matrix.nnz, len(counts)):
@@ -163,7 +185,7 @@ def _lists(matrix: Any) -> tuple[Array, Array] | None:
 
 
 class _Uses:
-    """The entries that the scores of a set of blocks use, and how the loss curves along them."""
+    """The table entries that the scores of a set of blocks use, and the curvature along them."""
 
     def __init__(self, tabled: TabledBlocks, curvature: TableCurvature, total: float):
         self.inside, self.places = np.asarray(tabled.inside), [np.asarray(c.places) for c in tabled.contexts]
@@ -172,11 +194,15 @@ class _Uses:
         self.values, self.scores = spread.shape[1], spread.shape[0] * spread.shape[1]
         sizes, vectors = np.linalg.eigh(spread)
         self.roots = vectors * np.sqrt(np.maximum(sizes, 0.0))[:, None]
-        self.alone = np.diagonal(spread, axis1=1, axis2=2)  # of w p (1 - p), shape (blocks, values)
+        # sums of w p (1 - p), shape (blocks, values)
+        self.alone = np.diagonal(spread, axis1=1, axis2=2)
         self.beside = [np.asarray(b, float) for b in curvature.beside]
 
     def means(self, entries: int) -> Any:
-        """The scores at the means of the indicators, from entries: shape (scores, entries)."""
+        """Return the matrix from entries to the scores at the means of the indicators.
+
+        It has the shape (scores, entries).
+        """
         row, column, part = [], [], []
         score = np.arange(self.scores).reshape(self.alone.shape)
         for places, mean in [(self.inside[:, :, :, None, None], np.ones((1, 1, 1))), *zip(self.places, self.means_of, strict=True)]:
@@ -188,7 +214,10 @@ class _Uses:
         return sparse.csr_matrix((part[some], (row[some], column[some])), shape=(self.scores, entries))
 
     def left(self, entries: int) -> Array:
-        """For each entry the curvature along it that the mean scores have not, and a little of what they have."""
+        """Return for each entry the curvature along it that the mean scores lack.
+
+        A small part of the curvature that the mean scores have is added.
+        """
         out = np.zeros(entries)
         inside = BESIDE * self.alone[:, None, :]
         _add(out, self.inside, np.broadcast_to(inside, self.inside.shape))
@@ -207,7 +236,7 @@ def _add(out: Array, places: Array, found: Array) -> None:
 
 @bounded_jit
 def _curvatures(objective: Objective, params: dict[str, Any]) -> tuple[Any, ...]:
-    """`table_curvature` of each set of blocks, in float32: it need not be exact."""
+    """Return `table_curvature` of each set of blocks, in float32, because it may be inexact."""
     loss, out = objective.exact_loss, []
     assert loss.probabilities is not None
     for k, weights in enumerate(loss.weights(params)):

@@ -1,4 +1,4 @@
-"""Missing cells: which rows have them, which are summed out and which imputed, and what was done about them."""
+"""Missing cells: which rows lack cells, and whether these cells are summed out or imputed."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Array = np.ndarray
-MOST_PLANNED = 4e6  # (pattern of gaps, mask) pairs whose terms are listed
-MOST_ENTRIES = 1 << 22  # table entries held at once
+MOST_PLANNED = 4e6  # limit on the pairs (pattern of missing cells, mask) whose terms are enumerated
+MOST_ENTRIES = 1 << 22  # limit on the table entries held at once
 METHODS = (
     "draw the latents inside the fit, `method=gm.MonteCarloEM()`; or maximise the likelihood by sampling, "
     "`method=gm.PersistentContrastiveDivergence()`; or take a mask with smaller blocks"
@@ -47,22 +47,22 @@ METHODS = (
 
 @dataclass(frozen=True)
 class Missing:
-    """What a fit did about cells that x lacks: missing cells of its `var`s, and latents.
+    """Record of how a fit treated the cells that x lacks: missing cells of its `var`s, and latents.
 
     Attributes:
-        cells: how often each cell is missing, shape (cells,); latents, which are not in the data,
-            are not missing.
+        cells: the number of rows in which each cell is missing, shape (cells,). Latents are not in
+            the data and do not count as missing.
         rows: the number of rows with a missing cell.
-        summed: rows whose missing cells and latents were summed out of their loss.
-        imputed: rows whose missing cells and latents were drawn, again and again, from the model
-            that was being fitted.
-        unseen: rows without an observed cell that the mask reaches: they score 0 (and count among
-            the summed).
-        imputations: completed copies of each imputed row. iterations: how often they were redrawn.
-        noise: the Monte Carlo error of the estimates, as a share of their standard errors, at its
-            largest; nan where nothing was imputed.
-        drift: the last change of the mean estimate, in units of its Monte Carlo error, at its
-            largest.
+        summed: the number of rows whose missing cells and latents were summed out of their loss.
+        imputed: the number of rows whose missing cells and latents were drawn repeatedly from the
+            model being fitted.
+        unseen: the number of rows without an observed cell in the reach of the mask. They score 0
+            and are counted among the summed rows.
+        imputations: the number of completed copies of each imputed row.
+        iterations: the number of times the copies were redrawn.
+        noise: the largest Monte Carlo error of the estimates, as a fraction of their standard
+            errors; nan if nothing was imputed.
+        drift: the largest last change of the mean estimate, in units of its Monte Carlo error.
         latents: the latents that some row lacks.
         ignored: whether missing cells were left out, with the factors that touch them.
     """
@@ -86,14 +86,14 @@ class Missing:
 
     @property
     def lacking(self) -> str:
-        """What the rows lack, as the subject of a sentence."""
+        """The missing cells and latents in words, as the subject of a sentence."""
         parts = [f"latent {listed(self.latents)}"] if self.latents else []
         parts += [f"{int(self.cells.sum()):,} missing cells in {self.rows:,} rows"] if self.rows else []
         return " and ".join(parts)
 
     @property
     def words(self) -> str:
-        """One or two sentences; empty where nothing is lacking."""
+        """A summary of one or two sentences; empty if no row lacks a cell."""
         if not self.any:
             return ""
         alone = f" ({self.unseen} without an observed cell under the mask score 0)" if self.unseen else ""
@@ -117,7 +117,7 @@ class Missing:
         return text
 
     def table(self, graph: FactorGraph) -> pd.DataFrame:
-        """How often each cell is missing."""
+        """Return the number of rows in which each cell is missing, by cell."""
         import pandas as pd
 
         names = [graph.cell_name(c) for c in range(graph.n_random)]
@@ -126,16 +126,21 @@ class Missing:
 
 @dataclass(frozen=True)
 class Sorted:
-    """Rows by what becomes of them: positions among the rows given, ascending.
+    """Rows sorted by their treatment: ascending positions among the given rows.
 
     Attributes:
-        complete: rows that lack nothing.
-        listed: rows whose missing cells are summed out by listing joint values, as `plan` says.
-        eliminated: those that are eliminated, as `hidden` says, with the `mask` and the `masks`
-            drawn for them.
-        imputed: those whose missing cells are drawn.
-        unseen: those that lose nothing, whatever they hold: no cell of K is observed.
-        report: what is told of them.
+        complete: rows without missing cells.
+        listed: rows whose missing cells are summed out by enumeration of joint values, as `plan`
+            states.
+        eliminated: rows whose missing cells are summed out by elimination, as `hidden` states,
+            under the `mask` with the `masks` drawn for them.
+        imputed: rows whose missing cells are drawn.
+        unseen: rows with loss 0 whatever they hold, because no cell of any block K is observed.
+        report: the record for the user.
+        plan: the plan of the enumeration.
+        hidden: the plan of the elimination.
+        mask: the mask of the loss of the eliminated rows.
+        masks: the masks drawn for the eliminated rows.
     """
 
     complete: Array
@@ -151,27 +156,29 @@ class Sorted:
 
     @property
     def summed(self) -> Array:
-        """The rows whose loss stands apart from that of complete ones."""
+        """The rows whose loss is computed apart from that of complete rows."""
         return np.sort(np.concatenate([self.listed, self.eliminated, self.unseen]))
 
 
 def sort_rows(
     graph: FactorGraph, mask: AbstractMask, name: str, codes: Array, masks: Array | None, impute: bool | None, weights: Array | None = None
 ) -> Sorted:
-    """Decide which rows with gaps are summed out and which imputed.
+    """Decide for each row with missing cells whether these are summed out or imputed.
 
     Args:
         graph: the factor graph.
         mask: the mask of the loss.
-        name: how messages call it.
-        codes: (cells, rows), -1 where a cell is missing.
-        masks: drawn masks (masks, members, rows), or None where all are used.
-        weights: of the rows: one of weight 0 is never imputed.
-        impute: None: where summing out missing cells is above the budget (latents are never drawn
-            unasked); True: every row with a gap that scores; False: refuse instead.
+        name: the name of the mask in messages.
+        codes: (cells, rows), -1 for a missing cell.
+        masks: drawn masks (masks, members, rows), or None if the loss uses all masks.
+        impute: None imputes a row if summing out its missing cells is above the budget (latents are
+            drawn only on request). True imputes every row with a missing cell that scores. False
+            raises an error instead of imputing.
+        weights: weights of the rows; a row of weight 0 is never imputed.
 
     Raises:
-        GmlmError: E511 for a mask that looks at x; E601 or E602 for what costs too much.
+        GmlmError: E511 for a data-dependent mask that looks at a missing cell; E601 or E602 if a
+            sum costs too much.
     """
     missing = codes < 0
     gapped, nothing = np.flatnonzero(missing.any(axis=0)), np.zeros(0, np.int64)
@@ -195,7 +202,8 @@ def sort_rows(
         try:
             return _counted(_eliminated(graph, mask, masks, codes, dear, found, help))
         except GmlmError as error:
-            if not set(error.codes) <= {"E601", "E602"}:  # too dear, and no other fault
+            # raise any fault other than excessive cost
+            if not set(error.codes) <= {"E601", "E602"}:
                 raise
             if impute is False:
                 verify_gaps(plan, gapped, help, what=gaps_in_words(found.report))
@@ -203,7 +211,7 @@ def sort_rows(
 
 
 def ignored_rows(graph: FactorGraph, mask: AbstractMask, codes: Array) -> Sorted:
-    """All rows as complete ones: the loss leaves out what they lack."""
+    """Sort all rows as complete rows, because the loss leaves out their missing cells."""
     missing, nothing = codes < 0, np.zeros(0, np.int64)
     blind = int((np.all(missing[mask.reach], axis=0) & np.any(missing, axis=0)).sum())
     report = dataclasses.replace(reported(graph, codes), unseen=blind, ignored=bool(missing.any()))
@@ -211,7 +219,19 @@ def ignored_rows(graph: FactorGraph, mask: AbstractMask, codes: Array) -> Sorted
 
 
 def verify_ignored(graph: FactorGraph, mask: AbstractMask, name: str, codes: Array) -> None:
-    """Refuse what cannot be left out of a loss: cells that a mask looks at, latents, and cells of a requirement.
+    """Raise E511 if a missing cell cannot be left out of the loss.
+
+    Three kinds of cells cannot be left out:
+
+    - cells that the mask looks at,
+    - latents,
+    - cells of a `require`.
+
+    Args:
+        graph: the factor graph.
+        mask: the mask of the loss.
+        name: the name of the mask in messages.
+        codes: (cells, rows), -1 for a missing cell.
 
     Raises:
         GmlmError: E511 with the cell.
@@ -235,12 +255,15 @@ def verify_ignored(graph: FactorGraph, mask: AbstractMask, name: str, codes: Arr
 
 
 def _counted(found: Sorted) -> Sorted:
-    """With the numbers of rows in the report."""
+    """Return the sorted rows with the numbers of rows entered in the report."""
     return dataclasses.replace(found, report=dataclasses.replace(found.report, summed=len(found.summed), imputed=len(found.imputed)))
 
 
 def _eliminated(graph: FactorGraph, mask: AbstractMask, masks: Array | None, codes: Array, rows: Array, found: Sorted, help: str) -> Sorted:
-    """Some rows summed by elimination of what any of them lacks."""
+    """Return the sorted rows with some of them summed by elimination.
+
+    The elimination sums out all cells that any of these rows lacks.
+    """
     if not len(rows):
         return found
     count = mask.support_size if masks is None else len(masks)
@@ -251,7 +274,7 @@ def _eliminated(graph: FactorGraph, mask: AbstractMask, masks: Array | None, cod
 
 
 def reported(graph: FactorGraph, codes: Array) -> Missing:
-    """What rows lack, before anything is done about it."""
+    """Return the record of the cells that rows lack, before any treatment."""
     missing = codes < 0
     lacking = np.asarray(missing.any(axis=1))
     latents = tuple(v.name for v in graph.latents if lacking[v.offset : v.offset + v.size].any())
@@ -260,18 +283,18 @@ def reported(graph: FactorGraph, codes: Array) -> Missing:
 
 
 def verify_latents(graph: FactorGraph, mask: AbstractMask, name: str, codes: Array, summed: bool) -> None:
-    """Refuse what latents rule out, before anything is compiled or drawn.
+    """Raise an error if latents rule out a loss, before anything is compiled or drawn.
 
     Args:
         graph: the factor graph.
         mask: the mask of a loss.
-        name: how messages call it.
-        codes: (cells, rows), -1 where a cell is missing.
+        name: the name of the mask in messages.
+        codes: (cells, rows), -1 for a missing cell.
         summed: whether latents that x lacks are summed out.
 
     Raises:
-        GmlmError: E703 for a mask that names a latent or looks at one, E511 for a mask that looks
-            at x while latents are lacking, E601 with the figures where a block's sum is above the
+        GmlmError: E703 for a mask that hides a latent or looks at one; E511 for a mask that looks
+            at x although latents are missing; E601 with the figures if a block's sum is above the
             budget for the first row.
     """
     if not graph.latents:
@@ -293,13 +316,20 @@ def verify_latents(graph: FactorGraph, mask: AbstractMask, name: str, codes: Arr
 
 
 def gaps_in_words(report: Missing) -> str:
-    """What rows lack, for messages."""
+    """Return the kinds of cells that rows lack, in words for messages."""
     hidden = f"latent {listed(report.latents)}" if report.latents else ""
     return " and ".join([*([hidden] if hidden else []), *(["the missing cells"] if report.rows or not hidden else [])])
 
 
 def unknown_law(graph: FactorGraph, mask: AbstractMask, name: str, missing: Array) -> GmlmError:
-    """A mask that looks at x beside cells that are not there."""
+    """Return the E511 error for a data-dependent mask that looks at x if cells are missing.
+
+    Args:
+        graph: the factor graph.
+        mask: the mask.
+        name: the name of the mask in messages.
+        missing: booleans of the missing cells, (cells, rows).
+    """
     seen = missing & np.isin(np.arange(len(missing)), mask.looked_at)[:, None]
     cell, row = (int(i) for i in np.argwhere(seen if seen.any() else missing)[0])
     help = "fit with a mask that does not look at x, or keep the rows without gaps"
@@ -329,7 +359,10 @@ def _blocks(graph: FactorGraph, mask: AbstractMask, masks: Array | None, codes: 
 
 
 def _by_row(graph: FactorGraph, mask: AbstractMask, blocks: Array, codes: Array) -> Array:
-    """p(K) of each block in each row, of a mask that looks at given variables alone; shape (blocks, rows)."""
+    """Return p(K | row) of each block in each row, shape (blocks, rows).
+
+    The mask may look at given variables only.
+    """
     law, fixed = mask_law(mask), fixed_blocks(graph, blocks, mask.weight_groups)
     found = law.log_probability({}, on_device(np.maximum(codes, 0)), fixed, iter(fixed.touch[len(graph.groups) :]))
     return np.exp(np.broadcast_to(np.asarray(found), (len(blocks), fixed.n_values, codes.shape[1]))[:, 0])
@@ -342,7 +375,17 @@ def _verify_planned(patterns: int, masks: int, mask: AbstractMask, help: str) ->
 
 
 def summed_loss(graph: FactorGraph, device: Graph, codes: Array, found: Sorted) -> SummedRows | None:
-    """The loss of the rows that are summed out, in the order of `found.summed`."""
+    """Return the loss of the rows whose missing cells are summed out.
+
+    Args:
+        graph: the factor graph.
+        device: the factor graph on the device.
+        codes: (cells, rows), -1 for a missing cell.
+        found: the sorted rows.
+
+    Returns:
+        The loss of the rows in the order of `found.summed`; None without such rows.
+    """
     if not len(found.summed):
         return None
     listed = eliminated = None
@@ -357,12 +400,21 @@ def summed_loss(graph: FactorGraph, device: Graph, codes: Array, found: Sorted) 
 
 
 def _values_at_once(graph: FactorGraph) -> int:
-    """Joint values held at once, such that their derivatives by every parameter fit into memory too."""
+    """Return the number of joint values to hold at once.
+
+    It is small enough that the derivatives of these values by every parameter fit into memory.
+    """
     return int(np.clip(MOST_ENTRIES * 4 // max(1, sum(p.size for p in graph.parameters)), 1 << 10, 1 << 18))
 
 
 def verify_present(graph: FactorGraph, device: Graph, codes: Array, weights: Array) -> None:
-    """Refuse a row whose observed cells alone break a `require`.
+    """Raise E508 for a row whose observed cells alone violate a `require`.
+
+    Args:
+        graph: the factor graph.
+        device: the factor graph on the device.
+        codes: (cells, rows), -1 for a missing cell.
+        weights: weights of the rows; rows of weight 0 are not checked.
 
     Raises:
         GmlmError: E508 with the row and the requirement.

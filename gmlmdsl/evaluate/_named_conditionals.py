@@ -1,4 +1,4 @@
-"""Conditionals and losses asked for by name, with their faults."""
+"""Conditionals and losses that a user requests by name, with the checks of the request."""
 
 from __future__ import annotations
 
@@ -29,9 +29,17 @@ Params = Mapping[str, jax.Array]
 def log_conditional(
     lowered: Lowered, params: Params, codes: np.ndarray, cells: Sequence[int] | int, mask: tuple[str, AbstractMask] | None
 ) -> Any:
-    """The table of one block for every row, shape (rows, values of each member..); see `Model.log_conditional`.
+    """Return the table of one block's log conditional for every row; see `Model.log_conditional`.
 
-    It is of the host unless parameters are traced.
+    Args:
+        lowered: the model.
+        params: parameters.
+        codes: (cells, rows), -1 for a missing cell.
+        cells: positions of the cells of the block.
+        mask: the name of a mask and the mask, or None.
+
+    Returns:
+        Array of shape (rows, values of each member..), on the host unless parameters are traced.
     """
     host = lowered.graph
     block = verified_block(host, cells)[None]
@@ -72,10 +80,10 @@ def _verify(lowered: Lowered, mask: AbstractMask, params: Params) -> None:
 
 
 def verified_block(host: FactorGraph, cells: Sequence[int] | int) -> np.ndarray:
-    """The positions of a block, ascending.
+    """Return the positions of a block, ascending.
 
     Raises:
-        GmlmError: E507 for what are not distinct positions of random cells.
+        GmlmError: E507 unless `cells` are distinct positions of random cells.
     """
     verify_untraced(cells, "K")
     found = whole_numbers(cells, "K")
@@ -95,19 +103,44 @@ def loss(
     key: jax.Array | int | None,
     n_masks: int | None,
 ) -> jax.Array:
-    """The mean loss of rows, -1 in `codes` where a cell is missing; see `Model.loss`."""
+    """Return the mean loss of rows; see `Model.loss`.
+
+    Args:
+        lowered: the model.
+        mask: the name of the mask and the mask.
+        params: parameters.
+        codes: (cells, rows), -1 for a missing cell.
+        weights: weights of the rows; None weights all rows equally.
+        key: a key with which masks are drawn; None averages over all masks.
+        n_masks: the number of masks drawn for each row, together with `key`.
+    """
     verify_untraced(key, "key")
     losses = row_losses(lowered, mask, params, codes, verified_key(key), n_masks)
     w = np.ones(losses.shape, losses.dtype) if weights is None else _row_weights(weights, losses)
     xp = jnp if is_traced([losses, w]) else np
-    with np.errstate(invalid="ignore"):  # a row of weight 0 counts nothing, whatever its loss
+    with np.errstate(invalid="ignore"):  # a row of weight 0 does not count, whatever its loss
         return answer(xp.where(w > 0, w * losses, 0.0).sum() / w.sum())
 
 
 def row_losses(
     lowered: Lowered, named: tuple[str, AbstractMask], params: Params, codes: np.ndarray, key: jax.Array | None, n_masks: int | None
 ) -> Any:
-    """The loss of each row, inf where it is impossible; shape (rows,), of the host unless parameters are traced."""
+    """Return the loss of each row, shape (rows,); inf for an impossible row.
+
+    The result is on the host unless parameters are traced.
+
+    Args:
+        lowered: the model.
+        named: the name of the mask and the mask.
+        params: parameters.
+        codes: (cells, rows), -1 for a missing cell.
+        key: a key with which masks are drawn; None averages over all masks.
+        n_masks: the number of masks drawn for each row, together with `key`.
+
+    Raises:
+        GmlmError: E505 without rows, E507 for a key without `n_masks` or the reverse, E602 if all
+            masks are too many.
+    """
     host, device = lowered.graph, derive.graph_arrays(lowered.graph)
     name, mask = named
     known = np.maximum(codes, 0)
@@ -139,23 +172,29 @@ def row_losses(
 
 
 def _drawn(host: FactorGraph, named: tuple[str, AbstractMask], params: Params, codes: np.ndarray, count: int, key: jax.Array) -> np.ndarray:
-    """Masks for every row, (masks, members, rows); those of a row depend on the key and its number only."""
+    """Draw masks for every row, (masks, members, rows).
+
+    The masks of a row depend only on the key and on the number of the row.
+    """
     name, mask = named
     if mask.mentions_parameter and is_traced(params):
         message = f"mask `{name}` mentions a parameter: masks that are drawn move with it, and the gradient of their loss is not this one"
         raise fail("E702", message, mask.span, "mentions a parameter", help="average over all masks: leave `key=` and `n_masks=` out")
-    # members twice, a number for each cell, and a key
+    # Each mask takes its members twice, one number for each cell, and a key.
     each = 4.0 * (2 * len(mask.largest_block) + host.n_cells + 4)
     what = f"{count:,} masks drawn for each of {codes.shape[1]:,} rows"
     verify_held(each * codes.shape[1] * min(count, 10**18), what, "a smaller `n_masks=`", mask.span)
     rows = codes, np.arange(codes.shape[1], dtype=np.uint32)
-    with evaluated():  # nothing here is traced, and what is made of the masks needs their values
+    with evaluated():  # Nothing here is traced, because later code needs the values of the masks.
         law, known = derive.mask_law(mask), params if mask.mentions_parameter else {}
         return over_rows(lambda some: drawn_masks(law, known, some[0], some[1], key, count), rows, {}, count * host.n_cells)
 
 
 def _summed(host: FactorGraph, device: derive.Graph, codes: np.ndarray, kinds: Sorted, params: Params) -> Any:
-    """The losses of the rows whose missing cells are summed out, in the order of `kinds.summed`."""
+    """Return the losses of the rows whose missing cells are summed out.
+
+    The rows are in the order of `kinds.summed`.
+    """
     at = {kind: np.searchsorted(kinds.summed, rows) for kind, rows in (("listed", kinds.listed), ("eliminated", kinds.eliminated))}
     parts, nothing = [], np.zeros(0, np.int64)
     if len(kinds.listed):
@@ -169,7 +208,7 @@ def _summed(host: FactorGraph, device: derive.Graph, codes: np.ndarray, kinds: S
         parts.append((at["eliminated"], over_rows(lambda some: hidden_losses(form, params, *some), rows, params, cost)))
     found = placed(len(kinds.summed), parts)
     if kinds.hidden is not None and kinds.hidden.whole and len(kinds.eliminated) == len(kinds.summed):
-        return found  # -log p(x) is infinite where x is impossible
+        return found  # -log p(x) is already infinite for an impossible x
     impossible = log_completions(host, device, params, codes[:, kinds.summed]) == -np.inf
     return (jnp if is_traced([found, impossible]) else np).where(impossible, np.inf, found)
 

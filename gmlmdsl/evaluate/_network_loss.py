@@ -1,4 +1,4 @@
-"""The loss of a network under a mask: how many masks it draws, and on which rows it has a value."""
+"""The loss of a network under a mask: the number of masks drawn, and the rows it is defined for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ Array = np.ndarray
 def mask_loss(
     lowered: Lowered, mask: ir.Mask, n_masks: int = 1, smoothing: float = 0.0, kind: str = "cross_entropy"
 ) -> tuple[NetworkLoss, Corruption]:
-    """The loss of a mask and its noise, for a network.
+    """Return the loss of a network under a mask, and the mask's noise.
+
+    Args:
+        lowered: the model.
+        mask: the mask.
+        n_masks: the number of masks drawn for each row.
+        smoothing: the label smoothing.
+        kind: the kind of loss.
 
     Raises:
         GmlmError: E702 for a mask that mentions a parameter.
@@ -35,7 +42,7 @@ def mask_loss(
 
 
 def verified_count(n_masks: Any) -> int:
-    """How many masks are drawn for a row: 1 where nothing is said.
+    """Return the number of masks drawn for a row, by default 1.
 
     Raises:
         GmlmError: E507 for anything but a whole number above 0.
@@ -48,7 +55,9 @@ def verified_count(n_masks: Any) -> int:
 
 
 def verify_known(mask: ir.Mask, lowered: Lowered, rows: NetworkRows) -> None:
-    """Refuse missing cells, padding too, under a mask that looks at x: its weights have no value there.
+    """Raise E511 if cells are missing, as padding too, under a mask that looks at x.
+
+    The weights of such a mask have no value at missing cells.
 
     Raises:
         GmlmError: E511.

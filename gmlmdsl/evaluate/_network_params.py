@@ -1,4 +1,4 @@
-"""Parameters of networks as calls take them: verified against the declaration, array by array."""
+"""Parameters of networks in calls, verified against the declaration array by array."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ Array = np.ndarray
 
 
 def verified_params(form: NetworkForm, params: Any, decoder: ir.FormCall | None = None) -> dict[str, Any]:
-    """A network's parameters: a dict with its Equinox module, of whose arrays alone anything depends; those of its probes are left out.
+    """Return a network's parameters: a dict with its Equinox module.
 
-    With a decoder whose planner is a network, its module as well; those of other planners are left
-    out too.
+    Results depend only on the arrays of the module. Probes of the network are left out. For a
+    decoder whose planner is a network, the dict holds the planner's module too; other planners are
+    left out.
 
     Raises:
-        GmlmError: E509 for anything else, or a module whose arrays have other shapes, or mean
-            something else: of other heads, say; E504 for a NaN or inf among them.
+        GmlmError: E509 for anything else, or for a module whose arrays have different shapes or a
+            different meaning, such as another number of heads; E504 for a NaN or inf among them.
     """
     example = f"`{{{form.label!r}: network}}`, as `init_params` and a fit's `params` are"
     others = {*form.probes, *(f.label for f in form.planners)} - {form.label}
@@ -43,7 +44,7 @@ def verified_params(form: NetworkForm, params: Any, decoder: ir.FormCall | None 
 
 
 def _verified(form: NetworkForm, network: Any) -> Any:
-    """The module as the program declares it, with these arrays."""
+    """Return the module that the program declares, with the arrays of the given module."""
     declared = network_shapes(form)
     wanted, here = (_described(n) for n in (declared, network))
     leaves, tree = jax.tree.leaves(network), jax.tree.structure(declared)
@@ -58,14 +59,14 @@ def _verified(form: NetworkForm, network: Any) -> Any:
         raise fail(
             "E504", f"the parameters of the network `{form.label}` are numbers, and -inf where it is a log of 0; found {wrong}", form.span
         )
-    return jax.tree.unflatten(tree, leaves)  # dropout and the like are what this program says
+    return jax.tree.unflatten(tree, leaves)  # dropout and similar options come from the program
 
 
 def verified_probes(form: NetworkForm, params: Mapping[str, Any]) -> dict[str, Probe]:
-    """The probes among a causal network's parameters.
+    """Return the probes among a causal network's parameters.
 
     Raises:
-        GmlmError: E509 for what is no probe of this network, E504 for a NaN or inf in one.
+        GmlmError: E509 for a probe that does not fit this network, E504 for a NaN or inf in one.
     """
     found, width = {}, network_shapes(form).start.shape[0]
     for name in (n for n in form.probes if n in params):
@@ -82,10 +83,10 @@ def verified_probes(form: NetworkForm, params: Mapping[str, Any]) -> dict[str, P
 
 
 def read_layers(network: AbstractCausalNetwork, layer: Any, place: Span | None) -> AbstractCausalNetwork | None:
-    """The network of the layers up to the one that is read; None where that is the last one.
+    """Return the network of the layers up to the layer to read; None for the last layer.
 
     Raises:
-        GmlmError: E409 where it has fewer.
+        GmlmError: E409 if the network has fewer layers.
     """
     if layer in ("last", network.n_layers):
         return None
@@ -95,21 +96,23 @@ def read_layers(network: AbstractCausalNetwork, layer: Any, place: Span | None) 
 
 
 def _wrong_number(leaf: Any) -> str | None:
-    """What no parameter is: a NaN, or inf. -inf is the logarithm of 0, which a network of the user's own may hold.
+    """Return a description of an invalid number in an array: a NaN, or inf; None without one.
 
-    What is traced, or no array of numbers, passes.
+    -inf is valid: it is the logarithm of 0, which a user's own network may hold. Traced arrays and
+    objects other than arrays of numbers pass.
     """
     if isinstance(leaf, jax.core.Tracer) or not eqx.is_inexact_array(leaf):  # pyright: ignore[reportAttributeAccessIssue]
         return None
-    largest = np.asarray(leaf).max(initial=-np.inf)  # a NaN is the largest of what it is among
+    largest = np.asarray(leaf).max(initial=-np.inf)  # the maximum of numbers with a NaN is NaN
     return "a NaN" if np.isnan(largest) else "an infinity" if largest == np.inf else None
 
 
 def _described(part: Any, path: str = "") -> dict[str, object]:
-    """What a network's arrays are, by place, in the order in which its fields are declared: their shapes, and the static fields.
+    """Return the shapes of a network's arrays and its static fields, by path.
 
-    Of these whole numbers say what arrays mean; fractions are left out, which training takes, as
-    dropout is.
+    The fields are in the order of their declaration. Only integers are kept among the static
+    fields, because they determine the meaning of arrays. Fractions such as dropout concern training
+    and are left out.
     """
     found: dict[str, object] = {}
     if isinstance(part, eqx.Module):

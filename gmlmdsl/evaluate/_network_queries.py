@@ -1,4 +1,4 @@
-"""What a conditional model answers: its loss, tables of conditionals, transition matrices of small ones."""
+"""Queries of a conditional model: its loss, conditional tables and small transition matrices."""
 
 from __future__ import annotations
 
@@ -35,27 +35,46 @@ from ._named_conditionals import verified_block
 from ._network_loss import mask_loss, verified_count, verify_known
 from ._row_sizes import answer, is_traced
 
-MOST_OPERATIONS = 1e15  # of a loss
-MOST_ENTRIES = 1 << 24  # of a table of conditionals, and of the logits of rows at once
-MOST_WEIGHTS = 1 << 28  # of attention
-MOST_ROWS = 256  # of one call: more come in pieces, so that few sizes are compiled
+MOST_OPERATIONS = 1e15  # limit on the operations of one loss
+# limit on the entries of a table of conditionals, and on the logits held at once
+MOST_ENTRIES = 1 << 24
+MOST_WEIGHTS = 1 << 28  # limit on the attention weights of one call
+# Rows of one compiled call. More rows are evaluated in pieces, so that few sizes are compiled.
+MOST_ROWS = 256
 
 
 def init_params(graph: FactorGraph, seed: int) -> dict[str, Any]:
-    """Random weights under the network's name."""
+    """Return random weights of the network, in a dict under the network's name."""
     assert graph.network is not None
     return {graph.network.label: build_network(graph.network, random_key(seed))}
 
 
 def counts(form: NetworkForm) -> dict[str, int]:
-    """The number of parameters of each part."""
+    """Return the number of parameters of each part of the network."""
     return parameter_counts(network_shapes(form))
 
 
 def loss(
     lowered: Lowered, params: dict[str, Any], x: Any, mask: ir.Mask, weights: Any, key: Any, n_masks: int | None, missing: Any, given: Any
 ) -> jax.Array:
-    """The mean over rows of the mean over masks; see `ConditionalModel.loss`."""
+    """Return the mean over rows of the mean loss over masks; see `ConditionalModel.loss`.
+
+    Args:
+        lowered: the model.
+        params: the network under its name.
+        x: the rows.
+        mask: the mask of the loss.
+        weights: weights of the rows; None weights all rows equally.
+        key: a key with which masks are drawn; None sums over the support of the mask.
+        n_masks: the number of masks drawn for each row.
+        missing: the marker of missing cells in `x`.
+        given: data of given variables.
+
+    Raises:
+        GmlmError: E505 if x has no rows; E507 for `n_masks` without a key; E602 if the loss has no
+            affordable sum over masks and no key is given; E601 if the passes cost too much; E511
+            for missing cells under a mask that looks at x.
+    """
     rows = network_rows(lowered, x, missing, given)
     count, key = verified_count(n_masks), verified_key(key)
     if not rows.n_rows:
@@ -72,7 +91,7 @@ def loss(
     found = NetworkLoss(found.mask, found.label, found.n_masks, 0.0, lowered.graph.n_random)
     _verify_passes(lowered, params, rows.n_rows, int(count))
     if key is None and corruption.is_certain and _has_one_block(lowered, mask):
-        key, count = random_key(0), 1  # nothing is random: every draw is the same
+        key, count = random_key(0), 1  # Nothing is random here, so every draw is the same.
     if key is None and not corruption.is_fixed:
         message = f"what the network sees under mask `{mask.name}` is random: its loss has no sum over a list"
         raise fail("E602", message, mask.span, help="draw: `key=0, n_masks=16`")
@@ -89,7 +108,7 @@ def loss(
 
 
 def _verify_passes(lowered: Lowered, params: dict[str, Any], rows: int, n_masks: int) -> None:
-    """Refuse more passes than anyone waits for.
+    """Raise E601 if the passes through the network exceed the limit on operations.
 
     Raises:
         GmlmError: E601.
@@ -109,10 +128,11 @@ def _has_one_block(lowered: Lowered, mask: ir.Mask) -> bool:
 
 
 def _pieces(lowered: Lowered, rows: int, params: Any) -> list[np.ndarray]:
-    """Rows in pieces of one size whose logits fit into memory; the last row fills the last piece up, see `_joined`.
+    """Split rows into pieces of one size whose logits fit into memory.
 
-    Sizes are few, save where parameters are traced: the caller is compiled for the number of rows
-    anyway.
+    The last row is repeated to fill the last piece; `_joined` removes the repeats. Few sizes occur
+    unless parameters are traced. With traced parameters the caller is compiled for the number of
+    rows anyway.
     """
     size = max(1, MOST_ENTRIES // (lowered.graph.n_random * int(lowered.graph.sizes.max())))
     size = min(size, rows if is_traced(params) else min(MOST_ROWS, 1 << max(0, rows - 1).bit_length()))
@@ -120,7 +140,10 @@ def _pieces(lowered: Lowered, rows: int, params: Any) -> list[np.ndarray]:
 
 
 def _joined(pieces: Sequence[Any], rows: int) -> Any:
-    """Answers of pieces, rows first, on the host; traced ones as they are."""
+    """Concatenate the answers of pieces, whose first axis is rows, and drop the repeated rows.
+
+    The result is on the host unless the pieces are traced.
+    """
     if is_traced(pieces):
         return jnp.concatenate(pieces)[:rows]
     return np.concatenate([np.asarray(p) for p in pieces])[:rows]
@@ -137,7 +160,13 @@ def _drawn(found: NetworkLoss, params: Any, codes: Any, given: Any, lengths: Any
 
 
 def _listed(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: ir.Mask) -> Any:
-    """Over every K of the support, all of which hide their cells."""
+    """Return the loss of each row summed over the whole support of the mask.
+
+    A block K of the support hides all of its cells.
+
+    Raises:
+        GmlmError: E602 if the support is too large, or if its blocks differ from row to row.
+    """
     lowered_mask, n = lower_mask(lowered, mask), lowered.graph.n_random
     help = "draw some: `key=0, n_masks=16`"
     lengths = on_device(present_lengths(rows.codes[:n].T)[:, None])
@@ -152,7 +181,7 @@ def _listed(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: i
     blocks, probabilities = lowered_mask.enumerate_blocks()
     padded = bool((rows.codes[:n] < 0).any())
     if probabilities is None or (padded and lowered_mask.counts_cells):
-        # a mixture's parts name it
+        # `mask.given` is empty for a mixture, whose parts name the given variables.
         looks = f"looks at {listed(mask.given)}" if mask.given else "looks at x"
         why = looks if probabilities is None else "draws subsets of a row's cells, and rows differ in length"
         raise fail("E602", f"mask `{mask.name}` {why}: its blocks differ from row to row", mask.span, help=help)
@@ -164,7 +193,11 @@ def _listed(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: i
 
 
 def _bound(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: VisitMask, lengths: Any, help: str) -> Any:
-    """A decoder's bound of -log p, over every K that it may hide."""
+    """Return a decoder's bound of -log p for each row, over every block K that it may hide.
+
+    Raises:
+        GmlmError: E602 for rows that differ in length.
+    """
     n = lowered.graph.n_random
     if (rows.codes[:n] < 0).any():
         raise fail("E602", "a sampler's passes over rows that differ in length hide other cells", mask.span, help=help)
@@ -207,7 +240,16 @@ _graph = bounded_jit(_graph_of)
 
 
 def log_prob(lowered: Lowered, params: dict[str, Any], x: Any, missing: Any, given: Any) -> jax.Array:
-    """log p of rows by a causal network, the sum over their cells of log p(x_i | the cells before it).
+    """Return log p of rows under a causal network.
+
+    It is the sum over the cells i of a row of log p(x_i | the cells before i).
+
+    Args:
+        lowered: the model.
+        params: its network.
+        x: the rows.
+        missing: the marker of missing cells in `x`.
+        given: data of given variables.
 
     Raises:
         GmlmError: E511 for rows with a missing cell before their end.
@@ -220,14 +262,26 @@ def log_prob(lowered: Lowered, params: dict[str, Any], x: Any, missing: Any, giv
     out = []
     for some in _pieces(lowered, rows.n_rows, params):
         part, own = rows.take(some), lengths[some]
-        # of short rows the padding costs most
+        # Padding dominates the cost of short rows, so that the width is cut to that of the longest
+        # row.
         width = min(standard_widths(int(own.max(initial=1)))[-1], n)
         out.append(_log_prob(params, *_device(part), on_device(own[:, None]), on_device(part.codes[:width])))
     return answer(_joined(out, rows.n_rows) if out else np.zeros(0, derive.float_type()), rows.shape)
 
 
 def next_symbol(lowered: Lowered, params: dict[str, Any], prefix: Any, given: Any) -> np.ndarray:
-    """p(x_t | the cells before it) by a causal network, of the first cell that prefixes of one length lack.
+    """Return p(x_t | the cells before t) under a causal network, for prefixes of t cells each.
+
+    All prefixes have one length t, and x_t is the first cell after them.
+
+    Args:
+        lowered: the model.
+        params: its network.
+        prefix: the prefixes.
+        given: data of given variables.
+
+    Returns:
+        Array of shape (rows.., values).
 
     Raises:
         GmlmError: as `prefix_codes`.
@@ -251,13 +305,19 @@ def _next(params: Any, given: Any, given_lengths: Any, lengths: Any, codes: Any,
 
 
 def features(lowered: Lowered, params: dict[str, Any], prefixes: np.ndarray, given: Any) -> np.ndarray:
-    """The last layer's state of a causal network at the last cell of each prefix, shape (prefixes, width).
+    """Return the last layer's state of a causal network at the last cell of each prefix.
 
     Args:
         lowered: the model.
         params: its network.
-        prefixes: codes, shape (prefixes, cells), -1 behind the last of each.
+        prefixes: codes, shape (prefixes, cells), with -1 after the last cell of each prefix.
         given: data of given variables, one row for each prefix or one for all.
+
+    Returns:
+        Array of shape (prefixes, width).
+
+    Raises:
+        GmlmError: E510 if the rows of given data do not match the prefixes.
     """
     arrays, shape = given_arrays(lowered, given, None)
     count = len(prefixes)
@@ -280,13 +340,13 @@ def _features(params: Any, given: Any, given_lengths: Any, prefixes: Any) -> Any
 
 
 def is_causal(graph: FactorGraph) -> bool:
-    """Whether a network sees the cells before each one only."""
+    """Return whether the network sees only the cells before each cell."""
     assert graph.network is not None
     return graph.network.options.get("causal") is True
 
 
 def verify_causal(graph: FactorGraph) -> None:
-    """Refuse every other network where log p is asked for.
+    """Raise E742 unless the network is causal; only causal networks define log p.
 
     Raises:
         GmlmError: E742.
@@ -296,7 +356,7 @@ def verify_causal(graph: FactorGraph) -> None:
 
 
 def verify_all_seen(graph: FactorGraph) -> None:
-    """Refuse a causal network where p(x_i | x_rest) is asked for.
+    """Raise E742 if the network is causal; a causal network does not define p(x_i | x_rest).
 
     Raises:
         GmlmError: E742.
@@ -315,7 +375,24 @@ def _log_prob(params: Any, given: Any, given_lengths: Any, lengths: Any, codes: 
 
 
 def log_conditional(lowered: Lowered, params: dict[str, Any], x: Any, K: Sequence[int] | int, given: Any) -> jax.Array:
-    """Sums of log p(x_i | x_rest, K) over the cells of K, for every joint value of it."""
+    """Return the sum of log p(x_i | x_rest, K) over the cells i of K, for every joint value of K.
+
+    The network predicts the cells of K independently of one another.
+
+    Args:
+        lowered: the model.
+        params: its network.
+        x: the rows.
+        K: positions of the hidden cells.
+        given: data of given variables.
+
+    Returns:
+        Array of shape (rows.., values of the first cell of K, .., values of its last cell).
+
+    Raises:
+        GmlmError: E742 for a causal network; E601 if the table is too large; E504 if x lacks cells
+            outside K.
+    """
     verify_all_seen(lowered.graph)
     host, rows = lowered.graph, network_rows(lowered, x, None, given)
     cells = verified_block(host, K)
@@ -351,7 +428,22 @@ def _tables(graph: Any, params: Any, codes: Any, held: Any) -> Any:
 
 
 def attention(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, missing: Any, lengths: Any = None) -> dict[str, np.ndarray]:
-    """The attention weights of one pass over rows, by kind; a missing cell within a row is hidden."""
+    """Return the attention weights of one pass over rows, by kind.
+
+    The network sees a missing cell within a row as hidden.
+
+    Args:
+        lowered: the model.
+        params: its network.
+        x: the rows.
+        given: data of given variables.
+        missing: the marker of missing cells in `x`.
+        lengths: the length of each row, or one length for all rows; None ends each row at its last
+            value.
+
+    Raises:
+        GmlmError: E507 for lengths that do not fit the rows; E601 if there are too many weights.
+    """
     rows = network_rows(lowered, x, missing, given)
     n = lowered.graph.n_random
     seen = rows.codes[:n].T
@@ -386,7 +478,17 @@ def _attention(params: Any, given: Any, given_lengths: Any, seen: Any, lengths: 
 
 
 def transition_matrix(lowered: Lowered, params: dict[str, Any], sampler: ir.Sampler, given: Any) -> np.ndarray:
-    """One run of a sampler of updates, over all configurations."""
+    """Return the transition matrix of one run of an update sampler, over all configurations.
+
+    Args:
+        lowered: the model.
+        params: its network.
+        sampler: the sampler.
+        given: one row of given data.
+
+    Raises:
+        GmlmError: E507 for a decoder.
+    """
     if isinstance(sampler.body, ir.FormCall):
         message = f"sampler `{sampler.name}` decodes: its draw depends on no draw before it, so it has a distribution and no matrix"
         raise fail("E507", message, sampler.span, "a decoder", help="draw from it: `sample(.., draws=1000)`")
@@ -394,7 +496,14 @@ def transition_matrix(lowered: Lowered, params: dict[str, Any], sampler: ir.Samp
 
 
 def updates_matrix(lowered: Lowered, params: dict[str, Any], body: Sequence[ir.Kernel], given: Any) -> np.ndarray:
-    """Updates in order, over all configurations."""
+    """Return the transition matrix of a sequence of updates, over all configurations.
+
+    Args:
+        lowered: the model.
+        params: its network.
+        body: the updates in order.
+        given: one row of given data.
+    """
     with jax.enable_x64(True):
         states = derive.all_states(lowered.graph, what="the transition matrix").shape[1]
         wide, graph = _over_states(lowered, params, states, given, "a transition matrix")
@@ -402,17 +511,18 @@ def updates_matrix(lowered: Lowered, params: dict[str, Any], body: Sequence[ir.K
 
 
 def tables(lowered: Lowered, params: dict[str, Any], codes: np.ndarray, held: np.ndarray, given: Any) -> np.ndarray:
-    """log p(x_i | x_rest, K) of every cell for each of the configurations, in float64.
+    """Return log p(x_i | x_rest, K) of every cell for each of the configurations, in float64.
 
     Args:
         lowered: the model.
         params: its network.
         codes: configurations, shape (cells, configurations).
-        held: K of each configuration, shape (cells, configurations or 1).
+        held: the cells of K in each configuration, shape (cells, configurations or 1).
         given: one row of given data.
 
     Returns:
-        Shape (configurations, cells, values); of cells in K.
+        Array of shape (configurations, cells, values); only the entries of cells in K are
+            meaningful.
     """
     verify_all_seen(lowered.graph)
     with jax.enable_x64(True):
@@ -423,7 +533,11 @@ def tables(lowered: Lowered, params: dict[str, Any], codes: np.ndarray, held: np
 def _over_states(
     lowered: Lowered, params: dict[str, Any], states: int, given: Any, what: str
 ) -> tuple[dict[str, Any], derive.NetworkGraph]:
-    """The network in float64 and its graph over many configurations beside one row of given data."""
+    """Return the network in float64, and its graph for many configurations given one row of data.
+
+    Raises:
+        GmlmError: E510 unless given data are a single row.
+    """
     arrays, shape = given_arrays(lowered, given, None)
     if shape != ():
         raise fail("E510", f"given: {what} takes one row, without an axis of rows; got rows of shape {shape}")

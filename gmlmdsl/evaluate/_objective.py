@@ -1,4 +1,4 @@
-"""What a fit minimises: c * sum over rows of weight * loss - log prior, on unconstrained space."""
+"""The objective of a fit: c * sum over rows of weight * loss - log prior, unconstrained."""
 
 from __future__ import annotations
 
@@ -32,23 +32,28 @@ from ..plan import BUDGET, verify_held
 from ._parameters import Unchanged, bijection, on_gauge
 from ._priors import log_prior
 
-MOST_TERMS = 1 << 18  # factor evaluations held at once: they should stay in the cache
-MOST_MASKS = 2**20  # over which a loss is averaged
-MANY = 1 << 24  # products of one value from which on what runs is worth more than what compiles
+# Limit on the factor evaluations held at once, so that they stay in the CPU cache.
+MOST_TERMS = 1 << 18
+MOST_MASKS = 2**20  # limit on the masks over which a loss is averaged
+# Number of products in one evaluation above which running time outweighs compilation time.
+MANY = 1 << 24
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What the objective needs to know of parameters: the model, without data, and which are free.
+    """The parameters of an objective: the model without data, and the names of fixed parameters.
 
-    It is a part of compiled programs, which frames of equal models share.
+    A frame is part of compiled programs. Frames of equal models share these programs.
     """
 
     host: FactorGraph
     fixed: tuple[str, ...]
 
     def constrain(self, free: Mapping[str, Array], held: Mapping[str, Array]) -> dict[str, Array]:
-        """Parameters from unconstrained arrays: through the bijections and onto the gauge; what is fixed as it is."""
+        """Map unconstrained arrays to parameters, through the bijections and onto the gauge.
+
+        Fixed parameters and fixed entries are copied from `held`.
+        """
         out = {}
         for p in self.host.parameters:
             out[p.name] = held[p.name] if p.name in self.fixed else on_gauge(p, bijection(p)(free[p.name]))
@@ -58,7 +63,7 @@ class Frame:
         return out
 
     def unconstrain(self, params: Mapping[str, Array]) -> dict[str, Array]:
-        """The inverse, of the free parameters."""
+        """Map the free parameters to unconstrained arrays, the inverse of `constrain`."""
         free = [p for p in self.host.parameters if p.name not in self.fixed]
         bounded = {p.name: params[p.name] for p in free if not isinstance(bijection(p), Unchanged)}
         found = _inverted(self, bounded) if bounded else {}
@@ -67,25 +72,31 @@ class Frame:
 
 @quickly_compiled()
 def _inverted(frame: Frame, bounded: Mapping[str, Array]) -> dict[str, Array]:
-    """Unconstrained arrays of bounded parameters: one program, not one for each operation."""
+    """Return unconstrained arrays of bounded parameters, by one program for all operations."""
     return {p.name: bijection(p).inv(bounded[p.name]) for p in frame.host.parameters if p.name in bounded}  # pyright: ignore[reportReturnType]
 
 
 class Objective(eqx.Module):
-    """The objective over given rows, divided by `scale` (the total row weight), so that tolerances are per row.
+    """The objective over given rows, divided by `scale` so that tolerances are per row.
 
     Attributes:
+        loss: the loss of complete rows.
         codes: (cells, rows), padded with rows of weight 0 to whole chunks.
         weights: (rows,).
-        masks: drawn for each row, (masks, members, rows); None where all are used.
-        held: all parameters at the start, from which fixed ones are read.
-        factor: c = (cells the mask can reach) / E|K|.
+        masks: masks drawn for each row, (masks, members, rows); None if the loss uses all masks.
+        held: all parameters at the start, from which the fixed parameters are read.
+        factor: c = (cells that the mask can reach) / E|K|.
+        scale: the total row weight.
+        frame: the model without data, and the names of fixed parameters.
+        chunk: the number of rows evaluated at once.
         gaps: the loss of the rows whose missing cells are summed out; these rows are not among
             `codes`.
-        gap_weights: their weights.
-        rough: whether products of tables are summed over rows in float32: quicker, to 6 digits.
-        repeated: of rows that stand for equal ones how many count, and the sum of their squared
-            weights, shape (2, rows); None: all stand for themselves.
+        gap_weights: the weights of the rows in `gaps`.
+        rough: whether products of tables are summed over rows in float32, which is faster and
+            accurate to 6 digits.
+        repeated: shape (2, rows), for rows that stand for equal rows: the number of rows of
+            positive weight among them, and the sum of their squared weights. None if every row
+            stands for itself.
     """
 
     loss: AbstractLoss
@@ -103,16 +114,16 @@ class Objective(eqx.Module):
     repeated: np.ndarray | None = None
 
     def __call__(self, free: Mapping[str, Array]) -> Float[Array, ""]:
-        """The objective at unconstrained parameters."""
+        """Return the objective at unconstrained parameters."""
         return self.at(self.frame.constrain(free, self.held))
 
     def at(self, params: Mapping[str, Array]) -> Float[Array, ""]:
-        """The objective at parameters."""
+        """Return the objective at parameters."""
         total = self.row_total(params)
         return (self.factor * (total + self.gap_total(params)) - log_prior(self.frame.host, params)) / self.scale
 
     def row_total(self, params: Mapping[str, Array]) -> Float[Array, ""]:
-        """The sum of the weighted losses of the complete rows."""
+        """Return the sum of the weighted losses of the complete rows."""
         loss = self.exact_loss_or_none
         if loss is None:
             return self.sum_rows(lambda codes, weights, masks: (weights * finite(self.rows(params, codes, masks), weights)).sum())
@@ -123,18 +134,18 @@ class Objective(eqx.Module):
         return total + self.sum_rows(lambda codes, weights, _: (weights * finite(loss.other_rows(params, tables, codes), weights)).sum())
 
     def gap_total(self, params: Mapping[str, Array]) -> Float[Array, ""]:
-        """The sum of the weighted losses of the rows with gaps."""
+        """Return the sum of the weighted losses of the rows with missing cells."""
         if self.gaps is None or self.gap_weights is None:
             return jnp.zeros(())
         return (self.gap_weights * finite(self.gaps.rows(params), self.gap_weights)).sum()
 
     @property
     def products(self) -> float:
-        """Products of tables of one value of the objective: 0 where trees are evaluated."""
+        """The number of products of tables in one evaluation; 0 if trees are evaluated."""
         return self.products_of(self.codes)
 
     def products_of(self, codes: Array) -> float:
-        """The same for other rows."""
+        """Return the number of products of tables for other rows; 0 if trees are evaluated."""
         loss = self.exact_loss_or_none
         if loss is None or not all(loss.is_plain):
             return 0.0
@@ -142,43 +153,51 @@ class Objective(eqx.Module):
 
     @property
     def gapped(self) -> bool:
-        """Whether gaps, of code -1, are left out of the losses of their rows."""
+        """Whether missing cells, of code -1, are left out of the losses of their rows."""
         return self.loss.gapped
 
     @property
     def exact_loss_or_none(self) -> ExactLoss | None:
-        """Its loss where that lists the blocks of its mask."""
+        """The loss if it enumerates the blocks of its mask, else None."""
         return as_listed(self.loss)
 
     @property
     def exact_loss(self) -> ExactLoss:
-        """The same of an objective that is known to list them."""
+        """The loss of an objective that is known to enumerate the blocks of its mask."""
         assert self.exact_loss_or_none is not None
         return self.exact_loss_or_none
 
     @property
     def n_rows(self) -> int:
-        """The number of rows that count, equal ones too."""
+        """The number of rows of positive weight, with equal rows counted separately."""
         gaps = 0 if self.gap_weights is None else int((np.asarray(self.gap_weights) > 0).sum())
         return int((np.asarray(self.weights) > 0).sum() if self.repeated is None else self.repeated[0].sum()) + gaps
 
     @property
     def spread(self) -> np.ndarray | None:
-        """What a gradient times a row's weight is multiplied by, so that its square is the sum of those of the rows that it stands for."""
+        """Factors of the row gradients, shape (rows,); None if every row stands for itself.
+
+        The gradient of a row times its weight is multiplied by its factor. Its square is then the
+        sum of the squares of the rows that the row stands for.
+        """
         if self.repeated is None:
             return None
         weights = np.asarray(self.weights)
         return np.sqrt(self.repeated[1]) / np.where(weights > 0, weights, 1.0)
 
     def rows(self, params: Mapping[str, Array], codes: Array, masks: Array | None) -> Float[Array, " rows"]:
-        """The loss of each row."""
+        """Return the loss of each row."""
         return self.loss.rows(params, codes, masks)
 
     def sum_rows(self, f, *more: Array):
-        """The sum of `f` over chunks of rows, so that memory stays bounded; the gradient recomputes each chunk.
+        """Return the sum of `f` over chunks of rows, so that memory stays bounded.
 
-        `f` takes codes, weights and masks of some rows, and what `more` says of them, arrays whose
-        last axis is rows.
+        The gradient recomputes each chunk.
+
+        Args:
+            f: a function of codes, weights and masks of some rows, and of the arrays `more` of
+                these rows.
+            *more: arrays whose last axis is rows.
         """
         n = self.codes.shape[1] // self.chunk
         if n <= 1:
@@ -198,18 +217,22 @@ value_at = bounded_jit(Objective.at)
 
 @bounded_jit
 def gradient_at(objective: Objective, free: Mapping[str, Array]) -> dict[str, Array]:
-    """The gradient of the objective over all rows, at unconstrained parameters."""
+    """Return the gradient of the objective over all rows, at unconstrained parameters."""
     return jax.grad(lambda f: objective(f))(dict(free))
 
 
 def finite(losses: Array, weights: Array) -> Array:
-    """A row of weight 0 counts nothing, whatever its loss."""
+    """Return losses with 0 for each row of weight 0, whose loss may be infinite."""
     return jnp.where(weights > 0, losses, 0.0)
 
 
 @dataclass(frozen=True)
 class MaskUse:
-    """How a fit used its mask: every mask of the support (`n_masks` None), or some drawn per row."""
+    """The use of a mask by a fit.
+
+    Either all masks of the support are used (`n_masks` None), or `n_masks` masks are drawn for each
+    row.
+    """
 
     name: str
     n_masks: int | None
@@ -227,10 +250,12 @@ class MaskUse:
 
 
 def masks_per_row(mask: AbstractMask, n_masks: int | str | None) -> int | None:
-    """How many masks are drawn for each row: None where all are used, as they are where they are few (or asked for).
+    """Return the number of masks to draw for each row, or None to use all masks.
+
+    All masks are used if `n_masks` is "all", or if it is None and the support is small.
 
     Raises:
-        GmlmError: E602 where "all" are too many, E507 for a bad `n_masks`.
+        GmlmError: E602 if "all" are too many, E507 for an invalid `n_masks`.
     """
     count = mask.support_size
     whole = is_whole_number(n_masks)
@@ -247,10 +272,18 @@ def masks_per_row(mask: AbstractMask, n_masks: int | str | None) -> int | None:
 def make_loss(
     host: FactorGraph, graph: Graph, mask: AbstractMask, n_masks: int | None, rows: int = 1, gapped: bool = False
 ) -> AbstractLoss:
-    """The loss of complete rows over all masks, or over as many drawn ones; of no rows, an empty one; `gapped`: gaps are left out.
+    """Return the loss of complete rows, over all masks or over drawn masks.
+
+    Args:
+        host: the factor graph.
+        graph: the factor graph on the device.
+        mask: the mask.
+        n_masks: the number of masks drawn per row; None for all masks.
+        rows: the number of rows; 0 gives an empty loss.
+        gapped: whether missing cells are left out of the loss.
 
     Raises:
-        GmlmError: E601 where a block is too costly.
+        GmlmError: E601 if a block is too costly.
     """
     if not rows:
         return EliminatedLoss(graph, ())
@@ -259,20 +292,33 @@ def make_loss(
 
 @dataclass(frozen=True, eq=False)
 class Repeats:
-    """Columns that stand for rows of a data set: column k takes the random numbers that row `of[k]` of so many `rows` takes."""
+    """Columns that stand for rows of a data set.
+
+    Column k takes the random numbers of row `of[k]` of a data set of `rows` rows.
+    """
 
     rows: int
     of: np.ndarray
 
 
 def draw_masks(host: FactorGraph, mask: AbstractMask, codes: Array, n_masks: int, key: Array, repeats: Repeats | None = None) -> Array:
-    """Masks for every row, of shape (masks, members, rows); where rows repeat others, with the same random numbers.
+    """Draw masks for every row, of shape (masks, members, rows).
+
+    With `repeats`, a column uses the random numbers of the row that it stands for.
+
+    Args:
+        host: the factor graph.
+        mask: the mask.
+        codes: (cells, rows).
+        n_masks: the number of masks for each row.
+        key: the key.
+        repeats: the rows that the columns stand for; None if each column is a row of its own.
 
     Raises:
-        GmlmError: E601 where they take too much memory.
+        GmlmError: E601 if the masks take too much memory.
     """
     rows = codes.shape[1]
-    # members twice, a number for each cell, and a key
+    # Each mask takes its members twice, one number for each cell, and a key.
     each = 4.0 * (2 * len(mask.largest_block) + host.n_cells + 4)
     verify_held(each * rows * min(n_masks, 10**18), f"{n_masks:,} masks drawn for each of {rows:,} rows", "a smaller `n_masks=`", mask.span)
     law = mask_law(mask)
@@ -285,7 +331,10 @@ def draw_masks(host: FactorGraph, mask: AbstractMask, codes: Array, n_masks: int
 
 
 def mean_block_size(host: FactorGraph, mask: AbstractMask, codes: Array) -> float:
-    """E|K|: the mean over the rows given, which matters where the mask is adaptive."""
+    """Return E|K|, the mean block size over the given rows.
+
+    The rows matter only for a data-dependent mask.
+    """
     return float(_mean_size(mask_law(mask), codes))
 
 
@@ -295,7 +344,14 @@ def _mean_size(law: AbstractMaskLaw, codes: Array) -> Array:
 
 
 def counted_mean_size(host: FactorGraph, mask: AbstractMask, codes: Array, counts: np.ndarray) -> float:
-    """E|K| where a row of weight w is w rows."""
+    """Return E|K|, with a row of weight w counted as w rows.
+
+    Args:
+        host: the factor graph.
+        mask: the mask.
+        codes: the rows, (cells, rows).
+        counts: the weights of the rows.
+    """
     return float(np.average(np.asarray(_row_sizes(mask_law(mask), codes)), weights=counts))
 
 
@@ -305,11 +361,18 @@ def _row_sizes(law: AbstractMaskLaw, codes: Array) -> Array:
 
 
 def reached_cells(host: FactorGraph, mask: AbstractMask) -> int:
-    """The number of cells that some block can hold."""
+    """Return the number of cells that some block can contain."""
     return len(mask.reach)
 
 
 def chunk_rows(loss: AbstractLoss, masks: int, members: int, rows: int) -> int:
-    """Rows per chunk such that a chunk's factor evaluations fit into memory; drawn masks per row, and the members of each."""
+    """Return the number of rows per chunk such that the chunk's factor evaluations fit into memory.
+
+    Args:
+        loss: the loss.
+        masks: the number of masks drawn for each row.
+        members: the number of members of each mask.
+        rows: the number of rows.
+    """
     pieces = max(1, int(np.ceil(loss.row_terms(masks, members) * rows / MOST_TERMS)))
     return max(1, int(np.ceil(rows / pieces)))

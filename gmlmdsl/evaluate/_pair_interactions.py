@@ -1,4 +1,4 @@
-"""The interaction of each pair of cells, in the zero-sum gauge, and how numbers made of it change with the parameters."""
+"""The interaction of each pair of cells in the zero-sum gauge, and its derivatives."""
 
 from __future__ import annotations
 
@@ -15,18 +15,22 @@ from ..plan import PairTables, entry_values
 from ._parameters import unflatten
 
 Array = np.ndarray
-AT_ONCE = 1 << 22  # derivatives that are held
+AT_ONCE = 1 << 22  # limit on the derivatives held at once
 
 
 def pair_interactions(graph: FactorGraph, plan: PairTables, params: Mapping[str, Any]) -> Array:
-    """T_ij(a, b) of every pair, sums over a and over b being 0, shape (pairs, width, width); 0 at values that a cell lacks.
+    """Return the interaction T_ij(a, b) of every pair of cells in the zero-sum gauge.
 
-    log p = constant + sum of f_i(x_i) + sum of T_ij(x_i, x_j) + parts of three cells and more, each
-    part with zero sums over each of its cells: the decomposition is unique, whatever the gauge of
-    the parameters (Ekeberg et al. 2013, equation 14, for factors of two cells).
+    The sums of T_ij over a and over b are 0. log p = constant + sum of f_i(x_i) + sum of T_ij(x_i,
+    x_j) + parts of three cells and more, each part with zero sums over each of its cells. This
+    decomposition is unique, whatever the gauge of the parameters (Ekeberg et al. 2013, equation 14,
+    for factors of two cells).
+
+    Returns:
+        Array of shape (pairs, width, width), 0 at values that a cell lacks.
 
     Raises:
-        GmlmError: E555 where a factor is infinite.
+        GmlmError: E555 if a factor is infinite.
     """
     known = {k: np.asarray(v, float) for k, v in params.items()}
     entries = np.concatenate([entry_values(graph.factors[t.group], t, known).ravel() for t in plan.tables])
@@ -45,7 +49,10 @@ def pair_interactions(graph: FactorGraph, plan: PairTables, params: Mapping[str,
 
 
 def zero_sum(tables: Array, present: Array) -> Array:
-    """Tables minus the means of their rows and columns plus their mean, of the values that there are."""
+    """Return tables minus the means of their rows and columns plus their overall mean.
+
+    The means are over the values that cells have, as `present` states.
+    """
     tables = np.where(present, tables, 0.0)
     wide, high = (present.any(axis=a).sum(axis=1)[:, None, None] for a in (1, 2))
     rows, columns = tables.sum(axis=2, keepdims=True) / wide, tables.sum(axis=1, keepdims=True) / high
@@ -53,10 +60,18 @@ def zero_sum(tables: Array, present: Array) -> Array:
 
 
 def interaction_slopes(graph: FactorGraph, plan: PairTables, params: Mapping[str, Any], directions: Array) -> Array:
-    """The derivative of sum over a, b of directions_p(a, b) T_p(a, b) of each pair p by every parameter, shape (pairs, parameters).
+    """Return the derivatives of sum over a, b of directions_p(a, b) T_p(a, b) of each pair p.
 
-    The directions, of shape (pairs, width, width), have zero sums themselves, so that the tables
-    may be in any gauge.
+    The directions have zero sums themselves, so that the tables T_p may be in any gauge.
+
+    Args:
+        graph: the factor graph.
+        plan: the plan of the pairs' tables.
+        params: parameters.
+        directions: shape (pairs, width, width).
+
+    Returns:
+        Derivatives by every parameter, shape (pairs, parameters).
     """
     import scipy.sparse
 

@@ -1,4 +1,4 @@
-"""Parameters: starts, flat vectors, maps from unconstrained space, gauges, tangent spaces."""
+"""Parameters: initial values, flat vectors, bijections, gauges and tangent spaces."""
 
 from __future__ import annotations
 
@@ -23,18 +23,28 @@ if TYPE_CHECKING:
     from numpyro.distributions.transforms import Transform
 
 Array = np.ndarray
-SIMPLEX_ERROR = 1e-3  # of a sum, at most: rounding, and gradients by finite differences
-JOINT = ("simplex", "ordered")  # kinds whose entries along the last axis move together
-# of starts where there are latents: without it values of a latent that mean the same stay the same
+# Largest error of a simplex row's sum, which allows for rounding and gradients by finite
+# differences.
+SIMPLEX_ERROR = 1e-3
+# kinds of parameters whose entries along the last axis move together
+JOINT = ("simplex", "ordered")
+# Standard deviation of the noise in the initial values of a model with latents. Without noise,
+# latent values with equal parameters would stay equal.
 NOISE = 0.01
 
 
 def init_params(graph: FactorGraph, seed: int = 0) -> dict[str, Array]:
-    """Where a fit starts: 0, positive 1, simplex uniform, bounded the middle (or one beside the only bound).
+    """Return the initial parameters of a fit.
 
-    Where the model has latents, with normal noise of standard deviation 0.01: on the log scale of a
-    parameter with one bound, the logit scale of one with two, the softmax scale of a simplex; on
-    the gauge.
+    Without latents they are
+
+    - 0 for a real parameter, and 1 for a positive one,
+    - uniform for a simplex,
+    - the middle of two bounds, or a number next to the only bound.
+
+    With latents, normal noise of standard deviation 0.01 is added. The scale is logarithmic for a
+    parameter with one bound, logit for one with two bounds, and softmax for a simplex. The noise of
+    an unbounded parameter is projected onto the gauge.
     """
     verified_seed(seed)
     if not graph.latents:
@@ -43,7 +53,7 @@ def init_params(graph: FactorGraph, seed: int = 0) -> dict[str, Array]:
 
 
 def _noisy(p: ParameterArray, noise: Array) -> Array:
-    """The start moved by noise."""
+    """Return the initial value moved by noise."""
     if p.kind == "simplex":
         weights = np.exp(noise)
         return weights / weights.sum(axis=-1, keepdims=True)
@@ -58,12 +68,18 @@ def _noisy(p: ParameterArray, noise: Array) -> Array:
 
 
 def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params", summed: bool = True) -> dict[str, jax.Array]:
-    """Parameters from a user as arrays of the working float type; traced values pass.
+    """Convert a user's parameters to arrays of the working float type; traced values pass.
+
+    Args:
+        graph: the factor graph.
+        params: the user's parameters.
+        what: the name of the parameters in messages.
+        summed: whether factors are summed over configurations, see `oversized`.
 
     Raises:
-        GmlmError: for an unknown or missing name, a shape that does not fit, a value that is not
-            finite (E504), a simplex that is none (E509), and for a factor that is nan or +inf at
-            these parameters for some values of its cells (E514), or too large (E591).
+        GmlmError: for an unknown or missing name or a shape that does not fit; E504 for a value
+            that is not finite; E509 for an invalid simplex; E514 for a factor that is nan or +inf
+            at these parameters for some values of its cells; E591 for a factor that is too large.
     """
     if graph.network is not None:
         raise no_joint(graph)
@@ -74,11 +90,13 @@ def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params
 
 
 def batched_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params") -> tuple[dict[str, jax.Array], tuple[int, ...]]:
-    """Parameters from a user, and the shape of the batch: what stands before the axes of each, broadcast.
+    """Return a user's parameters, and the shape of their batch.
+
+    The shape of the batch is that of the axes before those of each parameter, broadcast.
 
     Raises:
-        GmlmError: E507, E506, E501, E502 for a dict that does not fit; without a batch what
-            `as_params` refuses, too.
+        GmlmError: E507, E506, E501, E502 for a dict that does not fit; without a batch also the
+            errors of `as_params`.
     """
     verify_all(graph, params, what)
     leads, arrays = {}, {}
@@ -97,7 +115,7 @@ def batched_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "p
 
 
 def verify_all(graph: FactorGraph, params: Mapping[str, Any], what: str) -> None:
-    """Refuse what is no dict with each parameter."""
+    """Raise an error unless `params` is a dict with each parameter."""
     names = [p.name for p in graph.parameters]
     _verify_dict(names, params, what)
     lacking = [n for n in names if n not in params]
@@ -113,15 +131,17 @@ def _verify_dict(names: list[str], params: Mapping[str, Any], what: str) -> None
 
 
 def given_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params") -> dict[str, jax.Array]:
-    """The same of a dict that may lack some, which are lacking then; nothing is asked of factors.
+    """Convert a dict that may lack parameters to arrays of the working float type.
+
+    A missing parameter is missing from the result too. The values of factors are not checked.
 
     Raises:
-        GmlmError: as `as_params`, but for E506 of what is lacking, and E514.
+        GmlmError: as `as_params`, except E506 for a missing parameter and E514.
     """
     _verify_dict([p.name for p in graph.parameters], params, what)
     arrays = {p.name: _array(p, params[p.name], what) for p in graph.parameters if p.name in params}
     for p in graph.parameters:
-        # log Z of a product of laws is 0 only where they are laws.
+        # log Z of a product of distributions is 0 only if they are normalised.
         if p.kind == "simplex" and not isinstance(arrays.get(p.name), jax.core.Tracer | None):  # pyright: ignore[reportAttributeAccessIssue]
             value = np.asarray(arrays[p.name])
             if (value < 0).any() or np.abs(value.sum(-1) - 1).max(initial=0.0) > SIMPLEX_ERROR:
@@ -136,7 +156,7 @@ def given_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "par
 
 
 def known_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params") -> dict[str, jax.Array]:
-    """The same where values are needed: nothing traced passes.
+    """Convert a user's parameters as `as_params` does, without allowing traced values.
 
     Raises:
         GmlmError: E513 for a traced value; see `as_params`.
@@ -147,7 +167,10 @@ def known_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "par
 
 
 def verify_defined(graph: FactorGraph, arrays: Mapping[str, jax.Array], summed: bool = True) -> None:
-    """Refuse parameters at which a factor has no value (E514) or is too large (E591); traced ones pass, and what follows may be nan."""
+    """Raise an error for parameters at which a factor has no value (E514) or is too large (E591).
+
+    Traced parameters pass, and later results may then be nan.
+    """
     if not any(isinstance(a, jax.core.Tracer) for a in arrays.values()):  # pyright: ignore[reportAttributeAccessIssue]
         known = {name: np.asarray(a) for name, a in arrays.items()}
         error = undefined_at(graph, known) or oversized(graph, known, np.dtype(float_type()), summed)
@@ -156,7 +179,9 @@ def verify_defined(graph: FactorGraph, arrays: Mapping[str, jax.Array], summed: 
 
 
 def verified_answer(graph: FactorGraph, found: jax.Array, impossible: float) -> jax.Array:
-    """An answer made of factors that could not be tried one by one: nan, or `impossible`, shows that one has no value. Traced ones pass.
+    """Return an answer, after a check of factors that could not be evaluated one by one.
+
+    An answer of nan or of `impossible` shows that such a factor has no value. Traced answers pass.
 
     Raises:
         GmlmError: E514.
@@ -169,20 +194,24 @@ def verified_answer(graph: FactorGraph, found: jax.Array, impossible: float) -> 
 
 
 def verify_names(given: Mapping[str, Any], names: list[str], what: str) -> None:
-    """Refuse names that are no parameter's."""
+    """Raise an error for a name of no parameter."""
     for name in given:
         if name not in names:
             raise unknown(f"{what}: the model has no parameter `{name}`", name, names)
 
 
 def _numbers(p: ParameterArray, value: Any, what: str) -> jax.Array:
-    """An array of the working float type, of any shape; where it has names, they decide on its order."""
+    """Return an array of the working float type and of any shape.
+
+    An array with named axes is put in the order of the parameter's names.
+    """
     value = by_name(value, p.edges, p.dims, p.coords, what := f"{what}[{p.name!r}]")
     verify_unmasked(value, what)
     try:
         if isinstance(value, complex | np.ndarray | np.generic | jax.Array) and np.iscomplexobj(value):
             raise TypeError
-        # Numbers of the host are converted there: a program for every shape would be compiled.
+        # Numbers of the host are converted on the host. A conversion on the device would compile a
+        # program for every shape.
         of_host = isinstance(value, int | float | np.ndarray | np.generic)
         return jax.device_put(rounded(value, float_type())) if of_host else jnp.asarray(value, dtype=float_type())
     except (TypeError, ValueError):
@@ -204,7 +233,7 @@ def _array(p: ParameterArray, value: Any, what: str) -> jax.Array:
 
 
 def in_support(p: ParameterArray, value: Array) -> str:
-    """What is wrong with a start or a fixed value; empty if nothing is."""
+    """Return the fault of an initial or fixed value in words; empty if the value is valid."""
     if p.kind == "simplex":
         good = (value > 0).all() and np.abs(value.sum(-1) - 1).max() < 1e-5
         return "" if good else "must be above 0 with sum 1 over its last axis"
@@ -228,7 +257,11 @@ class Unchanged:
 
 
 def bijection(p: ParameterArray) -> Transform | Unchanged:
-    """The map from unconstrained space onto the parameter's; NumPyro, which takes long to import, has those of bounded ones."""
+    """Return the map from unconstrained space onto the range of a parameter.
+
+    The maps of bounded parameters are NumPyro's, which is imported only for them because its import
+    takes long.
+    """
     low, high = math.isfinite(p.lower), math.isfinite(p.upper)
     if p.kind not in JOINT and not low and not high:
         return Unchanged()
@@ -244,25 +277,37 @@ def bijection(p: ParameterArray) -> Transform | Unchanged:
 
 
 def slopes(p: ParameterArray, free: Any) -> Array:
-    """The slope of each entry in its own unconstrained one, flat; not of a simplex and of what is ordered, whose entries move together."""
+    """Return the derivative of each entry by its own unconstrained entry, flat.
+
+    Simplex and ordered parameters are not supported, because their entries move together.
+    """
     if p.kind == "real":
         return np.ones(p.size)
     return np.asarray(jax.vmap(jax.grad(lambda u: bijection(p)(u)))(jnp.ravel(free)))
 
 
 def unconstrained_moves(p: ParameterArray, free: Any, moves: Array, least: float) -> Array:
-    """Moves of a parameter, (size, directions), as moves of its flat unconstrained array at `free`, to first order.
+    """Convert moves of a parameter to moves of its unconstrained array, to first order.
 
-    A map that is flatter than `least` counts as steep as that. Of a simplex row with the derivative
-    J = U diag(s) V' they are V diag(1 / s) U' moves, which J takes back to the part of the moves
-    with sum zero; of what is ordered likewise.
+    A slope below `least` counts as `least`. A row of a simplex with derivative J = U diag(s) V' has
+    the unconstrained moves V diag(1 / s) U' moves. J maps these to the part of the moves with sum
+    zero. A row of an ordered parameter is treated in the same way.
+
+    Args:
+        p: the parameter.
+        free: its unconstrained array.
+        moves: moves of the parameter, shape (size, directions).
+        least: the smallest slope.
+
+    Returns:
+        Moves of the flat unconstrained array at `free`, with one column for each direction.
     """
     if p.kind not in JOINT:
         slope = slopes(p, free)
         return moves / np.where(np.abs(slope) < least, least, slope)[:, None]
     rows, values = p.size // p.shape[-1], p.shape[-1]
     own = values - (p.kind == "simplex")
-    # rows, values, own
+    # shape (rows, values, own)
     jacobian = np.asarray(jax.vmap(jax.jacobian(bijection(p)))(jnp.reshape(free, (rows, own))))
     left, size, right = np.linalg.svd(jacobian, full_matrices=False)
     mine = moves.reshape(rows, values, moves.shape[1])
@@ -271,14 +316,14 @@ def unconstrained_moves(p: ParameterArray, free: Any, moves: Array, least: float
 
 
 def on_gauge(p: ParameterArray, value: Any) -> Any:
-    """The projection onto the gauge: zero sums over each gauge axis."""
+    """Return the projection onto the gauge, which has zero sums over each gauge axis."""
     for axis in p.gauge:
         value = value - value.mean(axis=axis, keepdims=True)
     return value
 
 
 def flatten(graph: FactorGraph, params: Mapping[str, Any]) -> jax.Array:
-    """One vector: declaration order, then row-major."""
+    """Return all parameters as one vector, in declaration order and row-major."""
     parts = [params[p.name] for p in graph.parameters]
     if is_traced(parts):
         return jnp.concatenate([jnp.ravel(a) for a in parts])
@@ -286,7 +331,7 @@ def flatten(graph: FactorGraph, params: Mapping[str, Any]) -> jax.Array:
 
 
 def unflatten(graph: FactorGraph, vector: Any) -> dict[str, Any]:
-    """The arrays of a flat vector."""
+    """Return the arrays of a flat vector."""
     out, at = {}, 0
     for p in graph.parameters:
         out[p.name] = vector[at : at + p.size].reshape(p.shape)
@@ -295,9 +340,12 @@ def unflatten(graph: FactorGraph, vector: Any) -> dict[str, Any]:
 
 
 def tangent(graph: FactorGraph, fixed: frozenset[str]) -> Array:
-    """An orthonormal basis of the directions in which the flat vector may move: shape (parameters, dimensions).
+    """Return an orthonormal basis of the directions in which the flat vector may move.
 
-    Fixed parameters and entries that stay do not move; a gauge and a simplex move with zero sums.
+    Fixed parameters and fixed entries do not move; a gauge and a simplex move with zero sums.
+
+    Returns:
+        Array of shape (parameters, dimensions).
     """
     columns, at, size = [], 0, sum(p.size for p in graph.parameters)
     for p in graph.parameters:
@@ -311,7 +359,7 @@ def tangent(graph: FactorGraph, fixed: frozenset[str]) -> Array:
 
 
 def free_basis(p: ParameterArray) -> Array:
-    """An orthonormal basis of one parameter's free directions."""
+    """Return an orthonormal basis of one parameter's free directions."""
     axes = (len(p.shape) - 1,) if p.kind == "simplex" else p.gauge
     basis = np.ones((1, 1))
     for k, n in enumerate(p.shape):
@@ -321,7 +369,7 @@ def free_basis(p: ParameterArray) -> Array:
 
 
 def _zero_sum_basis(n: int) -> Array:
-    """Helmert's: orthonormal columns with sum zero."""
+    """Return Helmert's basis, whose orthonormal columns have sum zero."""
     k = np.arange(1, n)
     basis = np.where(np.arange(n)[:, None] < k, 1.0, 0.0)
     basis[k, k - 1] = -k
@@ -329,7 +377,7 @@ def _zero_sum_basis(n: int) -> Array:
 
 
 def entry_names(graph: FactorGraph) -> list[str]:
-    """`J[0, 1]`, `beta`: the flat vector's entries, by the coordinates of their axes."""
+    """Return the names of the flat vector's entries with coordinates, as `J[0, 1]` or `beta`."""
     names = []
     for p in graph.parameters:
         if not p.shape:

@@ -1,8 +1,8 @@
-"""Blocks all of whose values have a penalty so large that numbers of the working type have no digits left beside it.
+"""Blocks whose every value has a penalty too large for the digits of the working type.
 
-A penalty costs nothing where another value of the block has none. Where the rest of a row lets
-every value have one, p(x_K | x_rest) is a difference of two large numbers. Only rows that have such
-a penalty themselves can be beside such a block: of the others nothing is asked.
+A penalty does no harm if another value of the block has none. If the rest of a row gives every
+value a penalty, p(x_K | x_rest) is a difference of two large numbers. Such a row has a large
+penalty itself, so that only rows with one are checked.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from ._row_sizes import is_traced, log_potentials, over_rows
 
 Array = np.ndarray
 Params = Mapping[str, jax.Array]
-MOST_ROWS = 64  # with masks of their own that are looked at
+MOST_ROWS = 64  # limit on the checked rows with masks of their own
 SOFTER = "state what is impossible by `require`, and other penalties smaller"
 
 
 def may_be_penalised(graph: FactorGraph, params: Params) -> bool:
-    """Whether some factor may lie below the limit of the working type; bounds say that none does. Nothing is known of traced parameters."""
+    """Return whether some factor may lie below the limit of the working type, according to bounds.
+
+    The result is False for traced parameters, whose values are unknown.
+    """
     if is_traced(dict(params)):
         return False
     known, most = {k: np.asarray(v) for k, v in params.items()}, int(graph.sizes.max(initial=1))
@@ -39,15 +42,15 @@ def may_be_penalised(graph: FactorGraph, params: Params) -> bool:
 
 
 def verify_levels(graph: FactorGraph, device: derive.Graph, params: Params, codes: Array, blocks: Array, rows: Array) -> None:
-    """Refuse complete rows beside a block, (blocks, members), all of whose values have a penalty beyond the limit.
+    """Raise E591 for a block, given a complete row, if all values have a penalty beyond the limit.
 
     Args:
         graph: the factor graph.
-        device: the same on the device.
+        device: the factor graph on the device.
         params: parameters, not traced.
         codes: the rows, (cells, rows).
         blocks: (blocks, members), padded.
-        rows: the number that each row has for its user.
+        rows: the number of each row in the user's data.
 
     Raises:
         GmlmError: E591.
@@ -56,7 +59,7 @@ def verify_levels(graph: FactorGraph, device: derive.Graph, params: Params, code
     touching = max(1, sum(t.shape[1] for t in made.touch))
     cost = made.n_values * touching * len(blocks)
     found = over_rows(lambda some: block_levels(device, params, some, made), codes, params, cost)
-    # within a function that is compiled everything is, where no parameter is too
+    # Within a compiled function everything is traced, even without parameters.
     if is_traced(found):
         return
     found = np.asarray(found)
@@ -70,10 +73,16 @@ def verify_levels(graph: FactorGraph, device: derive.Graph, params: Params, code
 
 
 def verify_blocks(graph: FactorGraph, device: derive.Graph, params: Params, mask: AbstractMask, codes: Array, masks: Array | None) -> None:
-    """The same of all blocks of a mask that are small enough to be listed, of complete rows.
+    """Raise E591 as `verify_levels` does, for all blocks of a mask that can be enumerated.
 
-    `masks` are those that were drawn for each row, (masks, members, rows); none: all of the
-    support.
+    Args:
+        graph: the factor graph.
+        device: the factor graph on the device.
+        params: parameters.
+        mask: the mask.
+        codes: complete rows, (cells, rows).
+        masks: the masks drawn for each row, (masks, members, rows); None for all masks of the
+            support.
     """
     if not codes.shape[1] or not may_be_penalised(graph, params):
         return

@@ -1,4 +1,4 @@
-"""Priors: what is known of each distribution that a parameter may have, in one table, and the sums and refusals that follow from it."""
+"""Priors: one table of the distributions that a parameter may have, with their sums and checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .._diagnostics import fail, listed
 from ..derive import all_values, float_type, group_arrays
 from ..graph import FactorGraph, ParameterArray
 
-# it gives 0 a probability of its own, has no density, and stands in no table of densities
+# `spike_slab` gives 0 a positive probability, so that it has no density and no row in the table.
 SPIKE_SLAB = "spike_slab"
 Arguments = Mapping[str, Any]
 
@@ -27,16 +27,17 @@ class PriorDensity:
     """A distribution with a density.
 
     Attributes:
-        log_density: of a value and the arguments, which broadcast against it, that of each entry;
-            of one `by_rows`, of each row.
-        numpyro: the same distribution of `numpyro.distributions`, from that module and arguments of
-            the parameter's shape.
-        lower, upper: the range of NumPyro's; None where it is truncated to the parameter's.
-        at_least_one: arguments below 1 of which let the density grow without bound.
+        log_density: a function of a value and of arguments that broadcast against it. It returns
+            the log density of each entry, or of each row if `by_rows`.
+        numpyro: a function of the module `numpyro.distributions` and of arguments of the
+            parameter's shape. It returns the same distribution.
+        lower, upper: the range of NumPyro's distribution; None if it is truncated to the
+            parameter's range.
+        at_least_one: the arguments that make the density unbounded if they are below 1.
         is_log_concave: whether -log density is convex.
-        kink: from the arguments, where -log density has a corner and its slope on either side of
-            it; None where it has none.
-        by_rows: whether it is one of rows that sum to 1.
+        kink: a function of the arguments. It returns the place at which -log density is non-smooth,
+            and the slope on either side of it. None for a smooth density.
+        by_rows: whether the distribution is one of rows that sum to 1.
     """
 
     log_density: Callable[[jax.Array, Arguments], jax.Array]
@@ -50,7 +51,10 @@ class PriorDensity:
 
 
 def _dirichlet(value: jax.Array, a: Arguments) -> jax.Array:
-    """JAX's own is -inf where rounding takes the sum from 1."""
+    """Return the log density of each row, also if rounding moves its sum from 1.
+
+    JAX's own density is -inf there.
+    """
     c = jnp.broadcast_to(a["concentration"], value.shape)
     return xlogy(c - 1, value).sum(-1) + gammaln(c.sum(-1)) - gammaln(c).sum(-1)
 
@@ -99,12 +103,15 @@ DENSITIES = {
 
 
 def density_of(p: ParameterArray) -> PriorDensity | None:
-    """The density of a parameter's prior; None without a prior, or where it has none."""
+    """Return the density of a parameter's prior; None without a prior or without a density."""
     return None if p.prior is None else DENSITIES.get(p.prior.name)
 
 
 def log_prior(graph: FactorGraph, params: Mapping[str, jax.Array]) -> jax.Array:
-    """The sum of the log prior densities, each entry on its own (a dirichlet: each row)."""
+    """Return the sum of the log prior densities.
+
+    A density is of each entry, or of each row for a dirichlet.
+    """
     total = jnp.zeros((), float_type())
     for p in graph.parameters:
         if p.prior is not None:
@@ -113,9 +120,9 @@ def log_prior(graph: FactorGraph, params: Mapping[str, jax.Array]) -> jax.Array:
 
 
 def log_hyperpriors(graph: FactorGraph, params: Mapping[str, jax.Array]) -> jax.Array:
-    """The sum of the log densities of entries whose prior has parameters for arguments."""
+    """Return the sum of the log densities of entries whose prior has parameters as arguments."""
     total, nowhere = jnp.zeros((), float_type()), jnp.zeros((1, 1), jnp.int32)
-    # of a prior by rows, which stands at the declaration: all entries, row-major
+    # A prior by rows stands at the declaration, so that it is of all entries, row-major.
     rows = {p.name: p.shape[-1:] for p in graph.parameters}
     for h in graph.hyperpriors:
         density = DENSITIES[h.name]
@@ -127,17 +134,22 @@ def log_hyperpriors(graph: FactorGraph, params: Mapping[str, jax.Array]) -> jax.
 
 
 def log_prior_of(p: ParameterArray, value: jax.Array) -> jax.Array:
-    """Those of the entries of one parameter, whose prior has a density; of one `by_rows` of the rows."""
+    """Return the log prior density of each entry of one parameter.
+
+    The prior must have a density. If it is `by_rows`, the result has one number for each row.
+    """
     density = density_of(p)
     assert p.prior is not None
-    assert density is not None  # `verify_densities` refuses it before
+    assert density is not None  # `verify_densities` has raised an error otherwise
     arguments = {k: jnp.asarray(v, float_type()) for k, v in p.prior.arguments.items()}
     found = density.log_density(value, arguments)
     return jnp.broadcast_to(found, p.shape[:-1] if density.by_rows else p.shape)
 
 
 def verify_bounded_priors(graph: FactorGraph, fixed: frozenset[str] = frozenset()) -> None:
-    """Refuse priors whose density has no maximum, or that have no density; `fixed` are parameters that are not fitted.
+    """Raise an error for a prior whose density has no maximum, or that has no density.
+
+    `fixed` are parameters that are not fitted.
 
     Raises:
         GmlmError: E701, E706, E708.
@@ -162,7 +174,9 @@ def verify_bounded_priors(graph: FactorGraph, fixed: frozenset[str] = frozenset(
 
 
 def verify_densities(graph: FactorGraph, why: str) -> None:
-    """Refuse priors without a density: `spike_slab`, which gives 0 itself a probability. `why` says who needs one.
+    """Raise E706 for a prior without a density: `spike_slab`, which gives 0 a positive probability.
+
+    `why` states in the message why a density is needed.
 
     Raises:
         GmlmError: E706.
@@ -175,12 +189,12 @@ def verify_densities(graph: FactorGraph, why: str) -> None:
 
 
 def has_proper_prior(graph: FactorGraph, p: ParameterArray) -> bool:
-    """Whether a prior pulls every entry back from infinity."""
+    """Return whether every entry of a parameter has a prior."""
     entries = {int(e) for h in graph.hyperpriors if h.parameter == p.name for e in h.entries}
     return p.prior is not None or len(entries) == p.size
 
 
 def is_log_concave(p: ParameterArray) -> bool:
-    """Whether -log prior is convex."""
+    """Return whether -log prior is convex."""
     density = density_of(p)
     return p.prior is None or (density is not None and density.is_log_concave)

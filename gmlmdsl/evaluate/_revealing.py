@@ -1,8 +1,9 @@
-"""Whether an adaptive mask reveals what it hides: knowing K may tell what K's cells hold, and then nothing is learnt or moved.
+"""Mask leakage: whether an adaptive mask reveals the values of the cells that it hides.
 
-An adaptive mask can cover every cell and still break ergodicity; the Poincare constant of its block
-dynamics is then infinite, and the loss does not see some parameters (Li et al. 2024, Section 3 and
-Definition 8).
+If K determines the values of its cells, nothing is learnt and no cell moves. An adaptive
+(data-dependent) mask can cover every cell and still break ergodicity. The Poincare constant of its
+block dynamics is then infinite, and the loss does not depend on some parameters (Li et al. 2024,
+Section 3 and Definition 8).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy  # its parts load when they are used
+import scipy  # submodules of SciPy load at first use
 
 from ..derive import AbstractMaskLaw, ExactLoss, all_states, bounded_jit, local_scores
 from ..graph import FactorGraph, joint_count
@@ -23,25 +24,32 @@ MOST_PAIRS = 1 << 22
 
 @bounded_jit
 def _corrected(loss: ExactLoss, params: dict[str, jax.Array], codes: jax.Array, k: int) -> jax.Array:
-    """Whether each value of each block is possible given the rest and K, shape (blocks, values, rows)."""
+    """Return whether each value of each block is possible given the rest and K.
+
+    The array has the shape (blocks, values, rows).
+    """
     blocks = loss.blocks[k]
     scores = local_scores(loss.graph, params, codes, blocks)
     return jnp.isfinite(scores + loss.shares(params, codes, k)[1])  # pyright: ignore[reportOperatorIssue]
 
 
 def _looks_at_cells(law: AbstractMaskLaw, host: FactorGraph) -> bool:
-    """Whether the law of K varies with cells of variables, and not only with what is given."""
+    """Return whether the distribution of K depends on cells, not only on given data."""
     return any((np.asarray(g.cells) < host.n_random).any() for g in law.groups())
 
 
 def revealed_cells(objective: Objective, params: dict[str, jax.Array]) -> Array:
-    """The cells that are drawn by some mask, but whose value every mask that draws them gives away, at all rows."""
+    """Return the cells that some mask draws, but whose value every such mask reveals.
+
+    A cell counts only if its value is revealed at all rows.
+    """
     loss = objective.exact_loss_or_none
     if loss is None or loss.law is None or not _looks_at_cells(loss.law, objective.frame.host):
         return np.zeros(0, np.int64)
     keep = np.asarray(objective.weights) > 0
     distinct = np.unique(np.asarray(objective.codes)[:, keep], axis=1)[:, :1024]
-    few = max(32, 1 << (distinct.shape[1] - 1).bit_length())  # few shapes, few compilations
+    # The number of rows is padded, so that few shapes are compiled.
+    few = max(32, 1 << (distinct.shape[1] - 1).bit_length())
     codes = jnp.asarray(distinct[:, np.arange(few) % distinct.shape[1]])
     drawn, free = np.zeros(loss.graph.n_cells, bool), np.zeros(loss.graph.n_cells, bool)
     for k, blocks in enumerate(loss.blocks):
@@ -57,12 +65,15 @@ def revealed_cells(objective: Objective, params: dict[str, jax.Array]) -> Array:
 
 
 def is_reducible(objective: Objective, params: dict[str, jax.Array]) -> bool | None:
-    """Whether the mask's block dynamics fall apart on the support of a small model; None where it is too large to say."""
+    """Return whether the mask's block dynamics are reducible on the support of a small model.
+
+    The result is None if the model is too large to decide this, or has given variables.
+    """
     from scipy.sparse.csgraph import connected_components
 
     loss, host = objective.exact_loss_or_none, objective.frame.host
     if loss is None or loss.law is None or host.given:
-        return None  # of given variables each row has a chain of its own
+        return None  # with given variables each row has its own chain
     count = joint_count(host.sizes)
     if count > MOST_STATES or count * sum(b.cells.shape[0] for b in loss.blocks) > MOST_PAIRS:
         return None
@@ -73,7 +84,7 @@ def is_reducible(objective: Objective, params: dict[str, jax.Array]) -> bool | N
     for k, blocks in enumerate(loss.blocks):
         possible = np.asarray(_corrected(loss, params, jnp.asarray(states), k))
         cells, strides = np.asarray(blocks.cells)[..., 0], np.asarray(blocks.strides)[..., 0]
-        # blocks, members, states
+        # shape (blocks, members, states)
         held = np.append(states, np.zeros((1, states.shape[1]), states.dtype), axis=0)[cells]
         here = np.where(cells[..., None] < host.n_cells, held * strides[..., None], 0).sum(axis=1)
         alive = np.take_along_axis(possible, here[:, None], axis=1)[:, 0]

@@ -1,4 +1,4 @@
-"""Rows in sizes that many calls share: whatever their number, few programs are compiled, and what one holds stays small."""
+"""Rows in sizes that many calls share, so that few programs are compiled and memory is bounded."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ import numpy as np
 from ..derive import Graph, compiled, float_type, on_device
 
 Array = np.ndarray
-SIZES = (1, 64, 1024)  # of calls; more rows come as several calls of the last
-LARGE = 1 << 14  # of calls where rows are more than so many
-MOST_EVALUATED = 1 << 24  # evaluations of factors, or table entries, of one call
+SIZES = (1, 64, 1024)  # sizes of calls; more rows are evaluated by several calls of the last size
+LARGE = 1 << 14  # size of calls for more rows than this
+MOST_EVALUATED = 1 << 24  # limit on the factor evaluations, or table entries, of one call
 
 
 def over_rows(function: Callable[[Any], Any], rows: Any, params: Any, cost: float) -> Any:
-    """A function of rows, called for pieces of one size; the last row fills the last piece up, and is left out again.
+    """Apply a function of rows to pieces of one size, and concatenate the results.
 
-    Where parameters or the caller are traced the rows stay as many as they are, for the caller is
-    compiled for their number anyway.
+    The last row is repeated to fill the last piece, and the repeats are removed from the result. If
+    parameters or the caller are traced, the rows are not padded, because the caller is compiled for
+    their number anyway.
 
     Args:
-        function: takes `rows` on the device and gives arrays whose last axis is that of rows, each
-            row for itself.
-        rows: arrays of the host, likewise, in any nesting.
-        params: what the function is told of parameters.
-        cost: evaluations of factors, or table entries, of one row.
+        function: a function of `rows` on the device. It returns arrays whose last axis is rows, and
+            treats each row separately.
+        rows: arrays of the host in any nesting, whose last axis is rows.
+        params: the parameters that the function uses.
+        cost: factor evaluations, or table entries, of one row.
 
     Returns:
-        What it gives, on the host; traced arrays where something is traced.
+        The results of the function on the host; traced arrays if anything is traced.
     """
     count = jax.tree.leaves(rows)[0].shape[-1]
-    # where JAX traces the caller, nothing on the device has a value
+    # If JAX traces the caller, nothing on the device has a value.
     if is_traced([params, on_device(0)]):
         return _traced(function, rows, count, _most(cost))
     size, parts = size_of(count, cost), []
@@ -45,7 +46,7 @@ def over_rows(function: Callable[[Any], Any], rows: Any, params: Any, cost: floa
 
 
 def _traced(function: Callable[[Any], Any], rows: Any, count: int, most: int) -> Any:
-    """The same where parameters are traced: at once, or by a loop over pieces."""
+    """Apply a function of rows under tracing: at once, or by a loop over pieces."""
     if count <= most:
         return function(jax.tree.map(on_device, rows))
     pieces = [jax.tree.map(lambda a, start=start: _piece(a, start, most), rows) for start in range(0, count, most)]
@@ -54,7 +55,10 @@ def _traced(function: Callable[[Any], Any], rows: Any, count: int, most: int) ->
 
 
 def placed(count: int, parts: Sequence[tuple[Array, Any]], lead: tuple[int, ...] = ()) -> Any:
-    """Answers for some rows each, (*lead, rows), put in their places among so many rows; 0 elsewhere."""
+    """Return the answers for subsets of rows, (*lead, rows), at their places among `count` rows.
+
+    Rows without an answer are 0.
+    """
     if is_traced([values for _, values in parts]):
         found = jnp.zeros((*lead, count), float_type())
         for rows, values in parts:
@@ -67,19 +71,25 @@ def placed(count: int, parts: Sequence[tuple[Array, Any]], lead: tuple[int, ...]
 
 
 def answer(found: Any, shape: tuple[int, ...] | None = None) -> jax.Array:
-    """An answer for the user, in another shape: on the device, and traced ones as they are."""
+    """Return an answer for the user on the device, in another shape if given.
+
+    Traced answers pass.
+    """
     if is_traced(found):
         return found if shape is None else found.reshape(shape)
     return on_device(found if shape is None else np.asarray(found).reshape(shape))
 
 
 def is_traced(params: Any) -> bool:
-    """Whether JAX traces some array of parameters."""
+    """Return whether JAX traces some array of parameters."""
     return any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(params))  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def size_of(rows: int, cost: float) -> int:
-    """How many rows one call takes: one of few sizes, or a power of two below them where a row costs much."""
+    """Return the number of rows of one call.
+
+    It is one of few sizes, or a smaller power of two if a row is costly.
+    """
     size = LARGE if rows > LARGE else next((s for s in SIZES if s >= rows), SIZES[-1])
     return min(size, _most(cost))
 
@@ -93,12 +103,15 @@ def _piece(rows: Array, start: int, size: int) -> Array:
     piece = rows[..., start : start + size]
     if piece.shape[-1] == size:
         return piece
-    if not piece.shape[-1]:  # no row at all
+    if not piece.shape[-1]:  # no rows
         return np.zeros((*piece.shape[:-1], size), piece.dtype)
     return np.pad(piece, [(0, 0)] * (piece.ndim - 1) + [(0, size - piece.shape[-1])], mode="edge")
 
 
 def log_potentials(graph: Graph, params: Mapping[str, Any], codes: Array) -> Any:
-    """The unnormalised log p of whole configurations, (cells, rows), on the host; traced where `params` are."""
+    """Return the unnormalised log p of whole configurations, (cells, rows).
+
+    The result is on the host unless `params` are traced.
+    """
     cost = float(sum(g.n * (1 + g.cells.shape[1]) for g in graph.groups))
     return over_rows(lambda c: compiled.log_potential(graph, params, c), codes, params, cost)

@@ -1,14 +1,16 @@
 """Second-order sums of exponential families from local statistics, by matrix products.
 
-Of a block with scores s_v(r) and derivatives phi_v(r) the Hessian of its loss is the covariance of
-phi over the values.
+A block has the scores s_v(r) of its values v at row r, and the derivatives phi_v(r) of the scores
+by the parameters. The Hessian of its loss is the covariance of phi over the values.
 
-From tables phi_v = A_v z(r), with the indicators z of the block's contexts: the Hessian is the sum
-over pairs of values of A_v (sum_r w (p_v 1{v = u} - p_v p_u) z z') A_u', products of the few that z
-has, and p_v - p_v^2 is taken as p_v times the rest.
+Tables give phi_v = A_v z(r), with the indicators z of the block's contexts. The Hessian is then the
+sum over pairs of values of A_v (sum_r w (p_v 1{v = u} - p_v p_u) z z') A_u'. These are products of
+the few entries of z. The difference p_v - p_v^2 is computed as p_v times the sum of the other
+probabilities.
 
-Where the pairs are many, or phi comes from trees, the covariance is a sum of squares: with the
-values in an order, of each value's phi less the mean of those behind it.
+If there are many pairs, or if phi comes from trees, the covariance is computed as a sum of squares.
+With the values in an order, the squares are of each value's phi minus the mean of the phi of later
+values.
 """
 
 from __future__ import annotations
@@ -29,13 +31,19 @@ from ._objective import MANY, Objective
 from ._parameters import unflatten
 
 Array = np.ndarray
-MOST_HELD = 1 << 22  # numbers of a block's statistics held at once
-MOST_SCORES = 1 << 24  # numbers of rows' scores
+MOST_HELD = 1 << 22  # limit on the numbers of a block's statistics held at once
+MOST_SCORES = 1 << 24  # limit on the numbers of the rows' scores held at once
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Over rows: `hessian` of sum w loss; `first` and `second` moments of u_r = w_r grad loss_r."""
+    """Sums over rows, with the gradient u_r = w_r grad loss_r of row r.
+
+    Attributes:
+        hessian: the Hessian of sum w loss.
+        first: the sum of u_r.
+        second: the sum of u_r u_r'.
+    """
 
     hessian: Array
     first: Array
@@ -43,25 +51,28 @@ class Sums:
 
 
 def second_order(objective: Objective, vector: jax.Array, colours: Colouring) -> Sums:
-    """The sums over all rows, in parameter space."""
+    """Return the sums over all rows, in parameter space."""
     size, start = vector.shape[0], 0
     hessian, first, square, spread = np.zeros((size, size)), np.zeros(size), np.zeros((size, size), order="F"), objective.spread
     for more, sums, scores in _chunks(objective, vector, colours, False):
         u = scores[:-1]
-        if spread is not None:  # rows that stand for several
+        if spread is not None:  # each of these rows stands for several equal rows
             part = spread[start : start + u.shape[1]]
             u = u[:, : len(part)] * part
             start += len(part)
         hessian += more[:-1, :-1]
         first += sums[:-1]
         square = scipy.linalg.blas.dsyrk(1.0, u.T, beta=1.0, c=square, trans=1, overwrite_c=1)  # pyright: ignore[reportAttributeAccessIssue]
-    second = square.T + square  # one half of the square is 0
+    second = square.T + square  # `dsyrk` fills one triangle only
     second[np.diag_indices(size)] *= 0.5
     return Sums(hessian, first, second)
 
 
 def one_mask_moments(objective: Objective, vector: jax.Array, colours: Colouring) -> Array:
-    """Sum over all rows of w^2 E_K g_K g_K', with the gradient g_K under the mask K, in parameter space."""
+    """Return the sum over all rows of w^2 E_K g_K g_K', in parameter space.
+
+    g_K is the gradient of the loss under the mask K.
+    """
     size = vector.shape[0]
     if objective.repeated is not None:
         objective = dataclasses.replace(objective, weights=np.sqrt(objective.repeated[1]))
@@ -69,7 +80,7 @@ def one_mask_moments(objective: Objective, vector: jax.Array, colours: Colouring
 
 
 def _chunks(objective: Objective, vector: jax.Array, colours: Colouring, one_mask: bool) -> Iterator[tuple[Array, ...]]:
-    """`_chunk_sums` of all rows, some at a time."""
+    """Yield `_chunk_sums` of all rows, chunk by chunk."""
     slopes = colours.directions if colours.slopes is None else colours.slopes
     codes, weights = np.asarray(objective.codes), np.asarray(objective.weights)
     chunk = _chunk(objective, colours, vector.shape[0])
@@ -85,7 +96,7 @@ def _chunks(objective: Objective, vector: jax.Array, colours: Colouring, one_mas
 
 
 def _chunk(objective: Objective, colours: Colouring, size: int) -> int:
-    """Rows at a time: all of them where their statistics and scores fit into memory."""
+    """Return the rows per chunk: all rows if their statistics and scores fit into memory."""
     loss, rows = objective.exact_loss, objective.codes.shape[1]
     count, each = len(colours.directions), [1]
     for b, t in zip(loss.blocks, loss.tabled, strict=True):
@@ -108,7 +119,11 @@ def _chunk_sums(
     seen: tuple[Any, ...],
     one_mask: bool,
 ) -> tuple[jax.Array, ...]:
-    """H, the sum of u_r, and u_r, of shape (parameters and one for what no block sees, rows); or the one-mask moments of the rows alone."""
+    """Return H, the sum of u_r, and u_r of some rows; with `one_mask` only the one-mask moments.
+
+    u_r has the shape (parameters + 1, rows). The extra parameter collects the colours in which a
+    block depends on no parameter.
+    """
     size, loss = vector.shape[0] + 1, objective.exact_loss
     params = unflatten(objective.frame.host, vector)
     total = (jnp.zeros((size, size)),)
@@ -131,19 +146,22 @@ def _chunk_sums(
 
 
 def by_pairs(tabled: TabledBlocks, colours: int) -> bool:
-    """Whether a Hessian is quicker as products of indicators by pairs of values than as squares of what each value sees."""
+    """Return whether pairs of values give a Hessian faster than squares do.
+
+    Pairs take products of indicators. Squares take the derivatives of each value along the colours.
+    """
     return tabled.blocks.n_values / 2 * seen_numbers(tabled) ** 2 < colours**2
 
 
 def seen_numbers(tabled: TabledBlocks) -> int:
-    """How many indicators a block has, and a one."""
+    """Return the length of z: the number of indicators of a block, plus one for the constant."""
     return 1 + sum(p.shape[3] * (p.shape[4] - 1) for p in tabled.places)
 
 
 def _summed(
     total: tuple[jax.Array, ...], by_block: tuple[Any, ...], here: jax.Array, weights: jax.Array, tables: Any, one_mask: bool
 ) -> tuple[jax.Array, ...]:
-    """The sums with those of a set of blocks added, one block after another."""
+    """Add the sums of a set of blocks to the total, one block after another."""
     tabled: TabledBlocks | None
     stacked: Any
     tabled, stacked, indicators = (None, None, None) if tables is None else tables
@@ -156,7 +174,7 @@ def _summed(
         if mine is None:
             return _with(sums, at, _squares(share, scores, phi, observed, weights, one_mask)), None
         maps, z = _maps(stacked, indicators, mine, weights.shape[0])
-        # 0 for the first value
+        # the first value has the score 0
         found = jnp.where(mine[-1][:, None], jnp.pad(maps[0] @ z, ((1, 0), (0, 0))), -jnp.inf)
         scores = found if scores is None else found + scores
         if pairs:
@@ -170,7 +188,11 @@ def _summed(
 
 
 def _maps(stacked: Any, indicators: Any, mine: tuple[Any, ...], rows: int) -> tuple[jax.Array, jax.Array]:
-    """Of one block A_v of the scores and of each colour, shape (1 + colours, values but one, numbers), and z, shape (numbers, rows)."""
+    """Return A_v and z of one block.
+
+    A_v is of the scores and of each colour, with the shape (1 + colours, values - 1, numbers). z
+    has the shape (numbers, rows).
+    """
     inside, places, contexts, _ = mine
     made = jax.vmap(block_weights, (0, None, None))(stacked, inside, places)
     parts, seen = [made.constant[:, :, None]], [jnp.ones((1, rows), made.constant.dtype)]
@@ -182,7 +204,7 @@ def _maps(stacked: Any, indicators: Any, mine: tuple[Any, ...], rows: int) -> tu
 
 
 def _with(sums: tuple[jax.Array, ...], at: jax.Array, found: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-    """The sums with those of one block, by the parameter that it sees in each colour."""
+    """Add the sums of one block, at the parameter that it depends on in each colour."""
     square = sums[0].at[at[:, None], at[None]].add(found[0])
     return (square, *(of_rows.at[at].add(more) for of_rows, more in zip(sums[1:], found[1:], strict=True)))
 
@@ -190,17 +212,20 @@ def _with(sums: tuple[jax.Array, ...], at: jax.Array, found: tuple[jax.Array, ..
 def _products(
     share: jax.Array, scores: jax.Array, maps: jax.Array, z: jax.Array, observed: jax.Array, weights: jax.Array, one_mask: bool
 ) -> tuple[jax.Array, ...]:
-    """H (colours, colours) and u_r (colours, rows) of one block, or its one-mask moments (colours, colours), by pairs of values."""
+    """Return H and u_r of one block, or its one-mask moments, by pairs of values.
+
+    H and the moments have the shape (colours, colours), and u_r has the shape (colours, rows).
+    """
     p = _shares_of(scores)
     rest = (1 - jnp.eye(p.shape[0], dtype=p.dtype)) @ p
-    # of the loss by the scores
+    # derivative of the loss by the scores
     slope = jnp.where(jnp.arange(p.shape[0])[:, None] == observed[None], -rest, p)[1:]
     p, rest, (first, second) = p[1:], rest[1:], np.triu_indices(p.shape[0] - 1)
 
     def pair(_: None, at: tuple[jax.Array, jax.Array]) -> tuple[None, jax.Array]:
         v, u = at
         if one_mask:
-            # halves: pairs count twice
+            # a pair of equal values is halved, because every pair is counted twice
             by = jnp.where(v == u, 0.5, 1.0) * slope[v] * slope[u] * (share * weights**2)
         else:
             by = jnp.where(v == u, 0.5 * p[v] * rest[v], -p[v] * p[u]) * (share * weights)
@@ -210,7 +235,7 @@ def _products(
         return total + one[0] @ (z * (one[1] * share * weights)[None]), None
 
     colours, values, numbers = maps.shape
-    # pairs, numbers, numbers
+    # shape (pairs, numbers, numbers)
     found = jax.lax.scan(pair, None, (jnp.asarray(first), jnp.asarray(second)))[1]
     whole = jnp.zeros((values, numbers, values, numbers), z.dtype).at[first, :, second].set(found)
     flat = maps.reshape(colours, values * numbers)
@@ -224,17 +249,22 @@ def _products(
 def _squares(
     share: jax.Array, scores: jax.Array, phi: jax.Array, observed: jax.Array, weights: jax.Array, one_mask: bool
 ) -> tuple[jax.Array, ...]:
-    """The same as a sum of squares, from phi, shape (colours, values, rows)."""
+    """Return the sums of `_products` as sums of squares.
+
+    phi has the shape (colours, values, rows).
+    """
     p = _shares_of(scores)
-    mean = (phi * p[None]).sum(axis=1)  # colours, rows
+    mean = (phi * p[None]).sum(axis=1)  # shape (colours, rows)
     gradient = mean - jnp.take_along_axis(phi, observed[None, None], axis=1)[:, 0]
     if one_mask:
         one = gradient * (jnp.sqrt(share) * weights)[None]
         return (one @ one.T,)
     weighted = share * weights
-    # The covariance as squares: p_v s_behind / s of (phi_v less the mean of what is behind), s =
-    # p_v + s_behind.
-    behind = jnp.flip(jnp.cumsum(jnp.flip(p, 0), axis=0), 0)  # of a value and all after it
+    # The covariance as a sum of squares. The weight of value v is p_v s_v / (p_v + s_v), with the
+    # sum s_v of the probabilities of later values. The square is that of phi_v minus the mean of
+    # phi over later values.
+    # sum over a value and all later values
+    behind = jnp.flip(jnp.cumsum(jnp.flip(p, 0), axis=0), 0)
     after, rest = behind[1:], jnp.flip(jnp.cumsum(jnp.flip(phi * p[None], 1), axis=1), 1)[:, 1:]
     gap = phi[:, :-1] - rest / jnp.where(after > 0, after, 1.0)[None]
     size = jnp.where(behind[:-1] > 0, p[:-1] * after / jnp.where(behind[:-1] > 0, behind[:-1], 1.0), 0.0) * weighted[None]
@@ -243,7 +273,10 @@ def _squares(
 
 
 def _shares_of(scores: jax.Array) -> jax.Array:
-    """Probabilities over the values; zeros where none is possible, as in a block that the mask cannot draw at this row."""
+    """Return the probabilities of the values; zeros if no value is possible.
+
+    No value is possible for a block that the mask cannot draw at this row.
+    """
     top = scores.max(axis=0, keepdims=True)
     weights = jnp.exp(scores - jnp.where(jnp.isfinite(top), top, 0.0))
     total = weights.sum(axis=0, keepdims=True)
@@ -253,7 +286,19 @@ def _shares_of(scores: jax.Array) -> jax.Array:
 def statistics(
     objective: Objective, blocks: Blocks, codes: jax.Array, vector: jax.Array, directions: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Scores (blocks, values, rows), -inf where impossible, and phi (colours, blocks, values, rows)."""
+    """Return the scores and their derivatives phi along the directions of the colours.
+
+    Args:
+        objective: the objective.
+        blocks: a set of blocks.
+        codes: the rows, (cells, rows).
+        vector: the flat parameter vector.
+        directions: the directions of the colours, (colours, parameters).
+
+    Returns:
+        Scores of shape (blocks, values, rows), -inf for impossible values, and phi of shape
+            (colours, blocks, values, rows).
+    """
     host, loss = objective.frame.host, objective.exact_loss
 
     def finite(v: jax.Array) -> jax.Array:

@@ -1,4 +1,8 @@
-"""In: `Program`, and its inputs where there are any. Out: what it says and what will be done, as text, LaTeX or plain data. Never: JAX."""
+"""Explain the meaning of a program and the computations that it leads to.
+
+In: `Program`, with its inputs if available. Out: formulas, plans and descriptions, as text, LaTeX
+or plain data. Never: JAX.
+"""
 
 from ._codes import explain_code
 from ._document import WIDTH

@@ -1,4 +1,4 @@
-"""What the cells of a model are called in its formulas: by their variable, or all by one letter."""
+"""The names of a model's cells in its formulas: by their variable, or all by one letter."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Cells:
     """The names of a model's cells in one notation.
 
     Attributes:
-        row: what all cells of the data are called: their variable, or a letter where several
-            variables share it.
-        stands_for: the variables that the letter stands for; empty where there is one variable.
+        row: the name of all cells of the data: their variable, or a letter shared by several
+            variables.
+        stands_for: the variables that the letter stands for; empty for one variable.
         latents: the latent variables.
     """
 
@@ -32,11 +32,11 @@ class Cells:
             self.row = _free_letter({*model.variables, *model.parameters, *model.lets})
 
     def whole(self, seen: str = "") -> str:
-        """All cells: those of the data, or what is `seen` in their place, and the latents."""
+        """Return all cells: those of the data, or `seen` in their place, and the latents."""
         return ", ".join([seen or self.row, *self.latents])
 
     def of(self, hidden: Collection[str]) -> str:
-        """The variables of a block's cells: one by its name, several as one."""
+        """Return the variables of a block's cells: one by its name, several as one."""
         latents = [self.n.name(name) for name in self._latents if name in hidden]
         observed = [name for name in self._observed if name in hidden]
         if len(observed) == 1 and not latents:
@@ -45,15 +45,15 @@ class Cells:
         return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
 
     def block(self, hidden: Collection[str], below: str = "K") -> str:
-        """The cells of a block, `x_K`."""
+        """Return the cells of a block, `x_K`."""
         return self.n.sub(self.of(hidden), below)
 
     def turned(self, hidden: Collection[str]) -> str:
-        """Other values of a block's cells, over which a sum runs: `x'_K`."""
+        """Return other values of a block's cells, over which a sum runs: `x'_K`."""
         return self.n.sub(f"{self.of(hidden)}'", "K")
 
     def rest(self, hidden: Collection[str], summed: bool = False, outside: str = "") -> str:
-        """All cells outside a block; `summed`: but the latents, which are summed out."""
+        """Return all cells outside a block; with `summed` without the latents summed out."""
         outside = outside or self.n.either("rest", "\\text{rest}")
         if not set(hidden) & set(self._latents):
             return ", ".join([self.n.sub(self.row, outside), *self.latents * (not summed)])
@@ -63,21 +63,21 @@ class Cells:
         return ", ".join([self.n.sub(self.of(hidden), outside), *others])
 
     def conditional(self, hidden: Collection[str], also: str = "", summed: bool = False) -> str:
-        """`p(x_K | x_rest)` for a sentence; `also` stands behind the bar too."""
+        """Return `p(x_K | x_rest)` for a sentence; `also` is added to the condition."""
         known = self.rest(hidden, summed) + also
         return self.n.inline(self.n.given("p", self.block(hidden), known))
 
     def single(self, hidden: Collection[str]) -> str:
-        """`p(x_i | x_-i)` for a sentence."""
+        """Return `p(x_i | x_-i)` for a sentence."""
         known = self.rest(hidden, outside="-i")
         return self.n.inline(self.n.given("p", self.block(hidden, "i"), known))
 
     def predicted(self, seen: str = "") -> str:
-        """`p(x_i | x_rest, K)` for a sentence, of a network; `seen`: what stands behind the bar."""
+        """Return a network's `p(x_i | x_rest, K)` for a sentence; `seen` replaces the condition."""
         known = seen or f"{self.rest(())}, K"
         return self.n.inline(self.n.given("p", self.n.sub(self.row, "i"), known))
 
 
 def _free_letter(taken: Collection[str]) -> str:
-    """A letter that the model does not use itself."""
+    """Return a letter that the model does not use."""
     return next((letter for letter in "xvuyz" if letter not in taken), "cells")

@@ -1,4 +1,4 @@
-"""What a diagnostic code means, with a program that has the fault and one that has not."""
+"""The meaning of a diagnostic code, with a wrong and a right program."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from ._lines import wrapped
 
 
 def explain_code(name: str, width: int = WIDTH) -> str:
-    """The explanation of a code (`E203`) or of a slug (`unknown-name`), in lines of `width` columns.
+    """Return the explanation of a code (`E203`) or of a slug (`unknown-name`).
+
+    The lines have `width` columns.
 
     Raises:
-        GmlmError: E507 for one that there is not, with the nearest.
+        GmlmError: E507 for an unknown code or slug, with the nearest one.
     """
     table = codes()
     by_slug = {entry["slug"]: code for code, entry in table.items()}

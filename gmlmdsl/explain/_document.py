@@ -1,4 +1,4 @@
-"""An explanation as data: sections of words and formulas; printed as plain text or as LaTeX."""
+"""An explanation as data: sections of words and formulas, printed as plain text or as LaTeX."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WIDTH = 100
 
 @dataclass(frozen=True)
 class Formula:
-    """`left = first row`, further rows below it."""
+    """A formula `left = first row`, with further rows below it."""
 
     left: str
     rows: tuple[str, ...]
@@ -21,7 +21,7 @@ class Formula:
 
 @dataclass(frozen=True)
 class Words:
-    """A paragraph; code in backticks. `depth` sets it further in, `mark` stands before it."""
+    """A paragraph with code in backticks; `depth` indents it, and `mark` precedes it."""
 
     text: str
     depth: int = 0
@@ -30,7 +30,7 @@ class Words:
 
 @dataclass
 class Section:
-    """A heading and what follows."""
+    """A heading with its paragraphs and formulas."""
 
     title: str
     parts: list[Formula | Words] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Section:
 
 
 def as_text(sections: Sequence[Section], width: int = WIDTH) -> str:
-    """For a terminal, in lines of `width` columns."""
+    """Return sections for a terminal, in lines of `width` columns."""
     return "\n\n".join("\n".join(_lines(section, width)) for section in sections) + "\n"
 
 
@@ -62,7 +62,10 @@ def _text(part: Formula | Words, width: int) -> list[str]:
 
 
 def as_latex(sections: Sequence[Section], notation: Notation) -> str:
-    """For a paper: sections to paste into a document that loads amsmath, amssymb."""
+    """Return sections for a paper.
+
+    They can be pasted into a document that loads amsmath and amssymb.
+    """
     out = ["% needs \\usepackage{amsmath,amssymb}"]
     for s in sections:
         out += ["", f"\\subsection*{{{notation.prose(s.title)}}}"]

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Done:
-    """What a fit did, each as a sentence; empty: what a fit does where no option says otherwise.
+    """The treatment of data by a fit, as sentences; an empty one stands for the default treatment.
 
     Attributes:
-        lacking: what became of missing cells and latents.
-        masks: which masks its loss averaged over.
+        lacking: the treatment of missing cells and latents.
+        masks: the masks that the loss averaged over.
     """
 
     lacking: str = ""
@@ -39,16 +39,16 @@ class Done:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What is to be explained of a program, and how much.
+    """The parts of a program to explain, and the amount of detail.
 
     Attributes:
         program: a checked program.
-        bound: the program with its inputs; none: formulas only.
-        model: only this model.
-        mask: only this mask.
-        sampler: only this sampler.
-        done: what a fit did, in the place of what a fit does by default.
-        plans: also how each sum is computed, and at what cost.
+        bound: the program with its inputs; None gives formulas only.
+        model: the only model to explain, or None for all.
+        mask: the only mask to explain, or None for all.
+        sampler: the only sampler to explain, or None for all.
+        done: the treatment of data by a fit, in place of the default treatment.
+        plans: whether to add the computation of each sum, and its cost.
     """
 
     program: Program
@@ -60,7 +60,7 @@ class Explanation:
     plans: bool = False
 
     def text(self, width: int = WIDTH) -> str:
-        """For a terminal, in lines of `width` columns."""
+        """Return the explanation for a terminal, in lines of `width` columns."""
         sections = self._sections(Unicode())
         if self.bound is None and needed_inputs(self.program):
             sections.append(_lacking(self.program))
@@ -69,7 +69,7 @@ class Explanation:
         return as_text(sections, width)
 
     def latex(self) -> str:
-        """For a paper."""
+        """Return the explanation as LaTeX for a paper."""
         notation = Latex()
         sections = self._sections(notation)
         if self.bound is None and needed_inputs(self.program):
@@ -77,7 +77,7 @@ class Explanation:
         return as_latex(sections, notation)
 
     def _sections(self, notation: Notation) -> list[Section]:
-        # Of a bound program loops of samplers and mixtures are written out.
+        # In a bound program the loops of samplers and mixtures are unrolled.
         program = self.program if self.bound is None else self.bound.program
         return [
             section
@@ -106,7 +106,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class _Told:
-    """One model, and all that its sections are written from."""
+    """One model, with all the data that its sections are written from."""
 
     program: Program
     model: ir.Model
@@ -127,20 +127,21 @@ def explain(
     done: Done | None = None,
     plans: bool = False,
 ) -> str:
-    """log p, conditionals, losses and samplers of a program; with its inputs also counts.
+    """Explain log p, conditionals, losses and samplers of a program; with its inputs also counts.
 
     Args:
         program: a checked program.
-        bound: the program with its inputs; none: formulas only.
+        bound: the program with its inputs; None gives formulas only.
         latex: LaTeX instead of Unicode text, which has lines of at most 100 columns.
-        model: only this model.
-        mask: only this mask.
-        sampler: only this sampler.
-        done: what a fit did, in the place of what a fit does by default.
-        plans: also how each sum is computed, and at what cost; refusals are always said.
+        model: the only model to explain, or None for all.
+        mask: the only mask to explain, or None for all.
+        sampler: the only sampler to explain, or None for all.
+        done: the treatment of data by a fit, in place of the default treatment.
+        plans: whether to add the computation of each sum, and its cost; computations that exceed
+            the budget are reported always.
 
     Raises:
-        GmlmError: for an unknown name, and for what only the inputs show.
+        GmlmError: for an unknown name, and for faults that only the inputs show.
     """
     told = Explanation(program, bound, model, mask, sampler, done or Done(), plans)
     return told.latex() if latex else told.text()
@@ -216,7 +217,7 @@ def _declarations(section: Section, model: ir.Model, lowered: Lowered | None) ->
 
 
 def _roles(section: Section, told: _Told) -> None:
-    """What is latent, what is given, and what a letter stands for."""
+    """Add the latent and the given variables, and the meaning of a letter for several variables."""
     cells, n = told.formulas.cells, told.formulas.n
     if cells.stands_for:
         every = n.inline(f"({', '.join(cells.stands_for)})")
@@ -238,7 +239,7 @@ def _names(model: ir.Model, role: str) -> list[str]:
 
 
 def _terms(section: Section, told: _Told) -> None:
-    """log p, and what of it a block sees."""
+    """Add log p, and its terms that enter the conditional of a block."""
     section.words("The model:")
     told.formulas.add_log_p(section)
     others = "no other enters a conditional given all other cells"
@@ -267,7 +268,7 @@ def _counted(n: int, what: str) -> str:
 
 
 def domain_text(domain: ir.Domain) -> str:
-    """A domain as it is named or written."""
+    """Return a domain by its name or as it is written."""
     return domain.name or domain.kind if not (domain.labels or domain.real) or domain.name else domain.span.text
 
 
@@ -313,7 +314,7 @@ def _network_mask(section: Section, told: _Told, mask: ir.Mask) -> None:
 
 
 def _joint_mask(section: Section, told: _Told, mask: ir.Mask) -> None:
-    """A mask of a model with a joint distribution: its formulas, and what a fit under it does."""
+    """Add the formulas of a mask of a joint distribution, and what a fit under it computes."""
     latents = _names(told.model, "latent")
     mentioned = [*sorted(mask.body.hidden_variables()), *mask.given]
     named = list(dict.fromkeys(name for name in mentioned if name in latents))
@@ -333,7 +334,7 @@ def _joint_mask(section: Section, told: _Told, mask: ir.Mask) -> None:
 
 
 def _use(told: _Told, mask: ir.Mask, lowered: Lowered) -> tuple[str, str]:
-    """The factor of the objective in numbers, and which masks a fit averages over."""
+    """Return the factor of the objective in numbers, and the masks that a fit averages over."""
     from ..masks import lower_mask
     from ..plan import plan_use
 
@@ -367,7 +368,10 @@ def _costliest(used: MaskPlan) -> str:
 
 
 def _layout(graph: FactorGraph, mask: AbstractMask, used: MaskPlan) -> str:
-    """How the blocks of a loss over all masks are scored; empty where it is eliminated, drawn, looks at x or is refused."""
+    """Return how the blocks of a loss over all masks are scored.
+
+    The text is empty for a loss that is eliminated, drawn, data-dependent or above the budget.
+    """
     from ..plan import is_large, plan_loss_blocks, support_blocks
 
     blocks, probabilities = support_blocks(graph, mask) if used.all_masks else (None, None)
@@ -382,7 +386,11 @@ def _layout(graph: FactorGraph, mask: AbstractMask, used: MaskPlan) -> str:
 
 
 def _latents(told: _Told, mask: ir.Mask, lowered: Lowered) -> str:
-    """How latents are summed out under a mask, where that is wanted, or why not."""
+    """Return how latents are summed out under a mask, or why they are not.
+
+    The text is empty without latents, or if `done` describes them. It is also empty without `plans`
+    if the sum is affordable.
+    """
     if not lowered.graph.latents or told.done.lacking:
         return ""
     from ..masks import lower_mask
@@ -397,7 +405,7 @@ def _latents(told: _Told, mask: ir.Mask, lowered: Lowered) -> str:
 
 
 def _never_hidden(mask: ir.Mask, lowered: Lowered) -> str:
-    """Which cells of the data no block holds; empty where each is held."""
+    """Return the cells of the data that no block contains, as a sentence; empty without any."""
     from ..masks import lower_mask
 
     graph = lowered.graph

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from ..program import ir
 from ._notation import Notation
 
-# A sum sign and `mod` reach further than readers agree on: beside an operator they stand in
-# parentheses, as `_LONG`.
+# Strengths of binding. Readers disagree on how far a sum sign and `mod` reach. Beside an operator
+# they are therefore in parentheses, by the strength `_LONG`.
 _OR, _AND, _NOT, _COMPARE, _LONG, _ADD, _DIVIDE, _MULTIPLY, _NEGATE, _POWER, _ATOM = range(11)
-# how tightly a factor of a product binds at least, and a base of a power
+# smallest strength of a factor of a product, and of the base of a power
 FACTOR, ATOM = _MULTIPLY, _ATOM
 _STRENGTH = {
     "or": _OR,
@@ -31,24 +31,27 @@ Lets = Mapping[str, ir.Let]
 
 
 class Writer:
-    """Writes the expressions of one model in one notation."""
+    """A writer of the expressions of one model in one notation."""
 
     def __init__(self, notation: Notation, lets: Lets, given: frozenset[str] = frozenset()):
         self.n, self.lets, self.given = notation, lets, given
 
     def number(self, e: ir.Expression, least: int = _OR) -> str:
-        """An expression where a number is wanted: a condition counts as 1 or 0. Bracketed where it binds less than `least`."""
+        """Return an expression as a number; a condition counts as 1 or 0.
+
+        The text is bracketed if it binds less tightly than `least`.
+        """
         if self.is_condition(e):
             return self.n.indicator(self.condition(e))
         text, strength = self._number(e)
         return self.n.parens(text) if strength < least else text
 
     def term(self, e: ir.Expression) -> str:
-        """An expression behind a sum sign or beside plus signs."""
+        """Return an expression that follows a sum sign, or is an operand of a plus sign."""
         return self.number(e, _DIVIDE)
 
     def is_condition(self, e: ir.Expression) -> bool:
-        """Whether it is true or false rather than a number."""
+        """Return whether an expression is true or false rather than a number."""
         match e:
             case ir.Operation():
                 return e.operator in CONDITIONS
@@ -61,14 +64,15 @@ class Writer:
         return False
 
     def condition(self, e: ir.Expression, least: int = _OR) -> str:
-        """An expression where a condition is wanted."""
+        """Return an expression as a condition."""
         n = self.n
         match e:
             case ir.Operation(operator="not"):
                 text, strength = n.operator("not").lstrip() + self.condition(e.operands[0], _ADD), _NOT
             case ir.Operation() if e.operator in ("and", "or"):
                 strength = _STRENGTH[e.operator]
-                same = [isinstance(o, ir.Operation) and o.operator == e.operator for o in e.operands]  # `and` in `or` has parentheses
+                # `and` within `or` is put in parentheses
+                same = [isinstance(o, ir.Operation) and o.operator == e.operator for o in e.operands]
                 parts = [self.condition(o, strength if k else _NOT) for o, k in zip(e.operands, same, strict=True)]
                 text = n.operator(e.operator).join(parts)
             case ir.Operation() if e.operator in COMPARISONS:
@@ -101,7 +105,7 @@ class Writer:
         return self._compound(e)
 
     def _compound(self, e: ir.Expression) -> tuple[str, int]:
-        """What has parts of its own: reductions, tables and what is looked up in them."""
+        """Return reductions, tables and table entries, with their strength."""
         n = self.n
         match e:
             case ir.Sum():
@@ -139,28 +143,31 @@ class Writer:
         return n.call(e.operator, [self.number(a) for a in o]), _ATOM
 
     def _unsigned(self, e: ir.Expression, least: int) -> str:
-        """A number behind a sign: one that opens with a sign of its own is bracketed."""
+        """Return a number that follows a sign, bracketed if it begins with a sign itself."""
         text = self.number(e, least)
         return self.n.parens(text) if text.startswith(self.n.minus) else text
 
     def loop(self, loop: ir.Loop) -> str:
-        """`i ∈ site`."""
+        """Return `i ∈ site`."""
         return self.n.members([self.n.name(i) for i in loop.names], self.n.name(loop.over.name))
 
     def clauses(self, clauses: ir.Clauses) -> str:
-        """What a sum runs over: loops, and the condition on them; empty where there are none."""
+        """Return the range of a sum: loops, and the condition on them; empty without either."""
         parts = [self.loop(loop) for loop in clauses.loops]
         if clauses.condition is not None:
             parts.append(self.condition(clauses.condition))
         return ", ".join(parts)
 
     def cells(self, cells: ir.Cells) -> str:
-        """A cell, or all cells of a variable."""
+        """Return a cell, or all cells of a variable."""
         found = self.n.entry(self.n.name(cells.variable), [] if cells.indices is None else [self.number(i) for i in cells.indices])
         return found if cells.clauses is None else f"{found} : {self.clauses(cells.clauses)}"
 
     def touched(self, e: ir.Expression) -> list[str] | None:
-        """The cells that an expression mentions (nothing given), each once; None where some depend on a cell's value or on an inner sum."""
+        """Return the cells that an expression mentions, each once, without given variables.
+
+        The result is None if a cell depends on a cell's value or on an inner sum.
+        """
         found: list[str] = []
         inner = {name for part in _walk(e, self.lets) if isinstance(part, ir.Sum) for loop in part.clauses.loops for name in loop.names}
         for part in _walk(e, self.lets):
@@ -173,7 +180,7 @@ class Writer:
 
 
 def _walk(e: ir.Expression, lets: Lets) -> Iterator[ir.Expression]:
-    """`e` and all inside it; a `let` is replaced by what it stands for."""
+    """Yield `e` and all expressions in it; the value of a `let` is substituted for it."""
     for part in ir.walk(e):
         yield part
         if isinstance(part, ir.LetValue):

@@ -14,7 +14,13 @@ from ._notation import Notation, latex_text
 
 @dataclass(frozen=True)
 class Term:
-    """A summand of log p: what it runs over, what it is, and the cells it holds (None: not told from the text)."""
+    """A summand of log p.
+
+    Attributes:
+        range: the range of its sum.
+        body: the formula of the summand.
+        cells: the cells that the summand mentions; None if the text does not determine them.
+    """
 
     range: str
     body: str
@@ -31,7 +37,7 @@ class ModelFormulas:
         self.write = Writer(notation, model.lets, frozenset(v.name for v in model.variables.values() if v.role == "given"))
 
     def terms(self) -> Iterator[Term]:
-        """The summands of log p: factors, then conditionals given by `~`."""
+        """Yield the summands of log p: factors, then conditionals given by `~`."""
         for f in self.model.factors:
             yield Term(self.write.clauses(f.clauses), self.write.term(f.value), self.write.touched(f.value))
         for d in self.model.distributed:
@@ -49,7 +55,7 @@ class ModelFormulas:
             yield Term(self.write.clauses(d.clauses), self.n.call("log", [body]), cells)
 
     def add_log_p(self, section: Section) -> None:
-        """log p as a sum over all terms, less log Z."""
+        """Add log p as a sum over all terms minus log Z."""
         n = self.n
         rows = [self.signed(n.over("sum", t.range, t.body), k) for k, t in enumerate(self.terms())] or ["0"]
         section.formula(n.given(self.log("p"), self.cells.whole()), *rows, f"{n.minus} {self.log('Z')}")
@@ -64,7 +70,7 @@ class ModelFormulas:
                 section.formula(name, self.write.number(let.value))
 
     def _requirement(self, r: ir.Require) -> str:
-        """Where p is 0: `where` the negation of the condition holds for some turn."""
+        """Return the condition for p = 0: a requirement fails for some values of its loops."""
         n, range_ = self.n, self.write.clauses(r.clauses)
         negated = isinstance(r.condition, ir.Operation) and r.condition.operator == "not"
         condition = self.write.condition(r.condition.operands[0] if negated and isinstance(r.condition, ir.Operation) else r.condition)
@@ -74,15 +80,15 @@ class ModelFormulas:
         return f" \\text{{{joint}}} {condition}" + (f" \\quad \\text{{{quantifier} }} {range_}" if range_ else "")
 
     def signed(self, text: str, k: int) -> str:
-        """A summand with its sign; the first has none unless it is negative."""
+        """Return a summand with its sign; the first summand has none unless it is negative."""
         return text if k == 0 else f"+ {text}"
 
     def log(self, name: str) -> str:
-        """`log p`."""
+        """Return `log p`."""
         return self.n.either(f"log {name}", f"\\log {name}")
 
     def add_block(self, section: Section) -> None:
-        """f_K: the terms of log p that hold a cell of K."""
+        """Add f_K, the terms of log p that mention a cell of K."""
         n, rows = self.n, []
         for t in self.terms():
             if t.cells == []:
@@ -100,10 +106,10 @@ class ModelFormulas:
         adaptive: bool,
         summed: bool,
     ) -> str:
-        """log p(x_K | x_rest[, K]) from f_K and, for a mask that looks at x, its correction.
+        """Add log p(x_K | x_rest[, K]) from f_K, with the correction of a mask that looks at x.
 
         Args:
-            section: where the formula is added.
+            section: the section to which the formula is added.
             hidden: the variables of the cells of K.
             adaptive: whether the mask looks at x.
             summed: whether the latents, which join the block, are summed out.
@@ -133,7 +139,7 @@ class ModelFormulas:
         return left
 
     def add_prior(self, section: Section) -> None:
-        """log prior as a sum over the entries of parameters."""
+        """Add log prior as a sum over the entries of parameters."""
         n, rows = self.n, []
         for p in self.model.parameters.values():
             if p.prior is None:

@@ -1,4 +1,4 @@
-"""What verifiers, values and the samplers that ask them do, and from what distribution their strings are."""
+"""Explanations of verifiers, values and guided samplers, and of the distribution of strings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMPUTED = "for short strings `gm.theory.output_law` computes it."
 
 
 def add_judge(section: Section, judge: ir.Judge) -> None:
-    """What a verifier or value says of a prefix."""
+    """Add the meaning of a verifier or value for a prefix."""
     section.words(f"`{judge.body.span.text}`: {judge.body.form.doc}")
 
 
@@ -30,7 +30,15 @@ def add_guided(
     cells: Cells,
     plans: bool,
 ) -> None:
-    """How a string grows, when it ends, what its distribution is, and with `plans` at what cost."""
+    """Add how a string grows and ends, its distribution, and with `plans` its cost.
+
+    Args:
+        section: the section.
+        call: the guided sampler.
+        lowered: the model with its inputs, or None.
+        cells: the names of the model's cells.
+        plans: whether to add the cost.
+    """
     stated = {k: v.name if isinstance(v, ir.Judge) else v for k, v in guided_options(call).items()}
     end = stated["end"]
     o = stated_options({**stated, "end": end.label if isinstance(end, ir.LabelCode) else end}, lowered)
@@ -55,7 +63,11 @@ def add_guided(
 
 
 def _cost(lowered: Lowered) -> str:
-    """What has to be remembered of a prefix, or what is summed at each symbol where that is too dear, or why both are refused."""
+    """Return the memory of a prefix, in words.
+
+    If it exceeds the budget, the result is the sum that is computed at each symbol. If that exceeds
+    the budget too, the result is the error.
+    """
     from ..plan import plan_instead, plan_prefixes
 
     try:
@@ -68,7 +80,11 @@ def _cost(lowered: Lowered) -> str:
 
 
 def _kept(network: NetworkForm) -> str:
-    """What is remembered of a row: of a network of the language keys and values of every layer, and the last layer's states."""
+    """Return the memory of a row, in words.
+
+    For a network of the language it consists of the keys and values of every layer, and the last
+    layer's states.
+    """
     words, places = "a pass of the network for each symbol, what it keeps of a row", network.n_cells + 2
     if not {"layers", "width"} <= set(network.options):
         return words

@@ -1,4 +1,7 @@
-"""What a program has, as plain data: models, masks, samplers, inputs, graphs; with its inputs also shapes and counts."""
+"""The contents of a program as plain data: models, masks, samplers, inputs and graphs.
+
+With its inputs, shapes and counts are included.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def known(name: str, names: Sequence[str], what: str) -> str:
-    """`name`, if it is one of `names`.
+    """Return `name` if it is one of `names`.
 
     Raises:
         GmlmError: E506 with the nearest name.
@@ -24,12 +27,12 @@ def known(name: str, names: Sequence[str], what: str) -> str:
 
 
 def needed_inputs(program: Program, given: Mapping[str, Any] | None = None) -> list[str]:
-    """The inputs without a default that are not given."""
+    """Return the inputs without a default that are not given."""
     return [d.name for d in program.inputs.values() if d.default is None and d.name not in (given or {})]
 
 
 def axes_text(axes: Sequence[ir.Loop]) -> str:
-    """`[i in site, (a, b) in G.edges]`; empty for a scalar."""
+    """Return `[i in site, (a, b) in G.edges]`; empty for a scalar."""
 
     def one(loop: ir.Loop) -> str:
         names = loop.names[0] if len(loop.names) == 1 else f"({', '.join(loop.names)})"
@@ -39,16 +42,16 @@ def axes_text(axes: Sequence[ir.Loop]) -> str:
 
 
 def describe(program: Program, bound: Bound | None = None, allow_python: bool = False) -> dict[str, Any]:
-    """What a program has.
+    """Describe the contents of a program.
 
     Args:
         program: a checked program.
-        bound: the program with its inputs; none: what the text alone tells.
+        bound: the program with its inputs; None describes only what the text determines.
         allow_python: whether the class of a `python` network may be imported, to count its
             parameters.
 
     Returns:
-        Data for `json.dumps`; what is not known without inputs is None.
+        Data for `json.dumps`, with None for values that are unknown without inputs.
     """
     program = program if bound is None else bound.program
     return {
@@ -116,7 +119,7 @@ def _model(program: Program, model: ir.Model, bound: Bound | None, allow_python:
 
 
 def lowered_if_bound(bound: Bound | None, name: str) -> Lowered | None:
-    """The lowered model; None without inputs."""
+    """Return the lowered model; None without inputs."""
     if bound is None:
         return None
     from ..graph import lower_model
@@ -125,7 +128,11 @@ def lowered_if_bound(bound: Bound | None, name: str) -> Lowered | None:
 
 
 def _network(program: Program, model: ir.Model, lowered: Lowered | None, allow_python: bool) -> dict[str, Any] | None:
-    """The network of a conditional and, where it may be made, its parameters by part, which takes JAX and no memory."""
+    """Return the network of a conditional with its parameters by part.
+
+    Parameters are included if the network may be built. Counting them imports JAX but allocates no
+    arrays.
+    """
     if model.conditional is None:
         return None
     call = program.networks[model.conditional.network]

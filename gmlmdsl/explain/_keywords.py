@@ -1,4 +1,4 @@
-"""What a word of the language means: its forms, an example, where the reference says more."""
+"""The meaning of a word of the language: its forms, an example, and a reference."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ._lines import wrapped
 
 @dataclass(frozen=True)
 class Meaning:
-    """One thing that a word means.
+    """One meaning of a word.
 
     Attributes:
-        title: the word, and what it is.
-        does: what it does, in sentences.
-        forms: how it is written.
-        options: what each argument means, by its name.
-        example: a program that checks.
-        see: the section of the reference that says more.
+        title: the word and its kind.
+        does: the effect of the word, in sentences.
+        forms: the ways to write it.
+        options: the meaning of each argument, by its name.
+        example: a program that passes the checker.
+        see: the section of the reference with the details.
     """
 
     title: str
@@ -38,7 +38,10 @@ class Meaning:
 
 @functools.cache
 def keyword_table() -> dict[str, Meaning]:
-    """The meaning of every keyword of the grammar, by the keyword and by the words beside it."""
+    """Return the meaning of every keyword of the grammar.
+
+    The keys are the keyword and the words that occur only with it.
+    """
     found: dict[str, Meaning] = {}
     for word, entry in _data()["keyword"].items():
         also = entry.get("also", ())
@@ -51,26 +54,30 @@ def keyword_table() -> dict[str, Meaning]:
 
 
 def meanings_of(word: str) -> list[Meaning]:
-    """All that a word means: the keyword, then each form of that name; nothing for another word."""
+    """Return all meanings of a word: the keyword, then each form of that name.
+
+    The list is empty for an unknown word.
+    """
     keyword = keyword_table().get(word)
     of_forms = [_of_form(form) for form in forms.FORMS if form.name == word]
     return of_forms if keyword is None else [keyword, *of_forms]
 
 
 def words_of_the_language() -> list[str]:
-    """Every word that has an explanation."""
+    """Return every word that has an explanation."""
     return list(dict.fromkeys([*keyword_table(), *(form.name for form in forms.FORMS)]))
 
 
 def sections_of_rooms() -> dict[str, str]:
-    """The sections of the reference that list the forms, by the room of these."""
+    """Return the sections of the reference that list the forms, by the kind of the forms."""
     return _data()["section"]
 
 
 def is_word_or_code(text: str) -> bool:
-    """Whether `gmlm explain` takes a text for a word or a code rather than for a file.
+    """Return whether `gmlm explain` takes a text as a word or a code rather than as a file.
 
-    A word of the language is one wherever a file has that name too; write the file's suffix.
+    A word of the language is taken as a word even if a file has that name. Such a file is named
+    with its suffix.
     """
     if meanings_of(text):
         return True
@@ -78,10 +85,12 @@ def is_word_or_code(text: str) -> bool:
 
 
 def explain_word(word: str, width: int) -> str:
-    """What a word of the language or the code of a message means, in lines of `width` columns.
+    """Return the meaning of a word of the language or of a diagnostic code.
+
+    The lines have `width` columns.
 
     Raises:
-        GmlmError: E507 for one that there is not, with the nearest.
+        GmlmError: E507 for an unknown word or code, with the nearest.
     """
     meanings = meanings_of(word)
     if meanings:
@@ -128,7 +137,7 @@ def _of_form(form: forms.Form) -> Meaning:
 
 
 def _example(form: forms.Form) -> str:
-    """The form's example: a program, or a line that stands in its frame."""
+    """Return the form's example: a program, or a line that is inserted in its frame."""
     written = _data()["form"][form.room][form.name].strip("\n")
     if "\n" in written:
         return written

@@ -1,4 +1,4 @@
-"""Breaks words and formulas into lines of a width, never inside a part that is read as one."""
+"""Breaks words and formulas into lines of a width, never inside an unbreakable part."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from ._notation import HARD_SPACE
 
-# A line ends before an operator, never behind one, and a relation stays with both its sides.
+# A line ends before an operator, never after one, and a relation stays with both its sides.
 _STAYS_BEHIND = {
     *"+−·/=≠<≤>≥∈∉∋:|",
     *("and", "or", "not", "mod", "if", "else", "for", "unless", "where", "some", "every", "log"),
@@ -16,10 +16,15 @@ _STAYS_BEHIND = {
 
 
 def wrapped(text: str, width: int, before: str, least: int = 40) -> list[str]:
-    """A paragraph behind `before`, under which its further lines are set in.
+    """Wrap a paragraph after `before`, and indent its further lines by the width of `before`.
 
-    Code in backticks and formulas stay on one line where they are short. A terminal of fewer
-    columns than `least` breaks the lines itself.
+    Code in backticks and formulas stay on one line if they are short.
+
+    Args:
+        text: the paragraph.
+        width: the number of columns.
+        before: the text before the first line.
+        least: the smallest number of columns. A terminal of fewer columns breaks the lines itself.
     """
     room = max(width, least)
     held = re.sub(r"`[^`]+`", lambda code: code[0].replace(" ", HARD_SPACE), text)
@@ -40,7 +45,16 @@ def _released(part: str, most: int) -> str:
 
 
 def broken_formula(left: str, rows: Sequence[str], width: int, least: int = 40) -> list[str]:
-    """`left = first row`, the further rows under it; what is too long goes on further in."""
+    """Break `left = first row` into lines, with the further rows under the first.
+
+    A row that is too long continues on a further indented line.
+
+    Args:
+        left: the left side.
+        rows: the rows; without rows `left` is the whole formula.
+        width: the number of columns.
+        least: the smallest number of columns.
+    """
     room, start = max(width, least), " " * 4
     if not rows:
         return list(_broken(left, start, 2 * start, room))
@@ -51,7 +65,7 @@ def broken_formula(left: str, rows: Sequence[str], width: int, least: int = 40) 
 
 
 def _broken(text: str, first: str, further: str, width: int) -> Iterator[str]:
-    """The lines of one row: `first` stands before the first, `further` before the others."""
+    """Yield the lines of one row: `first` precedes the first line, and `further` the others."""
     before = first
     while len(before) + len(text) > width:
         place = _best_break(text, width - len(before))
@@ -63,7 +77,11 @@ def _broken(text: str, first: str, further: str, width: int) -> Iterator[str]:
 
 
 def _best_break(text: str, room: int) -> int | None:
-    """The last of the best places in the line but its first third, or there, or behind it."""
+    """Return the last of the best places to break a line.
+
+    Places in the first third of the line are taken only if there are no later ones. If no place
+    fits in the line, the first place after it is taken.
+    """
     found = list(_breaks(text))
     fitting = [(place, worse) for place, worse in found if place <= room]
     if not fitting:
@@ -74,12 +92,12 @@ def _best_break(text: str, room: int) -> int | None:
 
 
 def _breaks(text: str) -> Iterator[tuple[int, int]]:
-    """The places at which a formula may be broken, with how bad each is.
+    """Yield the places at which a formula may be broken, each with a penalty.
 
-    The fewer brackets are open the better; a sign is better than another space, and this than
-    a product.
+    The penalty rises with the number of open brackets. A sign is better than another space, and
+    another space is better than a product.
     """
-    opened: list[bool] = []  # whether each open bracket holds the indices of an entry
+    opened: list[bool] = []  # whether each open bracket encloses the indices of an entry
     quoted = False
     for place, character in enumerate(text):
         quoted ^= character == '"'
@@ -98,7 +116,10 @@ def _breaks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _opens_entry(text: str) -> bool:
-    """Whether the last bracket is that of `J[i, j]`, which is not broken; `E[..]` is a mean."""
+    """Return whether the last bracket is that of `J[i, j]`, which is not broken.
+
+    A bracket of `E[..]` is that of a mean, which may be broken.
+    """
     return re.search(r"[\w\]]\[$", text) is not None and re.search(r"(^|\W)E\[$", text) is None
 
 

@@ -1,4 +1,4 @@
-"""The formulas of a mask: p(K), the conditional it asks for, the loss, the objective of a fit."""
+"""The formulas of a mask: p(K), its conditional, the loss, and the objective of a fit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from ._notation import Notation
 
 
 def add_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas, summed: bool) -> None:
-    """All that a mask means for a fit, as far as the text tells it; `summed` says that it sums latents out."""
+    """Add the meaning of a mask for a fit, as far as the text determines it.
+
+    Args:
+        section: the section.
+        mask: the mask.
+        formulas: the formulas of the model.
+        summed: whether latents are summed out under the mask.
+    """
     n, row, hidden = formulas.n, formulas.cells.row, mask.body.hidden_variables()
     add_law(section, mask.body, formulas, mask.adaptive)
     if mask.adaptive:
@@ -32,13 +39,13 @@ def add_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas, summed: b
 
 
 def loss_of(formulas: ModelFormulas, below: str = "") -> str:
-    """`loss(x)`; with `below`, of the row of that number."""
+    """Return `loss(x)`; with `below`, the loss of the row with that number."""
     n, row = formulas.n, formulas.cells.row
     return n.given(n.either("loss", "\\ell"), n.sub(row, below) if below else row)
 
 
 def add_clusters(section: Section, mask: ir.Mask, formulas: ModelFormulas) -> None:
-    """What a mask that draws clusters means for an update."""
+    """Add the meaning of a mask that draws clusters for an update."""
     n, body, cells = formulas.n, mask.body, formulas.cells
     assert isinstance(body, ir.FormMask)
     hidden = body.hidden_variables()
@@ -64,7 +71,7 @@ def add_clusters(section: Section, mask: ir.Mask, formulas: ModelFormulas) -> No
 
 
 def add_objective(section: Section, factor: str, formulas: ModelFormulas) -> None:
-    """What `fit` minimises under a mask."""
+    """Add the objective that `fit` minimises under a mask."""
     n = formulas.n
     weight, loss = n.sub(n.either("weight", "\\text{weight}"), "r"), loss_of(formulas, "r")
     total = n.over("sum", n.either("rows r", "r"), n.times.join((weight, loss)))
@@ -75,7 +82,16 @@ def add_objective(section: Section, factor: str, formulas: ModelFormulas) -> Non
 
 
 def add_law(section: Section, body: ir.MaskBody, formulas: ModelFormulas, adaptive: bool, name: str = "p", depth: int = 0) -> None:
-    """p(K), or p(K | x)."""
+    """Add p(K), or p(K | x) for an adaptive mask.
+
+    Args:
+        section: the section.
+        body: the body of the mask.
+        formulas: the formulas of the model.
+        adaptive: whether the mask looks at x.
+        name: the name of the distribution.
+        depth: the depth of a part in a mixture.
+    """
     n, write = formulas.n, formulas.write
     row = formulas.cells.row
     seen = row if adaptive else ""
@@ -135,7 +151,7 @@ def _for(n: Notation, where: str) -> str:
 
 
 def _terms(terms: Iterable[ir.BlockTerm], formulas: ModelFormulas) -> str:
-    """`{x[i], x[j]} for (i, j) ∈ G.edges`, one after another, for a sentence."""
+    """Return `{x[i], x[j]} for (i, j) ∈ G.edges`, one after another, for a sentence."""
     n, write = formulas.n, formulas.write
     blocks = [(n.block([write.cells(c) for c in t.cells]), write.clauses(t.clauses)) for t in terms]
     texts = [f"{block}{_for(n, where)}" for block, where in blocks]
@@ -199,7 +215,7 @@ FORMS: dict[str, Callable[[Section, ir.FormMask, ModelFormulas, str], None]] = {
 
 
 def _variables(body: ir.FormMask) -> str:
-    """The variables of a form, as they are written."""
+    """Return the variables of a form, as they are written."""
     return ", ".join(f"`{v}`" for v in body.variables)
 
 

@@ -1,4 +1,4 @@
-"""Models whose conditionals are a network's: the conditional, what a mask shows the network, the loss with its stages."""
+"""Explanations of models with a network's conditionals: the conditional, masks, and the loss."""
 
 from __future__ import annotations
 
@@ -30,7 +30,14 @@ def add_conditional(
     formulas: ModelFormulas,
     lowered: Lowered | None,
 ) -> None:
-    """What the network is a conditional of, which network it is, and where a row ends."""
+    """Add the conditional, the network that computes it, and the end of a row.
+
+    Args:
+        section: the section.
+        program: the program.
+        formulas: the formulas of the model.
+        lowered: the model with its inputs, or None.
+    """
     n, c, cells = formulas.n, formulas.model.conditional, formulas.cells
     assert c is not None
     x, call = n.name(c.target), program.networks[c.network]
@@ -65,7 +72,7 @@ def _causal(cells: Cells) -> str:
 
 
 def stated_options(options: Mapping[str, object], lowered: Lowered | None) -> dict[str, str]:
-    """Options as they are shown: numbers where they are known, else as they are written."""
+    """Return options for display: as numbers if they are known, else as they are written."""
     return {name: _shown(value, lowered) for name, value in options.items()}
 
 
@@ -80,14 +87,22 @@ def _shown(value: object, lowered: Lowered | None) -> str:
         return f"counts([{', '.join(_shown(e, lowered) for e in value)}])"
     if lowered is not None:
         return f"{lowered.bound.number(value):g}"  # type: ignore[arg-type]
-    # a default, which has no text of its own
+    # A default has no text of its own.
     if isinstance(value, ir.Operation) and len(value.operands) == 2:
         return f" {value.operator} ".join(_shown(e, lowered) for e in value.operands)
     return f"{value.value:g}" if isinstance(value, ir.Literal) else value.span.text  # type: ignore[attr-defined]
 
 
 def add_network_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas, program: Program, lowered: Lowered | None) -> None:
-    """The distribution of K, what the network sees, the loss and the objective."""
+    """Add the distribution of K, the input of the network, the loss and the objective.
+
+    Args:
+        section: the section.
+        mask: the mask.
+        formulas: the formulas of the model.
+        program: the program.
+        lowered: the model with its inputs, or None.
+    """
     add_law(section, mask.body, formulas, mask.adaptive)
     if mask.body.is_visits:
         _add_visits(section, mask.body, formulas)
@@ -114,7 +129,7 @@ def add_network_mask(section: Section, mask: ir.Mask, formulas: ModelFormulas, p
 
 
 def _add_visits(section: Section, body: ir.MaskBody, formulas: ModelFormulas) -> None:
-    """The bound of a decoder, or log p by its one path."""
+    """Add the bound of a decoder, or log p by its one path."""
     n, sampler = formulas.n, body.options["sampler"]
     assert isinstance(sampler, ir.Sampler)
     assert isinstance(sampler.body, ir.FormCall)
@@ -152,7 +167,11 @@ def _is_causal(formulas: ModelFormulas, program: Program) -> bool:
 
 
 def _add_loss(section: Section, formulas: ModelFormulas, stages: str, inputs: str, causal: bool, true: bool) -> None:
-    """`true`: the network sees true values only, so that of a `causal` one the loss is an exact sum of next-symbol terms."""
+    """Add the loss, over stages if there are several.
+
+    `true` states that the network sees true values only. The loss of a `causal` network is then an
+    exact sum of next-symbol terms.
+    """
     n, c = formulas.n, formulas.model.conditional
     assert c is not None
     x, loss = n.sub(formulas.cells.row, "i"), loss_of(formulas)

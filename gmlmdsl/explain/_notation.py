@@ -1,4 +1,7 @@
-"""How mathematics is written down: as Unicode text, or as LaTeX. Every method takes parts that are written already."""
+"""Notations for mathematics: Unicode text and LaTeX.
+
+The parts that a method takes are already written in the notation.
+"""
 
 from __future__ import annotations
 
@@ -12,104 +15,113 @@ GREEK = {
     *("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"),
     *("nu", "xi", "pi", "rho", "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega"),
 }
-HARD_SPACE = "\u00a0"  # a space at which no line is broken
-_MARK = "\x1f"  # around a formula within words, until these are written
+HARD_SPACE = "\u00a0"  # no line is broken at this space
+_MARK = "\x1f"  # marks a formula within words until the words are written
 SYMBOLS = {"==": "=", "!=": "≠", "<=": "≤", ">=": "≥", "-": "−", "*": "·", "neg": "−"}
 
 
 class Notation(ABC):
-    """One way to write formulas."""
+    """A way to write formulas."""
 
     times: str
     minus: str
 
     @abstractmethod
     def name(self, text: str) -> str:
-        """The name of a variable, parameter, index or set."""
+        """Return the name of a variable, parameter, index or set."""
 
     @abstractmethod
     def entry(self, name: str, indices: Sequence[str]) -> str:
-        """An array at some indices."""
+        """Return an array at some indices."""
 
     @abstractmethod
     def label(self, text: str) -> str:
-        """A letter or label."""
+        """Return a letter or label."""
 
     @abstractmethod
     def operator(self, symbol: str) -> str:
-        """A relation, or `and`, `or`, `not`, with its spaces."""
+        """Return a relation, or `and`, `or`, `not`, with its spaces."""
 
     @abstractmethod
     def parens(self, text: str) -> str:
-        """In parentheses."""
+        """Return a formula in parentheses."""
 
     @abstractmethod
     def fraction(self, above: str, below: str) -> str:
-        """A quotient; the parts are bracketed by the caller where this is written on one line."""
+        """Return a quotient.
+
+        If quotients are written on one line, the caller brackets the parts.
+        """
 
     def product(self, left: str, right: str) -> str:
-        """Two factors."""
+        """Return the product of two factors."""
         return self.times.join((left, right))
 
     @abstractmethod
     def power(self, base: str, exponent: str) -> str:
-        """A power."""
+        """Return a power."""
 
     @abstractmethod
     def call(self, function: str, arguments: Sequence[str]) -> str:
-        """A function of numbers."""
+        """Return a function of numbers."""
 
     @abstractmethod
     def indicator(self, condition: str) -> str:
-        """1 where the condition holds, else 0."""
+        """Return the indicator of a condition: 1 if it holds, else 0."""
 
     @abstractmethod
     def choice(self, test: str, yes: str, no: str) -> str:
-        """One of two values."""
+        """Return one of two values by a test."""
 
     @abstractmethod
     def over(self, sign: str, range_: str, body: str) -> str:
-        """A sum or product (`sign` is sum or prod) over a range; no range: the body alone."""
+        """Return a sum or product over a range; `sign` is sum or prod.
+
+        Without a range the result is the body alone.
+        """
 
     @abstractmethod
     def members(self, names: Sequence[str], set_: str) -> str:
-        """`i ∈ S`."""
+        """Return `i ∈ S`."""
 
     @abstractmethod
     def such_that(self, range_: str, condition: str) -> str:
-        """A range with a condition."""
+        """Return a range with a condition."""
 
     @abstractmethod
     def sub(self, name: str, below: str) -> str:
-        """A name with a subscript."""
+        """Return a name with a subscript."""
 
     @abstractmethod
     def given(self, function: str, left: str, right: str = "") -> str:
-        """`p(left | right)`."""
+        """Return `p(left | right)`."""
 
     @abstractmethod
     def block(self, cells: Sequence[str]) -> str:
-        """A set of cells."""
+        """Return a set of cells."""
 
     @abstractmethod
     def union(self, block: str, more: str) -> str:
-        """The subscript of a block with more cells."""
+        """Return the subscript of a block with more cells."""
 
     @abstractmethod
     def touches(self, cells: Sequence[str]) -> str:
-        """That K holds one of some cells; none: that the term touches K."""
+        """Return the condition that K contains one of some cells.
+
+        Without cells it is the condition that the term touches K.
+        """
 
     @abstractmethod
     def prose(self, text: str) -> str:
-        """Words, with code in backticks."""
+        """Return words, with code in backticks."""
 
     @abstractmethod
     def inline(self, formula: str) -> str:
-        """A short formula within words: it stays on one line."""
+        """Return a short formula within words, which stays on one line."""
 
     @abstractmethod
     def either(self, plain: str, latex: str) -> str:
-        """What is written as plain text, or in LaTeX."""
+        """Return `plain` in plain text, or `latex` in LaTeX."""
 
     @property
     @abstractmethod
@@ -118,7 +130,7 @@ class Notation(ABC):
 
 
 class Unicode(Notation):
-    """For a terminal."""
+    """Unicode text for a terminal."""
 
     times = "·"
     minus = "−"
@@ -212,12 +224,12 @@ _MATHS = {"−": "$-$", "∈": r"$\in$", "∋": r"$\ni$", "·": r"$\cdot$"}
 
 
 def latex_text(text: str) -> str:
-    """Text with what LaTeX would take for a command escaped."""
+    """Return text in which the special characters of LaTeX are escaped."""
     return re.sub(r"[\\~^&%$#_{}]", lambda m: _SPECIAL.get(m[0], "\\" + m[0]), text)
 
 
 def _latex_of_part(part: str) -> str:
-    """A formula, a piece of code in backticks, or words."""
+    """Return the LaTeX of a formula, a piece of code in backticks, or words."""
     if part.startswith(_MARK):
         return f"${part.strip(_MARK)}$"
     code = re.fullmatch("`([^`]+)`", part)
@@ -226,7 +238,7 @@ def _latex_of_part(part: str) -> str:
 
 
 class Latex(Notation):
-    """For a paper."""
+    """LaTeX for a paper."""
 
     times = r" \, "
     minus = "-"

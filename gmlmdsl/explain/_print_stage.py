@@ -1,4 +1,4 @@
-"""Prints what each stage of the compiler makes of a program."""
+"""Printing of the result of each stage of the compiler."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 STAGES = ("tree", "program", "graph", "plan")
 WIDTH = 110
-SHOWN = 6  # entries of an array
+SHOWN = 6  # number of printed entries of an array
 
 
 def print_stage(stage: str, program: Program, bound: Bound | None) -> str:
-    """The syntax tree, the checked program, the factor graphs, or the plans.
+    """Return the syntax tree, the checked program, the factor graphs, or the plans as text.
 
     Args:
         stage: one of `STAGES`.
         program: a checked program.
-        bound: the program with its inputs; `graph` and `plan` need it.
+        bound: the program with its inputs, which `graph` and `plan` need.
     """
     if stage == "tree":
         from ..syntax import parse
@@ -42,7 +42,7 @@ def print_stage(stage: str, program: Program, bound: Bound | None) -> str:
 
 
 def _dump(value: Any, label: str = "", depth: int = 0) -> Iterator[str]:
-    """A tree of dataclasses, one part per line where it does not fit on one."""
+    """Yield the lines of a tree of dataclasses, one part per line if one line is too short."""
     pad = "  " * depth
     short = _short(value)
     if len(pad) + len(label) + len(short) <= WIDTH:

@@ -1,4 +1,7 @@
-"""What samplers that decode a network do: `refinement` and its presets pass by pass, `autoregressive` cell by cell."""
+"""Explanations of samplers that decode a network.
+
+`refinement` and its presets decode pass by pass, `autoregressive` cell by cell.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,15 @@ def add_decoder(
     lowered: Lowered | None,
     plans: bool,
 ) -> None:
-    """What a sampler that decodes does; with `plans` also what its symbols cost."""
+    """Add the explanation of a sampler that decodes.
+
+    Args:
+        section: the section.
+        call: the decoder.
+        formulas: the formulas of the model.
+        lowered: the model with its inputs, or None.
+        plans: whether to add the cost of the symbols of a guided sampler.
+    """
     if is_guided(call.form.name):
         add_guided(section, call, lowered, formulas.cells, plans)
         return
@@ -46,7 +57,7 @@ def _add_autoregressive(
     formulas: ModelFormulas,
     lowered: Lowered | None,
 ) -> None:
-    """How a row grows, when it ends, and which row is the draw."""
+    """Add how a row grows, when it ends, and which row is the draw."""
     n, o = formulas.n, stated_options(autoregressive_options(call), lowered)
     section.words(f"`{call.span.text}`: {call.form.doc}")
     ends = (
@@ -78,7 +89,7 @@ def _add_refinement(
     formulas: ModelFormulas,
     lowered: Lowered | None,
 ) -> None:
-    """The start, a pass, which cells are open after it, when it stops, and the score of a candidate."""
+    """Add the start, a pass, the open cells after it, the end, and the score of a candidate."""
     n, o, c = formulas.n, _stated(call, lowered), formulas.model.conditional
     section.words(f"`{call.span.text}`: {call.form.doc}")
     passes = "as many passes as cells" if o["steps"] == "cells" else f"{o['steps']} passes"
@@ -120,7 +131,7 @@ def _add_refinement(
 
 
 def _pass(cells: Cells, network: bool) -> str:
-    """What a pass looks at."""
+    """Return the inputs and outputs of a pass, in words."""
     law = cells.predicted(cells.n.either("seen", "\\text{seen}"))
     if network:
         return f"the network sees all cells and gives {law} of each at once"
@@ -134,7 +145,10 @@ _OF_ORACLE = (
 
 
 def _stated(call: ir.FormCall, lowered: Lowered | None) -> dict[str, str]:
-    """The options as texts; `by` is the kind of schedule: a word, `counts` or `mask`."""
+    """Return the options as texts.
+
+    `by` is the kind of schedule: its name, `counts` or `mask`.
+    """
     options = refinement_options(call)
     schedule = options["schedule"]
     by = schedule if isinstance(schedule, str) else "mask" if isinstance(schedule, ir.Mask) else "counts"
@@ -165,7 +179,7 @@ _PLANNED = "; of an open cell the confidence is the probability of the value dra
 
 
 def _add_schedule(section: Section, o: Mapping[str, str], call: ir.FormCall, lowered: Lowered | None, n: Notation) -> None:
-    """Which cells are open after pass t."""
+    """Add the cells that are open after pass t."""
     planned = o["planner"] != "none"
     pool = "all free cells" if o["remask"] == "least_confident" or planned else "the open cells"
     by = _PLANNED if planned else f"; the confidence in a cell is {CONFIDENCE[o['confidence']]}." if o["order"] == "confidence" else "."
@@ -188,7 +202,7 @@ def _add_schedule(section: Section, o: Mapping[str, str], call: ir.FormCall, low
 
 
 def _counts(o: Mapping[str, str], call: ir.FormCall, lowered: Lowered | None) -> str:
-    """` For n = 8, after each pass: 6, 4, 2, 0.`, where the sizes are known."""
+    """Return ` For n = 8, after each pass: 6, 4, 2, 0.`; empty if the sizes are unknown."""
     if lowered is None or o["by"] not in ("linear", "cosine", "counts"):
         return ""
     from ..graph import passes_of, refinement
@@ -200,7 +214,7 @@ def _counts(o: Mapping[str, str], call: ir.FormCall, lowered: Lowered | None) ->
 
 
 def _add_rates(section: Section, o: Mapping[str, str], n: Notation) -> None:
-    """How likely a cell is to settle, and to be hidden again."""
+    """Add the probabilities that a cell settles, and that it is hidden again."""
     alpha, sigma = n.either("alpha", "\\alpha"), n.either("sigma", "\\sigma")
     a, b, s = n.sub(alpha, "t-1"), n.sub(alpha, "t"), n.sub(sigma, "t")
     most = f"min(1, {n.fraction(n.parens(f'1 {n.minus} {b}'), a)})"

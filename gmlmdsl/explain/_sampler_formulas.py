@@ -1,4 +1,4 @@
-"""What a sampler does: each update, the distribution it draws from, how, at what cost, and whether p is kept."""
+"""Explanations of samplers: each update, its distribution and cost, and whether p is invariant."""
 
 from __future__ import annotations
 
@@ -30,7 +30,15 @@ def add_sampler(
     lowered: Lowered | None,
     plans: bool,
 ) -> None:
-    """A sampler's body as an indented list, with `plans` those of its updates, and the verdict."""
+    """Add a sampler's body as an indented list, and whether it leaves p invariant.
+
+    Args:
+        section: the section.
+        body: the kernels of the sampler.
+        formulas: the formulas of the model.
+        lowered: the model with its inputs, or None.
+        plans: whether to add the plans of the updates.
+    """
     promised = formulas.model.conditional is None
     teller = _Teller(section, formulas.cells, lowered, promised, plans)
     section.words("One draw runs this in order:" if len(body) > 1 else "One draw:")
@@ -39,7 +47,10 @@ def add_sampler(
 
 
 class _Teller:
-    """Walks the kernels, adds their lines, and remembers what each keeps and which cells move."""
+    """A writer that walks the kernels and adds their lines.
+
+    It records for each update whether p stays invariant, and which cells move.
+    """
 
     def __init__(
         self,
@@ -73,7 +84,7 @@ class _Teller:
             self.kept.append((temper.span.text.split("{")[0].strip(), "refused"))
 
     def plan(self, words: str, depth: int) -> None:
-        """How something is computed, where that is wanted."""
+        """Add the words of a plan if plans are requested."""
         if self.plans:
             self.section.words(words, depth)
 
@@ -110,7 +121,7 @@ class _Teller:
         self.moved |= {int(c) for c in cells if c < n}
 
     def verdict(self) -> str:
-        """Whether p is kept, and which cells never move."""
+        """Return whether p is left invariant, and which cells never move."""
         worst = [(text, word) for text, word in self.kept if word != KEEPS]
         if not worst:
             said = "Keeps p: every update draws exactly from its conditional."
@@ -131,7 +142,7 @@ class _Teller:
 
 
 def law(update: ir.Sweep | ir.RandomUpdate, cells: Cells) -> str:
-    """What a block is drawn from, in words."""
+    """Return the distribution that a block is drawn from, in words."""
     return update.either(partial(_law_of_sweep, cells), partial(_law_of_random, cells))
 
 
@@ -166,7 +177,7 @@ def _source(update: ir.RandomUpdate) -> str:
 
 
 def network_law(update: ir.Sweep | ir.RandomUpdate, cells: Cells) -> str:
-    """What a network's update draws from, and in how many passes."""
+    """Return the distribution of a network's update, and its number of passes, in words."""
     of_sweep = partial(_network_law_of_sweep, cells)
     return update.either(of_sweep, partial(_network_law_of_random, cells))
 
@@ -190,7 +201,7 @@ def _network_law_of_random(cells: Cells, update: ir.RandomUpdate) -> str:
 
 @dataclass(frozen=True)
 class _Line:
-    """The lines of one kernel, so deep in the list, behind a mark."""
+    """The lines of one kernel, at a depth of the list, after a mark."""
 
     teller: _Teller
     depth: int

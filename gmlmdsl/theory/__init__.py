@@ -1,6 +1,9 @@
-"""In: a model, parameters, masks or samplers. Out: what they can do, each number with its kind. Never: data, a conditional of its own.
+"""Compute exact and estimated properties of masks and samplers of a model.
 
-Exact answers list every configuration of a small model, in float64.
+In: a model, parameters, masks or samplers. Out: properties of these, each number with its kind.
+Never: data, a conditional of its own.
+
+Exact answers enumerate every configuration of a small model, in float64.
 """
 
 from ._bounds import GeneralizationBound as GeneralizationBound

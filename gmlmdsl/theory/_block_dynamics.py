@@ -1,12 +1,12 @@
 """Block dynamics of a mask on all configurations: K ~ p(K | x), then x_K ~ p(. | x_-K, K).
 
-On functions it is (P f)(x) = sum over K of p(K | x) E[f | x_-K, K], the expectation over x_K with
-weights p(x) p(K | x). Everything that this room says of masks follows from P: the loss has the
-Hessian E[u (u - P u)'], u the score; the chain has the spectral gap of P.
+On functions it is (P f)(x) = sum over K of p(K | x) E[f | x_-K, K], with the expectation over x_K
+by the weights p(x) p(K | x). All results of this package about masks follow from P. The loss has
+the Hessian E[u (u - P u)'] with the score u, and the chain has the spectral gap of P.
 
-On the support, sqrt(p) P 1/sqrt(p) = sum over K of s_K s_K' within fibres (configurations that
-agree outside K), with s_K(x) = sqrt(p(K | x) p(x_K | x_-K, K)): symmetric and positive semidefinite
-by its form, and free of underflow.
+On the support, sqrt(p) P 1/sqrt(p) = sum over K of s_K s_K' within fibres. A fibre is a set of
+configurations that agree outside K, and s_K(x) = sqrt(p(K | x) p(x_K | x_-K, K)). This form is
+symmetric and positive semidefinite, and does not underflow.
 
 Reference: Li et al. 2024, Definitions 4, 6 and 8, Proposition 1.
 """
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 MOST_BLOCKS = 1 << 16
-MOST_WORK = 2.0**33  # configurations times blocks of one application
-MOST_REPEATED = 2.0**35  # the same times the functions that it is applied to
-MOST_KEPT = 1 << 27  # entries of conditionals that are kept
-MOST_LISTED = 1 << 22  # sets of cells times configurations whose sums over supersets are listed
+MOST_WORK = 2.0**33  # limit on configurations times blocks in one application
+MOST_REPEATED = 2.0**35  # limit on configurations times blocks times functions
+MOST_KEPT = 1 << 27  # limit on the entries of cached conditionals
+MOST_LISTED = 1 << 22  # limit on sets of cells times configurations for sums over supersets
 CHANCES_AT_ONCE = 1 << 24  # entries of p(K | x) that are computed at once
 
 
 @dataclass(frozen=True)
 class Block:
-    """One K on all configurations.
+    """One block K on all configurations.
 
     Attributes:
-        axes: its cells, as axes of the tensors.
+        axes: the cells of K, as axes of the tensors.
         chance: p(K | x), a number or a tensor.
-        conditional: p(x_K | x_-K, K) at each x, a tensor; 0 where x has no part in it.
+        conditional: p(x_K | x_-K, K) at each x, a tensor; 0 if x is impossible or cannot draw K.
     """
 
     axes: tuple[int, ...]
@@ -57,30 +57,37 @@ class Block:
     conditional: Array
 
     def mean(self, f: Array) -> Array:
-        """E[f | x_-K, K], with axes of length 1 in place of K's; f may have further axes behind."""
+        """Return E[f | x_-K, K], with axes of length 1 for the cells of K.
+
+        f may have further axes after those of the cells.
+        """
         weights = self.conditional.reshape(*self.conditional.shape, *(1,) * (f.ndim - self.conditional.ndim))
         return (weights * f).sum(axis=self.axes, keepdims=True)
 
 
 class BlockDynamics:
-    """The block dynamics of blocks with probabilities.
+    """The block dynamics of blocks with given probabilities.
 
     Args:
         space: the configurations.
-        blocks: axes of each block; none is empty, none stands twice.
-        chances: p(K | x) of each, a number or a tensor over the configurations.
+        blocks: the axes of each block; no block is empty, and no block occurs twice.
+        chances: p(K | x) of each block, a number or a tensor over the configurations.
     """
 
     def __init__(self, space: Configurations, blocks: Sequence[tuple[int, ...]], chances: Sequence[Array]):
         self.space, self.blocks, self.chances = space, blocks, chances
         total = sum((np.asarray(c) for c in chances), np.zeros(()))
-        self.stay = np.maximum(0.0, 1 - np.broadcast_to(total, space.sizes))  # K is empty
+        # the probability that K is empty
+        self.stay = np.maximum(0.0, 1 - np.broadcast_to(total, space.sizes))
         self.stay[self.stay < 1e-14] = 0.0
         self._kept: list[Array | None] = [None] * len(blocks)
         self._room = MOST_KEPT // max(space.count, 1)
 
     def conditional(self, k: int) -> Array:
-        """p(x_K | x_-K, K) of block number k, by a softmax within each fibre: nothing underflows as a whole."""
+        """Return p(x_K | x_-K, K) of block number k.
+
+        A softmax within each fibre prevents underflow of whole fibres.
+        """
         if self._kept[k] is None:
             with np.errstate(divide="ignore", invalid="ignore"):
                 log_w = self.space.log_p + np.log(self.chances[k]) if np.ndim(self.chances[k]) else self.space.log_p
@@ -97,7 +104,7 @@ class BlockDynamics:
             yield Block(axes, np.asarray(self.chances[k]), self.conditional(k))
 
     def apply(self, f: Array) -> Array:
-        """P f of a tensor, or of several with further axes behind."""
+        """Return P f of a tensor, or of several tensors along further axes."""
         extra = (1,) * (f.ndim - len(self.space.sizes))
         out = self.stay.reshape(*self.space.sizes, *extra) * f
         for block in self:
@@ -106,14 +113,14 @@ class BlockDynamics:
         return out
 
     def push(self, law: Array) -> Array:
-        """The distribution after one step from a distribution: (mu P)(y), a tensor."""
+        """Return the distribution after one step from a distribution: (mu P)(y), a tensor."""
         out = self.stay * law
         for block in self:
             out += (block.chance * law).sum(axis=block.axes, keepdims=True) * block.conditional
         return out
 
     def symmetric(self, f: Array) -> Array:
-        """sqrt(p) P (f / sqrt(p)) of a tensor on the support."""
+        """Return sqrt(p) P (f / sqrt(p)) of a tensor on the support."""
         out = self.stay * f
         for block in self:
             s = np.sqrt(block.chance * block.conditional)
@@ -121,7 +128,7 @@ class BlockDynamics:
         return out
 
     def dense(self, symmetric: bool = False) -> Array:
-        """P as a matrix over the support, or sqrt(p) P 1/sqrt(p)."""
+        """Return P as a matrix over the support, or sqrt(p) P 1/sqrt(p) if `symmetric`."""
         n, count = len(self.space.sizes), self.space.count
         inside = self.space.support
         if not symmetric and not any(np.ndim(c) for c in self.chances) and count * 2.0**n <= MOST_LISTED:
@@ -136,10 +143,11 @@ class BlockDynamics:
         return matrix if len(inside) == count else matrix[np.ix_(inside, inside)]
 
     def _by_difference(self) -> Array:
-        """P where no block's chance depends on x.
+        """Return P as a matrix, if no block's probability depends on x.
 
-        P(x, y) is then the sum of p(K) p(y_K | y_-K) over all K that hold D, the cells in which x
-        and y differ: of D and y alone, by one sum over supersets.
+        Let D be the set of cells in which x and y differ. P(x, y) is then the sum of p(K) p(y_K |
+        y_-K) over all K that contain D. It depends on D and y alone, and is computed by one sum
+        over supersets.
         """
         sizes, count = self.space.sizes, self.space.count
         held = np.zeros((2,) * len(sizes) + (count,))
@@ -152,7 +160,10 @@ class BlockDynamics:
         return held.ravel().take(_differences(sizes))
 
     def components(self) -> Array:
-        """Which part of the support each of its configurations belongs to: parts that no step joins, numbered from 0."""
+        """Return the number of the component of each configuration of the support, from 0.
+
+        No step joins two components.
+        """
         alive = self.space.log_p > -np.inf
         label = np.where(alive, np.arange(self.space.count).reshape(self.space.sizes), self.space.count)
         while True:
@@ -167,7 +178,10 @@ class BlockDynamics:
 
 @lru_cache(maxsize=1)
 def _differences(sizes: tuple[int, ...]) -> Array:
-    """Of configurations x and y: the set of cells in which they differ, as a number, times how many configurations there are, plus y."""
+    """Return for configurations x and y an index of the cells in which they differ, and of y.
+
+    The index is the set of these cells, as a number, times the number of configurations, plus y.
+    """
     differ = np.zeros((1, 1), np.intp)
     for size in sizes:
         own = 1 - np.eye(size, dtype=np.intp)
@@ -177,7 +191,10 @@ def _differences(sizes: tuple[int, ...]) -> Array:
 
 
 def _add_within_fibres(matrix: Array, left: Array, right: Array, axes: tuple[int, ...], n: int) -> None:
-    """matrix[x, y] += left(x) right(y) wherever x and y agree outside `axes`; `matrix` has the axes of x, then those of y."""
+    """Add left(x) right(y) to matrix[x, y] for all x and y that agree outside `axes`.
+
+    `matrix` has the axes of x, followed by those of y.
+    """
     rest = [a for a in range(n) if a not in axes]
     second = [n + a if a in axes else a for a in range(n)]
     view = np.einsum(matrix, [*range(n), *second], [*rest, *axes, *(n + a for a in axes)])
@@ -188,7 +205,7 @@ def _add_within_fibres(matrix: Array, left: Array, right: Array, axes: tuple[int
 
 
 def block_dynamics(space: Configurations, mask: AbstractMask, what: str) -> BlockDynamics:
-    """The block dynamics of a mask with the given data of `space`, empty blocks left out.
+    """Return the block dynamics of a mask without its empty blocks, on given configurations.
 
     Raises:
         GmlmError: E602 for too many blocks, E601 for too much work.
@@ -217,7 +234,7 @@ def block_dynamics(space: Configurations, mask: AbstractMask, what: str) -> Bloc
 
 
 def verify_work(dynamics: BlockDynamics, functions: float, what: str) -> None:
-    """Refuse to apply block dynamics to so many functions, one after another or side by side.
+    """Raise E601 if block dynamics on this number of functions take too much work.
 
     Raises:
         GmlmError: E601 with the figure.
@@ -230,7 +247,7 @@ def verify_work(dynamics: BlockDynamics, functions: float, what: str) -> None:
 
 
 def _chances(space: Configurations, mask: AbstractMask, blocks: Array) -> list[Array]:
-    """p(K | x) of every block, tensors."""
+    """Return p(K | x) of every block, as tensors."""
     if len(blocks) * space.count > MOST_KEPT:
         raise fail(
             "E601", f"p(K | x) of {len(blocks):,} blocks at {space.count:,} configurations is more than {MOST_KEPT:,} numbers", mask.span
@@ -261,11 +278,20 @@ def _too_many(count: float, what: str, span: Span) -> Exception:
 
 
 def dynamics_of(model: JointModel, params: Params, mask: str | None, what: str, given: Any = None) -> tuple[str, BlockDynamics]:
-    """The name of a mask, and its block dynamics on the configurations of the `var`s, latents summed out.
+    """Return the name of a mask, and its block dynamics on the configurations of the `var`s.
+
+    Latents are summed out.
+
+    Args:
+        model: the model.
+        params: parameters.
+        mask: the mask's name.
+        what: the name of the quantity in error messages.
+        given: one row of data of given variables.
 
     Raises:
-        GmlmError: E601, E602 for what is too large; E703 for a mask that hides or looks at a
-            latent.
+        GmlmError: E601, E602 if the enumeration is too large; E703 for a mask that hides or looks
+            at a latent.
     """
     verify_model(model)
     name, lowered = model.mask(mask)

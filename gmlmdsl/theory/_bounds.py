@@ -1,21 +1,22 @@
-"""Theorem 4: how far a fit's distribution can be from that of the data, from the loss of its conditionals.
+"""Theorem 4: a bound on the distance between a fitted distribution and that of the data.
 
 With probability at least 1 - delta, TV(p_hat, p) <= sqrt(C_AT / 2 * (L_hat + B ln(1 / beta) + eps))
-+ C', where B = sqrt(2^(3N) |X| C_eps / (m delta)) + sqrt(ln(8 C_eps / delta) / (2 n)) and C' =
-sqrt(|X|^3 / (8 delta n)). |X| is the number of configurations, |Omega|^N where all N cells have the
-values Omega.
++ C'. Here B = sqrt(2^(3N) |X| C_eps / (m delta)) + sqrt(ln(8 C_eps / delta) / (2 n)) and C' =
+sqrt(|X|^3 / (8 delta n)). |X| is the number of configurations, which is |Omega|^N if all N cells
+have the values Omega.
 
-The printed bracket holds the loss itself, which does not go to 0 with data: it contains the
-conditional entropy E_K H(x_K | x_-K, K) of the distribution of the data. What the proof needs is
-the excess over that, because KL(p, p_hat) <= C_AT (L(p_hat)
-- entropy) with equality of the mean divergence of the conditionals and the excess.
+The bound follows from L_hat, the loss of the fit's conditionals. In the printed bound the loss
+enters as it is. It does not go to 0 with data, because it contains the conditional entropy E_K
+H(x_K | x_-K, K) of the distribution of the data. The proof needs only the excess over this entropy,
+because KL(p, p_hat) <= C_AT (L(p_hat) - entropy). The mean divergence of the conditionals equals
+the excess.
 
-C_AT, the constant of block approximate tensorization of entropy of p_hat, is at most C ln(1 / q -
-1) / (1 - 2 q), C the Poincare constant and q < 1/2 the least probability of a possible
-configuration: for f = r / p_hat, the entropy of f is at most ln(1 / q - 1) / (1 - 2 q) times the
-variance of sqrt(f) (Diaconis and Saloff-Coste 1996, Corollary A.4), that is at most C E_K
-Var(sqrt(f) | x_-K, K), and each variance of sqrt(f) is at most the entropy of f. It is 1 where
-every block is all cells.
+C_AT is the constant of block approximate tensorization of entropy of p_hat. It is at most C ln(1 /
+q - 1) / (1 - 2 q), with the Poincare constant C and the smallest probability q < 1/2 of a possible
+configuration. The proof takes f = r / p_hat. The entropy of f is at most ln(1 / q - 1) / (1 - 2 q)
+times the variance of sqrt(f) (Diaconis and Saloff-Coste 1996, Corollary A.4). This variance is at
+most C E_K Var(sqrt(f) | x_-K, K), and each variance of sqrt(f) is at most the entropy of f. C_AT is
+1 if every block contains all cells.
 
 Reference: Li et al. 2024, Assumptions 3 and 4, Definition 9, Theorem 4, Proposition 6.
 """
@@ -42,31 +43,35 @@ if TYPE_CHECKING:
     from ..model import JointModel, Params
 
 Array = np.ndarray
-LARGEST = 1e10  # a constant from an eigenvalue: beyond, its digits are rounding
+# Largest constant from an eigenvalue; the digits of a larger constant are rounding errors.
+LARGEST = 1e10
 
 
 @dataclass(frozen=True, eq=False)
 class GeneralizationBound:
-    """Theorem 4 with every number that it is made of.
+    """The bound of Theorem 4 with every number in it.
 
     Attributes:
-        bound: the right-hand side, which TV(p_hat, p) is at most with probability at least 1 -
-            delta; above 1 it says nothing.
-        log_bound: its logarithm, finite where `bound` overflows.
-        excess: whether the loss enters less the conditional entropy.
-        N, n, m: cells, rows of data, masks drawn for each row.
-        delta, epsilon: the probability of an exception; the loss lost by covering the box.
-        loss: L_hat. entropy: E_K H(x_K | x_-K, K) where `excess`, else 0.
+        bound: the right-hand side, which bounds TV(p_hat, p) with probability at least 1 - delta;
+            it is vacuous above 1.
+        log_bound: the logarithm of the bound, finite if `bound` overflows.
+        excess: whether the conditional entropy is subtracted from the loss.
+        N, n, m: the numbers of cells, of rows of data, and of masks drawn for each row.
+        delta, epsilon: the probability of an exception; the loss that is given up by covering the
+            box.
+        loss: L_hat.
+        entropy: E_K H(x_K | x_-K, K) if `excess`, else 0.
         tensorization: C_AT.
         log_configurations: ln |X|.
-        log_cover: ln C_eps, the product over parameters of ceil(range L_j d / eps), d the number of
-            those with range L_j > 0.
-        log_beta: ln of the least conditional probability in the box.
-        lipschitz: L_j by entry of the parameters. widths: the range of each.
-        log_mask_term, row_term: ln of the first and the second part of B: masks that were not
-            drawn, rows that were not seen.
+        log_cover: ln C_eps. C_eps is the product over parameters of ceil(range L_j d / eps), with
+            the number d of parameters with range L_j > 0.
+        log_beta: ln beta, the logarithm of the smallest conditional probability in the box.
+        lipschitz: the Lipschitz constant L_j by entry of the parameters.
+        widths: the range of each entry.
+        log_mask_term, row_term: ln of the first part of B, for masks that were not drawn, and the
+            second part of B, for rows that were not seen.
         log_B, log_C: ln B and ln C'.
-        assumed: what the number takes for granted, in words; nothing where it is certified.
+        assumed: the assumptions of the number, in words; empty if it is certified.
     """
 
     bound: Quantity
@@ -93,32 +98,32 @@ class GeneralizationBound:
 
     @property
     def vacuous(self) -> bool:
-        """Whether the bound is above 1, which every total variation distance is below."""
+        """Whether the bound is above 1, whereas a total variation distance is at most 1."""
         return self.log_bound > 0
 
     @property
     def certified(self) -> bool:
-        """Whether the theorem alone vouches for the number."""
+        """Whether the number follows from the theorem without further assumptions."""
         return not self.assumed
 
     @property
     def B(self) -> float:
-        """B, inf where it overflows."""
+        """B, inf if it overflows."""
         return _exp(self.log_B)
 
     @property
     def C_prime(self) -> float:
-        """C', inf where it overflows."""
+        """C', inf if it overflows."""
         return _exp(self.log_C)
 
     @property
     def beta(self) -> float:
-        """beta, 0 where it underflows."""
+        """beta, 0 if it underflows."""
         return math.exp(self.log_beta)
 
     @property
     def C_eps(self) -> float:
-        """C_eps, inf where it overflows."""
+        """C_eps, inf if it overflows."""
         return _exp(self.log_cover)
 
     def __repr__(self) -> str:
@@ -144,7 +149,7 @@ def _exp(a: float) -> float:
 
 
 def _power(log: float) -> str:
-    """exp(log) in words, as a power of ten where it is large."""
+    """Return exp(log) as text, as a power of ten if it is large."""
     if abs(log) < 30:
         return f"{math.exp(log):.6g}"
     return "0" if log == -math.inf else f"10^{log / math.log(10):.6g}"
@@ -166,36 +171,37 @@ def generalization_bound(
     excess: bool = False,
     given: Any = None,
 ) -> GeneralizationBound:
-    """How far from the distribution of the data a fit can be, by Theorem 4: TV(p_hat, p) at most this with probability at least 1 - delta.
+    """Bound the distance of a fit from the distribution of the data, by Theorem 4.
 
-    C_eps and beta follow from the factors. The number is mostly far above 1, and then says so: the
-    bound is about what it depends on.
+    TV(p_hat, p) is at most the bound with probability at least 1 - delta. C_eps and beta are
+    computed from the factors. The bound is usually far above 1, and the result then states that it
+    is vacuous. Its use is to show the quantities on which the distance depends.
 
     Args:
         model: the model, affine in its parameters; latents are summed out.
         params: the fit's parameters.
-        mask: the mask that it was fitted with.
-        n: rows of data.
-        m: masks drawn for each row.
-        box: where the parameters were looked for: a dict of (low, high) by parameter, or a
-            half-width around `params`.
-        epsilon: the loss that may be lost by covering the box.
+        mask: the mask that the model was fitted with.
+        n: the number of rows of data.
+        m: the number of masks drawn for each row.
+        box: the region of the parameters: a dict of (low, high) by parameter, or a half-width
+            around `params`.
+        epsilon: the loss that may be given up by covering the box.
         delta: the probability of an exception.
-        empirical_loss: the fit's loss on its data, as `model.loss`. None: its expectation at data
-            from the model itself, the conditional entropy.
-        tensorization: C_AT of p at `params`. None: a certified upper bound from the Poincare
-            constant, for models small enough to list.
-        entropy: with `excess`, the conditional entropy of the distribution of the data. None: that
-            of the model itself.
-        excess: subtract the conditional entropy from the loss, as the proof allows; else the bound
-            as printed.
+        empirical_loss: the fit's loss on its data, as `model.loss`. None takes its expectation for
+            data from the model itself, the conditional entropy.
+        tensorization: C_AT of p at `params`. None computes a certified upper bound from the
+            Poincare constant, for models small enough to enumerate.
+        entropy: the conditional entropy of the distribution of the data, with `excess`. None takes
+            that of the model itself.
+        excess: whether the conditional entropy is subtracted from the loss, as the proof allows;
+            otherwise the bound is as printed.
         given: one row of data of given variables.
 
     Raises:
-        GmlmError: E712 for a model that is not affine in its parameters, E702 for a mask that
-            mentions one, E703 for one that uses a latent, E507 for arguments out of bounds, E601 or
-            E602 where the loss, the entropy or C_AT must be computed and there is too much to list:
-            then pass them.
+        GmlmError: E712 for a model that is not affine in its parameters; E702 for a mask that
+            mentions a parameter; E703 for a mask that uses a latent; E507 for arguments out of
+            bounds; E601 or E602 if the loss, the entropy or C_AT must be computed by an enumeration
+            that is too large, in which case they can be passed.
 
     Reference: Li et al. 2024, Theorem 4; Proposition 6 for the excess.
     """
@@ -252,7 +258,11 @@ def _verify_known(empirical_loss: float | None, entropy: float | None, tensoriza
 
 
 def _fitting_mask(model: JointModel, mask: str | None) -> tuple[str, AbstractMask]:
-    """A mask that has a loss."""
+    """Return a mask that has a loss.
+
+    Raises:
+        GmlmError: E702, E703 for a mask without one.
+    """
     name, lowered = model.mask(mask)
     if lowered.mentions_parameter:
         raise fail("E702", f"mask `{name}` mentions a parameter: it may sample, and has no loss", lowered.span)
@@ -261,7 +271,7 @@ def _fitting_mask(model: JointModel, mask: str | None) -> tuple[str, AbstractMas
 
 
 def _is_everything(observed: Array, mask: AbstractMask, n_cells: int) -> bool:
-    """Whether the only block is all cells of the data."""
+    """Return whether the only block contains all cells of the data."""
     if mask.support_size > 1:
         return False
     blocks, _ = mask.enumerate_blocks()
@@ -269,7 +279,7 @@ def _is_everything(observed: Array, mask: AbstractMask, n_cells: int) -> bool:
 
 
 def _tensorization(given: float | None, whole: bool, dynamics: BlockDynamics | None, source: str) -> tuple[Quantity, tuple[str, ...]]:
-    """C_AT, and what is assumed of it."""
+    """Return C_AT, and the assumptions about it."""
     if isinstance(given, Quantity) and given.kind == "upper bound" and "tensorization" in given.source:
         return given, ()
     if isinstance(given, Quantity):
@@ -284,12 +294,16 @@ def _tensorization(given: float | None, whole: bool, dynamics: BlockDynamics | N
 
 
 def tensorization_above(dynamics: BlockDynamics, source: str) -> Quantity:
-    """A certified upper bound on C_AT: the Poincare constant times ln(1 / q - 1) / (1 - 2 q), see the module; inf where that is."""
+    """Return a certified upper bound on C_AT.
+
+    It is the Poincare constant times ln(1 / q - 1) / (1 - 2 q), see the module; inf if the Poincare
+    constant is.
+    """
     gap, note = reversible_gap(dynamics)
     least = float(dynamics.space.log_p.ravel()[dynamics.space.support].min())
     q = math.exp(least)
-    # ln(1 / q - 1) / (1 - 2 q) = 2 artanh(u) / u with u = 1 - 2 q, and 2 at q = 1/2, in a form that
-    # is exact near there.
+    # ln(1 / q - 1) / (1 - 2 q) = 2 artanh(u) / u with u = 1 - 2 q. The series of the right-hand
+    # side is exact near q = 1/2, where the limit is 2.
     u = 1 - 2 * q
     factor = 1.0 if len(dynamics.space.support) < 2 else 2 * (1 + u * u / 3) if u < 1e-4 else (math.log1p(-q) - least) / u
     value = math.inf if gap == 0 else factor / gap
@@ -297,7 +311,7 @@ def tensorization_above(dynamics: BlockDynamics, source: str) -> Quantity:
 
 
 def conditional_entropy(dynamics: BlockDynamics) -> float:
-    """E H(x_K | x_-K, K) in nats, the expected loss of a mask at data from the model."""
+    """Return E H(x_K | x_-K, K) in nats, a mask's expected loss for data from the model."""
     total = 0.0
     for block in dynamics:
         weight = np.broadcast_to(block.chance * dynamics.space.p, dynamics.space.sizes)
@@ -308,7 +322,16 @@ def conditional_entropy(dynamics: BlockDynamics) -> float:
 
 @dataclass(frozen=True)
 class _Design:
-    """What the data are: cells, ln |X|, rows, masks a row, delta, epsilon."""
+    """The design of the data.
+
+    Attributes:
+        N: the number of cells.
+        log_x: ln |X|.
+        n: the number of rows.
+        m: the number of masks drawn for each row.
+        delta: the probability of an exception.
+        epsilon: the loss that may be given up by covering the box.
+    """
 
     N: int
     log_x: float

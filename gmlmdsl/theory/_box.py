@@ -1,12 +1,14 @@
-"""What holds of every log-conditional of a mask at all parameters of a box: slopes, smallest probabilities, how many parts cover it.
+"""Bounds on all log-conditionals of a mask over a box of parameters: slopes and probabilities.
 
-Let F be the sum of the factors that touch K. Where every factor is affine in the parameters, log
-p(x_K | x_-K, K) = F(x) + log p(K | x) - log sum over x_K' of exp(F + log p(K | .)), and its
-derivative in theta_j is that of F minus a mean of it over x_K'. So at every parameter it is at most
-the range over x_K of dF / dtheta_j in absolute value, which is at most the sum over the factors of
-each one's range; and the conditional is at least 1 / (1 + (|X_K| - 1) exp(range of F + log p(K |
-.))). Latents are summed out of both p(x_K, x_-K) and p(x_-K): the same holds with them beside K.
-Impossible values have no part in a range.
+Let F be the sum of the factors that touch K. If every factor is affine in the parameters, log p(x_K
+| x_-K, K) = F(x) + log p(K | x) - log sum over x_K' of exp(F + log p(K | .)). Its derivative in
+theta_j is that of F minus a mean of this derivative over x_K'. At every parameter its absolute
+value is therefore at most the range over x_K of dF / dtheta_j. This range is at most the sum over
+the factors of the range of each. The conditional is at least 1 / (1 + (|X_K| - 1) exp(range of F +
+log p(K | .))).
+
+Latents are summed out of both p(x_K, x_-K) and p(x_-K), so that the same bounds hold with the
+latents added to K. Impossible values do not count in a range.
 """
 
 from __future__ import annotations
@@ -30,14 +32,16 @@ if TYPE_CHECKING:
     from ..model import Params
 
 Array = np.ndarray
-MOST_BLOCKS = 1 << 12  # listed one by one; of more, one block that contains all stands for them
-MOST_PAIRS = 1 << 28  # of blocks and factors, likewise
-MOST_WORK = 2.0**34  # entries of tables times parameters
+# Limit on the blocks that are enumerated. Above it, one block that contains all of them represents
+# them.
+MOST_BLOCKS = 1 << 12
+MOST_PAIRS = 1 << 28  # limit on the pairs of blocks and factors, with the same consequence
+MOST_WORK = 2.0**34  # limit on the entries of tables times parameters
 
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """Parameters between two bounds, each entry on its own; flat vectors."""
+    """Parameters between two bounds, entry by entry, as flat vectors."""
 
     low: Array
     high: Array
@@ -53,9 +57,10 @@ class BoxConstants:
     """Constants of a mask over a box.
 
     Attributes:
-        lipschitz: of each entry of the flat parameter vector, an upper bound on the derivative of
+        lipschitz: for each entry of the flat parameter vector, an upper bound on the derivative of
             every log-conditional of every block.
-        log_beta: log of a lower bound on every conditional probability of what a row can hold.
+        log_beta: the logarithm of a lower bound on every conditional probability of the possible
+            values.
     """
 
     lipschitz: Array
@@ -63,10 +68,10 @@ class BoxConstants:
 
 
 def box_around(graph: FactorGraph, params: Params, box: Any) -> Box:
-    """A box from a half-width, or from a dict of (low, high) by parameter, that holds the parameters.
+    """Return a box that contains the parameters, from a half-width or a dict of (low, high).
 
     Raises:
-        GmlmError: E507 where it is none, or does not hold the parameters.
+        GmlmError: E507 if the box is invalid, or does not contain the parameters.
     """
     with jax.enable_x64(True):
         centre = {k: np.asarray(v) for k, v in known_params(graph, params).items()}
@@ -102,14 +107,14 @@ def _side(graph: FactorGraph, box: Mapping[str, Any], side: int) -> dict[str, Ar
 
 
 def box_constants(lowered: Lowered, mask: AbstractMask, box: Box, what: str, dynamics: BlockDynamics | None) -> BoxConstants:
-    """The constants of a mask.
+    """Return the constants of a mask.
 
     Args:
         lowered: the model with its given data.
-        mask: the mask with the same.
+        mask: the mask with the same given data.
         box: the box.
-        what: what they are for, in words.
-        dynamics: the mask's block dynamics; needed where it looks at x.
+        what: the purpose of the constants, in words.
+        dynamics: the mask's block dynamics, which are required if the mask looks at x.
 
     Raises:
         GmlmError: E712 for a model that is not affine in its parameters, E601 for too much work.
@@ -127,13 +132,13 @@ def box_constants(lowered: Lowered, mask: AbstractMask, box: Box, what: str, dyn
         assert dynamics is not None
         spread = spread + _mask_range(dynamics)
     log_count = inside[~empty, :-1] @ np.log(graph.sizes[: graph.n_random].astype(float))
-    # 1 + (count - 1) exp(spread), without overflow.
+    # This is 1 + (count - 1) exp(spread), without overflow.
     log_others = np.where(log_count > 0, log_count + np.log1p(-np.exp(-np.maximum(log_count, 1e-300))), -np.inf)
     return BoxConstants(slopes, -float(np.logaddexp(0.0, log_others + spread).max(initial=0.0)))
 
 
 def verify_affine(graph: FactorGraph, what: str) -> None:
-    """Refuse a model whose log p is not affine in its parameters.
+    """Raise E712 for a model whose log p is not affine in its parameters.
 
     Raises:
         GmlmError: E712 with the factor or the parameter.
@@ -157,7 +162,11 @@ def _blocks(graph: FactorGraph, mask: AbstractMask) -> Array:
 
 
 def _sums(graph: FactorGraph, kinds: list[LocalTables], box: Box, inside: Array, what: str) -> tuple[Array, Array]:
-    """Of each parameter the largest sum of slopes over a block's factors; of each block the range of log p over it, over the box."""
+    """Return the largest slope of each parameter, and the range of log p over each block.
+
+    The slope of a parameter is a sum over a block's factors. The range is over the block's values
+    and the box.
+    """
     shapes = {p.name: p.shape for p in graph.parameters}
     sizes = np.array([p.size for p in graph.parameters], int)
     first = dict(zip(shapes, np.cumsum([0, *sizes])[:-1].tolist(), strict=True)) if len(sizes) else {}
@@ -185,7 +194,7 @@ def _sums(graph: FactorGraph, kinds: list[LocalTables], box: Box, inside: Array,
 
 
 class _Patterns:
-    """Which axes of each factor's table every block holds, so that ranges over them can be added up."""
+    """The axes of each factor's table that every block contains, by which ranges are added up."""
 
     def __init__(self, tables: LocalTables, inside: Array):
         self.tables, axes = tables, len(tables.sizes)
@@ -195,7 +204,10 @@ class _Patterns:
         self.kinds = [b for b in np.unique(self.bits).tolist() if b]
 
     def sums(self, values: Array, possible: Array) -> Array:
-        """The sum, over the factors that touch each block, of the range of values over the block's cells, the rest as it is worst."""
+        """Return for each block the sum, over its factors, of the range of values over its cells.
+
+        The other cells have the values for which a range is largest.
+        """
         out = np.zeros(len(self.bits))
         for bits in self.kinds:
             over = tuple(1 + a for a in range(len(self.tables.sizes)) if bits >> a & 1)
@@ -209,7 +221,7 @@ class _Patterns:
 
 
 def _mask_range(dynamics: BlockDynamics) -> float:
-    """The largest difference of log p(K | x) over the values of K, among those where K can be drawn."""
+    """Return the largest difference of log p(K | x) over the values of K with p(K | x) > 0."""
     widest = 0.0
     for axes, chance in zip(dynamics.blocks, dynamics.chances, strict=True):
         if np.ndim(chance):

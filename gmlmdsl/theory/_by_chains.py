@@ -1,4 +1,4 @@
-"""What chains say of samplers whose configurations are too many to list: a bound on the gap, and whether two samplers agree."""
+"""Results from chains of models too large to enumerate: gap bounds and agreement of samplers."""
 
 from __future__ import annotations
 
@@ -27,13 +27,26 @@ if TYPE_CHECKING:
 Array = np.ndarray
 CHAINS = 16
 MOST_STATISTICS = 4096
-DISAGREE = 0.01  # p-value below which two samplers are said to disagree
-# the autocorrelation at whose lag the gap is read off: later ones are mostly noise
+DISAGREE = 0.01  # p-value below which two samplers are reported to disagree
+# Level of the autocorrelation at whose lag the gap is estimated. Lower autocorrelations are mostly
+# noise.
 LEVEL = float(np.exp(-1))
 
 
 def chain_codes(model: Any, params: Params, sampler: str | None, draws: int, seed: int, given: Any) -> tuple[str, Array]:
-    """The sampler's name, and the codes that 16 chains of it visit, shape (chains, draws, cells)."""
+    """Return the sampler's name, and the codes that 16 chains of it visit.
+
+    Args:
+        model: the model.
+        params: parameters.
+        sampler: the sampler's name, or "exact".
+        draws: the number of draws of each chain.
+        seed: the seed.
+        given: one row of data of given variables.
+
+    Returns:
+        The name, and codes of shape (chains, draws, cells).
+    """
     if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 100:
         raise fail("E507", f"draws must be a whole number of at least 100, got {draws!r}")
     host = model.graph
@@ -43,7 +56,8 @@ def chain_codes(model: Any, params: Params, sampler: str | None, draws: int, see
     name = "exact" if exact else model.sampler(sampler)[0]
     warmup = {} if exact else {"warmup": int(draws)}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SamplingWarning)  # how slow the chains are is what is asked
+        # slow chains are what this function measures
+        warnings.simplefilter("ignore", SamplingWarning)
         idata = model.sample(params, sampler=name, draws=int(draws), chains=CHAINS, seed=seed, given=given, progress=False, **warmup)
     held = {v.name: np.asarray(idata["posterior"][v.name]) for v in model.graph.variables}
     codes = encode(model.graph, {k: v.reshape(-1, *v.shape[2:]) for k, v in held.items()}).codes
@@ -51,17 +65,27 @@ def chain_codes(model: Any, params: Params, sampler: str | None, draws: int, see
 
 
 def gap_by_chains(model: Any, params: Params, sampler: str | None, draws: int, seed: int, given: Any) -> Quantity:
-    """The gap read off the slowest autocorrelation found; see `spectral_gap`."""
+    """Return the gap from the slowest autocorrelation among indicators; see `spectral_gap`.
+
+    Args:
+        model: the model.
+        params: parameters.
+        sampler: the sampler's name.
+        draws: the number of draws of each chain.
+        seed: the seed.
+        given: one row of data of given variables.
+    """
     if sampler == "exact" and sampler not in model.samplers:
         raise fail("E507", "independent draws are no chain: they have no gap", help="name a sampler of the program")
     name, codes = chain_codes(model, params, sampler, draws, seed, given)
     body = model.sampler(name)[1].body
     half = CHAINS // 2
-    functions = np.moveaxis(indicators(model, codes, pairs=False), 2, 0)  # functions, chains, draws
+    # shape (functions, chains, draws)
+    functions = np.moveaxis(indicators(model, codes, pairs=False), 2, 0)
     functions = functions[functions.std(axis=(1, 2)) > 0]
     if not len(functions):
         raise fail("E714", f"no cell moved in {draws:,} draws of sampler `{name}`: nothing can be said of its gap", help="draw more")
-    # Which function, and at which lag, is chosen on some of the chains and judged on the others.
+    # The function and the lag are chosen on some of the chains, and evaluated on the others.
     slowest, lag = _slowest(functions[:, :half])
     rho, error = _correlation(functions[slowest, half:], lag)
     source = f"spectral_gap({model.name}, sampler `{name}`, draws={draws})"
@@ -76,13 +100,19 @@ def gap_by_chains(model: Any, params: Params, sampler: str | None, draws: int, s
 
 
 def _is_reversible(body: Any) -> bool:
-    """Whether one run is block dynamics of one mask: reversible, with eigenvalues of at least 0."""
+    """Return whether one run of a sampler is the block dynamics of one mask.
+
+    Block dynamics are reversible, with eigenvalues of at least 0.
+    """
     updates = list(ir.updates_in(body))
     return len(updates) == 1 and updates == list(body) and updates[0].drawn_mask is not None and not updates[0].independently
 
 
 def _slowest(functions: Array) -> tuple[int, int]:
-    """The function with the longest lag at which its autocorrelation is still above 1/e, and that lag."""
+    """Return the function with the longest autocorrelation, and the lag up to which it lasts.
+
+    The lag is the longest at which the autocorrelation is still above 1/e.
+    """
     best = (0, 1)
     for k, f in enumerate(functions):
         if f.std() == 0:
@@ -94,7 +124,11 @@ def _slowest(functions: Array) -> tuple[int, int]:
 
 
 def _correlation(f: Array, lag: int) -> tuple[float, float]:
-    """The autocorrelation of chains (chains, draws) about their common mean, with its standard error by the jackknife over chains."""
+    """Return the autocorrelation of chains (chains, draws) and its standard error.
+
+    The autocorrelation is about the chains' common mean. The error is from the jackknife over
+    chains.
+    """
     centred = f - f.mean()
     over = (centred[:, :-lag] * centred[:, lag:]).mean(axis=1)
     under = (centred**2).mean(axis=1)
@@ -106,7 +140,11 @@ def _correlation(f: Array, lag: int) -> tuple[float, float]:
 
 
 def indicators(model: Any, codes: Array, pairs: bool) -> Array:
-    """1 where a cell has a value (all but the first), and where two that share a factor have theirs; shape (chains, draws, statistics)."""
+    """Return indicators of values of cells, and of pairs of values of cells that share a factor.
+
+    There is an indicator for each value but the first. The array has the shape (chains, draws,
+    statistics).
+    """
     host = model.graph
     cells = np.arange(host.n_random)
     columns = [(codes[..., c] == v)[..., None] for c in cells for v in range(1, int(host.sizes[c]))]
@@ -120,15 +158,16 @@ def indicators(model: Any, codes: Array, pairs: bool) -> Array:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Two samplers side by side.
+    """A comparison of the draws of two samplers.
 
     Attributes:
         samplers: their names.
-        names: of the statistics: the probability that a cell has a value, or that two have theirs.
-        means: of shape (2, statistics).
-        errors: standard errors, from the spread of the chains, shape (2, statistics).
-        chains: of each sampler.
-        draws: of each chain.
+        names: the names of the statistics: the probabilities that a cell has a value, or that two
+            cells have two values.
+        means: shape (2, statistics).
+        errors: standard errors from the variation among chains, shape (2, statistics).
+        chains: the number of chains of each sampler.
+        draws: the number of draws of each chain.
     """
 
     samplers: tuple[str, str]
@@ -140,19 +179,22 @@ class Agreement:
 
     @cached_property
     def z(self) -> Array:
-        """Differences in standard errors, shape (statistics,); 0 where neither sampler ever varied and both say the same."""
+        """Differences in units of standard errors, shape (statistics,).
+
+        A difference is 0 if neither sampler ever varied and both have the same mean.
+        """
         apart, error = self.means[0] - self.means[1], np.hypot(*self.errors)
         return np.divide(apart, error, out=np.where(apart == 0, 0.0, np.inf * np.sign(apart)), where=error > 0)
 
     @property
     def p_value(self) -> float:
-        """That of the largest |z|, for as many statistics (Bonferroni, Student's t)."""
+        """The p-value of the largest |z| among all statistics (Bonferroni, Student's t)."""
         largest = np.abs(self.z).max(initial=0.0)
         return float(min(1.0, len(self.z) * 2 * scipy.stats.t.sf(largest, 2 * self.chains - 2)))
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per statistic, the largest difference first."""
+        """A table with one row per statistic, the largest difference first."""
         import pandas as pd
 
         a, b = self.samplers
@@ -171,18 +213,21 @@ class Agreement:
 def sampler_agreement(
     model: Any, params: Params, samplers: Sequence[str], *, draws: int = 1000, seed: int = 0, given: Any = None
 ) -> Agreement:
-    """Whether two samplers draw from one distribution: probabilities of cells and interacting pairs, with errors from independent chains.
+    """Test whether two samplers draw from one distribution.
+
+    The probabilities of values of cells and of interacting pairs are compared, with errors from
+    independent chains.
 
     Args:
         model: the model.
         params: parameters.
-        samplers: two names; "exact" for independent draws, where a plan is affordable.
-        draws: kept draws of each of 16 chains, after as many of warm-up.
-        seed: the two get seeds of their own.
+        samplers: two names; "exact" stands for independent draws, if a plan is affordable.
+        draws: the number of draws of each of 16 chains, after the same number of warm-up draws.
+        seed: the seed, from which each sampler gets a seed of its own.
         given: one row of data of given variables.
 
     Raises:
-        GmlmError: E507 unless two samplers are named; what `Model.sample` raises.
+        GmlmError: E507 unless two samplers are named; the errors of `Model.sample`.
     """
     verify_is_model(model)
     if not isinstance(samplers, list | tuple) or len(samplers) != 2:
@@ -206,6 +251,9 @@ def _names(model: Any) -> list[str]:
 
 
 def _seed_of(seed: int, k: int) -> int:
-    """The seed of one of two samplers: no other pair has it, or by chance only."""
+    """Return the seed of one of two samplers.
+
+    No other pair has this seed, except by chance for very large seeds.
+    """
     own = 2 * verified_seed(seed) + k
     return own if own <= MOST_SEED else int(generator(seed, k).integers(MOST_SEED, dtype=np.uint64))

@@ -1,4 +1,7 @@
-"""Chains of small models: matrices where they are dense enough to hold, operators beyond, their distributions and their parts."""
+"""Markov chains of small models: matrices or operators, their distributions and components.
+
+A chain is a matrix if it is small enough to store densely, and an operator otherwise.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from ..model import JointModel, Params
 
 Array = np.ndarray
-MOST_DENSE = 2048  # configurations of a chain that is a matrix
+MOST_DENSE = 2048  # limit on the configurations of a chain that is stored as a matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,14 +39,15 @@ class Chain:
     """A chain on the configurations of a model with p > 0.
 
     Attributes:
-        name: how messages call it.
+        name: the name of the chain in messages.
         space: the configurations.
-        apply: f -> P f, of tensors.
-        push: distribution -> distribution P, of tensors.
-        dense: the matrix over the support.
-        dynamics: where the chain is a mask's block dynamics, which is reversible.
-        keeps: whether every update keeps p.
-        joined: for each configuration of the support, which part of it: parts that no step joins.
+        apply: the map of functions f -> P f, on tensors.
+        push: the map of distributions mu -> mu P, on tensors.
+        dense: a function that returns the matrix over the support.
+        dynamics: the block dynamics if the chain is that of a mask, which is reversible; else None.
+        keeps: whether every update leaves p invariant.
+        joined: a function that returns the component of each configuration of the support. No step
+            joins two components.
     """
 
     name: str
@@ -62,12 +66,12 @@ class Chain:
 
     @property
     def is_small(self) -> bool:
-        """Whether its matrix is held."""
+        """Whether the chain is stored as a matrix."""
         return self.size <= MOST_DENSE
 
     @cached_property
     def matrix(self) -> Array:
-        """P over the support; rows sum to 1."""
+        """P over the support; its rows sum to 1."""
         return self.dense()
 
     @cached_property
@@ -77,7 +81,7 @@ class Chain:
 
     @cached_property
     def law(self) -> Array | None:
-        """The stationary distribution over the support; None where there are several."""
+        """The stationary distribution over the support; None if there are several."""
         if self.keeps:
             return self.target if self.is_irreducible else None
         return stationary_law(self.matrix)
@@ -89,10 +93,18 @@ class Chain:
 
 
 def chain_of(model: JointModel, params: Params, sampler: str | None, mask: str | None, what: str, given: Any = None) -> Chain:
-    """The chain of a sampler's body, or of the block dynamics of a mask.
+    """Return the chain of a sampler's body, or of the block dynamics of a mask.
+
+    Args:
+        model: the model.
+        params: parameters.
+        sampler: the sampler's name, or None.
+        mask: the mask's name, or None for the sampler.
+        what: the name of the quantity in error messages.
+        given: one row of data of given variables.
 
     Raises:
-        GmlmError: E507 where both are named, E601, E602 for what is too large.
+        GmlmError: E507 if both are named, E601, E602 if the model is too large.
     """
     if sampler is not None and mask is not None:
         raise fail("E507", f"{what}: name a sampler or a mask, not both", help="`mask=` is the sampler that updates K ~ mask")
@@ -112,12 +124,21 @@ def chain_of(model: JointModel, params: Params, sampler: str | None, mask: str |
 
 
 def mask_chain(name: str, dynamics: BlockDynamics) -> Chain:
-    """The chain that draws K from a mask and redraws x_K."""
+    """Return the chain that draws K from a mask and redraws x_K."""
     return Chain(name, dynamics.space, dynamics.apply, dynamics.push, dynamics.dense, dynamics, True, dynamics.components)
 
 
 def sampler_chain(name: str, space: Configurations, sampler: ir.Sampler, what: str) -> Chain:
-    """The chain of a sampler's body. Small ones are the matrix that the kernels' own conditionals give; larger ones are operators."""
+    """Return the chain of a sampler's body.
+
+    A small chain is the matrix of the kernels' own conditionals. A larger chain is an operator.
+
+    Args:
+        name: the name of the chain in messages.
+        space: the configurations.
+        sampler: the sampler.
+        what: the name of the quantity in error messages.
+    """
     assert isinstance(sampler.body, tuple)
     updates = list(ir.updates_in(sampler.body))
     mask = updates[0].drawn_mask if updates == list(sampler.body) and len(updates) == 1 else None
@@ -156,25 +177,25 @@ Step = tuple[Callable[[Array], Array], Callable[[Array], Array]]
 
 
 class _Steps:
-    """Kernels of a sampler as operators on tensors: on functions, and on laws."""
+    """Kernels of a sampler as operators on tensors, on functions and on distributions."""
 
     def __init__(self, space: Configurations, what: str):
         self.space, self.what = space, what
         self.blocks: list[BlockDynamics] = []
 
     def start(self, kernel: ir.Start) -> Step:
-        """Refused: what a draw begins with does not depend on a state."""
+        """Raise an error: the start of a draw does not depend on a state."""
         raise derive.fresh(kernel)
 
     def sweep(self, kernel: ir.Sweep) -> Step:
-        """Blocks in the order of their colours."""
+        """Return the updates of blocks in the order of their colours."""
         self.verify_joint(kernel)
         blocks = sweep_blocks(self.space.lowered, kernel.blocks)
         order = np.argsort(colour(self.space.host, blocks), kind="stable")
         return self.in_order([self.kept(self.single(blocks[k])) for k in order])
 
     def random(self, kernel: ir.RandomUpdate) -> Step:
-        """A block from a mask."""
+        """Return the update of a block drawn from a mask."""
         self.verify_joint(kernel)
         if kernel.mask.body.is_percolation:
             message = f"{self.what}: clusters are listed for a matrix, and {len(self.space.support):,} configurations"
@@ -182,15 +203,15 @@ class _Steps:
         return self.kept(block_dynamics(self.space, lower_mask(self.space.lowered, kernel.mask), self.what))
 
     def cycle(self, kernel: ir.Cycle) -> Step:
-        """One after another."""
+        """Return the steps one after another."""
         return self.in_order([k.accept(self) for k in kernel.body])
 
     def repeat(self, kernel: ir.Repeat) -> Step:
-        """The body so often."""
+        """Return the body repeated as often as the kernel states."""
         return self.in_order([k.accept(self) for k in kernel.body] * repeat_count(self.space.lowered, kernel))
 
     def mixture(self, kernel: ir.KernelMixture) -> Step:
-        """The mean of the rows."""
+        """Return the weighted mean of the steps of the rows."""
         weights, parts = row_weights(self.space.lowered, kernel), [k.accept(self) for k in kernel.parts]
         return (
             lambda f: sum((w * p[0](f) for w, p in zip(weights, parts, strict=True)), np.zeros_like(f)),
@@ -198,11 +219,11 @@ class _Steps:
         )
 
     def temper(self, kernel: ir.Temper) -> Step:
-        """Refused: it has the configurations of several replicas."""
+        """Raise E507: the state of `temper` consists of several replicas."""
         raise fail("E507", "`temper` moves a replica for each beta at once: it is not a chain on configurations", kernel.span)
 
     def verify_joint(self, update: ir.Sweep | ir.RandomUpdate) -> None:
-        """Refuse what draws cells `independently`."""
+        """Raise E601 for an update that draws cells `independently`."""
         if update.independently:
             message = (
                 f"{self.what}: an update drawn `independently` is a product over cells, and {len(self.space.support):,} configurations"
@@ -210,22 +231,22 @@ class _Steps:
             raise fail("E601", f"{message} are more than the limit of {MOST_DENSE:,} for its matrix", update.span)
 
     def single(self, block: Array) -> BlockDynamics:
-        """One block, always."""
+        """Return the dynamics that always redraw one block."""
         axes = np.searchsorted(self.space.cells, block[block < self.space.host.n_cells])
         return BlockDynamics(self.space, [tuple(axes.tolist())], [np.asarray(1.0)])
 
     def kept(self, dynamics: BlockDynamics) -> Step:
-        """The operators of block dynamics, which are remembered."""
+        """Return the operators of block dynamics, and record the dynamics for `components`."""
         self.blocks.append(dynamics)
         return dynamics.apply, dynamics.push
 
     def in_order(self, steps: list[Step]) -> Step:
-        """One after another."""
+        """Return the steps one after another, on functions and on distributions."""
         return self.forward(steps), self.backward(steps)
 
     @staticmethod
     def forward(steps: list[Step]) -> Callable[[Array], Array]:
-        """On functions the last step acts first: P1 P2 f."""
+        """Return the steps on functions, on which the last step acts first: P1 P2 f."""
 
         def apply(f: Array) -> Array:
             for step, _ in reversed(steps):
@@ -236,7 +257,7 @@ class _Steps:
 
     @staticmethod
     def backward(steps: list[Step]) -> Callable[[Array], Array]:
-        """On laws the first step acts first."""
+        """Return the steps on distributions, on which the first step acts first."""
 
         def push(law: Array) -> Array:
             for _, step in steps:
@@ -246,23 +267,30 @@ class _Steps:
         return push
 
     def components(self) -> Array:
-        """Parts of the support that no update joins: every update may also leave all as it is, so order plays no part."""
+        """Return the components of the support that no update joins.
+
+        The order of updates has no effect, because every update may also leave a configuration
+        unchanged.
+        """
         every = [(b, c) for d in self.blocks for b, c in zip(d.blocks, d.chances, strict=True)]
         return BlockDynamics(self.space, [b for b, _ in every], [np.asarray(c) / len(every) for _, c in every]).components()
 
 
 def start_of(chain: Chain, start: Any, what: str) -> Array:
-    """A start as a distribution over the support: of a configuration as the model takes it, or probabilities of all configurations.
+    """Return a start as a distribution over the support.
+
+    The start is a configuration as the model takes it, or the probabilities of all configurations.
 
     Raises:
-        GmlmError: E501, E502 for a configuration that does not fit, E512 for an impossible one.
+        GmlmError: E501, E502 for a configuration that does not fit, E509 for probabilities that do
+            not sum to 1 over possible configurations, E512 for an impossible configuration.
     """
     space = chain.space
     verify_unmasked(start, f"{what}: the start")
     try:
         array = np.asarray(start)
     except ValueError:
-        array = np.zeros(())  # `encode` says what is wrong with it
+        array = np.zeros(())  # `encode` reports the fault
     if array.dtype.kind == "f" and array.shape == (space.count,):
         law = array[space.support]
         if (law < 0).any() or abs(law.sum() - 1) > 1e-8:

@@ -1,4 +1,4 @@
-"""Cliques of cells that hold one another: their constants, and how they are found."""
+"""Cliques of strongly coupled cells: their constants, and the search for them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .._diagnostics import fail
 from ._ising import NEGLIGIBLE, Ising
 
 Array = np.ndarray
-# cells of a clique whose joint values are all tried; of larger ones the mode gap is bounded from
-# below
+# Limit on the cells of a clique whose joint values are all tried. For a larger clique the mode gap
+# is bounded from below.
 MOST_LISTED = 12
 MOST_THRESHOLDS = 32
 MOST_CLIQUES = 2048
@@ -27,8 +27,8 @@ class Clique:
 
     Attributes:
         cells: positions, ascending.
-        signs: of each cell, +1 where R_1 has its second value, -1 where its first.
-        hG, most_hG: the least and the largest value of the sum of the fields over the outside.
+        signs: for each cell +1 if R_1 has its second value, and -1 if R_1 has its first value.
+        hG, most_hG: the smallest and the largest value of the sum of the fields over the outside.
         mode_gap, stay_field: the two J0.
     """
 
@@ -46,19 +46,26 @@ class Clique:
 
     @property
     def r(self) -> float:
-        """|C| tanh(J0) / 2 - 1."""
+        """The constant |C| tanh(J0) / 2 - 1."""
         return self.size * math.tanh(self.stay_field) / 2 - 1
 
     @property
     def log_weights(self) -> Array:
-        """log of R_1, R_-1 and all others: weights beside one another that bound their masses, see `ModeSeparation`."""
+        """Logarithms of the relative weights of R_1, R_-1 and all other values.
+
+        The weights bound the probabilities of these, see `ModeSeparation`.
+        """
         others = math.log(2.0**self.size - 2) if self.size < 1000 else self.size * math.log(2)
         return np.array([2 * (self.mode_gap + self.hG), 2 * self.mode_gap, others])
 
     @property
     def log_leaving(self) -> float:
-        """log of a bound on the chance that one independent parallel step lifts the sum over C above -2: a binomial tail."""
-        most = (self.size - 2) // 2  # cells that may be +1
+        """The logarithm of a bound on leaving: a binomial tail.
+
+        The bound is on the probability that one independent parallel step raises the sum over C
+        above -2.
+        """
+        most = (self.size - 2) // 2  # number of cells that may be +1
         log_up = -float(np.logaddexp(0.0, 2 * self.stay_field))
         log_tail = float(binom.logsf(most, self.size, math.exp(log_up)))
         union = gammaln(self.size + 1) - gammaln(most + 2) - gammaln(self.size - most) + (most + 1) * log_up
@@ -66,10 +73,12 @@ class Clique:
 
 
 def strongest_clique(found: Ising) -> Clique:
-    """Of the cliques of strong pairs the one that independent updates leave with the least probability, by the bound.
+    """Return the clique of strong pairs that independent updates leave least probably.
+
+    The probability is the bound `log_leaving`.
 
     Raises:
-        GmlmError: E710 where no two cells interact.
+        GmlmError: E710 if no two cells interact.
     """
     cliques = [clique_of(found, cells) for cells in strong_cliques(found.J)]
     if not cliques:
@@ -78,7 +87,11 @@ def strongest_clique(found: Ising) -> Clique:
 
 
 def clique_of(found: Ising, cells: tuple[int, ...]) -> Clique:
-    """The constants of a clique, turned such that couplings to its first cell are positive and the fields favour +1."""
+    """Return the constants of a clique.
+
+    The spins are signed such that couplings to the clique's first cell are positive and the fields
+    favour +1.
+    """
     at = np.array(cells)
     signs = np.where(found.J[at, at[0]] < 0, -1, 1)
     signs = -signs if (signs * found.h[at]).sum() < 0 else signs
@@ -92,36 +105,45 @@ def clique_of(found: Ising, cells: tuple[int, ...]) -> Clique:
 
 
 def _mode_gap(h: Array, J: Array, outside: Array) -> float:
-    """The least half difference of log p between all -1 and a set S of them turned to +1, S neither empty nor all."""
+    """Return the smallest half difference of log p between all -1 and a set S of cells at +1.
+
+    S is neither empty nor all cells.
+    """
     size = len(h)
     up = ((np.arange(1, 2**size - 1)[:, None] >> np.arange(size)) & 1).astype(float)
     return float((((up @ J) * (1 - up)).sum(axis=1) - up @ h - np.abs(up @ outside).sum(axis=1)).min())
 
 
 def _least_mode_gap(h: Array, J: Array, outside: Array) -> float:
-    """A lower bound: m cells turned meet the smallest coupling m (|C| - m) times, and the m largest fields."""
+    """Return a lower bound on the mode gap.
+
+    m cells at +1 meet the smallest coupling m (|C| - m) times, and the m largest fields.
+    """
     size, weakest = len(h), float(J[~np.eye(len(J), dtype=bool)].min())
     m = np.arange(1, size)
     return float((weakest * m * (size - m) - np.cumsum(np.sort(h + np.abs(outside).sum(axis=1))[::-1])[:-1]).min())
 
 
 def _stay_field(h: Array, J: Array, outside: Array) -> float:
-    """The least -(field) of a cell of the clique while the sum over it is at most -2: few enough others are +1."""
+    """Return the smallest -(field) of a cell of the clique while the sum over it is at most -2.
+
+    The other cells at +1 are then at most (|C| - 2) / 2.
+    """
     most = (len(h) - 2) // 2
     best = np.sort(np.maximum(J, 0.0), axis=1)[:, ::-1][:, :most].sum(axis=1)
     return float(-(h + np.abs(outside).sum(axis=1) - J.sum(axis=1) + 2 * best).max())
 
 
 def strong_cliques(J: Array) -> Iterator[tuple[int, ...]]:
-    """Cliques of the graphs of all pairs with |J_ij| at least a threshold, maximal in each; thresholds from the largest |J_ij| down.
+    """Yield the maximal cliques of the graphs of all pairs with |J_ij| at least a threshold.
 
-    Each clique comes once. At most 2048 of them come, and 32 thresholds are tried: an order
-    statistic each where there are more.
+    The thresholds start at the largest |J_ij| and fall. Each clique occurs once, and there are at
+    most 2048. At most 32 thresholds are tried; among more, they are evenly spaced order statistics.
     """
     size = np.abs(J)
     levels = np.unique(size[np.triu_indices(len(J), 1)])
     levels = levels[levels > NEGLIGIBLE * levels.max(initial=0.0)][::-1]
-    # Couplings that differ by rounding only are one level.
+    # Couplings that differ by rounding only are merged into one level.
     levels = levels[np.append(True, -np.diff(levels) > NEGLIGIBLE * levels[:-1])] if len(levels) else levels
     if len(levels) > MOST_THRESHOLDS:
         levels = levels[np.linspace(0, len(levels) - 1, MOST_THRESHOLDS).round().astype(int)]
@@ -136,7 +158,7 @@ def strong_cliques(J: Array) -> Iterator[tuple[int, ...]]:
 
 
 def _maximal_cliques(adjacent: Array) -> Iterator[tuple[int, ...]]:
-    """All maximal cliques of at least two cells (Bron and Kerbosch 1973, with pivots)."""
+    """Yield all maximal cliques of at least two cells (Bron and Kerbosch 1973, with pivots)."""
     near = [frozenset(np.flatnonzero(row).tolist()) - {i} for i, row in enumerate(adjacent)]
     start = frozenset(i for i, others in enumerate(near) if others)
     todo: list[tuple[frozenset[int], frozenset[int], frozenset[int]]] = [(frozenset(), start, frozenset())]

@@ -1,9 +1,10 @@
-"""Strong clusters of cells, by exact local analysis: sets in which single cells hardly move on their own.
+"""Strong clusters of cells by exact local analysis.
 
-The influence of cell j on cell i is the largest change of p(x_i | rest) in total variation when x_j
-alone changes (Dobrushin): exact for a rest, and taken over many. Cells joined by influences above a
-threshold are a cluster; inside it, given a likely rest, the Poincare constant of single-cell moves
-is computed exactly.
+In a strong cluster, single cells hardly move on their own. The influence of cell j on cell i is the
+largest change of p(x_i | rest) in total variation when x_j alone changes (Dobrushin). It is exact
+for given values of the rest, and is maximised over many such values. Cells joined by influences
+above a threshold form a cluster. Given probable values of the rest, the Poincare constant of
+single-cell moves inside a cluster is computed exactly.
 """
 
 from __future__ import annotations
@@ -26,29 +27,30 @@ from ._reversible import reversible_gap
 
 Array = np.ndarray
 THRESHOLDS = (0.95, 0.8, 0.6, 0.4)
-MOST_VALUES = 1 << 10  # joint values of a cluster
+MOST_VALUES = 1 << 10  # limit on the joint values of a cluster
 MOST_PARTITIONS = 2
-RESTS = 256  # beside which influences are computed
+RESTS = 256  # number of values of the rest at which influences are computed
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """Partitions into clusters of two cells or more, that in which single cells are slowest first, and what to say of each."""
+    """Partitions into clusters of at least two cells, with a description of each.
+
+    The partition in which single cells are slowest comes first.
+    """
 
     partitions: tuple[tuple[Array, ...], ...]
     words: tuple[str, ...]
 
 
 def strong_clusters(lowered: Lowered, params: Mapping[str, jax.Array], codes: Array, edges: Array) -> Clusters:
-    """Clusters of cells of `var`s.
+    """Return clusters of cells of `var`s; 64-bit types must be enabled.
 
     Args:
         lowered: the model, with its given data.
         params: parameters.
-        codes: likely configurations, of shape (cells, rows), latents included.
+        codes: probable configurations, shape (cells, rows), with latents.
         edges: pairs of cells that share a factor.
-
-    Call it under 64-bit types.
     """
     host = lowered.graph
     if not len(edges):
@@ -69,16 +71,29 @@ def _same(a: tuple[Array, ...], b: tuple[Array, ...]) -> bool:
 
 
 def _rests(host: FactorGraph, codes: Array) -> Array:
-    """Half likely configurations and half uniform ones: where all else is settled no cell has an influence."""
+    """Return values of the rest, half of them probable configurations and half uniform ones.
+
+    If all other cells are settled, no cell has an influence.
+    """
     rng = np.random.default_rng(0)
     uniform = (rng.random((host.n_cells, RESTS // 2)) * host.sizes[:, None]).astype(np.int32)
     return np.concatenate([codes[:, np.arange(RESTS // 2) % codes.shape[1]], uniform], axis=1)
 
 
 def influences(host: FactorGraph, params: Mapping[str, jax.Array], rests: Array, edges: Array) -> Array:
-    """For each pair the larger of its two influences, over the rests that are possible, between 0 and 1; shape (pairs,)."""
+    """Return for each pair the larger of its two influences, over the possible values of the rest.
+
+    Args:
+        host: the factor graph.
+        params: parameters.
+        rests: values of the rest, (cells, rows).
+        edges: pairs of cells.
+
+    Returns:
+        Array of shape (pairs,), with numbers between 0 and 1.
+    """
     blocks = fixed_blocks(host, edges.astype(np.int32))
-    # pairs, values, rows
+    # shape (pairs, values, rows)
     scores = np.asarray(_scores(graph_arrays(host), dict(params), jnp.asarray(rests), blocks))
     out = np.zeros(len(edges))
     for k, (i, j) in enumerate(edges):
@@ -89,7 +104,7 @@ def influences(host: FactorGraph, params: Mapping[str, jax.Array], rests: Array,
             p = np.nan_to_num(p)
         for t in (p, p.swapaxes(0, 1)):
             mass = t.sum(axis=0)
-            # of one end, for each value of the other
+            # distribution of one cell for each value of the other
             law = np.where(mass > 0, t / np.maximum(mass, 1e-300), np.nan)
             apart = 0.5 * np.abs(law[:, :, None] - law[:, None]).sum(axis=0)
             out[k] = max(out[k], float(np.nan_to_num(apart).max(initial=0.0)))
@@ -102,7 +117,10 @@ def _scores(graph: derive.Graph, params: dict[str, jax.Array], codes: jax.Array,
 
 
 def _components(host: FactorGraph, edges: Array) -> tuple[Array, ...]:
-    """Cells joined by edges, in clusters that can be listed; larger ones are left out."""
+    """Return cells joined by edges, in clusters that can be enumerated.
+
+    Larger clusters are left out.
+    """
     links = scipy.sparse.coo_matrix((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(host.n_cells, host.n_cells))
     _, label = connected_components(links, directed=False)
     parts = [np.flatnonzero(label == c) for c in np.unique(label[edges.ravel()])] if len(edges) else []
@@ -110,7 +128,7 @@ def _components(host: FactorGraph, edges: Array) -> tuple[Array, ...]:
 
 
 def _slowest(lowered: Lowered, params: Mapping[str, jax.Array], codes: Array, blocks: tuple[Array, ...]) -> tuple[float, str]:
-    """The largest Poincare constant of single cells inside a cluster, and what to say of it."""
+    """Return the largest Poincare constant of single cells inside a cluster, and a description."""
     constants = [local_constant(lowered, params, codes, cells) for cells in blocks]
     worst = int(np.argmax(constants))
     names = ", ".join(lowered.graph.cell_name(int(c)) for c in blocks[worst][:6]) + ", .." * (len(blocks[worst]) > 6)
@@ -119,7 +137,14 @@ def _slowest(lowered: Lowered, params: Mapping[str, jax.Array], codes: Array, bl
 
 
 def local_constant(lowered: Lowered, params: Mapping[str, jax.Array], codes: Array, cells: Array) -> float:
-    """The Poincare constant of moves of single cells inside a cluster, the rest held as in `codes` of one column; exact."""
+    """Return the Poincare constant of moves of single cells inside a cluster, exactly.
+
+    Args:
+        lowered: the model, with its given data.
+        params: parameters.
+        codes: one configuration, (cells, 1), at which the other cells are fixed.
+        cells: the cells of the cluster.
+    """
     host = lowered.graph
     block = fixed_blocks(host, cells[None].astype(np.int32))
     scores = np.asarray(_scores(graph_arrays(host), dict(params), jnp.asarray(codes), block))[0, :, 0]

@@ -1,4 +1,4 @@
-"""Masks side by side: what each costs in rows and in time, how fast its chain forgets, and which to take."""
+"""Comparison of masks: statistical efficiency, time, speed of the chain, and a recommendation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 Array = np.ndarray
 DRAWS = 4000
 ROWS = 1000
-# configurations times blocks times functions, beyond which estimates are made: about a minute
+# Limit on configurations times blocks times functions, above which estimates are made by default.
+# The limit takes about a minute.
 MOST_UNASKED = 2.0**33
 WIDTH = 110
 COLUMNS = {
@@ -54,13 +55,13 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class MaskComparison:
-    """Masks side by side.
+    """A comparison of masks.
 
     Attributes:
-        reports: one for each mask, in the order asked for.
-        recommendation: which to take, in words.
-        words: how the numbers were made.
-        source: the call that makes them.
+        reports: one report for each mask, in the requested order.
+        recommendation: the recommended masks, in words.
+        words: the method of computation, in words.
+        source: the call that makes the comparison.
     """
 
     reports: tuple[MaskReport, ...]
@@ -70,10 +71,13 @@ class MaskComparison:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row for each mask; `.._error` are standard errors, nan where a number is exact."""
+        """A table with one row for each mask.
+
+        The columns `.._error` are standard errors, nan for exact numbers.
+        """
         import pandas as pd
 
-        # 0: a mask that cannot fit
+        # The efficiency is 0 for a mask that cannot fit.
         best = max((r.per_second for r in self.reports if r.per_second > 0), default=np.nan)
         rows = []
         for r in self.reports:
@@ -87,7 +91,7 @@ class MaskComparison:
         return pd.DataFrame(rows, index=pd.Index([r.name for r in self.reports], name="mask"))
 
     def shown(self) -> list[list[str]]:
-        """The table as texts, the header first."""
+        """Return the table as strings, with the header first."""
         out = [[*COLUMNS]]
         for r, rate in zip(self.reports, self.table["efficiency_per_second"], strict=True):
             bound = ">= " if r.poincare.kind == "lower bound" else ""
@@ -98,7 +102,7 @@ class MaskComparison:
         return [[row[k] for k in filled] for row in out]
 
     def legend(self) -> list[str]:
-        """What each column of `shown` means, a line each."""
+        """Return the meaning of each column of `shown`, one line for each."""
         return [f"{name}: {COLUMNS[name]}" for name in self.shown()[0] if COLUMNS[name]]
 
     def __repr__(self) -> str:
@@ -108,7 +112,7 @@ class MaskComparison:
         return "\n".join([*lines, "", *self.paragraphs()])
 
     def paragraphs(self) -> list[str]:
-        """How the numbers were made, and the recommendation, in lines of one width."""
+        """Return the method of computation and the recommendation, in lines of one width."""
         return [
             line for text in (self.words, *self.recommendation.splitlines()) for line in textwrap.wrap(text, WIDTH, subsequent_indent="  ")
         ]
@@ -128,10 +132,10 @@ def _number(q: Quantity | None) -> float:
 
 
 def with_error(q: Quantity) -> str:
-    """A number as its error allows: `2.79`, `3.64 +- 0.03`."""
+    """Return a number with the digits that its error justifies, as `2.79` or `3.64 +- 0.03`."""
     if not 0 < q.error < np.inf:
         return f"{float(q):.4g}"
-    # an error of 0.013 keeps its 3
+    # An error such as 0.013, which begins with 1, is printed with two digits.
     places = max(0, 1 - int(np.floor(np.log10(q.error))) - (f"{q.error:.1e}"[0] != "1"))
     return f"{float(q):.{places}f} +- {q.error:.{places}f}"
 
@@ -147,32 +151,36 @@ def compare_masks(
     given: Any = None,
     measure: bool = True,
 ) -> MaskComparison:
-    """The table to choose a mask from: efficiency beside maximum likelihood, Poincare constant, and costs on this machine.
+    """Compare masks by efficiency relative to maximum likelihood, Poincare constant and cost.
 
-    Efficiency stands twice, for it differs much: with one mask drawn for each row, as in
-    minibatches, and with every row's loss averaged over all masks, as `fit` does where they are at
-    most 4096. Each is tr I^-1 / tr G, G = H^-1 S H^-1: the variances of all parameters' estimates
-    added up, of maximum likelihood and of the mask; no mean of ratios of single parameters.
+    Two efficiencies are given, because they differ much. In one, a mask is drawn for each row, as
+    in minibatches. In the other, every row's loss averages over all masks, as `fit` does if there
+    are at most 4096. Each is tr I^-1 / tr G with G = H^-1 S H^-1. Here I is the Fisher information,
+    and H and S are the Hessian and the score covariance of the mask's loss. The efficiency is the
+    sum of the variances of all parameter estimates by maximum likelihood, divided by that sum for
+    the mask. It is not a mean of ratios of single parameters.
+
+    Costs are measured on this machine.
 
     Args:
         model: a model, or a fit (then `params` are its estimates).
         params: parameters.
-        masks: names of masks; none: every mask of the model that can fit.
-        draws: how many draws of x the estimates are made from; none: exact where that takes about a
-            minute at most, else 4000.
-        sampler: what draws them; none: independent draws where affordable, else the model's only
-            sampler.
-        seed: of draws.
+        masks: names of masks; None compares every mask of the model that can fit.
+        draws: the number of draws of x for estimates. None computes exact numbers if that takes
+            about a minute at most, and otherwise uses 4000 draws.
+        sampler: the sampler for the draws. None takes independent draws if affordable, and
+            otherwise the model's only sampler.
+        seed: the seed of the draws.
         given: one row of data of given variables.
         measure: whether gradients and steps are timed, which compiles both.
 
     Returns:
-        A `MaskComparison`; its `table` is a DataFrame, its `recommendation` says which mask to take
-        for what.
+        A `MaskComparison`. Its `table` is a DataFrame, and its `recommendation` states which mask
+            to take for which purpose.
 
     Raises:
-        GmlmError: E506 for an unknown mask, E601, E602 for what is too costly, E702, E703 for a
-            mask that cannot fit.
+        GmlmError: E506 for an unknown mask, E601, E602 for excessive cost, E702, E703 for a mask
+            that cannot fit.
 
     Reference: Li et al. 2024, Lemmas 1 and 2, Theorems 1 to 3.
     """
@@ -189,7 +197,7 @@ def compare_masks(
 
 @dataclass(frozen=True)
 class Means:
-    """How a comparison is made: arguments of `compare_masks` of these names."""
+    """The options of a comparison, as arguments of `compare_masks`."""
 
     draws: int | None
     sampler: str | None
@@ -199,13 +207,21 @@ class Means:
 
     @property
     def words(self) -> str:
-        """As a call has them, without those at their defaults."""
+        """The options as a call writes them, without those at their defaults."""
         options = (("draws", self.draws), ("sampler", self.sampler), ("seed", self.seed or None))
         return "".join([*(f", {k}={v!r}" for k, v in options if v is not None), ", given=.." * (self.given is not None)])
 
 
 def comparison_of(model: Any, params: Params, names: Sequence[str], source: str, means: Means) -> MaskComparison:
-    """What `compare_masks` returns; `source` is the call that asks."""
+    """Return the comparison of `compare_masks`; `source` is the user's call.
+
+    Args:
+        model: the model.
+        params: parameters.
+        names: names of the masks.
+        source: the call that makes the comparison.
+        means: the options.
+    """
     if _is_exact(model, names, means):
         space = configurations(model, params, "the comparison of masks", given=means.given)
         found = [_exact_report(model, space, name, source) for name in names]
@@ -225,11 +241,11 @@ def comparison_of(model: Any, params: Params, names: Sequence[str], source: str,
 
 
 def rows_of(model: Any, params: Params, means: Means) -> DrawnRows:
-    """Draws to estimate from.
+    """Return draws for estimates.
 
     Raises:
-        GmlmError: E506 where independent draws cost too much and no one sampler stands for them;
-            what `draw_rows` raises.
+        GmlmError: E506 if independent draws cost too much and there is no single sampler to replace
+            them; the errors of `draw_rows`.
     """
     size = sum(p.size for p in model.graph.parameters)
     draws = max(DRAWS, LEAST_DRAWS * size) if means.draws is None else means.draws
@@ -261,7 +277,10 @@ def _names(model: Any, masks: Sequence[str] | None) -> list[str]:
 
 
 def _has_loss(model: Any, name: str) -> bool:
-    """Whether a mask can fit: it mentions no parameter, and neither hides nor looks at a latent."""
+    """Return whether a mask can fit.
+
+    Such a mask mentions no parameter, and neither hides a latent nor looks at one.
+    """
     if model.program.checked.masks[name].body.is_percolation:
         return False
     mask, latent = model.mask(name)[1], model.graph.is_latent
@@ -270,7 +289,7 @@ def _has_loss(model: Any, name: str) -> bool:
 
 
 def _is_exact(model: Any, names: Sequence[str], means: Means) -> bool:
-    """Whether all is listed.
+    """Return whether all numbers are computed exactly, by enumeration.
 
     Raises:
         GmlmError: E507, E601 for estimates of a model with latents, which would have to be summed
@@ -286,7 +305,10 @@ def _is_exact(model: Any, names: Sequence[str], means: Means) -> bool:
 
 
 def _is_small(model: Any, names: Sequence[str]) -> bool:
-    """Whether every configuration can be listed, and block dynamics applied to scores and iterated, in about a minute."""
+    """Return whether exact numbers take about a minute at most.
+
+    Every configuration is enumerated, and the block dynamics are applied to scores and iterated.
+    """
     try:
         verify_count(model.graph, np.flatnonzero(model.graph.is_observed), "", MOST_STATES)
     except GmlmError:
@@ -325,7 +347,10 @@ def _averages(mask: AbstractMask) -> bool:
 
 
 def _figures(information: Information) -> Array:
-    """Summed variances, divided by that sum of maximum likelihood, with one and with all masks, and the worst direction with one."""
+    """Return the variances with one and with all masks, and the worst direction with one mask.
+
+    The variances are summed over parameters, and divided by that sum for maximum likelihood.
+    """
     if not information.whitening.shape[1]:
         return np.ones(3)
     likelihood = np.trace(information.basis @ information.whitening @ information.whitening.T @ information.basis.T)
@@ -353,13 +378,17 @@ def _sampled_report(model: Any, rows: DrawnRows, scores: list[Array], name: str,
 
 
 def _some_rows(space: Configurations) -> DrawnRows:
-    """Configurations drawn from p, for timing."""
+    """Return configurations drawn from p, for timing."""
     chosen = np.random.default_rng(0).choice(space.count, ROWS, p=space.p.ravel() / space.p.sum())
     return DrawnRows(space.lowered, dict(space.params), space.codes[:, chosen], 1, "")
 
 
 def _with_costs(model: Any, report: MaskReport, rows: DrawnRows, params: Params, source: str) -> MaskReport:
-    """The report with measured costs; without them where rows lack latents, or where no kernel is affordable."""
+    """Return the report with measured costs.
+
+    Costs are left out if rows lack latents, and the cost of a step is left out if no kernel is
+    affordable.
+    """
     if (rows.codes < 0).any():
         return report
     _, mask = model.mask(report.name)

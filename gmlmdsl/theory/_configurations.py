@@ -1,4 +1,7 @@
-"""Every configuration of a small model with its probability and its score: tensors with one axis per cell."""
+"""Every configuration of a small model with its probability and its score.
+
+They are tensors with one axis per cell.
+"""
 
 from __future__ import annotations
 
@@ -26,23 +29,26 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 MOST_STATES = 1 << 16
-MOST_SCORES = 1 << 27  # entries of configurations by parameters
+MOST_SCORES = 1 << 27  # limit on the entries of the scores, configurations by parameters
 ROWS_AT_ONCE = 1 << 13
-CONSTANT = 1e-12  # of a score: what varies by less is rounding
+# relative size of a score below which it is treated as constant, because it is rounding
+CONSTANT = 1e-12
 BY_SAMPLING = "estimate: `compare_masks(.., draws=)`, `estimated_covariance`, `spectral_gap(.., draws=)`"
 
 
 @dataclass(frozen=True, eq=False)
 class Configurations:
-    """All configurations of some cells, the first position slowest; tensors have one axis per cell.
+    """All configurations of some cells, as tensors with one axis per cell.
+
+    The cell with the first position is the slowest axis.
 
     Attributes:
         lowered: the model, with its given data.
         params: parameters, float64.
-        cells: the positions of the cells, ascending: every cell of a `var`, and of a `latent` where
-            the state holds these.
-        codes: of shape (cells of the graph, configurations), -1 where a latent is summed out.
-        log_p: log p of each configuration, a tensor; -inf where it is impossible.
+        cells: the positions of the cells, ascending: every cell of a `var`, and every cell of a
+            `latent` if the state includes latents.
+        codes: shape (cells of the graph, configurations), -1 for a latent that is summed out.
+        log_p: log p of each configuration, a tensor; -inf for an impossible configuration.
     """
 
     lowered: Lowered
@@ -63,12 +69,12 @@ class Configurations:
 
     @property
     def count(self) -> int:
-        """How many configurations there are."""
+        """The number of configurations."""
         return self.log_p.size
 
     @cached_property
     def p(self) -> Array:
-        """p of each configuration, a tensor; of sum 1."""
+        """p of each configuration, a tensor with sum 1."""
         return np.exp(self.log_p)
 
     @cached_property
@@ -78,12 +84,17 @@ class Configurations:
 
     @cached_property
     def basis(self) -> Array:
-        """An orthonormal basis of the directions in which the parameters may move, shape (parameters, directions)."""
+        """An orthonormal basis of the directions in which the parameters may move.
+
+        It has the shape (parameters, directions).
+        """
         return tangent(self.host, frozenset())
 
     @cached_property
     def scores(self) -> Array:
-        """u(x) = grad log p(x) in the directions of `basis`, shape (*sizes, directions); 0 where p is 0, of mean 0 under p.
+        """The score u(x) = grad log p(x) in the directions of `basis`, shape (*sizes, directions).
+
+        It is 0 if p is 0, and has mean 0 under p.
 
         Raises:
             GmlmError: E601 for more entries than the limit.
@@ -104,7 +115,10 @@ class Configurations:
         return np.where(constant, 0.0, found).reshape(*self.sizes, directions)
 
     def _slopes(self, rows: Array) -> Array:
-        """The derivatives of log_potential, latents summed out, shape (rows, directions)."""
+        """Return the derivatives of log_potential with latents summed out.
+
+        The array has the shape (rows, directions).
+        """
         vector, directions = flat_vector(self.host, self.params), jnp.asarray(self.basis.T)
         device = derive.graph_arrays(self.host)
         if (rows >= 0).all():
@@ -120,7 +134,10 @@ class Configurations:
         return [codes[:, at : at + ROWS_AT_ONCE] for at in range(0, codes.shape[1], ROWS_AT_ONCE)]
 
     def values(self) -> Any:
-        """The configurations as the model takes them, rows first: an array, or a dict by variable where there are several."""
+        """Return the configurations as the model takes them, with rows as the first axis.
+
+        They are an array, or a dict by variable if there are several variables.
+        """
         inside = np.zeros(self.host.n_cells, bool)
         inside[self.cells] = True
         found = decode(self.host, np.maximum(self.codes, 0), (self.count,))
@@ -128,7 +145,7 @@ class Configurations:
         return kept if len(kept) > 1 else next(iter(kept.values()))
 
     def place(self, codes: Array) -> int:
-        """The number of one configuration, given by the codes of all its cells."""
+        """Return the number of one configuration, given by the codes of all its cells."""
         return int(np.ravel_multi_index(tuple(codes[self.cells]), self.sizes))
 
 
@@ -139,7 +156,10 @@ class _Frame:
 
 @bounded_jit
 def _slopes(graph: derive.Graph, frame: _Frame, vector: jax.Array, directions: jax.Array, codes: jax.Array) -> jax.Array:
-    """Directional derivatives of log_potential, shape (directions, rows); impossible rows count 0."""
+    """Return directional derivatives of log_potential, shape (directions, rows).
+
+    The derivatives of impossible rows are 0.
+    """
 
     def finite(v: jax.Array) -> jax.Array:
         value = derive.log_potential(graph, unflatten(frame.host, v), codes)
@@ -149,7 +169,7 @@ def _slopes(graph: derive.Graph, frame: _Frame, vector: jax.Array, directions: j
 
 
 def verify_model(model: Any) -> None:
-    """Refuse a fit where a model is wanted, and a model without a joint distribution.
+    """Raise an error for a fit in place of a model, or a model without a joint distribution.
 
     Raises:
         GmlmError: E507, E742.
@@ -162,7 +182,14 @@ def verify_model(model: Any) -> None:
 
 
 def verify_count(host: FactorGraph, cells: Array, what: str, most: int = MOST_STATES, help: str = "") -> None:
-    """Refuse more configurations than are listed.
+    """Raise E601 for more configurations than the limit of enumeration.
+
+    Args:
+        host: the factor graph.
+        cells: the positions of the cells.
+        what: the name of the quantity in error messages.
+        most: the limit.
+        help: the suggested fix; empty for the default one.
 
     Raises:
         GmlmError: E601 with the number.
@@ -180,19 +207,19 @@ def verify_count(host: FactorGraph, cells: Array, what: str, most: int = MOST_ST
 def configurations(
     model: JointModel, params: Mapping[str, Any], what: str, *, latents: bool = False, given: Any = None, most: int = MOST_STATES
 ) -> Configurations:
-    """The configurations of a model.
+    """Return the configurations of a model.
 
     Args:
         model: the model.
         params: parameters.
-        what: what they are listed for, in words.
-        latents: whether they hold the latents, which are summed out else.
+        what: the purpose of the enumeration, in words.
+        latents: whether configurations include the latents, which are otherwise summed out.
         given: one row of given data.
-        most: the most configurations.
+        most: the limit on the number of configurations.
 
     Raises:
-        GmlmError: E601 for too many, or for a costly sum over latents; E510 for given data that do
-            not fit.
+        GmlmError: E601 for too many configurations, or for a costly sum over latents; E510 for
+            given data that do not fit.
     """
     verify_model(model)
     lowered = bound_once(model.lowered, given, what)
@@ -201,7 +228,18 @@ def configurations(
 
 
 def listed(lowered: Lowered, params: Mapping[str, jax.Array], what: str, latents: bool = False, most: int = MOST_STATES) -> Configurations:
-    """The same of a model with its given data; call it under 64-bit types."""
+    """Return the configurations of a model with its given data; 64-bit types must be enabled.
+
+    Args:
+        lowered: the model, with its given data.
+        params: parameters.
+        what: the purpose of the enumeration, in words.
+        latents: whether configurations include the latents, which are otherwise summed out.
+        most: the limit on the number of configurations.
+
+    Raises:
+        GmlmError: E601 for too many configurations; E512 if every configuration is impossible.
+    """
     host = lowered.graph
     cells = np.arange(host.n_random) if latents else np.flatnonzero(host.is_observed)
     verify_count(host, cells, what, most)

@@ -1,4 +1,4 @@
-"""What a mask costs on this machine: one gradient of its loss, one step of its block dynamics; measured."""
+"""Measured costs of a mask on this machine: a gradient of its loss, a step of its dynamics."""
 
 from __future__ import annotations
 
@@ -22,20 +22,23 @@ from ._quantity import Quantity
 Array = np.ndarray
 ROWS = 1000
 CHAINS = 64
-STEPS = 16  # between looks at the clock
+STEPS = 16  # steps between readings of the clock
 REPEATS = 7
-LEAST = 0.02  # seconds of one repeat
+LEAST = 0.02  # shortest duration of one repeat, in seconds
 
 
 def gradient_cost(lowered: Lowered, mask: AbstractMask, params: Mapping[str, jax.Array], codes: Array, source: str) -> Quantity:
-    """Milliseconds of one gradient over 1000 rows, as `fit` takes it: over every mask where it averages, else over one drawn for each.
+    """Return the milliseconds of one gradient over 1000 rows, as `fit` computes it.
+
+    The loss averages over every mask if `fit` does so, and otherwise uses one mask drawn for each
+    row.
 
     Args:
         lowered: the model, with its given data.
         mask: the mask.
         params: parameters.
-        codes: rows, of shape (cells, rows), repeated up to 1000.
-        source: the call that asks.
+        codes: rows, shape (cells, rows), repeated up to 1000.
+        source: the user's call.
     """
     host = lowered.graph
     with jax.enable_x64(True):
@@ -53,15 +56,14 @@ def _gradient(objective: Objective, params: dict[str, jax.Array]) -> dict[str, j
 
 
 def step_cost(lowered: Lowered, mask: ir.Mask, params: Mapping[str, jax.Array], codes: Array, source: str) -> Quantity:
-    """Microseconds of one update `K ~ mask` of one chain, of 64 side by side.
+    """Return the microseconds of one update `K ~ mask` of one chain, of 64 chains in parallel.
 
     Args:
         lowered: the model, with its given data.
         mask: the checked mask.
         params: parameters.
-        codes: possible configurations, of shape (cells, rows), latents included; the chains start
-            there.
-        source: the call that asks.
+        codes: possible configurations, shape (cells, rows), with latents; the chains start at them.
+        source: the user's call.
     """
     planned = derive.build(lowered, ir.RandomUpdate(mask.span, mask, "", False))
     device = derive.graph_arrays(lowered.graph)
@@ -78,7 +80,10 @@ def _steps(kernel: derive.AbstractKernel, target: derive.Target, keys: jax.Array
 
 
 def _measured(call: Callable[[], Any], unit: float, source: str) -> Quantity:
-    """The median time of a compiled call, in `unit` per second, with the standard error of the mean over repeats."""
+    """Return the median time of a compiled call, with the standard error of the mean over repeats.
+
+    `unit` is the number of units of the result in a second.
+    """
     jax.block_until_ready(call())
     started = time.perf_counter()
     jax.block_until_ready(call())

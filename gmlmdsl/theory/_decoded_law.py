@@ -1,4 +1,7 @@
-"""The exact distribution of what a decoder draws on a small model, and of updates behind it, beside p."""
+"""The exact distribution of a decoder's draws on a small model, and its distance to p.
+
+Updates may follow the decoder.
+"""
 
 from __future__ import annotations
 
@@ -24,20 +27,20 @@ if TYPE_CHECKING:
     from ..model import JointModel, Model
 
 Array = np.ndarray
-MOST_ENTRIES = 1 << 24  # of a table of probabilities
+MOST_ENTRIES = 1 << 24  # limit on the entries of a table of probabilities
 
 
 @dataclass(frozen=True, eq=False)
 class DecodedLaw:
-    """What a decoder draws, exactly.
+    """The exact distribution of a decoder's draws.
 
     Attributes:
-        strings: the rows with a positive probability, values as a draw has them, shape (strings,
-            *axes); behind a row's length -1, of spins 0. Of a model with several variables a dict
-            by variable.
-        string_probabilities: of each, float64; they sum to 1.
-        expected_calls: passes of the denoiser for one draw, over all candidates; those of updates
-            behind a decode are not counted.
+        strings: the rows with a positive probability, with values as in a draw, shape (strings,
+            *axes). After a row's length the value is -1, or 0 for spins. A dict by variable for a
+            model with several variables.
+        string_probabilities: the probability of each row, float64, with sum 1.
+        expected_calls: the mean number of passes of the denoiser for one draw, over all candidates.
+            Passes of updates after a decode are not counted.
     """
 
     strings: Any
@@ -49,16 +52,17 @@ class DecodedLaw:
 
     @property
     def _sizes(self) -> tuple[int, ...]:
-        """The values of each cell; one more where rows end early, for a cell that a row has not."""
+        """The number of values of each cell, plus one for an absent cell if rows end early."""
         g = self._graph
         ends = int((self._codes < 0).any())
         return tuple(int(q) + ends for v in g.observed for q in g.sizes[v.offset : v.offset + v.size])
 
     @cached_property
     def probabilities(self) -> Array:
-        """The probability of every row, shape (values of the first cell, .., values of the last); cells of the `var`s in their order.
+        """The probability of every row, shape (values of the first cell, .., values of the last).
 
-        Where rows may end early each axis has one entry more, the last, for a cell behind the end.
+        The cells are those of the `var`s in their order. If rows may end early, each axis has one
+        more entry, the last, for a cell after the end.
 
         Raises:
             GmlmError: E601 for more than 2^24 rows.
@@ -74,24 +78,26 @@ class DecodedLaw:
 
     @property
     def total_variation(self) -> float:
-        """1/2 sum over x of |decoder(x) - p(x)|, p the model's own distribution: between 0 and 1.
+        """The distance 1/2 sum over x of |decoder(x) - p(x)| to the model's p, between 0 and 1.
 
         Raises:
             GmlmError: E742 for a model of a network, which declares no p; `kl(to=..)` compares with
-                another.
+                another distribution.
         """
         return float(np.abs(self.probabilities - self._compared(None)).sum() / 2)
 
     def kl(self, to: Any = None) -> float:
-        """KL(truth || decoder) = sum over x of truth(x) log(truth(x) / decoder(x)), in nats; infinite where the decoder misses a row.
+        """Return KL(truth || decoder) in nats; infinite if the decoder never draws a possible row.
+
+        It is the sum over x of truth(x) log(truth(x) / decoder(x)).
 
         Args:
-            to: the truth: a model without parameters or `(model, params)`, another law, or a table
-                of probabilities; none: the model.
+            to: the truth: a model without parameters or `(model, params)`, another `DecodedLaw`, or
+                a table of probabilities; None takes the model.
 
         Raises:
-            GmlmError: E742 where the model is a network's and nothing is named; E507 for a truth
-                over other cells.
+            GmlmError: E742 if the model is a network's and no truth is named; E507 for a truth over
+                other cells.
         """
         truth, own = self._compared(to), self.probabilities
         some = truth > 0
@@ -108,10 +114,12 @@ class DecodedLaw:
         return found
 
     def probability(self, string: Any) -> float:
-        """Of one row: values or labels, of letters also a text; 0 where it is never drawn.
+        """Return the probability of one row, 0 if it is never drawn.
+
+        The row is given by values or labels; letters may also be given as text.
 
         Raises:
-            GmlmError: for what is no row of the model.
+            GmlmError: for anything but a row of the model.
         """
         g, v = self._graph, self._graph.observed[0]
         value = [string] if isinstance(string, str) and v.kind == "letters" else np.asarray(string)[None]
@@ -123,7 +131,7 @@ class DecodedLaw:
 
 @dataclass(frozen=True, eq=False)
 class _Truth:
-    """A model's own distribution, computed where it is asked for."""
+    """A model's own distribution, computed on request."""
 
     model: Any
     params: Mapping[str, Any]
@@ -131,7 +139,9 @@ class _Truth:
 
 
 def truth_table(truth: Any) -> Array:
-    """A distribution over all rows as a table: of a model, `(model, params)`, a law, or an array of probabilities.
+    """Return a distribution over all rows as a table.
+
+    It is given by a model, `(model, params)`, a `DecodedLaw`, or an array of probabilities.
 
     Raises:
         GmlmError: E507 for anything else, E742 for a network, E601 for too many rows.
@@ -151,7 +161,7 @@ def truth_table(truth: Any) -> Array:
 
 
 def call_of(sampler: ir.Sampler) -> ir.FormCall:
-    """The decoder of a sampler, or the one that it starts from."""
+    """Return the decoder of a sampler, or the decoder that it starts from."""
     start = ir.start_of(sampler.body)
     call = sampler.body if start is None else start.call
     assert isinstance(call, ir.FormCall)
@@ -159,7 +169,17 @@ def call_of(sampler: ir.Sampler) -> ir.FormCall:
 
 
 def decoded_law(model: Model, params: Mapping[str, Any], sampler: ir.Sampler, prompt: Any, given: Any) -> DecodedLaw:
-    """What a decoder draws, or a decoder with updates behind it; see `output_law`."""
+    """Return the distribution of a decoder's draws; see `output_law`.
+
+    Updates may follow the decoder.
+
+    Args:
+        model: the model.
+        params: its parameters.
+        sampler: the sampler.
+        prompt: must be None, because decoders take no prompt.
+        given: one row of data of given variables.
+    """
     refuse_prompt(sampler, Decoding(prompt=prompt))
     start, graph, what = ir.start_of(sampler.body), model.graph, f"the output distribution of `{sampler.name}`"
     call = call_of(sampler)
@@ -185,13 +205,17 @@ def decoded_law(model: Model, params: Mapping[str, Any], sampler: ir.Sampler, pr
 
 
 def _moved(model: Model, params: Mapping[str, Any], sampler: ir.Sampler, found: DecoderLaw, given: Any) -> DecoderLaw:
-    """The distribution after the updates that follow a decode: it times their matrix, latents drawn given what was decoded."""
+    """Return the distribution after the updates that follow a decode.
+
+    It is the distribution of the decodes times the matrix of the updates. Latents are drawn given
+    the decode.
+    """
     graph, body = model.graph, sampler.body[1:]  # type: ignore[index]
     if (found.codes < 0).any():
         raise fail("E601", f"sampler `{sampler.name}`: updates of rows that end early have no matrix", sampler.span, help="`sample` draws")
     if graph.network is not None:
         label = graph.network.label
-        # a planner only plans
+        # updates do not use a planner
         matrix = network_queries.updates_matrix(model.lowered, {label: params[label]}, body, given)
         states = derive.all_states(graph).T
     else:

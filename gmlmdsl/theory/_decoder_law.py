@@ -1,8 +1,14 @@
-"""The exact distribution of what iterative refinement decodes: every pass over every hypothesis that can arise, on small models.
+"""The exact distribution of the decodes of iterative refinement, on small models.
 
-Hypotheses stand side by side as rows, each with its probability. A pass splits them: by the mask
-that a schedule draws, by the values that open cells show, by the tokens that are drawn, by what is
-opened at random. Rows that the next pass cannot tell apart are one.
+Every pass is applied to every hypothesis that can arise. Hypotheses are rows, each with its
+probability. A pass splits a row
+
+- by the block that the schedule's mask draws,
+- by the values that open cells show,
+- by the tokens that are drawn,
+- by the cells that are opened at random.
+
+An open cell is one that a pass may predict. Rows that the next pass cannot distinguish are merged.
 """
 
 from __future__ import annotations
@@ -25,13 +31,20 @@ from ..plan import BUDGET
 from ..program import PUBLISHED, ir
 
 Array = np.ndarray
-MOST_BRANCHES = 1 << 20  # of one pass
-AT_ONCE = 1 << 12  # what a network sees, in one call
-MOST_PADDED = 12  # cells, of which any number of values is more than that
+MOST_BRANCHES = 1 << 20  # limit on the branches of one pass
+AT_ONCE = 1 << 12  # inputs of a network in one call
+# Number of cells for which (values + 1)^cells is at least `AT_ONCE`, whatever the number of values.
+MOST_PADDED = 12
 
 
 class DecoderLaw(NamedTuple):
-    """Codes of the rows that are decoded, -1 behind a row's length, the probability of each, and the passes that a decode takes."""
+    """The distribution of decoded rows.
+
+    Attributes:
+        codes: the rows that can be decoded, with -1 after a row's length.
+        mass: the probability of each row.
+        passes: the mean number of passes of a decode.
+    """
 
     codes: Array
     mass: Array
@@ -39,9 +52,17 @@ class DecoderLaw(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Hypotheses between two passes; the first axis is theirs, the second that of cells.
+    """Hypotheses between two passes; the first axis is hypotheses, and the second is cells.
 
-    `sure` and `log_p` are 0 where nothing that follows depends on them.
+    `sure` and `log_p` are 0 if no later pass depends on them.
+
+    Attributes:
+        mass: the probability of each hypothesis.
+        tokens: the values of the cells.
+        open: whether a cell is open.
+        sure: the confidence in the value of a cell.
+        log_p: log p of the value of a cell.
+        moving: whether a hypothesis takes further passes.
     """
 
     mass: Array
@@ -52,31 +73,33 @@ class Rows(NamedTuple):
     moving: Array
 
     def take(self, index: Array, weight: Array) -> Rows:
-        """Some of them, each with a part of its probability."""
+        """Return the rows at `index`, each with the fraction `weight` of its probability."""
         return Rows(self.mass[index] * weight, *(a[index] for a in self[1:]))
 
     def only(self, which: Array) -> Rows:
-        """Those that are meant."""
+        """Return the rows that `which` selects."""
         return Rows(*(a[which] for a in self))
 
 
 def decoder_law(
     lowered: Lowered, params: Mapping[str, Any], call: ir.FormCall, given: Any, what: str, bound: Bound | None = None
 ) -> DecoderLaw:
-    """The distribution of the decodes of a refinement sampler, by enumeration, in the working precision.
+    """Return the distribution of the decodes of a refinement sampler, by enumeration.
+
+    The result is in the working precision.
 
     Args:
         lowered: the model, of a network or with a joint distribution.
         params: its parameters.
         call: the decoder.
-        given: one row of given data, of a network.
-        what: how a refusal calls the quantity.
-        bound: the program that the decoder is written in, where it is not the model's.
+        given: one row of given data, for a network.
+        what: the name of the quantity in error messages.
+        bound: the program of the decoder, if it is not the model's program.
 
     Raises:
-        GmlmError: E601 for a pass with more than 2^20 branches, E602 for a schedule's mask with too
-            many blocks, or one that draws subsets of rows which end early; E741 for a schedule that
-            looks at x.
+        GmlmError: E507 for a planner network in a model with a joint distribution; E601 for a pass
+            with more than 2^20 branches; E602 for a schedule's mask with too many blocks, or one
+            that draws subsets of rows which end early; E741 for a schedule that looks at x.
     """
     kernel = derive.refinement_kernel(lowered, call, bound)
     planner = kernel.rules.planner
@@ -104,11 +127,13 @@ def decoder_law(
 
 
 class Denoiser:
-    """log p of every value of every cell given what is seen, of a network or a joint distribution, in the working precision.
+    """log p of every value of every cell given the seen cells.
+
+    The denoiser is a network or a joint distribution, and results are in the working precision.
 
     Attributes:
-        n: the cells that are decoded, the `var`s in their order.
-        q: the most values of one.
+        n: the number of decoded cells, which are the cells of the `var`s in their order.
+        q: the largest number of values of a cell.
     """
 
     def __init__(self, lowered: Lowered, params: Mapping[str, Any], what: str, given: Any = ((), ()), length: int | None = None):
@@ -121,8 +146,16 @@ class Denoiser:
         self.total = graph.n_cells
 
     def ask(self, seen: Array, of: Callable[[jax.Array], Any]) -> list[Array]:
-        """What `of` makes of the logits (rows, cells, values) at rows that show `seen`, `q` where a cell is hidden."""
-        # one program for all passes of small models
+        """Apply `of` to the logits (rows, cells, values) of rows with hidden cells.
+
+        Args:
+            seen: the values that each row shows, shape (rows, cells), with `q` for a hidden cell.
+            of: a function of logits that returns a tuple of arrays.
+
+        Returns:
+            The arrays of `of` for all rows.
+        """
+        # One program serves all passes of a small model.
         size, out = min(AT_ONCE, _padded((self.q + 1) ** min(self.n, MOST_PADDED))), []
         for k in range(0, len(seen), size):
             some = seen[k : k + size]
@@ -140,14 +173,18 @@ class Denoiser:
 
 
 def widened(tree: Any) -> Any:
-    """Real arrays in the working precision."""
+    """Convert real arrays to the working precision."""
     return jax.tree.map(lambda a: a.astype(derive.float_type()) if eqx.is_inexact_array_like(a) else a, tree)
 
 
 def _best(found: list[tuple[Rows, Array, float]]) -> tuple[Rows, Array]:
-    """Of independent candidates the one of the highest score, of equal ones the first: the ends of all, and their probabilities."""
+    """Return the end rows of independent candidates, with their probabilities of being chosen.
+
+    The chosen candidate has the highest score; among equal scores the first candidate is chosen.
+    """
     scores = np.unique(np.concatenate([s for _, s, _ in found]))
-    below = []  # of each candidate the probability of a score below, and up to, each one
+    # For each candidate the probabilities of a score below each score, and of a score up to it.
+    below = []
     for rows, score, _ in found:
         each = np.bincount(np.searchsorted(scores, score), rows.mass, len(scores))
         below.append((np.cumsum(each) - each, np.cumsum(each)))
@@ -163,7 +200,7 @@ def _best(found: list[tuple[Rows, Array, float]]) -> tuple[Rows, Array]:
 
 
 class _Decoder:
-    """The passes over a row of one length; with `scored`, log p of tokens is kept."""
+    """The passes over a row of one length; log p of tokens is kept if `scored`."""
 
     def __init__(
         self,
@@ -187,7 +224,10 @@ class _Decoder:
 
     @property
     def picks_first(self) -> bool:
-        """Whether it is known which cells a pass settles before their values are drawn: then only these are drawn."""
+        """Whether the cells that a pass settles are known before values are drawn.
+
+        Only the values of these cells are drawn then.
+        """
         rules = self.kernel.rules
         if rules.remask in PUBLISHED:
             return True
@@ -196,7 +236,10 @@ class _Decoder:
         return rules.order != "confidence" or rules.confidence != "probability"
 
     def _blocks(self, lowered: Lowered, call: ir.FormCall) -> tuple[Array, Array]:
-        """Which cells each block of the schedule's mask holds, and how likely it is; one without cells where there is no mask."""
+        """Return the cells of each block of the schedule's mask, and the probability of each block.
+
+        Without a mask there is one block without cells.
+        """
         if self.kernel.law is None:
             return np.zeros((1, self.n), bool), np.ones(1)
         mask = refinement(call, lowered.bound)["schedule"]
@@ -215,7 +258,10 @@ class _Decoder:
         return held[:, : self.n] & self.free, chances
 
     def decoded(self) -> tuple[Rows, Array, float]:
-        """The hypotheses after the last pass, the score of each, and the passes on average."""
+        """Return the hypotheses after the last pass, their scores, and the mean number of passes.
+
+        The scores are mean log probabilities per cell, or 0 if they are not kept.
+        """
         rows, passes = self._begin(), 0.0
         for t in range(self.kernel.rules.steps):
             passes += float(rows.mass[rows.moving].sum())
@@ -224,7 +270,10 @@ class _Decoder:
         return rows, rows.log_p.sum(axis=1) / max(self.length, 1), passes
 
     def _begin(self) -> Rows:
-        """What stands before the first pass; hidden cells hold code 0, which nothing shows."""
+        """Return the hypotheses before the first pass.
+
+        Hidden cells have code 0, which no pass shows.
+        """
         unsettled = self.kernel.rules.start == "hide" or self.kernel.law is not None
         zero = np.zeros((1, self.n))
         rows = Rows(np.ones(1), zero.astype(np.int64), (self.free & unsettled)[None], zero, zero, np.ones(1, bool))
@@ -235,7 +284,7 @@ class _Decoder:
         return rows.take(index, weight)._replace(tokens=tokens)
 
     def _passed(self, rows: Rows, t: int) -> Rows:
-        """One pass over rows that move."""
+        """Apply one pass to the rows that move."""
         rules, by_mask, last = self.kernel.rules, self.kernel.law is not None, t == self.kernel.rules.steps - 1
         count, blocks = len(rows.mass), len(self.chances)
         if not count:
@@ -281,7 +330,7 @@ class _Decoder:
         return new._replace(open=opened & moving[:, None], moving=moving, sure=sure, log_p=new.log_p * self.scored)
 
     def _drawn(self, rows: Rows, predicted: Array, table: Array) -> tuple[Rows, Array]:
-        """Every way to draw the tokens of the predicted cells, and the row that each came from."""
+        """Return every way to draw the tokens of the predicted cells, and the parent rows."""
         parent = np.arange(len(rows.mass))
         for cell in range(self.n):
             mine, at = predicted[parent, cell], table[parent]
@@ -293,7 +342,11 @@ class _Decoder:
         return rows, parent
 
     def _trusted(self, tokens: Array, table: Array) -> Array:
-        """As `RefinementKernel.trusted`, by the pass's own answers or by the network that plans, which sees the whole row."""
+        """Return the confidences of `RefinementKernel.trusted`.
+
+        They come from the pass's own answers, or from the planner network, which sees the whole
+        row.
+        """
         log_p = self.tables[1, table]
         if self.judge is not None:
             whole, place = np.unique(np.where(self.free, tokens, self.q), axis=0, return_inverse=True)
@@ -302,7 +355,10 @@ class _Decoder:
         return self.kernel.rules.eta * np.maximum(own, derive.LEAST_SCORE)
 
     def _opened(self, rows: Rows, t: int, last: bool) -> tuple[Array, Array, Array]:
-        """What the next pass predicts: the cells, of which row, and how likely."""
+        """Return the cells that the next pass predicts.
+
+        The results are the cells, the row of each result, and its probability.
+        """
         rules, count = self.kernel.rules, len(rows.mass)
         index, weight, found = np.arange(count), np.ones(count), np.zeros_like(rows.open)
         if last:
@@ -321,7 +377,10 @@ class _Decoder:
         return found, index, weight
 
     def _left(self, sure: Array, candidates: Array, t: int) -> tuple[Array, Array, Array]:
-        """The candidates that stay open after `t` passes: the cells, of which row, and how likely."""
+        """Return the candidates that stay open after `t` passes.
+
+        The results are the cells, the row of each result, and its probability.
+        """
         rules, plan, count = self.kernel.rules, self.kernel.plan, len(sure)
         if rules.remask in PUBLISHED:
             settles = self._rates(sure, candidates, t)[0]
@@ -335,7 +394,7 @@ class _Decoder:
             pool = candidates & here
             left = np.minimum(np.asarray(plan.open_after)[here.sum(), t - number * plan.steps], pool.sum(axis=1))
         parts, rows, weights = [], [], []
-        for k in range(count):  # every set of so many cells of the pool is as likely as every other
+        for k in range(count):  # every set of this size from the pool is equally likely
             cells = np.flatnonzero(pool[k])
             sets = np.array(list(combinations(cells, int(left[k]))), np.int64)
             stay = np.zeros((len(sets), self.n), bool)
@@ -346,7 +405,10 @@ class _Decoder:
         return np.concatenate(parts), np.concatenate(rows), np.concatenate(weights)
 
     def _reopened(self, rows: Rows, found: Array, t: int) -> tuple[Array, Array, Array]:
-        """The cells that stay open, and settled ones that are hidden again: the cells, of which row, and how likely."""
+        """Return the cells that stay open, and settled cells that are hidden again at random.
+
+        The results are the cells, the row of each result, and its probability.
+        """
         rules = self.kernel.rules
         if rules.remask not in (*PUBLISHED, "random"):
             return found, np.arange(len(found)), np.ones(len(found))
@@ -358,12 +420,15 @@ class _Decoder:
         return self._by_chance(np.where(found, 1.0, chance) * self.free)
 
     def _rates(self, sure: Array, open_before: Array, t: int) -> tuple[float, Array]:
-        """As `RefinementKernel.rates`."""
+        """Return the rates of `RefinementKernel.rates`."""
         settles, again = self.kernel.rates(on_device(sure.T), on_device((self.free & ~open_before).T), on_device(t, np.int64))
         return float(settles), np.asarray(again, np.float64).T
 
     def _by_chance(self, chance: Array) -> tuple[Array, Array, Array]:
-        """Every set of cells that arises where each is taken with its own probability: the cells, of which row, and how likely."""
+        """Return every set of cells that arises if each cell is taken with its own probability.
+
+        The results are the cells, the row of each result, and its probability.
+        """
         index, weight, found = np.arange(len(chance)), np.ones(len(chance)), np.zeros(chance.shape, bool)
         for cell in np.flatnonzero(self.free):
             odds = np.stack([1 - chance[index, cell], chance[index, cell]], axis=1)
@@ -381,7 +446,10 @@ class _Decoder:
         return np.asarray(found).T[:count]
 
     def _uniform(self, tokens: Array, cells: Array) -> tuple[Array, Array, Array]:
-        """Every way to fill some cells of each row with values: the filled rows, which row each was, and how likely."""
+        """Return every way to fill some cells of each row with values.
+
+        The results are the filled rows, the original row of each, and its probability.
+        """
         index = np.arange(len(tokens))
         for cell in range(self.n):
             many = np.where(cells[index, cell], self.q, 1)
@@ -392,7 +460,10 @@ class _Decoder:
         return tokens, index, float(self.q) ** -cells[index].sum(axis=1)
 
     def _asked(self, seen: Array) -> Array:
-        """Where in `tables` the answers to what each row shows stand; each is asked for once."""
+        """Return the positions in `tables` of the answers to each row's input.
+
+        The network evaluates each distinct input once.
+        """
         unique, place = np.unique(seen, axis=0, return_inverse=True)
         new = np.array([u for u in unique if u.tobytes() not in self.known]).reshape(-1, self.n)
         if len(new):
@@ -402,7 +473,7 @@ class _Decoder:
         return np.array([self.known[u.tobytes()] for u in unique])[place.ravel()]
 
     def _branches(self, shown: Array, predicted: Array) -> float:
-        """At most how many rows a pass makes of these."""
+        """Return an upper bound on the number of rows that a pass makes of these rows."""
         drawn = 0 if self.kernel.rules.decode == "argmax" else predicted.sum(axis=1)
         random = shown.sum(axis=1) if self.kernel.rules.start == "uniform" else 0
         opened = self.length if self.kernel.rules.remask == "random" else 0
@@ -415,7 +486,7 @@ class _Decoder:
 
 
 def _merged(ended: Rows, moved: Rows) -> Rows:
-    """Rows that nothing tells apart any more as one."""
+    """Merge rows that agree in everything but their probability."""
     rows = Rows(*(np.concatenate(pair) for pair in zip(ended, moved, strict=True)))
     if not len(rows.mass):
         return rows

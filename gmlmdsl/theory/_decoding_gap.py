@@ -1,4 +1,7 @@
-"""What a decoder loses, and what its network loses: exact divergences of small models, one by one or as a curve over passes."""
+"""Exact divergences of decoders of small models, split into the losses of decoder and network.
+
+They are computed for one decoder, or as a curve over numbers of passes.
+"""
 
 from __future__ import annotations
 
@@ -26,20 +29,20 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 
-NO_DIVERGENCE = 1e-9  # nats, below which a divergence is that of rounding
+NO_DIVERGENCE = 1e-9  # divergence in nats below which it counts as rounding
 MARKERS = "osDv^P"
 
 
 @dataclass(frozen=True)
 class DecodingGap:
-    """KL(truth || decoder) = decoder + network, in nats, exact.
+    """The divergence KL(truth || decoder) = decoder + network, in nats, exact.
 
     Attributes:
-        total: of what the decoder draws.
-        decoder: of what the same decoder draws with the exact denoiser: lost by passes that settle
-            several cells, whatever the network.
-        network: the rest, lost by the network; below 0 where its mistakes happen to cancel some of
-            the decoder's.
+        total: the divergence of the decoder's draws.
+        decoder: the divergence of the same decoder with the exact denoiser. It is lost by passes
+            that settle several cells, whatever the network.
+        network: the remainder, which is lost by the network. It is negative if the network's errors
+            happen to cancel some of the decoder's.
     """
 
     total: Quantity
@@ -50,19 +53,22 @@ class DecodingGap:
 def decoding_gap(
     model: Model, params: Mapping[str, Any], sampler: str | None = None, *, truth: Any = None, given: Any = None
 ) -> DecodingGap:
-    """How KL(truth || decoder) splits: what the decoder loses with the exact denoiser, and what the network loses.
+    """Split KL(truth || decoder) into the losses of the decoder and of the network.
+
+    The loss of the decoder is its divergence with the exact denoiser.
 
     Args:
         model: a model of a network, or one with a joint distribution that is not the truth.
         params: its parameters.
-        sampler: the decoder's name; left out where the model has one.
+        sampler: the decoder's name; it may be left out if the model has one.
         truth: a model with a joint distribution over the same cells, without parameters or as
-            `(model, params)`; none: the model itself.
+            `(model, params)`; None takes the model itself.
         given: one row of data of given variables.
 
     Raises:
-        GmlmError: E507 for a sampler that is no decoder, or a truth over other cells; E601 for a
-            model that is too large to list; E742 where a network's model names no truth.
+        GmlmError: E507 for a sampler that is not a decoder, or a truth over other cells; E601 for a
+            model that is too large to enumerate; E742 if the model is a network's and no truth is
+            named.
     """
     other, known = _truth(model, params, truth)
     _, checked = model.sampler(sampler)
@@ -92,7 +98,7 @@ def _law(model: Model, params: Mapping[str, Any], sampler: ir.Sampler, given: An
 
 
 def _with_oracle(truth: Any, params: Mapping[str, Any], sampler: ir.Sampler, model: Model) -> Array:
-    """What the same decoder draws from the exact conditionals of the truth."""
+    """Return the distribution of the same decoder with the exact conditionals of the truth."""
     if ir.start_of(sampler.body) is not None:
         message = f"sampler `{sampler.name}` runs updates behind its decode: the truth's own are others"
         raise fail("E507", message, sampler.span, help="name the decoder that it starts from")
@@ -113,7 +119,7 @@ def _fitting(p: Array, law: Array) -> Array:
 
 
 def divergence(p: Array, q: Array) -> float:
-    """KL(p || q) in nats, infinite where q misses what p has."""
+    """Return KL(p || q) in nats, infinite if q is 0 at a value that p allows."""
     some = p > 0
     with np.errstate(divide="ignore"):
         return max(0.0, float((p[some] * (np.log(p[some]) - np.log(q[some]))).sum()))
@@ -124,9 +130,10 @@ class DecodingCurve:
     """Divergences of decoders over numbers of passes.
 
     Attributes:
-        table: one row for each sampler and number of passes: `sampler`, `passes`, `kl` (truth to
-            decoder, nats), of it `decoder` and `network`, `total_variation`, `possible` (the share
-            of draws that the truth can give: that satisfy its `require`), `kind`.
+        table: one row for each sampler and number of passes. Its columns are `sampler`, `passes`,
+            `kl` (truth to decoder, nats), its parts `decoder` and `network`, `total_variation`,
+            `possible` (the fraction of draws that satisfy the truth's `require`, and so are
+            possible under the truth), and `kind`.
     """
 
     table: pd.DataFrame = field(repr=False)
@@ -135,7 +142,10 @@ class DecodingCurve:
         return repr(PrintedTable(self.table))
 
     def plot(self, ax: Any = None) -> Any:
-        """Passes against divergence, a line for each sampler, as a matplotlib figure; open markers on the lowest line are 0."""
+        """Plot divergence against passes with a line for each sampler, as a matplotlib figure.
+
+        Open markers on the lowest line stand for a divergence of 0.
+        """
         if ax is None:
             from matplotlib import pyplot
 
@@ -164,17 +174,19 @@ def decoding_curve(
     truth: Any = None,
     given: Any = None,
 ) -> DecodingCurve:
-    """How far decoders are from the truth over numbers of passes: KL, its two parts, total variation, and the share of possible draws.
+    """Return the divergences of decoders from the truth over numbers of passes.
+
+    The table has KL and its two parts, total variation, and the fraction of possible draws.
 
     Args:
-        model: a model of a network or with a joint distribution, small enough to list.
+        model: a model of a network or with a joint distribution, small enough to enumerate.
         params: its parameters.
-        samplers: names of decoders, or of samplers that start from one; none: all decoders of the
-            model.
-        passes: numbers of passes, `steps` in the place of those that are written; one whose
-            schedule is a list of counts keeps its own.
-        truth: a model over the same cells, without parameters or as `(model, params)`; none: the
-            model itself.
+        samplers: names of decoders, or of samplers that start from one; None takes all decoders of
+            the model.
+        passes: numbers of passes, which replace the `steps` of a decoder. A decoder whose schedule
+            is a list of counts keeps its own number.
+        truth: a model over the same cells, without parameters or as `(model, params)`; None takes
+            the model itself.
         given: one row of data of given variables.
 
     Raises:
@@ -209,7 +221,10 @@ def _decoders(model: Model) -> list[str]:
 
 
 def _with_steps(sampler: ir.Sampler, steps: int) -> tuple[ir.Sampler, int]:
-    """The sampler with another number of passes, or as it is with the number that its counts have."""
+    """Return the sampler with another number of passes, and 0.
+
+    A sampler with a list of counts is returned unchanged, with the number of its counts.
+    """
     call = call_of(sampler)
     schedule = call.arguments.get("schedule")
     if isinstance(schedule, tuple):

@@ -1,7 +1,8 @@
-"""What a mask costs in statistical efficiency: Fisher information, and the asymptotic covariance of pseudolikelihood estimates.
+"""The statistical efficiency of a mask: Fisher information and asymptotic covariance.
 
-With u(x) = grad log p(x) and the block dynamics P of the mask (`_block_dynamics.py`), the gradient
-of -log p(x_K | x_-K, K) is -(u - E[u | x_-K, K]). At the parameters that made the data, therefore,
+Let u(x) = grad log p(x), and let P be the block dynamics of the mask (`_block_dynamics.py`). The
+gradient of -log p(x_K | x_-K, K) is -(u - E[u | x_-K, K]). At the parameters that made the data,
+therefore,
 
     Fisher information     I     = Var(u)
     Hessian of the loss    H     = E[u (u - P u)'], the Dirichlet form of u
@@ -9,8 +10,8 @@ of -log p(x_K | x_-K, K) is -(u - E[u | x_-K, K]). At the parameters that made t
     score, one mask a row  S_one = H, the generalised information-matrix equality
     score, m masks a row   S_m   = S_all + (S_one - S_all) / m
 
-and the estimator from n rows has the covariance H^-1 S H^-1 / n (Godambe). As E[u (u - P u)'] >=
-Var(u) / C with the Poincare constant C of the same mask, H^-1 <= C I^-1.
+The pseudolikelihood estimator from n rows has the covariance H^-1 S H^-1 / n (Godambe). Since E[u
+(u - P u)'] >= Var(u) / C with the Poincare constant C of the same mask, H^-1 <= C I^-1.
 
 Reference: Li et al. 2024, Lemmas 1, 2 and 5, Theorems 1 to 3.
 """
@@ -35,26 +36,31 @@ if TYPE_CHECKING:
     from ..model import JointModel, Params
 
 Array = np.ndarray
-NO_CHANGE = 1e-12  # of the scores' correlations: directions below change no probability
-# of H beside I, where the mask's chain falls into parts: the mask does not see directions below
+# Eigenvalue of the scores' correlations below which a direction changes no probability.
+NO_CHANGE = 1e-12
+# Eigenvalue of H relative to I below which the loss does not depend on a direction, if the mask's
+# chain is reducible.
 UNSEEN = 1e-12
-MOST_ROWS = 256  # of given data, different ones
-LEAST = 1e-16  # of H beside I, where it does not: rounding
-PART = 1e-7  # of an entry in an unseen direction: below, the entry has no part in it
+MOST_ROWS = 256  # limit on the distinct rows of given data
+# Smallest eigenvalue of H relative to I if the chain is irreducible; smaller ones are rounding.
+LEAST = 1e-16
+PART = 1e-7  # Component of an entry in an unseen direction below which it counts as 0.
 
 
 @dataclass(frozen=True)
 class Information:
-    """Information matrices of one mask, on the tangent space of gauges and simplexes; shapes (directions, directions).
+    """Information matrices of one mask, on the tangent space of gauges and simplexes.
+
+    The matrices have the shape (directions, directions).
 
     Attributes:
         basis: orthonormal directions of the flat parameter vector, shape (parameters, directions).
         fisher: I, of one row.
         hessian: H of the mean loss.
-        score_all: the covariance of a row's score when its loss averages over every mask.
-        names: of the entries of the flat parameter vector.
+        score_all: the covariance of a row's score if its loss averages over every mask.
+        names: the names of the entries of the flat parameter vector.
         connected: whether the mask's chain is known to reach all of the support, so that its loss
-            sees every direction.
+            depends on every direction.
     """
 
     basis: Array
@@ -65,27 +71,30 @@ class Information:
     connected: bool = False
 
     def score(self, n_masks: int | None) -> Array:
-        """The covariance of a row's score with `n_masks` drawn for it; None: all. One mask a row: the Hessian itself."""
+        """Return the covariance of a row's score with `n_masks` masks drawn for it.
+
+        None stands for the average over all masks. With one mask a row it is the Hessian itself.
+        """
         if n_masks is None:
             return self.score_all
         return self.score_all + (self.hessian - self.score_all) / n_masks
 
     @cached_property
     def whitening(self) -> Array:
-        """W with W' I W = 1, over the directions that change a probability, shape (directions, rank of I).
+        """The matrix W with W' I W = 1, over the directions that change a probability.
 
-        Each direction is measured by its own standard deviation first: what is small in its unit is
-        not nothing.
+        It has the shape (directions, rank of I). Each direction is first scaled by its own standard
+        deviation, so that a direction of small units is not dropped.
         """
         spread = np.sqrt(np.maximum(np.diag(self.fisher), 0.0))
         scale = np.where(spread > 0, 1 / np.where(spread > 0, spread, 1.0), 0.0)
         values, vectors = np.linalg.eigh(_even(scale[:, None] * self.fisher * scale))
         keep = values > NO_CHANGE
         found = scale[:, None] * vectors[:, keep] / np.sqrt(values[keep])
-        # Without a part in directions that change nothing, as a pseudo-inverse has it.
+        # As in a pseudo-inverse, W has no component in directions that change no probability.
         nothing = scale[:, None] * vectors[:, ~keep]
         length = np.linalg.norm(nothing, axis=0)
-        # the others lie where no score varies
+        # The remaining directions are those in which no score varies.
         nothing = nothing[:, length > PART * scale.max(initial=0.0)]
         left, size, _ = np.linalg.svd(nothing / np.linalg.norm(nothing, axis=0), full_matrices=False)
         left = left[:, size > PART]
@@ -93,40 +102,51 @@ class Information:
 
     @cached_property
     def seen(self) -> tuple[Array, Array]:
-        """Eigenvalues of H beside I, ascending, and their vectors, as columns in whitened coordinates.
+        """Eigenvalues of H relative to I, ascending, and their vectors.
 
-        Where the mask's chain reaches all of the support none is 0: H v = 0 says that v'u is
-        constant.
+        The vectors are columns in whitened coordinates. If the mask's chain reaches all of the
+        support, no eigenvalue is 0, because H v = 0 implies that v'u is constant.
         """
         values, vectors = np.linalg.eigh(_even(self.whitening.T @ self.hessian @ self.whitening))
         return np.maximum(values, LEAST) if self.connected else values, vectors
 
     @property
     def unseen(self) -> Array:
-        """Directions of the flat parameter vector that change probabilities but not the loss, as columns of length 1."""
+        """Directions of the flat parameter vector that change probabilities but not the loss.
+
+        They are columns of length 1.
+        """
         values, vectors = self.seen
         found = self.basis @ self.whitening @ vectors[:, self._blind(values)]
         return found / np.linalg.norm(found, axis=0)
 
     @property
     def undetermined(self) -> Array:
-        """Which entries of the flat parameter vector have a part in an unseen direction, shape (parameters,)."""
+        """Whether each entry of the flat parameter vector has a component in an unseen direction.
+
+        The array has the shape (parameters,).
+        """
         return np.any(np.abs(self.unseen) > PART, axis=1)
 
     def relative(self, n_masks: int | None) -> Array:
-        """The covariance in coordinates in which that of maximum likelihood is 1, shape (rank, rank), where the mask sees all."""
+        """Return the covariance relative to that of maximum likelihood, shape (rank, rank).
+
+        In its coordinates the covariance of maximum likelihood is the identity. The loss must
+        depend on all directions.
+        """
         values, vectors = self.seen
         inverse = (vectors / values) @ vectors.T
         return _even(inverse @ self.whitening.T @ self.score(n_masks) @ self.whitening @ inverse)
 
     def _blind(self, values: Array) -> Array:
-        """Which eigenvalues of `seen` are 0."""
+        """Return whether each eigenvalue of `seen` is 0."""
         return np.zeros(len(values), bool) if self.connected else values <= UNSEEN
 
     def covariance(self, n_masks: int | None) -> Array:
-        """n times the covariance of the estimator, in parameter space, shape (parameters, parameters).
+        """Return n times the covariance of the estimator, shape (parameters, parameters).
 
-        Entries with a part in an unseen direction have variance inf and covariances nan.
+        It is in parameter space. Entries with a component in an unseen direction have variance inf
+        and covariances nan.
         """
         values, vectors = self.seen
         keep = ~self._blind(values)
@@ -143,13 +163,16 @@ def _even(matrix: Array) -> Array:
 
 
 def _weighted(space: Configurations, f: Array, g: Array) -> Array:
-    """E[f g'] of tensors with an axis of directions."""
+    """Return E[f g'] of tensors with an axis of directions."""
     p = space.p.reshape(-1, 1)
     return f.reshape(space.count, -1).T @ (p * g.reshape(space.count, -1))
 
 
 def _mean_over(model: JointModel, given: Any, one: Callable[[Any], tuple[Array, ...]]) -> tuple[Array, ...]:
-    """The mean over rows of given data: each row has a law of its own, and information adds."""
+    """Return the mean over rows of given data.
+
+    Each row has its own distribution, and information adds over rows.
+    """
     found = encode_given(model.graph, given)
     if found is None or not found.shape:
         return one(given)
@@ -164,7 +187,10 @@ def _mean_over(model: JointModel, given: Any, one: Callable[[Any], tuple[Array, 
 
 
 def _rows_of(host: FactorGraph, given: Any, shape: tuple[int, ...]) -> list[dict[str, Any]]:
-    """The data of given variables row by row; variables without rows stand in each."""
+    """Return the data of given variables row by row.
+
+    A variable without rows has the same value in each row.
+    """
     rows = []
     for place in np.ndindex(*shape):
         row = {}
@@ -177,17 +203,17 @@ def _rows_of(host: FactorGraph, given: Any, shape: tuple[int, ...]) -> list[dict
 
 
 def fisher_information(model: JointModel, params: Params, *, given: Any = None) -> Array:
-    """I = Cov(grad log p(x)) under p, exact; n I is the information of n rows.
+    """Return I = Cov(grad log p(x)) under p, exactly; n I is the information of n rows.
 
     Args:
         model: the model; latents are summed out.
         params: parameters.
-        given: data of given variables; of several rows the mean is taken.
+        given: data of given variables; for several rows the result is the mean over them.
 
     Returns:
-        Shape (parameters, parameters), of the flat vector (declaration order, then row-major),
-        float64; projected onto the directions
-        in which gauges and simplexes may move.
+        Array of shape (parameters, parameters), float64, for the flat vector (declaration order,
+            then row-major). It is projected onto the directions in which gauges and simplexes may
+            move.
 
     Raises:
         GmlmError: E601 for more configurations than 65,536.
@@ -203,16 +229,19 @@ def fisher_information(model: JointModel, params: Params, *, given: Any = None) 
 
 
 def pseudolikelihood_information(model: JointModel, params: Params, mask: str | None = None, *, given: Any = None) -> Information:
-    """Fisher information, Hessian and score covariance of the loss of a mask, plain, weighted or adaptive, at its own parameters.
+    """Return Fisher information, Hessian and score covariance of a mask's loss.
+
+    The mask may be plain, weighted or adaptive. All three are taken at the parameters that made the
+    data.
 
     Args:
         model: the model; latents are summed out.
-        params: parameters: those that made the data.
+        params: the parameters that made the data.
         mask: the mask's name.
-        given: data of given variables; of several rows the mean is taken.
+        given: data of given variables; for several rows the result is the mean over them.
 
     Raises:
-        GmlmError: E601, E602 where there is too much to list, E702 for a mask that mentions a
+        GmlmError: E601, E602 if the enumeration is too large, E702 for a mask that mentions a
             parameter, E703 for one that uses a latent.
     """
     verify_model(model)
@@ -231,7 +260,7 @@ def pseudolikelihood_information(model: JointModel, params: Params, mask: str | 
 
 
 def information_matrices(dynamics: BlockDynamics) -> tuple[Array, Array, Array]:
-    """I, H and S_all of block dynamics, in the directions of the configurations' basis.
+    """Return I, H and S_all of block dynamics, in the directions of the configurations' basis.
 
     H = E[u (u - P u)'] is summed as E over x and K of Cov(u | x_-K, K), in which nothing cancels.
 
@@ -252,7 +281,7 @@ def information_matrices(dynamics: BlockDynamics) -> tuple[Array, Array, Array]:
 
 
 def verify_interior(host: FactorGraph, params: Params) -> None:
-    """Refuse a simplex on its boundary: the score of what it makes impossible is infinite.
+    """Raise E509 for a simplex on its boundary, at which the score is infinite.
 
     Raises:
         GmlmError: E509.
@@ -266,26 +295,28 @@ def verify_interior(host: FactorGraph, params: Params) -> None:
 def asymptotic_covariance(
     model: JointModel, params: Params, mask: str | None = None, n_masks: int | None = None, *, given: Any = None
 ) -> Array:
-    """n times the covariance of the pseudolikelihood estimator from n rows, n large: H^-1 S H^-1.
+    """Return n times the covariance of the pseudolikelihood estimator from n rows, as n grows.
+
+    It is H^-1 S H^-1.
 
     Args:
         model: the model; latents are summed out.
-        params: parameters: those that made the data.
+        params: the parameters that made the data.
         mask: the mask's name.
-        n_masks: masks drawn for each row; None: each row's loss averages over all of them.
-        given: data of given variables; of several rows the mean is taken.
+        n_masks: the number of masks drawn for each row. None averages each row's loss over all
+            masks.
+        given: data of given variables; for several rows the result is the mean over them.
 
     Returns:
-        Shape (parameters, parameters), of the flat vector, float64. Directions that change no
-        probability (a model without the gauge
-        that it needs) are left out, as by a pseudo-inverse. Entries with a part in a direction that
-        p depends on and the loss does not
-        have variance inf and covariances nan.
+        Array of shape (parameters, parameters), float64, for the flat vector. Directions that
+            change no probability, as in a model without the gauge that it needs, are left out as in
+            a pseudo-inverse. An entry with a component in a direction that p depends on, but the
+            loss does not, has variance inf and covariances nan.
 
     Raises:
-        GmlmError: as `pseudolikelihood_information`; E507 for a bad `n_masks`.
+        GmlmError: as `pseudolikelihood_information`; E507 for an invalid `n_masks`.
 
-    Reference: Li et al. 2024, Lemmas 1, 2 and 5; for `everything` it is the inverse of Fisher
+    Reference: Li et al. 2024, Lemmas 1, 2 and 5. For `everything` it is the inverse of Fisher
     information.
     """
     verify_masks_per_row(n_masks)
@@ -293,7 +324,7 @@ def asymptotic_covariance(
 
 
 def verify_masks_per_row(n_masks: int | None) -> None:
-    """Refuse a number of masks that is none.
+    """Raise E507 for an invalid number of masks.
 
     Raises:
         GmlmError: E507.

@@ -1,4 +1,4 @@
-"""When a chain first reaches a set of configurations: expected steps, and the chance that it takes longer."""
+"""First hitting of a set of configurations by a chain: expected steps and tail probabilities."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from ..model import JointModel, Params
 
 Array = np.ndarray
-MOST_BY_DIFFERENCES = 1e5  # expected steps up to which differences keep ten digits
+MOST_BY_DIFFERENCES = 1e5  # number of expected steps up to which differences keep ten digits
 ROUNDING = 1e-6
-MOST_ITERATED = 1e9  # expected steps up to which iteration keeps its digits
-PANEL = 32  # states that are taken out before the rest is brought up to date
+MOST_ITERATED = 1e9  # number of expected steps up to which iteration keeps its digits
+PANEL = 32  # number of states that are eliminated before the other rows are updated
 
 
 def hitting_time(
@@ -36,28 +36,29 @@ def hitting_time(
     start: Any = None,
     given: Any = None,
 ) -> Any:
-    """The expected number of steps until a chain first is in a set, exact; 0 where it starts there.
+    """Return the expected number of steps until a chain is first in a set, exactly.
 
-    It solves h = 0 on the set and h = 1 + P h elsewhere.
+    It is 0 for a start in the set. It solves h = 0 on the set and h = 1 + P h elsewhere.
 
     Args:
-        model: the model; a sampler's state holds the latents.
+        model: the model; a sampler's state includes the latents.
         params: parameters.
-        target: the set: a function that takes configurations as the model does, rows first, and
-            says which belong to it; or one boolean per configuration, the first position slowest.
+        target: the set. It is a function that takes configurations as the model does, with rows as
+            the first axis, and returns whether each belongs to the set. It may also be one boolean
+            per configuration, with the first position slowest.
         sampler: the sampler's name: one run of its body is one step.
-        mask: instead, the block dynamics of this mask, latents summed out.
-        start: none: the worst start; one configuration as the model takes it, or a distribution
-            over all configurations; "each": all of them.
+        mask: in place of a sampler, the block dynamics of this mask, with latents summed out.
+        start: one configuration as the model takes it, or a distribution over all configurations.
+            None takes the worst start, and "each" takes all configurations.
         given: one row of data of given variables.
 
     Returns:
-        A number, inf where the set may never be reached; for "each" an array of shape
-        (configurations,), nan where p is 0.
+        A number, inf if the set may never be reached. For "each", an array of shape
+            (configurations,), nan at configurations of probability 0.
 
     Raises:
-        GmlmError: E601 for what is too large to list, E507 for an empty set, E714 where an
-            iteration does not settle.
+        GmlmError: E601 if the enumeration is too large, E507 for an empty set, E714 if an iteration
+            does not converge.
     """
     chain = chain_of(model, params, sampler, mask, "the hitting time", given)
     inside = _members(chain, target)
@@ -74,7 +75,7 @@ def hitting_time(
 
 
 def _members(chain: Chain, target: Any) -> Array:
-    """Which configurations of the support belong to a set."""
+    """Return whether each configuration of the support belongs to a set."""
     found = function_values(chain.space, target, "target").ravel()[chain.space.support]
     if not np.isin(found, (0, 1)).all():
         raise fail("E502", f"target must say True or False of each configuration, got {found[~np.isin(found, (0, 1))][0]:g}")
@@ -85,7 +86,7 @@ def _members(chain: Chain, target: Any) -> Array:
 
 
 def _expected(chain: Chain, inside: Array) -> Array:
-    """Expected steps from each configuration of the support."""
+    """Return the expected steps from each configuration of the support."""
     times = np.zeros(chain.size)
     sure = _surely(chain, inside)
     times[~sure] = np.inf
@@ -100,18 +101,23 @@ def _expected(chain: Chain, inside: Array) -> Array:
 
 
 def _solved(stays: Array, enters: Array) -> Array:
-    """h = 1 + stays h. Where the steps are many, 1 - stays is almost singular and its differences have few digits: then without any."""
+    """Solve h = 1 + stays h.
+
+    If the steps are many, 1 - stays is almost singular and its differences have few digits. The
+    equation is then solved without differences.
+    """
     found = scipy.linalg.lu_solve(scipy.linalg.lu_factor(np.eye(len(stays)) - stays, check_finite=False), np.ones(len(stays)))
     return found if found.min() >= 1 - ROUNDING and found.max() < MOST_BY_DIFFERENCES else _censored(stays, enters)
 
 
 def _censored(stays: Array, enters: Array) -> Array:
-    """The same by taking out one state after the other, the last first, with sums, products and quotients of positive numbers only.
+    """Solve h = 1 + stays h by eliminating the states one by one, the last first.
 
-    The chain seen outside of a state i goes from a to b with the chance P(a, b) + P(a, i) P(i, b) /
-    s, s the chance of leaving i, and the steps spent in i are added to those of a. Each entry keeps
-    its digits, however rare the way out (Grassmann, Taksar, Heyman 1985). Rows above a panel are
-    brought up to date once for the whole of it.
+    Only sums, products and quotients of positive numbers are used. The chain observed outside a
+    state i goes from a to b with probability P(a, b) + P(a, i) P(i, b) / s, with the probability s
+    of leaving i. The steps spent in i are added to those of a. Each entry keeps its digits, however
+    rare the exit (Grassmann, Taksar, Heyman 1985). Rows above a panel are updated once for the
+    whole panel.
     """
     step, out = stays.copy(), enters.copy()
     size = len(step)
@@ -135,8 +141,11 @@ def _censored(stays: Array, enters: Array) -> Array:
 
 
 def _surely(chain: Chain, inside: Array) -> Array:
-    """From where the set is reached with probability 1: nowhere on the way is a place from which it cannot be."""
-    # every step of these chains can be undone, so parts say all
+    """Return the configurations from which the set is reached with probability 1.
+
+    No configuration on their way is one from which the set cannot be reached.
+    """
+    # Every step of these chains is reversible, so that the components suffice.
     if chain.dynamics is not None or not chain.is_small:
         parts = chain.joined()
         return np.isin(parts, parts[inside])
@@ -145,7 +154,7 @@ def _surely(chain: Chain, inside: Array) -> Array:
 
 
 def _leading_to(steps: Array, goal: Array, avoid: Array | None = None) -> Array:
-    """From where some path leads to a goal, without passing through what is avoided."""
+    """Return the configurations with a path to a goal that does not pass through `avoid`."""
     if not goal.any():
         return np.zeros(len(goal), bool)
     edges = steps if avoid is None else steps & ~avoid[:, None]
@@ -158,7 +167,11 @@ def _leading_to(steps: Array, goal: Array, avoid: Array | None = None) -> Array:
 
 
 def _iterated(chain: Chain, open_: Array) -> Array:
-    """The same without a matrix: of block dynamics by conjugate gradients, for 1 - P is symmetric beside p; of others by GMRES."""
+    """Solve for the expected steps without a matrix.
+
+    Block dynamics are solved by conjugate gradients, because 1 - P is symmetric in the inner
+    product of p. Other chains are solved by GMRES.
+    """
     space, size = chain.space, int(open_.sum())
     place = space.support[open_]
     reversible = chain.dynamics is not None
@@ -193,23 +206,26 @@ def hitting_tail(
     mask: str | None = None,
     given: Any = None,
 ) -> Array:
-    """The probability that a chain has not been in a set after 0, 1, .., `steps` steps, exact.
+    """Return the probability that a chain has not been in a set after 0, 1, .., `steps` steps.
+
+    The result is exact.
 
     Args:
-        model: the model; a sampler's state holds the latents.
+        model: the model; a sampler's state includes the latents.
         params: parameters.
         target: the set, as in `hitting_time`.
         start: one configuration as the model takes it, or a distribution over all configurations.
         sampler: the sampler's name: one run of its body is one step.
         steps: the last step.
-        mask: instead, the block dynamics of this mask, latents summed out.
+        mask: in place of a sampler, the block dynamics of this mask, with latents summed out.
         given: one row of data of given variables.
 
     Returns:
-        Shape (steps + 1,), falling.
+        Array of shape (steps + 1,), not increasing.
 
     Raises:
-        GmlmError: E601 for what is too large to list, E507 for an empty set or a bad `steps`.
+        GmlmError: E601 if the enumeration is too large, E507 for an empty set or an invalid
+            `steps`.
     """
     if not isinstance(steps, int | np.integer) or isinstance(steps, bool) or not 0 <= steps <= MOST_STEPS:
         raise fail("E507", f"steps must be a whole number from 0 to {MOST_STEPS:,}, got {steps!r}")
@@ -227,7 +243,7 @@ def hitting_tail(
 
 
 def _open_push(chain: Chain, open_: Array) -> Callable[[Array], Array]:
-    """One step of laws over the support, of which only what stays open is kept."""
+    """Return one step of distributions over the support that keeps only the mass on `open_`."""
     if chain.is_small:
         step = np.where(open_[:, None] & open_, chain.matrix, 0.0)
         return lambda law: law @ step

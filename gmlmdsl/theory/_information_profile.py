@@ -1,4 +1,4 @@
-"""The information profile of a denoiser, what parallel passes lose by it, and the schedule that loses least."""
+"""The information profile of a denoiser, the loss by parallel passes, and the best schedule."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ if TYPE_CHECKING:
     from ..model import Model
 
 Array = np.ndarray
-MOST_CONFIGURATIONS = 1 << 17  # partly revealed ones, (values + 1)^cells: more are drawn
-MOST_NUMBERS = 1 << 25  # of their conditionals
+# Limit on the partly revealed configurations, (values + 1)^cells. Above it, configurations are
+# drawn.
+MOST_CONFIGURATIONS = 1 << 17
+MOST_NUMBERS = 1 << 25  # limit on the numbers in the conditionals of these configurations
 DRAWS = 1024
 AT_ONCE = 256
 
 
 @dataclass(frozen=True, eq=False)
 class InformationProfile:
-    """f(1), .., f(n): the mean entropy of a hidden cell where k cells are hidden, in nats.
+    """f(1), .., f(n): the mean entropy of a hidden cell if k cells are hidden, in nats.
 
     Attributes:
-        values: f(k) at place k - 1.
-        standard_error: of each; 0 where it is `exact`.
-        exact: whether every partly revealed row was listed.
+        values: f(k) at index k - 1.
+        standard_error: the standard error of each value; 0 if `exact`.
+        exact: whether every partly revealed row was enumerated.
     """
 
     values: Array
@@ -54,13 +56,15 @@ class InformationProfile:
         return self.values[k]
 
     def path_divergence(self, counts: Sequence[int]) -> float:
-        """E B - H: what the passes of a random order lose, in nats, where pass t settles counts[t] cells.
+        """Return the loss of the passes of a random order, in nats; pass t settles counts[t] cells.
 
-        The sum over t of n_t f(k_t) - (f(k_t - n_t + 1) + .. + f(k_t)), k_t the cells that are
-        hidden before it: of the exact denoiser an upper bound of KL(p || decoder).
+        The loss is E B - H, the mean bound B on -log p by these passes minus the entropy H. It
+        equals the sum over t of n_t f(k_t) - (f(k_t - n_t + 1) + .. + f(k_t)). Here n_t is
+        counts[t], and k_t is the number of hidden cells before pass t. For the exact denoiser it is
+        an upper bound on KL(p || decoder).
 
         Raises:
-            GmlmError: E507 for counts that are not at least 1 or do not sum to the cells.
+            GmlmError: E507 for counts that are not at least 1 or do not sum to the number of cells.
         """
         numbers = np.asarray(counts)
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or (numbers < 1).any() or numbers.sum() != len(self):
@@ -73,37 +77,40 @@ class InformationProfile:
 
 
 def _loss(f: Array, hidden: int, count: int) -> float:
-    """What a pass loses that settles so many of the hidden cells at once."""
+    """Return the loss of a pass that settles `count` of the hidden cells at once."""
     return float(count * f[hidden - 1] - f[hidden - count : hidden].sum())
 
 
 def information_profile(
     model: Model, params: Mapping[str, Any], *, draws: int | None = None, seed: int = 0, given: Any = None
 ) -> InformationProfile:
-    """f(k), k = 1..n: the mean over sets K of k cells, and cells i in K, of H(x_i | x outside K), in nats.
+    """Return f(k), k = 1..n, the mean entropy in nats of a hidden cell if k cells are hidden.
 
-    The cells are revealed one by one in a random order, each from its conditional; f(k) is the mean
-    entropy of the conditionals of the hidden cells when k are hidden. With the exact conditionals
-    of a joint distribution that is the average above; a network's profile is that of what it draws
-    itself. Exact where the partly revealed rows, (values + 1)^cells, are few enough to list, else
-    from draws with errors.
+    f(k) is the mean of H(x_i | x outside K) over sets K of k cells, and over cells i in K. The
+    cells are revealed one by one in a random order, each drawn from its conditional. The entropies
+    are those of the conditionals of the hidden cells. With the exact conditionals of a joint
+    distribution they give the mean above. A network's profile is that of its own draws.
+
+    The result is exact if the partly revealed rows, (values + 1)^cells, are few enough to
+    enumerate. Otherwise it is estimated from draws, with standard errors.
 
     Args:
         model: a model of a network or with a joint distribution, whose latents are summed out.
         params: its parameters.
-        draws: rows that are drawn; none: all rows are listed where they are at most 131,072, else
-            1024 are drawn.
-        seed: of the draws.
+        draws: the number of drawn rows. None enumerates all rows if they are at most 131,072, and
+            draws 1024 rows otherwise.
+        seed: the seed of the draws.
         given: one row of data of given variables.
 
     Returns:
-        `values`, `standard_error`, `exact`, and `path_divergence(counts)`.
+        An `InformationProfile` with `values`, `standard_error`, `exact`, and
+            `path_divergence(counts)`.
 
     Raises:
-        GmlmError: E601 where the exact conditionals cost too much.
+        GmlmError: E601 if the exact conditionals cost too much.
 
-    Reference: Austin et al. 2021 for the chain rule behind it; Ben-Hamu et al. and Lavenant and
-    Zanella 2025 for schedules by it.
+    Reference: Austin et al. 2021 for the chain rule; Ben-Hamu et al. and Lavenant and Zanella 2025
+    for schedules by it.
     """
     verify_is_model(model)
     graph, what = model.graph, "the information profile"
@@ -123,7 +130,7 @@ def information_profile(
 
 
 def _any_rows(lowered: Any) -> Any:
-    """Some rows, for what is asked of them is hidden first."""
+    """Return arbitrary rows, whose cells are hidden before use."""
     from ..data import decode
 
     values = decode(lowered.graph, np.zeros((lowered.graph.n_cells, AT_ONCE), np.int64), (AT_ONCE,))
@@ -131,7 +138,10 @@ def _any_rows(lowered: Any) -> Any:
 
 
 def _listed(denoiser: Denoiser, sizes: Array) -> InformationProfile:
-    """By the probabilities of all partly revealed rows, from that in which all is hidden on."""
+    """Return the profile from the probabilities of all partly revealed rows.
+
+    The probabilities are computed from the fully hidden row onwards.
+    """
     n, radix = len(sizes), sizes + 1
     place = np.append(np.cumprod(radix[::-1])[::-1][1:], 1)
     codes = np.stack(np.unravel_index(np.arange(int(radix.prod())), tuple(radix)), axis=1)
@@ -140,7 +150,7 @@ def _listed(denoiser: Denoiser, sizes: Array) -> InformationProfile:
     logs = np.log(np.where(tables > 0, tables, 1.0))
     entropies, hidden = -(tables * logs).sum(axis=2), is_hidden.sum(axis=1)
     mass, found = np.zeros(len(codes)), np.zeros(n)
-    mass[-1] = 1.0  # every cell holds its last code: hidden
+    mass[-1] = 1.0  # in the last row every cell is hidden
     for k in range(n, 0, -1):
         rows = np.flatnonzero((hidden == k) & (mass > 0))
         found[k - 1] = mass[rows] @ (entropies[rows] * is_hidden[rows]).sum(axis=1) / k
@@ -168,7 +178,10 @@ def _estimated(rows: Any, params: Any, draws: int, seed: int) -> InformationProf
 
 @bounded_jit
 def _revealed(make: Any, params: Any, codes: jax.Array, cells: jax.Array, keys: Any) -> jax.Array:
-    """The mean entropy of the hidden cells before each pass, of rows that are revealed one cell after another; (passes, rows)."""
+    """Return the mean entropy of the hidden cells before each pass, shape (passes, rows).
+
+    The rows are revealed one cell after another.
+    """
     rows = keys.shape[0]
     graph = make(params, codes)
     present = jnp.zeros((codes.shape[0], 1), bool).at[cells].set(True) & jnp.ones((1, rows), bool)
@@ -188,14 +201,14 @@ def _revealed(make: Any, params: Any, codes: jax.Array, cells: jax.Array, keys: 
 
 @dataclass(frozen=True, eq=False)
 class ScheduleSuggestion:
-    """The counts that lose least for a number of passes, beside other schedules.
+    """The counts with the smallest loss for a number of passes, and the losses of other schedules.
 
     Attributes:
-        counts: how many cells each pass settles.
-        path_divergence: what they lose, in nats; the least of all counts.
-        linear, cosine: what schedules of these names lose in as many passes.
-        text: the schedule, to paste into a sampler.
-        profile: f(1..n), which all of it follows from.
+        counts: the number of cells that each pass settles.
+        path_divergence: the loss of these counts in nats, the smallest of all counts.
+        linear, cosine: the losses of the schedules of these names in the same number of passes.
+        text: the schedule as program text, to paste into a sampler.
+        profile: f(1..n), from which the suggestion follows.
     """
 
     counts: tuple[int, ...]
@@ -212,14 +225,16 @@ class ScheduleSuggestion:
 def suggest_schedule(
     model: Model, params: Mapping[str, Any], passes: int, *, profile: InformationProfile | None = None, seed: int = 0, given: Any = None
 ) -> ScheduleSuggestion:
-    """The counts of a random order that lose least in so many passes: by dynamic programming over passes and hidden cells, O(T n^2).
+    """Return the counts of a random order with the smallest loss in a number of passes.
+
+    They are found by dynamic programming over passes and hidden cells, in O(T n^2).
 
     Args:
         model: the model; see `information_profile`.
         params: its parameters.
-        passes: T, at most the number of cells.
-        profile: its information profile, where it is known already.
-        seed: of the draws, where it is estimated.
+        passes: the number of passes T, at most the number of cells.
+        profile: the model's information profile, if it is already known.
+        seed: the seed of the draws, if the profile is estimated.
         given: one row of data of given variables.
 
     Raises:
@@ -254,7 +269,10 @@ def _best_counts(f: Array, steps: int) -> tuple[int, ...]:
 
 
 def _counts(n: int, steps: int, schedule: str) -> list[int]:
-    """How many cells each pass of a schedule settles, passes that settle none left out."""
+    """Return the number of cells that each pass of a schedule settles.
+
+    Passes that settle no cell are left out.
+    """
     from ..graph import open_after
 
     found = -np.diff(open_after(n, steps, schedule))

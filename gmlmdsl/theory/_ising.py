@@ -1,4 +1,4 @@
-"""Ising models, recognised by their numbers."""
+"""Ising models, recognised by the numbers of their factors."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ if TYPE_CHECKING:
     from ..model import JointModel
 
 Array = np.ndarray
-NEGLIGIBLE = 1e-9  # of the largest coefficient: rounding
-MOST_ORDERS = 1 << 20  # sets of three cells and more whose coefficients are added up
+NEGLIGIBLE = 1e-9  # fraction of the largest coefficient below which a coefficient is rounding
+MOST_ORDERS = 1 << 20  # limit on the sets of three or more cells whose coefficients are summed
 
 
 @dataclass(frozen=True, eq=False)
 class Ising:
-    """log p(x) = constant + sum over i of h_i s_i + sum over pairs i < j of J_ij s_i s_j, each unordered pair once.
+    """An Ising model, with log p(x) = constant + sum of h_i s_i + sum of J_ij s_i s_j.
 
-    s_i is -1 at the first value of a cell and +1 at the second, whatever its domain calls them.
+    The first sum is over cells i. The second sum is over pairs i < j, so that each unordered pair
+    occurs once. s_i is -1 at the first value of a cell and +1 at the second, whatever its domain
+    calls them.
 
     Attributes:
-        graph: the factor graph, whose cells i counts, latents among them.
+        graph: the factor graph, whose cells i counts, with latents among them.
         h: shape (cells,).
         J: symmetric with a zero diagonal, shape (cells, cells).
     """
@@ -41,15 +43,21 @@ class Ising:
 
 
 def ising(model: JointModel, params: Mapping[str, Any], what: str, given: Any = None) -> Ising:
-    """A model as an Ising model, from the exact expansion of all its factors.
+    """Return a model as an Ising model, from the exact expansion of all its factors.
 
-    Every function of two-valued cells is a sum of products of spins in one way only (its Walsh
-    coefficients), so a model is an Ising model where the coefficients of all products of three and
-    more spins are 0 once the factors are added.
+    Every function of two-valued cells is a sum of products of spins in a unique way, with its Walsh
+    coefficients. A model is therefore an Ising model if the coefficients of all products of three
+    or more spins are 0 after the factors are added.
+
+    Args:
+        model: the model.
+        params: parameters.
+        what: the name of the quantity in error messages.
+        given: one row of data of given variables.
 
     Raises:
-        GmlmError: E711 where it is none; E601 for a factor over very many cells; E510 for given
-            data that do not fit.
+        GmlmError: E711 if the model is not an Ising model; E601 for a factor over very many cells;
+            E510 for given data that do not fit.
 
     Reference: Li et al. 2024, Equations 5 and 6; a pair counts once.
     """
@@ -90,7 +98,7 @@ def _expand(
     J: Array,
     higher: dict[tuple[int, ...], float],
 ) -> None:
-    """Add the coefficients of the factors of one kind; pairs stand in the upper triangle of J."""
+    """Add the coefficients of the factors of one kind; pairs are in the upper triangle of J."""
     found, axes = tables.values(params), len(tables.sizes)
     if not np.isfinite(found).all():
         instance = int(np.argmax(~np.isfinite(found.reshape(len(found), -1)).all(axis=1)))

@@ -1,4 +1,4 @@
-"""Where a chain settles: its stationary distribution, and how far that is from p."""
+"""The stationary distribution of a chain, and its distance from p."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ Array = np.ndarray
 
 
 def stationary_law(model: JointModel, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Any = None) -> Array:
-    """The distribution pi with pi P = pi of a chain, exact.
+    """Return the distribution pi with pi P = pi of a chain, exactly.
 
     Args:
-        model: the model; a sampler's state holds the latents.
+        model: the model; a sampler's state includes the latents.
         params: parameters.
         sampler: the sampler's name: one run of its body is one step.
-        mask: instead, the block dynamics of this mask, latents summed out.
+        mask: in place of a sampler, the block dynamics of this mask, with latents summed out.
         given: one row of data of given variables.
 
     Returns:
-        Shape (configurations,), the first position slowest.
+        Array of shape (configurations,), with the first position slowest.
 
     Raises:
-        GmlmError: E601 for what is too large to list, E713 where the chain settles in no single
+        GmlmError: E601 if the enumeration is too large, E713 if the chain converges to no single
             distribution.
     """
     chain = chain_of(model, params, sampler, mask, "the stationary distribution", given)
@@ -51,13 +51,13 @@ def _settled(chain: Chain) -> Array:
 
 @dataclass(frozen=True)
 class Bias:
-    """How far the long run of a chain is from p.
+    """The distance of the stationary distribution pi of a chain from p.
 
     Attributes:
         total_variation: max over sets A of |pi(A) - p(A)|.
         kl: KL(pi, p) in nats.
-        reverse_kl: KL(p, pi) in nats; inf where the chain never shows what p allows.
-        name: of the chain.
+        reverse_kl: KL(p, pi) in nats; inf if pi is 0 at a configuration that p allows.
+        name: the name of the chain.
     """
 
     total_variation: float
@@ -70,21 +70,23 @@ class Bias:
 
 
 def stationary_bias(model: JointModel, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Any = None) -> Bias:
-    """How far the stationary distribution of a chain is from p: 0 up to rounding but for updates drawn `independently`. Exact.
+    """Return the distance of the stationary distribution of a chain from p, exactly.
+
+    It is 0 up to rounding, except for updates drawn `independently`.
 
     Args:
-        model: the model; a sampler's state holds the latents.
+        model: the model; a sampler's state includes the latents.
         params: parameters.
         sampler: the sampler's name: one run of its body is one step.
-        mask: instead, the block dynamics of this mask.
+        mask: in place of a sampler, the block dynamics of this mask.
         given: one row of data of given variables.
 
     Raises:
-        GmlmError: E601 for what is too large to list, E713 where the chain settles in no single
+        GmlmError: E601 if the enumeration is too large, E713 if the chain converges to no single
             distribution.
 
     Reference: Li et al. 2024, Definition 11. For pairwise models the independent update of all
-    cells is reversible; for Ising models its distribution is proportional to exp(h.x) prod_i 2
+    cells is reversible. For Ising models its distribution is proportional to exp(h.x) prod_i 2
     cosh(h_i + sum_j J_ij x_j).
     """
     chain = chain_of(model, params, sampler, mask, "the bias of a sampler", given)

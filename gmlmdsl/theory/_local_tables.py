@@ -1,4 +1,4 @@
-"""Factors as tables over the cells that each mentions, in float64: what closed-form statements are derived from."""
+"""Factors as tables over the cells that each mentions, in float64, for closed-form results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..graph import FactorGraph, FactorGroup
 from ..graph.nodes import evaluate, numpy_leaves
 
 Array = np.ndarray
-MOST_ENTRIES = 1 << 26  # of the tables of one kind
+MOST_ENTRIES = 1 << 26  # limit on the entries of the tables of one shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,9 +21,9 @@ class LocalTables:
 
     Attributes:
         group: the factors.
-        cells: the distinct cells of each, ascending, shape (factors, axes).
+        cells: the distinct cells of each factor, ascending, shape (factors, axes).
         sizes: the number of values along each axis.
-        axes: which axis each slot of the group is on; -1 for one that holds no cell.
+        axes: the axis of each slot of the group; -1 for a slot without a cell.
     """
 
     group: FactorGroup
@@ -32,7 +32,10 @@ class LocalTables:
     axes: tuple[int, ...]
 
     def values(self, params: Mapping[str, Array]) -> Array:
-        """The tables at parameters, shape (factors, *sizes); a requirement is 0 where it holds, else -inf."""
+        """Return the tables at parameters, shape (factors, *sizes).
+
+        A `require` is 0 at values that satisfy it, and -inf elsewhere.
+        """
         count = int(np.prod(self.sizes, dtype=np.int64))
         grid = [*np.unravel_index(np.arange(count), self.sizes)] if self.sizes else []
         nothing = np.zeros(count, np.int64)
@@ -46,10 +49,10 @@ class LocalTables:
 
 
 def local_tables(graph: FactorGraph, what: str) -> list[LocalTables]:
-    """All factors and requirements of a graph.
+    """Return the tables of all factors and requirements of a graph.
 
     Raises:
-        GmlmError: E601 with the number of entries where tables are too large.
+        GmlmError: E601 with the number of entries if tables are too large.
     """
     return [t for group in graph.groups for t in _of_group(graph, group, what)]
 
@@ -57,7 +60,7 @@ def local_tables(graph: FactorGraph, what: str) -> list[LocalTables]:
 def _of_group(graph: FactorGraph, group: FactorGroup, what: str) -> list[LocalTables]:
     if not group.cells.shape[1]:
         return [LocalTables(group, group.cells, (), ())]
-    none = graph.n_random  # the row cell and the padding are no cells of variables
+    none = graph.n_random  # the row cell and the padding are not cells of variables
     slots = np.minimum(group.cells, none)
     ordered = np.sort(slots, axis=1)
     repeated = np.concatenate([np.zeros((group.n, 1), bool), ordered[:, 1:] == ordered[:, :-1]], axis=1)[:, : slots.shape[1]]

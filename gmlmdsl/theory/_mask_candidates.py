@@ -1,4 +1,4 @@
-"""Candidate masks of a model, as `.gmlm` text: from its cells, its graphs, its strong clusters and its forests."""
+"""Candidate masks of a model as `.gmlm` text, from its cells, graphs, clusters and forests."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..graph import FactorGraph
 from ._clusters import Clusters
 
 Array = np.ndarray
-MOST_WRITTEN = 200  # blocks that are written one by one
-LEAST_FOREST = 4  # cells of a forest that is worth a block
+MOST_WRITTEN = 200  # limit on the blocks of a mask that are written one by one
+LEAST_FOREST = 4  # smallest number of cells of a forest that is worth a block
 LARGEST_SUBSETS = 3
-LISTED = " = blocks({"  # what the body of a mask of blocks written one by one begins with
+LISTED = " = blocks({"  # start of the body of a mask whose blocks are written one by one
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Candidate:
     """A mask as text.
 
     Attributes:
-        name: of the mask.
-        body: what stands behind the name and `for MODEL`; empty for a mask that the program has.
+        name: the name of the mask.
+        body: the text after the name and `for MODEL`; empty for a mask that the program has.
         why: one line for readers.
     """
 
@@ -34,18 +34,24 @@ class Candidate:
     why: str
 
     def text(self, model: str, alone: bool) -> str:
-        """The statement; empty for a mask that the program has."""
+        """Return the statement; empty for a mask that the program has."""
         return self.body and f"mask {self.name}{'' if alone else f' for {model}'}{self.body}"
 
     def in_turn(self, model: str, alone: bool) -> str:
-        """A sampler that redraws listed blocks one after another, under the mask's name with `_in_turn`; empty for other masks."""
+        """Return a sampler that redraws listed blocks one after another; empty for other masks.
+
+        Its name is that of the mask with `_in_turn`.
+        """
         each = re.findall(r"{.*?}", self.body, re.DOTALL) if self.body.startswith(LISTED) and " for " not in self.body else []
         updates = " ".join(f"update {block}" for block in each)
         return updates and f"sampler {self.name}_in_turn{'' if alone else f' for {model}'} {{ {updates} }}"
 
 
 def candidates(model: Any, clusters: Clusters) -> Iterator[Candidate]:
-    """Candidates in no order; some may be too costly for the model, or cover too little."""
+    """Yield candidates in no order.
+
+    Some may be too costly for the model, or cover too few cells.
+    """
     host = model.graph
     variables = ", ".join(v.name for v in host.observed)
     cells = np.flatnonzero(host.is_observed)
@@ -70,14 +76,17 @@ def candidates(model: Any, clusters: Clusters) -> Iterator[Candidate]:
 
 
 def cell_text(host: FactorGraph, position: int) -> str:
-    """A cell as a program writes it: `x[3]`."""
+    """Return a cell as a program writes it: `x[3]`."""
     v = next(v for v in host.variables if v.offset <= position < v.offset + v.size)
     place = np.unravel_index(position - v.offset, v.shape) if v.shape else ()
     return f"{v.name}[{', '.join(str(int(i)) for i in place)}]" if v.shape else v.name
 
 
 def _graph_of(model: Any, edges: Array) -> str | None:
-    """The declared graph whose edges these are, where one variable is indexed by its nodes alone."""
+    """Return the name of the declared graph with these edges.
+
+    The nodes of the graph must index the only observed variable; otherwise the result is None.
+    """
     host = model.graph
     if len(host.observed) != 1 or len(host.observed[0].shape) != 1:
         return None
@@ -90,7 +99,10 @@ def _graph_of(model: Any, edges: Array) -> str | None:
 
 
 def _interacting(model: Any, edges: Array, cells: Array) -> Iterator[Candidate]:
-    """Pairs that share a factor: each as likely as the next, or the likelier the more their values agree."""
+    """Yield masks of pairs that share a factor.
+
+    The pairs are equally probable, or a pair is more probable the more its values agree.
+    """
     host, graph = model.graph, _graph_of(model, edges)
     lone = np.setdiff1d(cells, edges)
     if graph is not None and not len(lone):
@@ -120,7 +132,7 @@ AGREEING = "adaptive: pairs that agree now are redrawn together more often"
 
 
 def _lines(model: Any) -> Iterator[tuple[str, str]]:
-    """Rows and columns of grids whose nodes index the only variable."""
+    """Yield rows and columns of grids whose nodes index the only variable."""
     host = model.graph
     if len(host.observed) != 1 or len(host.observed[0].shape) != 1:
         return
@@ -130,7 +142,10 @@ def _lines(model: Any) -> Iterator[tuple[str, str]]:
 
 
 def _blocks(host: FactorGraph, blocks: Sequence[Array], rest: Array) -> str:
-    """` = blocks(..)` of blocks, and of every cell of `rest` that none of them holds; empty where they are too many to write."""
+    """Return ` = blocks(..)` of blocks, and of every cell of `rest` outside all blocks.
+
+    It is empty if the blocks are too many to write.
+    """
     held = np.concatenate([np.zeros(0, int), *blocks])
     every = [np.asarray(b) for b in blocks] + [np.array([c]) for c in np.setdiff1d(rest, held)]
     if not every or len(every) > MOST_WRITTEN:
@@ -139,9 +154,12 @@ def _blocks(host: FactorGraph, blocks: Sequence[Array], rest: Array) -> str:
 
 
 def _forests(host: FactorGraph, cells: Array) -> list[Array]:
-    """Sets of cells on which the factor graph has no loop, until each cell is in one; a cell joins where it closes none."""
+    """Return sets of cells without a loop in the factor graph, which together contain every cell.
+
+    A cell joins a set if it closes no loop.
+    """
     starts, neighbours = host.neighbours
-    # a factor of three cells is a loop of neighbours
+    # a factor of three cells makes a loop of its cells
     wide = max((g.scope.shape[1] for g in host.groups), default=0) > 2
     left, out = set(cells.tolist()), []
     while left:

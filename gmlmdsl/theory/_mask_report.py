@@ -1,4 +1,4 @@
-"""What is known of one mask, to be compared with others."""
+"""The properties of one mask in a comparison of masks."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class MaskReport:
-    """One mask.
+    """The properties of one mask.
 
     Attributes:
-        name: of the mask.
-        blocks: how many it has.
-        mean_size: E|K|.
-        variance_one: tr G / tr I^-1, a ratio of sums over parameters: G with one mask drawn for
-            each row, I^-1 of maximum likelihood.
-        variance_all: the same where each row's loss averages over every mask.
+        name: the name of the mask.
+        blocks: the number of its blocks.
+        mean_size: the mean block size E|K|.
+        variance_one: tr G / tr I^-1, a ratio of sums over parameters. G is the covariance with one
+            mask drawn for each row, and I^-1 is that of maximum likelihood.
+        variance_all: the same ratio if each row's loss averages over every mask.
         worst_one: the largest ratio over all directions of the parameters, with one mask for each
-            row; estimated, that of a slow one.
-        poincare: the Poincare constant of its block dynamics.
+            row. In an estimate it is the ratio of one slow direction.
+        poincare: the Poincare constant of the mask's block dynamics.
         gradient: milliseconds of a gradient over 1000 rows.
-        step: microseconds of one step of one chain, of 64 side by side.
-        unseen: parameters with a part that the mask does not see.
-        averages: whether `fit` averages over all its masks unasked; else one is drawn for each row.
+        step: microseconds of one step of one chain, of 64 chains in parallel.
+        unseen: parameters with a component on which the loss does not depend.
+        averages: whether `fit` averages over all masks by default; otherwise it draws one for each
+            row.
     """
 
     name: str
@@ -45,10 +46,13 @@ class MaskReport:
 
     @property
     def variance(self) -> float:
-        """In the regime that `fit` uses."""
+        """The variance under the default options of `fit`."""
         return float(self.variance_all if self.averages else self.variance_one)
 
     @property
     def per_second(self) -> float:
-        """Efficiency per millisecond of gradient, in no unit; nan where costs were not measured."""
+        """Relative efficiency per time of a gradient; nan if costs were not measured.
+
+        It has no unit.
+        """
         return float("nan") if self.gradient is None else 1 / (self.variance * float(self.gradient))

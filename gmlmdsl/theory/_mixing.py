@@ -1,4 +1,4 @@
-"""How fast a chain forgets its start: Poincare constant, spectral gap, relaxation and mixing times, total variation against time."""
+"""Convergence rates of chains: Poincare constant, spectral gap, relaxation and mixing times."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from ..model import JointModel, Params
 
 Array = np.ndarray
-MOST_PRODUCTS = 2.0**41  # multiplications
-MOST_DIGITS = 52  # of a mixing time
-MOST_STEPS = 1_000_000  # one by one, of a chain too large for its matrix
-ROUNDING = 1e-10  # gaps of chains that are not reversible: below, their digits are lost
+MOST_PRODUCTS = 2.0**41  # limit on the multiplications
+MOST_DIGITS = 52  # limit on the binary digits of a mixing time
+MOST_STEPS = 1_000_000  # limit on the single steps of a chain too large for its matrix
+ROUNDING = 1e-10  # Gap of a chain that is not reversible below which its digits are lost.
 
 
 def dirichlet_form(model: JointModel, params: Params, f: Any, mask: str | None = None, *, given: Any = None) -> Quantity:
-    """E(f, f) = E_{x, K} Var(f | x_-K, K) of the block dynamics of a mask, exact.
+    """Return E(f, f) = E_{x, K} Var(f | x_-K, K) of the block dynamics of a mask, exactly.
 
     Args:
         model: the model; latents are summed out.
         params: parameters.
-        f: a number for each configuration of the `var`s, shape (configurations,), the first
-            position slowest; or a function that takes such configurations as the model does, rows
-            first, and returns one number per row.
+        f: a number for each configuration of the `var`s, shape (configurations,), with the first
+            position slowest. It may also be a function of such configurations as the model takes
+            them, with rows as the first axis, that returns one number per row.
         mask: the mask's name.
         given: one row of data of given variables.
 
     Raises:
-        GmlmError: E601, E602 for what is too large to list, E501 where f does not give a number per
+        GmlmError: E601, E602 if the enumeration is too large, E501 if f does not give a number per
             configuration.
 
     Reference: Li et al. 2024, Definition 4 and Proposition 1.
@@ -52,15 +52,15 @@ def dirichlet_form(model: JointModel, params: Params, f: Any, mask: str | None =
 
 
 def function_values(space: Configurations, f: Any, what: str = "f") -> Array:
-    """A function on configurations as a tensor; 0 where p is 0.
+    """Return a function on configurations as a tensor, 0 at configurations of probability 0.
 
     Raises:
-        GmlmError: E553 where the function fails, E501, E502, E504 where it does not give one finite
+        GmlmError: E553 if the function fails, E501, E502, E504 if it does not give one finite
             number per configuration.
     """
     try:
         raw = f(space.values()) if callable(f) else f
-    except Exception as error:  # a user's function may fail in any way
+    except Exception as error:  # a user's function may raise any exception
         help = "it takes configurations as arrays, rows first; letters and labels are codes from 0, in the order of their domain"
         raise fail("E553", f"`{what}` fails: {type(error).__name__}: {error}", help=help) from None
     try:
@@ -76,10 +76,10 @@ def function_values(space: Configurations, f: Any, what: str = "f") -> Array:
 
 
 def poincare_constant(model: JointModel, params: Params, mask: str | None = None, *, given: Any = None) -> Quantity:
-    """C, the smallest number with Var(f) <= C E(f, f) for every f: 1 / (spectral gap of the mask's block dynamics), exact.
+    """Return C, the smallest number with Var(f) <= C E(f, f) for every f, exactly.
 
-    The estimator's covariance with one mask drawn for each row is at most C times that of maximum
-    likelihood.
+    It is 1 / (spectral gap of the mask's block dynamics). The estimator's covariance with one mask
+    drawn for each row is at most C times that of maximum likelihood.
 
     Args:
         model: the model; latents are summed out.
@@ -88,10 +88,11 @@ def poincare_constant(model: JointModel, params: Params, mask: str | None = None
         given: one row of data of given variables.
 
     Returns:
-        At least 1; inf where the chain cannot reach all of the support, and so never settles.
+        A number of at least 1; inf if the chain cannot reach all of the support, and so never
+            converges.
 
     Raises:
-        GmlmError: E601, E602 for what is too large to list.
+        GmlmError: E601, E602 if the enumeration is too large.
 
     Reference: Li et al. 2024, Definition 5, Theorems 2 and 3; the constant is over functions of x.
     """
@@ -111,28 +112,32 @@ def spectral_gap(
     draws: int | None = None,
     seed: int = 0,
 ) -> Quantity:
-    """1 - max |lambda| over the eigenvalues of a chain beside its 1, exact: the absolute spectral gap. Or, by `draws`, a bound on it.
+    """Return the absolute spectral gap of a chain exactly, or a bound on it by `draws`.
 
-    For a model too large to list, the slowest autocorrelation rho(t) found among the cells' values
-    bounds it: of block dynamics of a mask, rho(t) <= (1 - gap)^t, so that gap <= 1 - rho(t)^(1/t).
+    The gap is 1 - max |lambda| over the eigenvalues of the chain except its eigenvalue 1.
+
+    For a model too large to enumerate, the slowest autocorrelation rho(t) among the indicators of
+    the cells' values bounds the gap. For the block dynamics of a mask, rho(t) <= (1 - gap)^t, so
+    that gap <= 1 - rho(t)^(1/t).
 
     Args:
-        model: the model; a sampler's state holds the latents.
+        model: the model; a sampler's state includes the latents.
         params: parameters.
         sampler: the sampler's name: one run of its body is one step.
-        mask: instead, the block dynamics of this mask, latents summed out.
+        mask: in place of a sampler, the block dynamics of this mask, with latents summed out.
         given: one row of data of given variables.
-        draws: instead of an exact answer, draws of each of 16 chains, after as many of warm-up.
-        seed: of these.
+        draws: in place of an exact answer, the number of draws of each of 16 chains, after the same
+            number of warm-up draws.
+        seed: the seed of the draws.
 
     Returns:
-        Between 0 and 1; 0.0 where the chain falls into parts. By `draws` of block dynamics an upper
-        bound, itself estimated with the error
-        that it carries; of other samplers an estimate only.
+        A number between 0 and 1; 0.0 if the chain is reducible. By `draws` it is an upper bound for
+            block dynamics, which is itself an estimate with a standard error. For other samplers it
+            is only an estimate.
 
     Raises:
-        GmlmError: E601, E602 for what is too large to list, E714 where an iteration does not
-            settle, or no cell moved.
+        GmlmError: E601, E602 if the enumeration is too large, E714 if an iteration does not
+            converge, or no cell moved.
     """
     verified_seed(seed)
     if draws is not None:
@@ -145,7 +150,7 @@ def spectral_gap(
 
 
 def gap_of(chain: Chain) -> tuple[float, str]:
-    """The absolute spectral gap of a chain, and what to note of it."""
+    """Return the absolute spectral gap of a chain, and a note on it."""
     if chain.dynamics is not None:
         return reversible_gap(chain.dynamics)
     if not chain.is_irreducible and chain.law is None:
@@ -155,7 +160,7 @@ def gap_of(chain: Chain) -> tuple[float, str]:
     law = chain.law
     assert law is not None
     if chain.is_small:
-        # Without the part that stays, so that the 1 is not among them.
+        # The stationary part is subtracted, so that the eigenvalue 1 is not among the values.
         values = np.linalg.eigvals(chain.matrix - law[None])
     else:
         space = chain.space
@@ -169,14 +174,22 @@ def gap_of(chain: Chain) -> tuple[float, str]:
 
         values, _ = iterate(product, chain.size, scipy.sparse.linalg.eigs, "LM", 1)
     gap = 1 - float(np.abs(values).max())
-    # Rounding may hide the gap of an irreducible chain, and it is not 0.
+    # The gap of an irreducible chain is not 0, but rounding may hide it.
     return (gap, "") if gap >= ROUNDING else (ROUNDING, f"{CUT}: what is left of it is lost to rounding")
 
 
 def relaxation_time(
     model: JointModel, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Any = None
 ) -> Quantity:
-    """1 / spectral gap, in steps; inf where the gap is 0. See `spectral_gap`."""
+    """Return 1 / spectral gap, in steps; inf if the gap is 0. See `spectral_gap`.
+
+    Args:
+        model: the model; a sampler's state includes the latents.
+        params: parameters.
+        sampler: the sampler's name: one run of its body is one step.
+        mask: in place of a sampler, the block dynamics of this mask, with latents summed out.
+        given: one row of data of given variables.
+    """
     gap = spectral_gap(model, params, sampler, mask=mask, given=given)
     kind = "lower bound" if gap.kind == "upper bound" else "exact"
     return Quantity(np.inf if gap == 0 else 1 / gap, kind, gap.source.replace("spectral_gap", "relaxation_time"), note=gap.note)
@@ -192,24 +205,26 @@ def mixing_time(
     start: Any = None,
     given: Any = None,
 ) -> Quantity:
-    """The first step t with max over starts of TV(P^t(x, .), pi) <= tv, exact; pi is the chain's own stationary distribution.
+    """Return the first step t with max over starts of TV(P^t(x, .), pi) <= tv, exactly.
+
+    pi is the chain's own stationary distribution.
 
     Args:
-        model: the model; a sampler's state holds the latents.
+        model: the model; a sampler's state includes the latents.
         params: parameters.
         sampler: the sampler's name: one run of its body is one step.
         tv: the threshold, between 0 and 1.
-        mask: instead, the block dynamics of this mask, latents summed out.
-        start: none: the worst start; one configuration as the model takes it, or a distribution
-            over all configurations.
+        mask: in place of a sampler, the block dynamics of this mask, with latents summed out.
+        start: one configuration as the model takes it, or a distribution over all configurations;
+            None takes the worst start.
         given: one row of data of given variables.
 
     Returns:
-        A whole number; inf where the chain settles in no single distribution.
+        A whole number; inf if the chain converges to no single distribution.
 
     Raises:
-        GmlmError: E601 for what is too large to list; without a start, for more than 2048 possible
-            configurations.
+        GmlmError: E601 if the enumeration is too large; without a start, for more than 2048
+            possible configurations.
     """
     if not 0 < tv < 1:
         raise fail("E507", f"tv must lie between 0 and 1, got {tv:g}")
@@ -228,7 +243,7 @@ def mixing_time(
 
 
 def verify_matrix(chain: Chain, what: str) -> None:
-    """Refuse a chain too large for its matrix.
+    """Raise E601 for a chain too large for its matrix.
 
     Raises:
         GmlmError: E601.
@@ -243,7 +258,10 @@ def _distance(rows: Array, law: Array) -> float:
 
 
 def _first_power(matrix: Array, starts: Array, law: Array, tv: float) -> float:
-    """The first t with starts matrix^t within tv of the law: by squaring until it is so, then by bisection on the digits of t."""
+    """Return the first t with starts matrix^t within tv of the distribution.
+
+    The matrix is squared until this holds, and the digits of t are then found by bisection.
+    """
     if _distance(starts, law) <= tv:
         return 0.0
     powers = [matrix]
@@ -261,7 +279,7 @@ def _first_power(matrix: Array, starts: Array, law: Array, tv: float) -> float:
 
 
 def _first_below(chain: Chain, now: Array, law: Array, tv: float) -> float:
-    """The same of a chain without a matrix."""
+    """Return the first step within tv of the distribution, for a chain without a matrix."""
     for step, distance in enumerate(distances(chain, now, law, MOST_STEPS)):
         if distance <= tv:
             return float(step)
@@ -271,7 +289,14 @@ def _first_below(chain: Chain, now: Array, law: Array, tv: float) -> float:
 
 
 def distances(chain: Chain, now: Array, law: Array, steps: int) -> Iterator[float]:
-    """TV to a distribution after 0, 1, .. steps."""
+    """Yield the total variation distance to a distribution after 0, 1, .. steps.
+
+    Args:
+        chain: the chain.
+        now: the distribution at the start, over the support.
+        law: the distribution to compare with, over the support.
+        steps: the last step.
+    """
     space, inside = chain.space, chain.space.support
     tensor = np.zeros(space.count)
     tensor[inside] = now
@@ -293,26 +318,28 @@ def total_variation(
     to: str = "stationary",
     given: Any = None,
 ) -> Array:
-    """TV between the distribution of a chain and its own stationary distribution (or p) after 0, 1, .., `steps` steps, exact.
+    """Return the total variation distance of a chain to its limit after 0, 1, .., `steps` steps.
+
+    The result is exact. The limit is the chain's own stationary distribution, or p.
 
     Args:
-        model: the model; a sampler's state holds the latents.
+        model: the model; a sampler's state includes the latents.
         params: parameters.
         sampler: the sampler's name: one run of its body is one step.
         steps: the last step.
-        mask: instead, the block dynamics of this mask, latents summed out.
-        start: none: the worst start at each step; one configuration as the model takes it, or a
-            distribution over all configurations.
-        to: "stationary", the chain's own distribution, or "target", p: a chain with a bias does not
-            come near.
+        mask: in place of a sampler, the block dynamics of this mask, with latents summed out.
+        start: one configuration as the model takes it, or a distribution over all configurations;
+            None takes the worst start at each step.
+        to: "stationary" for the chain's own distribution, or "target" for p, to which a biased
+            chain does not converge.
         given: one row of data of given variables.
 
     Returns:
-        Shape (steps + 1,), between 0 and 1; nan where the chain settles in no single distribution
-        and `to` is "stationary".
+        Array of shape (steps + 1,), between 0 and 1; nan if the chain converges to no single
+            distribution and `to` is "stationary".
 
     Raises:
-        GmlmError: E507 for a bad option, E601 for what is too large to list.
+        GmlmError: E507 for an invalid option, E601 if the enumeration is too large.
     """
     if to not in ("stationary", "target"):
         raise fail("E507", f'to must be "stationary" or "target", got {to!r}')

@@ -1,25 +1,29 @@
-"""Ising mode separation: how soon block updates reach a mode, and how long independent updates stay out of it.
+"""Ising mode separation: how soon block updates reach a mode, and how long others stay out of it.
 
-In the setting of the paper, cells of a clique C hold one another so strongly that all agree most of
-the time: in the mode R_1, or in the less probable mode R_-1 where all are opposite. Steps that
-redraw C jointly go from one to the other. Steps that redraw every cell on its own, given the old
-values of the others, do not.
+In the setting of the paper, the cells of a clique C are coupled so strongly that all agree most of
+the time. They are in the mode R_1, or in the less probable mode R_-1, in which all are opposite.
+Steps that redraw C jointly move from one mode to the other. Steps that redraw every cell
+separately, given the old values of the others, do not.
 
 The constants are derived here from the model rather than assumed, each as sharp as the proof that
-uses it allows. Write s for spins turned such that R_1 is s = 1 on C, f_i(y) = h_i + sum over j
-outside C of J_ij y_j for the field of the outside y, and W(s_C | y) for log p up to a constant.
+uses it allows. Let the spins s be signed such that R_1 is s = 1 on C. Let f_i(y) = h_i + sum over j
+outside C of J_ij y_j be the field of the outside y, and let W(s_C | y) be log p up to a constant.
 
- - hG = min over y of the sum over C of f_i(y), so that W(1 | y) - W(-1 | y) >= 2 hG.
- - mode gap J0 = min over y and s_C that are no mode of (W(-1 | y) - W(s_C | y)) / 2.
- - stay field J0 = min of -(field of cell i) over i in C, y, and all s_C with sum <= -2.
+- hG = min over y of the sum over C of f_i(y), so that W(1 | y) - W(-1 | y) >= 2 hG.
+- The mode gap J0 is the min over y, and over s_C other than the modes, of
+  (W(-1 | y) - W(s_C | y)) / 2.
+- The stay field J0 is the min of -(field of cell i) over i in C, y, and all s_C with sum <= -2.
 
-Proposition 4. Whatever K contains C, the state and the rest drawn with it, C is drawn as 1 with
-probability at least exp(2 (J0 + hG)) / (exp(2 (J0 + hG)) + exp(2 J0) + 2^|C| - 2) (mode gap), so
-that R_1 is missed with probability at most c in a step. Proposition 5. From sum <= -2, each cell of
-C becomes +1 with probability at most 1 / (1 + exp(2 J0)) (stay field), independently; Hoeffding's
-inequality with r = |C| tanh(J0) / 2 - 1 > 0 bounds the chance that the sum rises above -2. The tail
-of a binomial distribution bounds it more closely, and for every r. Proposition 8. The same
-inequalities in expectation over y bound p(R_1) and p(R_-1).
+Proposition 4 takes the mode gap J0. If K contains C, then C is drawn as 1 with probability at least
+exp(2 (J0 + hG)) / (exp(2 (J0 + hG)) + exp(2 J0) + 2^|C| - 2), whatever the state and the other
+cells of K. A step therefore misses R_1 with probability at most c.
+
+Proposition 5 takes the stay field J0. From sum <= -2, each cell of C becomes +1 with probability at
+most 1 / (1 + exp(2 J0)), independently. Hoeffding's inequality with r = |C| tanh(J0) / 2 - 1 > 0
+bounds the probability that the sum rises above -2. The tail of a binomial distribution bounds it
+more closely, and for every r.
+
+Proposition 8 takes the same inequalities in expectation over y, which bounds p(R_1) and p(R_-1).
 
 Reference: Li et al. 2024, Equations 5 to 8, Assumptions 5 to 7, Propositions 4, 5 and 8, Corollary
 1. The assumptions are checked in the form that these proofs use.
@@ -51,12 +55,13 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Condition:
-    """A number that must be above 0 (at least 0 where `or_equal`).
+    """A number that must be above 0 (at least 0 if `or_equal`).
 
     Attributes:
-        meaning: what it says, in words.
-        needed_by: the statement that needs it.
-        value: the number: by how much it holds, or fails.
+        meaning: the meaning of the condition, in words.
+        needed_by: the statement that needs the condition.
+        value: the number; its size is the margin by which the condition holds or fails.
+        or_equal: whether 0 satisfies the condition.
     """
 
     meaning: str
@@ -66,15 +71,16 @@ class Condition:
 
     @property
     def holds(self) -> bool:
-        """Whether it is met."""
+        """Whether the condition is satisfied."""
         return self.value >= 0 if self.or_equal else self.value > 0
 
 
 @dataclass(frozen=True, eq=False)
 class ModeSeparation:
-    """What Propositions 4, 5 and 8 and Corollary 1 say of a clique of an Ising model.
+    """The bounds of Propositions 4, 5 and 8 and Corollary 1 for a clique of an Ising model.
 
-    The bounds hold whether or not the conditions do; where these fail, they say little or nothing.
+    The bounds are valid whether or not the conditions hold. If the conditions fail, the bounds are
+    weak or vacuous.
 
     Attributes:
         clique: the cells and their constants.
@@ -82,20 +88,21 @@ class ModeSeparation:
         delta: the probability of an exception.
         blocks: the blocks of the chain, in words.
         cover: the probability that a step's block contains the clique.
-        conditions: what the statements need, with the numbers found.
-        J0: the smaller of the mode gap and the stay field: the constant for which both
-            propositions' inequalities hold.
+        conditions: the conditions of the statements, with the values found.
+        J0: the smaller of the mode gap and the stay field, for which the inequalities of both
+            propositions hold.
         hG, r: see the module's formulas.
-        c: the chance of one step of block updates to miss R_1 is at most this.
-        reach_steps: Proposition 4. From any start, block updates have been in R_1 within so many
-            steps with probability at least 1 - delta.
-        stay_steps: Proposition 5 as printed. For so many steps independent parallel updates stay
-            where the sum over the clique is at most -2, outside R_1, with probability at least 1 -
-            delta, from any such start. 0 where the bound says nothing.
-        binomial_stay_steps: the same from the binomial tail in place of Hoeffding's inequality and
-            a union bound; never fewer.
-        mass, opposite_mass, rest_mass: Proposition 8. p(R_1) and p(R_-1) are at least, and the
-            probability of all else is at most this.
+        c: an upper bound on the probability that one step of block updates misses R_1.
+        reach_steps: Proposition 4. From any start, block updates have been in R_1 within this
+            number of steps with probability at least 1 - delta.
+        stay_steps: Proposition 5 as printed. Independent parallel updates stay for this number of
+            steps in the region with sum at most -2 over the clique, outside R_1. This has
+            probability at least 1 - delta from any start in the region. It is 0 if the bound is
+            vacuous.
+        binomial_stay_steps: the number of steps by the binomial tail in place of Hoeffding's
+            inequality and a union bound; never smaller than `stay_steps`.
+        mass, opposite_mass, rest_mass: Proposition 8. Lower bounds on p(R_1) and p(R_-1), and an
+            upper bound on the probability of all other values of the clique.
 
     Reference: Li et al. 2024, Propositions 4, 5 and 8, Corollary 1.
     """
@@ -120,12 +127,12 @@ class ModeSeparation:
 
     @property
     def holds(self) -> bool:
-        """Whether every condition does, so that Corollary 1 applies as printed."""
+        """Whether every condition holds, so that Corollary 1 applies as printed."""
         return all(c.holds for c in self.conditions)
 
     @property
     def statement(self) -> str:
-        """Corollary 1 in words, with the numbers of this model, or why it says nothing."""
+        """Corollary 1 in words, with the numbers of this model, or why it does not apply."""
         sure = f"with probability at least {1 - self.delta:g}"
         stay = max(self.stay_steps, self.binomial_stay_steps)
         parts = []
@@ -172,26 +179,30 @@ def mode_separation(
     delta: float = 0.05,
     given: Any = None,
 ) -> ModeSeparation:
-    """How soon block updates reach the heavier mode of an Ising model, and how long independent parallel updates stay out of it.
+    """Bound how soon block updates of an Ising model reach a mode, and how long others stay out.
 
-    Any model counts as an Ising model whose cells have two values and whose log p is affine in
-    single spins and pairs of them, whatever its domains and factors are called; a cell's second
-    value is the spin +1. Couplings of either sign are fine where the clique's can be made positive
-    by turning cells; the mode R_1 is the one that the fields favour.
+    Block updates reach the heavier mode R_1 within at most a number of steps. Independent parallel
+    updates stay out of it for at least a number of steps.
+
+    Any model counts as an Ising model if its cells have two values and log p is affine in single
+    spins and pairs of them, whatever its domains and factors are called. A cell's second value is
+    the spin +1. Couplings of either sign are allowed if those of the clique can be made positive by
+    flipping the signs of cells. The mode R_1 is the one that the fields favour.
 
     Args:
-        model: the model; its latents are cells like others.
+        model: the model; its latents are treated like other cells.
         params: parameters.
-        mask: the name of the mask that draws the blocks of the chain; it may not look at x. Left
-            out where the model has one, or with `k`.
-        k: in place of a mask: blocks are uniform among all sets of k cells (k-Gibbs).
-        clique: positions of its cells, at least two. None: of the cliques of pairs with |J_ij|
-            above each threshold, the one out of which independent updates find least easily.
+        mask: the name of the mask that draws the blocks of the chain; it must not look at x. It may
+            be left out if the model has one mask, or with `k`.
+        k: in place of a mask, blocks are uniform among all sets of k cells (k-Gibbs).
+        clique: positions of the clique's cells, at least two. None considers the cliques of pairs
+            with |J_ij| above each threshold, and takes the one that independent updates leave with
+            the smallest probability.
         delta: the probability of an exception.
         given: one row of data of given variables.
 
     Raises:
-        GmlmError: E711 for a model that is no Ising model, E710 where no two cells interact, E507
+        GmlmError: E711 for a model that is not an Ising model, E710 if no two cells interact, E507
             for arguments out of bounds.
 
     Reference: Li et al. 2024, Propositions 4, 5 and 8, Corollary 1 (k-Gibbs: Definition 10;
@@ -219,10 +230,14 @@ def _positions(graph: FactorGraph, clique: Any) -> tuple[int, ...]:
 
 
 def _chain(model: JointModel, mask: str | None, k: int | None) -> tuple[str, Any]:
-    """The chain's blocks in words, and the probability with which one contains given cells."""
+    """Return the chain's blocks in words, and the probability that a block contains given cells.
+
+    The probability is a function of the cells.
+    """
     if k is None:
         name, lowered = model.mask(mask)
-        _cover(lowered, np.zeros(0, np.int64), name)  # refuses what no proposition covers
+        # raises an error for a mask that no proposition covers
+        _cover(lowered, np.zeros(0, np.int64), name)
         return f"updates of mask {name}", lambda cells: _cover(lowered, cells, name)
     if mask is not None:
         raise fail("E507", "`mask` and `k` both say which blocks are drawn", help="give one of them")
@@ -233,7 +248,7 @@ def _chain(model: JointModel, mask: str | None, k: int | None) -> tuple[str, Any
 
 
 def _cover(mask: AbstractMask, cells: Array, name: str) -> float:
-    """The probability that a block of a mask contains some cells."""
+    """Return the probability that a block of a mask contains some cells."""
     found = mask.probability_of_holding(cells)
     if found is None:
         message = f"mode separation: the blocks of mask `{name}` have no fixed probabilities"
@@ -251,7 +266,7 @@ def _separation(graph: FactorGraph, q: Clique, delta: float, blocks: str, cover:
     reach = max(1.0, math.ceil(math.log(delta) / math.log1p(-hit))) if 0 < hit < 1 else 1.0 if hit else math.inf
     stay = _floored(math.log(delta / 2) + 2 * q.r**2 / q.size) if q.r > 0 else 0.0
     leaving = q.log_leaving
-    # Staying t steps has probability at least (1 - q)^t.
+    # The probability of staying t steps is at least (1 - q)^t.
     log_rate = math.log(-math.log1p(-math.exp(leaving))) if -700 < leaving < 0 else leaving if leaving < 0 else math.inf
     binomial = _floored(math.log(-math.log1p(-delta)) - log_rate)
 
@@ -280,7 +295,10 @@ def _separation(graph: FactorGraph, q: Clique, delta: float, blocks: str, cover:
 
 
 def _floored(log_steps: float) -> float:
-    """The whole part of exp(log_steps); a lower bound stays finite."""
+    """Return the whole part of exp(log_steps).
+
+    A lower bound must stay finite, so that a large result is the largest float.
+    """
     return float(math.floor(math.exp(log_steps))) if log_steps < 709 else sys.float_info.max
 
 

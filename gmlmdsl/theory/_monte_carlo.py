@@ -1,9 +1,9 @@
-"""The information of masks for models too large to list: estimates over draws of x, with standard errors.
+"""Estimates of the information of masks from draws of x, with standard errors.
 
-Draws come in groups that do not depend on one another (chains, or parts of independent draws).
-Information matrices are means over draws, so each group has its own; a figure made of them gets its
-standard error, and loses its bias of order 1 / draws, by the jackknife that leaves one group out at
-a time.
+They serve models that are too large to enumerate. Draws come in independent groups, which are
+chains or parts of independent draws. Information matrices are means over draws, so that each group
+has its own matrices. The standard error of a number computed from them is a jackknife that leaves
+one group out at a time. The jackknife also removes the bias of order 1 / draws.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 MOST_PARAMETERS = 2000
-MASKS_PER_ROW = 4  # of masks with too many blocks to average over
+MASKS_PER_ROW = 4  # masks drawn for each row, if a mask has too many blocks to average over
 GROUPS = 20
-LEAST_DRAWS = 10  # for each parameter
+LEAST_DRAWS = 10  # smallest number of draws for each parameter
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +62,9 @@ class DrawnRows:
     Attributes:
         lowered: the model, with its given data.
         params: parameters, float64.
-        codes: of shape (cells, draws), group after group, all of one size.
+        codes: shape (cells, draws), group after group, all of one size.
         groups: the number of groups.
-        words: how they were drawn.
+        words: the method of drawing, in words.
     """
 
     lowered: Lowered
@@ -74,17 +74,27 @@ class DrawnRows:
     words: str
 
     def codes_of(self, group: int) -> Array:
-        """The codes of one group."""
+        """Return the codes of one group."""
         size = self.codes.shape[1] // self.groups
         return self.codes[:, group * size : (group + 1) * size]
 
 
 def draw_rows(model: Any, params: Params, sampler: str | None, draws: int, seed: int, given: Any) -> DrawnRows:
-    """Draws from p: independent where a plan is affordable and no sampler is named, else by chains of a sampler.
+    """Draw rows from p, independently or by chains of a sampler.
+
+    Draws are independent if a plan is affordable and no sampler is named.
+
+    Args:
+        model: the model, without latents.
+        params: parameters.
+        sampler: the sampler's name, or None.
+        draws: the number of draws.
+        seed: the seed.
+        given: one row of data of given variables.
 
     Raises:
-        GmlmError: E507 for a bad `draws` or a model with latents, E506 where a sampler must be
-            named; what `Model.sample` raises.
+        GmlmError: E507 for an invalid `draws` or a model with latents, E506 if a sampler must be
+            named; the errors of `Model.sample`.
     """
     _verify_draws(model, draws, seed)
     each = -(-draws // GROUPS)
@@ -114,7 +124,7 @@ def draw_rows(model: Any, params: Params, sampler: str | None, draws: int, seed:
 
 
 def _verify_draws(model: Any, draws: int, seed: int) -> None:
-    """Refuse what gives no estimate, before anything is drawn."""
+    """Raise an error for options that give no estimate, before anything is drawn."""
     verified_seed(seed)
     if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 10 * GROUPS:
         raise fail("E507", f"draws must be a whole number of at least {10 * GROUPS}, got {draws!r}")
@@ -133,7 +143,7 @@ def _verify_draws(model: Any, draws: int, seed: int) -> None:
 
 
 def _verify_keeps(sampler: ir.Sampler) -> None:
-    """Refuse a sampler whose draws are not of p."""
+    """Raise E507 for a sampler that does not leave p invariant."""
     for kernel in ir.updates_in(sampler.body):
         if kernel.independently:
             message = f"sampler `{sampler.name}` updates `independently`: its draws need not be of p, from which the estimates are made"
@@ -147,7 +157,11 @@ class SampledInformation:
     groups: tuple[Information, ...]
 
     def estimate(self, figures: Callable[[Information], Array]) -> tuple[Array, Array]:
-        """Figures of the information matrices and their standard errors, shape (figures,) each; without an error where one is infinite."""
+        """Return jackknife estimates of figures of the information matrices, with errors.
+
+        The figures and their standard errors have the shape (figures,). The error is nan if a
+        figure is infinite.
+        """
         count = len(self.groups)
         whole = figures(_mean(self.groups))
         apart = np.stack([figures(_mean(self.groups[:k] + self.groups[k + 1 :])) for k in range(count)])
@@ -157,7 +171,10 @@ class SampledInformation:
         return np.where(finite, count * whole - (count - 1) * apart.mean(axis=0), whole), np.where(finite, errors, np.nan)
 
     def worst(self) -> tuple[float, float]:
-        """v' I v / v' H v of one direction v and its standard error: v is chosen on one half of the groups and judged on the other."""
+        """Return v' I v / v' H v of one direction v, and its standard error.
+
+        v is chosen on one half of the groups, and the ratio is evaluated on the other half.
+        """
         half = len(self.groups) // 2
         first = _mean(self.groups[:half])
         values, vectors = first.seen
@@ -175,7 +192,7 @@ class SampledInformation:
 
     @property
     def mean(self) -> Information:
-        """Over all groups."""
+        """The mean over all groups."""
         return _mean(self.groups)
 
 
@@ -186,17 +203,17 @@ def _mean(groups: tuple[Information, ...]) -> Information:
 
 
 def sampled_information(rows: DrawnRows, mask: AbstractMask, name: str, seed: int, scores: list[Array] | None = None) -> SampledInformation:
-    """The information matrices of a mask over draws.
+    """Return the information matrices of a mask, estimated from draws.
 
     Args:
         rows: draws from p.
         mask: the mask, with the given data of the rows.
-        name: how messages call it.
-        seed: of masks that are drawn.
-        scores: what `row_scores` gave for these rows; none: computed.
+        name: the name of the mask in messages.
+        seed: the seed of drawn masks.
+        scores: the result of `row_scores` for these rows; None computes it.
 
     Raises:
-        GmlmError: E702, E703 for a mask without a loss, E601 where a block is too costly.
+        GmlmError: E702, E703 for a mask without a loss, E601 if a block is too costly.
     """
     host = rows.lowered.graph
     if mask.mentions_parameter:
@@ -207,7 +224,7 @@ def sampled_information(rows: DrawnRows, mask: AbstractMask, name: str, seed: in
         scores = row_scores(rows) if scores is None else scores
         pairs = _second_moments(rows, mask, seed)
     total = rows.codes.shape[1]
-    bias = total / max(total - 1, 1)  # the scores' mean is taken off
+    bias = total / max(total - 1, 1)  # corrects for the subtracted mean of the scores
     found = [
         Information(basis, bias * u.T @ u / len(u), basis.T @ h @ basis, basis.T @ s @ basis, tuple(entry_names(host)))
         for u, (h, s) in zip(scores, pairs, strict=True)
@@ -216,7 +233,10 @@ def sampled_information(rows: DrawnRows, mask: AbstractMask, name: str, seed: in
 
 
 def row_scores(rows: DrawnRows) -> list[Array]:
-    """grad log p of every draw less the mean of all, by group, shape (draws, directions)."""
+    """Return grad log p of every draw minus the mean over all draws.
+
+    The list has one array of shape (draws, directions) for each group.
+    """
     host = rows.lowered.graph
     device, basis = derive.graph_arrays(host), tangent(host, frozenset())
     vector = flatten(host, rows.params)
@@ -228,7 +248,7 @@ def row_scores(rows: DrawnRows) -> list[Array]:
 
 @bounded_jit
 def _row_scores(graph: derive.Graph, frame: Any, vector: jax.Array, codes: jax.Array) -> jax.Array:
-    """grad log_potential of each row, shape (rows, parameters)."""
+    """Return grad log_potential of each row, shape (rows, parameters)."""
 
     def one(c: jax.Array) -> jax.Array:
         return jax.grad(lambda v: derive.log_potential(graph, unflatten(frame.host, v), c[:, None])[0])(vector)
@@ -237,7 +257,7 @@ def _row_scores(graph: derive.Graph, frame: Any, vector: jax.Array, codes: jax.A
 
 
 def _second_moments(rows: DrawnRows, mask: AbstractMask, seed: int) -> list[tuple[Array, Array]]:
-    """H and S_all of each group, in parameter space."""
+    """Return H and S_all of each group, in parameter space."""
     host = rows.lowered.graph
     device = derive.graph_arrays(host)
     every = masks_per_row(mask, None) is None
@@ -249,7 +269,10 @@ def _second_moments(rows: DrawnRows, mask: AbstractMask, seed: int) -> list[tupl
 
 
 def _by_local_statistics(rows: DrawnRows, loss: ExactLoss) -> list[tuple[Array, Array]]:
-    """Of an exponential family: the covariance within each block has the least noise."""
+    """Return H and S_all of an exponential family, from the covariance within each block.
+
+    This estimate has the smallest noise.
+    """
     host = rows.lowered.graph
     vector, colours, out = flatten(host, rows.params), None, []
     for g in range(rows.groups):
@@ -262,7 +285,17 @@ def _by_local_statistics(rows: DrawnRows, loss: ExactLoss) -> list[tuple[Array, 
 
 
 def objective_over(host: FactorGraph, loss: Any, codes: Array, params: dict[str, jax.Array], masks: Any = None) -> Objective:
-    """The mean loss over complete rows, without a prior's weight, in chunks."""
+    """Return the mean loss over complete rows as an objective in chunks.
+
+    The factor c of the objective is 1, and its scale is the number of rows.
+
+    Args:
+        host: the factor graph.
+        loss: the loss.
+        codes: the rows, shape (cells, rows).
+        params: parameters.
+        masks: masks drawn for each row, shape (masks, members, rows); None without drawn masks.
+    """
     drawn, members = (0, 0) if masks is None else masks.shape[:2]
     chunk = chunk_rows(loss, drawn, members, codes.shape[1])
     padding = -codes.shape[1] % chunk
@@ -280,17 +313,18 @@ def objective_over(host: FactorGraph, loss: Any, codes: Array, params: dict[str,
 
 
 def _by_drawn_masks(rows: DrawnRows, mask: AbstractMask, loss: DrawnLoss | DrawnEliminatedLoss, seed: int) -> list[tuple[Array, Array]]:
-    """Of any model and mask: gradients of a few masks drawn for each row.
+    """Return H and S_all of any model and mask, from gradients of a few masks drawn for each row.
 
-    H = E g g' over one of them, by the generalised information-matrix equality; S_all = E g h' over
-    two, which are independent given x.
+    H = E g g' with the gradient g of one mask, by the generalised information-matrix equality.
+    S_all = E g h' with the gradients g and h of two masks, which are independent given x.
     """
     host = rows.lowered.graph
     vector, out = flatten(host, rows.params), []
     for g in range(rows.groups):
         codes = jnp.asarray(rows.codes_of(g))
         masks = draw_masks(host, mask, codes, MASKS_PER_ROW, jax.random.fold_in(random_key(seed), g))
-        found = np.asarray(_mask_gradients(loss, Frame(host.without_data, ()), vector, codes, masks))  # rows, masks, parameters
+        # shape (rows, masks, parameters)
+        found = np.asarray(_mask_gradients(loss, Frame(host.without_data, ()), vector, codes, masks))
         flat = found.reshape(-1, found.shape[-1])
         same = flat.T @ flat
         together = found.sum(axis=1)
@@ -301,7 +335,10 @@ def _by_drawn_masks(rows: DrawnRows, mask: AbstractMask, loss: DrawnLoss | Drawn
 
 @bounded_jit
 def _mask_gradients(loss: Any, frame: Any, vector: jax.Array, codes: jax.Array, masks: jax.Array) -> jax.Array:
-    """The gradient of every row's loss under each of its masks, shape (rows, masks, parameters)."""
+    """Return the gradient of every row's loss under each of its masks.
+
+    The array has the shape (rows, masks, parameters).
+    """
 
     def row(piece: tuple[jax.Array, jax.Array]) -> jax.Array:
         c, m = piece
@@ -319,10 +356,10 @@ class EstimatedCovariance:
     """An asymptotic covariance estimated from draws.
 
     Attributes:
-        value: n times the covariance of the estimator, shape (parameters, parameters), as
-            `asymptotic_covariance` has it.
-        error: the standard error of every entry; nan where the entry is inf or nan.
-        words: what it was made from.
+        value: n times the covariance of the estimator, shape (parameters, parameters), as in
+            `asymptotic_covariance`.
+        error: the standard error of every entry; nan if the entry is inf or nan.
+        words: the draws and the seed behind the estimate, in words.
     """
 
     value: Array
@@ -341,22 +378,25 @@ def estimated_covariance(
     seed: int = 0,
     given: Any = None,
 ) -> EstimatedCovariance:
-    """`asymptotic_covariance` of a model too large to list, from draws of x, with a standard error for every entry.
+    """Estimate `asymptotic_covariance` from draws of x, for a model too large to enumerate.
+
+    Every entry has a standard error.
 
     Args:
         model: the model, without latents.
-        params: parameters: those that made the data.
+        params: the parameters that made the data.
         mask: the mask's name.
-        n_masks: masks drawn for each row; None: each row's loss averages over all of them.
-        draws: how many.
-        sampler: what draws them; none: independent draws where affordable, else the model's only
-            sampler.
-        seed: of draws and of drawn masks.
+        n_masks: the number of masks drawn for each row. None averages each row's loss over all
+            masks.
+        draws: the number of draws.
+        sampler: the sampler for the draws. None takes independent draws if affordable, and
+            otherwise the model's only sampler.
+        seed: the seed of draws and of drawn masks.
         given: one row of data of given variables.
 
     Raises:
-        GmlmError: E507 for a bad option, E601 where a block or the draws are too costly, E702, E703
-            for a mask without a loss.
+        GmlmError: E507 for an invalid option, E601 if a block or the draws are too costly, E702,
+            E703 for a mask without a loss.
     """
     verify_is_model(model)
     verify_masks_per_row(n_masks)

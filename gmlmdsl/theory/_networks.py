@@ -1,4 +1,4 @@
-"""What the conditionals of a network lack: agreement with one another, and with the joint distribution that it learnt from."""
+"""Gaps of a network's conditionals, to one another and to the joint distribution of the data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 MOST_PASSES = 1 << 20
-AT_ONCE = 1 << 12  # configurations of one call
+AT_ONCE = 1 << 12  # number of configurations of one call
 
 
 def _verify_conditional(model: Any) -> None:
@@ -29,30 +29,31 @@ def _verify_conditional(model: Any) -> None:
 
 
 def consistency_gap(model: ConditionalModel, params: Params, x: Any, *, pairs: int = 32, seed: int = 0, given: Any = None) -> Quantity:
-    """How far the conditionals of a network are from those of any joint distribution, measured on pairs of cells.
+    """Estimate the distance of a network's conditionals from those of any joint distribution.
 
-    Where there is a joint distribution, p(x_i | x_rest, {i, j}) = sum over x_j of p(x_j | x_rest,
-    {i, j}) p(x_i | x_j, x_rest, {i}): hiding a second cell is the same as averaging over it. The
-    gap is the mean over rows and over ordered pairs of the total variation distance of the two
-    sides. It is 0 for every joint distribution; that it is 0 does not show that there is one.
+    It is measured on pairs of cells. For a joint distribution, p(x_i | x_rest, {i, j}) = sum over
+    x_j of p(x_j | x_rest, {i, j}) p(x_i | x_j, x_rest, {i}). Hiding a second cell is the same as
+    averaging over it. The gap is the mean, over rows and over ordered pairs, of the total variation
+    distance of the two sides. It is 0 for every joint distribution, but a gap of 0 does not imply
+    that there is one.
 
     Args:
         model: a model with a `conditional`.
         params: `{"net": module}`.
         x: rows, without missing cells.
-        pairs: ordered pairs of cells that are drawn; all of them where there are no more.
-        seed: of the pairs.
+        pairs: the number of ordered pairs of cells that are drawn; all pairs if there are no more.
+        seed: the seed of the pairs.
         given: one row of data of given variables.
 
     Returns:
-        An estimate between 0 and 1, with the standard error over rows and pairs as if they were
-        independent.
+        An estimate between 0 and 1. Its standard error treats rows and pairs as independent.
 
     Raises:
-        GmlmError: E743 for a model with a joint distribution or of one cell, E601 where more than
-            2^20 passes of the network are needed.
+        GmlmError: E743 for a model with a joint distribution or of one cell, E504 for rows with
+            missing cells, E601 if more than 2^20 passes of the network are needed.
 
-    Reference: Heckerman et al. 2000, "Dependency networks", on conditionals that are learnt apart.
+    Reference: Heckerman et al. 2000, "Dependency networks", on conditionals that are learnt
+    separately.
     """
     _verify_conditional(model)
     checked = verified_params(model.graph.network, params)
@@ -76,7 +77,7 @@ def consistency_gap(model: ConditionalModel, params: Params, x: Any, *, pairs: i
 
 
 def _pair_gap(model: ConditionalModel, params: dict[str, Any], codes: Array, i: int, j: int, given: Any) -> Array:
-    """The distance of one pair at each row."""
+    """Return the distance of one pair at each row."""
     n, rows = codes.shape
     held = np.zeros((n, 1), bool)
     held[[i, j]] = True
@@ -86,14 +87,14 @@ def _pair_gap(model: ConditionalModel, params: dict[str, Any], codes: Array, i: 
     q = both.shape[2]
     filled = np.repeat(codes, q, axis=1)
     filled[j] = np.tile(np.arange(q), rows)
-    # row, x_j, x_i
+    # shape (rows, values of x_j, values of x_i)
     after = np.exp(_tables(model, params, filled, alone, given))[:, i].reshape(rows, q, q)
     averaged = (both[:, j, :, None] * after).sum(axis=1)
     return 0.5 * np.abs(both[:, i] - averaged).sum(axis=1)
 
 
 def _tables(model: ConditionalModel, params: dict[str, Any], codes: Array, held: Array, given: Any) -> Array:
-    """In pieces of one size, so that one program serves."""
+    """Return tables of conditionals, computed in pieces of one size by one program."""
     count = codes.shape[1]
     size = min(AT_ONCE, count)
     padded = np.concatenate([codes, np.repeat(codes[:, -1:], -count % size, axis=1)], axis=1)
@@ -104,11 +105,12 @@ def _tables(model: ConditionalModel, params: dict[str, Any], codes: Array, held:
 def step_gap(
     network: ConditionalModel, network_params: Params, model: JointModel, params: Params, mask: str | None = None, *, given: Any = None
 ) -> Quantity:
-    """E KL(p(x_K | x_-K), the network's product over K of p(x_i | x_rest, K)), in nats, exact.
+    """Return the divergence of a network's step from the exact conditional, in nats, exactly.
 
-    The expectation is over x ~ p of the exact model and K ~ its mask. It is `product_gap` plus what
-    the network itself gets wrong, the sum over K of E KL(p(x_i | x_-K), the network's p(x_i |
-    x_rest, K)): training can bring it down to the product gap and no further.
+    It is E KL(p(x_K | x_-K, K), the network's product over K of p(x_i | x_rest, K)). The
+    expectation is over x ~ p of the exact model and K ~ its mask. The gap is `product_gap` plus the
+    error of the network itself, the sum over K of E KL(p(x_i | x_-K), the network's p(x_i | x_rest,
+    K)). Training can reduce the gap to the product gap and no further.
 
     Args:
         network: a model with a `conditional` over as many cells, with as many values each.
@@ -116,14 +118,14 @@ def step_gap(
         model: the exact model.
         params: its parameters.
         mask: a mask of the exact model that does not look at x.
-        given: one row of data of given variables, of both.
+        given: one row of data of given variables, for both models.
 
     Returns:
-        The gap; infinite where the network gives probability 0 to what can happen.
+        The gap; infinite if the network gives probability 0 to a possible value.
 
     Raises:
-        GmlmError: E743 where the two do not have the same cells, E601, E602 for what is too large
-            to list.
+        GmlmError: E743 if the two models do not have the same cells, E601, E602 if the enumeration
+            is too large.
 
     Reference: Li et al. 2024, Proposition 3 and Definition 11.
     """

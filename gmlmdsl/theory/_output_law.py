@@ -1,4 +1,4 @@
-"""The exact distribution of what a guided sampler or a decoder gives, of short strings."""
+"""The exact distribution of the output of a guided sampler or a decoder, for short strings."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class OutputLaw:
-    """What a guided sampler or a decoder gives, exactly.
+    """The exact distribution of the output of a guided sampler.
 
     Attributes:
-        strings: those with a positive probability, values as a draw has them, shape (strings,
-            *axes); behind a row's length -1, of spins 0.
-        probabilities: of each, float64; they sum to 1 - `fail`.
-        fail: the probability that a draw fails; 0 of `refinement`.
-        expected_calls: of the oracle, for one draw; nan of a walk whose calls take too much to
-            compute, while its distribution does not. Of `refinement` the passes of the network,
-            over all candidates.
-        expected_verifications: calls of the verifier or value, for one draw.
-        expected_runs: of a walk with `uniform_node`, which is made again until it ends on a string:
-            1 / the probability that a run does; 1 of every other sampler.
+        strings: the strings with a positive probability, with values as in a draw, shape (strings,
+            *axes). Cells after the end of a string have the value of `end`.
+        probabilities: the probability of each string, float64, with sum 1 - `fail`.
+        fail: the probability that a draw fails.
+        expected_calls: the mean number of calls of the oracle for one draw. It is nan for a walk
+            whose number of calls is too costly to compute, unlike its distribution.
+        expected_verifications: the mean number of calls of the verifier or value for one draw.
+        expected_runs: the mean number of runs of a walk with `uniform_node`, which is repeated
+            until it ends on a string. It is 1 / the probability that a run does so, and 1 for every
+            other sampler.
     """
 
     strings: Array
@@ -51,10 +51,12 @@ class OutputLaw:
     _codes: Array = field(repr=False)
 
     def probability(self, string: Any) -> float:
-        """Of one string: values or labels, of letters also a text; 0 where it is never drawn.
+        """Return the probability of one string, 0 if it is never drawn.
+
+        The string is given by values or labels; letters may also be given as text.
 
         Raises:
-            GmlmError: for what is no string of the model.
+            GmlmError: for anything but a string of the model.
         """
         v = self._graph.observed[0]
         value = [string] if isinstance(string, str) and v.kind == "letters" else np.asarray(string)[None]
@@ -74,33 +76,36 @@ def output_law(
     given: Any = None,
     oracle: Any = None,
 ) -> OutputLaw | DecodedLaw:
-    """The distribution of the strings of a guided sampler or a decoder, and what a draw takes on average, in float64.
+    """Return the exact distribution of the strings of a guided sampler or a decoder, in float64.
 
-    Of samplers that draw symbol by symbol every prefix is listed. Rejection and unbounded tries are
-    geometric series; Algorithm 1 is dynamic programming over (prefix, quota); the walk's
+    The mean costs of a draw are returned too.
+
+    For samplers that draw symbol by symbol every prefix is enumerated. Rejection and unbounded
+    tries are geometric series. Algorithm 1 is dynamic programming over (prefix, quota). The walk's
     distribution is its matrix to the power of `steps`, and its calls are the nodes that it leaves
-    for the first time; best of n is the distribution of a maximum.
+    for the first time. Best of n is the distribution of a maximum.
 
-    Of `refinement` and its presets, over a network or over the exact conditionals of a joint
-    distribution, every pass is followed: rows with what is open and how sure the passes were of it,
-    split by each draw of tokens, of values that open cells show, of cells that settle, of the
-    schedule's mask and of cells that are opened; of candidates the best score counts. Updates that
-    follow a decode are their matrix. What rounding alone tells apart, such as two equal
-    confidences, a draw in single precision may order otherwise.
+    For `refinement` and its presets every pass is enumerated, for a network or for the exact
+    conditionals of a joint distribution. The hypotheses are rows with their open cells and the
+    confidence of earlier passes in each cell. They are split by each draw of tokens, of values that
+    open cells show, of cells that settle, of the schedule's mask and of cells that are opened.
+    Among candidates the best score wins. Updates that follow a decode are applied as a matrix.
+    Numbers that differ by rounding only, such as two equal confidences, may be ordered differently
+    by a draw in single precision.
 
     Args:
         model: a model with one `var`.
         params: parameters, as in `Model.sample`.
-        sampler: the sampler's name; left out where the model has one.
-        prompt: one prefix that every string begins with; none: nothing.
-        seed: of the noise of `noisy` values, as in `Model.sample`.
+        sampler: the sampler's name; it may be left out if the model has one.
+        prompt: one prefix of every string; None for no prompt.
+        seed: the seed of the noise of `noisy` values, as in `Model.sample`.
         given: one row of data of given variables.
-        oracle: a `gm.Oracle` in the model's place.
+        oracle: a `gm.Oracle` in place of the model.
 
     Returns:
-        Of samplers that draw symbol by symbol an `OutputLaw`: strings, probabilities, and averages.
-        Of decoders, and of samplers that
-        `start from` one, a `DecodedLaw`: a table of all rows, and its distance to p.
+        An `OutputLaw` of strings, probabilities and means for samplers that draw symbol by symbol.
+            A `DecodedLaw`, a table of all rows with its distance to p, for decoders and for
+            samplers that `start from` one.
 
     Raises:
         GmlmError: E601 for more than 65,536 prefixes, too long a walk, or a pass of more than 2^20
@@ -135,7 +140,7 @@ def output_law(
 
 
 def _of_chains(model: JointModel) -> str:
-    """What tells the distribution of a chain's states."""
+    """Return the suggested function for the distribution of a chain's states."""
     return "`stationary_law`" if model.graph.network is None else "`model.transition_matrix`, whose powers are its distributions"
 
 

@@ -1,4 +1,7 @@
-"""Every prefix of short strings with the distribution of its next symbol and its value: what output distributions are computed from."""
+"""The tree of all prefixes of short strings, from which output distributions are computed.
+
+Each prefix has the distribution of its next symbol, and a value.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +22,16 @@ from ..plan import BUDGET
 
 Array = np.ndarray
 MOST_NODES = 1 << 16
-AT_ONCE = 1 << 12  # prefixes that are asked about in one call
+AT_ONCE = 1 << 12  # prefixes that are evaluated in one call
 
 
 class Values:
-    """log V of the prefixes that are asked about, each judged once.
+    """log V of the requested prefixes; each prefix is evaluated once.
 
     Args:
-        codes: of every prefix.
-        ask: log V of some of them, by their numbers.
-        named: how messages call the judge.
+        codes: the codes of every prefix.
+        ask: a function that returns log V of some prefixes, given by their numbers.
+        named: the name of the judge in messages.
     """
 
     def __init__(self, codes: Array, ask: Callable[[Array], Array], named: Named):
@@ -36,11 +39,11 @@ class Values:
         self._found, self._known = np.zeros(len(codes)), np.zeros(len(codes), bool)
 
     def __getitem__(self, nodes: Any) -> Any:
-        """log V of some nodes.
+        """Return log V of some nodes.
 
         Raises:
-            GmlmError: E745 where it is not a finite number of at least 0, and what Python of the
-                user's raises.
+            GmlmError: E745 if it is not a finite number of at least 0; exceptions of the user's
+                Python code.
         """
         wanted = np.unique(nodes)
         new = wanted[~self._known[wanted]]
@@ -53,17 +56,19 @@ class Values:
 
 @dataclass(frozen=True, eq=False)
 class PrefixTree:
-    """Prefixes that begin with one, the root, ordered by length; prefixes with an `end` inside stand there too and are never reached.
+    """All prefixes that begin with the root prefix, ordered by length.
+
+    The tree also has prefixes that contain an `end` symbol, which no walk reaches.
 
     Attributes:
-        codes: of shape (nodes, cells), -1 behind each prefix.
-        depth: its symbols.
-        law: p(next symbol | prefix) as the sampler draws from it, (nodes, values); 0 throughout
-            where there is none.
-        value: log V of prefixes, `value[nodes]`, -inf where V is 0.
-        whole: whether it is a whole string.
-        parent: its prefix, -1 of the root.
-        child: with each symbol more, (nodes, values), -1 where a string is full.
+        codes: shape (nodes, cells), -1 after each prefix.
+        depth: the number of symbols of each prefix.
+        law: p(next symbol | prefix) from which the sampler draws, shape (nodes, values). It is 0
+            throughout if there is no next symbol.
+        value: log V of prefixes as `value[nodes]`, -inf if V is 0.
+        whole: whether a prefix is a whole string.
+        parent: the node of the prefix without its last symbol, -1 for the root.
+        child: the nodes with one more symbol, shape (nodes, values), -1 if a string is full.
         start: the node of the prompt.
     """
 
@@ -83,20 +88,24 @@ class PrefixTree:
 
     @cached_property
     def likeliest(self) -> Array:
-        """The child by the likeliest symbol, the first of equals."""
+        """The child by the most probable symbol, the first among equals."""
         return self.child[np.arange(self.n), np.argmax(self.law, axis=1)]
 
     def up(self, node: int, steps: int) -> int:
-        """The prefix without its last symbols."""
+        """Return the prefix without its last `steps` symbols."""
         for _ in range(steps):
             node = int(self.parent[node])
         return node
 
     def strings(self, mass: Array, closed: Array | None = None) -> tuple[Array, float]:
-        """Where mass on prefixes ends that draws symbols up to whole strings or `closed` prefixes, and how many symbols that takes."""
+        """Draw symbols from masses on prefixes up to whole strings or `closed` prefixes.
+
+        Returns:
+            The masses at the ends, and the mean number of drawn symbols.
+        """
         mass, drawn = mass.astype(float).copy(), 0.0
         stays = self.whole if closed is None else self.whole | closed
-        for s in range(self.n):  # children stand behind their prefix
+        for s in range(self.n):  # children come after their prefix
             if mass[s] > 0 and not stays[s]:
                 goes, mass[s] = mass[s], 0.0
                 drawn += goes
@@ -106,14 +115,16 @@ class PrefixTree:
 
 
 def prefix_tree(game: Game, named: Named, prompt: Array, erased: bool, what: str) -> PrefixTree:
-    """The tree of all strings that begin with a prompt; where symbols of the prompt may be taken back, of all strings.
+    """Return the tree of all strings that begin with a prompt.
+
+    If the sampler may erase symbols of the prompt, it is the tree of all strings.
 
     Args:
-        game: what draws.
-        named: how messages call its judge.
-        prompt: codes.
-        erased: whether they may be.
-        what: how a refusal calls the question.
+        game: the sampler's oracle, judge and rules.
+        named: the names of oracle and judge in messages.
+        prompt: codes of the prompt.
+        erased: whether the sampler may erase symbols of the prompt.
+        what: the name of the quantity in error messages.
 
     Raises:
         GmlmError: E601 for too many prefixes.
@@ -138,7 +149,10 @@ def prefix_tree(game: Game, named: Named, prompt: Array, erased: bool, what: str
 
 
 def _listed(root: Array, n: int, q: int) -> tuple[Array, Array, Array, Array]:
-    """Codes, lengths and parents of all prefixes by length, and where each length begins: node k has children 1 + q k and on."""
+    """Return codes, lengths and parents of all prefixes, and the first node of each length.
+
+    Prefixes are ordered by length, and node k has the children from 1 + q k on.
+    """
     rows, counts = [np.full((1, n), -1, np.int32)], [1]
     rows[0][0, : len(root)] = root
     for h in range(len(root), n):
@@ -153,7 +167,10 @@ def _listed(root: Array, n: int, q: int) -> tuple[Array, Array, Array, Array]:
 
 
 def _asked(game: Game, codes: Array, depth: Array, whole: Array) -> tuple[Array, Array | None]:
-    """The law of every prefix, and the value, which Python of the user's gives only where it is asked for."""
+    """Return the distribution after every prefix, and the values.
+
+    The values are None if the user's Python code gives them, which is called only on request.
+    """
     laws, values = [], []
     hosted, own = is_host(game.oracle), Game(game.oracle, None, game.method, game.rules) if is_host(game.judge) else game
     many = min(AT_ONCE, len(depth), max(1, int(BUDGET.bytes // max(1.0, getattr(game.oracle, "row_bytes", 1.0)))))
@@ -180,7 +197,10 @@ def _asked(game: Game, codes: Array, depth: Array, whole: Array) -> tuple[Array,
 
 
 def _judged(game: Game, codes: Array, depth: Array, whole: Array) -> Array:
-    """log V of some prefixes where Python of the user's gives it; a number of rows that is a power of two is asked about at once."""
+    """Return log V of some prefixes from the user's Python code.
+
+    The number of rows of a call is a power of two.
+    """
     assert game.judge is not None
     short = (1 << (len(codes) - 1).bit_length()) - len(codes)
     codes, depth = np.pad(codes, ((0, short), (0, 0)), mode="edge"), np.pad(depth, (0, short), mode="edge")

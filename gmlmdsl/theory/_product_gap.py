@@ -1,4 +1,4 @@
-"""What a step that draws cells one by one from their own conditionals cannot carry: the dependence inside a block."""
+"""The dependence inside a block, which a step that draws cells independently cannot represent."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ Array = np.ndarray
 
 
 def product_gap(model: JointModel, params: Params, mask: str | None = None, *, given: Any = None) -> Quantity:
-    """E KL(p(x_K | x_-K[, K]), the product over K of its single-cell marginals), in nats, exact.
+    """Return the divergence of a block's conditional from the product of its marginals, exactly.
 
-    The expectation is over x ~ p and K ~ p(K | x). It is 0 where no block's cells depend on one
-    another given the rest, and no decoder whose step is a product over cells comes nearer on
-    average to the block's conditional.
+    It is E KL(p(x_K | x_-K[, K]), the product over K of its single-cell marginals), in nats. The
+    expectation is over x ~ p and K ~ p(K | x). It is 0 if no block's cells depend on one another
+    given the rest. No decoder whose step is a product over cells is closer on average to the
+    block's conditional.
 
     Args:
         model: the model; latents are summed out.
@@ -29,7 +30,7 @@ def product_gap(model: JointModel, params: Params, mask: str | None = None, *, g
         given: one row of data of given variables.
 
     Raises:
-        GmlmError: E601, E602 for what is too large to list.
+        GmlmError: E601, E602 if the enumeration is too large.
 
     Reference: Li et al. 2024, Proposition 3.
     """
@@ -38,7 +39,7 @@ def product_gap(model: JointModel, params: Params, mask: str | None = None, *, g
 
 
 def product_gap_of(dynamics: BlockDynamics) -> float:
-    """The same of block dynamics."""
+    """Return the product gap of block dynamics."""
     total = 0.0
     for block in dynamics:
         if len(block.axes) > 1:

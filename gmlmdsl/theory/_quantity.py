@@ -1,4 +1,4 @@
-"""A number that says what kind of number it is."""
+"""A number with its kind, such as exact or estimated."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Quantity(np.float64):
         kind: exact (up to rounding), a certified lower or upper bound, an estimate with a standard
             error, or measured on this machine.
         source: the call that makes it.
-        error: the standard error of an estimate or a measurement; nan where there is none.
-        note: what else a reader should know; may be empty.
+        error: the standard error of an estimate or a measurement; nan without one.
+        note: further information for the reader; may be empty.
     """
 
     kind: Kind
@@ -26,13 +26,13 @@ class Quantity(np.float64):
     note: str
 
     def __new__(cls, value: float, kind: Kind, source: str, error: float = float("nan"), note: str = "") -> Quantity:
-        """A number of a kind."""
+        """Create a number of a kind."""
         self = super().__new__(cls, value)
         self.kind, self.source, self.error, self.note = kind, source, error, note
         return self
 
     def __reduce__(self) -> Any:
-        """Pickled with its kind."""
+        """Return the constructor and its arguments, so that pickles keep the kind."""
         return Quantity, (float(self), self.kind, self.source, self.error, self.note)
 
     def __repr__(self) -> str:

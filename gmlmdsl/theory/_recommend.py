@@ -1,4 +1,4 @@
-"""Which mask to take, in words: for `fit` as it runs by default, for one mask per row, and for sampling."""
+"""Recommendation of a mask in words, for default fits, for one mask per row, and for sampling."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .._diagnostics import listed
 if TYPE_CHECKING:
     from ._mask_report import MaskReport
 
-CLOSE = 1.05  # variances that differ by less are told apart by their cost
+CLOSE = 1.05  # ratio of variances below which masks are ranked by cost
 
 
 def recommendation(reports: Sequence[MaskReport]) -> str:
-    """A line for each use."""
+    """Return the recommendation, a line for each use."""
     blind = [r for r in reports if r.unseen]
     useful = [r for r in reports if np.isfinite(r.variance)]
     out = [_blind(r) for r in blind]
@@ -73,7 +73,10 @@ def _for_one_mask(useful: Sequence[MaskReport]) -> str:
 
 
 def _for_sampling(reports: Sequence[MaskReport]) -> str:
-    """By the time in which a chain forgets: relaxation time times the cost of a step."""
+    """Return the recommendation for sampling.
+
+    The criterion is the relaxation time multiplied by the cost of a step.
+    """
     moving = [r for r in reports if r.step is not None and r.poincare.kind == "exact" and np.isfinite(float(r.poincare))]
     stuck = [r.name for r in reports if np.isinf(float(r.poincare)) and r.poincare.kind == "exact"]
     out = [f"The chain of {listed(stuck)} never reaches all of the support."] if stuck else []

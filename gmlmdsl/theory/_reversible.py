@@ -1,8 +1,8 @@
-"""The gap of block dynamics, to its leading digits however small it is, and the slowest functions.
+"""The gap of block dynamics to its leading digits, however small, and the slowest functions.
 
-The eigenvalues next to 1 are found as such, and so to 16 decimals only. Their vectors f are better
-than that: a small gap is taken anew from them, as the least E(f, f) / Var(f) over what they span,
-where E(f, f) = E_{x, K} Var(f | x_-K, K) is a sum of squares and loses no digit.
+Eigenvalues next to 1 are accurate to 16 decimals only, but their vectors f are more accurate. A
+small gap is therefore recomputed from the vectors. It is the smallest E(f, f) / Var(f) over their
+span, with E(f, f) = E_{x, K} Var(f | x_-K, K). This is a sum of squares, which loses no digit.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ from ._block_dynamics import BlockDynamics, verify_work
 from ._chains import MOST_DENSE
 
 Array = np.ndarray
-TOLERANCE = 1e-13  # of eigenvalues found by iteration
-SLOWEST = 4  # vectors that are found at first
-TOLD_APART = 1e-8  # 1 - eigenvalue from which on vectors are not mixed with those nearer to 1
-UNDERFLOW = 1e-280  # of E(f, f)
-PRODUCTS = 100  # of an iteration, at least
+TOLERANCE = 1e-13  # tolerance of eigenvalues found by iteration
+SLOWEST = 4  # number of vectors that are found at first
+TOLD_APART = 1e-8  # Value of 1 - eigenvalue above which vectors do not mix with those nearer to 1.
+UNDERFLOW = 1e-280  # smallest E(f, f)
+PRODUCTS = 100  # smallest number of products of an iteration
 CUT = "a bound"
-SMALL = 1e-3  # gaps below which the digits of 1 - eigenvalue are too few
-LEAST_ROOT = 1e-60  # sqrt(p) below which a vector says nothing of its function
+SMALL = 1e-3  # gap below which 1 - eigenvalue has too few digits
+LEAST_ROOT = 1e-60  # sqrt(p) below which a vector does not determine its function
 
 
 def reversible_gap(dynamics: BlockDynamics) -> tuple[float, str]:
-    """1 - the second eigenvalue of block dynamics, and what to note of it: with a note that begins with CUT it is an upper bound only.
+    """Return 1 - the second eigenvalue of block dynamics, and a note on it.
+
+    If the note begins with CUT, the number is only an upper bound.
 
     Raises:
-        GmlmError: E601 for too much work, E714 where an iteration does not settle.
+        GmlmError: E601 for too much work, E714 if an iteration does not converge.
     """
     parts = dynamics.components()
     if parts.max(initial=0):
@@ -45,17 +47,20 @@ def reversible_gap(dynamics: BlockDynamics) -> tuple[float, str]:
 
 
 def gap_kind(note: str) -> Literal["exact", "upper bound"]:
-    """What kind of gap `reversible_gap` gave."""
+    """Return the kind of a gap of `reversible_gap`."""
     return "upper bound" if note.startswith(CUT) else "exact"
 
 
 def constant_kind(note: str) -> Literal["exact", "lower bound"]:
-    """What kind of number 1 / gap is."""
+    """Return the kind of 1 / gap."""
     return "lower bound" if note.startswith(CUT) else "exact"
 
 
 def slow_functions(dynamics: BlockDynamics) -> tuple[float, Array, str]:
-    """The gap of irreducible dynamics, slow functions of variance 1, slowest first, shape (*sizes, functions), and a note on the gap."""
+    """Return the gap of irreducible dynamics, slow functions of variance 1, and a note on the gap.
+
+    The functions have the shape (*sizes, functions), with the slowest first.
+    """
     space = dynamics.space
     root = np.sqrt(space.p).ravel()
     root /= np.linalg.norm(root)
@@ -64,30 +69,33 @@ def slow_functions(dynamics: BlockDynamics) -> tuple[float, Array, str]:
     f = np.where(known, vectors / np.where(known, root[:, None], 1.0), 0.0).reshape(*space.sizes, -1)
     if 1 - second > SMALL:
         return float(min(1.0, 1 - second)), _of_variance_one(space.p, f), ""
-    # A step keeps what is slow, and smooths what rounding left where p is small.
+    # A step keeps slow functions, and smooths rounding errors where p is small.
     flat = _of_variance_one(space.p, dynamics.apply(f)).reshape(space.count, -1)
     form = dirichlet_matrix(dynamics, flat.reshape(*space.sizes, -1))
     note = f"{CUT}: more slow modes lie together than were told apart" if 1 - last < TOLD_APART else ""
     if np.diag(form).min() < UNDERFLOW:
         return UNDERFLOW, flat.reshape(*space.sizes, -1), f"{CUT}: the chain is slower than float64 can say"
-    scale = 1 / np.sqrt(np.diag(form))  # so that small ones keep their digits
+    scale = 1 / np.sqrt(np.diag(form))  # so that small entries keep their digits
     times, chosen = scipy.linalg.eigh(np.diag(scale**2), scale[:, None] * form * scale)
     order = np.argsort(-times, kind="stable")
     return float(1 / times[order[0]]), (flat @ (scale[:, None] * chosen)[:, order]).reshape(*space.sizes, -1), note
 
 
 def _of_variance_one(p: Array, f: Array) -> Array:
-    """Functions on an axis behind, without their means, made independent of one another and of variance 1."""
+    """Return uncorrelated functions of mean 0 and variance 1 with the same span.
+
+    Functions are on the last axis.
+    """
     weight = p[..., None]
     flat = (f - (weight * f).sum(axis=tuple(range(p.ndim)))).reshape(p.size, -1)
     size, turn = np.linalg.eigh(flat.T @ (weight.reshape(-1, 1) * flat))
-    # of the vectors that the constant one was mixed with, one is left over
+    # one vector is redundant if the constant function was mixed with the others
     keep = size > 1e-6 * size.max()
     return (flat @ (turn[:, keep] / np.sqrt(size[keep]))[:, ::-1]).reshape(*p.shape, -1)
 
 
 def dirichlet_matrix(dynamics: BlockDynamics, f: Array) -> Array:
-    """E(f_i, f_j) of functions on an axis behind, as sums of squares."""
+    """Return E(f_i, f_j) of functions on the last axis, as sums of squares."""
     form = np.zeros((f.shape[-1], f.shape[-1]))
     for block in dynamics:
         apart = (f - block.mean(f)).reshape(-1, f.shape[-1])
@@ -97,10 +105,11 @@ def dirichlet_matrix(dynamics: BlockDynamics, f: Array) -> Array:
 
 
 def _dense_vectors(dynamics: BlockDynamics) -> tuple[float, float, Array]:
-    """The second eigenvalue of sqrt(p) P 1/sqrt(p), the last one told apart from 1, and the eigenvectors up to it, the constant's too.
+    """Return the second and the last eigenvalue of sqrt(p) P 1/sqrt(p), and their eigenvectors.
 
-    Vectors whose eigenvalues agree to rounding are mixed with one another: all of them are wanted,
-    or none.
+    The last eigenvalue is the one that is clearly separate from 1. The eigenvectors are all those
+    up to it, with the constant's too. Vectors whose eigenvalues agree to rounding are mixed with
+    one another, so that either all of them or none are needed.
     """
     space, size = dynamics.space, len(dynamics.space.support)
     matrix, count = dynamics.dense(symmetric=True), SLOWEST
@@ -116,7 +125,7 @@ def _dense_vectors(dynamics: BlockDynamics) -> tuple[float, float, Array]:
 
 
 def _iterated_vectors(dynamics: BlockDynamics, root: Array) -> tuple[float, float, Array]:
-    """The same without the constant's, by Lanczos."""
+    """Return the results of `_dense_vectors` without the constant's eigenvector, by Lanczos."""
     space = dynamics.space
     verify_work(dynamics, PRODUCTS, "the spectral gap")
     alive = (space.log_p > -np.inf).ravel()
@@ -132,10 +141,17 @@ def _iterated_vectors(dynamics: BlockDynamics, root: Array) -> tuple[float, floa
 
 
 def iterate(product: Callable[[Array], Array], size: int, solver: Callable[..., Any], which: str, count: int) -> tuple[Array, Array]:
-    """Eigenvalues and vectors of an operator by Arnoldi's or Lanczos' iteration.
+    """Return eigenvalues and vectors of an operator by Arnoldi or Lanczos iteration.
+
+    Args:
+        product: the operator.
+        size: the size of its vectors.
+        solver: `eigs` or `eigsh` of SciPy.
+        which: the eigenvalues, as SciPy names them.
+        count: the number of eigenvalues.
 
     Raises:
-        GmlmError: E714 where they do not settle.
+        GmlmError: E714 if they do not converge.
     """
     operator = scipy.sparse.linalg.LinearOperator((size, size), matvec=product, dtype=np.float64)  # pyright: ignore[reportCallIssue]
     start = np.random.default_rng(0).normal(size=size)

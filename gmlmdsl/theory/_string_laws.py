@@ -1,4 +1,8 @@
-"""The distributions of strings that each method gives, from the tree of prefixes: dynamic programming, series, powers of a matrix."""
+"""The distribution of strings under each guided method, from the tree of prefixes.
+
+The distributions come from dynamic programming, series and powers of a matrix. `law` is p(next
+symbol | prefix), and V is the value of a prefix, 0 for a rejected prefix.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,21 @@ from ..guided import TIE, Backtracking, BlockBest, Plain, Rejection, TokenwiseBy
 from ._prefix_tree import PrefixTree
 
 Array = np.ndarray
-MOST_WALK = 1e10  # operations of the walk's matrix
-NEVER = -np.inf  # log V of what is refused
-LISTED_COUPONS = 12  # symbols whose subsets are listed
+MOST_WALK = 1e10  # limit on the operations with the walk's matrix
+NEVER = -np.inf  # log V of a rejected prefix
+LISTED_COUPONS = 12  # limit on the symbols whose subsets are enumerated
 
 
 class StringLaw(NamedTuple):
-    """The probability of each node's string, of failure, and on average the calls, the judgements and the runs of a walk."""
+    """The distribution of strings, with mean costs of a draw.
+
+    Attributes:
+        mass: the probability of each node's string.
+        fail: the probability of failure.
+        calls: the mean number of calls of the oracle.
+        checks: the mean number of evaluations of the verifier or value.
+        runs: the mean number of runs of a walk.
+    """
 
     mass: Array
     fail: float
@@ -31,17 +43,19 @@ class StringLaw(NamedTuple):
 
 
 def string_law(tree: PrefixTree, method: Any, looks_ahead: bool) -> StringLaw:
-    """The distribution of a method's strings.
+    """Return the distribution of a method's strings.
 
     Args:
         tree: the prefixes.
-        method: one of the guided room.
-        looks_ahead: whether V = 0 of a prefix says that V = 0 of every string that begins with it.
+        method: a method of the package `guided`.
+        looks_ahead: whether V = 0 of a prefix implies that V = 0 of every string that begins with
+            it.
     """
     start = np.zeros(tree.n)
     start[tree.start] = 1.0
     if not tree.whole[tree.start] and not tree.law[tree.start].any() and not isinstance(method, Walk):
-        return StringLaw(np.zeros(tree.n), 1.0, 0.0, 0.0)  # the oracle never gives the prompt
+        # the oracle gives the prompt probability 0
+        return StringLaw(np.zeros(tree.n), 1.0, 0.0, 0.0)
     return LAWS[type(method)](tree, method, start, looks_ahead)
 
 
@@ -56,8 +70,12 @@ def _plain(tree: PrefixTree, method: Plain, start: Array, looks_ahead: bool) -> 
 
 
 def _rejection(tree: PrefixTree, method: Rejection, start: Array, looks_ahead: bool) -> StringLaw:
-    """p(x | V = 1), by a geometric series over tries, each of which costs the symbols of its string."""
-    if tree.whole[tree.start]:  # nothing is drawn: the prompt is the string, and is judged once
+    """Return p(x | V = 1), by a geometric series over tries.
+
+    Each try costs the symbols of its string.
+    """
+    # Nothing is drawn: the prompt is the string, and it is evaluated once.
+    if tree.whole[tree.start]:
         good = float(tree.value[tree.start] > NEVER)
         return StringLaw(start * good, 1 - good, 0.0, 1.0)
     mass, drawn = tree.strings(start)
@@ -67,7 +85,7 @@ def _rejection(tree: PrefixTree, method: Rejection, start: Array, looks_ahead: b
     if method.tries is None:
         if accepted > 0:
             return StringLaw(good / accepted, 0.0, drawn / accepted, 1 / accepted)
-        # the prompt is judged, and nothing is drawn
+        # The prompt is evaluated, and nothing is drawn.
         known = looks_ahead and tree.value[tree.start] == NEVER
         return StringLaw(np.zeros(tree.n), 1.0, 0.0 if known else np.inf, 1.0 if known else np.inf)
     refused = max(0.0, 1 - accepted)
@@ -76,12 +94,19 @@ def _rejection(tree: PrefixTree, method: Rejection, start: Array, looks_ahead: b
 
 
 def _tries(refused: float, most: int) -> float:
-    """How many tries there are on average, of at most so many: the sum of refused^k, k below that."""
+    """Return the mean number of tries if there are at most `most`.
+
+    It is the sum of refused^k over k < most, with the probability `refused` of a rejection.
+    """
     return float(most) if refused >= 1 else (1 - refused**most) / (1 - refused)
 
 
 def _tokenwise(tree: PrefixTree, method: TokenwiseRejection, start: Array, looks_ahead: bool) -> StringLaw:
-    """At each prefix p(a) V(a) / sum; the tries of a position are geometric, or end when every symbol has been refused."""
+    """Return the distribution of strings whose symbols a have probability p(a) V(a) / sum.
+
+    This holds at each prefix. The tries at a position are geometric, or end once every symbol has
+    been rejected.
+    """
     mass, failed, calls = start.copy(), 0.0, 0.0
     for s in range(tree.n):
         if mass[s] == 0 or tree.whole[s]:
@@ -105,7 +130,11 @@ def _tokenwise(tree: PrefixTree, method: TokenwiseRejection, start: Array, looks
 
 
 def _by_value(tree: PrefixTree, method: TokenwiseByValue, start: Array, looks_ahead: bool) -> StringLaw:
-    """At each prefix p(a) V(a) / sum; a draw is taken with probability V(a) / the most of any symbol."""
+    """Return the distribution of strings whose symbols a have probability p(a) V(a) / sum.
+
+    This holds at each prefix. A drawn symbol is accepted with probability V(a) / (the largest V of
+    any symbol).
+    """
     mass, failed, calls, checks = start.copy(), 0.0, 0.0, 0.0
     for s in range(tree.n):
         if mass[s] == 0 or tree.whole[s]:
@@ -126,7 +155,10 @@ def _by_value(tree: PrefixTree, method: TokenwiseByValue, start: Array, looks_ah
 
 
 def all_seen(p: Array) -> float:
-    """How many draws of p there are on average until every value was drawn: the sum over sets of values of +-1 / p(set)."""
+    """Return the mean number of draws of p until every value was drawn.
+
+    It is the sum over sets of values of +-1 / p(set).
+    """
     if len(p) <= LISTED_COUPONS:
         sets = (s for k in range(1, len(p) + 1) for s in combinations(p, k))
         return float(sum((-1) ** (len(s) + 1) / sum(s) for s in sets))
@@ -135,7 +167,10 @@ def all_seen(p: Array) -> float:
 
 
 def _backtracking(tree: PrefixTree, method: Backtracking, start: Array, looks_ahead: bool) -> StringLaw:
-    """Dynamic programming over (prefix, quota): prefixes grow while the quota stays, and the quota falls where they do not."""
+    """Return the distribution by dynamic programming over (prefix, quota).
+
+    Prefixes grow while the quota is unchanged, and the quota falls when a prefix is rejected.
+    """
     floor = 0 if method.erase_prompt else int(tree.depth[tree.start])
     mass, result, calls, checks = start.copy(), np.zeros(tree.n), 0.0, 0.0
     for quota in range(int(method.quota), -1, -1):
@@ -162,7 +197,7 @@ def _backtracking(tree: PrefixTree, method: Backtracking, start: Array, looks_ah
 
 
 def _taken_back(tree: PrefixTree, method: Backtracking, node: int, floor: int) -> tuple[int, int]:
-    """The prefix that a refused one becomes, and the symbols that were regenerated."""
+    """Return the prefix that replaces a rejected one, and the number of regenerated symbols."""
     node, made = tree.up(node, min(int(method.stride), int(tree.depth[node]) - floor)), 0
     while method.regenerate and made < int(method.stride) and not tree.whole[node]:
         node, made = int(tree.likeliest[node]), made + 1
@@ -170,7 +205,7 @@ def _taken_back(tree: PrefixTree, method: Backtracking, node: int, floor: int) -
 
 
 def _best(tree: PrefixTree, method: BlockBest, start: Array, looks_ahead: bool) -> StringLaw:
-    """Block by block, the law of the best of n draws of a block."""
+    """Return the distribution of strings whose blocks are each the best of n draws."""
     mass, calls, checks = start.copy(), 0.0, 0.0
     for s in range(tree.n):
         here = mass[s]
@@ -187,7 +222,10 @@ def _best(tree: PrefixTree, method: BlockBest, start: Array, looks_ahead: bool) 
 
 
 def best_of(p: Array, value: Array, n: int) -> Array:
-    """The distribution of the first of n draws of p whose log value is the highest; values that differ by rounding are equal."""
+    """Return the distribution of the best of n draws of p, by the highest log value.
+
+    The first of equal draws is chosen. Values that differ by rounding count as equal.
+    """
     out, below = np.zeros_like(p), 0.0
     order = [int(k) for k in np.argsort(value, kind="stable") if p[k] > 0]
     while order:
@@ -201,7 +239,10 @@ def best_of(p: Array, value: Array, n: int) -> Array:
 
 
 def _walk(tree: PrefixTree, method: Walk, start: Array, looks_ahead: bool) -> StringLaw:
-    """Powers of the walk's matrix. A call is a node that is left for the first time."""
+    """Return the distribution by powers of the walk's matrix.
+
+    A call is a node that the walk leaves for the first time.
+    """
     if tree.whole[tree.start]:
         return StringLaw(start, 0.0, 0.0, 0.0)
     first, leaf, q = method.result == "first_leaf", tree.whole, tree.law.shape[1]
@@ -219,7 +260,7 @@ def _walk(tree: PrefixTree, method: Walk, start: Array, looks_ahead: bool) -> St
     mass = np.where(leaf, mean, 0.0)
     runs = mass.sum()
     if runs <= 0:
-        stuck = moves[tree.start, tree.start] == 1  # the first step that does not stay fails
+        stuck = moves[tree.start, tree.start] == 1  # the first step other than a lazy one fails
         calls = 1.0 if stuck else np.inf
         return StringLaw(np.zeros(tree.n), 1.0, calls, calls * (q + 1), 1.0 if stuck else np.inf)
     calls = float(_first_times(tree, moves, method.steps, np.ones_like(leaf)).mean() / runs)
@@ -227,10 +268,10 @@ def _walk(tree: PrefixTree, method: Walk, start: Array, looks_ahead: bool) -> St
 
 
 def _first_times(tree: PrefixTree, moves: Any, steps: int, counts: Array) -> Array:
-    """How many of some nodes have been left after 1, 2, .. steps, on average; nan where that is too much to compute.
+    """Return the mean number of nodes that have been left after 1, 2, .. steps.
 
-    For each node a walk of its own, in which that node is gone for good when it is left: a row of
-    `apart`.
+    Only the nodes of `counts` are counted. The result is nan if it is too costly to compute. Each
+    node has its own walk, from which that node is removed when it is left: a row of `apart`.
     """
     if 2.0 * tree.n * moves.nnz * steps > MOST_WALK:
         return np.full(steps, np.nan)
@@ -244,11 +285,11 @@ def _first_times(tree: PrefixTree, moves: Any, steps: int, counts: Array) -> Arr
 
 
 def _moves(tree: PrefixTree, first: bool) -> Any:
-    """The matrix of steps that do not stay by laziness; a node without a way out stays."""
+    """Return the matrix of the steps other than lazy ones; a node without an exit stays."""
     rows, columns, weights = [], [], []
     reached = np.zeros(tree.n, bool)
     reached[tree.start] = True
-    for s in range(tree.n):  # children stand behind their prefix
+    for s in range(tree.n):  # children come after their prefix
         if not reached[s]:
             continue
         here: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""Masks worth trying for a model, written as text to paste, the best first."""
+"""Suggested masks for a model as program text, with the best mask first."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from ..model import Params
 
 Array = np.ndarray
-LIKELY = 256  # configurations beside which clusters are judged
-MOST_VALUES = 1 << 12  # joint values of a block that are listed at once
-MOST_WORK = 1 << 18  # of all blocks, times parameters
-ALIKE = 0.1  # of the logarithm of a variance: masks so near one another are ranked by cost
+LIKELY = 256  # number of configurations at which clusters are evaluated
+MOST_VALUES = 1 << 12  # limit on the enumerated joint values of a block
+MOST_WORK = 1 << 18  # limit on the joint values of all blocks, times parameters
+ALIKE = 0.1  # Difference of the logarithms of variances below which masks are ranked by cost.
 
 
 class MaskSuggestions(str):
-    """Masks as `.gmlm` text, the best first; a str with the comparison that ranked them.
+    """Masks as `.gmlm` text, the best first: a str with the comparison that ranked them.
 
     Attributes:
         comparison: the table.
-        names: the masks in order.
+        names: the names of the masks in order.
         left_out: candidates that were not compared, each with the reason.
     """
 
@@ -61,32 +61,40 @@ def suggest_masks(
     given: Any = None,
     measure: bool = True,
 ) -> MaskSuggestions:
-    """Candidate masks from the model's graph, compared and ranked, as text to paste behind the model.
+    """Suggest masks from the model's graph, ranked, as text to paste after the model.
 
-    Candidates are subsets of cells, pairs that share a factor (plain, and adaptive: the likelier
-    the more they agree), strong clusters, rows and columns of grids, forests, and all cells. A
-    cluster is found by exact local analysis: influences of cells on one another, and the Poincare
-    constant of single-cell moves inside it.
+    Candidates are
 
-    They are ranked by the variance of a fit as it runs by default; those within 10 % of one another
-    by the time of a gradient.
+    - subsets of cells,
+    - pairs that share a factor, both plain and adaptive (a pair is more probable the more its
+      values agree),
+    - strong clusters,
+    - rows and columns of grids,
+    - forests,
+    - all cells.
+
+    A cluster is found by exact local analysis: the influences of cells on one another, and the
+    Poincare constant of single-cell moves in the cluster.
+
+    Candidates are ranked by the variance of a fit with default options. Candidates within 10 % of
+    one another are ranked by the time of a gradient.
 
     Args:
         model: a model, or a fit (then `params` are its estimates).
         params: parameters.
-        draws: how many draws the estimates are made from; none: exact where possible, see
+        draws: the number of draws for estimates; None computes exact numbers if possible, see
             `compare_masks`.
-        sampler: what draws them.
-        seed: of draws.
+        sampler: the sampler for the draws.
+        seed: the seed of the draws.
         given: one row of data of given variables.
-        measure: whether gradients and steps are timed; else masks alike in variance are ranked by
-            the size of their blocks.
+        measure: whether gradients and steps are timed. Otherwise masks of similar variance are
+            ranked by the size of their blocks.
 
     Returns:
-        A str of `mask` statements with a comment each, which check as they stand; its `comparison`
-        has the numbers. Beside a mask of
-        listed blocks stands a sampler that redraws them in turn: per step it forgets more than one
-        that draws a block from the mask.
+        A str of `mask` statements, each with a comment, which pass the checker as they stand. Its
+            `comparison` has the numbers. A mask of listed blocks comes with a sampler that redraws
+            the blocks in turn. Per step this sampler forgets more than one that draws a block from
+            the mask.
 
     Raises:
         GmlmError: as `compare_masks`.
@@ -112,10 +120,12 @@ def suggest_masks(
 
 
 def _likely_rows(model: Any, params: Params, means: Means) -> tuple[Lowered, dict[str, jax.Array], Array]:
-    """The model with its given data, parameters, and configurations drawn from p, latents included.
+    """Return the model with its given data, the parameters, and configurations drawn from p.
+
+    The configurations include latents.
 
     Raises:
-        GmlmError: E507, E601 for latents that are too many to list.
+        GmlmError: E507, E601 for latents that are too many to enumerate.
     """
     count = joint_count(model.graph.sizes)
     if means.draws is None and means.sampler is None and count <= MOST_STATES:
@@ -130,9 +140,10 @@ def _likely_rows(model: Any, params: Params, means: Means) -> tuple[Lowered, dic
 
 
 def _that_compile(model: Any, found: list[Candidate]) -> tuple[list[Candidate], Any, list[str]]:
-    """Candidates that check and are affordable, each law once, the model with their masks, and why the others are left out.
+    """Return affordable candidates, the model with their masks, and reasons for the others.
 
-    A mask that the program has, under whatever name, stands for the candidate of its law.
+    The reasons state why candidates were left out. Each distribution of blocks occurs once. A mask
+    of the program replaces the candidate with the same distribution, whatever its name.
     """
     taken, left_out = _names(model), []
     own = {law: name for name in reversed(model.masks) if (law := _law(model.mask(name)[1], model.graph.n_cells)) is not None}
@@ -157,7 +168,10 @@ def _that_compile(model: Any, found: list[Candidate]) -> tuple[list[Candidate], 
 
 
 def _renamed(candidate: Candidate, model: Any, taken: set[str]) -> Candidate:
-    """The candidate under a name that is free; one that the program has word for word stands for itself."""
+    """Return the candidate under an unused name.
+
+    A candidate that the program declares literally represents the program's own mask.
+    """
     if candidate.name in model.masks and any(_words(_written(candidate, model)) in _words(s.text) for s in model.program.checked.sources):
         return replace(candidate, body="")
     names = (candidate.name, f"suggested_{candidate.name}", *(f"suggested_{candidate.name}_{k}" for k in range(2, 1000)))
@@ -169,7 +183,11 @@ def _words(text: str) -> str:
 
 
 def _law(mask: AbstractMask, n_cells: int) -> Hashable:
-    """Equal for masks that draw the same blocks equally often, however they are written; None where that is not told."""
+    """Return a key that is equal for masks with the same distribution of blocks, or None.
+
+    The key does not depend on how a mask is written. It is None if the distributions cannot be
+    compared.
+    """
     if mask.varies or mask.mentions_parameter:
         return None
     if mask.support_size > MOST_VALUES:
@@ -180,7 +198,7 @@ def _law(mask: AbstractMask, n_cells: int) -> Hashable:
 
 
 def verify_modest(host: FactorGraph, mask: AbstractMask) -> None:
-    """Refuse a mask whose loss would list many joint values.
+    """Raise E601 for a mask whose loss would enumerate many joint values.
 
     Raises:
         GmlmError: E601.
@@ -197,7 +215,7 @@ def verify_modest(host: FactorGraph, mask: AbstractMask) -> None:
 
 
 def _names(model: Any) -> set[str]:
-    """Every name of the program and of the model."""
+    """Return every name of the program and of the model."""
     c, m = model.program.checked, model.program.checked.models[model.name]
     tables = (c.inputs, c.domains, c.index_sets, c.graphs, c.networks, c.models, c.masks, c.samplers, m.variables, m.parameters, m.lets)
     return {name for table in tables for name in table}
@@ -208,13 +226,13 @@ def _written(candidate: Candidate, model: Any) -> str:
 
 
 def _rank(r: MaskReport) -> tuple[float, float]:
-    """By variance in steps of 10 %, then by cost."""
+    """Return a key that sorts by variance in steps of 10 %, and then by cost."""
     step = np.inf if not np.isfinite(r.variance) else float(np.round(np.log(max(r.variance, 1.0)) / ALIKE))
     return step, r.mean_size if r.gradient is None else float(r.gradient)
 
 
 def _statement(place: int, r: MaskReport, candidate: Candidate, model: Any) -> str:
-    """A mask with a comment that says what it is worth."""
+    """Return a mask's statement with a comment on its efficiency."""
     own = "" if candidate.body else f"`{r.name}` of the program: "
     words = f"{place}. {own}{candidate.why}. Variance {r.variance:.4g} times maximum likelihood's"
     if r.averages and r.blocks > 1:

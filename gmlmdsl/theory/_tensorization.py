@@ -1,14 +1,16 @@
-"""Block approximate tensorization of entropy: how much of KL(r, q) a mask's conditionals see, for the worst r.
+"""Block approximate tensorization of entropy, the constant C_AT of a mask.
 
-B takes x to what a block shows, (x_-K, K), with K ~ p(K | x). KL(r, q) is KL(Br, Bq) and what
-blocks do not show, E_{x ~ r} E_{K | x} KL(r(.|x_-K, K), q(.|x_-K, K)). So C_AT = 1 / (1 - sup over
-r of R(r)), R(r) = KL(Br, Bq) / KL(r, q). Near r = q, R is the quotient of the chain's second
-eigenvalue, so C_AT is at least the Poincare constant; the supremum may be there only, or far away.
+C_AT bounds KL(r, q) by the divergence of a mask's conditionals, for the worst distribution r. Let B
+map x to the part that a block shows, (x_-K, K) with K ~ p(K | x). KL(r, q) is KL(Br, Bq) plus the
+part that blocks do not show, E_{x ~ r} E_{K | x} KL(r(.|x_-K, K), q(.|x_-K, K)). Therefore C_AT = 1
+/ (1 - sup over r of R(r)), with R(r) = KL(Br, Bq) / KL(r, q). Near r = q, R is a Rayleigh quotient
+with the chain's second eigenvalue as its largest value, so that C_AT is at least the Poincare
+constant. The supremum may lie only there, or far away.
 
-The search climbs from many starts. With a(x) = sum over K of p(K | x) log(Br / Bq), the derivative
-of KL(Br, Bq), the step r <- q exp(a / R(r)), normalised, never lowers R: it maximises KL(Br, Bq)
-linearised at r minus R(r) KL(., q). The best climb on and are polished by L-BFGS. Everything is
-written in d = r / q - 1, so that nothing cancels near q.
+The search climbs from many starts. Let a(x) = sum over K of p(K | x) log(Br / Bq), the derivative
+of KL(Br, Bq). The step r <- q exp(a / R(r)), normalised, never lowers R, because it maximises
+KL(Br, Bq) linearised at r minus R(r) KL(., q). The best starts climb further and are polished by
+L-BFGS. All formulas are written in d = r / q - 1, so that nothing cancels near q.
 
 Reference: Li et al. 2024, Definition 9.
 """
@@ -32,29 +34,31 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 MOST_CONFIGURATIONS = 1 << 12
-MOST_AT_ONCE = 1 << 21  # configurations times blocks times starts of one step
-CLIMBS = 10  # steps after which the better half of the starts goes on
-KEPT = 6  # starts that climb to the end
-FURTHER = 300  # steps of these, at most
-SMALL = 1e-2  # d below which t log t - t + 1 is summed as a series
-DEEPEST = -60.0  # log r / q: below, r is 0
+MOST_AT_ONCE = 1 << 21  # limit on configurations times blocks times starts in one step
+CLIMBS = 10  # number of steps after which the better half of the starts continues
+KEPT = 6  # number of starts that climb to the end
+FURTHER = 300  # limit on the steps of these starts
+SMALL = 1e-2  # value of d below which t log t - t + 1 is summed as a series
+DEEPEST = -60.0  # log r / q below which r counts as 0
 
 
 def entropy_tensorization(model: JointModel, params: Params, mask: str | None = None, *, seed: int = 0, given: Any = None) -> Quantity:
-    """C_AT, the smallest number with KL(r, p) <= C_AT E_{x ~ r} E_{K | x} KL(r(.|x_-K, K), p(.|x_-K, K)) for every distribution r.
+    """Return a lower bound on C_AT, the constant of entropy tensorization of a mask.
+
+    C_AT is the smallest number with KL(r, p) <= C_AT E_{x ~ r} E_{K | x} KL(r(.|x_-K, K), p(.|x_-K,
+    K)) for every distribution r.
 
     Args:
         model: the model; latents are summed out.
         params: parameters.
         mask: the mask's name.
-        seed: of the random starts of the search.
+        seed: the seed of the random starts of the search.
         given: one row of data of given variables.
 
     Returns:
-        At least the Poincare constant; inf where the mask's chain falls into parts. It is a lower
-        bound: the largest value that a global
-        search over r has found, each value being attained by some r; a higher one cannot be ruled
-        out.
+        A number of at least the Poincare constant; inf if the mask's chain is reducible. It is a
+            lower bound, because it is the largest value that a global search over r attained. Each
+            value is attained by some r, and a higher value cannot be excluded.
 
     Raises:
         GmlmError: E601 for more configurations than 4096, E602 for too many blocks.
@@ -72,7 +76,7 @@ def entropy_tensorization(model: JointModel, params: Params, mask: str | None = 
 
 
 def tensorization_of(dynamics: BlockDynamics, seed: int = 0) -> tuple[float, str]:
-    """The same of block dynamics, and where it is attained."""
+    """Return the lower bound on C_AT of block dynamics, and a note on where it is attained."""
     gap, _ = reversible_gap(dynamics)
     if gap == 0:
         return np.inf, "the chain falls into parts"
@@ -91,7 +95,7 @@ def tensorization_of(dynamics: BlockDynamics, seed: int = 0) -> tuple[float, str
 
 
 class _Search:
-    """R(r) and its ascent, over log r / q as tensors with an axis of starts behind."""
+    """The ratio R(r) and its ascent; r is stored as log r / q with starts on the last axis."""
 
     def __init__(self, dynamics: BlockDynamics):
         space = dynamics.space
@@ -101,22 +105,26 @@ class _Search:
         self.axes = tuple(range(self.n))
 
     def excess(self, logs: Array) -> Array:
-        """d = r / q - 1 of r = q exp(logs), normalised."""
+        """Return d = r / q - 1 of r = q exp(logs), normalised."""
         logs = np.where(self.alive, logs, -np.inf)
-        # near q: the mean, so that little is lost
+        # Near q the mean is subtracted first, so that few digits are lost.
         middle = (self.q * np.where(self.alive, logs, 0.0)).sum(axis=self.axes)
         moved = np.clip(np.where(self.alive, logs - middle, 0.0), DEEPEST, 600.0)
         total = (self.q * np.expm1(moved)).sum(axis=self.axes)
         return np.where(self.alive, (np.expm1(moved) - total) / (1 + total), 0.0)
 
     def lost(self, d: Array) -> tuple[Array, Array, Array]:
-        """1 - R, the part of KL(r, q) that blocks do not show; the derivative a of KL(Br, Bq), and KL(r, q); at d."""
+        """Return 1 - R, the derivative a of KL(Br, Bq), and KL(r, q), all at d.
+
+        1 - R is the fraction of KL(r, q) that blocks do not show.
+        """
         stay = self.dynamics.stay[..., None]
         hidden, slope = np.zeros(d.shape[-1]), stay * _log1p(d)
         for block in self.dynamics:
             weight = self.q * (block.chance[..., None] if block.chance.ndim else block.chance)
             mean = block.mean(d)
-            # E KL(r(.|rest), q(.|rest)), in the ratio of the two conditionals minus 1
+            # This is E KL(r(.|rest), q(.|rest)), as a function of the ratio of the two conditionals
+            # minus 1.
             inner = np.where(mean > -1, (d - mean) / np.maximum(1 + mean, 1e-300), 0.0)
             hidden = hidden + (weight * (1 + mean) * _entropy(inner)).sum(axis=self.axes)
             slope = slope + (block.chance[..., None] if block.chance.ndim else block.chance) * _log1p(mean)
@@ -124,12 +132,12 @@ class _Search:
         return np.where(apart > 0, hidden / np.maximum(apart, 1e-300), 1.0), slope, apart
 
     def climbed(self, logs: Array) -> Array:
-        """One step that does not lower R."""
+        """Return the logs after one step that does not lower R."""
         lost, slope, _ = self.lost(self.excess(logs))
         return np.where(lost < 1, slope / np.maximum(1 - lost, 1e-12), logs)
 
     def halved(self, logs: Array) -> Array:
-        """Starts after some steps, the better half of them again and again."""
+        """Let the starts climb, and drop the worse half of them repeatedly."""
         while logs.shape[-1] > KEPT:
             for _ in range(CLIMBS):
                 logs = self.climbed(logs)
@@ -138,7 +146,7 @@ class _Search:
         return logs
 
     def best_of(self, logs: Array) -> float:
-        """The smallest 1 - R that starts reach."""
+        """Return the smallest 1 - R that the starts reach."""
         before = np.inf
         for step in range(FURTHER):
             logs = self.climbed(logs)
@@ -151,7 +159,7 @@ class _Search:
         return min(self.polished(logs[..., k]) for k in range(len(lost)))
 
     def polished(self, logs: Array) -> float:
-        """The smallest 1 - R that L-BFGS reaches from one start."""
+        """Return the smallest 1 - R that L-BFGS reaches from one start."""
 
         def log_lost(g: Array) -> tuple[float, Array]:
             d = self.excess(g.reshape(*self.dynamics.space.sizes, 1))
@@ -169,7 +177,15 @@ class _Search:
         return float(np.exp(min(found.fun, log_lost(start)[0])))
 
     def starts(self, seed: int) -> Iterator[Array]:
-        """log r / q: along slow directions, on their sides, at cells held at a value, at likely and unlikely configurations, at random."""
+        """Yield starts as log r / q.
+
+        The starts are
+
+        - along slow directions, and on either side of them,
+        - at single cells fixed at a value,
+        - at probable and improbable configurations,
+        - at random.
+        """
         space = self.dynamics.space
         rng = generator(seed)
         for f in self.slow():
@@ -192,7 +208,7 @@ class _Search:
             yield size * rng.normal(size=space.sizes)
 
     def slow(self) -> list[Array]:
-        """The chain's slowest functions, of size 1."""
+        """Return the chain's slowest functions, scaled to a largest absolute value of 1."""
         space = self.dynamics.space
         _, found, _ = slow_functions(self.dynamics)
         out = []
@@ -203,7 +219,7 @@ class _Search:
 
 
 def _entropy(d: Array) -> Array:
-    """(1 + d) log(1 + d) - d."""
+    """Return (1 + d) log(1 + d) - d."""
     far = np.where(np.abs(d) < SMALL, 0.5, np.maximum(d, -1.0))
     direct = (1 + far) * np.log1p(np.where(far > -1, far, 0.0)) - far
     near = np.where(np.abs(d) < SMALL, d, 0.0)
@@ -212,5 +228,5 @@ def _entropy(d: Array) -> Array:
 
 
 def _log1p(d: Array) -> Array:
-    """log(1 + d), and the deepest where r is 0."""
+    """Return log(1 + d), or `DEEPEST` if r is 0."""
     return np.where(d > -1, np.log1p(np.where(d > -1, d, 0.0)), DEEPEST)
