@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import Span, fail
-from ..program import autoregressive_options, input_options, ir, is_decoder, network_options, option_faults, refinement_options
+from ..program import PRETRAINED, autoregressive_options, input_options, ir, is_decoder, network_options, option_faults, refinement_options
 from ._bound import Bound
 from ._factor_graph import GivenArray, VariableArray
 from ._network_form import NetworkForm, Value
@@ -33,6 +33,8 @@ def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray,
     judges = bound.program.judges.values()
     probes = tuple(j.name for j in judges if j.model == model.name and j.body.form.name == "probe")
     found = NetworkForm(call.form.name, options, target.size, len(target.labels), sizes, call.span, c.network, probes)
+    if call.form is PRETRAINED:
+        found = replace(found, values=target.labels)
     return replace(found, planners=tuple(_planner(name, found, bound) for name in _planners(bound.program, model.name)))
 
 
@@ -47,7 +49,7 @@ def _planner(name: str, of: NetworkForm, bound: Bound) -> NetworkForm:
     """A network that reads the same cells, and nothing that is given."""
     call = bound.program.networks[name]
     options = evaluated_options(call, network_options(call), bound)
-    return NetworkForm(call.form.name, options, of.n_cells, of.n_values, (), call.span, name, ())
+    return NetworkForm(call.form.name, options, of.n_cells, of.n_values, (), call.span, name, (), values=of.values)
 
 
 def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Any]:

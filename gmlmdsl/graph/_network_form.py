@@ -25,6 +25,7 @@ class NetworkForm:
         label: the name that the file gives it, under which its arrays stand among the parameters.
         probes: the verifiers and values that are learnt from it, whose weights stand there under
             their names.
+        values: of a `pretrained` network the values of each cell, which are tokens.
         planners: the networks by which samplers of the model plan, sized by its cells; their
             weights stand there too.
     """
@@ -38,3 +39,4 @@ class NetworkForm:
     label: str = "net"
     probes: tuple[str, ...] = ()
     planners: tuple[NetworkForm, ...] = ()
+    values: tuple[int | str, ...] = ()

@@ -16,8 +16,10 @@ from ._causal import CausalEncoderDecoder, CausalTransformer
 from ._decoder import Decoder
 from ._encoder_decoder import EncoderDecoder
 from ._length import AffineLength, FertilityLength, LengthClassifier
+from ._masked_language_model import MaskedLanguageModel
 from ._mlp import MLP
 from ._network import AbstractLengthHead, AbstractNetwork
+from ._pretrained import pretrained_network, with_pretrained_weights
 from ._python import Python, python_network
 from ._transformer import Encoder, Transformer
 
@@ -29,14 +31,15 @@ def build_network(form: NetworkForm, key: PRNGKeyArray) -> AbstractNetwork:
         GmlmError: E735, E736 for a class of Python that is not found or does not fit; E737 for
             options that do not fit.
     """
-    return BUILDERS[form.name](form, key)
+    found = BUILDERS[form.name](form, key)
+    return with_pretrained_weights(found, form) if isinstance(found, MaskedLanguageModel) else found
 
 
 def network_shapes(form: NetworkForm) -> Any:
     """The same network with shapes in the place of arrays: nothing is allocated. Found once for each form."""
     found = _SHAPES.get(id(form))
     if found is None:
-        found = _SHAPES[id(form)] = eqx.filter_eval_shape(lambda: build_network(form, jax.random.key(0)))
+        found = _SHAPES[id(form)] = eqx.filter_eval_shape(lambda: BUILDERS[form.name](form, jax.random.key(0)))
         weakref.finalize(form, _SHAPES.pop, id(form), None)
     return found
 
@@ -133,4 +136,10 @@ def _mlp(form: NetworkForm, key: PRNGKeyArray) -> MLP:
     return MLP(form.n_cells, form.n_values, [(n, q) for _, n, q in form.given], layers, width, key=key)
 
 
-BUILDERS = {"transformer": _transformer, "encoder_decoder": _encoder_decoder, "mlp": _mlp, "python": python_network}
+BUILDERS = {
+    "transformer": _transformer,
+    "encoder_decoder": _encoder_decoder,
+    "mlp": _mlp,
+    "python": python_network,
+    "pretrained": pretrained_network,
+}

@@ -9,7 +9,7 @@ from ._check_networks import option_faults
 from ._check_samplers import MOST_REPEATS, TOO_OFTEN
 from ._check_visits import is_decoder, reasons_against
 from ._mask_lints import used_bodies
-from ._network_forms import AUTOREGRESSIVE, PUBLISHED, REFINEMENT
+from ._network_forms import AUTOREGRESSIVE, PRETRAINED, PUBLISHED, REFINEMENT
 from ._operators import UNTAKEN, NoValueError, computed, written
 from ._options import autoregressive_options, guided_options, input_options, network_options, refinement_options
 from ._program import Program
@@ -21,6 +21,7 @@ __all__ = [
     "AUTOREGRESSIVE",
     "CODES",
     "MOST_REPEATS",
+    "PRETRAINED",
     "PUBLISHED",
     "REFINEMENT",
     "TOO_OFTEN",

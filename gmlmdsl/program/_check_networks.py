@@ -183,9 +183,9 @@ def _check_given(s: tree.NetworkConditional, network: FormCall, given: list[Vari
     """What a network of each kind can be given."""
     name, arguments = network.form.name, s.network.arguments
     place = ((network.span, "the network"),)
-    if name == "transformer" and arguments:
+    if name in ("transformer", "pretrained") and arguments:
         inside = Span(s.span.source, arguments[0].span.start, arguments[-1].span.end)
-        message, help = "a `transformer` takes no `given`", "an `encoder_decoder` reads arrays that are given; or write `()`"
+        message, help = f"a `{name}` network takes no `given`", "an `encoder_decoder` reads arrays that are given; or write `()`"
         scope.report("E326", message, inside, "not read", help=help, related=place, fix=Fix(inside, "", guess=True))
     elif name == "encoder_decoder":
         if not arguments:

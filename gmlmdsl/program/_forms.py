@@ -262,6 +262,9 @@ TYPES = (
     Form("type", "letters", (Option("alphabet", TEXT, "one letter per value"),), "Unordered letters, in the order written."),
     Form("type", "labels", (Option("labels", TEXTS, "one string per value"),), "Unordered labels, in the order written."),
     Form(
+        "type", "vocabulary", (Option("folder", TEXT, "as of the network `pretrained`"),), "The tokens of a pretrained model, by their ids."
+    ),
+    Form(
         "type",
         "real",
         (named("lower", NUMBER, "lower bound", "-infinity"), named("upper", NUMBER, "upper bound", "infinity")),

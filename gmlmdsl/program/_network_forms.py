@@ -210,7 +210,15 @@ _DECODER = (
     named("length_weight", NUMBER, "weight of a row's length loss beside its loss of cells", "0.1", bounds=Bounds(0)),
 )
 _CELLS = "whether each cell's row of a table of positions is added to its embedding; hidden cells are such rows"
+PRETRAINED = Form(
+    "network",
+    "pretrained",
+    (Option("folder", TEXT, "a folder with `config.json`, `model.safetensors` and a vocabulary, seen from the file's own folder"),),
+    "A published masked language model with its weights: BERT, RoBERTa, ALBERT or ESM-2. Values of cells are tokens, by their texts "
+    "or by their ids; probabilities are given that a cell holds one of them. Takes no `given`.",
+)
 NETWORKS = (
+    PRETRAINED,
     Form(
         "network",
         "transformer",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
-from .._diagnostics import Span
+from .._diagnostics import GmlmError, Span
+from ..files import read_vocabulary
 from ..syntax import tree
 from . import _forms as forms
 from ._expressions import CONSTANT, check_number, known_number, quoted
@@ -48,10 +50,12 @@ def check_domain(e: tree.Expression, scope: Scope) -> Domain | None:
             return None if over is None else _of_range(over, e)
         case tree.Call() if e.function.name in ("letters", "labels"):
             return _label_domain(e, scope)
+        case tree.Call() if e.function.name == "vocabulary":
+            return _vocabulary(e, scope)
         case tree.Call() if e.function.name == "real":
             _report_real(e, "real", scope)
         case tree.Call():
-            help, fix = suggestion(e.function, ("range", "letters", "labels"), DOMAINS, "type")
+            help, fix = suggestion(e.function, ("range", "letters", "labels", "vocabulary"), DOMAINS, "type")
             scope.report("E301", f"there is no domain `{e.function.name}(..)`", e.function.span, "unknown domain", help=help, fix=fix)
         case _:
             scope.report("E205", "a domain is expected here", e.span, "not a domain", help=DOMAINS)
@@ -122,6 +126,28 @@ def _label_domain(e: tree.Call, scope: Scope) -> Domain | None:
         scope.report("E319", "a domain has at least one value", e.span, "no value")
         return None
     return Domain(e.span, kind, "", labels)
+
+
+def _vocabulary(e: tree.Call, scope: Scope) -> Domain | None:
+    """The tokens of a pretrained masked language model, as labels in the order of their ids."""
+    folder = e.arguments[0].value if len(e.arguments) == 1 and e.arguments[0].keyword is None else None
+    if not isinstance(folder, tree.String):
+        help = 'for example `domain token = vocabulary("esm2")`'
+        scope.report("E302", "`vocabulary` takes the name of a folder", e.span, "wrong arguments", help=help)
+        return None
+    path = Path(e.span.source.path)
+    try:
+        tokens = read_vocabulary((path.parent if path.is_file() else Path()) / folder.value)
+    except GmlmError as error:
+        found = error.diagnostics[0]
+        scope.report(found.code, found.message, folder.span, "no vocabulary", help=found.help)
+        return None
+    if len(set(tokens)) < len(tokens):
+        twice = next(t for k, t in enumerate(tokens) if tokens.index(t) < k)
+        help = "declare the tokens that the model uses as `labels(..)`"
+        scope.report("E217", f"{quoted(twice)} stands twice in the vocabulary", folder.span, "each value once", help=help)
+        return None
+    return Domain(e.span, "labels", e.span.text, tokens)
 
 
 def check_type(e: tree.Expression | None, scope: Scope, where: Span, inputs: bool) -> ValueType | None:

@@ -10,5 +10,6 @@ from ._holes import empty_entries, masked_entries, plain_array, verify_unmasked
 from ._lines import ending_of, is_packed
 from ._named_arrays import as_frame, has_labels, in_program_order, is_frame, is_numbered, is_series, row_labels, text_of, with_rows_of
 from ._rows import AbstractRows
+from ._safetensors import Safetensors
 from ._table import Table, choose, parse_table, read_table, table_of
 from ._weights import sequence_weights
