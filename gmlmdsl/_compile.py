@@ -1,4 +1,4 @@
-"""The path from text to a model: parse, check, bind, lower. Later packages plan, derive and run it.
+"""The path from text to a model: parse, check, bind, lower; later packages plan, derive and run it.
 
 text --parse--> SyntaxTree --check--> Program --bind--> Bound --lower--> FactorGraph
 FactorGraph --plan--> BlockPlan, Elimination --derive--> energies, sums, losses, kernels
@@ -56,7 +56,7 @@ class BoundProgram(AbstractProgram):
         Args:
             name: the model's name.
             plan: how blocks whose cells share factors are summed and drawn: by "enumeration" of
-                their joint values, or by "elimination" of their cells. None takes the method with
+                their joint values, or by "elimination" of their cells. None selects the method with
                 the lower estimated cost, see `gmlm explain --plans`.
 
         Raises:

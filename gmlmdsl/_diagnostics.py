@@ -84,8 +84,8 @@ class Fix:
     Attributes:
         span: the place whose text is replaced.
         text: the replacement.
-        guess: whether the intention is only guessed, for example from a similar name. `gmlm check
-            --fix` does not apply such fixes.
+        guess: whether the intention is only guessed, for example from a similar name.
+            `gmlm check --fix` does not apply such fixes.
         also: further places of the same file that are replaced by `text` too.
     """
 

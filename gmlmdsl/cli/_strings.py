@@ -24,9 +24,12 @@ def read_prompts(path: Path | None, model: Model) -> list[Any] | None:
     spaces.
 
     Raises:
-        GmlmError: E120 if the file cannot be read, E523 for a line that is too long, E119 for bytes
-            that are not text, E505 for a file without a line, E502 for a word that is not a whole
-            number if values are numbers. Each error names the line.
+        GmlmError: with one of these codes; E523, E119 and E502 name the line.
+            - E120: the file cannot be read.
+            - E523: a line is too long.
+            - E119: the bytes are not text.
+            - E505: the file has no line.
+            - E502: a word is not a whole number, although the values are numbers.
     """
     if path is None:
         return None

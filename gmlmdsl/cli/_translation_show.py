@@ -155,7 +155,7 @@ def run_distill(bundle: Path, text: Path, out: Path, sampler: str | None, seed: 
         bundle: the bundle of the teacher.
         text: the file of source lines.
         out: the file of translations.
-        sampler: the sampler of the teacher; None takes its own.
+        sampler: the sampler of the teacher; None selects its own.
         seed: the seed of all random numbers.
         allow_python: whether a network `python("package.module:Class")` may import and run that
             class.

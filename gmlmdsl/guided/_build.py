@@ -85,9 +85,13 @@ class Setting:
         A string may end with the symbol `end` before its last cell.
 
         Raises:
-            GmlmError: E409 for brackets that are not values, E515 if its model has other strings,
-                E507 if it lacks parameters, E601 if it costs too much, E739 and E744 for
-                user-defined functions.
+            GmlmError: with one of these codes.
+                - E409: brackets are not values of the strings.
+                - E515: the judge's model has other strings.
+                - E507: its parameters are missing.
+                - E509: the parameters lack its probe.
+                - E601: it costs too much.
+                - E739, E744: a user-defined function is not allowed or cannot be loaded.
         """
         call = judge.body
         options = guided(call, self.lowered.bound, self.string)

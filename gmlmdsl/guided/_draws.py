@@ -24,7 +24,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class GuidedOptions:
-    """The number of strings to draw from each prompt; see `Model.sample`."""
+    """The sampler, the prompts and the numbers of strings to draw; see `Model.sample`."""
 
     sampler: str
     prompt: Any

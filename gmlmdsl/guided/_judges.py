@@ -66,12 +66,24 @@ class AbstractJudge(eqx.Module):
 
     @abc.abstractmethod
     def values(self, state: Any, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
-        """Return log V of each row's prefix."""
+        """Return log V of each row's prefix.
+
+        Args:
+            state: the state of the judge.
+            view: the prefixes.
+            oracle: the oracle.
+            at: the state of the oracle.
+        """
 
     def children(self, state: Any, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any) -> Float[Array, "rows values"]:
         """Return log V of each row's prefix with each further symbol.
 
-        `whole` states which of these continuations are whole strings.
+        Args:
+            state: the state of the judge.
+            view: the prefixes.
+            whole: whether each continuation is a whole string.
+            oracle: the oracle.
+            at: the state of the oracle.
         """
         rows, n = view.codes.shape
 

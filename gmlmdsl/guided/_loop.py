@@ -63,8 +63,9 @@ def play(game: Game, prompts: Array, keys: Any, named: Named) -> Found:
         named: the names of judges and oracle, for messages.
 
     Raises:
-        GmlmError: E601 if the state of a row is too large, E745 if a verifier or value returns
-            anything but a number of at least 0, and errors of user-defined Python.
+        GmlmError: E601 if the state of a row is too large; E745 if a verifier or value returns
+            anything but a number of at least 0; E747 if the oracle returns no distribution; errors
+            of user-defined Python.
     """
     size, parts = _rows_at_once(game, prompts, keys), []
     for start in range(0, len(prompts), size):
@@ -179,11 +180,14 @@ def _last_values(game: Game, at: Standing) -> jax.Array:
 
 
 def opened(game: Game, at: Standing) -> tuple[Standing, Wrong]:
-    """Judge rows before the first iteration of rejection, and return the state.
+    """Judge rows before the first iteration of rejection.
 
     Two kinds of rows are judged, and end here if V = 0. The first are strings that are already
     whole. The second are prompts of rejection without `tries` under a judge that looks ahead, since
     rejection would never end.
+
+    Returns:
+        The rows and states, and the rows with an invalid value.
     """
     run = at.run
     if not isinstance(game.method, Rejection) or game.judge is None:

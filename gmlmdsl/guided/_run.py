@@ -115,7 +115,7 @@ class Run(eqx.Module):
 
         Args:
             values: the maximum number of values of a draw.
-            turns: the iteration of each row; None takes the common one.
+            turns: the iteration of each row; None selects the common one.
             draws: the number of draws.
         """
         turns = jnp.broadcast_to(self.turn, self.done.shape) if turns is None else turns
@@ -172,8 +172,13 @@ class AbstractMethod(eqx.Module):
     def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Int[Array, " rows"], Run]:
         """Return the next symbol of each row, negative for none, and the rows with their counts.
 
-        The symbols are not yet appended. `seen` is log V of the prefix's continuations if `before`
-        is true.
+        The symbols are not yet appended.
+
+        Args:
+            rules: the rules.
+            run: the rows.
+            law: the distribution of the next symbol.
+            seen: log V of the prefix's continuations, if `before` is true.
         """
 
     @abc.abstractmethod

@@ -68,11 +68,13 @@ class WalkMemory(NamedTuple):
 class Walk(AbstractMethod):
     """A lazy random walk on prefixes.
 
-    Each step stays with probability 1/2. Otherwise it goes up with weight V(prefix), but never from
-    the root, or down to a child with weight p(symbol | prefix) V(child), but never from a whole
-    string. It stays if all weights are 0. A step that does not stay counts as one call of the
-    oracle and q + 1 values, if no such step was made from the same node before in this run. q is
-    the number of values of a symbol.
+    Each step stays with probability 1/2. Otherwise it moves, unless all weights are 0:
+
+    - up with weight V(prefix), but never from the root;
+    - down to a child with weight p(symbol | prefix) V(child), but never from a whole string.
+
+    With q values of a symbol, a step that does not stay counts as one call of the oracle and q + 1
+    values. Only the first such step from a node counts in a run.
 
     Attributes:
         steps: the number T of steps.

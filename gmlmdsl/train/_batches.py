@@ -46,13 +46,14 @@ class Batches:
     def of(cls, rows: NetworkRows, weights: Array, size: int, stated: Sequence[int] | None, n_cells: int, whole: bool) -> Batches:
         """Return the rows sorted into buckets of widths.
 
-        A row's bucket follows from the longest of its arrays, the cells and the given data.
+        A row's bucket follows from the longest of its arrays: its cells and its given codes. Given
+        real numbers do not count.
 
         Args:
             rows: the rows.
             weights: the weight of each row in the loss.
             size: the number of rows of a batch; all rows if there are fewer.
-            stated: the widths of the buckets; None takes the default widths.
+            stated: the widths of the buckets; None selects the default widths.
             n_cells: the number of cells of the model's variables.
             whole: whether rows keep all their cells.
         """

@@ -84,11 +84,11 @@ def train_probe(
 ) -> ProbeFit:
     """Train the probe of a verifier or value: p(label = 1 | prefix) = sigmoid(w . h + b).
 
-    h is a layer of the network at the last cell of the prefix. w and b minimise the sum of -log
-    p(label), plus |w|^2 / 2, over features of mean 0 and variance 1. The network stays unchanged. A
-    fifth of the prefixes of each label, drawn from the seed, is held out; accuracy, loss and
-    calibration are computed on these. A prefix that occurs in both parts makes these three numbers
-    look better than they are.
+    h is a layer of the network at the last cell of the prefix. w and b minimise the sum of
+    -log p(label), plus |w|^2 / 2, over features of mean 0 and variance 1. The network stays
+    unchanged. A fifth of the prefixes of each label, drawn from the seed, is held out; accuracy,
+    loss and calibration are computed on these. A prefix that occurs in both parts makes these three
+    numbers look better than they are.
 
     Args:
         model: a model with a causal network, for which the file declares `probe(network)`.
@@ -137,7 +137,7 @@ def prefix_features(model: Any, params: Mapping[str, Any], prefixes: Any, *, lay
         model: a model with a causal network.
         params: its parameters.
         prefixes: a list of prefixes of any length, in the form of `prompt=` of `sample`.
-        layer: the number of the layer, counted from 1; None takes the last layer.
+        layer: the number of the layer, counted from 1; None selects the last layer.
         given: data of given variables, one row for each prefix or one for all.
 
     Returns:

@@ -110,7 +110,7 @@ def train(
             batches of an epoch.
         check: the rows of validation.
         t: the options.
-        optimizer: an optax transformation; None takes the default one.
+        optimizer: an optax transformation; None selects the default one.
         seed: the seed of the order of rows, masks, noise and dropout. The random numbers of a step
             depend only on (seed, step).
         show: whether to show a bar.

@@ -48,7 +48,7 @@ class Bundle:
         fit: the bytes of the fit.
         vocabulary: the bytes of the vocabulary.
         direction: a direction such as `en-de`, for display only.
-        sampler: the default sampler for decoding; None takes the model's only one.
+        sampler: the default sampler for decoding; None selects the model's only one.
         report: measured results as plain data; None if nothing was measured.
         versions: the versions of the packages that the fit was made with.
     """
@@ -71,7 +71,7 @@ class Bundle:
             fit: the trained network.
             vocabulary: its vocabulary.
             direction: a direction such as `en-de`, for display only.
-            sampler: the default sampler for decoding; None takes the model's only one.
+            sampler: the default sampler for decoding; None selects the model's only one.
             report: measured results as plain data; None if nothing was measured.
         """
         return cls(_main_text(fit.meta), fit.to_bytes(), vocabulary.data, direction, sampler, report, dict(fit.meta["versions"]))

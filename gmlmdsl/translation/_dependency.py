@@ -87,7 +87,7 @@ def dependency(
     Args:
         translator: the translator to measure.
         sources: the lines; a line that does not fit into a row is left out.
-        sampler: a sampler of the program; None takes the translator's own.
+        sampler: a sampler of the program; None selects the translator's own.
         seed: the seed of all random numbers in decoding and of the resamples.
         replications: the number of resamples of the lines for the intervals.
 

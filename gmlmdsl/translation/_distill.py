@@ -87,7 +87,7 @@ def distill(
             text is complete.
         identity: a hash of the teacher's weights and vocabulary; chunks with another hash are
             computed again.
-        sampler: a sampler of the teacher; None takes its own.
+        sampler: a sampler of the teacher; None selects its own.
         seed: the seed of the random numbers in decoding.
         tell: a function that is called with the number of finished lines and the number of all
             lines.

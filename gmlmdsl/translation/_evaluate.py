@@ -134,7 +134,7 @@ def evaluate(
         translator: the translator to measure.
         sources: lines; a sentence that is too long for the model is cut.
         references: the correct translation of each line.
-        sampler: a sampler of the program; None takes the translator's own.
+        sampler: a sampler of the program; None selects the translator's own.
         seed: the seed of all random numbers.
         target_language: `de`, `zh`, ..; see `score`.
         drop_repeats: whether words that repeat the previous word are removed from the translations.

@@ -39,9 +39,9 @@ class TrainJob:
         recipe: how the network is trained.
         inputs: the inputs of the program. Inputs that a vocabulary binds may be omitted if a
             vocabulary is given.
-        mask: the mask's name; None takes the model's only one.
-        sampler: the default sampler of the bundle; None takes the model's first one in the file.
-        vocabulary: a vocabulary file. None takes that of the bundle from which the recipe starts;
+        mask: the mask's name; None selects the model's only one.
+        sampler: the default sampler of the bundle; None selects the model's first one in the file.
+        vocabulary: a vocabulary file. None selects that of the bundle from which the recipe starts;
             without such a bundle, a vocabulary of the program's size is trained on the text.
         direction: a direction such as `en-de`, for display only.
         resume: whether to resume from checkpoints in the folder.

@@ -62,7 +62,7 @@ class PipelineOptions:
         warm: whether students take the teacher's weights for all layers that agree, unless their
             recipe names a bundle to start from.
         minutes: the time of the whole run. Teacher and student get as many batches as fit into
-            their shares, see `SHARES`; None takes the numbers of the recipes.
+            their shares, see `SHARES`; None selects the numbers of the recipes.
         measured: the minimum number of sentences over which latency is measured.
         seed: the seed of all random numbers outside the recipes.
         allow_python: whether a network `python("package.module:Class")` may import and run that

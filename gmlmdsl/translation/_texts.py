@@ -37,7 +37,7 @@ def without_overlap(found: Mapping[str, Pairs]) -> tuple[dict[str, Pairs], int]:
 class Texts:
     """The parallel text of a run.
 
-    Each part is one .tsv file or two files. An empty part is held out of the training text.
+    Each part is one .tsv file or two files. `read` holds an empty part out of the training text.
 
     Attributes:
         train: the files of the training text.
@@ -61,10 +61,11 @@ class Texts:
         return [[file_hash(p) for p in part] for part in (self.train, self.validation, self.test)]
 
     def read(self, seed: int) -> dict[str, Pairs]:
-        """Return the pairs by name.
+        """Return the pairs by name; empty parts are held out of the training text.
 
         Raises:
-            GmlmError: for files that cannot be read or do not fit together.
+            GmlmError: for files that cannot be read or do not fit together; E584 if the pairs are
+                too few to hold any out.
         """
         found = {"train": self._pairs(self.train)}
         for name, paths in (("validation", self.validation), ("test", self.test)):

@@ -34,13 +34,13 @@ class Recipe:
     Attributes:
         optimizer: "adafactor", as in the paper, or "adam". Both have a linear warm-up and a cosine
             decay to 1e-5.
-        learning_rate: the peak. None takes 0.001 for Adam, and the default of `gm.Training` for
+        learning_rate: the peak. None selects 0.001 for Adam, and the default of `gm.Training` for
             AdaFactor: 0.03 for up to 5000 updates and less for more.
         seed: the seed of the initial weights, the order of rows, masks, noise and dropout.
         start_from: a bundle from which the initial weights of all layers that agree are taken
-            (`gmlm train --from`), for example that of a student's teacher. None takes random
+            (`gmlm train --from`), for example that of a student's teacher. None selects random
             weights; in a pipeline, students start from the teacher.
-        buckets: the widths of rows for which programs are compiled, ascending; None takes 8, 16,
+        buckets: the widths of rows for which programs are compiled, ascending; None selects 8, 16,
             24, 32, 48, 64, .. Few widths need less compilation but more padding.
     """
 
@@ -169,7 +169,7 @@ def train_pairs(
 
     Args:
         model: a translation model, see `sides`.
-        mask: the mask's name; None takes the model's only one.
+        mask: the mask's name; None selects the model's only one.
         vocabulary: a vocabulary of as many subword tokens as the model has values.
         pairs: pairs of source and target, all of which fit.
         validation: pairs whose loss is measured; an empty list skips the measurements.
@@ -179,12 +179,15 @@ def train_pairs(
         resume: whether to resume from checkpoints in the folder.
         progress: whether to show a bar; None shows one if a person watches.
         start: a network from which the initial weights of all layers that agree are taken. None
-            takes that of the recipe, if it names one.
+            selects that of the recipe, if it names one.
         tell: a function that is called with a line about the initial weights.
 
     Raises:
-        GmlmError: E580 for a model that is not a translation model, E505 without pairs, E586 if the
-            loss is no longer a finite number, E589 for a start that does not fit.
+        GmlmError: with one of these codes.
+            - E580: the model is not a translation model.
+            - E505: there are no pairs.
+            - E586: the loss is no longer a finite number.
+            - E589: the start does not fit.
     """
     found = sides(model)
     vocabulary.verify(found.size, f"model `{model.name}`")

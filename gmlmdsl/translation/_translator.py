@@ -114,7 +114,7 @@ class Translator:
             `conditional tgt ~ net(src)`.
         params: its network, in the form of a fit's `params`.
         vocabulary: a vocabulary of V subword tokens for both languages.
-        sampler: the default sampler; None takes the model's only one.
+        sampler: the default sampler; None selects the model's only one.
         direction: a direction such as "en-de", for display only.
 
     Raises:
@@ -181,8 +181,11 @@ class Translator:
             batch_size: the number of lines that are decoded together.
 
         Raises:
-            GmlmError: E507 for a batch size below 1, E582 for a sentence that is too long, E584 for
-                drafts or lengths that do not fit, E585 for a prefix that does not fit.
+            GmlmError: with one of these codes.
+                - E507: the batch size is below 1.
+                - E582: a sentence is too long.
+                - E584: drafts or lengths do not fit.
+                - E585: the prefix does not fit.
         """
         options = TranslationOptions(sampler, n_best, drop_repeats, seed, cut, trace)
         lines = _verified(sentences, n_best, prefix)
@@ -318,7 +321,7 @@ class Translator:
             lengths: the lengths of the targets, shape (rows,), if they are known.
             seed: the seed of all random numbers.
             rows: the numbers of the rows in the whole text, which determine the random numbers;
-                None takes 0, 1, 2, ..
+                None selects 0, 1, 2, ..
             candidates: whether all candidates are kept.
             trace: whether the subword tokens after each pass are kept.
 

@@ -35,7 +35,7 @@ def write_translator(
         program: a program that declares the model as it was trained.
         vocabulary: the vocabulary of the training.
         direction: a direction such as "en-de".
-        sampler: the default sampler of the bundle; None takes the model's first one in the file.
+        sampler: the default sampler of the bundle; None selects the model's first one in the file.
         report: measured results.
 
     Raises:
@@ -53,7 +53,7 @@ def load_translator(
 
     Args:
         path: the path of the bundle.
-        sampler: the default sampler; None takes the bundle's own.
+        sampler: the default sampler; None selects the bundle's own.
         allow_python: whether a network `python("package.module:Class")` may import and run that
             class.
         rerank: the bundle of an autoregressive teacher, which chooses among the candidates of the
