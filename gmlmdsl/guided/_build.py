@@ -85,10 +85,10 @@ class Setting:
         A string may end with the symbol `end` before its last cell.
 
         Raises:
-            GmlmError: with one of these codes.
+            GmlmError: with one of these codes:
                 - E409: brackets are not values of the strings.
                 - E515: the judge's model has other strings.
-                - E507: its parameters are missing.
+                - E507: its parameters are missing, or it is a probe and `oracle` is given.
                 - E509: the parameters lack its probe.
                 - E601: it costs too much.
                 - E739, E744: a user-defined function is not allowed or cannot be loaded.

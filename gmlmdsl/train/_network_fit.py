@@ -182,10 +182,11 @@ class NetworkFit:
     Attributes:
         params: `{network's name: Equinox module}`, together with the probes that `with_params`
             added.
-        loss_trace: the loss of each step's batch, in nats per hidden cell.
+        loss_trace: the loss of each step's batch per hidden cell, in nats; after training with the
+            loss "squared", the squared error.
         length_trace: the loss of the predicted length per row of each step's batch; 0 if no length
             is predicted.
-        validation_trace: (step, nats per hidden cell, length loss) of each measurement.
+        validation_trace: (step, loss per hidden cell, length loss) of each measurement.
         reason: why training ended: steps, patience or diverged.
         meta: the metadata that `save` writes: program text, inputs, seed, versions, seconds, cells,
             rows of a batch, widths of buckets, and the step of the returned weights (`kept`).
@@ -222,7 +223,7 @@ class NetworkFit:
             sampler: the decoder's name; it may be omitted if the model has one sampler.
             draws: as in `Model.log_prob_bound`.
             seed: as in `Model.log_prob_bound`.
-            missing: the code of padding.
+            missing: the value that stands for padding.
             given: data of given variables.
 
         Returns:

@@ -183,7 +183,7 @@ def train_pairs(
         tell: a function that is called with a line about the initial weights.
 
     Raises:
-        GmlmError: with one of these codes.
+        GmlmError: with one of these codes:
             - E580: the model is not a translation model.
             - E505: there are no pairs.
             - E586: the loss is no longer a finite number.

@@ -181,7 +181,7 @@ class Translator:
             batch_size: the number of lines that are decoded together.
 
         Raises:
-            GmlmError: with one of these codes.
+            GmlmError: with one of these codes:
                 - E507: the batch size is below 1.
                 - E582: a sentence is too long.
                 - E584: drafts or lengths do not fit.
