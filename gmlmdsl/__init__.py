@@ -1,10 +1,12 @@
-"""A modeling language for generative masked models: discrete models, masks and samplers, compiled to JAX.
+"""A modeling language for generative masked models, compiled to JAX.
+
+A program declares discrete models, masks and samplers:
 
     program = gm.load("ising.gmlm", L=8)
     fit = program.model().fit(x, mask="pairs")
     draws = fit.sample("gibbs")
 
-Importing the package loads neither JAX nor NumPy; names load when they are first used.
+Importing the package loads neither JAX nor NumPy. Each name is loaded at its first use.
 """
 
 from __future__ import annotations
@@ -94,7 +96,7 @@ _WHERE = {
     "Vocabulary": ".translation",
     "load_translator": ".translation",
 }
-# by the name that users know
+# Public names of packages, and the folders that hold them.
 _ROOMS = {"examples": "textbook", "report": "report", "theory": "theory"}
 __all__ = [
     "Alignment",

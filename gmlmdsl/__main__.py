@@ -1,4 +1,4 @@
-"""`python -m gmlmdsl`: the command line."""
+"""The entry point of `python -m gmlmdsl`, which runs the command line."""
 
 from .cli import main
 

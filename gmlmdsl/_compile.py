@@ -1,4 +1,4 @@
-"""From text to a model, on one page: parse, check, bind, lower; the rooms behind it plan, derive, and do what a verb asks.
+"""The path from text to a model: parse, check, bind, lower; later packages plan, derive and run it.
 
 text --parse--> SyntaxTree --check--> Program --bind--> Bound --lower--> FactorGraph
 FactorGraph --plan--> BlockPlan, Elimination --derive--> energies, sums, losses, kernels
@@ -16,7 +16,7 @@ from .files import opened
 from .graph import AbstractProgram, Bound, bind
 from .program import Program, check_file, check_source, checked_texts
 
-OLD_FORM = "W831"  # said by `gmlm check` alone
+OLD_FORM = "W831"  # Only `gmlm check` reports this code.
 
 if TYPE_CHECKING:
     from .fit import SavedFit
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @final
 class BoundProgram(AbstractProgram):
-    """A checked program with its inputs; equal to another of the same texts, inputs and coordinates."""
+    """A checked program with its inputs; equality compares texts, inputs and coordinates."""
 
     def __init__(self, checked: Program, inputs: Mapping[str, Any], coords: Mapping[str, Sequence[Any]] | None, allow_python: bool = False):
         if not isinstance(checked, Program):
@@ -38,29 +38,29 @@ class BoundProgram(AbstractProgram):
 
     @classmethod
     def of(cls, checked: Program, bound: Bound, allow_python: bool = False) -> BoundProgram:
-        """A program whose inputs are bound already."""
+        """Return a program from inputs that are already bound."""
         program = cls.__new__(cls)
         program.checked, program.bound, program._models, program.allow_python = checked, bound, {}, allow_python
         return program
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """How it travels to another process: by its texts, inputs and coordinates, from which it is made again."""
+        """Pickle the program as its texts, inputs and coordinates, from which it is rebuilt."""
         return _made_again, ({s.path: s.text for s in self.checked.sources}, self.bound.inputs, self.bound.coords, self.allow_python)
 
     def __deepcopy__(self, memo: Any) -> BoundProgram:
-        return self  # nothing changes it
+        return self  # A bound program is immutable.
 
     def model(self, name: str | None = None, *, plan: str | None = None) -> Model:
-        """A model by name; without one, the program's only model.
+        """Return a model by name; without a name, return the program's only model.
 
         Args:
             name: the model's name.
-            plan: how blocks whose cells share factors are summed and drawn: "enumeration" of their
-                joint values, or "elimination" of their cells; none: whichever is estimated to be
-                cheaper, which `gmlm explain --plans` prints.
+            plan: how blocks whose cells share factors are summed and drawn: by "enumeration" of
+                their joint values, or by "elimination" of their cells. None selects the method with
+                the lower estimated cost, see `gmlm explain --plans`.
 
         Raises:
-            GmlmError: for an unknown or missing name, and for what only the inputs show.
+            GmlmError: for an unknown or missing name, and for faults that only the inputs reveal.
         """
         if plan is not None and not is_one_of(plan, ("enumeration", "elimination")):
             raise fail("E507", f'plan must be "enumeration", "elimination" or None, got {plan!r}')
@@ -90,7 +90,7 @@ class BoundProgram(AbstractProgram):
         return ConditionalModel(self, name)
 
     def _verify_allowed(self, name: str) -> None:
-        """Refuse a model whose network is a class of Python, which making it imports and runs, unless the call allowed that."""
+        """Raise E739 if the model's network is a Python class and `allow_python` is false."""
         model = self.checked.models.get(name)
         if self.allow_python or model is None or model.conditional is None:
             return
@@ -104,7 +104,7 @@ class BoundProgram(AbstractProgram):
             raise fail("E739", f"model `{name}` runs code: its network is the class `{target}`", network.span, "not allowed", help=help)
 
     def extended(self, text: str) -> BoundProgram:
-        """The same program with more statements behind its own, bound to the same inputs; nothing is written.
+        """Return this program with `text` appended and the same inputs; no file is written.
 
         Raises:
             GmlmError: for faults of the text.
@@ -120,11 +120,11 @@ def _made_again(texts: dict[str, str], *bound: Any) -> BoundProgram:
 
 
 def load(path: str | Path, *, coords: Mapping[str, Sequence[Any]] | None = None, allow_python: bool = False, **inputs: Any) -> BoundProgram:
-    """Parse, check and bind a `.gmlm` file and what it imports.
+    """Parse, check and bind a `.gmlm` file and the files that it imports.
 
     Args:
         path: the file.
-        coords: labels of an index set's members, by its name.
+        coords: labels of the members of an index set, keyed by the name of the set.
         allow_python: whether a network `python("package.module:Class")` may import and run that
             class; loading never does.
         inputs: the program's inputs.
@@ -133,19 +133,19 @@ def load(path: str | Path, *, coords: Mapping[str, Sequence[Any]] | None = None,
         GmlmError: with every fault of the file, or every missing and unknown input.
 
     Warns:
-        GmlmWarning: once, with every warning of the file; `# gmlm: allow CODE` behind a statement
-            silences one.
+        GmlmWarning: once, with every warning of the file. The comment `# gmlm: allow CODE` after a
+            statement silences one warning.
     """
     return _announced(BoundProgram(check_file(path), inputs, coords, allow_python))
 
 
 def parse(text: str, *, coords: Mapping[str, Sequence[Any]] | None = None, allow_python: bool = False, **inputs: Any) -> BoundProgram:
-    """Parse, check and bind a text, which may not import; see `load`."""
+    """Parse, check and bind a text, which must not import other files; see `load`."""
     return _announced(BoundProgram(check_source(Source("<text>", text)), inputs, coords, allow_python))
 
 
 def _announced(program: BoundProgram) -> BoundProgram:
-    """The program, its warnings said once, as Python says warnings; those that a comment allows are not among them."""
+    """Return the program, and issue its warnings as one Python warning, except allowed ones."""
     told = [w for w in program.warnings if w.code != OLD_FORM]
     if told:
         import warnings
@@ -155,16 +155,16 @@ def _announced(program: BoundProgram) -> BoundProgram:
 
 
 def load_fit(path: str | Path | IO[bytes], *, allow_python: bool = False) -> Fit | NetworkFit:
-    """A fit saved by `Fit.save`, with its program; no code runs, unless `allow_python` lets a network import its class.
+    """Load a fit and its program from a file; no code runs unless `allow_python` permits a class.
 
     Args:
-        path: of the file, or the file opened to read bytes.
+        path: the path of the file, or the file opened for reading bytes.
         allow_python: whether a network `python("package.module:Class")` may import and run that
             class.
 
     Raises:
-        GmlmError: if the file is missing, damaged or not a fit; E739 where its network is a class
-            of Python that is not allowed.
+        GmlmError: if the file is missing, damaged or not a fit; E739 if its network is a Python
+            class that is not allowed.
     """
     from .fit import fit_from_file, read_fit
     from .model import Fit
@@ -181,7 +181,7 @@ def load_fit(path: str | Path | IO[bytes], *, allow_python: bool = False) -> Fit
 
 
 def _model_of(saved: SavedFit, allow_python: bool) -> Model:
-    """The model of a saved fit, from the program's text that travels with it."""
+    """Return the model of a saved fit, built from the program text that the file contains."""
     from .fit import WHOLE
 
     meta = saved.meta

@@ -1,6 +1,7 @@
-"""Diagnostics are data: a code, a message, spans and a fix. The library raises them; only the command line prints them.
+"""Diagnostics as data: a code, a message, spans and a suggested fix.
 
-`codes.toml`, beside this file, holds for every code its slug, its severity and its explanation.
+The library raises diagnostics; only the command line prints them. The file `codes.toml` beside this
+one contains the slug, the severity and the explanation of each code.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from typing import Any, TypeVar
 
 Some = TypeVar("Some", bound=Any)
 TAB = 4
-SHOWN_WIDTH = 160  # a longer source line is cut around the span
-MOST_SHOWN = 100  # diagnostics of one error: the others are counted
-# of all of them; with the count, and the sum that `gmlm check` prints behind it, at most 300
+SHOWN_WIDTH = 160  # A longer source line is cut around the span.
+MOST_SHOWN = 100  # The other diagnostics of an error are only counted.
+# The most lines of all diagnostics. The count of the others and the summary that `gmlm check`
+# prints after them raise the total to at most 300.
 MOST_LINES = 296
-# letters of a word of a message, and of all of it: a longer one is cut in the middle
+# The most letters of a word and of a message. A longer one is cut in the middle.
 MOST_WORD, MOST_TEXT = 300, 4000
 _LONG_WORD = re.compile(rf"\S{{{MOST_WORD + 1},}}")
 
@@ -34,13 +36,13 @@ class Source:
     text: str = field(repr=False)
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Line and column of a character offset, both counted from 1."""
+        """Return the line and the column of a character offset, both counted from 1."""
         starts = _line_starts(self.text)
         line = bisect.bisect_right(starts, offset)
         return line, offset - starts[line - 1] + 1
 
     def line(self, number: int) -> str:
-        """The text of line `number` (from 1), without its end."""
+        """Return the text of line `number`, counted from 1, without its line end."""
         starts = _line_starts(self.text)
         end = starts[number] if number < len(starts) else len(self.text)
         return self.text[starts[number - 1] : end].rstrip("\r\n")
@@ -53,7 +55,7 @@ def _line_starts(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Characters `start` to `end` (half-open) of a source."""
+    """The characters `start` to `end` (half-open) of a source."""
 
     source: Source = field(repr=False)
     start: int
@@ -65,7 +67,7 @@ class Span:
         return self.source.text[self.start : self.end]
 
     def to(self, other: Span) -> Span:
-        """The span from the start of this one to the end of `other`."""
+        """Return the span from the start of this span to the end of `other`."""
         return Span(self.source, self.start, other.end)
 
     def __str__(self) -> str:
@@ -75,11 +77,16 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """Replace the text of `span` by `text`; applied, it mends the fault and makes no other.
+    """A suggested fix: replace the text of `span` by `text`.
 
-    `guess`: what was meant is guessed, from a near name say; `gmlm check --fix` leaves such edits
-    alone.
-    `also`: further places, of the same file, that are replaced by `text` too.
+    It removes the fault and adds no other.
+
+    Attributes:
+        span: the place whose text is replaced.
+        text: the replacement.
+        guess: whether the intention is only guessed, for example from a similar name.
+            `gmlm check --fix` does not apply such fixes.
+        also: further places of the same file that are replaced by `text` too.
     """
 
     span: Span
@@ -93,7 +100,7 @@ class Fix:
         return tuple(sorted((self.span, *self.also), key=lambda s: s.start))
 
     def applied(self, text: str) -> str:
-        """A text with the edit made."""
+        """Return `text` with the fix applied."""
         for place in reversed(self.places):
             text = text[: place.start] + self.text + text[place.end :]
         return text
@@ -101,11 +108,16 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One fault or warning.
+    """An error or a warning.
 
-    `label` stands under the underlined `span`; `related` are further places with a label each (the
-    earlier declaration, say); `help` says how to mend it; `fix` is the edit that does, where one
-    edit surely does.
+    Attributes:
+        code: the code, such as `E506`.
+        message: the message.
+        span: the place of the fault, which is underlined.
+        label: the text under the underlined span.
+        related: further places with a label each, for example the earlier declaration.
+        help: a hint on how to correct the fault.
+        fix: a suggested fix, if one edit certainly corrects the fault.
     """
 
     code: str
@@ -123,11 +135,14 @@ class Diagnostic:
 
     @property
     def severity(self) -> str:
-        """`error` or `warning`."""
+        """The severity: `error` or `warning`."""
         return "warning" if self.code.startswith("W") else "error"
 
     def render(self) -> str:
-        """The message as the command line shows it: heading, place, source line with the span underlined, help."""
+        """Return the message as the command line prints it.
+
+        It consists of a heading, the place, the source line with the span underlined, and the help.
+        """
         lines = [f"{self.severity}[{self.code} {self.slug}]: {shown(self.message)}"]
         places = [(self.span, self.label)] if self.span else []
         places += list(self.related)
@@ -139,7 +154,10 @@ class Diagnostic:
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """The diagnostic as plain data, for editors and `--json`; `docs/reference/check-json.md` says what each entry means."""
+        """Return the diagnostic as plain data, for editors and `--json`.
+
+        `docs/reference/check-json.md` describes each entry.
+        """
 
         def place(span: Span) -> dict[str, Any]:
             line, column = span.source.position(span.start)
@@ -179,10 +197,11 @@ def _excerpt(span: Span, label: str, gutter: int, arrow: str) -> list[str]:
 
 
 def visible(text: str) -> str:
-    r"""One line of text as a terminal shows it, and nothing that it would obey: tabs as blanks, the rest as `\x1b` or `\u202e`.
+    r"""Return one line of text as a terminal displays it, without control characters.
 
-    That are control characters, those that turn the direction of the text, and whatever else has no
-    picture but the plain blank.
+    Tabs become blanks; other unprintable characters are spelled as `\x1b` or `\u202e`. Unprintable
+    are control characters, characters that change the direction of the text, and every character
+    without a glyph except the plain blank.
     """
     return text if text.isprintable() else "".join(c if c.isprintable() else " " * TAB if c == "\t" else _spelled(c) for c in text)
 
@@ -193,7 +212,11 @@ def _spelled(character: str) -> str:
 
 
 def shown(text: str) -> str:
-    """A message as it is shown: every line `visible`, and what is too long cut in the middle, with the number of letters left out."""
+    """Return a message with every line `visible`, and with overlong parts cut in the middle.
+
+    Words and whole messages have a maximum length. Each cut states the number of characters left
+    out.
+    """
     text = _LONG_WORD.sub(lambda found: _cut(found[0], MOST_WORD), text)
     return "\n".join(map(visible, _cut(text, MOST_TEXT).split("\n")))
 
@@ -206,13 +229,17 @@ def _cut(text: str, most: int) -> str:
 
 
 def rendered(diagnostics: Iterable[Diagnostic]) -> list[str]:
-    """Diagnostics as the command line shows them: at most `MOST_SHOWN` in `MOST_LINES` lines, errors before warnings, and how many more."""
+    """Return diagnostics as the command line prints them, errors before warnings.
+
+    At most `MOST_SHOWN` diagnostics in at most `MOST_LINES` lines are shown. A last entry counts
+    the others.
+    """
     every = tuple(diagnostics)
     texts: dict[int, str] = {}
     lines = 0
     for k in sorted(range(len(every)), key=lambda k: every[k].severity)[:MOST_SHOWN]:
         text = every[k].render()
-        lines += text.count("\n") + 2  # a blank line between two
+        lines += text.count("\n") + 2  # A blank line separates two diagnostics.
         if texts and lines > MOST_LINES:
             break
         texts[k] = text
@@ -222,12 +249,12 @@ def rendered(diagnostics: Iterable[Diagnostic]) -> list[str]:
 
 
 class GmlmError(Exception):
-    """A fault of a program, of its inputs or of data, with every diagnostic that was found.
+    """An error of a program, of its inputs or of data, with every diagnostic that was found.
 
     Args:
         diagnostics: all faults, in the order of the text.
 
-    `str(error)` shows them as the command line does; `error.diagnostics` holds them as data.
+    `str(error)` formats them as the command line does; `error.diagnostics` contains them as data.
     """
 
     def __init__(self, diagnostics: Diagnostic | Iterable[Diagnostic]):
@@ -235,7 +262,7 @@ class GmlmError(Exception):
         super().__init__("\n\n".join(rendered(self.diagnostics)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # its text alone would not make it again in another process
+        # The text alone does not suffice to rebuild the error in another process.
         return type(self), (self.diagnostics,)
 
     @property
@@ -245,34 +272,51 @@ class GmlmError(Exception):
 
 
 class GmlmAttributeError(GmlmError, AttributeError):
-    """The same where an attribute is asked for that this object lacks: `hasattr` is False, and `getattr` takes its default."""
+    """A `GmlmError` for a missing attribute: `hasattr` is False, `getattr` returns its default."""
 
 
 class GmlmNotImplementedError(GmlmError, NotImplementedError):
-    """The same for what another library asks for and takes this class as the answer that there is none."""
+    """A `GmlmError` for a method that another library tries and that this object lacks."""
 
 
 class GmlmWarning(UserWarning):
-    """What the checker warns of in a program that `gm.load` or `gm.parse` reads; the text shows every warning with its place."""
+    """The warnings of the checker for a program that `gm.load` or `gm.parse` reads.
+
+    The text contains every warning with its place.
+    """
 
 
 def fail(code: str, message: str, span: Span | None = None, label: str = "", help: str = "") -> GmlmError:
-    """A `GmlmError` with one diagnostic, ready to raise."""
+    """Return a `GmlmError` with one diagnostic, for the caller to raise.
+
+    Args:
+        code: the code of the diagnostic, such as `E506`.
+        message: the message.
+        span: the place in the text.
+        label: the text under the underlined span.
+        help: a hint on how to correct the fault.
+    """
     return GmlmError(Diagnostic(code, message, span, label, help=help))
 
 
 def no_attribute(code: str, message: str, help: str = "") -> GmlmAttributeError:
-    """The same for an attribute that an object lacks: a property raises nothing else of ours."""
+    """Return a `GmlmAttributeError` with one diagnostic.
+
+    Properties raise no other `GmlmError`.
+    """
     return GmlmAttributeError(Diagnostic(code, message, help=help))
 
 
 def not_implemented(code: str, message: str, help: str = "") -> GmlmNotImplementedError:
-    """The same for what NumPyro may ask of a distribution that has none of it, and then does without."""
+    """Return a `GmlmNotImplementedError` for a method that a distribution lacks.
+
+    NumPyro may call such a method, and continues without it.
+    """
     return GmlmNotImplementedError(Diagnostic(code, message, help=help))
 
 
 def in_text_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Sorted by file and place, equal ones once."""
+    """Return the diagnostics sorted by file and place, without duplicates."""
 
     def place(d: Diagnostic) -> tuple[str, int, int]:
         return (d.span.source.path, d.span.start, d.span.end) if d.span else ("", -1, -1)
@@ -281,7 +325,11 @@ def in_text_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
 
 
 class Faults:
-    """Faults that are told together: `with faults:` around a part keeps those of its `GmlmError`, so that the parts behind are tried."""
+    """A collector of faults that are reported together.
+
+    The block `with faults:` catches a `GmlmError` and keeps its diagnostics, so that later parts
+    are still tried.
+    """
 
     def __init__(self) -> None:
         self.found: list[Diagnostic] = []
@@ -294,22 +342,22 @@ class Faults:
         return isinstance(error, GmlmError)
 
     def of(self, call: Callable[..., Some], *arguments: Any) -> Some | None:
-        """What a call returns; None where it raises a `GmlmError`, whose faults are kept."""
+        """Return the result of a call; keep the faults of a `GmlmError` and return None."""
         with self:
             return call(*arguments)
         return None
 
     def tell(self) -> None:
-        """Raise one `GmlmError` with every fault, in the order of the text, where there are some."""
+        """Raise one `GmlmError` with every fault in the order of the text, if there are any."""
         if self.found:
             raise GmlmError(in_text_order(self.found))
 
 
 def each(call: Callable[[Any], Some], items: Iterable[Any]) -> list[Some]:
-    """What a call returns for each item.
+    """Return the result of a call for each item.
 
     Raises:
-        GmlmError: with the faults of all of them.
+        GmlmError: with the faults of all calls.
     """
     faults = Faults()
     found = [faults.of(call, item) for item in items]
@@ -318,7 +366,7 @@ def each(call: Callable[[Any], Some], items: Iterable[Any]) -> list[Some]:
 
 
 def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The known name that is nearest to `name`, or None where none is near."""
+    """Return the known name that is most similar to `name`, or None if none is similar."""
     import difflib
 
     near = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=cutoff)
@@ -326,16 +374,25 @@ def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | 
 
 
 def unknown(message: str, name: str, known: Iterable[str], code: str = "E506") -> GmlmError:
-    """A `GmlmError` for a name that is none of the known ones, with the nearest of them or all as help."""
+    """Return a `GmlmError` for an unknown name.
+
+    Its help is the most similar known name, or all known names.
+
+    Args:
+        message: the message.
+        name: the unknown name.
+        known: the known names.
+        code: the code of the diagnostic.
+    """
     near, names = did_you_mean(str(name), known), list(known)
     return fail(code, message, help=f"did you mean `{near}`?" if near else f"there {'is' if len(names) == 1 else 'are'} {listed(names)}")
 
 
 def known(name: str, names: Sequence[str], what: str) -> str:
-    """The name, if it is one of the names.
+    """Return the name if it is one of `names`.
 
     Raises:
-        GmlmError: E506 with the nearest.
+        GmlmError: E506 with the most similar name.
     """
     if isinstance(name, str) and name in names:
         return name
@@ -344,10 +401,17 @@ def known(name: str, names: Sequence[str], what: str) -> str:
 
 
 def only(name: str | None, names: Sequence[str], what: str, model: str) -> str:
-    """The name that was given, or the only one there is.
+    """Return the given name, or the only name if none is given.
+
+    Args:
+        name: the given name, or None.
+        names: the known names.
+        what: the kind of the named object, such as `sampler`.
+        model: the name of the model, for the message.
 
     Raises:
-        GmlmError: E506 for an unknown name, and where none was given and there are several or none.
+        GmlmError: E506 for an unknown name, and if none is given and `names` does not have exactly
+            one.
     """
     if name is not None:
         return known(name, names, f"{what} of model `{model}`")
@@ -357,20 +421,28 @@ def only(name: str | None, names: Sequence[str], what: str, model: str) -> str:
 
 
 def is_whole_number(value: object) -> bool:
-    """Whether it is a whole number of Python or NumPy; truth values are none."""
+    """Return whether `value` is an integer of Python or NumPy; Booleans do not count."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def is_real_number(value: object) -> bool:
-    """Whether it is a real number of Python or NumPy; truth values are none."""
+    """Return whether `value` is a real number of Python or NumPy; Booleans do not count."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def whole_number(name: str, value: Any, least: int, code: str = "E507") -> int:
-    """An option as Python's whole number, whichever library's it is; only such ones go on to what is traced or compiled.
+    """Return an option as a Python `int`, whichever library's integer it is.
+
+    Only Python integers are passed on to traced or compiled code.
+
+    Args:
+        name: the option's name.
+        value: the option's value.
+        least: the smallest allowed value.
+        code: the code of the error.
 
     Raises:
-        GmlmError: the code for anything else; a truth value is none.
+        GmlmError: with `code` for any other value, including Booleans.
     """
     try:
         number = None if isinstance(value, bool) else operator.index(value)
@@ -382,27 +454,40 @@ def whole_number(name: str, value: Any, least: int, code: str = "E507") -> int:
 
 
 def truth(name: str, value: object) -> bool:
-    """An option that is true or false, as a truth value of Python; what has one, such as 0 and 1, is taken at it.
+    """Return an option as a Python `bool`.
+
+    Any value with a truth value, such as 0 or 1, is converted.
 
     Raises:
-        GmlmError: E507 for what has none, such as an array of several.
+        GmlmError: E507 for a value without a truth value, such as an array with several entries.
     """
     try:
         return bool(value)
-    except Exception:  # whatever object it is
+    except Exception:  # The object may raise any exception.
         raise fail("E507", f"{name} must be True or False, got {type(value).__name__}") from None
 
 
 def is_one_of(value: object, texts: Sequence[str]) -> bool:
-    """Whether it is a text, and one of these; arrays, which compare entry by entry, are none."""
+    """Return whether `value` is a string and equals one of `texts`.
+
+    Arrays never are, although they compare entry by entry.
+    """
     return isinstance(value, str) and value in texts
 
 
 def with_whole_numbers(options: Some, least: Mapping[str, int], code: str = "E507", of: str = "") -> Some:
-    """Options, a dataclass, with the whole numbers among them as `whole_number` has them; None stays where it is the default.
+    """Return a dataclass of options with its integer options converted by `whole_number`.
+
+    None is kept for an option whose default is None.
+
+    Args:
+        options: the dataclass.
+        least: the smallest allowed value of each integer option.
+        code: the code of the error.
+        of: a prefix of the option's name in the message.
 
     Raises:
-        GmlmError: the code.
+        GmlmError: with `code`.
     """
     optional = {f.name for f in fields(options) if f.default is None}
     given = {name: getattr(options, name) for name in least}
@@ -411,29 +496,29 @@ def with_whole_numbers(options: Some, least: Mapping[str, int], code: str = "E50
 
 
 def counted(number: int, what: str) -> str:
-    """`1 row`, `2 rows`."""
+    """Return a number with its noun: `1 row`, `2 rows`."""
     return f"{number} {what}{'s' * (number != 1)}"
 
 
 def duration(seconds: float) -> str:
-    """`0.53 s`, `12 s`, `125 s`."""
+    """Format seconds: `0.53 s`, `12 s`, `125 s`."""
     return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
-    """Names in backticks, with commas: "`a`, `b`"; "none" where there are none."""
+    """Return names in backticks, separated by commas: "`a`, `b`"; "none" if there are none."""
     shown = ", ".join(f"`{n}`" for n in names[:most])
     return (shown + (f" and {len(names) - most} more" if len(names) > most else "")) or "none"
 
 
 @functools.cache
 def codes() -> dict[str, dict[str, str]]:
-    """The table of codes: code -> {slug, title, explanation, wrong, right}."""
+    """Return the table of codes: code -> {slug, title, explanation, wrong, right}."""
     import tomllib
 
     return tomllib.loads(Path(__file__).with_name("codes.toml").read_text(encoding="utf-8"))
 
 
 def with_span(diagnostic: Diagnostic, span: Span) -> Diagnostic:
-    """The same diagnostic at another place."""
+    """Return the same diagnostic at another place."""
     return replace(diagnostic, span=span)

@@ -1,4 +1,4 @@
-"""Packages that are used where they are installed, and named where they are not."""
+"""Optional packages: imported if they are installed, otherwise named in an error."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from ._diagnostics import fail
 
 
 def need(module: str, purpose: str, install: str, help: str = "") -> Any:
-    """An optional module, imported when it is first needed.
+    """Import an optional module when it is first needed, and return it.
 
     Args:
         module: its full name.
-        purpose: what needs it, the beginning of a sentence: "scores need SacreBLEU".
-        install: what `pip install` takes.
-        help: what else could be done.
+        purpose: the feature that needs the module, as the beginning of a sentence: "scores need
+            SacreBLEU".
+        install: the argument of `pip install`.
+        help: an alternative for the user.
 
     Raises:
-        GmlmError: E561 where it is not installed, or cannot be imported.
+        GmlmError: E561 if the module is not installed or cannot be imported.
     """
     try:
         return import_module(module)

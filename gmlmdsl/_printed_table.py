@@ -1,4 +1,7 @@
-"""A DataFrame that prints all its columns: on a terminal long labels are shortened, part by part, to make room."""
+"""A DataFrame that prints all its columns.
+
+On a terminal it shortens the parts of long row labels to make room.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,14 @@ import sys
 
 import pandas as pd
 
-LEAST = 4  # characters that are left of a part of a label
+LEAST = 4  # The fewest characters to which a part of a label is cut.
 
 
 class PrintedTable(pd.DataFrame):
-    """The labels themselves stay as they are: only what is printed is shortened."""
+    """A DataFrame whose printed form has shortened labels.
+
+    The labels themselves stay unchanged.
+    """
 
     @property
     def _constructor(self) -> type[PrintedTable]:
@@ -28,7 +34,10 @@ class PrintedTable(pd.DataFrame):
 
 
 def shortened(labels: list[str], width: int) -> list[str]:
-    """The labels with parts cut to one length, the largest at which all are as narrow as this; as they are where two would be alike.
+    """Return the labels with their parts cut to one common length.
+
+    This length is the largest at which every label has at most `width` characters. The labels are
+    returned unchanged if cutting would make two of them equal.
 
     `J[handicapped-infants, water-project]` may become `J[handica…, water-p…]`.
     """

@@ -1,4 +1,4 @@
-"""What a person sees of work that takes a while: bars on the standard error, none where nobody watches."""
+"""Progress bars for long work, on the standard error; none are shown if nobody watches."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from typing import Any
 from ._diagnostics import truth
 
 _WITHIN: ContextVar[bool] = ContextVar("within work that is waited for", default=False)
-PATIENCE = 1.0  # seconds before a bar appears for work whose steps cannot be counted
+PATIENCE = 1.0  # Seconds until a bar appears for work whose steps cannot be counted.
 
 
 def shows_progress(wanted: bool | None) -> bool:
-    """Whether to show a bar: as wanted, or where a person watches.
+    """Return whether to show a bar: as `wanted`, otherwise if the standard error is a terminal.
+
+    Without `wanted`, no bar is shown if the environment variable `CI` is set.
 
     Raises:
-        GmlmError: E507 for what is neither true nor false.
+        GmlmError: E507 for a value that is neither true nor false.
     """
     if wanted is not None:
         return truth("progress", wanted)
@@ -27,7 +29,10 @@ def shows_progress(wanted: bool | None) -> bool:
 
 
 def bar(*columns: Any, show: bool = True) -> Any:
-    """A `rich.progress.Progress` of these columns on the standard error, so that what is printed can be piped."""
+    """Return a `rich.progress.Progress` of these columns on the standard error.
+
+    The standard output thus contains only results, which can be piped.
+    """
     from rich.console import Console
     from rich.progress import Progress
 
@@ -35,16 +40,17 @@ def bar(*columns: Any, show: bool = True) -> Any:
 
 
 def tracked(steps: range, text: str, show: bool) -> Iterator[int]:
-    """Steps, with a bar while they last."""
+    """Yield the steps, and show a bar meanwhile."""
     with bar(show=show) as shown:
         yield from shown.track(steps, description=text)
 
 
 @contextmanager
 def waiting(text: str, show: bool) -> Iterator[None]:
-    """A bar for work whose steps cannot be counted, with the time since its start; it appears after a second and goes with the work.
+    """Show a bar with the elapsed time for work whose steps cannot be counted.
 
-    Work within other work shows none: what was called decides for all that it calls.
+    The bar appears after a second and disappears when the work ends. Work within other work shows
+    no bar: the outer call decides for all its inner calls.
     """
     inner = _WITHIN.get()
     token = _WITHIN.set(True)
@@ -71,5 +77,5 @@ def _bar_after_a_while(text: str) -> Iterator[None]:
         yield
     finally:
         later.cancel()
-        later.join()  # it may be starting just now
+        later.join()  # The timer may be starting the bar at this moment.
         shown.stop()

@@ -1,3 +1,7 @@
-"""In: words of a command line. Out: what a command prints, its exit status. Never: what Python could not ask for too."""
+"""The command line.
+
+In: the words of a command line. Out: the printed output of a command, its exit status. Never:
+features that Python lacks.
+"""
 
 from ._main import main as main

@@ -1,4 +1,7 @@
-"""`gmlm explain`: the exact bias of samplers that draw interacting cells independently, where the model is small."""
+"""The exact bias of samplers in `gmlm explain`, for small models.
+
+The samplers draw interacting cells independently.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,19 @@ from ..program import Program, ir
 
 
 def show_biases(program: Program, bound: Bound, model: str | None, sampler: str | None, params: Path | None) -> None:
-    """Print the total variation distance from p of each sampler that an `independently` may take away from it.
+    """Print the total variation distance from p of each sampler that draws cells `independently`.
 
     Args:
         program: the checked program.
         bound: the program with its inputs.
-        model: only this model's samplers.
-        sampler: only this sampler.
-        params: a file of parameters by name; without one only models without parameters are judged.
+        model: the only model whose samplers are printed; None prints those of all models.
+        sampler: the only sampler to print; None prints all.
+        params: a file of parameters by name. Without a file only models without parameters are
+            evaluated.
     """
     for s in program.samplers.values():
         named = (not model or s.model == model) and (not sampler or s.name == sampler)
-        # a network has no p to be away from
+        # A network has no p to compare with.
         if not named or not _independent(s) or program.models[s.model].conditional is not None:
             continue
         print(f"\nbias of sampler {s.name}\n  {_sentence(program, bound, s, params)}")
@@ -47,7 +51,7 @@ def _sentence(program: Program, bound: Bound, sampler: ir.Sampler, params: Path 
         model = BoundProgram.of(program, bound).model(sampler.model)
         distance = model.sampler_bias({} if params is None else read_arrays(params), sampler.name)
     except GmlmError as error:
-        # of given variables each row has a chain of its own
+        # With given variables each row has its own chain (E510); E601 is the limit on the cost.
         if error.diagnostics[0].code not in ("E510", "E601"):
             raise
         return f"not computed: {error.diagnostics[0].message}"

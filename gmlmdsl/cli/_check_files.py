@@ -1,4 +1,7 @@
-"""`gmlm check`: every error and warning of every file. It never imports JAX, and NumPy only to bind a program whose text has no error."""
+"""The command `gmlm check`, which prints every error and warning of every file.
+
+It never imports JAX, and NumPy only to bind a program whose text has no error.
+"""
 
 from __future__ import annotations
 
@@ -11,31 +14,39 @@ from .._diagnostics import Diagnostic, GmlmError
 from ..program import check_file
 from ._console import note, show, stdin_text
 
-PIPED = "-"  # the standard input
+PIPED = "-"  # This name stands for the standard input.
 MORE = "; indices and sizes are looked at once the text has none"
 
 
 def check_files(
     files: Sequence[str | Path], as_json: bool = False, fix: bool = False, inputs: Sequence[str] = (), arrays: Path | None = None
 ) -> int:
-    """Print what is found in some files, `-` the standard input; the exit status: 1 where there is an error, warnings leave 0.
+    """Print the diagnostics of files, and return the exit status: 1 with an error, otherwise 0.
 
-    With `fix` the edits that surely mend a fault are made first, and counted on the error stream;
-    so is what is too large to be bound.
+    Warnings do not change the status. A note on the standard error names parts that are too large
+    to be bound.
+
+    Args:
+        files: the files; `-` is the standard input.
+        as_json: whether to print JSON.
+        fix: whether to apply sure fixes to the files first; their number is printed on the standard
+            error.
+        inputs: inputs in the form `name=value`.
+        arrays: a file of inputs that are arrays.
     """
     found: list[Diagnostic] = []
-    # whether the text of a file has errors, so that its indices and sizes were not looked at
+    # If the text of a file has errors, its indices and sizes were not checked.
     unbound = False
     if fix:
         from ._fixes import fix_file
 
         for file in files:
             if str(file) == PIPED:
-                continue  # nothing is written back
+                continue  # The standard input cannot be rewritten.
             try:
                 made = fix_file(Path(file))
             except GmlmError:
-                continue  # it is said below
+                continue  # The error is reported below.
             if made:
                 print(f"{_count(made, 'edit')} in {file}", file=sys.stderr)
     for file in files:
@@ -57,7 +68,7 @@ def check_files(
 
 
 def _found_in(file: str | Path, inputs: Sequence[str], arrays: Path | None) -> list[Diagnostic]:
-    """The warnings of a file's text and, where it has no error, what binding shows."""
+    """Return the warnings of a file's text and, if it has no error, the diagnostics of binding."""
     program = check_file("<stdin>", stdin_text()) if str(file) == PIPED else check_file(file)
     given: dict[str, Any] = {}
     if inputs or arrays is not None:

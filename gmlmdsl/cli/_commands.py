@@ -1,4 +1,7 @@
-"""The commands of `gmlm`, one short function each; what is heavy is imported inside it."""
+"""The commands of `gmlm`, one short function each.
+
+Expensive modules are imported inside them.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ Arrays = Annotated[Path | None, typer.Option("--inputs", metavar="FILE.npz", hel
 ModelName = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model; may be left out where the program has one.")]
 MaskName = Annotated[str | None, typer.Option("--mask", "-m", metavar="NAME", help="The mask; may be left out where the model has one.")]
 SamplerName = Annotated[str | None, typer.Option("--sampler", "-s", metavar="NAME", help="The sampler; not needed where there is one.")]
-MOST_SEED = (1 << 64) - 1  # as `data/_keys.py` has it, which loads JAX
+MOST_SEED = (1 << 64) - 1  # `data/_keys.py` defines the same limit, but loads JAX.
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, max=MOST_SEED, help="Everything random follows from it.")]
 Rows = Annotated[int, typer.Option("--rows", metavar="N", min=0, help="The most rows of the table that are shown; 0: all.")]
 ReportFile = Annotated[
@@ -196,7 +199,10 @@ def explain(
 
 
 def _bound_if_possible(file: Path, inputs: list[str] | None, arrays: Path | None, needed: bool = False):
-    """The checked program; bound where every input has a value, or where it must be."""
+    """Return the checked program and the bound program.
+
+    The latter is None if an input has no value and it is not `needed`.
+    """
     from ..explain import needed_inputs
     from ..program import check_file
     from ._program_arguments import bind_program, read_inputs

@@ -1,4 +1,7 @@
-"""What the command line prints: diagnostics in colour on a terminal, tables, notes; and how faults end a command."""
+"""Printed output of the command line, and the end of commands after errors.
+
+The output consists of diagnostics, coloured on a terminal, tables and notes.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ from typing import IO, Any
 from .._diagnostics import Diagnostic, GmlmError, fail, rendered, shown, visible
 
 PIPED_WIDTH, TEXT_WIDTH = 120, 100
-AGAIN = 1.0  # seconds until an interrupt that was swallowed is raised again
+AGAIN = 1.0  # Seconds until a swallowed interrupt is raised again.
 MOST_AGAIN = 5
-SOON = 0.05  # seconds until it is looked again whether an import has ended
-# What formulas have and an encoding may lack, in plain letters; anything else is spelled as
+SOON = 0.05  # Seconds until the next check whether an import has ended.
+# Replacements of mathematical symbols for encodings that lack them. Any other symbol is spelled as
 # `\u2026`.
 PLAIN = {"∑": "sum", "∏": "prod", "·": "*", "−": "-", "√": "sqrt", "∈": "in", "∋": "with", "∉": "not in", "≠": "!=", "≤": "<=", "≥": ">="}
 PLAIN |= {"∪": "union", "⇔": "<=>", "⌊": "floor(", "⌋": ")", "σ": "sigma", "π": "pi"}
@@ -32,12 +35,16 @@ _OPTION = re.compile(
 
 
 def settle_streams() -> None:
-    """Make streams that can be written to: what the caller closed leads nowhere, and what an encoding lacks is written in plain letters."""
+    """Make the standard streams writable.
+
+    A stream that the caller closed is redirected to the null device. Characters that an encoding
+    lacks are replaced by plain letters.
+    """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # The lowest free number is the closed one.
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
@@ -49,11 +56,14 @@ def settle_streams() -> None:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Ctrl-C ends what runs within, also where a library swallows the exception: it is raised again, a few times, until it does."""
+    """End the block at Ctrl-C, even if a library swallows the exception.
+
+    The exception is then raised again, at most a few times.
+    """
     left = iter(range(MOST_AGAIN))
 
     def interrupt(_: int, frame: FrameType | None) -> None:
-        # the process ends without a word where C++ that is loaded meets it
+        # An exception in C++ code during its import would end the process without a message.
         if hasattr(signal, "setitimer") and _is_importing(frame):
             signal.setitimer(signal.ITIMER_REAL, SOON)
             return
@@ -61,7 +71,7 @@ def interruptible() -> Iterator[None]:
             signal.setitimer(signal.ITIMER_REAL, AGAIN if next(left, None) is not None else 0)
         raise KeyboardInterrupt
 
-    # ignored, as behind `nohup`
+    # The signal is ignored, for example after `nohup`.
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
@@ -92,10 +102,10 @@ def _in_plain_letters(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 def stdin_bytes() -> IO[bytes]:
-    """The standard input.
+    """Return the standard input.
 
     Raises:
-        GmlmError: E120 where the caller closed it.
+        GmlmError: E120 if the caller closed it.
     """
     if sys.stdin is None:
         raise fail("E120", "the standard input is closed", help="give a file, or `< FILE`")
@@ -103,10 +113,10 @@ def stdin_bytes() -> IO[bytes]:
 
 
 def stdin_text() -> str:
-    """The text of the standard input.
+    """Return the text of the standard input.
 
     Raises:
-        GmlmError: E119 where it is not UTF-8, E120 where the caller closed it.
+        GmlmError: E119 if it is not UTF-8, E120 if the caller closed it.
     """
     try:
         return stdin_bytes().read().decode("utf-8-sig")
@@ -115,7 +125,7 @@ def stdin_text() -> str:
 
 
 def ended(status: int) -> int:
-    """Write what is not written yet; the exit status, another one where that fails."""
+    """Flush the standard streams and return the exit status, which changes if flushing fails."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -127,13 +137,18 @@ def ended(status: int) -> int:
 
 
 def stop(error: BaseException) -> int:
-    """Say why a command ends; its exit status. 1: a fault of the user's files or data, 70: one of this program, 130: interrupted."""
+    """Print why a command ends, and return its exit status.
+
+    - 1: an error of the user's files or data, or of the system, such as a lack of memory.
+    - 70: an internal error of this program.
+    - 130: an interrupt.
+    """
     if isinstance(error, KeyboardInterrupt):
         return 130
     if isinstance(error, GmlmError):
         show_error(error)
         return 1
-    if isinstance(error, BrokenPipeError):  # the reader, `head` say, has seen enough
+    if isinstance(error, BrokenPipeError):  # The reader, for example `head`, has closed the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     if isinstance(error, OSError):
@@ -153,12 +168,19 @@ def stop(error: BaseException) -> int:
 
 
 def has_colour(stream: IO[str]) -> bool:
-    """Whether colour is wanted: on a terminal, unless `NO_COLOR` is set."""
+    """Return whether to print colours.
+
+    This is done on a terminal, unless it is a dumb one or `NO_COLOR` is set.
+    """
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def text_width() -> int:
-    """The columns of a line of text: those of the terminal; elsewhere 100, or what `COLUMNS` says."""
+    """Return the number of columns of a line of text.
+
+    On a terminal it is the terminal's width. Otherwise it is `COLUMNS` if that is set, and at most
+    100.
+    """
     if sys.stdout.isatty():
         return shutil.get_terminal_size((TEXT_WIDTH, 1)).columns
     said = os.environ.get("COLUMNS", "")
@@ -166,17 +188,17 @@ def text_width() -> int:
 
 
 def paint(text: str, colour: str, stream: IO[str]) -> str:
-    """Text in a colour, where the stream takes it."""
+    """Return text in a colour, if the stream supports it."""
     return f"{colour}{text}{_OFF}" if has_colour(stream) else text
 
 
 def show_error(error: GmlmError, stream: IO[str] | None = None) -> None:
-    """Every diagnostic of an error, with options named as on the command line."""
+    """Print every diagnostic of an error, with options named as on the command line."""
     show(error.diagnostics, stream or sys.stderr)
 
 
 def show(diagnostics: Iterable[Diagnostic], stream: IO[str]) -> None:
-    """Rendered diagnostics, a blank line between two."""
+    """Print diagnostics, separated by blank lines."""
     texts = [_OPTION.sub(_as_option, text) for text in rendered(diagnostics)]
     if has_colour(stream):
         texts = [_coloured(t) for t in texts]
@@ -214,12 +236,12 @@ def _coloured_line(line: str) -> str:
 
 
 def note(text: str) -> None:
-    """A remark, on the error stream."""
+    """Print a remark on the standard error."""
     print(paint(shown(text), _DIM, sys.stderr), file=sys.stderr)
 
 
 def warn(text: str, remedy: str = "") -> None:
-    """A warning, on the error stream."""
+    """Print a warning on the standard error."""
     print(f"{paint('warning', _YELLOW, sys.stderr)}: {shown(text)}", file=sys.stderr)
     if remedy:
         print(f"{paint('help', _CYAN, sys.stderr)}: {shown(remedy)}", file=sys.stderr)
@@ -228,9 +250,16 @@ def warn(text: str, remedy: str = "") -> None:
 def print_table(
     headers: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", *, written: bool = False, absent: str = "nan"
 ) -> None:
-    """A table on the output; numbers of a column share their decimals; `absent` stands for nan.
+    """Print a table on the standard output.
 
-    `written`: all but the first column are numbers as texts.
+    The numbers of a column have the same number of decimals.
+
+    Args:
+        headers: the headers of the columns.
+        rows: the rows.
+        title: the title.
+        written: whether all columns but the first contain numbers as text.
+        absent: the text for nan.
     """
     from rich import box
     from rich.console import Console

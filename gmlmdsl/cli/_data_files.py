@@ -1,4 +1,4 @@
-"""Data files of the command line: tables, alignments and arrays become what `Model.fit` takes."""
+"""Data files of the command line: tables, alignments and arrays as arguments of `Model.fit`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 Array = np.ndarray
 ARRAYS = (".npy", ".npz")
 ALIGNMENTS = (".a2m", ".a3m", ".afa", ".fa", ".fas", ".fasta")
-MOST_COUNTS = 20  # columns whose missing cells are counted on the screen
+MOST_COUNTS = 20  # The most columns whose missing cells are counted on the screen.
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The options of the command line about the data file."""
+    """The options of the command line for the data file."""
 
     columns: str | None = None
     where: Sequence[str] = ()
@@ -44,14 +44,14 @@ TOGETHER = "save one array for each variable, given ones too, in an .npz file, u
 
 @dataclass(frozen=True)
 class DataFile:
-    """Data as `Model.fit` takes them, and what they say of the program.
+    """Data in the form of `Model.fit`, and properties that the program takes from them.
 
     Attributes:
         x: rows of a file, or arrays.
-        missing: what `missing=` takes.
-        width: the number of cells of a row, where the file tells.
-        names: the names of the columns, where they have names of their own.
-        given: what `given=` takes.
+        missing: the argument `missing=`.
+        width: the number of cells of a row, if the file determines it.
+        names: the names of the columns, if they have proper names.
+        given: the argument `given=`.
     """
 
     x: Any
@@ -62,15 +62,22 @@ class DataFile:
 
     @property
     def table(self) -> Table | None:
-        """The table behind them."""
+        """The table, if the data are one."""
         return self.x if isinstance(self.x, Table) else None
 
 
 def read_data(path: Path, program: Program, model: str, inputs: Mapping[str, Any], reading: Reading) -> DataFile:
-    """Rows of data for a model whose program is not bound yet.
+    """Read rows of data for a model of a program that is not yet bound.
+
+    Args:
+        path: the data file.
+        program: the checked program.
+        model: the name of the model.
+        inputs: the known inputs.
+        reading: the options for the data file.
 
     Raises:
-        GmlmError: for a file that cannot be read, and for options that are not for such a file.
+        GmlmError: for a file that cannot be read, and for options that do not apply to such a file.
     """
     kind = ending_of(path)
     if kind in ARRAYS and is_packed(path):
@@ -119,7 +126,7 @@ def _verify_options(path: Path, kind: str, reading: Reading) -> None:
 
 
 def _code(missing: Sequence[str]) -> Any:
-    """What stands for a missing cell in arrays."""
+    """Return the value of a missing cell in arrays."""
     if not missing:
         return None
     if len(missing) > 1:
@@ -165,7 +172,7 @@ def _from_table(path: Path, program: Program, model: str, inputs: Mapping[str, A
     table = choose(table, reading.columns, _groups(reading.where), tuple(reading.missing) or None)
     missing = float("nan") if reading.missing else None
     if len(variables) == 1 and variables[0].domain.kind == "letters" and len(table.columns) == 1:
-        # one text for a row of letters
+        # A row of letters is one text.
         return DataFile(table, missing, len(table.texts([0])[0, 0]), None)
     cells = [] if table.in_order else [c for c in table.columns if is_cell(c, variables[0].name)]
     named = table.header is not None and not cells
@@ -173,12 +180,12 @@ def _from_table(path: Path, program: Program, model: str, inputs: Mapping[str, A
 
 
 def _observed(program: Program, model: str) -> list[ir.Variable]:
-    """The variables that a file of data is expected to hold."""
+    """Return the variables that a data file must contain."""
     return [v for v in program.models[model].variables.values() if v.role == "var"]
 
 
 def _groups(where: Sequence[str]) -> dict[str, list[str]]:
-    """`Class=democrat`: rows of a column with several values are those of any."""
+    """Parse `Class=democrat`; several values of one column are alternatives."""
     out: dict[str, list[str]] = {}
     for text in where:
         name, sign, value = text.partition("=")
@@ -189,7 +196,11 @@ def _groups(where: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _looks_like_header(first: Sequence[str], domains: Sequence[ir.Domain], inputs: Mapping[str, Any]) -> bool:
-    """A first line is a header if no field of it is a value or a number, or if its fields are distinct numbers beyond the values."""
+    """Return whether a first line is a header.
+
+    It is one if no field is a value or a number, or if its fields are distinct numbers beyond the
+    values.
+    """
     values = {plain(t) for d in domains for t in _texts_of(d, inputs)}
     good = [plain(f) in values for f in first]
     if not any(good):
@@ -198,7 +209,10 @@ def _looks_like_header(first: Sequence[str], domains: Sequence[ir.Domain], input
 
 
 def _texts_of(domain: ir.Domain, inputs: Mapping[str, Any]) -> list[str]:
-    """The values of a domain as a file has them; of one whose size an input gives that is not known yet, none."""
+    """Return the values of a domain as they appear in a file.
+
+    There are none if the size comes from an input without a value.
+    """
     if domain.numbers is not None and (domain.count or 0) <= 1 << 20:
         return [str(k) for k in domain.numbers]
     size = domain.of.size if domain.of is not None else domain.size
@@ -210,11 +224,11 @@ def _counts_up(fields: Sequence[str]) -> bool:
     return all(map(is_digits, fields)) and [int(f) - int(fields[0]) for f in fields] == list(range(len(fields)))
 
 
-# What is said of them
+# Descriptions of data
 
 
 def words_of(graph: FactorGraph, x: Any) -> str:
-    """What was read, in a few words."""
+    """Describe the data in a few words."""
     if not isinstance(x, AbstractRows):
         return ", ".join(f"{k} {v.shape}" for k, v in (x.items() if isinstance(x, dict) else [("array", x)]))
     if not isinstance(x, Table):
@@ -228,7 +242,10 @@ def words_of(graph: FactorGraph, x: Any) -> str:
 
 
 def missing_words(x: Any) -> str:
-    """How many cells are missing, in all and by column, the most first; empty where none can be."""
+    """Return the number of missing cells, in all and by column, or an empty text if none can be.
+
+    Columns with the most missing cells come first.
+    """
     if not isinstance(x, AbstractRows) or not x.tokens:
         return ""
     counts = x.missing_counts

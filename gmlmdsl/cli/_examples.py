@@ -1,4 +1,4 @@
-"""`gmlm examples`: the programs that come with the package, listed, and copied out."""
+"""The command `gmlm examples`, which lists and copies the programs of the package."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from .._diagnostics import did_you_mean, fail
 from ..files import made_folder, shipped_folder, write_whole
 from ._console import print_table
 
-# those of `examples/` whose programs a wheel holds, as pyproject.toml lists them
+# The subfolders of `examples/` whose programs a wheel contains, as pyproject.toml lists them.
 FOLDERS = ("", "guided", "translator")
-# of `guided` in a wheel, beside their laboratories in a checkout
+# A wheel contains these in `guided`; a checkout has them in the folders of their laboratories.
 OF_LABS = {n: f"labs/{n}/{n}.gmlm" for n in ("brackets", "testcases")}
 _COMMENT = re.compile(r"#[ \t]*(?:[\w.-]+\.gmlm\b:?)?[ \t]*(.*)")
 
 
 def run_examples(name: str | None, out: Path | None) -> None:
-    """List the examples, or copy one and say what was written."""
+    """List the examples, or copy one and print the paths of the copies."""
     if name is None:
         print_table(["example", "is"], [[name, description(path)] for name, path in examples().items()])
         return
@@ -27,10 +27,10 @@ def run_examples(name: str | None, out: Path | None) -> None:
 
 
 def examples() -> dict[str, Path]:
-    """The file of each example by its name: `ising`, `translator/tiny`.
+    """Return the file of each example by its name: `ising`, `translator/tiny`.
 
     Raises:
-        GmlmError: E120 where the package was installed without them.
+        GmlmError: E120 if the installation lacks the examples.
     """
     folder = shipped_folder("examples")
     found = {p.relative_to(folder).with_suffix("").as_posix(): p for name in FOLDERS for p in sorted((folder / name).glob("*.gmlm"))}
@@ -41,24 +41,25 @@ def examples() -> dict[str, Path]:
 
 
 def description(path: Path) -> str:
-    """What the first comment of a program says behind the name of its file."""
+    """Return the text of a program's first comment after the name of its file."""
     found = _COMMENT.match(path.read_text(encoding="utf-8"))
     return found[1] if found else ""
 
 
 def copy_example(name: str, out: Path) -> list[Path]:
-    """Copy an example, and what it imports beside it.
+    """Copy an example and the files that it imports.
 
     Args:
-        name: as `examples` has it.
-        out: a folder, which is made; or the file, where it ends in `.gmlm`.
+        name: a name of `examples`.
+        out: a folder, which is created, or a path that ends in `.gmlm`.
 
     Returns:
-        The files written, the example first. What it imports is left where it is there already.
+        The written files, the example first. Imported files that already exist unchanged are not
+        written.
 
     Raises:
-        GmlmError: E507 for an unknown name, E560 where another file stands in the way, or nothing
-            can be written.
+        GmlmError: E507 for an unknown name, E560 if another file exists at a path or nothing can be
+            written.
     """
     source = _named(name)
     first = out if out.suffix == ".gmlm" else out / source.name
@@ -85,7 +86,7 @@ def _named(name: str) -> Path:
 
 
 def _imported(path: Path) -> list[Path]:
-    """The files that a program imports, and those that these import."""
+    """Return the files that a program imports, directly or indirectly."""
     from ..program import check_file
 
     return [Path(source.path) for source in check_file(path).sources if Path(source.path) != path]

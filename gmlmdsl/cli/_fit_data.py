@@ -1,4 +1,4 @@
-"""The data of `gmlm fit`: they give the program the size and the labels of their columns, and the rows their weights."""
+"""The data of `gmlm fit`: sizes and labels that the program takes from them, and row weights."""
 
 from __future__ import annotations
 
@@ -20,10 +20,19 @@ if TYPE_CHECKING:
 def program_and_data(
     checked: Program, model: str, inputs: Mapping[str, Any], path: Path, reading: Reading, allow_python: bool = False
 ) -> tuple[BoundProgram, DataFile]:
-    """The program, bound, and the data.
+    """Return the bound program and the data.
+
+    Args:
+        checked: the checked program.
+        model: the name of the model.
+        inputs: the known inputs.
+        path: the data file.
+        reading: the options for the data file.
+        allow_python: whether a network `python("package.module:Class")` may import and run that
+            class.
 
     Raises:
-        GmlmError: for data that cannot be read, and for what the inputs show.
+        GmlmError: for data that cannot be read, and for faults that the inputs reveal.
     """
     data = read_data(path, checked, model, inputs, reading)
     sized = with_size(checked, model, inputs, data.width)
@@ -37,7 +46,7 @@ def program_and_data(
 
 
 def weights_of(model: Model, data: DataFile, reading: Reading) -> Any:
-    """Weights of the rows: from a column, from a file, or from their resemblance."""
+    """Return the weights of the rows, from a column, a file, or the similarity of the rows."""
     if reading.identity is None:
         return None if reading.weights is None else read_weights(reading.weights, data.table)
     from ..data import encode
@@ -47,7 +56,7 @@ def weights_of(model: Model, data: DataFile, reading: Reading) -> Any:
 
 
 def print_data(data: DataFile, reading: Reading, weights: Any) -> None:
-    """What must be said of the data: missing cells by column, and how many rows the weights leave."""
+    """Print the number of missing cells by column, and the effective number of rows."""
     holes = missing_words(data.x)
     if holes:
         print(holes)

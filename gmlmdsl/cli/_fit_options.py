@@ -1,4 +1,4 @@
-"""Options of `gmlm fit`: how its data are read, and how it is made."""
+"""Options of `gmlm fit`, for the data and for the fit."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ MaxSteps = Annotated[int | None, typer.Option("--max-steps", metavar="N", min=1,
 
 
 class Gaps(StrEnum):
-    """What becomes of missing cells in a fit, see `Model.fit`."""
+    """The treatment of missing cells in a fit, see `Model.fit`."""
 
     sum = "sum"
     ignore = "ignore"

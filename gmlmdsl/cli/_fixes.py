@@ -1,4 +1,7 @@
-"""`gmlm check --fix`: the edits that surely mend a fault, made in the file; guesses are left to the reader."""
+"""The command `gmlm check --fix`, which applies sure fixes to a file.
+
+Guesses are left to the user.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,17 @@ from .._diagnostics import Diagnostic, Fix, GmlmError, Span
 from ..program import check_file
 from ..syntax import read_source
 
-MOST_ROUNDS = 20  # mending a statement shows the faults inside it
+MOST_ROUNDS = 20  # Fixing a statement may reveal further faults inside it.
 
 
 def fix_file(path: Path) -> int:
-    """Make every sure edit of a file, check it again, and so on; write it whole where something changed.
+    """Apply sure fixes to a file until there are none, and write it if it changed.
 
     Returns:
-        The number of edits made.
+        The number of fixes.
 
     Raises:
-        GmlmError: where the file cannot be read or written.
+        GmlmError: if the file cannot be read or written.
     """
     from ..files import write_whole
 
@@ -36,7 +39,7 @@ def fix_file(path: Path) -> int:
 
 
 def found_in(path: str | Path, text: str) -> tuple[Diagnostic, ...]:
-    """Everything that is said of a file with that text."""
+    """Return all diagnostics of a file with this text."""
     try:
         return check_file(path, text).warnings
     except GmlmError as error:
@@ -44,7 +47,7 @@ def found_in(path: str | Path, text: str) -> tuple[Diagnostic, ...]:
 
 
 def sure_edits(found: Sequence[Diagnostic], path: str) -> list[Fix]:
-    """The edits of a file that are no guesses; of two that touch the same text the first."""
+    """Return the fixes of a file that are not guesses; of two overlapping fixes, the first."""
     out: list[Fix] = []
     taken: list[Span] = []
     for fix in (d.fix for d in found if d.fix is not None and not d.fix.guess and d.fix.span.source.path == path):
@@ -55,7 +58,7 @@ def sure_edits(found: Sequence[Diagnostic], path: str) -> list[Fix]:
 
 
 def apply_edits(text: str, edits: Sequence[Fix]) -> str:
-    """The text with edits made that do not touch one another."""
+    """Return the text with fixes applied that do not overlap."""
     places = [(place, fix.text) for fix in edits for place in fix.places]
     for place, new in sorted(places, key=lambda p: -p[0].start):
         text = text[: place.start] + new + text[place.end :]

@@ -1,18 +1,20 @@
-"""What the C library does with freed memory in the process of a command."""
+"""The treatment of freed memory by the C library in the process of a command."""
 
 from __future__ import annotations
 
-M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX, M_ARENA_MAX = -1, -2, -4, -8  # of glibc's malloc.h
-AHEAD = 1 << 26  # bytes that the heap grows by beyond what is asked for
+# These numbers are defined in glibc's malloc.h.
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX, M_ARENA_MAX = -1, -2, -4, -8
+AHEAD = 1 << 26  # Bytes by which the heap grows beyond each request.
 
 
 def keep_freed_memory() -> None:
-    """Keep freed memory for the next buffer in place of giving it back; a C library without glibc's `mallopt` is left as it is.
+    """Keep freed memory for the next buffer instead of returning it to the system.
 
-    A step of training on a CPU takes and frees buffers of hundreds of megabytes. Memory that was
-    given back is cleared page by page when it is taken again: a seventh of the processor time of a
-    run of 60 steps. One arena, for the heaps of others cannot grow so far. To be called before
-    threads start: an arena that is there stays.
+    A training step on a CPU allocates and frees buffers of hundreds of megabytes. Returned memory
+    is cleared page by page when it is allocated again. This took a seventh of the processor time of
+    a run of 60 steps. There is only one arena, because the heaps of further arenas cannot grow as
+    large. The function must be called before threads start, since an existing arena stays. It does
+    nothing if the C library lacks glibc's `mallopt`.
     """
     import ctypes
 

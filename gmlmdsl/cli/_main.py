@@ -1,6 +1,6 @@
-"""The command line: `gmlm`.
+"""The command line `gmlm`.
 
-The commands are in `_commands.py` and `_translation_commands.py`; plain `gmlm check FILE..` answers
+The commands are in `_commands.py` and `_translation_commands.py`. Plain `gmlm check FILE..` runs
 without loading them.
 """
 
@@ -12,7 +12,7 @@ from ._console import ended, interruptible, settle_streams, stop
 
 
 def main() -> None:
-    """The entry of the console script."""
+    """Run the command line; this is the entry point of the console script."""
     settle_streams()
     try:
         with interruptible():
@@ -23,13 +23,14 @@ def main() -> None:
 
 
 def _run(words: list[str]) -> int:
-    """The exit status of a command."""
+    """Run a command and return its exit status."""
     if len(words) > 1 and words[0] == "check" and not any(w.startswith("-") and w != "-" for w in words):
         return _check(words[1:])
     from ._freed_memory import keep_freed_memory
 
     keep_freed_memory()
-    from ._translation_commands import app  # those of `_commands.py` too
+    # This import registers the commands of `_commands.py` too.
+    from ._translation_commands import app
 
     try:
         app(prog_name="gmlm")

@@ -1,4 +1,4 @@
-"""What `gmlm masks` does and prints: the program's masks compared, or masks suggested as text to paste."""
+"""The command `gmlm masks`, which compares the program's masks or suggests masks as text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class MasksRequest:
 
 
 def run_masks(request: MasksRequest) -> None:
-    """Compare and print; or suggest, and print nothing but `.gmlm` text."""
+    """Compare masks and print the result, or suggest masks and print only `.gmlm` text."""
     model, params = model_and_params(request.source, "compare the masks of")
     _verify(model, request)
     from .. import theory
@@ -49,7 +49,8 @@ def run_masks(request: MasksRequest) -> None:
         if request.as_json:
             print(json.dumps({"text": str(found), "left_out": found.left_out, **as_data(found.comparison)}, indent=2))
         else:
-            print(f"\n{found}", end="")  # the empty line is for `>>`
+            # The empty line separates the text from earlier text if it is appended by `>>`.
+            print(f"\n{found}", end="")
         return
     with waiting(f"comparing masks of `{model.name}`", shows_progress(None)), _warnings_below():
         comparison = theory.compare_masks(model, params, request.masks, **options)
@@ -63,7 +64,7 @@ def run_masks(request: MasksRequest) -> None:
 
 
 def _verify(model: Model, request: MasksRequest) -> None:
-    """Refuse names that there are not, before any work."""
+    """Raise an error for unknown names before any work."""
     if model.graph.given:
         message = f"`gmlm masks` takes no data of {listed([v.name for v in model.graph.given])}, which model `{model.name}` is given"
         raise fail("E510", message, help="compare in Python: `gm.theory.compare_masks(model, params, given={..})`")
@@ -75,7 +76,7 @@ def _verify(model: Model, request: MasksRequest) -> None:
 
 @contextmanager
 def _warnings_below() -> Iterator[None]:
-    """What chains are warned of is printed on the error stream, each once."""
+    """Print the warnings of chains on the standard error after the block, each once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
@@ -86,7 +87,10 @@ def _warnings_below() -> Iterator[None]:
 
 
 def as_data(comparison: MaskComparison) -> dict[str, Any]:
-    """The comparison as JSON has it: each number with its kind; infinite ones are the text "inf"."""
+    """Return the comparison as JSON data.
+
+    Each number has its kind. Infinite numbers are the text "inf".
+    """
     rows = []
     for r in comparison.reports:
         numbers = {name: getattr(r, name) for name in ("variance_one", "variance_all", "worst_one", "poincare")}

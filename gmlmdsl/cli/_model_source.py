@@ -1,4 +1,4 @@
-"""Where a command finds a model and its parameters: in a saved fit, or in a program and files of arrays."""
+"""The source of a command's model and parameters: a saved fit, or a program and files of arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelSource:
-    """What a command line says of a model: FILE, --model, --params, --input, --inputs, --allow-python."""
+    """The options for a model: FILE, --model, --params, --input, --inputs, --allow-python."""
 
     file: Path
     model: str | None
@@ -29,21 +29,21 @@ class ModelSource:
 
 
 def model_and_params(source: ModelSource, verb: str) -> tuple[Model, Any]:
-    """The model and its parameters.
+    """Return the model and its parameters.
 
     Args:
-        source: what the command line says.
-        verb: what the command does with them, for messages: `sample`.
+        source: the options of the command line.
+        verb: the action of the command, for messages: `sample`.
 
     Raises:
-        GmlmError: E507 for options that do not fit the file, or parameters without values; what
-            reading and binding raise.
+        GmlmError: E507 for options that do not fit the file, or parameters without values; E520 for
+            a file that is not a saved fit; and errors of reading and binding.
     """
     from ..read import read_arrays, verify_readable
 
     verify_readable(source.file)
     is_fit = False
-    if source.file.is_file():  # of a pipe nothing is read twice
+    if source.file.is_file():  # A pipe cannot be read twice.
         with source.file.open("rb") as file:
             is_fit = file.read(2) == b"PK"
     if source.file.suffix == ".fit" and not is_fit:
@@ -83,7 +83,7 @@ def _of_fit(source: ModelSource) -> tuple[Model, Any]:
 
 
 def checked_program(file: Path, inputs: Sequence[str], arrays: Path | None) -> tuple[Program, dict[str, Any]]:
-    """A checked program, and the inputs that were given for it."""
+    """Return a checked program and the inputs that were given for it."""
     from ..program import check_file
 
     program = check_file(file)
@@ -91,10 +91,17 @@ def checked_program(file: Path, inputs: Sequence[str], arrays: Path | None) -> t
 
 
 def pick(name: str | None, names: Sequence[str], what: str, option: str = "model") -> str:
-    """The one that was named, or the only one.
+    """Return the given name, or the only name if none is given.
+
+    Args:
+        name: the given name, or None.
+        names: the known names.
+        what: the kind of the named object and, after ` of `, its owner.
+        option: the option that gives the name, for messages.
 
     Raises:
-        GmlmError: E506 for an unknown name, or where there are several.
+        GmlmError: E506 for an unknown name, or if none is given and `names` does not have exactly
+            one.
     """
     if name is not None and name not in names:
         kind, _, owner = what.partition(" of ")

@@ -1,4 +1,7 @@
-"""What stands on a command line: inputs, weights, clamped cells, numbers of masks; each fault is a diagnostic."""
+"""Arguments of the command line: inputs, weights, clamped cells, numbers of masks.
+
+Each fault is a diagnostic.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def read_inputs(program: Program, assignments: Sequence[str], arrays: Path | None) -> dict[str, Any]:
-    """The inputs given as `--input name=value` and `--inputs FILE.npz`.
+    """Return the inputs of `--input name=value` and `--inputs FILE.npz`.
 
     Raises:
-        GmlmError: for unknown names, values that are no numbers, names given twice, a file that
+        GmlmError: for unknown names, values that are not numbers, names given twice, or a file that
             cannot be read.
     """
     found: dict[str, Any] = {}
@@ -65,10 +68,17 @@ def _value(name: str, text: str, program: Program) -> Any:
 def bind_program(
     program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Sequence[Any]] | None = None, allow_python: bool = False
 ) -> BoundProgram:
-    """The program with its inputs.
+    """Return the program with its inputs.
+
+    Args:
+        program: the checked program.
+        inputs: the inputs by name.
+        coords: labels of the members of index sets, by name of the set.
+        allow_python: whether a network `python("package.module:Class")` may import and run that
+            class.
 
     Raises:
-        GmlmError: E401 for each that is missing, and for what does not fit.
+        GmlmError: E401 for each missing input, and other errors for inputs that do not fit.
     """
     from .._compile import BoundProgram
 
@@ -83,10 +93,10 @@ def bind_program(
 
 
 def read_weights(text: str, table: Table | None) -> Any:
-    """Row weights: a column of the data, or a file of numbers.
+    """Return row weights, from a column of the data or a file of numbers.
 
     Raises:
-        GmlmError: for a column or file that there is not, and for what is no number.
+        GmlmError: for a column or file that does not exist, and for entries that are not numbers.
     """
     from ..read import parse_table, read_arrays, table_of
 
@@ -110,7 +120,11 @@ def read_weights(text: str, table: Table | None) -> Any:
 
 
 def read_n_masks(text: str | None) -> int | str | None:
-    """A whole number above 0, or `all`."""
+    """Return a whole number above 0, or `all`.
+
+    Raises:
+        GmlmError: E507 for any other text.
+    """
     if text is None or text == "all":
         return text
     if not re.fullmatch(r"\d{1,9}", text) or int(text) < 1:
@@ -122,11 +136,11 @@ _CLAMP = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[([^\]]*)\])?\s*=(.*)", re.DOTALL)
 
 
 def read_clamps(texts: Sequence[str], graph: FactorGraph) -> dict[str, Any] | None:
-    """`x[3]=1`, `w[0]=sun`, `k=2`: what `clamp=` of `Model.sample` takes.
+    """Parse `x[3]=1`, `w[0]=sun`, `k=2` into the argument `clamp=` of `Model.sample`.
 
     Raises:
-        GmlmError: for what is not of that form, an unknown variable, a place or value that does not
-            fit.
+        GmlmError: for a text of another form, an unknown variable, and a place or value that does
+            not fit.
     """
     out: dict[str, Any] = {}
     for text in texts:
@@ -151,7 +165,7 @@ def read_clamps(texts: Sequence[str], graph: FactorGraph) -> dict[str, Any] | No
 
 
 def _place(place: str | None) -> Any:
-    """Numbers of members from 0, or labels, which stand without quotes or with them."""
+    """Parse a place: numbers of members from 0, or labels with or without quotes."""
     if place is None:
         return ()
     parts = [p.strip() for p in place.split(",")]

@@ -1,4 +1,4 @@
-"""What `gmlm fit` and `gmlm sample` do and print."""
+"""The work and the output of `gmlm fit` and `gmlm sample`."""
 
 from __future__ import annotations
 
@@ -62,13 +62,16 @@ class SampleRequest:
     prompt: Path | None
 
     def counts(self, strings: bool) -> dict[str, int | None]:
-        """Draws, warm-up steps and chains, those of a chain where they are not said."""
+        """Return the numbers of draws, warm-up steps and chains, with the defaults of chains.
+
+        For strings there are no defaults here.
+        """
         stated = {"draws": self.draws, "warmup": self.warmup, "chains": self.chains}
         return stated if strings else {k: d if n is None else n for (k, n), d in zip(stated.items(), (1000, 500, 4), strict=True)}
 
 
 def _note_size(model: Model) -> None:
-    """Say before a large fit what it will not give."""
+    """Print before a large fit that it will have no standard errors."""
     from ..fit import MOST_INFERRED
 
     size = sum(p.size for p in model.graph.parameters)
@@ -77,7 +80,10 @@ def _note_size(model: Model) -> None:
 
 
 def run_fit(request: FitRequest) -> None:
-    """Read, fit, print, and write what was asked for; on an error nothing is written."""
+    """Read the data, fit, print, and write the requested files.
+
+    Nothing is written after an error.
+    """
     from ._data_files import words_of
     from ._fit_data import print_data, program_and_data, weights_of
 
@@ -121,7 +127,10 @@ def run_fit(request: FitRequest) -> None:
 
 
 def _warn_of_sizes(program: BoundProgram, model: Model, mask: str) -> None:
-    """What only the sizes show of a model and of the mask it is fitted by; samplers and other masks are not run."""
+    """Print warnings about a model and its mask that depend on sizes.
+
+    Samplers and other masks are left out, since a fit does not run them.
+    """
     checked = program.checked
     others = [*checked.samplers.values(), *(m for m in checked.masks.values() if m.name != mask)]
     sized = [d for d in model.warnings if d not in checked.warnings]
@@ -129,7 +138,10 @@ def _warn_of_sizes(program: BoundProgram, model: Model, mask: str) -> None:
 
 
 def _next(fit: Any, out: Any) -> str:
-    """What can be done with a fit that was saved, and with what a network is trained otherwise."""
+    """Return a text with the next command for a saved fit.
+
+    For a network, the text also names further options of training.
+    """
     which = f" --sampler {fit.model.samplers[0]}" if len(fit.model.samplers) > 1 else ""
     drawn = f"; next: gmlm sample {out}{which}"
     if fit.graph.given:
@@ -143,7 +155,7 @@ def _next(fit: Any, out: Any) -> str:
 
 
 def _tell_fit(fit: Any, rows: int) -> None:
-    """How a fit of a factor model ended, its estimates, and what must be said about them."""
+    """Print the status, the estimates and the warnings of a fit of a factor model."""
     print(f"mask {fit.meta['mask_use']}; {fit.status.code} after {counted(len(fit.loss_trace), 'step')}, {duration(fit.meta['seconds'])}")
     if fit.meta["convex"] and fit.status.converged:
         print("the objective is convex: this is its global minimum")
@@ -157,7 +169,10 @@ def _tell_fit(fit: Any, rows: int) -> None:
 
 @contextlib.contextmanager
 def _as_options(prompts: Path | None, model: Model) -> Iterator[None]:
-    """Help that names arguments of Python names options and lines instead, and leaves out what the command line has not."""
+    """Name options and lines instead of Python arguments in the help of errors.
+
+    Parts of the help that do not apply to the command line are removed.
+    """
     try:
         with naming_lines(prompts, model):
             yield
@@ -168,7 +183,7 @@ def _as_options(prompts: Path | None, model: Model) -> Iterator[None]:
 
 
 def run_sample(request: SampleRequest) -> None:
-    """Sample, print, and write what was asked for."""
+    """Sample, print, and write the requested files."""
     verify_writable(request.out, (".nc", ".npz"))
     if request.out is not None and request.out.suffix == ".nc":
         from ..sample import need_netcdf
@@ -212,18 +227,22 @@ def run_sample(request: SampleRequest) -> None:
 
 
 def _sampler_of(model: Model, wanted: str | None) -> tuple[str, bool, bool]:
-    """A sampler's name, whether it decodes, and whether it draws strings; of independent draws, which no file declares, neither."""
+    """Return a sampler's name, whether it decodes, and whether it draws strings.
+
+    The sampler `exact`, which no file declares, does neither.
+    """
     if wanted == "exact" and wanted not in model.samplers:
         return wanted, False, False
     name = pick(wanted, model.samplers, f"sampler of model `{model.name}`", "sampler")
     checked = model.sampler(name)[1]
     show([d for d in model.warnings if _within(d, checked)], sys.stderr)
-    strings = draws_strings(model, name)  # decodes of a joint distribution are draws like a chain's
+    # Decodes of a joint distribution are draws, as those of a chain are.
+    strings = draws_strings(model, name)
     return name, strings or (checked.call is not None and model.graph.network is not None), strings
 
 
 def show_decodes(model: Model, idata: Any, rows: int) -> None:
-    """The best decodes: what they hold and how likely the network finds it."""
+    """Print the best decodes with their scores."""
     import numpy as np
 
     from ..sample import groups_of
@@ -240,13 +259,13 @@ def show_decodes(model: Model, idata: Any, rows: int) -> None:
 
 
 def passes_of(groups: dict[str, Any]) -> str:
-    """How many passes the decodes took."""
+    """Return the range of the numbers of passes of the decodes."""
     passes = groups["sample_stats"]["passes"].values
     return f"{passes.min()} to {passes.max()}" if passes.min() < passes.max() else str(passes.min())
 
 
 def _warn_outside_samplers(program: BoundProgram) -> None:
-    """The checker's warnings, less those about samplers, which a fit does not run."""
+    """Print the checker's warnings except those about samplers, which a fit does not run."""
     inside = {d for s in program.checked.samplers.values() for d in program.warnings if _within(d, s)}
     show([d for d in program.warnings if d not in inside], sys.stderr)
 
@@ -260,7 +279,7 @@ def _owned(table: dict[str, Any], model: str) -> list[str]:
 
 
 def verify_writable(path: Path | None, endings: Sequence[str] = ()) -> None:
-    """Refuse an output that could not be written, before any work.
+    """Raise an error for an output that could not be written, before any work.
 
     Raises:
         GmlmError: E560.
@@ -283,7 +302,7 @@ def verify_writable(path: Path | None, endings: Sequence[str] = ()) -> None:
 
 @contextlib.contextmanager
 def _naming(path: Path, what: str) -> Iterator[None]:
-    """Faults of data name the file they came from."""
+    """Add the name of the data file to errors about data."""
     try:
         yield
     except GmlmError as error:
@@ -300,7 +319,7 @@ def _named(d: Diagnostic, path: Path, what: str) -> Diagnostic:
 
 
 def print_frame(frame: Any, most: int, absent: str = "nan") -> None:
-    """A pandas table, at most so many rows; `absent` stands for nan."""
+    """Print at most `most` rows of a pandas table; `absent` is the text for nan."""
     shown = frame if most == 0 else frame.head(most)
     rows = [[str(name), *row] for name, row in zip(shown.index, shown.itertuples(index=False), strict=True)]
     print_table([str(frame.index.name or ""), *map(str, frame.columns)], rows, absent=absent)
@@ -309,7 +328,16 @@ def print_frame(frame: Any, most: int, absent: str = "nan") -> None:
 
 
 def show_draws(model: Model, idata: Any, clamp: dict[str, Any] | None, most: int) -> None:
-    """ArviZ's summary of number-valued variables, the worst first where they are many, and categories of the others."""
+    """Print ArviZ's summary of numeric variables, and the categories of the others.
+
+    If there are many cells, those with the largest R-hat are printed.
+
+    Args:
+        model: the model.
+        idata: the draws.
+        clamp: the clamped cells, which are left out.
+        most: the most rows of a table; 0 prints all.
+    """
     from ..report import diagnose_draws
     from ..sample import summary
 

@@ -1,4 +1,4 @@
-"""What `gmlm info` prints."""
+"""The output of `gmlm info`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REAL = ("real", "positive", "bounded")
 
 
 def show_info(found: dict[str, Any]) -> None:
-    """The plain data of `describe` as tables."""
+    """Print the plain data of `describe` as tables."""
     if found["inputs"]:
         rows = []
         for name, d in found["inputs"].items():
@@ -76,7 +76,7 @@ def _show_model(name: str, model: dict[str, Any]) -> None:
 
 
 def _show_network(network: dict[str, Any]) -> None:
-    """The network's options, and its parameters by part."""
+    """Print the network's options, and its parameters by part."""
     options = network["options"]
     if options is not None:
         written = ", ".join(f"{k} = {str(v).lower() if isinstance(v, bool) else v}" for k, v in options.items())

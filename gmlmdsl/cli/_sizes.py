@@ -1,4 +1,4 @@
-"""What data say of a program: the size of the axis that their columns run over, and the names of its members."""
+"""Properties of a program that data determine: the size of the columns' axis, and its labels."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from typing import Any
 
 from ..program import Program, ir
 
-MOST_DIGITS = 18  # of a number of 64 bits
+MOST_DIGITS = 18  # A number of so many digits fits in 64 bits.
 
 
 def axis_of(program: Program, model: str) -> ir.SetOf | None:
-    """The set that the only axis of the only variable in the data runs over; None where there are several."""
+    """Return the set of the only axis of the only variable in the data.
+
+    Return None if there are several axes or variables.
+    """
     variables = [v for v in program.models[model].variables.values() if v.role == "var"]
     return variables[0].axes[0].over if len(variables) == 1 and len(variables[0].axes) == 1 else None
 
 
 def size_input(program: Program, model: str) -> str | None:
-    """The integer input that is the length of that axis, if one is."""
+    """Return the integer input that is the length of this axis, or None."""
     axis = axis_of(program, model)
     if axis is None:
         return None
@@ -31,7 +34,10 @@ def _size_of_nodes(program: Program, axis: ir.SetOf) -> Any:
 
 
 def _nodes(program: Program, axis: ir.SetOf) -> Any:
-    """What numbers the nodes of a graph: an index set, or a size; None for a lattice, whose size is a product."""
+    """Return the index set or the size that numbers the nodes of a graph.
+
+    It is None for a lattice, whose size is a product.
+    """
     graph = program.graphs.get(axis.graph)
     if axis.part != "nodes" or graph is None or "m" in graph.arguments:
         return None
@@ -39,7 +45,10 @@ def _nodes(program: Program, axis: ir.SetOf) -> Any:
 
 
 def coords_of(program: Program, model: str, names: Sequence[str]) -> dict[str, list[Any]] | None:
-    """The names as labels of the axis: of its index set, or of the nodes of a graph that is built over none."""
+    """Return the names as labels of the axis.
+
+    They belong to its index set, or to the nodes of a graph that is not built over an index set.
+    """
     axis = axis_of(program, model)
     if axis is None:
         return None
@@ -52,7 +61,14 @@ def coords_of(program: Program, model: str, names: Sequence[str]) -> dict[str, l
 
 
 def with_size(program: Program, model: str, inputs: Mapping[str, Any], width: int | None) -> dict[str, Any]:
-    """The inputs, with the one that sizes the data where it has no value yet."""
+    """Return the inputs, with the size of the data for the input of this size, if it has no value.
+
+    Args:
+        program: the checked program.
+        model: the name of the model.
+        inputs: the known inputs.
+        width: the number of columns of the data, or None.
+    """
     name = size_input(program, model)
     if width is None or name is None or name in inputs or program.inputs[name].default is not None:
         return dict(inputs)

@@ -1,4 +1,4 @@
-"""`gmlm sample` by samplers that draw strings from their first symbol on: prompts from a file, a table of what was drawn."""
+"""Samplers of strings in `gmlm sample`: prompts from a file, and a table of drawn strings."""
 
 from __future__ import annotations
 
@@ -18,12 +18,18 @@ if TYPE_CHECKING:
 
 
 def read_prompts(path: Path | None, model: Model) -> list[Any] | None:
-    """The prefixes of a file, one a line: of letters the line itself, else values or labels with spaces between them; a line may be empty.
+    """Return the prefixes of a file, one for each line; a line may be empty.
+
+    A prefix of letters is the line itself. Other prefixes are values or labels, separated by
+    spaces.
 
     Raises:
-        GmlmError: E120 where the file cannot be read, E523 for a line that is too long, E119 for
-            bytes that are no text, E505 for a file without a line, E502 for what is not a whole
-            number where values are numbers; each names the line.
+        GmlmError: with one of these codes; E523, E119 and E502 name the line.
+            - E120: the file cannot be read.
+            - E523: a line is too long.
+            - E119: the bytes are not text.
+            - E505: the file has no line.
+            - E502: a word is not a whole number, although the values are numbers.
     """
     if path is None:
         return None
@@ -61,7 +67,7 @@ WRITTEN = {
 
 @contextlib.contextmanager
 def naming_lines(path: Path | None, model: Model) -> Iterator[None]:
-    """What is said of a prompt by its number is said of its line."""
+    """Replace numbers of prompts by lines of the file in errors."""
     try:
         yield
     except GmlmError as error:
@@ -77,12 +83,12 @@ def naming_lines(path: Path | None, model: Model) -> Iterator[None]:
 
 
 def of_lines(text: str, path: Path | None) -> str:
-    """A text that names prompts, where they are lines of a file."""
+    """Return a text that names lines of the file instead of prompts, if there is a file."""
     return text if path is None else re.sub(r"prompt\[(\d+)\]", lambda m: f"{path}, line {int(m[1]) + 1}", text)
 
 
 def draws_strings(model: Model, sampler: str) -> bool:
-    """Whether a sampler draws strings that `guided_stats` counts."""
+    """Return whether a sampler draws strings that `guided_stats` counts."""
     from ..program import AUTOREGRESSIVE, ir, is_guided
 
     body = model.sampler(sampler)[1].body
@@ -92,7 +98,7 @@ def draws_strings(model: Model, sampler: str) -> bool:
 
 
 def show_strings(model: Model, idata: Any, rows: int) -> None:
-    """What was drawn and what it took, then the strings, with the number of their prompt."""
+    """Print the counts of the draws, then the strings with the numbers of their prompts."""
     import numpy as np
 
     from ..sample import groups_of

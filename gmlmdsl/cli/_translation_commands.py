@@ -1,4 +1,7 @@
-"""The commands of translators: train, distill, translate, evaluate, latency, pipeline. What is heavy is imported inside them."""
+"""The commands of translators: train, distill, translate, evaluate, latency, pipeline.
+
+Expensive modules are imported inside them.
+"""
 
 from __future__ import annotations
 

@@ -11,11 +11,14 @@ from ._commands import MOST_SEED
 
 
 def _checked(program: Path) -> Path:
-    """A program without faults: what is wrong with it is said before what is heavy is imported."""
+    """Return the path of a program without errors.
+
+    Errors of a program are thus reported before expensive imports.
+    """
     from ..program import check_file
     from ..read import verify_readable
 
-    if program.exists() and not program.is_file():  # of a pipe nothing is read twice
+    if program.exists() and not program.is_file():  # A pipe cannot be read twice.
         verify_readable(program)
     else:
         check_file(program)
@@ -23,7 +26,7 @@ def _checked(program: Path) -> Path:
 
 
 def _there(paths: Path | list[Path] | None) -> Path | list[Path] | None:
-    """Files that can be read."""
+    """Return paths after verifying that they can be read."""
     from ..read import verify_readable
 
     for path in paths if isinstance(paths, list) else [paths]:
@@ -33,14 +36,14 @@ def _there(paths: Path | list[Path] | None) -> Path | list[Path] | None:
 
 
 def steps_beside(minutes: float | None, steps: int | None, teacher_steps: int | None) -> int:
-    """Batches of a student; minutes say how many by themselves."""
+    """Return the number of batches of a student; a time limit excludes stated numbers."""
     if minutes is not None and (steps or teacher_steps):
         raise typer.BadParameter("minutes are divided between the networks: leave --steps and --teacher-steps out", param_hint="--minutes")
     return steps or 1000
 
 
 def widths(stated: list[int] | None) -> tuple[int, ...] | None:
-    """Of rows, ascending; none where none is stated."""
+    """Return widths of rows, ascending, or None if none are stated."""
     return tuple(sorted(stated)) if stated else None
 
 

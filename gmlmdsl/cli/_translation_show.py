@@ -1,4 +1,4 @@
-"""What the commands of translators do and print."""
+"""The work and the output of the commands of translators."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ProgramRequest:
 
 @dataclass(frozen=True)
 class TrainRequest(ProgramRequest):
-    """What of a program is trained."""
+    """The options of `gmlm train`."""
 
     model: str | None
     mask: str | None
@@ -47,15 +47,15 @@ class TrainRequest(ProgramRequest):
 
 @dataclass(frozen=True)
 class PipelineRequest(ProgramRequest):
-    """Which translators a pipeline makes, and how they are compared."""
+    """The options of `gmlm pipeline`."""
 
     vocabulary: Path | None
     languages: str
     teacher_sampler: str | None
     samplers: tuple[str, ...]
     masks: tuple[str, ...]
-    raw: bool  # whether a student is trained on the raw text too
-    warm: bool  # whether students start at the teacher's weights
+    raw: bool  # Whether another student is trained on the raw text.
+    warm: bool  # Whether students start from the teacher's weights.
     minutes: float | None
     sentences: int
     seed: int
@@ -63,7 +63,7 @@ class PipelineRequest(ProgramRequest):
 
 @dataclass(frozen=True)
 class TranslateRequest:
-    """How lines are translated."""
+    """The options of `gmlm translate`."""
 
     sampler: str | None
     n_best: int
@@ -79,7 +79,7 @@ class TranslateRequest:
 
 @dataclass(frozen=True)
 class EvaluateRequest:
-    """What of a translator is measured: under which samplers, with whose choice among candidates, attention and times."""
+    """The options of `gmlm evaluate`."""
 
     samplers: tuple[str, ...]
     learnt: Path | None
@@ -91,10 +91,10 @@ class EvaluateRequest:
 
 
 def direction_of(languages: str, reverse: bool) -> str:
-    """`en-de`, turned round where the text is.
+    """Return a direction such as `en-de`, reversed if the text is.
 
     Raises:
-        GmlmError: E507 for what is no pair of languages.
+        GmlmError: E507 for a text that is not a pair of languages.
     """
     if not languages:
         return ""
@@ -105,7 +105,14 @@ def direction_of(languages: str, reverse: bool) -> str:
 
 
 def run_train(request: TrainRequest, recipe: Recipe, texts: Texts, out: Path) -> None:
-    """Train a model of a program, and write its bundle."""
+    """Train a model of a program, and write its bundle.
+
+    Args:
+        request: the options of the program.
+        recipe: how the model is trained.
+        texts: the parallel text.
+        out: the folder of the run.
+    """
     from ..translation import TrainJob, train_translator
 
     _verify_validation(recipe, texts)
@@ -131,7 +138,10 @@ def run_train(request: TrainRequest, recipe: Recipe, texts: Texts, out: Path) ->
 
 
 def _verify_validation(recipe: Recipe, texts: Texts) -> None:
-    """Losses of validation need its text; said by the names of the options, before the text is read."""
+    """Raise an error if validation losses are requested without a validation text.
+
+    The error names the options, and comes before the text is read.
+    """
     for name, value in (("--evaluate-every", recipe.evaluate_every), ("--patience", recipe.patience)):
         if value is not None and not texts.validation:
             message = f"{name} {value} is about losses of validation, and there is no text for it"
@@ -139,7 +149,17 @@ def _verify_validation(recipe: Recipe, texts: Texts) -> None:
 
 
 def run_distill(bundle: Path, text: Path, out: Path, sampler: str | None, seed: int, allow_python: bool) -> None:
-    """Write the teacher's translations of a text."""
+    """Write the teacher's translations of a text.
+
+    Args:
+        bundle: the bundle of the teacher.
+        text: the file of source lines.
+        out: the file of translations.
+        sampler: the sampler of the teacher; None selects its own.
+        seed: the seed of all random numbers.
+        allow_python: whether a network `python("package.module:Class")` may import and run that
+            class.
+    """
     from ..translation import distill, file_hash, lines_cut, load_translator, read_lines
 
     verify_writable(out)
@@ -159,14 +179,25 @@ def run_distill(bundle: Path, text: Path, out: Path, sampler: str | None, seed: 
 
 @contextmanager
 def _moving(wanted: bool = True, what: str = "lines") -> Iterator[Callable[[int, int], None]]:
-    """A progress bar over lines, or batches of them, where a person watches: it is told how many are done, and of how many."""
+    """Show a progress bar over lines or batches, if a person watches.
+
+    The context manager yields a function of the numbers of finished items and of all items.
+    """
     with bar(show=wanted and shows_progress(None)) as shown:
         task = shown.add_task(what, total=None)
         yield lambda done, total: shown.update(task, completed=done, total=total)
 
 
 def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_python: bool) -> None:
-    """Translate lines to the standard output, each batch as soon as it is done."""
+    """Translate lines to the standard output, each batch as soon as it is finished.
+
+    Args:
+        bundle: the bundle of the translator.
+        text: the file of lines; None reads the standard input.
+        how: the options of translation.
+        allow_python: whether a network `python("package.module:Class")` may import and run that
+            class.
+    """
     from ..translation import TranslationOptions, lines_cut, lines_in, load_translator, read_lines
 
     translator = load_translator(bundle, sampler=how.sampler, allow_python=allow_python, rerank=how.rerank)
@@ -177,7 +208,7 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
     lines = lines_in(stdin_bytes(), "the standard input") if known is None else known
     found = translator.stream(lines, options, batch_size=size, prefix=how.prefix, drafts=drafts)
     out, shortened, few = sys.stdout.buffer, 0, 0
-    # on a terminal the lines themselves say how far it is
+    # On a terminal the printed lines themselves show the progress.
     watched = known is not None and not out.isatty()
     try:
         with _moving(watched) as moved:
@@ -204,7 +235,18 @@ def run_translate(bundle: Path, text: Path | None, how: TranslateRequest, allow_
 def run_evaluate(
     bundle: Path, text: tuple[Path, ...], how: EvaluateRequest, reverse: bool, languages: str, limit: int | None, allow_python: bool
 ) -> None:
-    """Print the scores of a translator under some of its samplers, and of what a teacher chooses among their candidates."""
+    """Print the scores of a translator under some of its samplers, and with reranking.
+
+    Args:
+        bundle: the bundle of the translator.
+        text: the files of the parallel text.
+        how: the options of the evaluation.
+        reverse: whether source and target are exchanged.
+        languages: the languages of the text, such as `en-de`.
+        limit: the number of first pairs that are used; None uses all.
+        allow_python: whether a network `python("package.module:Class")` may import and run that
+            class.
+    """
     from ..translation import Texts, dependency, evaluate, latency, load_translator, verify_learnt
 
     if how.learnt is not None:
@@ -248,7 +290,10 @@ def _told(moved: Callable[[int, int], None], lines: int, rows: int) -> None:
 
 
 def _ways(translator: Translator, how: EvaluateRequest, allow_python: bool) -> dict[str, tuple[Translator, str]]:
-    """Samplers that are compared, and where a teacher chooses, those of several candidates once more."""
+    """Return the samplers to compare.
+
+    With a teacher that reranks, samplers of several candidates are listed again.
+    """
     from ..translation import RERANKED, Reranked, candidate_count, load_translator
 
     ways = {name: (translator, name) for name in (translator.sampler_named(s) for s in how.samplers or translator.model.samplers)}
@@ -263,7 +308,7 @@ def _ways(translator: Translator, how: EvaluateRequest, allow_python: bool) -> d
 
 
 def show_scores(found: dict[str, Any], signed: bool = False) -> None:
-    """A table of scores, a row for each; where it is `signed`, their signatures below."""
+    """Print a table of scores with a row for each; if `signed`, print their signatures below."""
     from ..translation import score_columns
 
     headers, rows, signatures = score_columns(found)
@@ -275,7 +320,18 @@ def show_scores(found: dict[str, Any], signed: bool = False) -> None:
 def run_latency(
     text: Path, bundles: Sequence[Path], samplers: Sequence[str], what: tuple[int, int | None, bool], as_json: bool, allow_python: bool
 ) -> None:
-    """Print how long translators take; `what` are sentences, pieces of each translation, and whether peers stand beside them."""
+    """Print the times of translators.
+
+    Args:
+        text: the file of source lines.
+        bundles: the bundles of the translators.
+        samplers: the samplers to measure; none stands for all.
+        what: the number of sentences, the number of subword tokens of each translation, and whether
+            to measure peers.
+        as_json: whether to print JSON.
+        allow_python: whether a network `python("package.module:Class")` may import and run that
+            class.
+    """
     from ..translation import latency, load_translator, peers, read_lines
 
     translators: dict[str, tuple[Translator, str]] = {}
@@ -295,7 +351,15 @@ def run_latency(
 
 
 def run_pipeline(request: PipelineRequest, teacher: Recipe, student: Recipe, texts: Texts, out: Path) -> None:
-    """Run the pipeline, and print its table."""
+    """Run the pipeline, and print its table of scores.
+
+    Args:
+        request: the options of the pipeline.
+        teacher: how the teacher is trained.
+        student: how the students are trained.
+        texts: the parallel text.
+        out: the folder of the run.
+    """
     from ..report import translation_report
     from ..translation import Pipeline, PipelineOptions
 

@@ -1,9 +1,9 @@
-"""The demo: handwritten digits fitted under two masks, sampled, diagnosed, and written up as one HTML page.
+"""The demo: a model of handwritten digits, fitted under two masks, sampled and diagnosed.
 
     gmlm demo --out demo-report
 
-The data are the 1797 images of 8 by 8 pixels that ship inside scikit-learn (the `demo` extra). The
-program is `examples/digits.gmlm`.
+The result is one HTML page. The data are the 1797 images of 8 by 8 pixels that scikit-learn
+contains (the `demo` extra). The program is `examples/digits.gmlm`.
 
 In: handwritten digits. Out: fits, draws and a report of them. Never: mathematics of its own.
 """

@@ -1,4 +1,4 @@
-"""The demo's data, and what it finds: the digits, fits of them under several masks, draws."""
+"""The demo's data and results: digits, fits under several masks, and draws."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 SIDE = 8
 
 
-THRESHOLD = 8  # of the 17 grey levels 0..16: a pixel is on from the middle one upwards
+THRESHOLD = 8  # A pixel is on from the middle of the 17 grey levels 0..16 upwards.
 
 
-# a pixel stays in the model if it is on in at least so many images, and off in as many
+# A pixel is part of the model if it is on in at least this many images, and off in as many.
 MIN_ROWS = 20
 
 
-SHOWN = 12  # couplings printed
+SHOWN = 12  # The number of printed couplings.
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,10 @@ class Digits:
     """The binarised images.
 
     Attributes:
-        images: (row, 8, 8) 0 or 1.
-        pixels: (pixel,) which of the 64 the model has, row-major.
-        pairs: (edge, 2) neighbours on the grid, diagonals among them, as positions in `pixels`.
+        images: entries 0 or 1, shape (rows, 8, 8).
+        pixels: the numbers of the model's pixels among all 64, row-major, shape (pixels,).
+        pairs: neighbours on the grid, including diagonal ones, as positions in `pixels`, shape
+            (edges, 2).
     """
 
     images: np.ndarray
@@ -45,11 +46,14 @@ class Digits:
 
     @property
     def x(self) -> np.ndarray:
-        """(row, pixel) what the model sees."""
+        """The data of the model, shape (rows, pixels)."""
         return self.images.reshape(len(self.images), -1)[:, self.pixels]
 
     def as_images(self, x: np.ndarray) -> np.ndarray:
-        """(row, 8, 8) configurations with the pixels outside the model at their most frequent value."""
+        """Return configurations as images, shape (rows, 8, 8).
+
+        Pixels outside the model have their most frequent value.
+        """
         usual = self.images.reshape(len(self.images), -1).mean(axis=0).round()
         out = usual[None].repeat(len(x), axis=0)
         out[:, self.pixels] = x
@@ -57,31 +61,34 @@ class Digits:
 
     @property
     def places(self) -> np.ndarray:
-        """(pixel, 2) column and row of each pixel."""
+        """The column and the row of each pixel, shape (pixels, 2)."""
         import numpy as np
 
         return np.stack([self.pixels % SIDE, self.pixels // SIDE], axis=1)
 
     @property
     def names(self) -> list[str]:
-        """Each pixel by its row and column: `r3c4`."""
+        """The name of each pixel, with its row and column: `r3c4`."""
         return [f"r{row}c{column}" for column, row in self.places]
 
     def name(self, edge: int) -> str:
-        """An edge by its ends: `r3c4-r3c5`."""
+        """Return the name of an edge, with its two pixels: `r3c4-r3c5`."""
         return "-".join(self.names[k] for k in self.pairs[edge])
 
 
 def program_path() -> Path:
-    """Where `digits.gmlm` is: inside the package in an installed wheel, in `examples/` in a checkout."""
+    """Return the path of `digits.gmlm`.
+
+    It is inside the package in an installed wheel, and in `examples/` in a checkout.
+    """
     return shipped_folder("examples") / "digits.gmlm"
 
 
 def load_images(*, quick: bool = False) -> Digits:
-    """The digits, binarised, with the pixels that vary.
+    """Return the binarised digits, with the pixels that vary.
 
     Args:
-        quick: every third image, and the sixteen pixels in the middle.
+        quick: whether to use only every third image and the sixteen pixels in the middle.
 
     Raises:
         GmlmError: E561 without scikit-learn.
@@ -104,13 +111,19 @@ def load_images(*, quick: bool = False) -> Digits:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Fits of one model under several masks, and how precise each is.
+    """Fits of one model under several masks, and the efficiency of each mask.
 
-    The efficiency of a mask is the geometric mean, over the parameters whose estimate is finite and
-    determined under every mask, of Var(first mask, all its blocks for every row) / Var(this mask):
-    1 is as precise as the first mask, 0.5 means that twice the rows would be needed. Variances are
-    those of the sandwich. `all_masks` is for the fits as they were made, which average over all
-    blocks of the mask for every row; `one_mask` for one block per row, drawn from the mask.
+    The efficiency of a mask is the geometric mean of Var(first mask, all its blocks for every row)
+    / Var(this mask). The mean is over the parameters whose estimate is finite and determined under
+    every mask. Efficiency 1 is the precision of the first mask; 0.5 means that twice as many rows
+    would be needed. Variances are those of the sandwich estimator.
+
+    Attributes:
+        fits: the fits by mask.
+        finite: whether each parameter has a finite and determined estimate under every mask.
+        all_masks: efficiencies of the fits themselves, which average over all blocks of the mask
+            for every row.
+        one_mask: efficiencies for one block per row, drawn from the mask.
     """
 
     fits: dict[str, Fit]
@@ -119,7 +132,7 @@ class Comparison:
     one_mask: dict[str, float]
 
     def findings(self) -> dict[Finding, list[str]]:
-        """What must be said about the fits, each with the masks under which it was found."""
+        """Return the warnings about the fits, each with the masks to which it applies."""
         found: dict[Finding, list[str]] = {}
         for name, fit in self.fits.items():
             for f in fit.status.findings:
@@ -128,12 +141,12 @@ class Comparison:
 
     @property
     def unbounded(self) -> np.ndarray:
-        """(edge,) couplings without a finite estimate under some mask."""
+        """The couplings without a finite estimate under some mask, shape (edges,)."""
         return ~self.finite[-next(iter(self.fits.values())).params["J"].size :]
 
 
 def compare(fits: dict[str, Fit]) -> Comparison:
-    """The efficiency of each mask against the first; see `Comparison`."""
+    """Return the efficiency of each mask relative to the first; see `Comparison`."""
     import numpy as np
 
     def variances(fit: Fit, covariance: np.ndarray | None) -> np.ndarray:
@@ -156,7 +169,7 @@ def compare(fits: dict[str, Fit]) -> Comparison:
 
 @dataclass(frozen=True)
 class Sampled:
-    """Draws of the regularised fit and what is said about them."""
+    """Draws of the regularised fit and their diagnostics."""
 
     fit: Fit
     idata: Any
@@ -167,7 +180,7 @@ class Sampled:
 
 
 def mask_rows(comparison: Comparison) -> tuple[list[str], list[list[object]]]:
-    """Headers and rows of the table of masks."""
+    """Return headers and rows of the table of masks."""
     headers = ["mask", "all masks", "one mask", "seconds", "steps", "status"]
     rows: list[list[object]] = []
     for name, fit in comparison.fits.items():
@@ -177,7 +190,10 @@ def mask_rows(comparison: Comparison) -> tuple[list[str], list[list[object]]]:
 
 
 def coupling_rows(digits: Digits, comparison: Comparison, most: int = SHOWN) -> list[list[object]]:
-    """Couplings side by side, `most` of them: first those without a finite estimate, then by size."""
+    """Return rows of the table of couplings, at most `most` of them.
+
+    Couplings without a finite estimate come first, then the others by size.
+    """
     import numpy as np
 
     fits = list(comparison.fits.values())
@@ -192,7 +208,10 @@ def coupling_rows(digits: Digits, comparison: Comparison, most: int = SHOWN) -> 
 
 
 def worst_rows(sampled: Sampled, most: int = 5) -> tuple[list[str], list[list[object]]]:
-    """Headers and rows of ArviZ's summary: the share of dark pixels, then the pixels with the largest R-hat."""
+    """Return headers and rows of ArviZ's summary.
+
+    The first row is the share of dark pixels. The others are the pixels with the largest R-hat.
+    """
     table = sampled.summary
     columns = [c for c in ("mean", "sd", "mcse_mean", "ess_bulk", "ess_tail", "r_hat") if c in table]
     pixels = table[table.index != "ink"].sort_values("r_hat", ascending=False, na_position="first").head(most)

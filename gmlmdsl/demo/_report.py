@@ -1,4 +1,4 @@
-"""The demo's page: data beside samples, couplings as a map, masks side by side, chains."""
+"""The demo's page: data beside samples, a map of couplings, masks side by side, and chains."""
 
 from __future__ import annotations
 
@@ -21,13 +21,21 @@ if TYPE_CHECKING:
     from ._digits import Comparison, Digits, Sampled
 
 IMAGES = 30
-FOREST = 16  # couplings drawn with their intervals
+FOREST = 16  # The number of couplings that are drawn with their intervals.
 SHADES = ("white", "dark")
-SAID = 4  # separated couplings explained one by one
+SAID = 4  # The number of separated couplings that are explained one by one.
 
 
 def write_report(path: Path, digits: Digits, comparison: Comparison, sampled: Sampled, seconds: float) -> Path:
-    """Write the page and return its path."""
+    """Write the page and return its path.
+
+    Args:
+        path: the path of the page.
+        digits: the data.
+        comparison: the fits under several masks.
+        sampled: the draws.
+        seconds: the time of the whole demo.
+    """
     used = ", ".join(f"{k} {v}" for k, v in versions().items())
     page = report.Report(
         "Handwritten digits: one model, two masks",
@@ -57,7 +65,7 @@ def _facts(page: report.Report, digits: Digits, sampled: Sampled) -> None:
             "smallest effective sample size": f"{np.nanmin(found.min_ess):.0f}",
         }
     )
-    if not fit.status.converged:  # what else must be said has sections of its own
+    if not fit.status.converged:  # Other warnings have sections of their own.
         _warn(page, fit.status.findings)
 
 
@@ -104,7 +112,7 @@ def _map(page: report.Report, digits: Digits, fit: Fit, open_: np.ndarray) -> No
 
 
 def _unbounded(page: report.Report, digits: Digits, comparison: Comparison) -> None:
-    """What the fits without priors cannot say."""
+    """Add a section on the parameters that the fits without priors cannot determine."""
     open_, found = comparison.unbounded, comparison.findings()
     if not found:
         return
@@ -122,7 +130,7 @@ def _unbounded(page: report.Report, digits: Digits, comparison: Comparison) -> N
 
 
 def _priors(page: report.Report, fit: Fit) -> None:
-    """What must be said of the fit with priors, where it stands in nobody's way."""
+    """Add a section with the warnings of the fit with priors, if that fit has converged."""
     if fit.status.converged and fit.status.findings:
         page.section("What the priors decide")
         page.text("With priors every estimate is finite, and some are the prior's more than the data's.")
@@ -135,7 +143,7 @@ def _warn(page: report.Report, findings: Sequence[Finding]) -> None:
 
 
 def _why(digits: Digits, edges: np.ndarray) -> str:
-    """What the data never show, pair by pair."""
+    """Return the combinations of values that the data never contain, pair by pair."""
     said = []
     for e in edges[:SAID]:
         a, b = digits.x[:, digits.pairs[e]].T
@@ -152,7 +160,8 @@ def _number_rows_and_columns(figure: Figure, digits: Digits) -> None:
             x, y = (k, place[1]) if kind == "c" else (place[0], k)
             axes.text(x, y, f"{kind}{k}", ha="center", va="center", fontsize=9, color=LIGHT["muted"])
     if (legend := axes.get_legend()) is not None:
-        legend.set_bbox_to_anchor((0.0, 1.05), transform=axes.transAxes)  # above the columns' names
+        # The legend stands above the columns' names.
+        legend.set_bbox_to_anchor((0.0, 1.05), transform=axes.transAxes)
 
 
 def _masks(page: report.Report, digits: Digits, comparison: Comparison) -> None:
@@ -188,7 +197,7 @@ def _masks(page: report.Report, digits: Digits, comparison: Comparison) -> None:
 
 
 def _extreme(digits: Digits, comparison: Comparison) -> np.ndarray:
-    """The couplings furthest above and furthest below zero, of those that have an estimate, the largest first."""
+    """Return the couplings furthest above and below zero that have an estimate, largest first."""
     values = list(comparison.fits.values())[-1].params["J"]
     finite = np.flatnonzero(~comparison.unbounded)
     ordered = finite[np.argsort(-values[finite], kind="stable")]

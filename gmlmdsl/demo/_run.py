@@ -1,4 +1,4 @@
-"""Runs the demo: fits, compares, samples, prints its tables."""
+"""The run of the demo: fits, comparison, samples, and printed tables."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ SHRUNK_MASK = "shrunk_neighbours"
 
 
 def run(out: str | Path, quick: bool = False) -> Path:
-    """Fit with priors, sample, compare two masks without, print, and write `report.html`.
+    """Fit with priors, sample, compare two masks without priors, print, and write `report.html`.
 
     Args:
-        out: the folder of the report; made where it is missing.
-        quick: fewer images, pixels and draws, for tests.
+        out: the folder of the report, which is created if it is missing.
+        quick: whether to use fewer images, pixels and draws, for tests.
 
     Returns:
         The path of the report.
 
     Raises:
-        GmlmError: E561 without scikit-learn, E560 where the folder cannot be written.
+        GmlmError: E561 without scikit-learn, E560 if the folder cannot be written.
     """
     from .._compile import load
     from ._report import write_report
@@ -74,7 +74,7 @@ def _print_comparison(digits: Digits, comparison: Comparison) -> None:
 
 
 def _print_unbounded(comparison: Comparison) -> None:
-    """What the fits without priors found, once for all masks that did."""
+    """Print the warnings of the fits without priors, each once for all its masks."""
     found = comparison.findings()
     if found:
         _say("\nWhat the data leave open without priors")
@@ -91,13 +91,13 @@ def _print_table(title: str, headers: list[str], rows: list[list[object]]) -> No
     for k, header in enumerate(headers):
         table.add_column(header, justify="left" if k == 0 else "right")
     for row in rows:
-        # `Text`: brackets are no markup
+        # `Text` prints brackets as they are, not as markup.
         table.add_row(*(Text(f"{v:.3f}" if isinstance(v, float) else str(v)) for v in row))
     Console().print(table)
 
 
 def _sample(program: BoundProgram, digits: Digits, quick: bool) -> Sampled:
-    """Fit the model with priors, where every estimate is finite, and sweep over its pixels."""
+    """Fit the model with priors, under which every estimate is finite, and draw from it."""
     import numpy as np
 
     from ..sample import SamplingWarning, summary
@@ -105,7 +105,8 @@ def _sample(program: BoundProgram, digits: Digits, quick: bool) -> Sampled:
     fit = _fit(program, "shrunk", digits, SHRUNK_MASK)
     started = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SamplingWarning)  # printed below, and in the report
+        # The warnings are printed below and in the report.
+        warnings.simplefilter("ignore", SamplingWarning)
         idata = fit.sample(
             "sweep", draws=200 if quick else 2000, warmup=100 if quick else 1000, chains=4, seed=1, observe={"ink": lambda x: x.mean()}
         )

@@ -1,4 +1,8 @@
-"""In: a model, parameters, a guided sampler, prompts. Out: strings, and what they took. Never: distributions or derivations of its own."""
+"""Guided samplers: strings drawn symbol by symbol under a verifier or value.
+
+In: a model, parameters, a guided sampler, prompts. Out: strings, and the numbers of calls that they
+took. Never: distributions or derivations of its own.
+"""
 
 from ._build import Setting, game_of, named_of, no_symbols
 from ._draws import GuidedOptions, draw_guided, only_guided, refuse_options, verify_open

@@ -1,4 +1,8 @@
-"""Brackets that match, by a stack: of each prefix is kept where its last open bracket stands, which is all that is needed to close it."""
+"""A verifier of matching brackets, which keeps a stack as an array.
+
+For each prefix, the state contains the place of the last open bracket. This place suffices to close
+the bracket.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +16,20 @@ from jaxtyping import Array, Bool, Float, Int
 from ._judges import AbstractJudge, View, log_of
 
 Rows = Int[Array, " rows"]
-WRONG = -1  # the depth of a prefix that no string of the language begins with
+WRONG = -1  # The depth of a prefix with which no string of the language begins.
 
 
 class BracketState(eqx.Module):
-    """What is kept of each prefix of each row; nothing behind a row's length is read, so to take symbols back is to lower it.
+    """The state of the prefixes of each row.
+
+    Entries after a row's length are never read. Removing symbols therefore only lowers the length.
 
     Attributes:
-        lengths: symbols of each row.
-        kind: of the bracket at each place, 1-based; 0 stands before the first.
-        top: the place of the last open bracket behind so many symbols, 0 for none.
-        depth: how many are open, WRONG where one was closed that is not the last.
+        lengths: the number of symbols of each row.
+        kind: the kind of the bracket at each place, counted from 1; place 0 contains 0.
+        top: the place of the last open bracket after each number of symbols, 0 if there is none.
+        depth: the number of open brackets, or WRONG if a bracket was closed that is not the last
+            open one.
     """
 
     lengths: Rows
@@ -32,14 +39,17 @@ class BracketState(eqx.Module):
 
 
 class Brackets(AbstractJudge):
-    """1 where brackets match and, where strings are to be closed, those that are open can be closed in the cells left.
+    """A verifier that is 1 if the brackets of a prefix match, otherwise 0.
+
+    If strings must be closed, the open brackets must also fit into the remaining cells.
 
     Attributes:
-        kinds: k; the values 2 a and 2 a + 1 open and close a bracket of kind a < k.
-        others: whether there are values behind these, which may stand anywhere.
-        most: the most brackets open at once; None: any number.
-        closed: whether every bracket of a whole string is closed.
-        n_cells: the most symbols of a string.
+        kinds: the number k of kinds; the values 2 a and 2 a + 1 open and close a bracket of kind a
+            < k.
+        others: whether there are values above these, which may occur anywhere.
+        most: the maximum number of simultaneously open brackets; None allows any number.
+        closed: whether every bracket of a whole string must be closed.
+        n_cells: the maximum number of symbols of a string.
     """
 
     kinds: int = eqx.field(static=True)
@@ -50,17 +60,17 @@ class Brackets(AbstractJudge):
 
     @property
     def looks_ahead(self) -> bool:
-        """A wrong bracket stays wrong."""
+        """True, since a wrong bracket stays wrong."""
         return True
 
     def start(self, prompts: Int[Array, "rows cells"]) -> BracketState:
-        """The prompt's symbols, one after another; -1 behind each is none."""
+        """Return the state after the symbols of each prompt; prompts are padded with -1."""
         none = jnp.zeros((prompts.shape[0], self.n_cells + 1), jnp.int32)
         empty = BracketState(jnp.zeros(prompts.shape[0], jnp.int32), none, none, none)
         return jax.lax.scan(lambda state, symbols: (self.push(state, symbols), None), empty, prompts.T.astype(jnp.int32))[0]
 
     def push(self, state: BracketState, symbols: Rows) -> BracketState:
-        """One symbol more for each row whose symbol is not below 0."""
+        """Append a symbol to each row whose symbol is not negative."""
         more = (symbols >= 0) & (state.lengths < self.n_cells)
         kind, top, depth = self._after(state, symbols)
         rows, place = jnp.arange(symbols.shape[0]), jnp.where(more, state.lengths + 1, self.n_cells + 1)
@@ -69,11 +79,14 @@ class Brackets(AbstractJudge):
         return BracketState(state.lengths + more.astype(jnp.int32), *written)
 
     def pop(self, state: BracketState, n: Rows) -> BracketState:
-        """Each row without its last n symbols."""
+        """Remove the last n symbols of each row."""
         return BracketState(jnp.maximum(state.lengths - n, 0), state.kind, state.top, state.depth)
 
     def _after(self, state: BracketState, symbols: Int[Array, "rows ..."]) -> tuple[Array, Array, Array]:
-        """The kind of a symbol more, and where the last open bracket then stands and how many are open; symbols are of rows first."""
+        """Return kind, place of the last open bracket, and depth after a further symbol.
+
+        The kind is that of the symbol. The first axis of `symbols` is that of the rows.
+        """
         wide = (slice(None), *(None,) * (symbols.ndim - 1))
         rows = jnp.arange(symbols.shape[0])
         top, depth = state.top[rows, state.lengths], state.depth[rows, state.lengths]
@@ -90,19 +103,19 @@ class Brackets(AbstractJudge):
         return kind, top, jnp.where(wrong, WRONG, depth)
 
     def values(self, state: BracketState, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
-        """The logarithm of 0 or 1."""
+        """Return the logarithm of 0 or 1 for each row's prefix."""
         depth = state.depth[jnp.arange(view.lengths.shape[0]), state.lengths]
         return log_of(self._may(depth, state.lengths, view.whole))
 
     def children(
         self, state: BracketState, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any
     ) -> Float[Array, "rows values"]:
-        """The same behind each symbol."""
+        """Return the logarithm of 0 or 1 for each row's prefix with each further symbol."""
         symbols = jnp.broadcast_to(jnp.arange(whole.shape[1], dtype=jnp.int32), whole.shape)
         return log_of(self._may(self._after(state, symbols)[2], (state.lengths + 1)[:, None], whole))
 
     def _may(self, depth: Array, lengths: Array, whole: Array) -> Bool[Array, "rows ..."]:
-        """Whether a prefix that is no whole string can become one, or a whole string is one."""
+        """Return whether a prefix can become a string of the language, or is one if it is whole."""
         if not self.closed:
             return depth != WRONG
         left = self.n_cells - lengths

@@ -1,4 +1,4 @@
-"""From a checked sampler to what draws: its oracle, its verifier or value, its method and its rules."""
+"""Construction of a game from a checked sampler: oracle, verifier or value, method and rules."""
 
 from __future__ import annotations
 
@@ -27,20 +27,24 @@ from ._oracle import HostOracle, is_host, oracle_of
 from ._run import AbstractMethod, Game, Rules
 from ._walk import Walk
 
-MOST = 1 << 30  # of a quota and a stride: more than a string has symbols, or turns
-NOISE = 0x6E6F6973  # folded into the key of the call: its draws are others
+# The largest quota and stride, which exceeds the number of symbols of a string and of iterations.
+MOST = 1 << 30
+# This number is folded into the key of the call, so that noise has draws of its own.
+NOISE = 0x6E6F6973
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What samplers of one call share.
+    """The common settings of the samplers of one call.
 
     Attributes:
-        lowered: the model, with one row of given data where it has given variables.
-        params: its parameters, and under the names of models and verifiers those that these have.
-        seed: of the call.
-        allow_python: whether functions of the user's may run.
-        oracle: the user's, in the place of the model's own.
+        lowered: the model, with one row of given data if it has given variables.
+        params: the model's parameters. Entries under the names of models and verifiers contain the
+            parameters of these.
+        seed: the seed of the call.
+        allow_python: whether user-defined functions may run.
+        oracle: a user-defined oracle that replaces the model's own.
+        own: the verified parameters of the model itself.
     """
 
     lowered: Lowered
@@ -59,7 +63,7 @@ class Setting:
 
     @cached_property
     def made_oracle(self) -> Any:
-        """The model's oracle, or the user's."""
+        """The user-defined oracle, or else the model's."""
         if self.oracle is not None:
             return HostOracle(self.oracle, len(self.string.labels))
         return oracle_of(self.lowered, self.own)
@@ -70,18 +74,24 @@ class Setting:
         return self.lowered.graph.observed[0]
 
     def rules(self, options: Mapping[str, Any]) -> Rules:
-        """How strings end, and how the distribution is sharpened and cut."""
+        """Return how strings end, and how the distribution is tempered and truncated."""
         end, top_k, top_p = (None if options[name] == "none" else options[name] for name in ("end", "top_k", "top_p"))
         top_p = None if top_p is None or float(top_p) >= 1 else np.float64(top_p)
         return Rules(self.string.size, len(self.string.labels), end, np.float64(options["temperature"]), top_k, top_p)
 
     def judge(self, judge: ir.Judge, end: int | None = None) -> AbstractJudge:
-        """A verifier or value of strings that may end with a symbol before their last cell.
+        """Return a verifier or value of strings.
+
+        A string may end with the symbol `end` before its last cell.
 
         Raises:
-            GmlmError: E409 for brackets that are no values, E515 where its model has other strings,
-                E507 where it lacks parameters, E601 where it costs too much, E739 and E744 for
-                functions of the user's.
+            GmlmError: with one of these codes:
+                - E409: brackets are not values of the strings.
+                - E515: the judge's model has other strings.
+                - E507: its parameters are missing, or it is a probe and `oracle` is given.
+                - E509: the parameters lack its probe.
+                - E601: it costs too much.
+                - E739, E744: a user-defined function is not allowed or cannot be loaded.
         """
         call = judge.body
         options = guided(call, self.lowered.bound, self.string)
@@ -134,7 +144,10 @@ class Setting:
         return PythonJudge(loaded(target, judge.body.span), self.string, judge.kind == "verifier", what, target, judge.body.span)
 
     def _machine(self, judge: ir.Judge, name: str, end: int | None, *, support: bool) -> derive.PrefixMachine:
-        """The machine of another model of the program, whose parameters stand under its name."""
+        """Return the prefix machine of another model of the program.
+
+        Its parameters stand under its name.
+        """
         other = lower_model(self.lowered.bound, name)
         verify_strings(judge, name, self.string, other.graph.observed[0])
         lacking = [p.name for p in other.graph.parameters]
@@ -150,7 +163,8 @@ class Setting:
     def _expected(self, judge: ir.Judge, name: str, end: int | None) -> AbstractJudge:
         own, other = self.made_oracle, self._machine(judge, name, end, support=False)
         if isinstance(own, derive.ContractedOracle):
-            plan_prefixes(self.lowered.graph, f"value `{judge.name}`")  # says why not
+            # This call raises an error with the reason.
+            plan_prefixes(self.lowered.graph, f"value `{judge.name}`")
         if not isinstance(own, derive.PrefixOracle):
             message = f"value `{judge.name}` sums over completions, which only a model without a network affords"
             raise fail("E507", message, judge.body.span, "over another oracle", help="`completable` needs no weights")
@@ -167,10 +181,10 @@ expected_compiled = derive.bounded_jit(expected)
 
 
 def game_of(setting: Setting, call: ir.FormCall) -> Game:
-    """What draws by a sampler's form.
+    """Return the game that draws according to a sampler's form.
 
     Raises:
-        GmlmError: for options that do not fit, and for what verifiers and values lack.
+        GmlmError: for options that do not fit, and for missing parts of verifiers and values.
     """
     if call.form is AUTOREGRESSIVE:
         return _plain(setting, call)
@@ -188,13 +202,13 @@ def game_of(setting: Setting, call: ir.FormCall) -> Game:
 
 
 def no_symbols(call: ir.FormCall) -> GmlmError:
-    """The refusal of an oracle where cells are not drawn one after another."""
+    """Return the error for an oracle with a sampler that does not draw one symbol after another."""
     message = f"`oracle=` gives symbol after symbol, and `{call.form.name}` predicts all cells of a row at once"
     return fail("E507", message, call.span, "no next symbol", help="leave `oracle=` out, or sample by `autoregressive` or a guided sampler")
 
 
 def named_of(setting: Setting, call: ir.FormCall, game: Game) -> Named:
-    """How messages call the judges of a sampler's form, and its oracle."""
+    """Return the names of a sampler's judges and oracle, for messages."""
     network = setting.lowered.graph.network
     oracle = "the oracle" if network is None or is_host(game.oracle) else f"network `{network.label}`"
     if call.form is AUTOREGRESSIVE:

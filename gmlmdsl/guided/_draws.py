@@ -1,4 +1,4 @@
-"""Strings asked for by name: prompts and options checked, rows drawn, results labelled for ArviZ."""
+"""Draws of strings by the name of a sampler: checks of prompts and options, draws, and labels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class GuidedOptions:
-    """How many strings of each prompt to draw; see `Model.sample`."""
+    """The sampler, the prompts and the numbers of strings to draw; see `Model.sample`."""
 
     sampler: str
     prompt: Any
@@ -33,7 +33,7 @@ class GuidedOptions:
 
 
 def refuse_options(sampler: ir.Sampler, stated: Mapping[str, bool]) -> None:
-    """Refuse options of chains and of rows where strings are drawn each for itself.
+    """Raise an error for options of chains and rows, since every string is drawn independently.
 
     Args:
         sampler: the sampler.
@@ -49,7 +49,7 @@ def refuse_options(sampler: ir.Sampler, stated: Mapping[str, bool]) -> None:
 
 
 def only_guided(**stated: Any) -> None:
-    """Refuse options by name that are of samplers which grow strings, for a sampler that does not.
+    """Raise an error for options of guided samplers, given to another sampler.
 
     Raises:
         GmlmError: E507.
@@ -61,11 +61,17 @@ def only_guided(**stated: Any) -> None:
 
 
 def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, provenance: Mapping[str, Any]) -> Any:
-    """Strings of each prompt as the installed ArviZ takes them, with the group `guided_stats`.
+    """Draw strings of each prompt, and return them for ArviZ with the group `guided_stats`.
+
+    Args:
+        setting: the model, its parameters and the seed.
+        call: the sampler's form.
+        options: the number of strings to draw from each prompt.
+        provenance: the program and its versions.
 
     Raises:
-        GmlmError: for prompts and options that do not fit, and what verifiers, values and oracles
-            of the user's do.
+        GmlmError: for prompts and options that do not fit, and for errors of user-defined
+            verifiers, values and oracles.
     """
     graph, prompt = setting.lowered.graph, options.prompt
     prompts = np.full((1, setting.string.size), -1, np.int32) if prompt is None else encode_prompts(graph, prompt).codes
@@ -77,7 +83,8 @@ def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, pro
     game = game_of(setting, call)
     verify_open(prompts, game.rules.end)
     chain, draw, row = (a.ravel() for a in np.meshgrid(np.arange(chains), np.arange(draws), np.arange(rows), indexing="ij"))
-    # what is drawn side by side ends at about the same turn
+    # Sorting by the length of the prompts lets strings that are drawn together end at about the
+    # same iteration.
     order = np.argsort((prompts >= 0).sum(axis=1)[row], kind="stable")
     keys = keys_of(setting.seed, chain[order], draw[order], row[order])
     named = named_of(setting, call, game)
@@ -92,7 +99,7 @@ def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, pro
 
 
 def verify_open(prompts: Array, end: int | None) -> None:
-    """Refuse prompts that go on behind their end.
+    """Raise an error for prompts that continue after their end.
 
     Raises:
         GmlmError: E507.

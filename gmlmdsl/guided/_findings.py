@@ -1,4 +1,4 @@
-"""What a user should hear about strings that were drawn: prompts that nothing completes, draws that mostly fail, none that is valid."""
+"""Warnings about drawn strings: hopeless prompts, many failed draws, and no valid string."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ MOST_NAMED = 5
 
 
 def findings(game: Game, named: Named, prompts: Array, found: Found, prompted: bool) -> list[str]:
-    """Warnings about draws; none where most are strings and some of them are valid.
+    """Return warnings about draws; there are none if most draws succeed and some are valid.
 
     Args:
-        game: what drew them.
-        named: how messages call its judge.
-        prompts: codes (prompts, cells), -1 behind each.
-        found: what was drawn, prompts fastest.
-        prompted: whether the prompts are the user's.
+        game: the game that drew the strings.
+        named: the names of its judges, for messages.
+        prompts: codes, shape (prompts, cells), padded with -1.
+        found: the draws, with prompts as the fastest axis.
+        prompted: whether the user gave the prompts.
     """
     texts, rows = [], len(prompts)
     if found.given_up.any():
@@ -50,20 +50,23 @@ def findings(game: Game, named: Named, prompts: Array, found: Found, prompted: b
 
 
 def _hopeless(game: Game, prompts: Array, suspected: Array) -> Array:
-    """Which of the prompts without a valid string have none: V = 0 of them, which says the same of all that begins with them."""
+    """Return which prompts without a valid string cannot have one.
+
+    These are the prompts with V = 0 under a judge for which this excludes all their continuations.
+    """
     judge, method = game.judge, game.method
-    # it may leave the prompt behind
+    # Such a method may erase the prompt.
     erased = isinstance(method, Backtracking) and method.erase_prompt
     if not suspected.any() or judge is None or not judge.looks_ahead or is_host(judge) or erased:
         return np.zeros_like(suspected)
-    # what looks ahead over one of the user's asks nothing of it
+    # A judge that looks ahead does not call a user-defined oracle.
     oracle = None if is_host(game.oracle) else game.oracle
     return suspected & (np.asarray(_at_prompts(judge, oracle, game.rules, on_device(prompts, np.int32))) == -np.inf)
 
 
 @bounded_jit
 def _at_prompts(judge: AbstractJudge, oracle: Any, rules: Rules, prompts: jax.Array) -> jax.Array:
-    """log V of prompts."""
+    """Return log V of prompts."""
     lengths = (prompts >= 0).sum(axis=1, dtype=jnp.int32)
     codes, rows = jnp.maximum(prompts, 0), jnp.arange(len(prompts))
     whole = rules.whole(lengths, codes[rows, jnp.maximum(lengths - 1, 0)])
@@ -83,7 +86,7 @@ def _never(named: Named, hopeless: Array, prompted: bool, failed: Array) -> str:
 
 
 def _cure(game: Game) -> str:
-    """What to change where most draws fail, or no string is valid."""
+    """Return a suggested change if most draws fail or no string is valid."""
     match game.method:
         case Walk(result="last_node"):
             return "the walk seldom ends at a whole string, however many its steps; `result = uniform_node` makes it again until it does"

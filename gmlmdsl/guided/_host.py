@@ -1,4 +1,4 @@
-"""Verifiers and values that are functions of the user's, in Python."""
+"""Verifiers and values that are user-defined Python functions."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ._judges import AbstractJudge, View
 
 
 class PythonJudge(AbstractJudge):
-    """`V(prefixes, lengths) -> rows`: called once for all rows of a turn whose answer counts.
+    """A function `V(prefixes, lengths) -> rows`, called once per iteration for all rows that count.
 
     Attributes:
         function: takes values of shape (rows, cells), letters and labels as codes, with the padding
             of `string` after each length, and lengths of shape (rows,).
         string: the variable whose cells are judged.
-        verifies: whether its answers are 0 and 1.
-        name: what messages call it.
+        verifies: whether its results are 0 and 1.
+        name: its name in messages.
         target: the function's name.
-        place: where it stands.
+        place: its place in the program.
     """
 
     function: Callable[[np.ndarray, np.ndarray], Any] = eqx.field(static=True)
@@ -39,20 +39,20 @@ class PythonJudge(AbstractJudge):
 
     @property
     def is_host(self) -> bool:
-        """It is."""
+        """True, since it runs user-defined Python."""
         return True
 
     def start(self, prompts: Int[Array, "rows cells"]) -> None:
-        """It sees prefixes whole."""
+        """Return no state, since the function receives whole prefixes."""
 
     def push(self, state: None, symbols: Int[Array, " rows"]) -> None:
-        """It sees prefixes whole."""
+        """Return no state, since the function receives whole prefixes."""
 
     def pop(self, state: None, n: Int[Array, " rows"]) -> None:
-        """It sees prefixes whole."""
+        """Return no state, since the function receives whole prefixes."""
 
     def values(self, state: None, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
-        """log V of the rows that are asked about; -inf of the others."""
+        """Return log V of the rows that count, and -inf for the others."""
         asked = np.asarray(view.asked)
         found = np.full(len(asked), -np.inf)
         if asked.any():
@@ -60,7 +60,10 @@ class PythonJudge(AbstractJudge):
         return jnp.asarray(found, float_type())
 
     def children(self, state: None, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any) -> Float[Array, "rows values"]:
-        """log V behind each symbol that is asked about, in one call; a full row has no continuation."""
+        """Return log V after each symbol that counts, from one call.
+
+        A full row has no continuation.
+        """
         codes, lengths, asked = np.asarray(view.codes), np.asarray(view.lengths), np.asarray(view.asked)
         wanted = np.broadcast_to(asked[:, None] if asked.ndim == 1 else asked, whole.shape) & (lengths < codes.shape[1])[:, None]
         found, (rows, symbols) = np.full(whole.shape, -np.inf), np.nonzero(wanted)
@@ -71,11 +74,11 @@ class PythonJudge(AbstractJudge):
         return jnp.asarray(found, float_type())
 
     def _called(self, codes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """log V of some prefixes.
+        """Return log V of some prefixes.
 
         Raises:
-            GmlmError: E745 where it is no finite number of at least 0, or of a verifier not 0 or 1,
-                has another shape, or is not returned at all.
+            GmlmError: E745 if a result is not a finite number of at least 0, or not 0 or 1 for a
+                verifier; if the shape is wrong, or the function raises an exception.
         """
         values = np.where(np.arange(codes.shape[1]) < lengths[:, None], self.string.values_of(codes), self.string.padding)
         try:
@@ -98,30 +101,39 @@ class PythonJudge(AbstractJudge):
 
 
 def numbers(answer: Any) -> np.ndarray | None:
-    """What a function of the user's returned as an array of float64; None where it is no array of real numbers."""
+    """Return the result of a user-defined function as float64, or None if it is not real."""
     try:
         found = np.asarray(answer)
-    except Exception:  # lists that are ragged, or what says by itself how it becomes an array
+    except Exception:  # The lists may be ragged, or the object may fail to convert itself.
         return None
     return found.astype(np.float64) if found.dtype.kind in "biu" or jnp.issubdtype(found.dtype, jnp.floating) else None
 
 
 def no_value(name: str, value: float, prefix: list[int], place: Span | None) -> GmlmError:
-    """What is said of a value that is no finite number of at least 0, or of a verifier's that is not 0 or 1."""
+    """Return the error for an invalid result.
+
+    A result of a value is a finite number of at least 0; that of a verifier is 0 or 1.
+
+    Args:
+        name: the name of the verifier or value.
+        value: its result.
+        prefix: the codes of the prefix.
+        place: its place in the program.
+    """
     help = "0 and 1 are a verifier's; a value is finite and at least 0"
     return fail("E745", f"{name} gives {value:g} of the prefix {prefix} (codes)", place, f"gives {value:g}", help=help)
 
 
 def loaded(target: str, place: Span | None) -> Callable[..., Any]:
-    """A function of the user's by its name, "package.module:name".
+    """Return a user-defined function by its name, "package.module:name".
 
     Raises:
-        GmlmError: E744 where it cannot be imported or called.
+        GmlmError: E744 if it cannot be imported or called.
     """
     module, _, name = target.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
-    except Exception as error:  # importing runs the user's module, which may fail in any way
+    except Exception as error:  # Importing runs the user's module, which may raise any exception.
         help = 'name a function that Python can import, as "package.module:name"; the module\'s folder must be on sys.path'
         raise fail("E744", f"`{target}` cannot be imported: {error}", place, "not found", help=help) from error
     if not callable(found):

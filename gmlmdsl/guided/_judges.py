@@ -1,4 +1,7 @@
-"""Verifiers and values of prefixes: exact ones, noisy ones, and the same with another judge of whole strings."""
+"""Judges of prefixes, which are verifiers and values.
+
+There are exact, probed and noisy judges, and combinations.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,10 @@ class View(eqx.Module):
     """The prefixes that are judged.
 
     Attributes:
-        codes: of shape (rows, cells); what stands behind a row's length has no meaning.
-        lengths: symbols of each row.
-        whole: whether they are whole strings.
-        asked: whether the answer counts; of continuations also by symbol.
+        codes: shape (rows, cells); entries after a row's length are undefined.
+        lengths: the number of symbols of each row.
+        whole: whether the prefixes are whole strings.
+        asked: whether the result counts; for continuations also by symbol.
     """
 
     codes: Int[Array, "rows cells"]
@@ -32,41 +35,56 @@ class View(eqx.Module):
 
 
 class AbstractJudge(eqx.Module):
-    """A function of prefixes that grow and are taken back with those of an oracle: 0 or 1 of a verifier, at least 0 of a value.
+    """A function V of prefixes: 0 or 1 for a verifier, at least 0 for a value.
 
-    What is passed on is log V, -inf where V is 0: values of long strings are smaller than any
-    number of single precision. `oracle` and `at` are the oracle and its state for the same
-    prefixes.
+    The prefixes grow and shrink together with those of an oracle. Results are log V, and -inf if V
+    is 0, because values of long strings underflow in single precision. `oracle` and `at` are the
+    oracle and its state for the same prefixes.
     """
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether V = 0 of a prefix says that V = 0 of every string that begins with it."""
+        """Whether V = 0 for a prefix implies V = 0 for every string that begins with it."""
         return False
 
     @property
     def is_host(self) -> bool:
-        """Whether Python of the user's runs in it."""
+        """Whether it runs user-defined Python."""
         return False
 
     @abc.abstractmethod
     def start(self, prompts: Int[Array, "rows cells"]) -> Any:
-        """The state of rows that begin with prompts, -1 behind each."""
+        """Return the state of rows that begin with prompts, padded with -1."""
 
     @abc.abstractmethod
     def push(self, state: Any, symbols: Int[Array, " rows"]) -> Any:
-        """One symbol more for each row whose symbol is not below 0."""
+        """Append a symbol to each row whose symbol is not negative."""
 
     @abc.abstractmethod
     def pop(self, state: Any, n: Int[Array, " rows"]) -> Any:
-        """Each row without its last n symbols."""
+        """Remove the last n symbols of each row."""
 
     @abc.abstractmethod
     def values(self, state: Any, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
-        """log V of each row's prefix."""
+        """Return log V of each row's prefix.
+
+        Args:
+            state: the state of the judge.
+            view: the prefixes.
+            oracle: the oracle.
+            at: the state of the oracle.
+        """
 
     def children(self, state: Any, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any) -> Float[Array, "rows values"]:
-        """log V of each row's prefix with each symbol more; `whole` says which of these are whole strings."""
+        """Return log V of each row's prefix with each further symbol.
+
+        Args:
+            state: the state of the judge.
+            view: the prefixes.
+            whole: whether each continuation is a whole string.
+            oracle: the oracle.
+            at: the state of the oracle.
+        """
         rows, n = view.codes.shape
 
         def one(symbol: Array) -> Array:
@@ -81,69 +99,72 @@ class AbstractJudge(eqx.Module):
 
 
 class AbstractMachineJudge(AbstractJudge):
-    """What remembers of prefixes what a model's machine does.
+    """A judge whose state is that of a model's prefix machine.
 
     Attributes:
-        machine: of the model.
+        machine: the prefix oracle of the model.
     """
 
     machine: eqx.AbstractVar[PrefixOracle]
 
     def start(self, prompts: Int[Array, "rows cells"]) -> PrefixState:
-        """What the model remembers of each prompt."""
+        """Return the machine's state after each prompt."""
         return self.machine.start(prompts)
 
     def push(self, state: PrefixState, symbols: Int[Array, " rows"]) -> PrefixState:
-        """One symbol more."""
+        """Append a symbol to each row."""
         return self.machine.push(state, symbols)
 
     def pop(self, state: PrefixState, n: Int[Array, " rows"]) -> PrefixState:
-        """Without the last symbols."""
+        """Remove the last symbols of each row."""
         return self.machine.pop(state, n)
 
 
 class Completable(AbstractMachineJudge):
-    """1 where some completion has p > 0 in a model: the sum over completions of weights 0 and 1; a whole string is completed by its end.
+    """A verifier that is 1 if some completion of the prefix has p > 0 in a model.
+
+    The machine sums weights 0 and 1 over the completions. A whole string is complete with its end.
 
     Attributes:
-        machine: of the model's support.
+        machine: the prefix oracle of the model's support.
     """
 
     machine: PrefixOracle
 
     @property
     def looks_ahead(self) -> bool:
-        """A string with p > 0 is a completion of each of its prefixes."""
+        """True, since a string with p > 0 is a completion of each of its prefixes."""
         return True
 
     def values(self, state: PrefixState, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
-        """The logarithm of 0 or 1."""
+        """Return the logarithm of 0 or 1 for each row's prefix."""
         found = jnp.where(view.whole, self.machine.ended(state), self.machine.possible(state))
         return log_of(found > -jnp.inf)
 
     def children(
         self, state: PrefixState, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any
     ) -> Float[Array, "rows values"]:
-        """The same behind each symbol."""
+        """Return the logarithm of 0 or 1 for each row's prefix with each further symbol."""
         return log_of(self.machine.possible_after(state) > -jnp.inf)
 
 
 def log_of(yes: Bool[Array, "*shape"]) -> Float[Array, "*shape"]:
-    """0 where it is true, -inf where it is not."""
+    """Return 0 for true entries and -inf for false ones."""
     return jnp.where(yes, 0, -jnp.inf).astype(float_type())
 
 
 class Expected(AbstractMachineJudge):
-    """E[exp(log_potential of a model) | prefix] under the oracle: sums over completions of the product of both machines.
+    """A value E[exp(log_potential of a model) | prefix], with the expectation under the oracle.
 
-    Of strings that end before the last cell the model's potential is that with the end in the cells
-    behind it.
+    It is computed from sums over completions of the product of both machines. If a string ends
+    before the last cell, the model's potential has the end symbol in the remaining cells.
 
     Attributes:
-        machine: of the model.
-        joint: log sums over completions, by (symbols so far, both known parts, both hidden parts).
-        scale: their log scales.
-        ahead: the same behind each symbol, by (step, both known parts, symbol, both hidden parts).
+        machine: the prefix oracle of the model.
+        joint: log sums over completions, by (number of symbols, both known parts, both hidden
+            parts).
+        scale: the log scales of these sums.
+        ahead: log sums after each symbol, by (step, both known parts, symbol, both hidden parts).
     """
 
     machine: PrefixOracle
@@ -153,11 +174,14 @@ class Expected(AbstractMachineJudge):
 
     @property
     def looks_ahead(self) -> bool:
-        """A sum of what is at least 0 is 0 where each of it is."""
+        """True, since a sum of nonnegative terms is 0 only if each term is 0."""
         return True
 
     def values(self, state: PrefixState, view: View, oracle: PrefixOracle, at: PrefixState) -> Float[Array, " rows"]:
-        """The log sum of both less that of the oracle alone; -inf of a prefix that the oracle never gives."""
+        """Return the log sum of both models minus that of the oracle alone.
+
+        The result is -inf for a prefix that has probability 0 under the oracle.
+        """
         (k1, h1, _), (k2, h2, scale), t = at.here(), state.here(), state.lengths
         both = logsumexp(h1[:, :, None] + self.joint[t, k1, k2] + h2[:, None], axis=(1, 2))
         own = oracle.possible(at)
@@ -167,7 +191,7 @@ class Expected(AbstractMachineJudge):
     def children(
         self, state: PrefixState, view: View, whole: Bool[Array, "rows values"], oracle: PrefixOracle, at: PrefixState
     ) -> Float[Array, "rows values"]:
-        """The same behind each symbol."""
+        """Return the same difference of log sums after each further symbol."""
         (k1, h1, _), (k2, h2, scale) = at.here(), state.here()
         t = jnp.minimum(state.lengths, self.machine.n_cells - 1)
         both = logsumexp(h1[:, None, :, None] + self.ahead[t, k1, k2] + h2[:, None, None], axis=(2, 3))
@@ -177,12 +201,15 @@ class Expected(AbstractMachineJudge):
 
 
 def _log_ratio(above: Array, below: Array, scale: Array) -> Array:
-    """The log ratio at a log scale; -inf where nothing stands below."""
+    """Return a log ratio at a log scale, and -inf if the denominator is 0."""
     return jnp.where(below > -jnp.inf, above - finite(below) + scale, -jnp.inf)
 
 
 def expected(oracle: PrefixMachine, model: PrefixMachine, end: int | None = None) -> Expected:
-    """The value of a model under an oracle, by one backward pass over both; behind `end` the model's strings hold it alone."""
+    """Return the value of a model under an oracle, computed by one backward pass over both.
+
+    After the symbol `end`, the model's strings contain only `end`.
+    """
 
     def before(behind: tuple[Array, Array], step: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:
         (after, back), (w1, f1, s1, own, size1, w2, f2, s2, closed) = behind, step
@@ -209,13 +236,14 @@ def expected(oracle: PrefixMachine, model: PrefixMachine, end: int | None = None
 
 
 class Probed(AbstractJudge):
-    """The probability of a probe of the oracle's network, or 1 where it reaches a threshold, else 0.
+    """The probability of a probe of the oracle's network, or whether it reaches a threshold.
 
     Attributes:
         probe: a linear layer on the features of a prefix.
-        threshold: of a verifier; None: the probability itself.
-        first: the network of the layers up to the one that is read; None where that is the last
-            one, whose states the oracle has.
+        threshold: the threshold of a verifier, which is 1 from there on, otherwise 0. None returns
+            the probability.
+        first: the network of the layers up to the one that the probe reads. None stands for the
+            last layer, whose states the oracle has.
     """
 
     probe: Probe
@@ -223,25 +251,25 @@ class Probed(AbstractJudge):
     first: CausalOracle | None = None
 
     def start(self, prompts: Int[Array, "rows cells"]) -> CausalState | None:
-        """Of the first layers; the last one's states are the oracle's."""
+        """Return the state of the first layers, or None if the oracle's state suffices."""
         return None if self.first is None else self.first.start(prompts)
 
     def push(self, state: CausalState | None, symbols: Int[Array, " rows"]) -> CausalState | None:
-        """One symbol more."""
+        """Append a symbol to each row."""
         return None if self.first is None else self.first.push(state, symbols)  # type: ignore[arg-type]
 
     def pop(self, state: CausalState | None, n: Int[Array, " rows"]) -> CausalState | None:
-        """Without the last symbols."""
+        """Remove the last symbols of each row."""
         return None if self.first is None else self.first.pop(state, n)  # type: ignore[arg-type]
 
     def values(self, state: CausalState | None, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
-        """Of the state at each row's last symbol."""
+        """Evaluate the probe at the features of each row's last symbol."""
         return self._of(oracle.features(at) if self.first is None else self.first.features(state))  # type: ignore[arg-type]
 
     def children(
         self, state: CausalState | None, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any
     ) -> Float[Array, "rows values"]:
-        """Of the states behind each symbol, in one pass."""
+        """Evaluate the probe after each further symbol, in one pass."""
         return self._of(oracle.features_after(at) if self.first is None else self.first.features_after(state))  # type: ignore[arg-type]
 
     def _of(self, states: Float[Array, "*rows width"]) -> Float[Array, "*rows"]:
@@ -252,7 +280,11 @@ class Probed(AbstractJudge):
 
 
 class NoisyState(eqx.Module):
-    """`words` are the words of a key for each prefix of each row: that of the call with its symbols folded in."""
+    """The state of a noisy value.
+
+    `words` are the words of a random key for each prefix of each row. The key is that of the call
+    with the symbols of the prefix folded in.
+    """
 
     inner: Any
     lengths: Int[Array, " rows"]
@@ -260,12 +292,14 @@ class NoisyState(eqx.Module):
 
 
 class Noisy(AbstractJudge):
-    """V exp(s e): e is a standard normal that follows from the prefix and the seed of the call, and is 0 of whole strings.
+    """A value V exp(s e) with noise for prefixes, and V itself for whole strings.
+
+    e is a standard normal number that depends on the prefix and the seed of the call only.
 
     Attributes:
         inner: V.
         sd: s.
-        key: the words of the key of the seed.
+        key: the words of the seed's key.
     """
 
     inner: AbstractJudge
@@ -274,16 +308,16 @@ class Noisy(AbstractJudge):
 
     @property
     def looks_ahead(self) -> bool:
-        """As its V does: noise leaves 0 what it is."""
+        """Whether V looks ahead, since noise does not change 0."""
         return self.inner.looks_ahead
 
     @property
     def is_host(self) -> bool:
-        """As its V is."""
+        """Whether V runs user-defined Python."""
         return self.inner.is_host
 
     def start(self, prompts: Int[Array, "rows cells"]) -> NoisyState:
-        """The prompt's symbols folded in, one after another."""
+        """Return the state after folding in the prompt's symbols one after another."""
         rows, n = prompts.shape
         words = jnp.zeros((rows, n + 1, 2), jnp.uint32).at[:, 0].set(self.key)
         lengths = (prompts >= 0).sum(axis=1, dtype=jnp.int32)
@@ -295,7 +329,7 @@ class Noisy(AbstractJudge):
         return NoisyState(self.inner.start(prompts), lengths, words)
 
     def push(self, state: NoisyState, symbols: Int[Array, " rows"]) -> NoisyState:
-        """One symbol more, folded in."""
+        """Append a symbol to each row and fold it into the key."""
         rows = jnp.arange(symbols.shape[0])
         new = _folded(state.words[rows, state.lengths], jnp.maximum(symbols, 0))
         words = state.words.at[rows, state.lengths + 1].set(new, mode="drop")
@@ -303,18 +337,18 @@ class Noisy(AbstractJudge):
         return NoisyState(self.inner.push(state.inner, symbols), state.lengths + more.astype(jnp.int32), words)
 
     def pop(self, state: NoisyState, n: Int[Array, " rows"]) -> NoisyState:
-        """Without the last symbols."""
+        """Remove the last symbols of each row."""
         return NoisyState(self.inner.pop(state.inner, n), jnp.maximum(state.lengths - n, 0), state.words)
 
     def values(self, state: NoisyState, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
-        """V, with noise where the string goes on."""
+        """Return log V, with noise for prefixes that are not whole strings."""
         words = state.words[jnp.arange(view.codes.shape[0]), state.lengths]
         return self._with_noise(self.inner.values(state.inner, view, oracle, at), words, view.whole)
 
     def children(
         self, state: NoisyState, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any
     ) -> Float[Array, "rows values"]:
-        """The same behind each symbol."""
+        """Return log V with noise after each further symbol."""
         (rows, q), here = whole.shape, state.words[jnp.arange(view.codes.shape[0]), state.lengths]
         words = _folded(jnp.repeat(here, q, axis=0), jnp.tile(jnp.arange(q, dtype=jnp.int32), rows))
         inner = self.inner.children(state.inner, view, whole, oracle, at)
@@ -334,30 +368,30 @@ def _folded(words: Array, symbols: Array) -> Array:
 
 
 class WithLeaves(AbstractJudge):
-    """One judge of prefixes that go on, and another of whole strings."""
+    """A combination of two judges: one of prefixes, and another of whole strings."""
 
     inner: AbstractJudge
     leaf: AbstractJudge
 
     @property
     def is_host(self) -> bool:
-        """As one of both is."""
+        """Whether one of both runs user-defined Python."""
         return self.inner.is_host or self.leaf.is_host
 
     def start(self, prompts: Int[Array, "rows cells"]) -> tuple[Any, Any]:
-        """Of both."""
+        """Return the states of both judges."""
         return self.inner.start(prompts), self.leaf.start(prompts)
 
     def push(self, state: tuple[Any, Any], symbols: Int[Array, " rows"]) -> tuple[Any, Any]:
-        """Of both."""
+        """Append a symbol to each row for both judges."""
         return self.inner.push(state[0], symbols), self.leaf.push(state[1], symbols)
 
     def pop(self, state: tuple[Any, Any], n: Int[Array, " rows"]) -> tuple[Any, Any]:
-        """Of both."""
+        """Remove the last symbols of each row for both judges."""
         return self.inner.pop(state[0], n), self.leaf.pop(state[1], n)
 
     def values(self, state: tuple[Any, Any], view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
-        """V of the one or the other."""
+        """Return log V of the judge that applies to each row."""
         ends, goes_on = (View(view.codes, view.lengths, view.whole, view.asked & w) for w in (view.whole, ~view.whole))
         found = self.inner.values(state[0], goes_on, oracle, at)
         return jnp.where(view.whole, self.leaf.values(state[1], ends, oracle, at), found)
@@ -365,7 +399,7 @@ class WithLeaves(AbstractJudge):
     def children(
         self, state: tuple[Any, Any], view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any
     ) -> Float[Array, "rows values"]:
-        """The same behind each symbol."""
+        """Return log V of the judge that applies after each further symbol."""
         asked = view.asked[:, None] if view.asked.ndim == 1 else view.asked
         ends, goes_on = (View(view.codes, view.lengths, view.whole, asked & w) for w in (whole, ~whole))
         found = self.inner.children(state[0], goes_on, whole, oracle, at)

@@ -1,4 +1,7 @@
-"""All rows at once until every one is drawn: one compiled loop, or one of Python where Python of the user's is asked."""
+"""The loop that draws all rows together.
+
+It is compiled, or runs in Python for user-defined parts.
+"""
 
 from __future__ import annotations
 
@@ -20,19 +23,25 @@ from ._run import Game, Rules, Run, Standing, Wrong, begun, judged, law_here, mo
 from ._walk import Walk, brought_up, walk_turn
 
 Array = np.ndarray
-MOST_HOST_TURNS = 1 << 16  # of a row, where Python is asked in every one of them
-# the same of rejection that no `tries` bound, while it takes no string of any row
+MOST_HOST_TURNS = 1 << 16  # The most iterations of a row with user-defined Python.
+# The most iterations of rejection without `tries`, as long as it accepts no string of any row.
 MOST_FRUITLESS_TURNS = 1 << 11
-MOST_FRUITLESS = 1 << 26  # symbols of all rows together, in the compiled loop
-FEW = 64  # rows: a turn of fewer takes as long
-SLICE = 1 << 12  # turns of the compiled loop, after which an interrupt is heard
-MOST_ROWS = 1 << 14  # that are drawn side by side
-# bytes that they hold: what a processor's cache keeps; of more, each turn of a network takes longer
+# The corresponding limit of the compiled loop, in symbols of all rows together.
+MOST_FRUITLESS = 1 << 26
+FEW = 64  # An iteration of fewer rows takes equally long.
+# The number of iterations of one call of the compiled loop, after which an interrupt takes effect.
+SLICE = 1 << 12
+MOST_ROWS = 1 << 14  # The most rows that are drawn together.
+# The most bytes of the state of these rows. They fit into a processor's cache; with more bytes,
+# each iteration of a network takes longer.
 AT_ONCE = 2.0**25
 
 
 class Found(NamedTuple):
-    """Strings and what they took, rows first; codes are -1 behind a string's length and where nothing was found."""
+    """Strings and the numbers of calls that they took, with rows as the first axis.
+
+    Codes are -1 after a string's length, and in rows without a string.
+    """
 
     codes: Array
     lengths: Array
@@ -41,21 +50,22 @@ class Found(NamedTuple):
     backs: Array
     failed: Array
     valid: Array
-    given_up: Array  # after how many turns; 0 where it was not
+    given_up: Array  # The number of iterations after which the row was given up, otherwise 0.
 
 
 def play(game: Game, prompts: Array, keys: Any, named: Named) -> Found:
     """Draw a string for each prompt.
 
     Args:
-        game: what draws.
-        prompts: codes (rows, cells), -1 behind each.
-        keys: of each row.
-        named: how messages call its judge.
+        game: the oracle, judge, method and rules.
+        prompts: codes, shape (rows, cells), padded with -1.
+        keys: the random key of each row.
+        named: the names of judges and oracle, for messages.
 
     Raises:
-        GmlmError: E601 where a row holds too much, E745 where a verifier or value gives what is no
-            number of at least 0, and what Python of the user's raises.
+        GmlmError: E601 if the state of a row is too large; E745 if a verifier or value returns
+            anything but a number of at least 0; E747 if the oracle returns no distribution; errors
+            of user-defined Python.
     """
     size, parts = _rows_at_once(game, prompts, keys), []
     for start in range(0, len(prompts), size):
@@ -69,7 +79,10 @@ def play(game: Game, prompts: Array, keys: Any, named: Named) -> Found:
 
 
 def _rows_at_once(game: Game, prompts: Array, keys: Any) -> int:
-    """How many rows side by side: as many as there are, or a power of two whose states fit."""
+    """Return the number of rows to draw together.
+
+    It is the number of all rows, or a power of two whose states fit in memory.
+    """
     if is_host(game.oracle) or is_host(game.judge):
         return max(1, min(MOST_ROWS, len(prompts)))
     many = 2
@@ -103,7 +116,14 @@ def _cut(codes: Array, lengths: Array) -> Array:
 
 
 class Named(NamedTuple):
-    """The verifier or value that a sampler names, that of whole strings, which strings are whole, and how the oracle is called."""
+    """The parts of a sampler that messages name.
+
+    Attributes:
+        judge: the verifier or value.
+        leaf: the verifier or value of whole strings.
+        rules: the rules, which determine whole strings.
+        oracle: the name of the oracle.
+    """
 
     judge: ir.Judge | None
     leaf: ir.Judge | None
@@ -112,10 +132,10 @@ class Named(NamedTuple):
 
 
 def verify_laws(lawless: Array, codes: Array, oracle: str) -> None:
-    """Refuse rows whose oracle gave no distribution of the next symbol.
+    """Raise an error for rows whose oracle returned no distribution of the next symbol.
 
     Raises:
-        GmlmError: E747 with the first prefix.
+        GmlmError: E747 with the first such prefix.
     """
     if lawless.any():
         prefix = codes[int(np.argmax(lawless))]
@@ -123,10 +143,16 @@ def verify_laws(lawless: Array, codes: Array, oracle: str) -> None:
 
 
 def verify_values(values: Array, counts: Array, codes: Array, named: Named) -> None:
-    """Refuse log values of prefixes that count and are nan or infinite.
+    """Raise an error for log values that count and are nan or +infinity.
+
+    Args:
+        values: the log value of each row.
+        counts: whether the value of each row counts.
+        codes: the prefixes, padded with -1.
+        named: the names of the judges.
 
     Raises:
-        GmlmError: E745 with the first value, its prefix, and the verifier or value that gives it.
+        GmlmError: E745 with the first such value, its prefix, and its verifier or value.
     """
     bad = counts & (np.isnan(values) | (values == np.inf))
     if bad.any():
@@ -138,7 +164,7 @@ def verify_values(values: Array, counts: Array, codes: Array, named: Named) -> N
 
 
 def _valid(game: Game, at: Standing, counts: Array) -> Array:
-    """Whether V of each string is above 0; true where nothing judges."""
+    """Return whether V of each string is above 0; true without a judge."""
     if game.judge is None:
         return np.ones(at.run.codes.shape[0], bool)
     if not is_host(game.judge):
@@ -154,7 +180,15 @@ def _last_values(game: Game, at: Standing) -> jax.Array:
 
 
 def opened(game: Game, at: Standing) -> tuple[Standing, Wrong]:
-    """Rows of strings that are whole before they begin, judged where that decides; rejection without an end is not begun."""
+    """Judge rows before the first iteration of rejection.
+
+    Two kinds of rows are judged, and end here if V = 0. The first are strings that are already
+    whole. The second are prompts of rejection without `tries` under a judge that looks ahead, since
+    rejection would never end.
+
+    Returns:
+        The rows and states, and the rows with an invalid value.
+    """
     run = at.run
     if not isinstance(game.method, Rejection) or game.judge is None:
         return at, refused(run, None)
@@ -163,14 +197,18 @@ def opened(game: Game, at: Standing) -> tuple[Standing, Wrong]:
     asked = view.whole | endless
     v = game.judge.values(at.judge, View(view.codes, view.lengths, view.whole, asked), game.oracle, at.oracle)
     out = (v == -jnp.inf) & asked
-    # a prompt that can be completed is judged as its strings are
+    # A prompt that can be completed does not count, since its strings are judged later.
     counted = (view.whole | out).astype(jnp.int32)
     after = run.having(done=run.done | out, failed=run.failed | out, checks=run.checks + counted)
     return Standing(after, at.oracle, at.judge), refused(run.having(asked=asked), v)
 
 
 def _compiled(game: Game, prompts: jax.Array, keys: Any, live: jax.Array) -> tuple[Standing, Wrong]:
-    """All turns; seldom are there more than a slice of them, and the second program is compiled only then."""
+    """Run all iterations in the compiled loop.
+
+    Most runs end within the first slice of iterations. The second program is compiled only for the
+    others.
+    """
     at, wrong, goes = _first_turns(game, prompts, keys, live, jnp.asarray(SLICE, jnp.int32))
     while goes and not _fruitless(game, at.run):
         at, wrong, goes = _more_turns(game, at, wrong, at.run.turn + SLICE)
@@ -178,7 +216,10 @@ def _compiled(game: Game, prompts: jax.Array, keys: Any, live: jax.Array) -> tup
 
 
 def _fruitless(game: Game, run: Run) -> bool:
-    """Whether rejection without `tries` has ended no row for so long that it may never."""
+    """Return whether rejection without `tries` has accepted no row for too long.
+
+    It might never end.
+    """
     return _endless(game) and int(run.turn) * max(FEW, len(run.done)) >= MOST_FRUITLESS and not bool((run.done & (run.calls > 0)).any())
 
 
@@ -197,7 +238,7 @@ def _more_turns(game: Game, at: Standing, wrong: Wrong, last: jax.Array) -> tupl
 
 
 def _turns(game: Game, at: Standing, wrong: Wrong, last: jax.Array) -> tuple[Standing, Wrong, jax.Array]:
-    """The turns before one of that number, and whether there are others."""
+    """Run the iterations up to number `last`, and return whether more are needed."""
     turn = walk_turn if isinstance(game.method, Walk) else one_turn
 
     def goes(at: Standing, wrong: Wrong) -> jax.Array:
@@ -211,7 +252,10 @@ def _turns(game: Game, at: Standing, wrong: Wrong, last: jax.Array) -> tuple[Sta
 
 
 def _hosted(game: Game, prompts: jax.Array, keys: Any, live: jax.Array) -> tuple[Standing, Wrong]:
-    """The same turn by turn: what is not the user's is compiled piece by piece."""
+    """Run the iterations in a Python loop.
+
+    All parts that are not user-defined are compiled.
+    """
     if not is_host(game.oracle):
         game = Game(Pieces(game.oracle), game.judge, game.method, game.rules)
     at, wrong = opened(game, begun(game, prompts, keys, live))
@@ -250,7 +294,7 @@ def _learnt(walk: Walk, rules: Rules, run: Run, ready: jax.Array, law: jax.Array
 
 
 def _law_there(game: Game, at: Standing, counts: Array) -> Any:
-    """The law that rows draw from; of an oracle of the user's where it is one for the rows that count."""
+    """Return the distribution that rows draw from; verify that of a user-defined oracle."""
     if not is_host(game.oracle):
         return law_here(game, at)
     log_p = game.oracle.next_log_probs(at.oracle)

@@ -1,4 +1,4 @@
-"""Rejection of strings and of symbols, backtracking, best of n: how a row moves in a turn."""
+"""Methods of guided samplers: rejection of strings and of symbols, backtracking, best of n."""
 
 from __future__ import annotations
 
@@ -12,40 +12,41 @@ from jaxtyping import Array, Bool, Float, Int
 from ..derive import Words, exponential, finite, float_type, pick_token
 from ._run import AbstractMethod, Law, Rules, Run, drawn, likeliest
 
-NONE = -1  # no symbol; no limit
-# log values that differ by less, in parts of themselves where they are above 1, are equal: rounding
-# alone tells them apart
+NONE = -1  # This number stands for no symbol, and for no limit.
+# Log values whose difference is below this tolerance are equal, since rounding errors are as large.
+# The tolerance is relative for values above 1.
 TIE = 1e-5
-# symbols at one position that are counted: each whole number up to there is one of single precision
+# The most symbols that are counted at one position. Single precision represents all integers up to
+# this number.
 MOST_REFUSED = 1 << 24
 Rows = Int[Array, " rows"]
 
 
 class Plain(AbstractMethod):
-    """Symbol after symbol from the distribution, or each the likeliest; nothing is verified."""
+    """A method that appends random or most probable symbols without a judge."""
 
     greedy: bool = eqx.field(static=True)
     before: ClassVar[bool] = False
     after: ClassVar[bool] = False
 
     def begin(self, rules: Rules, run: Run) -> None:
-        """Nothing."""
+        """Return no memory."""
 
     def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
-        """A symbol of every row that is not whole."""
+        """Propose a symbol for every row that is not whole."""
         symbols = likeliest(law) if self.greedy else drawn(law, run)
         return jnp.where(run.done, NONE, symbols), run.counted(~run.done, jnp.zeros_like(run.done))
 
     def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
-        """Nothing is lost."""
+        """Keep all symbols."""
         return jnp.zeros_like(run.lengths), run.settled(rules.whole(run.lengths, run.last), jnp.zeros_like(run.done))
 
 
 class Rejection(AbstractMethod):
-    """Whole strings until V = 1.
+    """Rejection of whole strings until V = 1.
 
     Attributes:
-        tries: how many may be refused; None: any number.
+        tries: the number of strings that may be rejected; None allows any number.
     """
 
     tries: int | None = eqx.field(static=True)
@@ -53,17 +54,17 @@ class Rejection(AbstractMethod):
     after: ClassVar[bool] = True
 
     def begin(self, rules: Rules, run: Run) -> Rows:
-        """The strings that may still be refused."""
+        """Return the number of strings that may still be rejected."""
         return jnp.full_like(run.lengths, NONE if self.tries is None else self.tries)
 
     def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
-        """The next symbol; asked where it makes the string whole."""
+        """Propose the next symbol; the judge is evaluated if it makes the string whole."""
         symbols = jnp.where(run.done, NONE, drawn(law, run))
         asked = ~run.done & rules.whole(run.lengths + 1, symbols)
         return symbols, run.counted(~run.done, asked).having(asked=asked)
 
     def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
-        """A refused string is lost, but for its prompt."""
+        """Remove all symbols of a rejected string except its prompt."""
         taken, lost = run.asked & (v > -jnp.inf), run.asked & (v == -jnp.inf)
         left = run.memory - lost.astype(jnp.int32)
         out = lost & (left == 0) if self.tries is not None else jnp.zeros_like(lost)
@@ -71,7 +72,13 @@ class Rejection(AbstractMethod):
 
 
 class TokenMemory(NamedTuple):
-    """The draws at this position that may still be refused, the symbols refused here, and those that the distribution gives."""
+    """The memory of tokenwise rejection.
+
+    Attributes:
+        left: the number of draws at this position that may still be rejected.
+        refused: the symbols that were rejected at this position.
+        possible: the symbols of positive probability.
+    """
 
     left: Rows
     refused: Bool[Array, "rows values"]
@@ -79,11 +86,11 @@ class TokenMemory(NamedTuple):
 
 
 class TokenwiseRejection(AbstractMethod):
-    """Each symbol until V of the prefix that it ends is 1 (Li 2025, Definition 3.1.5).
+    """Rejection of each symbol until V of the prefix with it is 1 (Li 2025, Definition 3.1.5).
 
     Attributes:
-        tries: how many draws at one position may be refused; None: any number, until every symbol
-            is.
+        tries: the number of draws at one position that may be rejected. None allows any number,
+            until all symbols are rejected.
     """
 
     tries: int | None = eqx.field(static=True)
@@ -91,18 +98,18 @@ class TokenwiseRejection(AbstractMethod):
     after: ClassVar[bool] = True
 
     def begin(self, rules: Rules, run: Run) -> TokenMemory:
-        """Nothing is refused yet."""
+        """Return a memory without rejected symbols."""
         none = jnp.zeros((run.lengths.shape[0], rules.n_values), bool)
         return TokenMemory(jnp.full_like(run.lengths, NONE if self.tries is None else self.tries), none, none)
 
     def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
-        """A symbol, which is asked for."""
+        """Propose a symbol, at which the judge is evaluated."""
         symbols = jnp.where(run.done, NONE, drawn(law, run))
         memory = run.memory._replace(possible=law > -jnp.inf)
         return symbols, run.counted(~run.done, ~run.done).having(asked=~run.done, memory=memory)
 
     def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
-        """A refused symbol is lost."""
+        """Remove a rejected symbol."""
         taken, lost = run.asked & (v > -jnp.inf), run.asked & (v == -jnp.inf)
         m: TokenMemory = run.memory
         own = jnp.arange(rules.n_values, dtype=jnp.int32)[None] == run.last[:, None]
@@ -118,15 +125,16 @@ class TokenwiseRejection(AbstractMethod):
 
 
 class TokenwiseByValue(AbstractMethod):
-    """Each symbol until one is taken, with probability V(prefix and symbol) / the most of any: so from p(symbol | prefix) V, normalised.
+    """Rejection of each symbol by a value, which draws from p(symbol | prefix) V, normalised.
 
-    A turn is a position: which symbol is taken and how many are refused before it are independent,
-    so both are drawn at once, and the values of its continuations are asked for once. With r = sum
-    of p(a) V(a) / max V, P(k are refused) = (1 - r)^k r.
+    A symbol is accepted with probability V(prefix with symbol) / max V, with the maximum over the
+    symbols. An iteration is a position. The accepted symbol and the number of rejections before it
+    are independent. Both are therefore drawn at once, and the values of the continuations are
+    evaluated once. With r = sum of p(a) V(a) / max V, P(k rejections) = (1 - r)^k r.
 
     Attributes:
-        tries: how many draws at one position may be refused; None: any number. Where V is 0 of all
-            symbols nothing is drawn.
+        tries: the number of draws at one position that may be rejected; None allows any number. A
+            position at which V is 0 for all symbols ends the row as failed.
     """
 
     tries: int | None = eqx.field(static=True)
@@ -134,10 +142,13 @@ class TokenwiseByValue(AbstractMethod):
     after: ClassVar[bool] = False
 
     def begin(self, rules: Rules, run: Run) -> None:
-        """Nothing."""
+        """Return no memory."""
 
     def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
-        """The symbol that is taken, with all calls of its position; none where `tries` were refused."""
+        """Propose the accepted symbol, and count all calls of its position.
+
+        There is no symbol if `tries` draws were rejected.
+        """
         for_symbol, for_count = run.words(law.shape[-1], draws=2)
         weights = jnp.where(law > -jnp.inf, seen, -jnp.inf)
         most = weights.max(axis=1)
@@ -151,33 +162,43 @@ class TokenwiseByValue(AbstractMethod):
         return jnp.where(run.done, NONE, pick_token(taken, for_symbol)), run
 
     def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
-        """Nothing is lost."""
+        """Keep all symbols."""
         return jnp.zeros_like(run.lengths), run.settled(rules.whole(run.lengths, run.last), jnp.zeros_like(run.done))
 
 
 def _failures(words: Words, chance: Float[Array, " rows"]) -> Rows:
-    """How many trials of that chance fail before one does not, by inverting P(at least k fail) = (1 - chance)^k."""
+    """Return the number of failed trials before the first success with probability `chance`.
+
+    It is drawn by inverting P(at least k failures) = (1 - chance)^k.
+    """
     found = jnp.floor(-exponential(words) / jnp.log1p(-jnp.clip(chance, 0, 1)))
     return jnp.minimum(jnp.where(jnp.isnan(found), MOST_REFUSED, found), MOST_REFUSED).astype(jnp.int32)
 
 
 class BackMemory(NamedTuple):
-    """The quota that is left, and the symbols that are still to be regenerated."""
+    """The memory of backtracking.
+
+    Attributes:
+        quota: the remaining quota.
+        owed: the number of symbols that are still to be regenerated.
+    """
 
     quota: Rows
     owed: Rows
 
 
 class Backtracking(AbstractMethod):
-    """Symbol after symbol; a refused prefix loses its last B, Q times, and gets B likeliest ones instead (Li 2025, Algorithm 1).
+    """Backtracking, in which a rejected prefix loses its last B symbols (Li 2025, Algorithm 1).
+
+    This happens at most Q times. B most probable symbols may replace them.
 
     Attributes:
-        quota: Q. Once it is used up nothing is verified. It and B are arrays: a program serves all
-            of them.
-        stride: B. Where the string has fewer it loses all of them.
-        regenerate: whether the B symbols are replaced by likeliest ones, unverified, never beyond
-            the string's end.
-        erase_prompt: whether they may reach into the prompt.
+        quota: Q. Once it is used up, the judge is no longer evaluated. Q and B are arrays, so that
+            one compiled program serves all of them.
+        stride: B. A string with fewer symbols loses all of them.
+        regenerate: whether the B symbols are replaced by most probable ones. These are not judged,
+            and never go beyond the string's end.
+        erase_prompt: whether symbols of the prompt may be removed.
     """
 
     quota: Int[Array, ""]
@@ -188,18 +209,21 @@ class Backtracking(AbstractMethod):
     after: ClassVar[bool] = True
 
     def begin(self, rules: Rules, run: Run) -> BackMemory:
-        """The whole quota."""
+        """Return the whole quota."""
         return BackMemory(jnp.full_like(run.lengths, self.quota), jnp.zeros_like(run.lengths))
 
     def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
-        """The likeliest symbol where one is owed, else one that is drawn and, within the quota, asked for."""
+        """Propose the most probable symbol if one is owed, otherwise a random one.
+
+        Within the quota, the judge is evaluated at random symbols.
+        """
         owed = run.memory.owed > 0
         symbols = jnp.where(owed, likeliest(law), drawn(law, run))
         asked = ~run.done & ~owed & (run.memory.quota > 0)
         return jnp.where(run.done, NONE, symbols), run.counted(~run.done, asked).having(asked=asked)
 
     def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
-        """A refused prefix loses its last symbols."""
+        """Remove the last symbols of a rejected prefix."""
         lost = run.asked & (v == -jnp.inf)
         floor = jnp.zeros_like(run.base) if self.erase_prompt else run.base
         back = jnp.where(lost, jnp.minimum(self.stride, run.lengths - floor), 0)
@@ -212,7 +236,16 @@ class Backtracking(AbstractMethod):
 
 
 class BlockMemory(NamedTuple):
-    """Where the block begins, how many candidates it has had, the best of them, and whether that one is written again."""
+    """The memory of best of n.
+
+    Attributes:
+        start: the length of the row at which the block begins.
+        tried: the number of candidates so far.
+        value: log V of the best candidate.
+        codes: the codes of the row with the best candidate.
+        lengths: the length of the row with the best candidate.
+        again: whether the best candidate is being written again.
+    """
 
     start: Rows
     tried: Rows
@@ -223,11 +256,11 @@ class BlockMemory(NamedTuple):
 
 
 class BlockBest(AbstractMethod):
-    """Block after block, the continuation of the highest V among n, the first of equals.
+    """Best of n for each block: the continuation with the highest V, the first one among equals.
 
     Attributes:
-        n: candidates.
-        block: symbols of each; None: whole strings.
+        n: the number of candidates.
+        block: the number of symbols of a candidate; None stands for whole strings.
     """
 
     n: int = eqx.field(static=True)
@@ -236,12 +269,15 @@ class BlockBest(AbstractMethod):
     after: ClassVar[bool] = True
 
     def begin(self, rules: Rules, run: Run) -> BlockMemory:
-        """No candidate yet."""
+        """Return a memory without a candidate."""
         none = jnp.zeros_like(run.lengths)
         return BlockMemory(run.lengths, none, jnp.zeros(none.shape, float_type()), run.codes, run.lengths, jnp.zeros_like(run.done))
 
     def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
-        """The next symbol of a candidate, or of the best one once more, which is no call."""
+        """Propose the next symbol of a candidate, or of the best one when it is written again.
+
+        The latter does not count as a call.
+        """
         m: BlockMemory = run.memory
         place = jnp.minimum(run.lengths, rules.n_cells - 1)
         symbols = jnp.where(m.again, m.codes[run.rows, place], drawn(law, run))
@@ -252,7 +288,7 @@ class BlockBest(AbstractMethod):
         return jnp.where(run.done, NONE, symbols), run.counted(new, new & ends).having(asked=new & ends)
 
     def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
-        """A candidate is lost, but for the last one where it is the best."""
+        """Remove a candidate, unless it is the last and the best one."""
         m: BlockMemory = run.memory
         better = run.asked & ((m.tried == 0) | (v > m.value + TIE * jnp.maximum(1, jnp.abs(v))))
         codes = jnp.where(better[:, None], run.codes, m.codes)

@@ -1,4 +1,7 @@
-"""The protocol of oracles: what gives the distribution of the next symbol of many prefixes, which grow and are taken back."""
+"""The protocol of oracles, which give distributions of the next symbol of many prefixes.
+
+The prefixes grow and shrink.
+"""
 
 from __future__ import annotations
 
@@ -14,38 +17,48 @@ from ..plan import plan_instead, plan_prefixes
 from ._host import numbers
 
 Array = np.ndarray
-MOST_OFF = 1e-4  # how far from 1 the probabilities of a row may sum
+MOST_OFF = 1e-4  # The tolerance of the sum of a row's probabilities.
 OF_LAWS = "`next_log_probs` returns logarithms of probabilities, one row for each prefix"
 
 
 @runtime_checkable
 class Oracle(Protocol):
-    """The distribution of the next symbol of prefixes, one for each row; each row grows and is taken back on its own.
+    """The distribution of the next symbol of prefixes, one prefix for each row.
 
-    A model without a network and a causal network have compiled ones. An object of the user's with
-    these functions goes wherever a model's own goes: `model.sample(params, "back", oracle=..)`,
-    `gm.theory.output_law(.., oracle=..)`. Its state is whatever it likes.
+    Each row grows and shrinks independently. A model without a network and a causal network have
+    compiled oracles. A user-defined object with these methods is accepted wherever a model's oracle
+    is: `model.sample(params, "back", oracle=..)`, `gm.theory.output_law(.., oracle=..)`. Its state
+    may be any object.
     """
 
     def start(self, prompts: Any) -> Any:
-        """The state of rows that begin with prompts: codes of shape (rows, cells), -1 behind each."""
+        """Return the state of rows that begin with prompts.
+
+        The prompts are codes of shape (rows, cells), padded with -1.
+        """
         ...
 
     def next_log_probs(self, state: Any) -> Any:
-        """log p(next symbol | prefix), of shape (rows, values); of no meaning where a row is full."""
+        """Return log p(next symbol | prefix), shape (rows, values).
+
+        Rows that are full may contain any numbers.
+        """
         ...
 
     def push(self, state: Any, symbols: Any) -> Any:
-        """The state with one symbol more for each row; a row whose symbol is below 0 stays as it is."""
+        """Return the state with a further symbol in each row.
+
+        A negative symbol leaves the row unchanged.
+        """
         ...
 
     def pop(self, state: Any, n: Any) -> Any:
-        """The state without the last n symbols of each row."""
+        """Return the state without the last n symbols of each row."""
         ...
 
 
 def refuse_given(network: NetworkForm) -> None:
-    """Refuse a network that reads given data.
+    """Raise an error for a network that reads given data.
 
     Raises:
         GmlmError: E510.
@@ -56,10 +69,14 @@ def refuse_given(network: NetworkForm) -> None:
 
 
 def oracle_of(lowered: Lowered, params: dict[str, Any]) -> Any:
-    """The compiled oracle of a model; where its prefixes are too dear to remember, one that sums all that is behind them at each symbol.
+    """Return the compiled oracle of a model.
+
+    If remembering its prefixes costs too much, the oracle sums over all continuations at each
+    symbol.
 
     Raises:
-        GmlmError: E601 with the cost where a model without a network affords neither.
+        GmlmError: E601 with the cost if both cost too much for a model without a network; E510 for
+            a network that reads given data.
     """
     network = lowered.graph.network
     if network is not None:
@@ -73,11 +90,11 @@ def oracle_of(lowered: Lowered, params: dict[str, Any]) -> Any:
 
 
 class HostOracle:
-    """An oracle of the user's, its answers checked.
+    """A user-defined oracle whose results are verified.
 
     Args:
-        oracle: an object with the functions of `Oracle`.
-        n_values: the values of a symbol.
+        oracle: an object with the methods of `Oracle`.
+        n_values: the number of values of a symbol.
     """
 
     is_host = True
@@ -89,19 +106,22 @@ class HostOracle:
         self.oracle, self.n_values = oracle, n_values
 
     def start(self, prompts: Any) -> Any:
-        """The user's state of rows."""
+        """Return the user's state of rows that begin with prompts."""
         return self._asked("start", np.asarray(prompts))
 
     def push(self, state: Any, symbols: Any) -> Any:
-        """One symbol more for each row whose symbol is not below 0."""
+        """Append a symbol to each row whose symbol is not negative."""
         return self._asked("push", state, np.asarray(symbols))
 
     def pop(self, state: Any, n: Any) -> Any:
-        """Each row without its last n symbols."""
+        """Remove the last n symbols of each row."""
         return self._asked("pop", state, np.asarray(n))
 
     def next_log_probs(self, state: Any) -> Any:
-        """The user's distribution of each row, as it is; `verify_law` looks at the rows that count."""
+        """Return the user's log probabilities after a check of their shape.
+
+        `verify_law` checks the rows that count.
+        """
         answer = self._asked("next_log_probs", state)
         found = numbers(answer)
         if found is None or found.ndim != 2 or found.shape[1] != self.n_values:
@@ -118,10 +138,10 @@ class HostOracle:
 
 
 def verify_law(law: Any, counts: Array) -> None:
-    """Refuse log probabilities of rows that count and are no probabilities, and of fewer or more rows than there are.
+    """Raise an error for a wrong number of rows, and for rows that count without probabilities.
 
     Raises:
-        GmlmError: E746, with the first row that is none.
+        GmlmError: E746, with the first row whose probabilities do not sum to 1.
     """
     if len(law) != len(counts):
         raise fail("E746", f"oracle: `next_log_probs` must return a row for each of {len(counts)} prefixes, got {len(law)}", help=OF_LAWS)
@@ -136,5 +156,5 @@ def verify_law(law: Any, counts: Array) -> None:
 
 
 def is_host(part: Any) -> bool:
-    """Whether Python of the user's runs in it, so that a loop over it is one of Python."""
+    """Return whether a part runs user-defined Python, so that its loop runs in Python."""
     return bool(getattr(part, "is_host", False))

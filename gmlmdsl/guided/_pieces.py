@@ -1,4 +1,4 @@
-"""A compiled oracle in a loop of Python."""
+"""A compiled oracle for a loop in Python."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from ..derive import bounded_jit
 
 
 class Pieces(eqx.Module):
-    """An oracle each of whose answers is one program, where every operation of it would be one.
+    """An oracle whose methods are compiled each as one program, instead of operation by operation.
 
     Attributes:
-        oracle: of a model or of a causal network; none of the user's.
+        oracle: the oracle of a model or of a causal network, never a user-defined one.
     """
 
     oracle: Any
 
     def start(self, prompts: Any) -> Any:
-        """The state of rows that begin with prompts."""
+        """Return the state of rows that begin with prompts."""
         return _asked(self.oracle, "start", prompts)
 
     def next_log_probs(self, state: Any) -> Any:
-        """log p(next symbol | prefix)."""
+        """Return log p(next symbol | prefix)."""
         return _asked(self.oracle, "next_log_probs", state)
 
     def push(self, state: Any, symbols: Any) -> Any:
-        """The state with one symbol more."""
+        """Return the state with a further symbol in each row."""
         return _asked(self.oracle, "push", state, symbols)
 
     def pop(self, state: Any, n: Any) -> Any:
-        """The state without the last symbols."""
+        """Return the state without the last symbols of each row."""
         return _asked(self.oracle, "pop", state, n)
 
     def features(self, state: Any) -> Any:
-        """What a probe of a network reads."""
+        """Return the features that a probe of a network reads."""
         return _asked(self.oracle, "features", state)
 
     def features_after(self, state: Any) -> Any:
-        """The same behind each symbol more."""
+        """Return these features after each further symbol."""
         return _asked(self.oracle, "features_after", state)
 
     @property
@@ -48,11 +48,11 @@ class Pieces(eqx.Module):
         return self.oracle.machine
 
     def possible(self, state: Any) -> Any:
-        """The log weight of all completions of each row, but for the scale of the row."""
+        """Return the log weight of all completions of each row, up to the scale of the row."""
         return _asked(self.oracle, "possible", state)
 
     def possible_after(self, state: Any) -> Any:
-        """The same behind each symbol more."""
+        """Return this log weight after each further symbol."""
         return _asked(self.oracle, "possible_after", state)
 
 

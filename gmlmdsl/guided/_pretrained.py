@@ -20,22 +20,22 @@ class _Prefixes(NamedTuple):
 
 
 class PretrainedOracle:
-    """A causal language model of `transformers` in a local folder: log p(next value | prefix) among the values of a string.
+    """An oracle log p(next value | prefix) from a causal language model in a local folder.
 
-    p is the model's distribution of the next token given the tokens so far, restricted to the
-    tokens of values and normalised over them. Each question reads whole prefixes, without a cache
-    of the tokens before. Nothing is fetched: `save_pretrained` writes such a folder. Takes `pip
-    install "gmlmdsl[pretrained]"`.
+    The model belongs to the library `transformers`. p is the model's distribution of the next token
+    given the previous tokens, restricted to the tokens of values and normalised over them. Each
+    call reads whole prefixes, without a cache of previous tokens. Nothing is downloaded;
+    `save_pretrained` writes such a folder. The class needs `pip install "gmlmdsl[pretrained]"`.
 
     Args:
         path: the folder.
-        tokens: of each value of the string, in the order of values, the model's token; none: value
-            k is token k.
-        before: tokens in front of every prefix: an instruction, or what begins a text.
+        tokens: the model's token for each value of the string, in the order of values. None maps
+            value k to token k.
+        before: tokens before every prefix, such as an instruction or the start of a text.
 
     Raises:
-        GmlmError: E501 where the folder holds no such model, E507 where a token is none of the
-            model's or stands for two values, and where the library is missing.
+        GmlmError: E501 if the folder contains no such model; E507 if a token does not exist in the
+            model or stands for two values; E561 if a library is missing.
     """
 
     def __init__(self, path: str | PathLike[str], tokens: Sequence[int] | None = None, before: Sequence[int] = ()):
@@ -53,28 +53,32 @@ class PretrainedOracle:
             raise fail("E507", "tokens: a token stands for two values", help="name each token once")
 
     def start(self, prompts: Any) -> _Prefixes:
-        """Prefixes of codes, -1 behind each."""
+        """Return prefixes of codes, padded with -1."""
         codes = np.asarray(prompts)
         return _Prefixes(codes, (codes >= 0).sum(axis=1))
 
     def push(self, state: _Prefixes, symbols: Any) -> _Prefixes:
-        """One symbol more for each row whose symbol is not below 0."""
+        """Append a symbol to each row whose symbol is not negative."""
         codes, lengths, symbols = state.codes.copy(), state.lengths, np.asarray(symbols)
         more = np.flatnonzero(symbols >= 0)
         codes[more, lengths[more]] = symbols[more]
         return _Prefixes(codes, lengths + (symbols >= 0))
 
     def pop(self, state: _Prefixes, n: Any) -> _Prefixes:
-        """Without the last n symbols of each row."""
+        """Remove the last n symbols of each row."""
         return _Prefixes(state.codes, state.lengths - np.asarray(n))
 
     def next_log_probs(self, state: _Prefixes) -> Array:
-        """log p(next value | prefix), of shape (rows, values)."""
+        """Return log p(next value | prefix), shape (rows, values).
+
+        Raises:
+            GmlmError: E507 for an empty prefix without `before`.
+        """
         torch, (codes, lengths) = self._torch, state
         own, most = len(self.before), int(lengths.max(initial=0))
         if own + int(lengths.min(initial=0)) == 0:
             raise self._nothing()
-        # padding stands behind, where nothing looks back at it
+        # Padding follows the tokens, so that no token attends to it.
         inside = np.arange(most) < lengths[:, None]
         read = np.where(inside, self.tokens[np.where(inside, codes[:, :most], 0)], 0)
         read = np.concatenate([np.tile(self.before, (len(read), 1)), read], axis=1).astype(np.int64)

@@ -1,4 +1,7 @@
-"""What rows hold while they are drawn, and one turn of all of them: the distribution, a move, a judgement, what is taken back."""
+"""The state of rows while they are drawn, and one iteration of all rows.
+
+An iteration evaluates the distribution, moves, judges, and removes symbols.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +18,28 @@ from ..derive import Words, float_type, levels_of, narrow, pick_token, words_apa
 from ._judges import AbstractJudge, View
 
 Law = Float[Array, "rows values"]
-MOST_TURNS = 1 << 22  # of a row
+MOST_TURNS = 1 << 22  # The most iterations of a row.
 
 
 class Rules(eqx.Module):
-    """How strings end, and how the oracle's distribution is sharpened and cut; see the forms of guided samplers."""
+    """The end of strings, and the temperature and truncation of the oracle's distribution.
+
+    See the forms of guided samplers.
+    """
 
     n_cells: int = eqx.field(static=True)
     n_values: int = eqx.field(static=True)
     end: int | None = eqx.field(static=True, default=None)
-    temperature: Any = 1.0  # numbers that are no part of the compiled program
+    temperature: Any = 1.0  # These numbers are not part of the compiled program.
     top_k: int | None = eqx.field(static=True, default=None)
     top_p: Any = None
 
     def law(self, log_p: Law) -> Law:
-        """The oracle's distribution as the sampler draws from it; -inf alone where the oracle has none, nan where it said nan."""
+        """Return the distribution from which the sampler draws, as log probabilities.
+
+        A row is -inf if the oracle gives no symbol a probability, and nan if its distribution is
+        invalid.
+        """
         top_p = None if self.top_p is None else jnp.asarray(self.top_p, log_p.dtype)
         logits = narrow(log_p / jnp.asarray(self.temperature, log_p.dtype), self.top_k, top_p)
         total = jax.nn.logsumexp(logits, axis=-1, keepdims=True)
@@ -37,33 +47,36 @@ class Rules(eqx.Module):
         return jnp.where(lawless(log_p)[..., None], jnp.nan, found)
 
     def whole(self, lengths: Any, last: Any) -> Any:
-        """Whether a prefix with that last symbol is a whole string."""
+        """Return whether a prefix with this last symbol is a whole string."""
         full = lengths >= self.n_cells
         return full if self.end is None else full | ((last == self.end) & (lengths > 0))
 
 
 def lawless(log_p: Law) -> Bool[Array, " rows"]:
-    """Where an oracle says nan, or +infinity: no log probabilities. A prefix that nothing follows has -infinity everywhere."""
+    """Return which rows have nan or +infinity as log probabilities.
+
+    A prefix without a continuation has -infinity everywhere, which is allowed.
+    """
     top = log_p.max(axis=-1)
     return jnp.isnan(top) | (top == jnp.inf)
 
 
 class Run(eqx.Module):
-    """Rows while they are drawn.
+    """The rows while they are drawn.
 
     Attributes:
-        codes: the symbols, of no meaning behind a row's length.
-        lengths: symbols of each row, its prompt's included.
-        base: those of its prompt that may not be taken back.
-        keys: of each row; turn t of a row follows from (key, t) alone.
-        turn: of all rows.
-        calls: of the oracle.
-        checks: of the verifier or value.
-        backs: how often something was taken back, by the position of the symbol that was refused.
-        asked: whether the judgement of this turn counts.
-        done: whether the row is drawn.
-        failed: whether nothing was found.
-        memory: what the method remembers.
+        codes: the symbols; entries after a row's length are undefined.
+        lengths: the number of symbols of each row, including its prompt.
+        base: the number of symbols of its prompt that may not be removed.
+        keys: the random key of each row. Iteration t of a row depends only on (key, t).
+        turn: the number of iterations so far.
+        calls: the number of calls of the oracle.
+        checks: the number of evaluations of the verifier or value.
+        backs: the number of removals, by the position of the rejected symbol.
+        asked: whether the result of the judge counts in this iteration.
+        done: whether the row is finished.
+        failed: whether the row failed to give a string.
+        memory: the memory of the method.
     """
 
     codes: Int[Array, "rows cells"]
@@ -80,7 +93,7 @@ class Run(eqx.Module):
     memory: Any
 
     def having(self, **fields: Any) -> Run:
-        """The same with some fields replaced."""
+        """Return a copy with some fields replaced."""
         return replace(self, **fields)
 
     @property
@@ -90,50 +103,58 @@ class Run(eqx.Module):
 
     @property
     def last(self) -> Int[Array, " rows"]:
-        """The last symbol of each row; of no meaning where it has none."""
+        """The last symbol of each row; undefined for an empty row."""
         return self.codes[self.rows, jnp.maximum(self.lengths - 1, 0)]
 
     def view(self, rules: Rules) -> View:
-        """What a verifier or value is asked about."""
+        """Return the prefixes in the form that a verifier or value takes."""
         return View(self.codes, self.lengths, rules.whole(self.lengths, self.last), self.asked)
 
     def words(self, values: int, turns: Int[Array, " rows"] | None = None, draws: int = 1) -> list[Words]:
-        """The random words of the draws of this turn, or of a turn of each row's own; a draw is of so many values at most."""
+        """Return random words for the draws of this iteration, or of iteration `turns` of each row.
+
+        Args:
+            values: the maximum number of values of a draw.
+            turns: the iteration of each row; None selects the common one.
+            draws: the number of draws.
+        """
         turns = jnp.broadcast_to(self.turn, self.done.shape) if turns is None else turns
         every = words_apart(jax.vmap(jax.random.fold_in)(self.keys, turns), draws, levels_of(values))
         return [every.having(lambda w, k=k: w[:, k]) for k in range(draws)]
 
     def appended(self, symbols: Int[Array, " rows"]) -> Run:
-        """With one symbol more in each row whose symbol is not below 0."""
+        """Return the rows with a further symbol in each row whose symbol is not negative."""
         more = symbols >= 0
         place = jnp.where(more, self.lengths, self.codes.shape[1])
         return self.having(codes=self.codes.at[self.rows, place].set(symbols, mode="drop"), lengths=self.lengths + more.astype(jnp.int32))
 
     def counted(self, calls: Array, checks: Array) -> Run:
-        """With so many more calls and judgements in each row."""
+        """Return the rows with added numbers of calls and evaluations."""
         return self.having(calls=self.calls + calls.astype(jnp.int32), checks=self.checks + checks.astype(jnp.int32))
 
     def settled(self, done: Array, failed: Array) -> Run:
-        """With the rows that are drawn now, and those of them that failed."""
+        """Return the rows with newly finished and failed rows."""
         return self.having(done=self.done | done, failed=self.failed | (failed & ~self.done))
 
 
 def drawn(law: Law, run: Run) -> Int[Array, " rows"]:
-    """A symbol from each row's distribution, by the words of this turn."""
+    """Draw a symbol from each row's distribution, with the random words of this iteration."""
     return pick_token(law, run.words(law.shape[-1])[0])
 
 
 def likeliest(law: Law) -> Int[Array, " rows"]:
-    """The likeliest symbol of each row, the first of equals."""
+    """Return the most probable symbol of each row, the first one among equals."""
     return jnp.argmax(law, axis=-1).astype(jnp.int32)
 
 
 class AbstractMethod(eqx.Module):
-    """An algorithm: what a row does in a turn, given the distribution of its next symbol and what verifiers or values say.
+    """The algorithm of a sampler, which moves each row in an iteration.
+
+    A move depends on the distribution of the next symbol and on verifiers or values.
 
     Attributes:
-        before: whether V of the prefix's continuations is asked before the move.
-        after: whether V of the prefix is asked after it.
+        before: whether V of the prefix's continuations is evaluated before the move.
+        after: whether V of the prefix is evaluated after the move.
     """
 
     before: ClassVar[bool]
@@ -141,26 +162,35 @@ class AbstractMethod(eqx.Module):
 
     @abc.abstractmethod
     def begin(self, rules: Rules, run: Run) -> Any:
-        """What it remembers before the first turn."""
+        """Return the memory before the first iteration."""
 
     def unfinished(self, run: Run) -> Bool[Array, " rows"]:
-        """Rows that go on."""
+        """Return which rows continue."""
         return ~run.done & (run.turn < MOST_TURNS)
 
     @abc.abstractmethod
     def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Int[Array, " rows"], Run]:
-        """The symbol that each row gets, below 0 for none, and the rows with their counts, the symbols not yet among them.
+        """Return the next symbol of each row, negative for none, and the rows with their counts.
 
-        `seen`: log V of the prefix's continuations, where these are asked.
+        The symbols are not yet appended.
+
+        Args:
+            rules: the rules.
+            run: the rows.
+            law: the distribution of the next symbol.
+            seen: log V of the prefix's continuations, if `before` is true.
         """
 
     @abc.abstractmethod
     def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Int[Array, " rows"], Run]:
-        """How many symbols each row loses, and the rows with what is done and counted, the symbols still among them; `v` is log V."""
+        """Return how many symbols each row loses, and the updated rows.
+
+        The rows are returned with the symbols that are to be removed. `v` is log V.
+        """
 
 
 class Game(eqx.Module):
-    """An oracle, a verifier or value, a method and its rules: all that draws strings."""
+    """The parts that draw strings: an oracle, a verifier or value, a method and its rules."""
 
     oracle: Any
     judge: AbstractJudge | None
@@ -169,7 +199,7 @@ class Game(eqx.Module):
 
 
 class Standing(eqx.Module):
-    """The rows, and where the oracle and the judge stand for them."""
+    """The rows, and the states of the oracle and of the judge for them."""
 
     run: Run
     oracle: Any
@@ -177,9 +207,14 @@ class Standing(eqx.Module):
 
 
 class Wrong(eqx.Module):
-    """Which rows got no value where one was asked for, the log of what they got, and the prefix that it was said of.
+    """Rows with an invalid result of a judge or an oracle.
 
-    `lawless` are those whose oracle gave no distribution of the next symbol.
+    Attributes:
+        rows: the rows with an invalid value.
+        values: the log value of each row.
+        codes: the prefix of each value.
+        lengths: the length of this prefix.
+        lawless: the rows whose oracle returned no distribution of the next symbol.
     """
 
     rows: Bool[Array, " rows"]
@@ -189,19 +224,26 @@ class Wrong(eqx.Module):
     lawless: Bool[Array, " rows"]
 
     def with_law(self, run: Run, asked: Bool[Array, " rows"], law: Law) -> Wrong:
-        """The same, and the rows that are asked about whose law is nan, with their prefixes."""
+        """Return the same, with the rows that count and whose distribution is invalid."""
         bad = asked & (run.lengths < run.codes.shape[1]) & lawless(law)
         codes, lengths = jnp.where(bad[:, None], run.codes, self.codes), jnp.where(bad, run.lengths, self.lengths)
         return replace(self, rows=self.rows & ~bad, codes=codes, lengths=lengths, lawless=bad)
 
     @property
     def any(self) -> Bool[Array, ""]:
-        """Whether something is wrong in some row."""
+        """Whether some row has an invalid result."""
         return (self.rows | self.lawless).any()
 
 
 def begun(game: Game, prompts: Int[Array, "rows cells"], keys: PRNGKeyArray, live: Bool[Array, " rows"]) -> Standing:
-    """Rows before their first turn; those that are not `live` are done."""
+    """Return the rows before their first iteration; rows that are not `live` are finished.
+
+    Args:
+        game: the oracle, judge, method and rules.
+        prompts: codes, shape (rows, cells), padded with -1.
+        keys: the random key of each row.
+        live: whether each row is drawn; others only fill up.
+    """
     rows, n = prompts.shape
     lengths = (prompts >= 0).sum(axis=1, dtype=jnp.int32)
     none, never = jnp.zeros(rows, jnp.int32), jnp.zeros(rows, bool)
@@ -214,12 +256,12 @@ def begun(game: Game, prompts: Int[Array, "rows cells"], keys: PRNGKeyArray, liv
 
 
 def law_here(game: Game, at: Standing) -> Law:
-    """The distribution that rows draw from."""
+    """Return the distribution from which rows draw."""
     return game.rules.law(game.oracle.next_log_probs(at.oracle))
 
 
 def seen_before(game: Game, at: Standing, asked: Bool[Array, " rows"]) -> Array:
-    """log V of the continuations of each row that is asked about; whole strings have none."""
+    """Return log V of the continuations of each row that counts; whole strings have none."""
     assert game.judge is not None
     rules, view = game.rules, at.run.having(asked=asked).view(game.rules)
     ends = rules.whole((view.lengths + 1)[:, None], jnp.arange(rules.n_values, dtype=jnp.int32)[None])
@@ -230,7 +272,16 @@ def seen_before(game: Game, at: Standing, asked: Bool[Array, " rows"]) -> Array:
 
 
 def moved(game: Game, at: Standing, law: Law, seen: Array | None) -> tuple[Array, Run]:
-    """The symbols that rows get, and the rows with them; a row that has no distribution to draw from fails."""
+    """Append the symbols that the method proposes, and return them with the rows.
+
+    A row without a distribution fails.
+
+    Args:
+        game: the oracle, judge, method and rules.
+        at: the rows and states.
+        law: the distribution from which rows draw.
+        seen: log V of the continuations, or None.
+    """
     run = at.run
     if not game.method.before:
         dead = ~run.done & (law.max(axis=1) == -jnp.inf)
@@ -240,13 +291,13 @@ def moved(game: Game, at: Standing, law: Law, seen: Array | None) -> tuple[Array
 
 
 def judged(game: Game, run: Run, v: Array | None) -> tuple[Array, Run]:
-    """How much each row loses, and the rows without it."""
+    """Return how many symbols each row loses, and the rows without these symbols."""
     back, run = game.method.settle(game.rules, run, v)
     return back, run.having(lengths=run.lengths - back, turn=run.turn + 1)
 
 
 def one_turn(game: Game, at: Standing) -> tuple[Standing, Wrong]:
-    """One turn of all rows, and which of them got no value where one was asked for."""
+    """Run one iteration of all rows, and return the rows with an invalid result."""
     law = law_here(game, at)
     seen = seen_before(game, at, ~at.run.done) if game.method.before else None
     symbols, run = moved(game, at, law, seen)
@@ -261,14 +312,17 @@ def one_turn(game: Game, at: Standing) -> tuple[Standing, Wrong]:
 
 
 def refused(run: Run, v: Array | None) -> Wrong:
-    """Rows that are asked about whose value is no finite number."""
+    """Return the rows that count and whose value is not a finite number."""
     if v is None:
         return Wrong(jnp.zeros_like(run.done), jnp.zeros(run.done.shape, float_type()), run.codes, run.lengths, jnp.zeros_like(run.done))
     return Wrong(run.asked & _wrong(v), v.astype(float_type()), run.codes, run.lengths, jnp.zeros_like(run.done))
 
 
 def refused_behind(run: Run, asked: Bool[Array, " rows"], children: Array) -> Wrong:
-    """Rows that are asked about with a continuation of whose value that is so, with the first such one of each."""
+    """Return the rows that count with an invalid value of a continuation.
+
+    The first such value is returned.
+    """
     bad = _wrong(children)
     first = jnp.argmax(bad, axis=1).astype(jnp.int32)
     codes = run.codes.at[run.rows, run.lengths].set(first, mode="drop")

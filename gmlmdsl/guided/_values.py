@@ -1,4 +1,4 @@
-"""What a verifier or value says of prefixes, asked for by name."""
+"""Values of verifiers and values at prefixes, by name."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ from ._oracle import is_host, refuse_given
 from ._run import Rules
 
 Array = np.ndarray
-AT_ONCE = 1024  # prefixes
+AT_ONCE = 1024  # The number of prefixes that are evaluated at once.
 
 
 def prefix_values(
     model: Any, params: Mapping[str, Any], name: str, prefixes: Any, *, end: Any = None, seed: int = 0, oracle: Any = None
 ) -> Array:
-    """V(prefix) of a verifier or value for each of many prefixes, which samplers ask for as they go.
+    """Return V(prefix) of a verifier or value for many prefixes, as samplers evaluate it.
 
     Args:
-        model: the model that the file declares it for.
+        model: the model for which the file declares the verifier or value.
         params: its parameters, as in `Model.sample`.
-        name: of the verifier or value.
-        prefixes: as `prompt=` of `sample`: a list of prefixes of any length, whole strings among
-            them.
-        end: the value that ends a string, where one does.
-        seed: of the noise of `noisy` values, as in `Model.sample`.
-        oracle: a `gm.Oracle` in the model's place.
+        name: the name of the verifier or value.
+        prefixes: a list of prefixes of any length, in the form of `prompt=` of `sample`; whole
+            strings are allowed.
+        end: the value that ends a string, if there is one.
+        seed: the seed of the noise of `noisy` values, as in `Model.sample`.
+        oracle: a `gm.Oracle` that replaces the model's own.
 
     Returns:
-        0 or 1 of a verifier, at least 0 of a value; one number for each prefix.
+        One number for each prefix: 0 or 1 for a verifier, at least 0 for a value.
 
     Raises:
         GmlmError: E506 for an unknown name; E501, E502, E505, E507 for prefixes or parameters that
-            do not fit, E745 for what is no number of at least 0.
+            do not fit; E510 for a network that reads given data; E745 for a result that is not a
+            number of at least 0.
     """
     verify_is_model(model)
     judges = {n: j for n, j in model.program.checked.judges.items() if j.model == model.name}
@@ -60,7 +61,10 @@ def prefix_values(
 
 
 def _some(judge: AbstractJudge, oracle: Any, rules: Rules, codes: Array) -> Array:
-    """log V of some prefixes; their number is filled up to a power of two, so that few sizes are compiled."""
+    """Return log V of some prefixes.
+
+    Their number is padded to a power of two, so that few sizes are compiled.
+    """
     rows = len(codes)
     filled = np.concatenate([codes, np.full(((1 << (rows - 1).bit_length()) - rows, codes.shape[1]), -1, codes.dtype)])
     call = _values if is_host(judge) or is_host(oracle) else _compiled

@@ -1,10 +1,11 @@
-"""The walk on the tree of prefixes (Li 2025, Algorithm 2): up with weight V(prefix), down with weight p(symbol | prefix) V(child).
+"""The random walk on the tree of prefixes (Li 2025, Algorithm 2).
 
-What the oracle and the value say of a prefix is remembered. So a turn is a stroll: every row goes
-on for as long as it stands on prefixes that it has left before, or on whole strings, which asks
-nobody anything; then all rows are asked about at once. The states of the oracle and of the judge
-stand where the row last was asked about, less what it went back since, and are brought up to it a
-symbol at each turn.
+A step goes up with weight V(prefix), and down with weight p(symbol | prefix) V(child). The results
+of the oracle and of the judge for a prefix are remembered. An iteration is therefore a stroll.
+Every row takes steps as long as it stands on whole strings or on prefixes with remembered results,
+which needs no evaluation. Then all rows are evaluated together. The states of the oracle and of the
+judge belong to the place of the row's last evaluation, without symbols that were removed since.
+They move towards the row by one symbol in each iteration.
 """
 
 from __future__ import annotations
@@ -21,30 +22,32 @@ from ._run import MOST_TURNS, AbstractMethod, Game, Law, Rules, Run, Standing, W
 
 Rows = Int[Array, " rows"]
 NOBODY = -1
-LONGEST = 1 << 10  # steps of a stroll, after which an interrupt is heard
+LONGEST = 1 << 10  # The most steps of a stroll, after which an interrupt takes effect.
 
 
 class WalkMemory(NamedTuple):
-    """The nodes that a run has met, for only what is new is counted, and what is left of the run.
+    """The nodes that a run of the walk has met, and the remaining steps of the run.
 
-    What is written of nodes says in which run it was: nothing is cleared where a run is made again.
+    Only new nodes count as calls. Entries of nodes contain the number of their run, so that a new
+    run does not need to clear them.
 
     Attributes:
         nodes: the number of the node of each prefix of the row.
         up: log V of each prefix of the row that has a parent.
-        child: the number of each node's children, plus the number of nodes for each run before;
-            below that where one was not met.
+        child: the number of each node's children, plus the number of nodes for each previous run. A
+            smaller number marks a child that this run has not met.
         children: log V of each node's children.
-        down: log of p(symbol | node) V(child).
-        known: the last run in which a step was made from a node; NOBODY: none.
-        met: nodes met so far in this run.
-        left: steps of the run that are left; below 0 where their number is still to be drawn.
-        step: steps of all runs.
-        run: runs before this one.
-        held: symbols that the states of the oracle and of the judge hold; those of the row from
-            there on are to be pushed.
-        agreed: how many of them the row still has.
-        waiting: whether the row stands on a prefix about which nothing is known, and goes on.
+        down: the log of p(symbol | node) V(child).
+        known: the last run with a step from the node; NOBODY if there is none.
+        met: the number of nodes met so far in this run.
+        left: the number of remaining steps of the run; negative if the number of steps is still to
+            be drawn.
+        step: the number of steps of all runs.
+        run: the number of previous runs.
+        held: the number of symbols in the states of the oracle and of the judge; later symbols of
+            the row are to be pushed.
+        agreed: how many of these symbols the row still has.
+        waiting: whether the row waits on a prefix without remembered results.
     """
 
     nodes: Int[Array, "rows steps"]
@@ -65,13 +68,16 @@ class WalkMemory(NamedTuple):
 class Walk(AbstractMethod):
     """A lazy random walk on prefixes.
 
-    Each step stays with probability 1/2. Else it goes up with weight V(prefix), never at the root,
-    or down to a child with weight p(symbol | prefix) V(child), never from a whole string; it stays
-    where all weights are 0. A step that does not stay at a node that was not left before in the run
-    is one call of the oracle and q + 1 values.
+    Each step stays with probability 1/2. Otherwise it moves, unless all weights are 0:
+
+    - up with weight V(prefix), but never from the root;
+    - down to a child with weight p(symbol | prefix) V(child), but never from a whole string.
+
+    With q values of a symbol, a step that does not stay counts as one call of the oracle and q + 1
+    values. Only the first such step from a node counts in a run.
 
     Attributes:
-        steps: T.
+        steps: the number T of steps.
         result: last_node, uniform_node or first_leaf.
     """
 
@@ -81,7 +87,7 @@ class Walk(AbstractMethod):
     after: ClassVar[bool] = False
 
     def begin(self, rules: Rules, run: Run) -> WalkMemory:
-        """At the root, which is the prompt."""
+        """Return the memory at the root, which is the prompt."""
         rows, most = run.lengths.shape[0], self.steps + 1
         dtype, none = float_type(), jnp.zeros(rows, jnp.int32)
         each = (rows, most, rules.n_values)
@@ -103,12 +109,18 @@ class Walk(AbstractMethod):
         )
 
     def unfinished(self, run: Run) -> Bool[Array, " rows"]:
-        """Rows that go on; those that are done wait for the states of the oracle and of the judge."""
+        """Return which rows continue.
+
+        Finished rows wait for the states of the oracle and of the judge.
+        """
         m: WalkMemory = run.memory
         return (~run.done & (m.step < MOST_TURNS)) | (run.done & ~run.failed & (m.held < run.lengths))
 
     def propose(self, rules: Rules, run: Run, law: Law | None, seen: Any) -> tuple[Rows, Run]:
-        """Down to a child, or not; rows at a prefix about which nothing is known wait."""
+        """Propose a step down to a child, or none.
+
+        Rows on a prefix without remembered results wait.
+        """
         m, (coin, way, count) = run.memory, run.words(rules.n_values + 1, run.memory.step, 3)
         node, whole = m.nodes[run.rows, run.lengths], rules.whole(run.lengths, run.last)
         new = m.known[run.rows, node] != m.run
@@ -120,7 +132,7 @@ class Walk(AbstractMethod):
         pick, some = pick_token(ways, way), (ways > -jnp.inf).any(axis=1)
         moves = goes & some
         symbols = jnp.where(moves & (pick > 0), pick - 1, NOBODY)
-        # a whole string: others are counted where they are asked about
+        # Only whole strings are counted here; other nodes are counted at their evaluation.
         one, fresh = here.astype(jnp.int32), goes & new
         left = jnp.where((m.left < 0) & here, 1 + whole_below(self.steps, count), m.left)
         m = m._replace(
@@ -131,7 +143,7 @@ class Walk(AbstractMethod):
         return symbols, run.counted(fresh, jnp.where(fresh, rules.n_values + 1, 0)).settled(stuck, stuck)
 
     def _entered(self, run: Run, m: WalkMemory, node: Rows, symbols: Rows) -> WalkMemory:
-        """With the child that is gone to, which has the next number where it was not met."""
+        """Return the memory after a step to a child; a new child gets the next number."""
         down, symbol, past = symbols >= 0, jnp.maximum(symbols, 0), m.run * m.known.shape[1]
         found = m.child[run.rows, node, symbol]
         new = down & (found < past)
@@ -143,7 +155,7 @@ class Walk(AbstractMethod):
         return m._replace(nodes=nodes, up=up, child=child, met=m.met + new.astype(jnp.int32))
 
     def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
-        """Up, or to the root where the run is made again."""
+        """Go up, or to the root if the run starts again."""
         m: WalkMemory = run.memory
         back = (run.asked & ~run.done).astype(jnp.int32)
         leaf, ended = ~run.asked & rules.whole(run.lengths, run.last), m.left == 0
@@ -156,7 +168,12 @@ class Walk(AbstractMethod):
         return jnp.where(again, run.lengths - run.base, back), run.having(memory=memory).settled(ended & leaf, jnp.zeros_like(leaf))
 
     def strolled(self, rules: Rules, run: Run) -> tuple[Run, Rows, Rows]:
-        """All rows until each is done or waits, or for long; how many symbols its states lose, and which they get, below 0 for none."""
+        """Take steps in all rows until each is finished or waits, or a limit is reached.
+
+        Returns:
+            The rows, the numbers of symbols that the states lose, and the symbols that they get,
+            negative for none.
+        """
         most = jnp.minimum(run.turn + LONGEST, MOST_TURNS)
 
         def goes(run: Run) -> Array:
@@ -178,11 +195,22 @@ class Walk(AbstractMethod):
         return run.having(memory=m._replace(held=now, agreed=now), turn=m.step.max()), held - m.agreed, symbols
 
     def ready(self, run: Run) -> Bool[Array, " rows"]:
-        """Rows that are asked about: they wait, and the states hold them whole."""
+        """Return which rows are to be evaluated.
+
+        These rows wait, and the states contain all their symbols.
+        """
         return ~run.done & run.memory.waiting & (run.memory.step < MOST_TURNS) & (run.memory.held == run.lengths)
 
     def learnt(self, rules: Rules, run: Run, ready: Bool[Array, " rows"], law: Law, children: Float[Array, "rows values"]) -> Run:
-        """With what was said of rows that were asked about, which is counted."""
+        """Return the rows with the results of their evaluation, which are remembered and counted.
+
+        Args:
+            rules: the rules.
+            run: the rows.
+            ready: whether each row was evaluated.
+            law: the distribution of the next symbol.
+            children: log V of the continuations.
+        """
         m: WalkMemory = run.memory
         node = jnp.where(ready, m.nodes[run.rows, run.lengths], m.known.shape[1])
         children = children.astype(m.children.dtype)
@@ -195,7 +223,7 @@ class Walk(AbstractMethod):
 
 
 def walk_turn(game: Game, at: Standing) -> tuple[Standing, Wrong]:
-    """A stroll of all rows; then those that wait are asked about."""
+    """Run one iteration: a stroll of all rows, then an evaluation of the rows that wait."""
     method = game.method
     assert isinstance(method, Walk)
     run, back, symbols = method.strolled(game.rules, at.run)
@@ -216,7 +244,15 @@ def walk_turn(game: Game, at: Standing) -> tuple[Standing, Wrong]:
 
 
 def brought_up(game: Game, at: Standing, run: Run, back: Array, symbols: Array) -> Standing:
-    """The states of the oracle and of the judge nearer to where the rows stand."""
+    """Move the states of the oracle and of the judge towards the places of the rows.
+
+    Args:
+        game: the oracle, judge, method and rules.
+        at: the rows and states.
+        run: the rows after the stroll.
+        back: the number of symbols to remove from the states.
+        symbols: the symbols to push, negative for none.
+    """
     assert game.judge is not None
     oracle, judge = game.oracle.pop(at.oracle, back), game.judge.pop(at.judge, back)
     return Standing(run, game.oracle.push(oracle, symbols), game.judge.push(judge, symbols))

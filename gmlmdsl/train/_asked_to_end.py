@@ -1,4 +1,4 @@
-"""Whether the process was asked to end: what trains then saves what it has before it does."""
+"""Signals that request the end of the process: a training run saves its state before it ends."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-ENDED = 128 + signal.SIGTERM  # the status of a process that SIGTERM ended
+ENDED = 128 + signal.SIGTERM  # The exit status of a process that SIGTERM ended.
 
 
 @contextmanager
 def asked_to_end(listens: bool) -> Iterator[Callable[[], bool]]:
-    """Within, SIGTERM and Ctrl-C are noted, and end the process when what is within is done; a second Ctrl-C does at once.
+    """Note SIGTERM and Ctrl-C within the block, and end the process after the block.
 
-    They are as they were where nothing listens, where they are ignored, and in another thread than
-    the main one, which meets no signal.
+    The context manager yields a function that returns whether a signal has arrived. A second Ctrl-C
+    ends the process at once. The signal handlers stay unchanged in three cases:
+
+    - `listens` is false;
+    - the signal is ignored;
+    - the thread is not the main thread, since only the main thread receives signals.
     """
     asked: list[int] = []
     before = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)}

@@ -1,4 +1,4 @@
-"""Minibatches: rows of like length together, in an order that depends on the seed and the epoch only."""
+"""Minibatches: rows of similar length together, in an order that depends only on seed and epoch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ Array = np.ndarray
 
 
 class Batch(NamedTuple):
-    """Rows of one width, with their numbers; those of weight 0 fill the batch up."""
+    """Rows of one width, with their row numbers.
+
+    Rows of weight 0 only fill the batch up to its size.
+    """
 
     codes: Any
     given: tuple[Any, ...]
@@ -26,9 +29,9 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Batches:
-    """All batches of an epoch in an order that depends on (seed, epoch) only.
+    """All batches of an epoch, in an order that depends only on (seed, epoch).
 
-    `whole` says that masks look at cells behind the width: then rows keep all of them.
+    `whole` is true if masks read cells beyond the width of a batch. Rows then keep all their cells.
     """
 
     rows: NetworkRows
@@ -41,7 +44,19 @@ class Batches:
 
     @classmethod
     def of(cls, rows: NetworkRows, weights: Array, size: int, stated: Sequence[int] | None, n_cells: int, whole: bool) -> Batches:
-        """Sorted into buckets by the longest of a row's arrays."""
+        """Return the rows sorted into buckets of widths.
+
+        A row's bucket follows from the longest of its arrays: its cells and its given codes. Given
+        real numbers do not count.
+
+        Args:
+            rows: the rows.
+            weights: the weight of each row in the loss.
+            size: the number of rows of a batch; all rows if there are fewer.
+            stated: the widths of the buckets; None selects the default widths.
+            n_cells: the number of cells of the model's variables.
+            whole: whether rows keep all their cells.
+        """
         lengths = present_lengths(rows.codes[:n_cells].T)
         for g in rows.given:
             if g.dtype.kind != "f":
@@ -51,16 +66,16 @@ class Batches:
 
     @property
     def used(self) -> tuple[int, ...]:
-        """The widths that some row has."""
+        """The widths of the buckets that contain a row."""
         return tuple(w for b, w in enumerate(self.found) if (self.bucket == b).any())
 
     @property
     def per_epoch(self) -> int:
-        """How many batches an epoch has."""
+        """The number of batches of an epoch."""
         return sum(-(-int((self.bucket == b).sum()) // self.size) for b in range(len(self.found)))
 
     def plan(self, seed: int, epoch: int) -> list[tuple[int, Array]]:
-        """The batches of an epoch: bucket and rows."""
+        """Return the batches of an epoch: for each the number of its bucket and its rows."""
         rng = generator(seed, epoch)
         out = []
         for b in range(len(self.found)):
@@ -69,12 +84,12 @@ class Batches:
         return [out[i] for i in rng.permutation(len(out))]
 
     def in_order(self) -> list[tuple[int, Array]]:
-        """Every row once, bucket by bucket."""
+        """Return batches that contain every row once, bucket by bucket."""
         every = [np.flatnonzero(self.bucket == b) for b in range(len(self.found))]
         return [(b, mine[i : i + self.size]) for b, mine in enumerate(every) for i in range(0, len(mine), self.size)]
 
     def batch(self, b: int, chosen: Array) -> Batch:
-        """The arrays of a batch, filled up to its size."""
+        """Return the arrays of a batch of rows from bucket `b`, filled up to the batch size."""
         width = min(self.found[b], self.n_cells)
         rows = np.concatenate([chosen, np.full(self.size - len(chosen), chosen[0])])
         weights = self.weights[rows] * (np.arange(self.size) < len(chosen))

@@ -1,8 +1,8 @@
-"""Checkpoints of long runs: Orbax writes them, a manifest of hashes says which are whole and whose they are.
+"""Checkpoints of long runs: Orbax writes them, and a manifest of hashes identifies complete ones.
 
-A checkpoint without its manifest was cut off while it was written, and does not count. One whose
-files do not match it was damaged, and is refused. A folder belongs to one run: all that the run
-depends on stands in each manifest.
+A checkpoint without its manifest was interrupted while it was written, and does not count. A
+checkpoint whose files do not match its manifest is damaged, and restoring it raises an error. A
+folder belongs to one run: each manifest contains everything that the run depends on.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ from .._optional import need
 from ..files import reading, write_whole
 from ._run_identity import differing
 
-KEPT = 2  # of the latest
-WRITTEN = re.compile(r"(\d+)(\.orbax-checkpoint-tmp.*)?")  # folders that Orbax makes
+KEPT = 2  # The number of latest checkpoints that stay on disk.
+WRITTEN = re.compile(r"(\d+)(\.orbax-checkpoint-tmp.*)?")  # Folders that Orbax creates.
 MANIFEST = re.compile(r"([0-9]{1,18})\.manifest\.json")
 MOST_MANIFEST = 1 << 26  # bytes
-UNNAMED = re.compile(r"\.\d+\.manifest\.json\..*")  # a manifest before it is renamed into place
+# A manifest before it is renamed to its final name.
+UNNAMED = re.compile(r"\.\d+\.manifest\.json\..*")
 
 
 class Checkpoints:
     """The checkpoints of one run in one folder.
 
     Args:
-        folder: where they lie; it is made.
-        identity: what the run depends on, by part: a checkpoint of another one is refused.
+        folder: the folder of the checkpoints, which is created.
+        identity: everything that the run depends on, by part. Restoring a checkpoint of another run
+            raises an error.
     """
 
     def __init__(self, folder: str | Path, identity: Mapping[str, str]):
@@ -44,14 +46,14 @@ class Checkpoints:
             raise fail("E560", f"cannot write `{self.folder}`: {error.strerror or error}") from None
 
     def steps(self) -> list[int]:
-        """The steps of whole checkpoints, ascending."""
+        """Return the steps of the complete checkpoints, ascending."""
         return sorted(int(found[1]) for p in self.folder.iterdir() if (found := MANIFEST.fullmatch(p.name)))
 
     def save(self, step: int, state: Any, notes: dict[str, Any]) -> None:
-        """Write a checkpoint, then its manifest; older ones go when it is whole.
+        """Write a checkpoint, then its manifest; then remove older checkpoints.
 
         Raises:
-            GmlmError: E560 where it cannot be written; what was there stays.
+            GmlmError: E560 if the checkpoint cannot be written; the earlier ones stay.
         """
         place = self._place(step)
         try:
@@ -67,7 +69,10 @@ class Checkpoints:
         self._tidy()
 
     def _tidy(self) -> None:
-        """Remove checkpoints but the latest, manifests first, and what runs that were killed left half-written."""
+        """Remove all but the latest checkpoints, and the partial files of killed runs.
+
+        Manifests are removed first.
+        """
         for step in self.steps()[:-KEPT]:
             self._manifest(step).unlink(missing_ok=True)
         whole = self.steps()
@@ -79,10 +84,10 @@ class Checkpoints:
                 path.unlink(missing_ok=True)
 
     def restore(self, like: Any) -> tuple[int, Any, dict[str, Any]] | None:
-        """The latest whole checkpoint: its step, its state and its notes; None where there is none.
+        """Return step, state and notes of the latest complete checkpoint, or None if there is none.
 
         Raises:
-            GmlmError: E752 where the folder holds another run, E753 where files are damaged.
+            GmlmError: E752 if the folder contains another run, E753 if files are damaged.
         """
         found = self.steps()
         if not found:
@@ -109,7 +114,7 @@ class Checkpoints:
         return step, state, manifest["notes"]
 
     def clear(self) -> None:
-        """Forget what is there."""
+        """Remove all checkpoints of the folder."""
         for step in self.steps():
             self._manifest(step).unlink()
             shutil.rmtree(self._place(step), ignore_errors=True)
@@ -138,6 +143,6 @@ def _hash_of(manifest: dict[str, Any]) -> str:
 
 
 def _hashes(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file below a folder, by its path in it."""
+    """Return the SHA-256 hash of every file below a folder, by its path relative to the folder."""
     files = sorted(p for p in folder.rglob("*") if p.is_file())
     return {p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}

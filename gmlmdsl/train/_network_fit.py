@@ -40,14 +40,14 @@ from ._batches import Batches
 from ._training import Progress, Trained, train
 
 Array = np.ndarray
-PARTS = ("weight", "bias")  # of a probe
+PARTS = ("weight", "bias")  # The arrays of a probe.
 TRACES: dict[str, tuple[int | None, ...]] = {"loss_trace": (None,), "length_trace": (None,), "validation_trace": (None, 3)}
-AT_ONCE = 1 << 12  # rows whose numbers of hidden cells are found at once
+AT_ONCE = 1 << 12  # The number of rows for which the numbers of hidden cells are computed at once.
 
 
 @dataclass(frozen=True)
 class NetworkOptions:
-    """The arguments of `Model.fit` that a network takes."""
+    """The arguments of `Model.fit` that apply to a network."""
 
     mask: ir.Mask
     seed: int = 0
@@ -61,10 +61,18 @@ class NetworkOptions:
 
 
 def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, identity: Mapping[str, Any]) -> tuple[Trained, int]:
-    """Train the network of a conditional model; with the number of rows.
+    """Train the network of a conditional model, and return it with the number of rows.
+
+    Args:
+        lowered: the lowered model.
+        x: the rows.
+        given: data of given variables.
+        options: the arguments of `fit`.
+        identity: everything else that the run depends on: the hashes of the program and of its
+            inputs.
 
     Raises:
-        GmlmError: for data, options or a mask that do not fit.
+        GmlmError: for data, options or a mask that do not fit the model.
     """
     t = verified_training(options.method)
     options = replace(options, method=t)
@@ -102,7 +110,16 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
 
 
 def fit(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, meta: dict[str, Any], model: Callable[[], Any]) -> NetworkFit:
-    """Train, and give the result names; see `ConditionalModel.fit`."""
+    """Train the network and return the fit; see `ConditionalModel.fit`.
+
+    Args:
+        lowered: the lowered model.
+        x: the rows.
+        given: data of given variables.
+        options: the arguments of `fit`.
+        meta: what `save` writes about the fit: the program, its inputs, the mask.
+        model: a function that returns the model.
+    """
     found, rows = fit_network(lowered, x, given, options, meta)
     loss = {} if options.method.loss == "cross_entropy" else {"loss": options.method.loss}
     return trained_to_fit(found, lowered.graph, meta | {"rows": rows} | loss, model)
@@ -113,10 +130,13 @@ def _batches(lowered: Lowered, rows: NetworkRows, weights: Array, t: Training, w
 
 
 def _per_batch(loss: NetworkLoss, batches: Batches, mask: ir.Mask, what: str) -> tuple[float, float]:
-    """The cells that the mask hides and the weight of rows, weighted, in the mean over the batches of an epoch.
+    """Return the weighted number of hidden cells and the weight of rows, per batch of an epoch.
+
+    Both are means over the batches of an epoch. A row's number of hidden cells is its expectation
+    under the mask.
 
     Raises:
-        GmlmError: E410 for a mask that hides nothing of these rows.
+        GmlmError: E410 for a mask that hides no cell of these rows.
     """
     codes, cells = batches.rows.codes, 0.0
     for start in range(0, batches.rows.n_rows, AT_ONCE):
@@ -129,7 +149,7 @@ def _per_batch(loss: NetworkLoss, batches: Batches, mask: ir.Mask, what: str) ->
 
 
 def start_network(graph: FactorGraph, options: NetworkOptions) -> Any:
-    """The weights that training starts from: those of `init`, or random ones."""
+    """Return the initial weights of training: those of `init`, otherwise random ones."""
     from ..networks import build_network
 
     assert graph.network is not None
@@ -152,7 +172,7 @@ LACKING = {
     "status": "training ends after its steps, not at an optimum; `reason` says why it ended",
     "objective": "its loss is drawn anew in each step; `loss_trace` has them",
     "missing": "missing cells are padding, or hidden and not scored",
-}  # of the attributes of `Fit`
+}  # Attributes of `Fit` that a trained network lacks, and the reason.
 
 
 @dataclass(frozen=True, repr=False)
@@ -160,14 +180,16 @@ class NetworkFit:
     """A trained network.
 
     Attributes:
-        params: `{network's name: Equinox module}`, with the probes that `with_params` added.
-        loss_trace: nats per hidden cell, of each step's batch.
-        length_trace: loss of the predicted length per row of each step's batch, 0 where none is
-            predicted.
-        validation_trace: (step, nats per hidden cell, length loss) of each measurement.
+        params: `{network's name: Equinox module}`, together with the probes that `with_params`
+            added.
+        loss_trace: the loss of each step's batch per hidden cell, in nats; after training with the
+            loss "squared", the squared error.
+        length_trace: the loss of the predicted length per row of each step's batch; 0 if no length
+            is predicted.
+        validation_trace: (step, loss per hidden cell, length loss) of each measurement.
         reason: why training ended: steps, patience or diverged.
-        meta: program text, inputs, seed, versions, seconds, cells, rows of a batch, widths of
-            buckets, the step whose weights these are (`kept`): what `save` keeps.
+        meta: the metadata that `save` writes: program text, inputs, seed, versions, seconds, cells,
+            rows of a batch, widths of buckets, and the step of the returned weights (`kept`).
     """
 
     params: dict[str, Any]
@@ -192,26 +214,30 @@ class NetworkFit:
     def bits_per_cell(
         self, x: Any, sampler: str | None = None, *, draws: int = 64, seed: int = 0, missing: Any = None, given: Any = None
     ) -> Estimate:
-        """-log2 p of rows under a decoder for each cell, by its bound: what papers print as bits per character or per dimension.
+        """Estimate -log2 p of rows under a decoder per cell, from an upper bound.
+
+        Papers report this number as bits per character or per dimension.
 
         Args:
-            x: rows that the fit has not seen.
-            sampler: the decoder's name; left out where the model has one sampler.
+            x: rows that were not used in the fit.
+            sampler: the decoder's name; it may be omitted if the model has one sampler.
             draws: as in `Model.log_prob_bound`.
             seed: as in `Model.log_prob_bound`.
-            missing: what stands for padding.
+            missing: the value that stands for padding.
             given: data of given variables.
 
         Returns:
-            A float, at least the true number on average, with `standard_error`, that of the rows as
-            a sample.
+            A float whose expectation is at least the true number. Its `standard_error` treats the
+            rows as a sample.
         """
         bound = self.model.log_prob_bound(self.params, x, sampler, draws=draws, seed=seed, missing=missing, given=given)
         codes = network_rows(self.model.lowered, x, missing, given).codes[: self.model.graph.n_random]
         return bits_per_cell(bound, (codes >= 0).sum(axis=0))
 
     def with_params(self, params: Mapping[str, Any]) -> NetworkFit:
-        """The same fit with other parameters, which `save` then keeps: those of `gm.train_probe`, say.
+        """Return the same fit with other parameters, for example those of `gm.train_probe`.
+
+        `save` then writes these parameters.
 
         Raises:
             GmlmError: E504, E509 for parameters that do not fit the model.
@@ -222,14 +248,15 @@ class NetworkFit:
 
     @property
     def mask(self) -> str:
-        """The mask's name."""
+        """The name of the mask."""
         return self.meta["mask"]
 
     def __getattr__(self, name: str) -> Any:
-        """What fits of other models have, and why this one has not.
+        """Raise an error that explains why a network's fit lacks an attribute of other fits.
 
         Raises:
-            GmlmAttributeError: E543 for one of these; AttributeError for any other name.
+            GmlmAttributeError: E543 for an attribute of other fits; AttributeError for any other
+                name.
         """
         if name in LACKING:
             message = f"a trained network has no `{name}`: {LACKING[name]}"
@@ -240,7 +267,7 @@ class NetworkFit:
         raise AttributeError(f"a fit of a network has no attribute {name!r}")
 
     def sample(self, sampler: str | None = None, **options: Any) -> Any:
-        """Draws from the trained network; see `Model.sample`.
+        """Draw from the trained network; see `Model.sample`.
 
         Raises:
             GmlmError: E704 for a network that was trained by squared error.
@@ -249,7 +276,7 @@ class NetworkFit:
         return self.model.sample(self.params, sampler, **options)
 
     def loss(self, x: Any, mask: str | None = None, **options: Any) -> Any:
-        """The loss of other rows; see `Model.loss`.
+        """Return the loss of other rows; see `Model.loss`.
 
         Raises:
             GmlmError: E704 for a network that was trained by squared error.
@@ -263,7 +290,7 @@ class NetworkFit:
             raise fail("E704", message, help="`validation=` measures squared error; `loss_trace` has that of each step")
 
     def summary(self) -> Any:
-        """The number of parameters of each part, as a pandas Series."""
+        """Return the number of parameters of each part as a pandas Series."""
         import pandas as pd
 
         counts = parameter_counts(self.network)
@@ -294,14 +321,16 @@ class NetworkFit:
         return "\n".join(lines)
 
     def _batches(self) -> str:
-        """`; batches of 64 rows, widths 8, 16`, where the file knows."""
+        """Return `; batches of 64 rows, widths 8, 16`, or nothing if the file lacks the sizes."""
         if "batch_size" not in self.meta:
             return ""
         widths = ", ".join(map(str, self.meta["widths"]))
         return f"; batches of {counted(self.meta['batch_size'], 'row')}, widths {widths}"
 
     def save(self, path: str | Path) -> None:
-        """Write the fit as one file, whole or not at all.
+        """Write the fit as one file.
+
+        An error leaves no partial file.
 
         Raises:
             GmlmError: E560 if the file cannot be written.
@@ -309,7 +338,10 @@ class NetworkFit:
         write_whole(path, self.to_bytes())
 
     def to_bytes(self) -> bytes:
-        """What `save` writes: arrays and text only, so that loading runs no code."""
+        """Return the content of the file that `save` writes.
+
+        It consists of arrays and text only, so that loading runs no code.
+        """
         network = self.network
         leaves = jax.tree_util.tree_flatten_with_path(eqx.filter(network, eqx.is_array))[0]
         arrays = {f"param:{jax.tree_util.keystr(p)}": np.asarray(x) for p, x in leaves}
@@ -322,7 +354,7 @@ class NetworkFit:
         return fit_bytes(meta, arrays)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """How it travels to another process: as `save` writes it, with its model."""
+        """Pickle the fit as `save` writes it, together with its model."""
         return _made_again, (self.model, self.to_bytes())
 
     def __copy__(self) -> NetworkFit:
@@ -330,20 +362,28 @@ class NetworkFit:
 
     def __deepcopy__(self, memo: Any) -> NetworkFit:
         traces = {name: getattr(self, name).copy() for name in TRACES}
-        return replace(self, params=dict(self.params), meta=copy.deepcopy(self.meta, memo), **traces)  # nothing changes the rest
+        # The other attributes are immutable.
+        return replace(self, params=dict(self.params), meta=copy.deepcopy(self.meta, memo), **traces)
 
 
 def _made_again(model: Any, content: bytes) -> NetworkFit:
-    """A fit from another process."""
+    """Return a fit from its pickled form in another process."""
     saved = read_fit(io.BytesIO(content), "the pickled fit")
     saved.meta["inputs"] = dict(model.program.bound.inputs)
     fit = network_fit_from_file(saved, model.graph, lambda: model)
-    del fit.meta["kind"]  # of files alone
+    del fit.meta["kind"]  # Only files have this entry.
     return fit
 
 
 def trained_to_fit(found: Trained, graph: FactorGraph, meta: dict[str, Any], model: Callable[[], Any]) -> NetworkFit:
-    """Names for what training found."""
+    """Return the fit of a finished training run.
+
+    Args:
+        found: the trained network and the progress of the run.
+        graph: the model's graph.
+        meta: what `save` writes about the fit.
+        model: a function that returns the model.
+    """
     assert graph.network is not None
     p: Progress = found.progress
     meta = meta | {"seconds": p.seconds, "cells": p.cells, "widths": list(found.widths), "batch_size": found.batch_size, "kept": p.kept}
@@ -354,16 +394,16 @@ def trained_to_fit(found: Trained, graph: FactorGraph, meta: dict[str, Any], mod
 
 
 def network_fit_from_file(saved: SavedFit, graph: FactorGraph, model: Callable[[], Any]) -> NetworkFit:
-    """A fit from what `read_fit` found.
+    """Return a fit from the saved form that `read_fit` returned.
 
     Raises:
-        GmlmError: E520 where it is not a fit of this model.
+        GmlmError: E520 if it is not a fit of this model.
     """
     form = graph.network
     assert form is not None
     paths, tree = jax.tree_util.tree_flatten_with_path(network_shapes(form))
     names = [f"param:{jax.tree_util.keystr(path)}" for path, _ in paths]
-    # functions and numbers of the class
+    # Leaves without a shape are functions and numbers of the class; files do not contain them.
     own = {name for name, (_, like) in zip(names, paths, strict=True) if not hasattr(like, "shape")}
     probes = [name for name in form.probes if _place(name, "weight") in saved.headers]
     saved.verify_names([*(name for name in names if name not in own), *TRACES, *(_place(n, part) for n in probes for part in PARTS)])
@@ -379,7 +419,7 @@ def network_fit_from_file(saved: SavedFit, graph: FactorGraph, model: Callable[[
 
 
 def _place(probe: str, part: str) -> str:
-    """The name of a part of a probe in a file."""
+    """Return the name of a part of a probe in a file."""
     return f"probe:{probe}.{part}"
 
 

@@ -1,4 +1,4 @@
-"""What is added to the loss of a batch: the squares of the weights, and a function of the user's."""
+"""The penalty of a batch's loss: the sum of squares of the weights, and a user-defined function."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from ..networks import parameter_parts
 from ._batches import Batch, Batches
 from ._run_identity import traced
 
-OWN = 2**32 - 3  # folded into a step's key: the rows' keys are parts of the same one
+# This number is folded into a step's key; the keys of the rows are split from the same key.
+OWN = 2**32 - 3
 
 
 class RegulariserBatch(NamedTuple):
-    """What a regulariser is told of a batch.
+    """The batch that a regulariser receives.
 
     Attributes:
-        x: codes, -1 where they are missing.
+        x: codes, -1 for missing cells.
         given: the given arrays of the rows, in the order of their declarations.
-        weights: of the rows in the loss; 0 of those that fill the batch up.
-        key: of this step and this use alone.
+        weights: the weight of each row in the loss; 0 for rows that only fill the batch up.
+        key: a random key for this step and this use only.
     """
 
     x: Int[Array, "rows cells"]
@@ -37,13 +38,23 @@ class RegulariserBatch(NamedTuple):
 
 
 class Penalty(NamedTuple):
-    """l2 times the sum of squares of the weights that are trained, plus a regulariser of (network, batch)."""
+    """A penalty: l2 times the sum of squares of trained weights, plus a regulariser.
+
+    The regulariser is a function of (network, batch).
+    """
 
     l2: Any
     regulariser: Callable[[Any, Any], Any] | None
 
     def value(self, trainable: Any, network: Any, batch: Any, key: Any) -> Any:
-        """Of the weights that are trained, the network with the others too, and (codes, given, lengths, weights)."""
+        """Evaluate the penalty.
+
+        Args:
+            trainable: the weights that are trained.
+            network: the network with all its weights.
+            batch: the arrays (codes, given, lengths, weights).
+            key: the random key of the step.
+        """
         total = jnp.zeros(())
         if self.l2 is not None:
             total = total + self.l2 * sum(jnp.square(a).sum() for a in jax.tree.leaves(trainable))
@@ -58,17 +69,20 @@ def _told(batch: Any, key: Any) -> RegulariserBatch:
 
 
 def penalty_of(t: Training) -> Penalty | None:
-    """Of the options; None where nothing is added."""
+    """Return the penalty that the options define, or None if they define none."""
     if not t.l2 and t.regulariser is None:
         return None
     return Penalty(jnp.float32(t.l2) if t.l2 else None, t.regulariser)
 
 
 def verified_penalty(penalty: Penalty | None, network: Any, batches: Batches) -> str | None:
-    """What a regulariser computes, as a hash; None where there is none. Nothing is computed.
+    """Return the hash of the computation of a regulariser, or None without one.
+
+    The regulariser is traced and never evaluated.
 
     Raises:
-        GmlmError: E704 for one that fails, or returns anything but one real number.
+        GmlmError: E704 for a regulariser that raises an exception or does not return one real
+            number.
     """
     if penalty is None or penalty.regulariser is None:
         return None
@@ -83,7 +97,7 @@ def verified_penalty(penalty: Penalty | None, network: Any, batches: Batches) ->
     arguments = trainable, jax.tree.map(jnp.asarray, batch[:4]), jax.random.key(0)
     try:
         found = jax.eval_shape(value, *arguments)
-    except Exception as error:  # it is the user's, and may fail in any way
+    except Exception as error:  # The user's function may raise any exception.
         help = "it is called as `regulariser(network, batch)`, with `batch.x`, `.given`, `.weights` and `.key`"
         raise fail("E704", f"Training: regulariser cannot be called: {type(error).__name__}: {error}", help=help) from error
     if found.shape != () or not jnp.issubdtype(found.dtype, jnp.floating):
@@ -98,5 +112,5 @@ def _norms(network: Any) -> dict[str, Any]:
 
 
 def parameter_norms(network: Any) -> dict[str, float]:
-    """The root of the sum of squares of each part's weights."""
+    """Return the square root of the sum of squares of each part's weights."""
     return {part: float(norm) for part, norm in _norms(network).items()}

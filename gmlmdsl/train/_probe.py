@@ -1,4 +1,4 @@
-"""Probes: logistic regression on a causal network's features of prefixes, with rows held out to judge it."""
+"""Probes: logistic regression on features of prefixes from a causal network, with held-out rows."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ from ..graph import guided, verify_is_model
 from ..networks import Probe
 
 Array = np.ndarray
-HELD_OUT = 0.2  # of the prefixes
-BINS = 10  # of the calibration curve, equally wide
-LEAST_SCALE = 1e-6  # of a feature that hardly varies
+HELD_OUT = 0.2  # The held-out share of the prefixes.
+BINS = 10  # The number of equally wide bins of the calibration curve.
+LEAST_SCALE = 1e-6  # The scale of a feature that hardly varies.
 MOST_STEPS = 100
-SHORTEST = 1e-6  # part of a Newton step
-FARTHEST = 30.0  # logits behind which a probability is 0 or 1, of which no curvature would be left
-TOLERANCE = 1e-9  # of the largest gradient entry, per prefix
+SHORTEST = 1e-6  # The shortest part of a Newton step.
+FARTHEST = 30.0  # Logits are clipped here: a probability of 0 or 1 has no curvature.
+TOLERANCE = 1e-9  # The tolerance of the largest gradient entry, per prefix.
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """How often prefixes are good among those of which a probe says so with like probabilities, of held-out ones.
+    """The calibration curve of a probe.
+
+    It compares the predicted probability of similar prefixes with their share of good ones. All
+    numbers refer to held-out prefixes.
 
     Attributes:
-        predicted: the mean probability of each bin of [0, 1] that has a prefix, ascending.
-        observed: the share of good prefixes in it.
-        count: how many prefixes.
+        predicted: the mean probability of each non-empty bin of [0, 1], ascending.
+        observed: the share of good prefixes in each bin.
+        count: the number of prefixes in each bin.
     """
 
     predicted: Array
@@ -42,14 +45,17 @@ class Calibration:
 
 @dataclass(frozen=True)
 class ProbeFit(Mapping[str, Any]):
-    """Parameters with those of a trained probe among them: a mapping, which goes wherever parameters go.
+    """A mapping of parameters that include those of a trained probe.
+
+    It is accepted wherever parameters are.
 
     Attributes:
-        params: the same as a dict.
-        accuracy: the share of held-out prefixes that the probe judges right.
-        calibration: of the held-out prefixes.
+        params: the parameters as a dict.
+        accuracy: the share of held-out prefixes that the probe classifies correctly.
+        calibration: the calibration curve of the held-out prefixes.
         loss: the mean of -log p(label) over the held-out prefixes.
-        held_out: how many they are.
+        held_out: the number of held-out prefixes.
+        name: the name of the verifier or value.
     """
 
     params: dict[str, Any]
@@ -76,29 +82,30 @@ class ProbeFit(Mapping[str, Any]):
 def train_probe(
     model: Any, params: Mapping[str, Any], name: str, prefixes: Any, labels: Any, *, seed: int = 0, given: Any = None
 ) -> ProbeFit:
-    """Train the probe of a verifier or value: p(label = 1 | prefix) = sigmoid(w . h + b), h a layer of the network at the last cell.
+    """Train the probe of a verifier or value: p(label = 1 | prefix) = sigmoid(w . h + b).
 
-    w and b have the least sum of -log p(label) + |w|^2 / 2, over features of mean 0 and variance 1;
-    the network stays as it is. A fifth of the prefixes of each label, drawn from the seed, is held
-    out: accuracy, loss and calibration are of these. A prefix that stands among both makes them
-    look better than they are.
+    h is a layer of the network at the last cell of the prefix. w and b minimise the sum of
+    -log p(label), plus |w|^2 / 2, over features of mean 0 and variance 1. The network stays
+    unchanged. A fifth of the prefixes of each label, drawn from the seed, is held out; accuracy,
+    loss and calibration are computed on these. A prefix that occurs in both parts makes these three
+    numbers look better than they are.
 
     Args:
         model: a model with a causal network, for which the file declares `probe(network)`.
-        params: its parameters; other probes among them stay.
-        name: of the verifier or value.
-        prefixes: as `prompt=` of `sample`: a list of prefixes of any length.
-        labels: 1 where a prefix is good, else 0, one for each.
-        seed: of the prefixes that are held out.
+        params: the model's parameters; other probes among them stay.
+        name: the name of the verifier or value.
+        prefixes: a list of prefixes of any length, in the form of `prompt=` of `sample`.
+        labels: one label for each prefix: 1 for a good prefix, 0 for any other.
+        seed: the seed of the random choice of the held-out prefixes.
         given: data of given variables, one row for each prefix or one for all.
 
     Returns:
-        The parameters with the probe's among them, with `.accuracy`, `.calibration` and `.loss` on
-        the held-out prefixes; a mapping, which
-        goes wherever parameters go. Accuracy is at the verifier's `threshold`, of a value at 0.5.
+        The parameters including those of the probe, with `.accuracy`, `.calibration` and `.loss` on
+        the held-out prefixes. The result is a mapping, which is accepted wherever parameters are.
+        The accuracy of a verifier is measured at its `threshold`, that of a value at 0.5.
 
     Raises:
-        GmlmError: E506 for a name that is no probe of the model; E501, E502, E505, E507 for
+        GmlmError: E506 for a name that is not a probe of the model; E501, E502, E505, E507 for
             prefixes or labels that do not fit.
 
     Reference: Alain and Bengio 2017 (linear classifiers on frozen layers).
@@ -122,21 +129,23 @@ def train_probe(
 
 
 def prefix_features(model: Any, params: Mapping[str, Any], prefixes: Any, *, layer: int | None = None, given: Any = None) -> Array:
-    """What a probe reads of prefixes: a layer of a causal network at the last cell of each, behind the network's last norm.
+    """Return the features of prefixes that a probe reads: a layer of a causal network.
+
+    The layer is read at the last cell of each prefix, after the network's last norm.
 
     Args:
         model: a model with a causal network.
         params: its parameters.
-        prefixes: as `prompt=` of `sample`: a list of prefixes of any length.
-        layer: which, 1 the first; none: the last one.
+        prefixes: a list of prefixes of any length, in the form of `prompt=` of `sample`.
+        layer: the number of the layer, counted from 1; None selects the last layer.
         given: data of given variables, one row for each prefix or one for all.
 
     Returns:
-        Shape (prefixes, width).
+        An array of shape (prefixes, width).
 
     Raises:
-        GmlmError: E409 for a layer that the network lacks, E506 for a class of Python, E742 for a
-            network that is not causal; E501, E502, E505, E507 for prefixes.
+        GmlmError: E409 for a layer that the network lacks, E506 for a Python class, E742 for a
+            network that is not causal; E501, E502, E505, E507 for prefixes that do not fit.
     """
     verify_is_model(model)
     if model.graph.network is None:
@@ -157,14 +166,14 @@ def _features(model: Any, params: Mapping[str, Any], codes: Array, given: Any, l
 
 
 def verified_labels(labels: Any, rows: int) -> Array:
-    """Labels as booleans.
+    """Return labels as Booleans.
 
     Raises:
-        GmlmError: E501, E507 unless they are 0 or 1, one for each prefix.
+        GmlmError: E501, E507 unless the labels are 0 or 1, one for each prefix.
     """
     try:
         found = np.asarray(labels)
-    except ValueError:  # a ragged list
+    except ValueError:  # The labels are a ragged list.
         raise fail("E501", f"labels must have one entry for each of {rows:,} prefixes, got {labels!r:.60}") from None
     if found.shape != (rows,):
         raise fail("E501", f"labels must have one entry for each of {rows:,} prefixes, got shape {found.shape}")
@@ -174,10 +183,10 @@ def verified_labels(labels: Any, rows: int) -> Array:
 
 
 def split(labels: Array, seed: int) -> Array:
-    """Which prefixes are held out: a share of each label, drawn from the seed.
+    """Return which prefixes are held out: a share of each label, drawn from the seed.
 
     Raises:
-        GmlmError: E507 where a label has fewer than two prefixes.
+        GmlmError: E507 if a label has fewer than two prefixes.
     """
     held, rng = np.zeros(len(labels), bool), generator(seed)
     for label in (False, True):
@@ -190,7 +199,11 @@ def split(labels: Array, seed: int) -> Array:
 
 
 def fit_probe(features: Array, labels: Array, held: Array) -> Probe:
-    """The probe of least -log p(labels) + |w|^2 / 2, w its weights on features of mean 0 and variance 1, over those not held out."""
+    """Return the probe that minimises the sum of -log p(label), plus |w|^2 / 2.
+
+    The sum is over the training prefixes. w are the probe's weights on features of mean 0 and
+    variance 1. Held-out prefixes are left out.
+    """
     x, y = features[~held].astype(float), labels[~held].astype(float)
     mean, scale = x.mean(axis=0), np.maximum(x.std(axis=0), LEAST_SCALE)
     found = _logistic((x - mean) / scale, y)
@@ -199,7 +212,10 @@ def fit_probe(features: Array, labels: Array, held: Array) -> Probe:
 
 
 def _logistic(x: Array, y: Array) -> Array:
-    """The minimiser, bias last, by Newton's method in float64: the sum is strictly convex, and a step that raises it is halved."""
+    """Return the minimiser by Newton's method in float64, the bias as its last entry.
+
+    The objective is strictly convex. A step that would increase it is halved.
+    """
     x = np.column_stack([x, np.ones(len(x))])
     ridge = np.append(np.ones(x.shape[1] - 1), 0.0)
     w = np.zeros(x.shape[1])
@@ -222,7 +238,14 @@ def _logistic(x: Array, y: Array) -> Array:
 
 
 def judged(probe: Probe, features: Array, labels: Array, threshold: float) -> tuple[float, Calibration, float]:
-    """Accuracy, calibration and mean loss of a probe on prefixes that it has not seen."""
+    """Return accuracy, calibration and mean loss of a probe on prefixes outside its training set.
+
+    Args:
+        probe: the probe.
+        features: the features of the prefixes, shape (prefixes, width).
+        labels: the labels as Booleans.
+        threshold: the probability from which on a prefix counts as good.
+    """
     p = np.asarray(_probabilities(probe, on_device(features)), float)
     accuracy = float(((p >= threshold) == labels).mean())
     bins = np.minimum((p * BINS).astype(int), BINS - 1)

@@ -1,4 +1,7 @@
-"""What a training run depends on, part by part: checkpoints of another run are refused, and the parts that differ are named."""
+"""The identity of a training run: everything that it depends on, part by part.
+
+Restoring a checkpoint of another run raises an error that names the differing parts.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ import numpy as np
 from ..fit import Training, measured_every, saved_every
 from ._batches import Batches
 
-# Options with no part in the weights, or that stand here in another form: `steps` by way of the
-# optimiser, which may depend on them.
+# Options that do not affect the weights, or that enter in another form: `steps` enters by way of
+# the optimiser, which may depend on it.
 SCHEDULE = ("steps", "warmup", "learning_rate", "evaluate_every", "save_every", "average_last")
 ELSEWHERE = (*SCHEDULE, "validation", "checkpoint", "resume", "log", "loss", "l2", "regulariser")
 
@@ -31,20 +34,21 @@ def run_identity(
     seed: int,
     penalty: str | None = None,
 ) -> dict[str, str]:
-    """By part of a run what it depends on, as text; of arrays the hash.
+    """Return everything that a run depends on, by part, as text; arrays enter by their hash.
 
-    `steps` is among them only where something depends on it: another run can be made longer.
+    `steps` is a part only if something depends on it; any other run can be extended.
 
     Args:
-        stated: what the caller knows: program, inputs, mask.
+        stated: parts that the caller states: program, inputs, mask.
         optimizer: the optax transformation.
-        scheduled: whether it depends on `steps`, as the default one does.
-        t: options.
+        scheduled: whether the optimiser depends on `steps`, as the default one does.
+        t: the options.
         batches: the rows.
         check: the rows of validation.
-        state: the first state: weights and the optimiser's.
-        seed: of everything random.
-        penalty: what the regulariser computes, see `traced`; None where there is none.
+        state: the first state: the weights and the state of the optimiser.
+        seed: the seed of all random numbers.
+        penalty: the hash of the regulariser's computation, see `traced`; None without a
+            regulariser.
     """
     parts: dict[str, Any] = {**stated, **{k: v for k, v in vars(t).items() if k not in ELSEWHERE}, "seed": int(seed)}
     parts["batch_size"] = batches.size
@@ -52,7 +56,8 @@ def run_identity(
     parts["x, given or weights"] = _hash_of([batches.rows.codes, *batches.rows.given, batches.weights])
     parts["validation"] = None if check is None else _hash_of([check.rows.codes, *check.rows.given])
     parts["evaluate_every"] = None if check is None else measured_every(t)
-    # Stated where they are not as they always were, so that runs of the version before go on.
+    # These parts are stated only if they differ from the fixed values of earlier versions, so that
+    # runs of earlier versions can be resumed.
     parts |= {name: value for name, value, plain in (("loss", t.loss, "cross_entropy"), ("l2", t.l2, 0)) if value != plain}
     if penalty is not None:
         parts["regulariser"] = penalty
@@ -66,19 +71,25 @@ def run_identity(
 
 
 def differing(mine: Mapping[str, Any], theirs: Any) -> list[str]:
-    """The parts in which two runs differ, their names sorted; none can be told where another version wrote the other one."""
+    """Return the sorted names of the parts in which two runs differ.
+
+    The list is empty if another version wrote the other run, since its parts are not known.
+    """
     if not isinstance(theirs, Mapping):
         return []
     return sorted(k for k in {*mine, *theirs} if mine.get(k) != theirs.get(k))
 
 
 def _rule(optimizer: Any, state: Any) -> str:
-    """The hash of what an optimiser computes, its numbers among it; the addresses of its functions differ from run to run."""
+    """Return the hash of an optimiser's computation, see `traced`."""
     return traced(lambda w, s: optimizer.update(w, s, w), state.network, state.optimizer)
 
 
 def traced(function: Callable[..., Any], *arguments: Any) -> str:
-    """The hash of what a function of arrays computes, its numbers among it; addresses of functions differ from run to run."""
+    """Return the hash of the computation of a function of arrays, including its constants.
+
+    Addresses of functions differ between processes and are left out.
+    """
     found = jax.make_jaxpr(function)(*arguments)
     return _hash_of_text(re.sub(r"0x[0-9a-f]+", "", str(found))) + _hash_of(found.consts)
 

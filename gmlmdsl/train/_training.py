@@ -1,9 +1,11 @@
-"""Trains a network: minibatches keyed by step, buckets of like width, validation, early stopping, checkpoints.
+"""Training of a network in minibatches, with buckets, validation, early stopping and checkpoints.
 
-What is minimised is the loss of a mask, divided by the mean number of cells that a mask hides, so
-that it is in nats per cell; plus, where the network predicts lengths, their loss per row times the
-network's `length_weight`. Both means are over all rows, never over those of a batch: a row counts
-as its weight says, whatever its length, its bucket and the rows beside it.
+The random key of each minibatch depends on its step.
+
+The objective is the loss of a mask divided by the mean number of cells that the mask hides, and
+hence in nats per cell. If the network predicts lengths, their loss per row times the network's
+`length_weight` is added. Both means are over all rows, never over the rows of a batch. Each row
+therefore counts according to its weight, whatever its length, its bucket and its batch.
 """
 
 from __future__ import annotations
@@ -35,13 +37,19 @@ from ._training_bar import TrainingBar
 from ._training_log import TrainingLog
 
 Array = np.ndarray
-# folded into the seed's key: the first weights take its first parts, as `split` has them
+# These numbers are folded into the seed's key; the initial weights use the first keys that `split`
+# makes of it.
 STEPS, VALIDATION = 2**32 - 1, 2**32 - 2
-NOTED = 20  # steps between looks at the device: the bar and the log move then
+# Steps between transfers of losses from the device, after which the bar and the log are updated.
+NOTED = 20
 
 
 class TrainState(NamedTuple):
-    """What a step changes. `best` and `average`, of `ema` or `average_last`, are None where they are not kept."""
+    """The state that a step updates.
+
+    `average` belongs to `ema` or `average_last`, and `best` to validation. Each is None if it is
+    not used.
+    """
 
     network: Any
     optimizer: Any
@@ -51,11 +59,11 @@ class TrainState(NamedTuple):
 
 @dataclass
 class Progress:
-    """What is known of a run so far; it goes into the notes of checkpoints."""
+    """The progress of a run so far, which is written into the notes of checkpoints."""
 
     losses: list[float] = field(default_factory=list)
     lengths: list[float] = field(default_factory=list)
-    # step, loss, length loss
+    # Each entry is (step, loss, length loss).
     validation: list[tuple[int, float, float]] = field(default_factory=list)
     best: float = float("inf")
     since_best: int = 0
@@ -63,16 +71,16 @@ class Progress:
     reason: str = "steps"
     seconds: float = 0.0
     cells: int = 0
-    kept: int = 0  # the step whose weights are returned
+    kept: int = 0  # The step whose weights are returned.
 
     def notes(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """Return the progress as plain data for JSON."""
         return dict(vars(self))
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained network, and how it went."""
+    """A trained network and the progress of its run."""
 
     network: Any
     progress: Progress
@@ -92,22 +100,22 @@ def train(
     show: bool,
     identity: Mapping[str, Any],
 ) -> Trained:
-    """Run a training to its end, from its latest checkpoint where there is one.
+    """Train a network to the end, starting from the latest checkpoint if there is one.
 
     Args:
-        network: with its first weights.
-        loss: of the mask.
+        network: the network with its initial weights.
+        loss: the loss of the mask.
         batches: the rows.
-        per_batch: the cells that are hidden and the weight of the rows, in the mean over the
+        per_batch: the number of hidden cells and the weight of the rows, both as means over the
             batches of an epoch.
         check: the rows of validation.
-        t: options.
-        optimizer: an optax transformation; None: the default one.
-        seed: of the order of rows, of masks, noise and dropout: those of a step depend on (seed,
-            step) only.
+        t: the options.
+        optimizer: an optax transformation; None selects the default one.
+        seed: the seed of the order of rows, masks, noise and dropout. The random numbers of a step
+            depend only on (seed, step).
         show: whether to show a bar.
-        identity: what the run depends on beside its options and data: checkpoints of another run
-            are refused.
+        identity: everything that the run depends on beside its options and data. Restoring a
+            checkpoint of another run raises an error.
     """
     scheduled, optimizer = optimizer is None, default_optimizer(t) if optimizer is None else optimizer
     if t.accumulate > 1:
@@ -158,16 +166,21 @@ class _Run:
     log: TrainingLog
     progress: Progress
     penalty: Penalty | None
-    sound: tuple[int, Any] = (0, None)  # a step, and weights of then that are finite numbers
-    latest: tuple[int, Any] = (0, None)  # those of the last look
+    # The last step whose weights are known to be finite, with these weights.
+    sound: tuple[int, Any] = (0, None)
+    latest: tuple[int, Any] = (0, None)  # The step and the weights of the last transfer of losses.
 
     def to_the_end(self, state: TrainState, first: int, show: bool) -> Any:
-        """The steps from `first` on, with what happens between them; the weights that the fit returns."""
+        """Run the steps from `first` on, with logging, validation and checkpoints.
+
+        Returns:
+            The weights of the fit.
+        """
         t, p = self.t, self.progress
         waiting: list[tuple[Any, Any]] = []
         started, before = time.perf_counter(), p.seconds
         self.sound = self.latest = first, self.kept(state, first)
-        if self.stops():  # the run had ended before it was asked to go on
+        if self.stops():  # The resumed run had already ended.
             return self.returned(state)
         with TrainingBar(t.steps, first, len(self.batches.used), show) as bar, asked_to_end(self.store is not None) as ends:
             for step, batch in self.order(first):
@@ -198,33 +211,37 @@ class _Run:
         return self.returned(state)
 
     def note(self, state: TrainState, done: int) -> None:
-        """A line of the log, where there is one."""
+        """Write a line of the log, if there is one."""
         if self.log.path is not None:
             p = self.progress
             line = {"step": done, "loss": p.losses[-1], "length_loss": p.lengths[-1], "seconds": p.seconds, "cells": p.cells}
             self.log.note(line | {"norms": parameter_norms(state.network)})
 
     def due(self, done: int) -> tuple[bool, bool]:
-        """Whether a checkpoint is written after so many steps, and whether validation rows are measured."""
+        """Return whether to write a checkpoint and whether to measure validation rows."""
         t = self.t
         every = (self.store is not None, saved_every(t)), (self.check is not None, measured_every(t))
         saves, measures = (wanted and (done % n == 0 or done == t.steps) for wanted, n in every)
         return saves, measures
 
     def stops(self) -> bool:
-        """Whether measurements have not got better for long enough."""
+        """Return whether training ends early, and set the reason.
+
+        It ends after `patience` measurements in succession without a lower loss.
+        """
         ends = self.t.patience is not None and self.progress.since_best >= self.t.patience
         self.progress.reason = "patience" if ends else "steps"
         return ends
 
     def is_sound(self, state: TrainState, done: int, whole: bool) -> bool:
-        """Whether a run may go on; keeps the weights of the last look that are known to be finite numbers.
+        """Return whether the run may continue, and keep the last weights known to be finite.
 
-        A finite loss says so of the weights before it. Those after the last step, and those of a
-        checkpoint, are looked at themselves.
+        A finite loss of a step shows that the weights before this step are finite. The weights
+        after the last step and those of a checkpoint are checked directly.
         """
         losses = self.progress.losses
-        if np.isfinite(losses[self.latest[0]]):  # of the step that began with them
+        # This is the loss of the step that started from these weights.
+        if np.isfinite(losses[self.latest[0]]):
             self.sound = self.latest
         if not np.isfinite(losses[-1]) or (whole and not _finite(state.network)):
             self.progress.reason = "diverged"
@@ -235,13 +252,17 @@ class _Run:
         return True
 
     def kept(self, state: TrainState, done: int) -> Any:
-        """The weights that the fit would return if it ended after so many steps."""
+        """Return the weights that the fit would return if it ended after `done` steps."""
         if self.t.ema is not None or self.points(done) > 0:
             return state.average
         return state.network
 
     def returned(self, state: TrainState) -> Any:
-        """The best weights where training stops early, or where it diverged and some were measured; else the last finite ones."""
+        """Return the weights of the fit.
+
+        These are the best weights on validation rows if `patience` is set, or if the run diverged
+        after a measurement. Otherwise they are the last finite weights.
+        """
         p = self.progress
         if p.validation and (self.t.patience is not None or p.reason == "diverged") and np.isfinite(p.best):
             p.kept = p.best_step
@@ -250,14 +271,14 @@ class _Run:
         return weights
 
     def points(self, done: int) -> int:
-        """How many of the save points whose weights are averaged lie at or before a step."""
+        """Return the number of save points up to step `done` whose weights are averaged."""
         if self.t.average_last is None:
             return 0
         passed = save_points(self.t) if done == self.t.steps else done // saved_every(self.t)
         return max(0, passed - save_points(self.t) + self.t.average_last)
 
     def order(self, first: int) -> Iterator[tuple[int, Batch]]:
-        """Steps and their batches."""
+        """Yield each step from `first` on with its batch."""
         per, plan, epoch = self.batches.per_epoch, [], -1
         for step in range(first, self.t.steps):
             if step // per != epoch:
@@ -266,17 +287,18 @@ class _Run:
             yield step, self.batches.batch(*plan[step % per])
 
     def update(self, state: TrainState, batch: Batch, step: int) -> tuple[TrainState, Any]:
-        """One step."""
+        """Perform one step."""
         key = jax.random.fold_in(jax.random.fold_in(random_key(self.seed), STEPS), step)
         data = (*batch[:4], self.per_batch)
         loss = _sized(self.loss, batch.width)
         return _update(loss, self.optimizer, self.fixed, state, data, key, self.t.precision, self.share(step), self.penalty)
 
     def share(self, step: int) -> Array | None:
-        """Of the weights behind a step in their average.
+        """Return the share of the weights after `step` in their running average.
 
-        `ema`: d^(n - k) (1 - d) / (1 - d^n) is that of update k among the first n. `average_last`:
-        1 / k at the k-th of its save points.
+        - `ema`: the share is (1 - d) / (1 - d^n) at update n, with decay d. Update k among the
+          first n thus has the share d^(n - k) (1 - d) / (1 - d^n).
+        - `average_last`: the share is 1 / k at the k-th averaged save point, and 0 at other steps.
         """
         d, n, k = self.t.ema, (step + 1) // self.t.accumulate, self.points(step + 1)
         if self.t.average_last is not None:
@@ -286,14 +308,17 @@ class _Run:
         return np.asarray(0 if (step + 1) % self.t.accumulate else (1 - d) / (1 - d**n), np.float32)
 
     def look(self, waiting: list[tuple[Any, Any]]) -> None:
-        """Fetch the losses of the steps since the last look."""
+        """Fetch the losses of the steps since the last transfer."""
         for value, length in waiting:
             self.progress.losses.append(float(value))
             self.progress.lengths.append(float(length))
         waiting.clear()
 
     def measure(self, state: TrainState, done: int) -> TrainState:
-        """The loss of the rows of validation, under the masks of one key for all measurements."""
+        """Measure the loss of the validation rows and return the state.
+
+        All measurements use masks drawn from the same key.
+        """
         assert self.check is not None
         p, network = self.progress, self.kept(state, done)
         if p.validation and p.validation[-1][0] == done:
@@ -310,7 +335,7 @@ class _Run:
 
 
 def _finite(network: Any) -> bool:
-    """Whether all weights are finite numbers."""
+    """Return whether all weights are finite numbers."""
     return all(np.isfinite(np.asarray(a)).all() for a in jax.tree.leaves(network))
 
 
@@ -323,7 +348,17 @@ def _sized(loss: NetworkLoss, width: int) -> NetworkLoss:
 
 
 def evaluated(loss: NetworkLoss, network: Any, rows: Batches, seed: int, precision: str = "float32") -> tuple[float, float]:
-    """The loss per cell and the length loss per row, without dropout, smoothing or penalty, masks drawn from the seed."""
+    """Return the loss per cell and the length loss per row, with masks drawn from the seed.
+
+    Both are computed without dropout, label smoothing and penalty.
+
+    Args:
+        loss: the loss of the mask.
+        network: the network.
+        rows: the rows.
+        seed: the seed of the masks.
+        precision: "float32" or "bfloat16".
+    """
     sums = np.zeros(4)
     for k, (b, chosen) in enumerate(rows.in_order()):
         batch = rows.batch(b, chosen)
@@ -334,13 +369,16 @@ def evaluated(loss: NetworkLoss, network: Any, rows: Batches, seed: int, precisi
 
 
 def _rows(loss: NetworkLoss, network: Any, batch: Any, key: Any, precision: str, dropout: bool) -> tuple[Any, Any, Any, Any]:
-    """Sums over rows: weighted losses, numbers of hidden cells, length losses, weights."""
+    """Return four sums over rows: weighted losses, hidden cells, length losses, and weights.
+
+    The numbers of hidden cells and the length losses are weighted too.
+    """
     if precision == "bfloat16":
         network = jax.tree.map(lambda a: a.astype(jnp.bfloat16) if eqx.is_inexact_array(a) else a, network)
     codes, given, lengths, weights = batch
     n = weights.shape[0]
     keys, strata = jax.random.split(key, n), None
-    if loss.mask.is_stratified:  # rows of a batch share the passes of a sampler among them
+    if loss.mask.is_stratified:  # The passes of a sampler are stratified over the rows of a batch.
         first = jax.random.uniform(jax.random.fold_in(key, n))
         strata = (jnp.arange(n, dtype=first.dtype) + first) / n
     found, sizes, length = loss.rows({loss.label: network}, codes, given, lengths, keys, dropout, strata)

@@ -1,4 +1,4 @@
-"""What a person sees of a training: steps, loss, cells per second, time left, and what is compiled before it moves."""
+"""The progress bar of a training run: steps, loss, cells per second, time left, compilation."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 
 class TrainingBar:
-    """A progress bar over steps; nothing where it is not wanted.
+    """A progress bar over steps, shown only if `show` is true.
 
     Args:
-        total: the steps of the run.
-        first: the step that it goes on from.
-        widths: how many widths rows have: for each a program is compiled.
-        show: whether there is a bar.
+        total: the number of steps of the run.
+        first: the step at which the run resumes.
+        widths: the number of widths of rows; a program is compiled for each.
+        show: whether to show the bar.
     """
 
     def __init__(self, total: int, first: int, widths: int, show: bool):
@@ -33,7 +33,10 @@ class TrainingBar:
         return self
 
     def begins(self, width: int) -> None:
-        """A batch of rows of so many cells is next: the first one waits until its program is compiled."""
+        """Announce a batch of rows with `width` cells.
+
+        The first batch of a width waits for compilation.
+        """
         if width in self.compiled:
             self._say(self._loss)
         else:
@@ -41,11 +44,11 @@ class TrainingBar:
             self._say(f"compiling for rows of {width} cells, {len(self.compiled)} of {self.widths} widths")
 
     def measures(self) -> None:
-        """The loss of validation is next, which has programs of its own."""
+        """Announce a measurement of the validation loss, which needs programs of its own."""
         self._say("measuring the loss of validation")
 
     def moved(self, done: int, loss: float, speed: float) -> None:
-        """So many steps are done; `speed` in cells per second."""
+        """Update the bar after `done` steps; `speed` is in cells per second."""
         self._loss = f"loss {loss:.4g}, {speed:,.0f} cells/s"
         self._say(self._loss, completed=done)
 

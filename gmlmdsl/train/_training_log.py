@@ -1,4 +1,4 @@
-"""The log of a training: lines of JSON, one for every look and every measurement, none of them twice."""
+"""The log of a training run: JSON lines for transferred losses and for measurements, each once."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ..files import write_whole
 
 
 class TrainingLog:
-    """Appends lines to a file; nothing where there is none.
+    """A log that appends lines to a file; without a path it writes nothing.
 
     Args:
         path: the file.
-        first: the step that the run goes on from: lines behind it, which a run that was cut off
-            left, are removed.
+        first: the step at which the run resumes. Later lines, which an interrupted run left, are
+            removed.
 
     Raises:
-        GmlmError: E560 for a file that cannot be written, or that holds something else.
+        GmlmError: E560 for a file that cannot be written or that is not such a log.
     """
 
     def __init__(self, path: str | Path | None, first: int):
@@ -28,7 +28,7 @@ class TrainingLog:
             self._cut(self.path, first)
 
     def _cut(self, path: Path, first: int) -> None:
-        """Keep the lines up to a step; a last line that was cut off goes too."""
+        """Keep the lines up to step `first`; an incomplete last line is removed too."""
         try:
             lines = path.read_text(encoding="utf-8").split("\n")[:-1]
         except (OSError, UnicodeDecodeError) as error:
@@ -44,7 +44,7 @@ class TrainingLog:
         """Append a line.
 
         Raises:
-            GmlmError: E560 where it cannot be written.
+            GmlmError: E560 if the line cannot be written.
         """
         if self.path is None:
             return

@@ -1,8 +1,8 @@
 """Translators.
 
-In: two texts that belong line to line, a program with a conditional model. Out: a trained
-translator in one file, translations, scores, times. Never: a size, a mask or a sampler of its own:
-those are what the program says.
+In: two texts whose lines correspond, a program with a conditional model. Out: a trained translator
+in one file, translations, scores, times. Never: a size, a mask or a sampler of its own, since the
+program defines these.
 """
 
 from ._bundle import Bundle as Bundle

@@ -1,4 +1,4 @@
-"""Samplers of a teacher by the beams that they keep, as the program says it."""
+"""The samplers of a teacher, and the number of beams that the program gives each of them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from ..program import Program, ir
 
 
 def distillers(checked: Program, model: str, stated: str | None) -> list[str]:
-    """Samplers of the teacher that may distil: the named one alone, else those whose beams are known, most beams first, else its only one.
+    """Return the samplers of the teacher that may distil.
+
+    These are the first of the following that applies:
+
+    - the sampler `stated`;
+    - the samplers with a known number of beams, most beams first;
+    - the only sampler of the teacher.
 
     Raises:
-        GmlmError: E506 for an unknown name, or where the file does not say which.
+        GmlmError: E506 for an unknown name, or if the file leaves the choice open.
     """
     known = by_beams(checked, model)
     if stated is None and known:
@@ -19,14 +25,17 @@ def distillers(checked: Program, model: str, stated: str | None) -> list[str]:
 
 
 def by_beams(checked: Program, model: str) -> list[str]:
-    """The samplers of a model whose beams the file says in digits, those with most first, else as they stand in the file."""
+    """Return the samplers of a model with a literal number of beams in the file, most beams first.
+
+    Samplers with equally many beams keep the order of the file.
+    """
     names = [name for name, s in checked.samplers.items() if s.model == model]
     found = {name: beam for name in names if (beam := beams_of(checked, name)) is not None}
     return sorted(found, key=lambda name: -found[name])
 
 
 def beams_of(checked: Program, sampler: str) -> int | None:
-    """How many beams a sampler keeps, where the file says so in digits."""
+    """Return the number of beams of a sampler, or None if it is not a literal in the file."""
     body = checked.samplers[sampler].body
     found = body.arguments.get("beam", 1) if isinstance(body, ir.FormCall) else None
     found = found.value if isinstance(found, ir.Literal) else found

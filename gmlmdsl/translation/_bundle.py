@@ -1,7 +1,7 @@
-"""A translator as one file: weights, vocabulary, program and what they are, each with its hash.
+"""A translator as one file: weights, vocabulary, program and metadata, each with its hash.
 
-An archive as `_archive.py` makes them. Reading runs no code: weights are plain arrays, the program
-is text, and a network that is a class of Python needs `allow_python`.
+The file is an archive in the format of `_archive.py`. Reading it runs no code: the weights are
+plain arrays, the program is text, and a network that is a Python class needs `allow_python`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ if TYPE_CHECKING:
     from ..train import NetworkFit
 
 PROGRAM, FIT, VOCABULARY, REPORT = "program.gmlm", "student.fit", "vocabulary.model", "report.json"
-# The bytes that each may have.
-# together below the 2 GiB of a plain ZIP
+# The maximum number of bytes of each member. Their sum is below the 2 GiB of a plain ZIP file.
 MOST = {MANIFEST: 1 << 20, PROGRAM: 1 << 22, VOCABULARY: 1 << 26, REPORT: 1 << 26, FIT: 3 << 29}
 ENTRIES = {"direction": str, "sampler": (str, type(None)), "versions": dict}
 BUNDLE = ArchiveKind(
     name="gmlm translator",
-    format=3,  # 1: positional attention was off where a program did not say
+    format=3,  # In format 1, positional attention was off by default.
     before=(2,),
     limit=lambda name: MOST.get(name),
     needed=(PROGRAM, FIT, VOCABULARY),
@@ -42,16 +41,16 @@ BUNDLE = ArchiveKind(
 
 @dataclass(frozen=True)
 class Bundle:
-    """What a bundle holds.
+    """The content of a bundle.
 
     Attributes:
-        program: the text of the program; imports travel with the fit.
+        program: the text of the program; the fit contains the imported files.
         fit: the bytes of the fit.
         vocabulary: the bytes of the vocabulary.
-        direction: such as `en-de`, which is shown only.
-        sampler: the sampler that decodes where none is named; None: the model's only one.
-        report: what was measured, plain data; None where nothing was.
-        versions: of the packages that it was made with.
+        direction: a direction such as `en-de`, for display only.
+        sampler: the default sampler for decoding; None selects the model's only one.
+        report: measured results as plain data; None if nothing was measured.
+        versions: the versions of the packages that the fit was made with.
     """
 
     program: str
@@ -66,19 +65,27 @@ class Bundle:
     def of(
         cls, fit: NetworkFit, vocabulary: Vocabulary, direction: str = "", sampler: str | None = None, report: dict[str, Any] | None = None
     ) -> Bundle:
-        """The bundle of a trained network."""
+        """Return the bundle of a trained network.
+
+        Args:
+            fit: the trained network.
+            vocabulary: its vocabulary.
+            direction: a direction such as `en-de`, for display only.
+            sampler: the default sampler for decoding; None selects the model's only one.
+            report: measured results as plain data; None if nothing was measured.
+        """
         return cls(_main_text(fit.meta), fit.to_bytes(), vocabulary.data, direction, sampler, report, dict(fit.meta["versions"]))
 
     def load_fit(self, allow_python: bool = False) -> NetworkFit:
-        """The trained network with its program.
+        """Return the trained network with its program.
 
         Args:
             allow_python: whether a network `python("package.module:Class")` may import and run that
                 class.
 
         Raises:
-            GmlmError: E575 for weights that are damaged or another program's, E739 for a class of
-                Python that is not allowed.
+            GmlmError: E575 for weights that are damaged or belong to another program, E739 for a
+                Python class that is not allowed.
         """
         from ..train import NetworkFit
 
@@ -95,16 +102,18 @@ class Bundle:
         return found
 
     def load_vocabulary(self) -> Vocabulary:
-        """The vocabulary.
+        """Return the vocabulary.
 
         Raises:
-            GmlmError: E571 where it is none.
+            GmlmError: E571 if the bytes are not a vocabulary.
         """
         return Vocabulary(self.vocabulary, "the bundle's vocabulary")
 
 
 def write_bundle(path: str | Path, bundle: Bundle) -> None:
-    """Write a bundle, whole or not at all; the same bundle gives the same bytes.
+    """Write a bundle.
+
+    An error leaves no partial file; equal bundles give identical bytes.
 
     Raises:
         GmlmError: E560 if the file cannot be written; E575 for a bundle that could not be read
@@ -119,11 +128,11 @@ def write_bundle(path: str | Path, bundle: Bundle) -> None:
 
 
 def read_bundle(path: str | Path) -> Bundle:
-    """A bundle from its file; every hash is verified.
+    """Return the bundle that a file contains, after verifying every hash.
 
     Raises:
-        GmlmError: E120 for a file that cannot be read; E575 for one that is not a bundle, is
-            damaged, or holds anything but a bundle's parts.
+        GmlmError: E120 for a file that cannot be read; E575 for a file that is not a bundle, is
+            damaged, or contains anything but the parts of a bundle.
     """
     path = as_path(path)
     with opened(path, _bundles_in(path)) as file:
@@ -139,7 +148,7 @@ def read_bundle(path: str | Path) -> Bundle:
 
 
 def _bundles_in(path: Path) -> str:
-    """What to read instead, where it is a folder."""
+    """Return a hint on which file to read; it names the bundles of a folder."""
     inside = sorted(str(p) for p in path.glob("*.bundle")) if path.is_dir() else []
     return f"name a bundle in it: {', '.join(inside)}" if inside else "a bundle is one file, which training writes"
 

@@ -1,4 +1,7 @@
-"""The paper's four claims on refinement beside an autoregressive decoder (Li et al. 2024, Section 3.3), and what a run says of them."""
+"""Four published claims on refinement and autoregressive decoding, beside the results of a run.
+
+The claims compare the two kinds of decoders (Li et al. 2024, Section 3.3).
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-PASSES = 4  # of the paper's claims
-LEARNT = 10.0  # BLEU below which a network has learnt too little to say anything of quality
+PASSES = 4  # The number of passes that the claims refer to.
+LEARNT = 10.0  # Below this BLEU a network has learnt too little for conclusions on quality.
 AGREE, DISAGREE, OPEN = "agree", "disagree", "not testable here"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says, what a run found, and whether that agrees.
+    """A claim of the paper, the result of a run, and whether they agree.
 
     Attributes:
-        claim: the paper's.
-        found: numbers of the run.
-        verdict: agree, disagree, not testable here.
+        claim: the claim of the paper.
+        found: the numbers of the run.
+        verdict: agree, disagree, or not testable here.
     """
 
     claim: str
@@ -28,13 +31,15 @@ class Claim:
 
 
 def claims(scores: Mapping[str, Any], latency: Mapping[str, Any]) -> list[Claim]:
-    """The claims and what a run found, of the teacher and the distilled student by its sampler with most nearly four passes.
+    """Return the claims with the results of a run.
 
-    The teacher has its best sampler on the scored text itself, which favours the teacher.
+    The results compare the teacher with the distilled student. The student uses its sampler whose
+    number of passes is closest to four. The teacher uses its best sampler on the scored text
+    itself, which favours the teacher.
 
     Args:
-        scores: by `network.sampler`, as a report holds them.
-        latency: timings, as a report holds them.
+        scores: scores by `network.sampler`, in the form of a report.
+        latency: timings, in the form of a report.
     """
     students = {k: v for k, v in scores.items() if k.startswith("student.")}
     teachers = {k: v for k, v in scores.items() if k.startswith("teacher.")}
@@ -54,12 +59,12 @@ def claims(scores: Mapping[str, Any], latency: Mapping[str, Any]) -> list[Claim]
 
 def _value(notes: Mapping[str, Any], name: str) -> float:
     value = next(s["value"] for s in notes["scores"] if s["name"] == name)
-    # of translations without a word, or a language without spaces
+    # A score is None for translations without a word, and in languages without spaces.
     return float("nan") if value is None else float(value)
 
 
 def _bleu(notes: Mapping[str, Any]) -> float:
-    """Under the first tokeniser: 13a, or that of a language without spaces."""
+    """Return BLEU under the first tokeniser: 13a, or that of a language without spaces."""
     return _value(notes, notes["scores"][0]["name"])
 
 

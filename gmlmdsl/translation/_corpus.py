@@ -1,4 +1,4 @@
-"""Parallel text: pairs of sentences from files, and which of them are trained on."""
+"""Parallel text: pairs of sentences from files, and the selection of those that are trained on."""
 
 from __future__ import annotations
 
@@ -13,28 +13,32 @@ from ..files import decoded_line, opened_text, raw_lines, reading
 from ._vocabulary import Vocabulary
 
 KIND = "text has a sentence on each line"
-AT_ONCE = 1 << 14  # pairs whose pieces are found at once
-SHORT = 10  # pieces up to which any ratio of lengths is right
+AT_ONCE = 1 << 14  # The number of pairs that are encoded at once.
+SHORT = 10  # Up to this number of subword tokens, any ratio of lengths is accepted.
 RATIO = 3.0
-MANY_TOO_LONG = 0.05  # share of the pairs
+MANY_TOO_LONG = 0.05  # The share of the pairs above which `Counts.advice` warns.
 Pair = tuple[str, str]
 
 
 def read_lines(path: str | Path) -> list[str]:
-    r"""The lines of a text file without their ends, which are \n or \r\n and nothing else; `.gz` is unpacked.
+    r"""Return the lines of a text file without their line ends; a `.gz` file is unpacked.
+
+    Only \n and \r\n count as line ends.
 
     Raises:
-        GmlmError: E120 for what cannot be read, E523 for a line above the limit, E119 for bytes
-            that are no UTF-8 text; with the line.
+        GmlmError: E120 for a file that cannot be read, E523 for a line above the limit, E119 for
+            bytes that are not UTF-8 text. The last two name the line.
     """
     return list(_lines(Path(path)))
 
 
 def read_pairs(source: str | Path, target: str | Path | None = None) -> list[Pair]:
-    """Sentences with their translations, from two files with a line for each, or from one of two columns with a tab between them.
+    """Return sentences with their translations, from two files or from one file of two columns.
+
+    Two files have corresponding lines. The columns of one file are separated by a tab.
 
     Raises:
-        GmlmError: E574 for files of unequal length and lines without two columns; and those of
+        GmlmError: E574 for files of unequal length and lines without two columns; and the errors of
             `read_lines`.
     """
     if target is None:
@@ -67,14 +71,14 @@ def _columns(path: Path) -> list[Pair]:
 
 
 def lines_in(file: IO[bytes], name: object) -> Iterator[str]:
-    r"""The lines of an opened file as they come, without their ends, which are \n or \r\n and nothing else.
+    r"""Yield the lines of an opened file without their line ends, which are \n and \r\n only.
 
-    A bare \r is white space within a line: as many lines come out as other tools count, whose
-    translations stand beside them.
+    A single \r is white space within a line. The number of lines thus agrees with other tools,
+    whose translations may be compared line by line.
 
     Raises:
-        GmlmError: E523 for a line above the limit, E119 for bytes that are no UTF-8 text; with the
-            line.
+        GmlmError: E523 for a line above the limit, E119 for bytes that are not UTF-8 text; both
+            name the line.
     """
     for number, raw in enumerate(raw_lines(file, name, KIND), 1):
         yield decoded_line(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number, KIND)
@@ -87,14 +91,16 @@ def _lines(path: Path) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Counts:
-    """What cleaning left out; a pair counts under the first reason that holds.
+    """The number of pairs that cleaning removed.
+
+    A pair counts under the first reason that applies.
 
     Attributes:
-        pairs: all that there were.
-        empty: pairs of which a side has no letter.
-        duplicate: pairs that stood before.
-        too_long: pairs of which a side does not fit into its cells.
-        ratio: pairs of which a side has far more pieces than the other.
+        pairs: the number of pairs before cleaning.
+        empty: pairs with a side without a letter.
+        duplicate: pairs that occurred before.
+        too_long: pairs with a side that does not fit into its cells.
+        ratio: pairs with a side of far more subword tokens than the other side.
     """
 
     pairs: int = 0
@@ -105,15 +111,15 @@ class Counts:
 
     @property
     def kept(self) -> int:
-        """How many are left."""
+        """The number of remaining pairs."""
         return self.pairs - self.empty - self.duplicate - self.too_long - self.ratio
 
     def as_dict(self) -> dict[str, int]:
-        """The counts by name, `kept` too."""
+        """Return the counts by name, including `kept`."""
         return asdict(self) | {"kept": self.kept}
 
     def advice(self, cells: tuple[int, int]) -> str:
-        """What to do about pairs that are too long, where they are many."""
+        """Return advice about pairs that are too long, or an empty text if they are few."""
         if self.too_long <= MANY_TOO_LONG * self.pairs:
             return ""
         rows = f"the {cells[0] - 1} pieces of a source or the {cells[1] - 1} of a target, beside the end mark"
@@ -129,21 +135,21 @@ class Counts:
 def clean(
     pairs: Sequence[Pair], vocabulary: Vocabulary, cells: tuple[int, int], ratio: float = RATIO, *, what: str = "text"
 ) -> tuple[list[Pair], Counts]:
-    """The pairs to train on, in their order, unchanged.
+    """Return the pairs to train on, unchanged and in their order.
 
     Args:
         pairs: sentences with their translations.
-        vocabulary: whose pieces are counted.
-        cells: how many a row of the source has, and one of the target; the end mark takes one.
-        ratio: pieces of the longer side for each of the shorter one, beyond which a pair is left
-            out; only where the longer side has more than 10.
-        what: how messages call the text, `validation text`, say.
+        vocabulary: the vocabulary that splits sentences into subword tokens.
+        cells: the number of cells of a source row and of a target row; the end mark takes one cell.
+        ratio: the largest ratio of subword tokens of the longer side to the shorter side. Pairs
+            above it are removed if the longer side has more than 10 subword tokens.
+        what: the name of the text in messages, for example `validation text`.
 
     Returns:
-        The pairs, and what was left out.
+        The pairs, and the numbers of removed pairs.
 
     Raises:
-        GmlmError: E505 where no pair is left, E507 for a ratio below 1.
+        GmlmError: E505 if no pair is left, E507 for a ratio below 1.
     """
     if not ratio >= 1:
         raise fail("E507", f"ratio is pieces of the longer side for each of the shorter one, at least 1; got {ratio!r}")
@@ -171,7 +177,10 @@ def clean(
 
 
 def _reason(pair: Pair, lengths: tuple[int, int], seen: set[Pair], cells: tuple[int, int], ratio: float) -> str | None:
-    """Why a pair is left out; its lengths count the end mark."""
+    """Return why a pair is removed, or None if it stays.
+
+    The lengths include the end mark.
+    """
     if min(lengths) < 2:
         return "empty"
     if pair in seen:

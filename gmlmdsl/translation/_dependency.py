@@ -1,11 +1,11 @@
-"""Do the pieces of a translation that repeat one another attend to each other? Attention over all lines of a text, in two tables.
+"""Attention between equal subword tokens of translations, compared with all other pairs of tokens.
 
-The attention is of the last layer in the last pass, which sees what the pass before left, hidden
-where it is predicted again; of an autoregressive decoder that of one pass over its whole
-translation, in which nothing behind is seen. What such a decoder does not end, or loops in, is no
-translation: its few rows would hold most of the equal pairs. Li et al. 2024, Section 3.4, Tables 4
-and 5, compare adjacent pieces; here those further apart stand beside them, and all means have
-intervals.
+The attention is that of the last layer in the last pass. The input of this pass is the result of
+the previous pass, in which the tokens to predict again are hidden. For an autoregressive decoder it
+is the attention of one pass over its whole translation, in which later tokens are not visible.
+Translations of such a decoder that do not end or that loop are left out: their few rows would
+contain most of the equal pairs. Li et al. 2024, Section 3.4, Tables 4 and 5, compare adjacent
+tokens. This module adds a table of distant pairs, and gives all means with intervals.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Array = np.ndarray
-ROWS = 32  # whose attention is held at once
+ROWS = 32  # The number of rows whose attention is held in memory at once.
 APART = {"adjacent": False, "distant": True}
-BEHIND = ("next", "later")  # of which a causal network sees nothing
+BEHIND = ("next", "later")  # A causal network does not attend to these positions.
 
 
 @dataclass(frozen=True)
 class Dependency:
-    """Attention between pieces of translations that are equal, beside all other pairs.
+    """Attention between equal subword tokens of translations, compared with all other pairs.
 
     Attributes:
-        tables: `adjacent` and `distant` pairs; see `gm.attention_dependency`.
-        measured: translations that it is of.
-        left_out: lines that are too long or empty.
-        unended, looping: translations of an autoregressive sampler that are left out too, without
-            an end mark, or that loop where their source does not.
+        tables: tables of `adjacent` and `distant` pairs; see `gm.attention_dependency`.
+        measured: the number of measured translations.
+        left_out: the number of lines that are too long or empty.
+        unended, looping: the numbers of translations of an autoregressive sampler that are left out
+            too. The former lack an end mark, and the latter loop although their source does not.
     """
 
     tables: dict[str, pd.DataFrame] = field(repr=False)
@@ -50,7 +50,7 @@ class Dependency:
     looping: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; None for what has no meaning."""
+        """Return plain data for JSON, with None for undefined numbers."""
         rows = {name: t.reset_index().to_dict("records") for name, t in self.tables.items()}
         plain = {name: [{k: _plain(v) for k, v in row.items()} for row in found] for name, found in rows.items()}
         counts = {name: getattr(self, name) for name in ("measured", "left_out", "unended", "looping")}
@@ -79,21 +79,21 @@ def _kinds(found: dict[str, Any]) -> list[str]:
 def dependency(
     translator: Translator, sources: Sequence[str], *, sampler: str | None = None, seed: int = 0, replications: int = 1000
 ) -> Dependency | None:
-    """Translate lines, and compare the attention of pieces that are equal with that of all other pairs.
+    """Translate lines, and compare the attention between equal subword tokens with all other pairs.
 
-    Pieces are compared, not words. Of a network that sees nothing behind a cell there is no
-    attention to what is next or later.
+    The unit is the subword token, not the word. A causal network does not attend to later
+    positions, so its tables omit them.
 
     Args:
-        translator: to be measured.
-        sources: lines; one that does not fit into a row is left out.
-        sampler: of the program; None: the translator's own.
-        seed: of all that is random in decoding, and of the resamples.
-        replications: resamples of the lines behind the intervals.
+        translator: the translator to measure.
+        sources: the lines; a line that does not fit into a row is left out.
+        sampler: a sampler of the program; None selects the translator's own.
+        seed: the seed of all random numbers in decoding and of the resamples.
+        replications: the number of resamples of the lines for the intervals.
 
     Returns:
-        None where nothing can be measured: a refinement of one pass sees its start alone, and no
-        line may fit.
+        The tables, or None if nothing can be measured. This happens if no line fits, and for a
+        refinement of one pass, since this pass sees only its start.
 
     Raises:
         GmlmError: E506 for an unknown sampler, E738 for a network without attention.
@@ -131,18 +131,21 @@ def dependency(
 
 
 def ended(tokens: Array, end: int) -> Array:
-    """Which rows have an end mark."""
+    """Return which rows have an end mark."""
     return (tokens == end).any(axis=1)
 
 
 def _without(table: pd.DataFrame, words: Sequence[str]) -> pd.DataFrame:
-    """A table without the quantities of these words."""
+    """Return a table without the quantities whose names contain one of these words."""
     named = table.index.get_level_values("quantity").str.contains(rf"\b(?:{'|'.join(words)})\b")
     return table.loc[~named]
 
 
 def _last_pass(translator: Translator, rows: Array, sampler: str, seed: int, numbers: Array) -> tuple[Array | None, Array]:
-    """What the last pass of a decode saw, and what it made; nothing seen where there was one pass."""
+    """Return the input and the output of the last pass.
+
+    The input is None if there was only one pass.
+    """
     refines = not translator.is_autoregressive(sampler)
     found = translator.decode(rows, sampler=sampler, seed=seed, rows=numbers, trace=refines)
     if not refines:
@@ -152,7 +155,7 @@ def _last_pass(translator: Translator, rows: Array, sampler: str, seed: int, num
 
 
 def _pieces(*arrays: Array) -> Iterator[tuple[Array, ...]]:
-    """Some rows at a time."""
+    """Yield `ROWS` rows of each array at a time."""
     for start in range(0, len(arrays[0]), ROWS):
         yield tuple(a[start : start + ROWS] for a in arrays)
 

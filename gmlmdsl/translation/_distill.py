@@ -1,8 +1,9 @@
-"""Sequence-level distillation: the teacher's translations of the training sources take the place of the true ones (Kim and Rush 2016).
+"""Sequence-level distillation: a teacher's translations replace the true ones (Kim and Rush 2016).
 
-A translation without an end mark, and one that loops where its source does not, teach nothing:
-their lines are left empty, which cleaning leaves out. Chunks of lines are written, each with a
-manifest of what it was made of: a killed run goes on behind the last whole one.
+The teacher translates the training sources. A translation without an end mark, and one that loops
+although its source does not, are useless for training. Their lines are left empty, and cleaning
+removes them. Translations are written in chunks of lines, each with a manifest of its inputs. A
+killed run resumes after the last complete chunk.
 """
 
 from __future__ import annotations
@@ -22,27 +23,28 @@ from ._translator import Translation
 if TYPE_CHECKING:
     from ._translator import Translator
 
-CHUNK = 512  # lines of a file of translations
-FORMAT = 3  # of such a file
-# so often a run of up to so many words stands in succession in a translation that loops
+CHUNK = 512  # The number of lines of a chunk.
+FORMAT = 3  # The format of a chunk file.
+# A translation loops if a sequence of up to LONGEST words occurs REPEATED times in succession.
 REPEATED, LONGEST = 3, 4
 COUNTED = ("empty", "unended", "cut", "looping")
-MANY = 0.01  # share of translations that are left out, above which the teacher is at fault
+MANY = 0.01  # Above this share of unusable translations, the teacher is at fault.
 
 
 @dataclass(frozen=True)
 class Distilled:
-    """What a teacher made of sources.
+    """The counts of a teacher's translations of sources.
 
     Attributes:
-        lines: how many there were.
-        empty: how many became nothing by themselves.
-        unended: translations that fill the row to its last cell without an end mark: their lines
+        lines: the number of sources.
+        empty: the number of translations that are empty by themselves.
+        unended: translations that fill the row to its last cell without an end mark; their lines
             are empty.
-        decoded: how many were decoded in this run; the others were there.
-        cut: sources with a sentence that the teacher cannot take, whose end it did not see.
-        looping: translations with an end mark that loop, see `loops`, where their source does not:
-            their lines are empty.
+        decoded: the number of lines decoded in this run; the others existed before.
+        cut: sources with a sentence that is too long for the teacher, which did not see the
+            sentence's end.
+        looping: translations with an end mark that loop, see `loops`, although their source does
+            not; their lines are empty.
     """
 
     lines: int
@@ -53,7 +55,7 @@ class Distilled:
     looping: int = 0
 
     def warning(self) -> str:
-        """What to do about translations that are left out, where they are many."""
+        """Return advice about unusable translations, or an empty text if they are few."""
         left_out = self.unended + self.looping
         if left_out <= MANY * self.lines:
             return ""
@@ -61,7 +63,7 @@ class Distilled:
         return f"{share}, {self.unended:,} without an end and {self.looping:,} that loop: a teacher that is trained longer makes fewer"
 
     def as_dict(self) -> dict[str, int]:
-        """The counts by name."""
+        """Return the counts by name."""
         return asdict(self)
 
 
@@ -76,22 +78,23 @@ def distill(
     tell: Callable[[int, int], None] = lambda done, total: None,
     keep_chunks: bool = False,
 ) -> Distilled:
-    """Translate sources with a teacher into a text file, a line for each source.
+    """Translate sources with a teacher into a text file with one line for each source.
 
     Args:
         teacher: a translator.
-        sources: lines; one that the teacher cannot take is cut, so that no line is lost.
-        path: of the text file; chunks lie beside it in `<name>.chunks` until it is whole.
-        identity: a hash of the teacher's weights and vocabulary: chunks of another one are made
-            anew.
-        sampler: of the teacher; None: its own.
-        seed: of what is random in decoding.
-        tell: called with the number of lines that are done, and of all.
-        keep_chunks: whether the chunks stay when the text is whole, for a caller that is not done
-            yet.
+        sources: lines; a line that is too long for the teacher is cut, so that no line is lost.
+        path: the path of the text file. Chunks are stored beside it in `<name>.chunks` until the
+            text is complete.
+        identity: a hash of the teacher's weights and vocabulary; chunks with another hash are
+            computed again.
+        sampler: a sampler of the teacher; None selects its own.
+        seed: the seed of the random numbers in decoding.
+        tell: a function that is called with the number of finished lines and the number of all
+            lines.
+        keep_chunks: whether the chunks stay when the text is complete, for a caller that continues.
 
     Raises:
-        GmlmError: E560 where nothing can be written, E588 where another run writes the same file.
+        GmlmError: E560 if nothing can be written, E588 if another run writes the same file.
     """
     path = Path(path)
     folder = chunks_of(path)
@@ -120,12 +123,12 @@ def distill(
 
 
 def chunks_of(path: Path) -> Path:
-    """The folder of the chunks of a text file."""
+    """Return the folder of the chunks of a text file."""
     return path.with_name(f"{path.name}.chunks")
 
 
 def _left(sources: Sequence[str], found: Sequence[Translation]) -> dict[str, object]:
-    """The translations that are kept, those that are not as empty lines, with counts."""
+    """Return the translations with their counts; unusable translations are empty lines."""
     unended = [not t.ended for t in found]
     looping = [t.ended and loops(t.text) and not loops(s) for s, t in zip(sources, found, strict=True)]
     texts = ["" if u or again else t.text for u, again, t in zip(unended, looping, found, strict=True)]
@@ -134,10 +137,13 @@ def _left(sources: Sequence[str], found: Sequence[Translation]) -> dict[str, obj
 
 
 def loops(text: str) -> bool:
-    """Whether a run of one to four words stands three times in succession; words are what white space separates."""
+    """Return whether a sequence of one to four words occurs three times in succession.
+
+    White space separates words.
+    """
     words = text.split()
     for n in range(1, LONGEST + 1):
-        again = 0  # words in succession that equal the one n before
+        again = 0  # The number of successive words that equal the word n before them.
         for one, other in zip(words, words[n:], strict=False):
             again = again + 1 if one == other else 0
             if again == n * (REPEATED - 1):
@@ -150,7 +156,7 @@ def _hash(text: str) -> str:
 
 
 def _read(chunk: Path, key: str) -> dict[str, object] | None:
-    """A chunk that is whole and of this run; None where it must be made."""
+    """Return a chunk if it is complete and belongs to this run, otherwise None."""
     try:
         found = json.loads(chunk.read_text(encoding="utf-8"))
         digest = found.pop("sha256")

@@ -1,6 +1,7 @@
-"""Samplers that are chosen on the validation text: the teacher's that distils, and the one that the student's bundle takes.
+"""Choice of samplers on the validation text: the teacher's for distillation, and the student's.
 
-Of the teacher's, the best of those with the most beams that are quick enough.
+The teacher's sampler is the best of those with the most beams that are fast enough. The student's
+sampler becomes the default of its bundle.
 """
 
 from __future__ import annotations
@@ -18,16 +19,20 @@ if TYPE_CHECKING:
     from ._pipeline_stages import PipelineStages
     from ._translator import Translator
 
-TIMED, SCORED = 128, 500  # lines that a sampler is timed on, and scored on
+TIMED, SCORED = 128, 500  # The numbers of lines on which a sampler is timed and scored.
 
 
 def choose_distiller(p: PipelineStages) -> None:
-    """Set the sampler that distils, of a pipeline whose teacher is trained; what was found once is kept.
+    """Set the sampler of a pipeline's teacher that distils; the choice is stored and reused.
 
-    Where the run has so many minutes, samplers are timed, those with most beams first, until one
-    fits into the share of distillation; the last one is taken where none does. Where others have as
-    many beams (and another length penalty, say), all of them translate the first 500 lines of the
-    validation text, and the one with the highest BLEU distils, of equals the first in the file.
+    If the run has a time limit, samplers are timed, most beams first, until one fits into the share
+    of distillation. If none fits, the last one is taken. Other samplers may have equally many
+    beams, for example with another length penalty. Then all of them translate the first 500 lines
+    of the validation text, and the sampler with the highest BLEU distils. Among samplers of equal
+    BLEU, the first in the file is taken.
+
+    Args:
+        p: a pipeline whose teacher is trained.
     """
     names = distillers(p.checked, p.roles.teacher, p.o.teacher_sampler)
     beams = {name: beams_of(p.checked, name) for name in names}
@@ -48,12 +53,15 @@ def choose_distiller(p: PipelineStages) -> None:
 
 
 def alike(name: str, beams: dict[str, int | None]) -> list[str]:
-    """The samplers with as many beams as the named one, itself among them."""
+    """Return the samplers with as many beams as the named one, including itself."""
     return [other for other in beams if beams[other] == beams[name]]
 
 
 def timed(p: PipelineStages, names: Sequence[str], share: float) -> dict[str, float]:
-    """About how many seconds each takes for the training text, up to the first that takes no more than its share."""
+    """Return the estimated seconds of each sampler for the training text.
+
+    The samplers are tried in order up to the first that takes at most `share` seconds.
+    """
     lines, found = read_lines(p.stages / "clean/train.source"), {}
     for name in names:
         found[name] = seconds_of(p.translator("teacher"), name, lines)
@@ -64,14 +72,14 @@ def timed(p: PipelineStages, names: Sequence[str], share: float) -> dict[str, fl
 
 
 def choose_students(p: PipelineStages, names: Sequence[str]) -> str | None:
-    """The sampler that bundles of the student take where none is named; what was found once is kept.
+    """Return the default sampler of the student's bundle; the choice is stored and reused.
 
-    Of several that are compared the one with the highest BLEU on the first 500 lines of the
-    validation text, of equals the first in the file.
+    If several samplers are compared, it is the one with the highest BLEU on the first 500 lines of
+    the validation text. Among samplers of equal BLEU, the first in the file is taken.
 
     Args:
         p: a pipeline whose student is trained.
-        names: of the samplers that are compared.
+        names: the names of the samplers that are compared.
     """
     if len(names) < 2:
         return next(iter(names), None)
@@ -88,12 +96,24 @@ def choose_students(p: PipelineStages, names: Sequence[str]) -> str | None:
 
 
 def measure_of(p: PipelineStages) -> str:
-    """What samplers are chosen by: BLEU 13a, or BLEU under the tokeniser of a language without spaces."""
+    """Return the score that decides between samplers.
+
+    It is BLEU 13a, or BLEU under the tokeniser of a language without spaces.
+    """
     return f"BLEU {tokenisers_of(p.o.direction.rpartition('-')[2])[0]}"
 
 
 def scored(p: PipelineStages, network: str, names: Sequence[str], stage: str) -> dict[str, float]:
-    """BLEU of each of a network's samplers on the first lines of the validation text; nothing where there are none."""
+    """Return BLEU of each of a network's samplers on the first lines of the validation text.
+
+    The result is empty if there are no validation lines.
+
+    Args:
+        p: a pipeline whose network is trained.
+        network: the name of the network.
+        names: the names of the samplers.
+        stage: the name of the stage, for messages.
+    """
     pairs = p.pairs("clean/validation")[:SCORED]
     sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
     found = {}
@@ -105,7 +125,11 @@ def scored(p: PipelineStages, network: str, names: Sequence[str], stage: str) ->
 
 
 def seconds_of(teacher: Translator, sampler: str, lines: Sequence[str]) -> float:
-    """About how long a sampler takes for all lines: some of them, spread over the text, once what they need is compiled."""
+    """Return the estimated seconds of a sampler for all lines.
+
+    A sample of lines, spread over the text, is translated twice. The second time counts, because it
+    contains no compilation.
+    """
     some = lines[:: max(1, len(lines) // TIMED)]
     for _ in range(2):
         started = time.perf_counter()

@@ -1,7 +1,7 @@
-"""A translator under one sampler on a test text: scores, and where they come from: passes, lengths, stutter.
+"""Scores of a translator under one sampler on a test text, with diagnostics of refinement.
 
-What is wrong with a refinement decoder is a wrong length, tokens that repeat one another, or passes
-that were too few: each has a measure here, beside the scores of its translations.
+A refinement decoder fails by a wrong length, by repeated tokens, or by too few passes. This module
+measures each beside the scores of the translations.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from ._metrics import RESAMPLES, Scores, corpus_bleu, has_spaces, score, stutter
 from ._segments import lines_cut
 from ._translator import Decoded, Translator
 
-TOP = (1, 3, 5)  # how many of the likeliest lengths may hold the true one
+TOP = (1, 3, 5)  # The numbers of most probable lengths that may include the true one.
 
 
 @dataclass(frozen=True)
 class Pass:
-    """The translations after so many passes.
+    """The translations after a number of passes.
 
     Attributes:
-        number: of the pass, from 1.
-        bleu: of the texts, as BLEU of the evaluation.
-        stutter: words that repeat the word before where the reference does not, per 1,000 words;
-            nan in a language without spaces.
-        repeats: pieces that equal the piece before, per 1,000 pieces; nothing is left out of them.
+        number: the number of the pass, counted from 1.
+        bleu: BLEU of the texts, computed as for the evaluation.
+        stutter: words that repeat the previous word although the reference does not, per 1,000
+            words; nan in a language without spaces.
+        repeats: subword tokens that equal the previous one, per 1,000 subword tokens; nothing is
+            removed before counting.
     """
 
     number: int
@@ -43,25 +44,29 @@ class Pass:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a translator does on a test text.
+    """The results of a translator on a test text.
 
     Attributes:
-        outputs: its translations.
-        sampler: that decoded.
-        scores: of the translations.
-        by_pass: after each pass; empty for a sampler that has none.
-        repeats: pieces that equal the piece before, per 1,000 pieces, before any are dropped.
-        mean_passes: the passes that changed something; of an autoregressive sampler its steps.
-        passes: how many rows were done after so many passes; empty for an autoregressive sampler.
-        length_coverage: share of sentences whose true length is among the k likeliest, by k; None
-            where no length is predicted.
-        length_ratio: pieces of the translations for each piece of the references.
-        oracle: scores where the length of the reference is given; None for a sampler that does not
-            take it.
-        measured: sentences that lengths are measured on: those that fit into the program's rows,
-            source and reference.
-        seconds: of translating, compiling included.
-        cut: lines with a sentence that is longer than the model takes, whose end it did not see.
+        outputs: the translations.
+        sampler: the sampler that decoded.
+        scores: the scores of the translations.
+        by_pass: results after each pass; empty for a sampler without passes.
+        repeats: subword tokens that equal the previous one, per 1,000 subword tokens, before any
+            are dropped.
+        mean_passes: the mean number of the last pass that changed a row; for an autoregressive
+            sampler the mean number of its steps.
+        passes: the number of rows by the number of the last pass that changed them; empty for an
+            autoregressive sampler.
+        length_coverage: the share of sentences whose true length is among the k most probable ones,
+            by k; None if no length is predicted.
+        length_ratio: the ratio of subword tokens of the translations to those of the references.
+        oracle: scores of translations with the length of the reference; None for a sampler that
+            takes no lengths.
+        measured: the number of sentences on which lengths are measured. Their source and reference
+            fit into the program's rows.
+        seconds: the time of translation, including compilation.
+        cut: the number of lines with a sentence that is too long for the model, which did not see
+            the sentence's end.
     """
 
     outputs: tuple[str, ...] = field(repr=False)
@@ -79,7 +84,7 @@ class Evaluation:
     cut: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; None for what has no meaning."""
+        """Return plain data for JSON, with None for undefined numbers."""
         rest = ("sampler", "repeats", "mean_passes", "length_ratio", "measured", "seconds", "cut")
         return self.scores.as_dict() | {
             **{name: _plain(getattr(self, name)) for name in rest},
@@ -123,26 +128,26 @@ def evaluate(
     resamples: int = RESAMPLES,
     tell: Callable[[int], object] = lambda rows: None,
 ) -> Evaluation:
-    """Translate a test text and measure what comes out.
+    """Translate a test text and score the translations.
 
     Args:
-        translator: to be measured.
-        sources: lines; a sentence that the model cannot take loses its end.
-        references: the right translation of each.
-        sampler: of the program; None: the translator's own.
-        seed: of all that is random.
+        translator: the translator to measure.
+        sources: lines; a sentence that is too long for the model is cut.
+        references: the correct translation of each line.
+        sampler: a sampler of the program; None selects the translator's own.
+        seed: the seed of all random numbers.
         target_language: `de`, `zh`, ..; see `score`.
-        drop_repeats: whether a word that repeats the word before is left out of the translations;
-            measures by pass are of what was there.
-        oracle: whether it is translated once more with the lengths of the references, where the
-            sampler takes lengths.
+        drop_repeats: whether words that repeat the previous word are removed from the translations.
+            Results by pass refer to the text before removal.
+        oracle: whether to translate again with the lengths of the references, if the sampler takes
+            lengths.
         learnt: the checkpoint of a learnt measure; see `score`.
-        resamples: sets of sentences behind the intervals; 0 for none.
-        tell: is called after each batch with the number of rows that are translated; a line in
-            parts is several.
+        resamples: the number of resampled sets of sentences for the intervals; 0 for no intervals.
+        tell: a function that is called after each batch with the number of rows translated so far.
+            A line in several parts counts as several rows.
 
     Raises:
-        GmlmError: E574 unless there is a reference for each source; and those of
+        GmlmError: E574 unless there is a reference for each source; and the errors of
             `Translator.translate` and `score`.
     """
     verify_parallel(sources, references, "references")
@@ -180,26 +185,28 @@ def evaluate(
 
 
 class Recorder(Translator):
-    """A translator that counts what its decodes do before they become text.
+    """A translator that records statistics of its decodes before they become text.
 
     Args:
-        translator: whose model, weights and vocabulary it has.
-        refines: whether there are passes whose tokens are looked at.
-        tell: is called after each decode with the number of rows so far.
+        translator: the translator whose model, weights and vocabulary are used.
+        refines: whether decoding has passes whose tokens are recorded.
+        tell: a function that is called after each decode with the number of rows so far.
 
     Attributes:
-        passes: of each row.
+        passes: for each row the number of the last pass that changed it; without a trace, the
+            number of passes.
     """
 
     def __init__(self, translator: Translator, refines: bool, tell: Callable[[int], object] = lambda rows: None):
         self.__dict__.update(translator.__dict__)
         self.inner, self.refines, self.tell = translator, refines, tell
         self.passes: list[int] = []
-        # for each decode, by pass: repeated pieces, and pieces
+        # One array for each decode: for each pass the numbers of repeated and of all subword
+        # tokens.
         self._repeated: list[np.ndarray] = []
 
     def decode(self, source: Any, **options: Any) -> Decoded:
-        """As a translator decodes, with its passes counted."""
+        """Decode as the translator does, and record the passes."""
         found = self.inner.decode(source, **options)
         self.passes += [int(n) for n in (found.passes if found.trace is None else last_changes(found.trace))]
         steps = found.tokens[:, None] if found.trace is None else found.trace
@@ -209,23 +216,32 @@ class Recorder(Translator):
 
     @property
     def repeats(self) -> float:
-        """Of the translations."""
+        """Repeated subword tokens of the translations, per 1,000 subword tokens."""
         return self.repeats_by_pass()[-1] if self._repeated else float("nan")
 
     def repeats_by_pass(self) -> list[float]:
-        """Pieces that equal the piece before, per 1,000 pieces, after each pass."""
+        """Return the repeated subword tokens per 1,000 subword tokens after each pass.
+
+        A repeated subword token equals the previous one.
+        """
         return [1000 * float(again) / float(total) if total else float("nan") for again, total in np.sum(self._repeated, axis=0)]
 
 
 def last_changes(trace: np.ndarray) -> np.ndarray:
-    """Of each row the last pass, from 1, that changed a piece; `trace` has the shape (rows, passes, cells)."""
+    """Return for each row the last pass, counted from 1, that changed a subword token.
+
+    `trace` has the shape (rows, passes, cells).
+    """
     changed = np.concatenate([np.ones((len(trace), 1), bool), (trace[:, 1:] != trace[:, :-1]).any(axis=2)], axis=1)
     return trace.shape[1] - np.argmax(changed[:, ::-1], axis=1)
 
 
 def _repeats(tokens: np.ndarray, end: int) -> tuple[int, int]:
-    """How many pieces before the end equal the piece before them, and how many there are."""
-    # a cell that is hidden still is no piece
+    """Return the numbers of repeated and of all subword tokens before the end mark.
+
+    A repeated subword token equals the previous one.
+    """
+    # A cell that is still hidden does not count.
     counted = (tokens >= 0) & ~np.logical_or.accumulate(tokens == end, axis=1)
     again = stutters(tokens, np.full(len(tokens), tokens.shape[1])) & counted
     return int(again.sum()), int(counted.sum())
@@ -238,14 +254,17 @@ def _by_pass(traces: Sequence[Sequence[str]], recorder: Recorder, references: Se
     tokeniser = scores.bleu.name.removeprefix("BLEU ")
     found = []
     for k, repeats in enumerate(recorder.repeats_by_pass()):
-        texts = [t[k] if k < len(t) else "" for t in traces]  # an empty line has no pass
+        texts = [t[k] if k < len(t) else "" for t in traces]  # An empty line has no pass.
         again = stutter(texts, references, 0, has_spaces(tokeniser))[0].value
         found.append(Pass(k + 1, corpus_bleu(texts, references, tokeniser), again, repeats))
     return tuple(found)
 
 
 def _that_fit(translator: Translator, sources: Sequence[str], references: Sequence[str]) -> tuple[list[int], list[int]]:
-    """Which pairs fit into the program's rows, and the length of each reference with its end mark."""
+    """Return which pairs fit into the program's rows, and the lengths of the references.
+
+    The lengths include the end mark.
+    """
     given, wanted = (translator.vocabulary.encode(texts) for texts in (sources, references))
     n_source, n_target = translator.pair.cells
     fits = [k for k, (s, t) in enumerate(zip(given, wanted, strict=True)) if 1 < len(s) <= n_source and 1 < len(t) <= n_target]
@@ -253,7 +272,10 @@ def _that_fit(translator: Translator, sources: Sequence[str], references: Sequen
 
 
 def _coverage(translator: Translator, sources: Sequence[str], references: Sequence[str]) -> dict[int, float] | None:
-    """See `ConditionalModel.length_coverage`; None where no length is predicted, or nothing fits."""
+    """Return `ConditionalModel.length_coverage`.
+
+    Return None if no length is predicted or no pair fits.
+    """
     network = next(iter(translator.params.values()))
     if getattr(network, "length_head", None) is None or not sources:
         return None

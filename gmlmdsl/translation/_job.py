@@ -1,4 +1,7 @@
-"""One translator from a program and parallel text: vocabulary, cleaning, training, bundle, all in one folder."""
+"""Training of one translator from a program and parallel text, with all files in one folder.
+
+The steps are vocabulary, cleaning, training and bundle.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +29,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainJob:
-    """What is trained, on what, how, and where it is written.
+    """The options of one training run of a translator.
 
     Attributes:
         checked: the program.
         model: the name of the model.
-        texts: pairs to train on, and of validation where there are some.
-        folder: of the run; called again, it goes on from its latest checkpoint.
-        inputs: of the program; those that a vocabulary binds may be left out where one is given.
-        mask: the mask's name; None: the model's only one.
-        sampler: the bundle's own; None: the model's first one in the file.
-        vocabulary: a file; None: that of the bundle which the recipe starts from, or one is made of
-            the text, of the size that the program says.
-        resume: whether checkpoints in the folder are gone on from.
+        texts: the pairs to train on, and optional pairs for validation.
+        folder: the folder of the run; a second call resumes from the latest checkpoint in it.
+        recipe: how the network is trained.
+        inputs: the inputs of the program. Inputs that a vocabulary binds may be omitted if a
+            vocabulary is given.
+        mask: the mask's name; None selects the model's only one.
+        sampler: the default sampler of the bundle; None selects the model's first one in the file.
+        vocabulary: a vocabulary file. None selects that of the bundle from which the recipe starts;
+            without such a bundle, a vocabulary of the program's size is trained on the text.
+        direction: a direction such as `en-de`, for display only.
+        resume: whether to resume from checkpoints in the folder.
+        allow_python: whether a network `python("package.module:Class")` may import and run that
+            class.
+        progress: whether to show a bar; None shows one if a person watches.
     """
 
     checked: Program
@@ -58,7 +67,7 @@ class TrainJob:
 
 @dataclass(frozen=True)
 class TrainedJob:
-    """A trained translator, and where its bundle is."""
+    """A trained translator and the path of its bundle."""
 
     fit: NetworkFit
     bundle: Path
@@ -68,7 +77,7 @@ def train_translator(job: TrainJob, tell: Callable[[str], None] = lambda line: N
     """Train one translator; see `TrainJob`.
 
     Raises:
-        GmlmError: for a program, text or options that do not go together.
+        GmlmError: for a program, text or options that do not fit together.
     """
     job.recipe.verify()
     given = _given_vocabulary(job)
@@ -127,7 +136,8 @@ def _trained(
         progress=job.progress,
         tell=tell,
     )
-    # Behind the training, which refuses a folder of another run: what that one wrote stays.
+    # These files are written after training, which raises an error in a folder of another run, so
+    # that the files of that run stay.
     write_whole(folder / f"{job.model}.vocabulary", vocabulary.data)
     write_whole(folder / f"{job.model}.cleaning.json", json.dumps(notes, indent=1).encode())
     return fit

@@ -1,4 +1,7 @@
-"""Stages of a long run: each leaves files, and a record of what they were made of; what is done is not done again."""
+"""Stages of a long run, each with files and a record of its inputs.
+
+A finished stage is not repeated.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,19 @@ from typing import Any
 from .._diagnostics import GmlmError, fail
 from ..files import reading, write_whole
 
-FORMAT = 2  # as that of bundles
+FORMAT = 2  # The format of the records.
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Done:
-    """A stage that is done.
+    """A finished stage.
 
     Attributes:
-        files: its files by name, with their hashes.
-        notes: what it found, as JSON holds it.
-        seconds: that it took when it was run.
-        kept: whether it was done before.
+        files: the hashes of its files by name.
+        notes: its results as JSON data.
+        seconds: the time that it took when it ran.
+        kept: whether an earlier call finished it.
         key: the hash of its inputs.
     """
 
@@ -41,8 +44,8 @@ class Stages:
     """The stages of one run in one folder.
 
     Args:
-        folder: where all lies; the first stage makes it.
-        tell: shows a line to who watches.
+        folder: the folder of all files; the first stage creates it.
+        tell: a function that shows a line to the user.
     """
 
     def __init__(self, folder: str | Path, tell: Tell = lambda line: None):
@@ -52,16 +55,19 @@ class Stages:
         return self.folder / name
 
     def run(self, name: str, inputs: Mapping[str, Any], outputs: Sequence[str], make: Callable[[str], Mapping[str, Any] | None]) -> Done:
-        """A stage: made, or kept where the same inputs gave files that lie there unchanged.
+        """Run a stage, or reuse the files of an earlier call with identical inputs.
+
+        The files are reused if they exist and are unchanged.
 
         Args:
-            name: of the stage.
-            inputs: all that its files depend on: options, and hashes of files.
+            name: the name of the stage.
+            inputs: everything that its files depend on: options, and hashes of files.
             outputs: the files that it writes, relative to the folder.
-            make: writes them, and returns notes. It is called with the hash of the inputs.
+            make: a function that writes the files and returns notes. It is called with the hash of
+                the inputs.
 
         Raises:
-            GmlmError: from `make`; E560 where nothing can be written.
+            GmlmError: from `make`; E560 if nothing can be written.
         """
         key = hash_of([FORMAT, name, inputs])
         record = self.folder / "stages" / f"{name}.json"
@@ -84,7 +90,7 @@ class Stages:
             notes = dict(make(key) or {})
         except BaseException as error:
             reason = error.diagnostics[0].message if isinstance(error, GmlmError) else f"{type(error).__name__}: {error}"
-            with contextlib.suppress(GmlmError):  # a full disk must not hide why the stage failed
+            with contextlib.suppress(GmlmError):  # A full disk must not hide why the stage failed.
                 self.note({"stage": name, "event": "failed", "reason": reason})
             raise
         seconds = time.perf_counter() - started
@@ -97,7 +103,7 @@ class Stages:
         return self.done[name]
 
     def inputs(self, name: str) -> dict[str, Any]:
-        """What a stage was last made of; nothing where it never was, or its record cannot be read."""
+        """Return the inputs of the last run of a stage; nothing without a readable record."""
         try:
             return dict(json.loads((self.folder / "stages" / f"{name}.json").read_text(encoding="utf-8"))["inputs"])
         except (OSError, ValueError, KeyError, TypeError):
@@ -118,16 +124,16 @@ class Stages:
         """Append a line to the log.
 
         Raises:
-            GmlmError: E560.
+            GmlmError: E560 if it cannot be written.
         """
         append(self.folder / "log.jsonl", {"time": round(time.time(), 3), **line})
 
 
 def append(path: Path, line: Mapping[str, Any]) -> None:
-    """A line of JSON at the end of a file.
+    """Append a line of JSON to a file.
 
     Raises:
-        GmlmError: E560.
+        GmlmError: E560 if it cannot be written.
     """
     try:
         with path.open("a", encoding="utf-8") as file:
@@ -137,15 +143,15 @@ def append(path: Path, line: Mapping[str, Any]) -> None:
 
 
 def hash_of(value: Any) -> str:
-    """Of what JSON holds."""
+    """Return the SHA-256 hash of JSON data."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def file_hash(path: str | Path) -> str:
-    """Of a file's bytes.
+    """Return the SHA-256 hash of a file's bytes.
 
     Raises:
-        GmlmError: E120 where it cannot be read.
+        GmlmError: E120 if the file cannot be read.
     """
     digest = hashlib.sha256()
     with reading(path), Path(path).open("rb") as file:

@@ -1,9 +1,9 @@
-"""How long translators take, side by side: from text to text, one line at a time and many at once.
+"""Times of several translators from text to text, one line at a time and many lines at once.
 
-Every batch of lines goes through all of them in turn, so that what else the machine does falls on
-all alike. A run in which anything was compiled does not count, and is made again. Median and 99th
-percentile are of runs, the latter of 20 at the least: of fewer it would be little else than the
-slowest. What surrounds them is stated.
+Every batch of lines goes through all translators in turn, so that other load of the machine affects
+all of them equally. A run with a compilation does not count, and is repeated. The median and the
+99th percentile are taken over runs. The 99th percentile needs at least 20 runs, since with fewer it
+would be close to the slowest run. The result states the circumstances of the measurement.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from .._diagnostics import fail
 from ..graph import versions
 from ._translator import Translator
 
-# runs that have a 99th percentile; so many are made of each size where `MANY` lines are timed
+# The fewest runs with a 99th percentile. At least as many runs are made for each batch size if
+# `MANY` or more lines are timed.
 ENOUGH = 20
 MANY = 100
-TRIES = 6  # runs of one batch until nothing is compiled
-# pieces of a source up to which lines are put together, as buckets are
+TRIES = 6  # The most runs of one batch until nothing is compiled.
+# Upper limits on the subword tokens of a source, by which runs are grouped, as buckets are.
 WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128)
 ENVIRONMENT = ("XLA_FLAGS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "JAX_PLATFORMS")
 Entry = Translator | tuple[Translator, str]
@@ -38,12 +39,12 @@ class Timing:
     """The runs of one translator in batches of one size.
 
     Attributes:
-        name: of the translator.
-        batch: lines at once.
-        seconds: of each run, from text to text.
-        pieces: of the longest source of each run, its end mark among them.
-        outputs: pieces of all translations, end marks among them.
-        compiled: runs that did not count, since something was compiled in them.
+        name: the name of the translator.
+        batch: the number of lines of a batch.
+        seconds: the time of each run, from text to text.
+        pieces: the subword tokens of the longest source of each run, including its end mark.
+        outputs: the number of subword tokens of all translations, including end marks.
+        compiled: the number of runs that did not count because something was compiled.
     """
 
     name: str
@@ -55,16 +56,19 @@ class Timing:
 
     @property
     def median(self) -> float:
-        """Seconds of a run."""
+        """The median seconds of a run."""
         return float(np.median(self.seconds))
 
     @property
     def p99(self) -> float | None:
-        """Seconds that 99 % of the runs stay below; None of fewer than 20 runs."""
+        """The seconds that 99 % of the runs stay below; None for fewer than 20 runs."""
         return float(np.quantile(self.seconds, 0.99)) if len(self.seconds) >= ENOUGH else None
 
     def by_length(self) -> dict[int, tuple[float, int]]:
-        """Median seconds and runs by the pieces of the longest source: of those up to 8, up to 16, .."""
+        """Return median seconds and number of runs, by subword tokens of the longest source.
+
+        The groups are: up to 8 subword tokens, up to 16, and so on.
+        """
         edges = np.searchsorted(WIDTHS, self.pieces)
         found = {}
         for k in np.unique(edges):
@@ -73,7 +77,7 @@ class Timing:
         return found
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data: milliseconds, and by length too."""
+        """Return plain data in milliseconds, including the times by length."""
         lengths = [{"pieces": n, "median_ms": 1000 * s, "runs": k} for n, (s, k) in self.by_length().items()]
         times = {
             "median_ms": 1000 * self.median,
@@ -89,22 +93,23 @@ class Latency:
     """Times of several translators.
 
     Attributes:
-        timings: of each translator, by size of batch.
-        setting: what they depend on: lines, cells, vocabulary, cores, load, device, versions.
+        timings: the runs of each translator, by batch size.
+        setting: circumstances that affect them: lines, cells, vocabulary, cores, load, device,
+            versions.
     """
 
     timings: tuple[Timing, ...]
     setting: Mapping[str, Any]
 
     def __getitem__(self, key: tuple[str, int]) -> Timing:
-        """The runs of a translator in batches of a size."""
+        """Return the runs of a translator in batches of a size."""
         for t in self.timings:
             if (t.name, t.batch) == key:
                 return t
         raise fail("E506", f"nothing was measured of {key[0]!r} in batches of {key[1]}")
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         return {"setting": dict(self.setting), "timings": [t.as_dict() for t in self.timings]}
 
     def __str__(self) -> str:
@@ -130,21 +135,22 @@ def latency(
     peers: Sequence[Any] = (),
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> Latency:
-    """Measure translators on the same lines.
+    """Measure the times of translators on identical lines.
 
     Args:
-        translators: by name; with a sampler, or under their own.
-        lines: of the source; those that do not fit into a row are left out, and counted.
-        batch_sizes: lines at once.
-        sentences: lines that each translator is timed over, for each size; where there are fewer,
-            they come again. From 100 on there are 20 runs of each size at the least.
-        length: of every translation, where it is known, as with weights that say nothing of
-            lengths: cells that are decoded for a line.
-        peers: other engines, see `peers`: they make as many pieces as the first translator does.
-        tell: called with the batches that are done, and of all.
+        translators: translators by name, alone or as a pair with a sampler.
+        lines: source lines; lines that do not fit into a row are left out and counted.
+        batch_sizes: the numbers of lines of a batch.
+        sentences: the number of lines over which each translator is timed, for each batch size.
+            Fewer lines are repeated. From 100 on, there are at least 20 runs of each batch size.
+        length: the number of cells that are decoded for each line. It is useful for weights that do
+            not predict lengths. None leaves the lengths to the translators.
+        peers: other engines, see `peers`; they generate as many subword tokens as the first
+            translator does.
+        tell: a function that is called with the numbers of finished batches and of all batches.
 
     Raises:
-        GmlmError: E577 for translators of other vocabularies or rows, E505 where no line is left.
+        GmlmError: E577 for translators of different vocabularies or rows, E505 if no line is left.
     """
     entries = _entries(translators)
     fitting, left_out = _fitting(entries, lines)
@@ -172,7 +178,7 @@ def latency(
 
 
 class _Runs:
-    """Times by translator and size of batch, as they come."""
+    """The times of all runs, by batch size and translator."""
 
     def __init__(self, entries: Mapping[str, tuple[Translator, str]], peers: Sequence[Any], length: int | None):
         self.entries, self.peers, self.length = entries, peers, length
@@ -180,7 +186,7 @@ class _Runs:
         self.found: dict[tuple[int, str], dict[str, Any]] = {}
 
     def timed(self, size: int, lines: list[str], compiled: list[str]) -> None:
-        """One batch through everything."""
+        """Time one batch in every translator and every peer."""
         longest = max(len(codes) for codes in self.vocabulary.encode(lines))
         wanted = 1 if self.length is None else self.length
         known = None if self.length is None else [self.length] * len(lines)
@@ -213,7 +219,7 @@ class _Runs:
         return made
 
     def timings(self) -> tuple[Timing, ...]:
-        """What was found."""
+        """Return the times as `Timing` objects."""
         return tuple(
             Timing(name, size, tuple(at["seconds"]), tuple(at["pieces"]), at["outputs"], at["compiled"])
             for (size, name), at in self.found.items()
@@ -222,13 +228,13 @@ class _Runs:
 
 @contextmanager
 def _compilations() -> Iterator[list[str]]:
-    """What JAX compiles while it is open, one entry for each."""
+    """Collect an entry for each compilation of JAX within the block."""
     from jax import monitoring
 
     found: list[str] = []
 
     def heard(event: str, duration_secs: float, **kwargs: str | int) -> None:
-        # not tracing: shapes are traced where nothing is compiled
+        # Tracing does not count, because shapes are traced even if nothing is compiled.
         if event.endswith("backend_compile_duration"):
             found.append(event)
 
@@ -240,7 +246,7 @@ def _compilations() -> Iterator[list[str]]:
 
 
 def _entries(translators: Mapping[str, Entry]) -> dict[str, tuple[Translator, str]]:
-    """Translators with their samplers, all over the same pieces and rows."""
+    """Return translators with their samplers, all of identical vocabulary and rows."""
     if not translators:
         raise fail("E505", "there is no translator to measure")
     found = {}
@@ -270,7 +276,11 @@ def _fitting(entries: Mapping[str, tuple[Translator, str]], lines: Sequence[str]
 
 
 def _batches(lines: Sequence[str], size: int, sentences: int) -> list[list[str]]:
-    """Batches of one size, of at least so many lines in all, and of many at least `ENOUGH`; the lines come again where they are too few."""
+    """Return batches of one size with at least `sentences` lines in all.
+
+    If `sentences` is at least `MANY`, there are at least `ENOUGH` batches. Too few lines are
+    repeated.
+    """
     if size < 1 or sentences < 1:
         raise fail("E507", f"batch sizes and the number of sentences are at least 1, got {size} and {sentences}")
     source = cycle(lines)
@@ -283,7 +293,7 @@ def _machine() -> dict[str, Any]:
 
     try:
         cores = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
+    except AttributeError:  # Some systems lack this function.
         cores = os.cpu_count() or 1
     device = jax.devices()[0]
     return {
@@ -295,7 +305,7 @@ def _machine() -> dict[str, Any]:
 
 
 def _load() -> float | None:
-    """The mean number of processes that want to run, over the last minute."""
+    """Return the mean number of runnable processes over the last minute, if it is known."""
     try:
         return round(os.getloadavg()[0], 2)
     except (AttributeError, OSError):

@@ -1,9 +1,9 @@
-"""How good translations are, in the field's measures, each with what makes it comparable.
+"""Standard measures of translation quality, each with the signature that makes it comparable.
 
-BLEU (Papineni et al. 2002), chrF++ (Popović 2017) and TER (Snover et al. 2006) are SacreBLEU's
-(Post 2018), and come with its signature: figures under other signatures are other measures. Stutter
-(Li et al. 2024, Section 3.3) is how often a word repeats the one before where the reference does
-not.
+BLEU (Papineni et al. 2002), chrF++ (Popović 2017) and TER (Snover et al. 2006) are computed by
+SacreBLEU (Post 2018), and reported with its signature. Numbers with different signatures are not
+comparable. Stutter (Li et al. 2024, Section 3.3) is the frequency of words that repeat the previous
+word although the reference does not.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from .._diagnostics import counted, fail, known
 from .._optional import need
 from ..decode import stutter_counts
 
-RESAMPLES = 1000  # of the sentences, for intervals
-SEED = 12345  # SacreBLEU's
-# language -> tokeniser
+RESAMPLES = 1000  # The number of resamples of the sentences for intervals.
+SEED = 12345  # The seed that SacreBLEU uses.
+# The tokenisers of languages without spaces between words.
 WITHOUT_SPACES = {"zh": "zh", "ja": "char", "th": "char", "lo": "char", "km": "char", "my": "char"}
 
 
 @dataclass(frozen=True)
 class Score:
-    """One measure of all sentences.
+    """One measure, computed over all sentences.
 
     Attributes:
-        name: of the measure.
-        value: the measure; nan where it has no meaning.
-        signature: how it was computed: SacreBLEU's signature, or the definition in words.
-        interval: 95 % of resampled sets of sentences lie between; None where it is not resampled.
+        name: the name of the measure.
+        value: the value; nan if it is undefined.
+        signature: how the value was computed: SacreBLEU's signature, or the definition in words.
+        interval: the interval that contains 95 % of the resampled values; None without resamples.
     """
 
     name: str
@@ -48,8 +48,8 @@ class Scores:
     """The measures of a set of translations.
 
     Attributes:
-        sentences: how many translations.
-        words: of the translations, split at white space.
+        sentences: the number of translations.
+        words: the number of words of the translations, split at white space.
         scores: BLEU by tokeniser, chrF++, TER, stutter, length ratio and BLEU's brevity penalty,
             and the learnt measure if there is one.
     """
@@ -59,21 +59,21 @@ class Scores:
     scores: tuple[Score, ...]
 
     def __getitem__(self, name: str) -> float:
-        """The value of a measure by its name, `BLEU 13a`, say."""
+        """Return the value of a measure by its name, for example `BLEU 13a`."""
         return next(s.value for s in self.scores if s.name == known(name, self.names, "measure of the scores"))
 
     @property
     def names(self) -> list[str]:
-        """The measures that there are."""
+        """The names of the measures."""
         return [s.name for s in self.scores]
 
     @property
     def bleu(self) -> Score:
-        """BLEU under the first tokeniser: 13a, or the one of a language without spaces."""
+        """BLEU under the first tokeniser: 13a, or that of a language without spaces."""
         return self.scores[0]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; None for what has no meaning."""
+        """Return plain data for JSON, with None for undefined values."""
         plain = [asdict(s) | {"value": None if math.isnan(s.value) else s.value} for s in self.scores]
         return {"sentences": self.sentences, "words": self.words, "scores": plain}
 
@@ -95,22 +95,24 @@ def score(
     learnt: str | Path | None = None,
     resamples: int = RESAMPLES,
 ) -> Scores:
-    """BLEU with its brevity penalty, chrF++, TER and stutter of translations as text, cased and not tokenised.
+    """Return BLEU, its brevity penalty, chrF++, TER and stutter of translations.
+
+    Translations and references are cased, untokenised text.
 
     Args:
-        outputs: translations.
-        references: the right one for each.
-        target_language: `de`, `zh`, ..: Chinese has a tokeniser of its own, other languages without
-            spaces are split into letters, and stutter, a matter of words between spaces, has no
-            meaning for them. None: a language with spaces.
-        sources: what was translated; the learnt measure needs it.
-        learnt: a checkpoint of COMET on this machine. PyTorch opens it, which may run what it
-            holds: take it only from who made it.
-        resamples: sets of sentences behind the intervals; 0 for none.
+        outputs: the translations.
+        references: the correct translation for each of them.
+        target_language: `de`, `zh`, ..; None stands for a language with spaces. Chinese has a
+            tokeniser of its own. Other languages without spaces are split into letters. Stutter
+            counts words between spaces, and is undefined for languages without spaces.
+        sources: the source sentences; the learnt measure needs them.
+        learnt: the path of a COMET checkpoint on this machine. PyTorch opens the checkpoint and may
+            run code in it, so use only checkpoints from a trusted source.
+        resamples: the number of resampled sets of sentences for the intervals; 0 for no intervals.
 
     Raises:
-        GmlmError: E574 unless there is a reference for each output; E505 where there is none; E561
-            where a library is not installed; E576 for a learnt measure that cannot be had.
+        GmlmError: E574 unless there is a reference for each output; E505 without outputs; E561 if a
+            library is not installed; E576 for a learnt measure that is not available.
     """
     verify_parallel(outputs, references, "references")
     metrics = _sacrebleu()
@@ -128,24 +130,29 @@ def score(
 
 
 def tokenisers_of(target_language: str | None) -> tuple[str, ...]:
-    """Of BLEU in a language; the first is the one that translations are compared by."""
+    """Return the tokenisers of BLEU for a language.
+
+    The first one is used to compare translations.
+    """
     language = (target_language or "").replace("_", "-").split("-")[0].lower()
     return (WITHOUT_SPACES[language],) if language in WITHOUT_SPACES else ("13a", "intl")
 
 
 def has_spaces(tokeniser: str) -> bool:
-    """Whether it is for languages with words between spaces."""
+    """Return whether a tokeniser is for languages with spaces between words."""
     return tokeniser not in WITHOUT_SPACES.values()
 
 
 def stutter(outputs: Sequence[str], references: Sequence[str], resamples: int = RESAMPLES, spaces: bool = True) -> list[Score]:
-    """Stutters for each 1,000 words of the outputs, and the share of sentences that have one; see `gm.stutter_rate`.
+    """Return the stutters per 1,000 words, and the percentage of sentences with a stutter.
+
+    See `gm.stutter_rate`.
 
     Args:
-        outputs: texts.
-        references: one for each.
-        resamples: sets of sentences behind the intervals; 0 for none.
-        spaces: whether the language has words between spaces; if not, the values are nan.
+        outputs: the texts.
+        references: one reference for each text.
+        resamples: the number of resampled sets of sentences for the intervals; 0 for no intervals.
+        spaces: whether the language has spaces between words; if not, the values are nan.
     """
     words = np.array([len(o.split()) for o in outputs])
     counts = stutter_counts(outputs, references)
@@ -154,7 +161,8 @@ def stutter(outputs: Sequence[str], references: Sequence[str], resamples: int = 
     rates = shares = None
     if resamples and spaces:
         rng, n = np.random.default_rng(SEED), len(words)
-        # one at a time: all at once take 24 bytes a sentence and set
+        # The resamples are drawn one at a time; all at once would take 24 bytes per sentence and
+        # resample.
         sets = (rng.integers(n, size=n) for _ in range(resamples))
         found = np.array([(counts[some].sum(), words[some].sum(), (counts[some] > 0).mean()) for some in sets])
         rates, shares = _interval(1000 * found[:, 0] / np.maximum(found[:, 1], 1)), _interval(100 * found[:, 2])
@@ -175,10 +183,10 @@ def _interval(values: np.ndarray) -> tuple[float, float]:
 
 
 def verify_parallel(outputs: Sequence[str], references: Sequence[str], what: str) -> None:
-    """Refuse lists that do not belong line to line.
+    """Raise an error unless two lists correspond line by line.
 
     Raises:
-        GmlmError: E574 for other lengths, E505 for none.
+        GmlmError: E574 for lists of different lengths, E505 for empty lists.
     """
     if isinstance(outputs, str) or isinstance(references, str):
         raise fail("E574", "a text is not a list of sentences", help="give a list of texts, one for each sentence")
@@ -194,25 +202,30 @@ def _sacrebleu() -> Any:
 
 
 def corpus_bleu(outputs: Sequence[str], references: Sequence[str], tokeniser: str) -> float:
-    """BLEU alone."""
+    """Return BLEU without an interval."""
     return _bleu(_sacrebleu(), outputs, references, tokeniser, 0).value
 
 
 def _bleu(metrics: Any, outputs: Sequence[str], references: Sequence[str], tokeniser: str, resamples: int) -> Score:
-    # `force`: no advice on standard error about text that looks tokenised.
+    # `force` suppresses warnings on the standard error about text that looks tokenised.
     metric = metrics.BLEU(tokenize=tokeniser, force=True, references=[list(references)])
     if resamples < 2:
         return _of(f"BLEU {tokeniser}", metric, metric.corpus_score(list(outputs), None))
     found = metric.corpus_score(list(outputs), None, n_bootstrap=resamples)
     plain = metrics.BLEU(tokenize=tokeniser, force=True)
-    # a signature stands only after a score, and the one with resamples is another
+    # SacreBLEU makes a signature only after a score. A signature after a score with resamples would
+    # differ.
     plain.corpus_score([""], [[""]])
     middle, half = float(found._mean), float(found._ci)
     return Score(f"BLEU {tokeniser}", float(found.score), str(plain.get_signature()), (middle - half, middle + half))
 
 
 def _brevity(metrics: Any, outputs: Sequence[str], references: Sequence[str], tokeniser: str) -> list[Score]:
-    """How long the outputs are: r = their words for each of the references, and BLEU's penalty, exp(1 - 1 / r) where r < 1, else 1."""
+    """Return the length ratio and BLEU's brevity penalty.
+
+    The length ratio r is the number of words of the outputs divided by that of the references. The
+    penalty is exp(1 - 1 / r) if r < 1, otherwise 1.
+    """
     found = metrics.BLEU(tokenize=tokeniser, force=True).corpus_score(list(outputs), [list(references)])
     ratio = _ratio(found.sys_len, found.ref_len)
     return [
@@ -230,7 +243,7 @@ def _of(name: str, metric: Any, found: Any) -> Score:
 
 
 def _learnt(path: Path, sources: Sequence[str] | None, outputs: Sequence[str], references: Sequence[str]) -> Score:
-    """A measure that was learnt, from a file on this machine: nothing is fetched.
+    """Return a learnt measure, computed by a checkpoint on this machine; nothing is downloaded.
 
     Raises:
         GmlmError: E576 without the file or the sources, E561 without the library.
@@ -243,7 +256,7 @@ def _learnt(path: Path, sources: Sequence[str] | None, outputs: Sequence[str], r
 
 
 def verify_learnt(path: Path) -> Any:
-    """The library that opens the checkpoint of a learnt measure.
+    """Return the library that opens the checkpoint of a learnt measure.
 
     Raises:
         GmlmError: E576 without the file, E561 without the library.
@@ -258,5 +271,5 @@ def _predicted(load: Callable[[str], Any], path: Path, sources: Any, outputs: An
     rows = [{"src": s, "mt": o, "ref": r} for s, o, r in zip(sources, outputs, references, strict=True)]
     try:
         return float(load(str(path)).predict(rows, gpus=0, progress_bar=False).system_score)
-    except Exception as error:  # whatever PyTorch says of a file that is none
+    except Exception as error:  # PyTorch may raise any exception for an invalid file.
         raise fail("E576", f"the learnt measure at {path} cannot be used: {type(error).__name__}: {error}") from None

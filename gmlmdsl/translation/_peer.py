@@ -1,7 +1,7 @@
-"""A peer for times: CTranslate2, an engine made for translation, with random weights of a network's own sizes.
+"""CTranslate2 as a reference for times: a translation engine with random weights of equal sizes.
 
-Its translations mean nothing; its times do: they depend on sizes and lengths alone, and it decodes
-as many pieces as it is told to.
+Its translations are meaningless, but its times are valid. They depend only on sizes and lengths,
+and the engine decodes a given number of subword tokens.
 """
 
 from __future__ import annotations
@@ -17,24 +17,25 @@ from .._optional import need
 from ..graph import NetworkForm
 from ._translator import Translator
 
-BUCKETS = 32  # of relative positions, as T5 has them
+BUCKETS = 32  # The number of buckets of relative positions in T5.
 FARTHEST = 128
 
 
 class Peer:
-    """A Transformer of CTranslate2: T5's blocks with layers, heads, widths and vocabulary of a translator's network.
+    """A Transformer of CTranslate2 with the sizes of a translator's network.
 
-    It has no positional attention, and goes from piece to piece with a cache.
+    It has the blocks of T5, with the layers, heads, widths and vocabulary of the network. It has no
+    positional attention, and decodes token by token with a cache.
 
     Args:
-        translator: whose sizes and vocabulary it takes.
-        compute_type: "float32" or "int8", of its weights.
-        threads: that one decode uses.
-        beam: hypotheses that it keeps.
+        translator: the translator whose sizes and vocabulary are used.
+        compute_type: the type of the weights, "float32" or "int8".
+        threads: the number of threads of one decode.
+        beam: the number of hypotheses.
 
     Raises:
-        GmlmError: E561 where the library is not installed, E578 for a network that it has no like
-            of.
+        GmlmError: E561 if the library is not installed, E578 for a network without a counterpart in
+            the library; E560 if its weights cannot be written.
     """
 
     def __init__(self, translator: Translator, compute_type: str = "float32", threads: int = 1, beam: int = 1):
@@ -55,27 +56,35 @@ class Peer:
             raise fail("E560", f"cannot write the weights of the peer: {error.strerror or error}") from None
 
     def decode(self, lines: Sequence[str], length: int) -> int:
-        """Translate lines, each into so many pieces; how many pieces came out."""
+        """Translate each line into `length` subword tokens.
+
+        Return the total number of tokens.
+        """
         tokens = [[token_of(code) for code in codes] for codes in self.vocabulary.encode(lines)]
         found = self._engine.translate_batch(
             tokens,
             max_batch_size=len(tokens),
             beam_size=self.beam,
-            min_decoding_length=length,  # random weights would end anywhere
+            # With random weights, the end mark would come at any place.
+            min_decoding_length=length,
             max_decoding_length=length,
         )
         codes = [[int(t[1:]) for t in f.hypotheses[0] if t[1:].isdigit()] for f in found]
-        self.vocabulary.decode(codes)  # text to text, as the others are timed
+        # The time includes decoding into text, as for the other translators.
+        self.vocabulary.decode(codes)
         return sum(len(f.hypotheses[0]) for f in found)
 
 
 def token_of(code: int) -> str:
-    """The name of a code in the peer's vocabulary: it has names for marks, and takes any for pieces."""
+    """Return the name of a code in the peer's vocabulary.
+
+    The engine has fixed names for marks, and accepts any name for a subword token.
+    """
     return {0: "<unk>", 1: "</s>"}.get(code, f"p{code}")
 
 
 def _specification(library: Any, form: NetworkForm) -> Any:
-    """Random weights under the engine's names; tied embeddings, as the networks here have."""
+    """Return random weights under the engine's names, with tied embeddings as in this package."""
     o = form.options
     layers, heads, width, ffn = (int(o[k]) for k in ("layers", "heads", "width", "ffn"))  # pyright: ignore[reportArgumentType]
     decoder_layers = int(o["decoder_layers"])  # pyright: ignore[reportArgumentType]
@@ -88,7 +97,8 @@ def _specification(library: Any, form: NetworkForm) -> Any:
         rms_norm=True,
     )
     weights = _Weights(width, ffn, heads)
-    table = weights.random(form.n_values + 1, width)  # and the mark that decoding begins with
+    # The table has one more row, for the start mark of decoding.
+    table = weights.random(form.n_values + 1, width)
     for stack in (spec.encoder, spec.decoder):
         weights.fill(stack, table)
     spec.decoder.projection.weight = table
@@ -111,11 +121,11 @@ class _Weights:
         self.rng = np.random.default_rng(0)
 
     def random(self, *shape: int) -> np.ndarray:
-        """Normal, of variance 1 over the inputs."""
+        """Return normal random numbers with variance 1 / (number of inputs)."""
         return (self.rng.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32)
 
     def fill(self, stack: Any, table: np.ndarray) -> None:
-        """An encoder or a decoder."""
+        """Fill an encoder or a decoder."""
         self.norm(stack.layer_norm)
         (stack.embeddings[0] if isinstance(stack.embeddings, list) else stack.embeddings).weight = table
         stack.scale_embeddings = False
@@ -131,20 +141,23 @@ class _Weights:
             layer.ffn.linear_0.weight, layer.ffn.linear_1.weight = self.random(self.ffn, d), self.random(d, self.ffn)
 
     def norm(self, part: Any) -> None:
-        """Of scale 1."""
+        """Fill a norm with scale 1."""
         part.gamma = np.ones(self.width, np.float32)
 
     def attention(self, part: Any, outputs: tuple[int, ...]) -> None:
-        """Queries, keys and values, as many of them at once as the engine has them, then the output."""
+        """Fill the projections of queries, keys and values, and the output projection.
+
+        The engine joins the former into one or several arrays.
+        """
         self.norm(part.layer_norm)
         for linear, n in zip(part.linear, outputs, strict=True):
             linear.weight = self.random(n, self.width)
 
 
 def peers(translator: Translator, threads: int = 1) -> list[Peer]:
-    """Greedy ones: float32, and int8, which is what such engines are used with.
+    """Return two greedy peers: float32, and int8, which is the usual type for such engines.
 
     Raises:
-        GmlmError: as `Peer` does.
+        GmlmError: the errors of `Peer`.
     """
     return [Peer(translator, kind, threads) for kind in ("float32", "int8")]

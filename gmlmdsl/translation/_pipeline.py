@@ -1,8 +1,9 @@
-"""From two files to translators and an honest report: clean, vocabulary, teacher, distilled and raw student, scores, times.
+"""The pipeline from two text files to translators and a report.
 
-Every stage leaves files with a record of what they were made of. A second call keeps what is done,
-and makes anew what depends on something that changed; a run that was killed goes on, in the middle
-of a training from its latest checkpoint.
+Its stages are cleaning, vocabulary, teacher, distilled and raw student, scores, and times. Every
+stage writes files with a record of its inputs. A second call reuses finished stages, and repeats
+those whose inputs changed. A killed run resumes; within a training it resumes from the latest
+checkpoint.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from ._split import split
 
 @final
 class Pipeline(PipelineStages):
-    """Runs the stages in their order, and reports."""
+    """A pipeline that runs its stages in order and reports the results."""
 
     def run(self, report: Report | None = None) -> dict[str, Any]:
-        """Make all stages; what the report shows.
+        """Run all stages, and return the content of the report.
 
         Args:
-            report: writes a page: it is called with what it shows, the file of arrays, and the file
-                to write.
+            report: a function that writes the report as a page. It is called with the content, the
+                arrays, and the path to write.
         """
         with alone(self.stages.folder):
             self.texts()

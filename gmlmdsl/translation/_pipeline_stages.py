@@ -1,4 +1,7 @@
-"""The stages of a pipeline: text, vocabulary, teacher, distilled text, students; each knows what it was made of."""
+"""The stages of a pipeline: text, vocabulary, teacher, distilled text, and students.
+
+Each stage records its inputs.
+"""
 
 from __future__ import annotations
 
@@ -34,31 +37,38 @@ if TYPE_CHECKING:
 SIDES = ("source", "target")
 PARTS = ("train", "validation")
 TRANSLATED = {"train": "distilled.target", "validation": "distilled-validation.target"}
-CURVE = 200  # points of a curve of losses
-MEASURED = 500  # sentences whose latency is measured, at the least
+CURVE = 200  # The number of points of a loss curve.
+MEASURED = 500  # The minimum number of sentences for latency.
 
 
 @dataclass(frozen=True)
 class PipelineOptions:
-    """What `gmlm pipeline` is told beside the program.
+    """The options of `gmlm pipeline`.
 
     Attributes:
-        program: the file, with a teacher and a student.
-        folder: of the run.
-        teacher, student: how they are trained; the raw student is trained as the distilled one.
-        vocabulary: a file of one that is given; None: one is made of the training text.
-        masks: by model, where it has several.
-        teacher_sampler: the teacher's sampler that distils; None: of those with the most beams that
-            fit into a share of `minutes` the one with the highest BLEU on validation text.
-        samplers: those that are compared; none: all of the program.
-        direction: such as "en-de", for the report and the tokeniser of BLEU.
-        raw: whether a student is trained on the raw text too.
-        warm: whether students start at the teacher's weights where they agree, unless their recipe
-            names a bundle to start from.
-        minutes: of the whole run: teacher and student get as many batches as fit into their shares,
-            see `SHARES`; None: the recipes say.
-        measured: sentences that latency is measured over, at the least.
-        command: that the report shows.
+        program: the program file, with a teacher and a student.
+        texts: the parallel text.
+        folder: the folder of the run.
+        teacher, student: how they are trained; the raw student is trained as the distilled one is.
+        inputs: the inputs of the program.
+        vocabulary: a vocabulary file; None trains a vocabulary on the training text.
+        masks: the mask of each model with several masks, by model.
+        teacher_sampler: the teacher's sampler that distils. None chooses among the samplers with
+            the most beams that fit into a share of `minutes`. The one with the highest BLEU on
+            validation text is taken.
+        samplers: the samplers that are compared; none stands for all of the program.
+        direction: a direction such as "en-de", for the report and the tokeniser of BLEU.
+        raw: whether another student is trained on the raw text.
+        warm: whether students take the teacher's weights for all layers that agree, unless their
+            recipe names a bundle to start from.
+        minutes: the time of the whole run. Teacher and student get as many batches as fit into
+            their shares, see `SHARES`; None selects the numbers of the recipes.
+        measured: the minimum number of sentences over which latency is measured.
+        seed: the seed of all random numbers outside the recipes.
+        allow_python: whether a network `python("package.module:Class")` may import and run that
+            class.
+        progress: whether to show a bar; None shows one if a person watches.
+        command: the command line that the report shows.
     """
 
     program: Path
@@ -83,7 +93,7 @@ class PipelineOptions:
 
 
 class PipelineStages:
-    """The stages of one run: text, vocabulary, networks, the distilled text."""
+    """The stages of one run: text, vocabulary, networks, and the distilled text."""
 
     def __init__(self, options: PipelineOptions, tell: Tell = lambda line: None):
         for recipe in (options.teacher, options.student):
@@ -107,13 +117,16 @@ class PipelineStages:
         for name in options.samplers:
             if not any(name in m.samplers for m in self.models.values()):
                 raise fail("E506", f"neither model has a sampler `{name}`")
-        # of several `choose_distiller` chooses
+        # `choose_distiller` chooses among several.
         self.distiller, *_ = distillers(self.checked, self.roles.teacher, options.teacher_sampler)
 
     # Text
 
     def texts(self) -> Done:
-        """Copies of the parallel text, held-out rows set apart; what has a source of theirs is left out of the rows to train on."""
+        """Copy the parallel text, and set held-out rows apart.
+
+        Pairs whose source occurs in the held-out rows are removed from the training text.
+        """
         t = self.o.texts
         inputs = {"files": t.hashes, "limit": t.limit, "test_limit": t.test_limit, "reverse": t.reverse, "seed": self.o.seed}
         inputs["overlap"] = "dropped"
@@ -131,7 +144,9 @@ class PipelineStages:
         return self.stages.run("text", inputs, names, make)
 
     def verify_folder(self, inputs: Mapping[str, Any]) -> None:
-        """Refuse the folder of a run on other text: little of it would stay, and what is not made anew would seem to be of this one.
+        """Raise an error if the folder contains a run on other text.
+
+        Few of its files could be reused, and the remaining files would seem to belong to this run.
 
         Raises:
             GmlmError: E752.
@@ -143,16 +158,16 @@ class PipelineStages:
                 raise fail("E752", message, help="take another folder for this run, or remove that one")
 
     def write_pairs(self, name: str, pairs: Pairs) -> None:
-        """Two files, a line for each."""
+        """Write two files, with one line for each pair."""
         for side, ending in enumerate(SIDES):
             write_whole(self.stages / f"{name}.{ending}", "".join(f"{p[side]}\n" for p in pairs).encode())
 
     def pairs(self, name: str) -> Pairs:
-        """What `write_pairs` wrote."""
+        """Return the pairs that `write_pairs` wrote."""
         return read_pairs(self.stages / f"{name}.source", self.stages / f"{name}.target")
 
     def vocabulary(self) -> Done:
-        """The given vocabulary, or one of the training text."""
+        """Write the given vocabulary, or one trained on the training text."""
         files = self.stages.done["text"].files
         inputs = {"size": self.size, "given": None if self.given is None else self.given.sha256}
         if self.given is None:
@@ -171,7 +186,7 @@ class PipelineStages:
         return Vocabulary.read(self.stages / "vocabulary.model")
 
     def clean(self) -> Done:
-        """The pairs that can be trained on, and those of validation."""
+        """Write the pairs that can be trained on, and the cleaned pairs of validation."""
         files = self.stages.done["text"].files
         inputs = {k: v for k, v in files.items() if not k.startswith("text/test")}
         inputs |= {"vocabulary": self.pieces.sha256, "cells": self.cells}
@@ -192,7 +207,10 @@ class PipelineStages:
         return self.stages.run("clean", inputs, outputs, make)
 
     def clean_distilled(self) -> Done:
-        """The sources with the teacher's translations, to train on and to validate on, without those that became nothing."""
+        """Write the sources with the teacher's translations, for training and validation.
+
+        Sources with an empty translation are left out.
+        """
         files = self.stages.done["clean"].files | self.stages.done["distil"].files
         inputs = {k: files[k] for part in PARTS for k in (f"clean/{part}.source", TRANSLATED[part])}
         inputs |= {"vocabulary": self.pieces.sha256, "cells": self.cells}
@@ -206,10 +224,12 @@ class PipelineStages:
         return self.stages.run("distilled", inputs, [f"distilled/{part}.{side}" for part in PARTS for side in SIDES], make)
 
     def distilled_pairs(self, part: str) -> tuple[Pairs, Counts | None]:
-        """What of the teacher's translations is trained on, or validated on; nothing of the latter where there is none.
+        """Return the cleaned pairs of sources and teacher's translations, with their counts.
+
+        The result for validation is empty if no pair is usable.
 
         Raises:
-            GmlmError: E587 where nothing is left to train on.
+            GmlmError: E587 if no pair is left to train on.
         """
         pairs = read_pairs(self.stages / f"clean/{part}.source", self.stages / TRANSLATED[part])
         try:
@@ -226,10 +246,17 @@ class PipelineStages:
     # Networks
 
     def train(self, name: str, model: str, text: str, recipe: Recipe) -> str:
-        """A network, trained on a text and validated on its like, as a fit; its name."""
+        """Train a network, write it as a fit, and return its name.
+
+        Args:
+            name: the name of the network.
+            model: the name of its model.
+            text: the text to train on, `clean` or `distilled`, whose validation part is used too.
+            recipe: how it is trained.
+        """
         mask, (start, begun) = self.masks[model], self.start(name, recipe)
         data = {k: v for k, v in self.stages.done[text].files.items() if k.startswith((f"{text}/train", f"{text}/validation"))}
-        # save points are what is averaged
+        # With `average_last`, the save points determine the averaged weights.
         unseen = {"start_from"} if recipe.average_last else {"start_from", "save_every"}
         plain = {k: v for k, v in asdict(recipe).items() if k not in unseen}
         digest = digest_of(self.checked, self.program.bound.inputs, model, mask)
@@ -253,7 +280,7 @@ class PipelineStages:
                 self.pieces,
                 self.pairs(f"{text}/train"),
                 validation,
-                # see `distilled_pairs`
+                # Validation pairs may be absent, see `distilled_pairs`.
                 recipe if validation else replace(recipe, evaluate_every=None, patience=None),
                 checkpoint=place(key),
                 log=self.stages / f"{name}.jsonl",
@@ -265,25 +292,30 @@ class PipelineStages:
             return told(fit) | begins
 
         done = self.stages.run(name, inputs, [f"{name}.fit"], make)
-        # not before the stage is recorded: a run that is killed trains nothing twice
+        # Checkpoints are removed only after the stage is recorded, so that a killed run trains
+        # nothing twice.
         shutil.rmtree(place(done.key), ignore_errors=True)
         return name
 
     def start(self, name: str, recipe: Recipe) -> tuple[Callable[[], Start | None], dict[str, str]]:
-        """What a network starts from, as it is needed, and what the record of its stage says of it: nothing for random weights."""
+        """Return the start of a network, as a function, and its entries in the record of the stage.
+
+        The entries are empty for random initial weights.
+        """
         if recipe.start_from is not None:
-            return lambda: None, {"start": file_hash(recipe.start_from)}  # the recipe says which
+            # The recipe names the bundle.
+            return lambda: None, {"start": file_hash(recipe.start_from)}
         if name == "teacher" or not self.o.warm:
             return lambda: None, {}
         network = self.roles.teacher
         return lambda: Start(self.translator("teacher").network, network), {"start": self.stages.done["teacher"].files["teacher.fit"]}
 
     def model_of(self, name: str) -> str:
-        """The model that a network is of."""
+        """Return the name of a network's model."""
         return self.roles.teacher if name == "teacher" else self.roles.student
 
     def translator(self, name: str) -> Translator:
-        """A trained network with the samplers that the program has now."""
+        """Return a trained network with the current samplers of the program."""
         from .._compile import load_fit
 
         known = self.__dict__.setdefault("_translators", {})
@@ -293,7 +325,7 @@ class PipelineStages:
         return known[name]
 
     def distil(self) -> Done:
-        """The teacher's translations of the sources to train on and to validate on."""
+        """Write the teacher's translations of the sources, for training and validation."""
         done, name = self.stages.done, self.distiller
         weights = done["teacher"].files["teacher.fit"]
         inputs = {"teacher": weights, "sampler": self.sampler_digest(self.roles.teacher, name), "seed": self.o.seed}
@@ -313,16 +345,16 @@ class PipelineStages:
 
         done = self.stages.run("distil", inputs, list(TRANSLATED.values()), make)
         for text in TRANSLATED.values():
-            # not before both texts are recorded
+            # Chunks are removed only after both texts are recorded.
             shutil.rmtree(chunks_of(self.stages / text), ignore_errors=True)
         return done
 
     def sampler_digest(self, model: str, sampler: str) -> str:
-        """What a decode depends on beside weights."""
+        """Return a hash of everything that a decode depends on except the weights."""
         return digest_of(self.checked, self.program.bound.inputs, model, None, sampler)
 
     def moved(self, stage: str, every: int = 1, what: str = "lines") -> Callable[[int, int], None]:
-        """What notes how far a stage is, at every so many calls and the last."""
+        """Return a function that reports a stage's progress every `every` calls and at the end."""
         calls = count(1)
 
         def note(done: int, total: int) -> None:
@@ -334,7 +366,7 @@ class PipelineStages:
 
 
 def told(fit: NetworkFit) -> dict[str, Any]:
-    """How a training went."""
+    """Return a summary of a training run."""
     losses = fit.loss_trace
     every = max(1, len(losses) // CURVE)
     curve = [[k + every, float(np.mean(losses[k : k + every]))] for k in range(0, len(losses) - every + 1, every)]

@@ -1,4 +1,8 @@
-"""What a program of a translator declares: its models, which of them is the teacher, and which inputs are sizes of the vocabulary."""
+"""The declarations of a translation program: its models, their roles, and vocabulary inputs.
+
+The roles are teacher and student. Vocabulary inputs are inputs that give the size of the
+vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Roles:
-    """The models of a program by what their networks are: a causal one is the teacher, another one the student."""
+    """The models of a program by role.
+
+    The teacher is the model with a causal network; the student is the other one.
+    """
 
     teacher: str
     student: str
@@ -33,8 +40,8 @@ class Pair:
     Attributes:
         source: the name of the given variable.
         target: the name of the variable.
-        cells: how many pieces each may have, the end mark among them.
-        size: of the vocabulary.
+        cells: the maximum numbers of subword tokens of source and target, including the end mark.
+        size: the size of the vocabulary.
     """
 
     source: str
@@ -44,7 +51,7 @@ class Pair:
 
 
 def is_causal(checked: Program, model: str) -> bool:
-    """Whether a model's network sees only the cells before the one that it predicts."""
+    """Return whether the network of a model sees only the cells before the predicted one."""
     conditional = checked.models[model].conditional
     if conditional is None:
         return False
@@ -53,10 +60,10 @@ def is_causal(checked: Program, model: str) -> bool:
 
 
 def roles_of(checked: Program) -> Roles:
-    """The teacher and the student of a program with one of each.
+    """Return the teacher and the student of a program with one of each.
 
     Raises:
-        GmlmError: E581 where there is none, or are several.
+        GmlmError: E581 if either role has no model or several models.
     """
     networks = [name for name, m in checked.models.items() if m.conditional is not None]
     teachers = [name for name in networks if is_causal(checked, name)]
@@ -72,10 +79,10 @@ def roles_of(checked: Program) -> Roles:
 
 
 def sides(model: ConditionalModel) -> Pair:
-    """What a model translates.
+    """Return the source and the target of a translation model.
 
     Raises:
-        GmlmError: E580 for a model that does not map one row of codes to another one over the same
+        GmlmError: E580 for a model that does not map a row of codes to another row with the same
             number of codes.
     """
     verify_is_model(model)
@@ -99,7 +106,10 @@ def sides(model: ConditionalModel) -> Pair:
 
 
 def vocabulary_inputs(checked: Program) -> tuple[str, ...]:
-    """The inputs that say how many values a source or target has: those that a vocabulary binds."""
+    """Return the inputs that give the number of values of a source or target.
+
+    A vocabulary binds these inputs.
+    """
     found: dict[str, None] = {}
     for model in checked.models.values():
         if model.conditional is None:
@@ -113,18 +123,18 @@ def vocabulary_inputs(checked: Program) -> tuple[str, ...]:
 
 
 def shared_vocabulary(checked: Program, pairs: Sequence[tuple[str, str]], size: int) -> Vocabulary:
-    """One vocabulary of both languages of a text.
+    """Train one vocabulary on both languages of a text.
 
     Raises:
-        GmlmError: E570 for a size that the text does not allow; the help names the inputs that say
-            it.
+        GmlmError: E570 for a size that the text does not allow. The help names the inputs that give
+            the size.
     """
     try:
         return Vocabulary.train((x for p in pairs for x in p), size)
     except GmlmError as error:
         names = vocabulary_inputs(checked)
         said = error.diagnostics[0]
-        # where it has no help, no size would do
+        # Without help in the error, no size would be possible.
         if said.code != "E570" or not said.help or not names:
             raise
         how = " ".join(f"--input {name}=N" for name in names)
@@ -132,7 +142,16 @@ def shared_vocabulary(checked: Program, pairs: Sequence[tuple[str, str]], size: 
 
 
 def bound(checked: Program, inputs: Mapping[str, Any], size: int | None = None, allow_python: bool = False) -> BoundProgram:
-    """A program with its inputs; those that a vocabulary binds are its size, where there is one.
+    """Return a program with its inputs.
+
+    Inputs that a vocabulary binds default to `size`.
+
+    Args:
+        checked: the program.
+        inputs: the inputs by name.
+        size: the size of the vocabulary, or None.
+        allow_python: whether a network `python("package.module:Class")` may import and run that
+            class.
 
     Raises:
         GmlmError: for inputs that are missing or do not fit.
@@ -142,14 +161,23 @@ def bound(checked: Program, inputs: Mapping[str, Any], size: int | None = None, 
 
 
 def digest_of(checked: Program, inputs: Mapping[str, Any], model: str, mask: str | None, sampler: str | None = None) -> str:
-    """A hash of all that a model, its network, its mask or its sampler say, wherever they stand in the text.
+    """Return a hash of the declarations of a model, its network, its mask and its sampler.
 
-    So a sampler may be changed without what was trained being made anew.
+    The hash does not depend on their places in the text. A sampler may therefore change without a
+    repetition of the training.
+
+    Args:
+        checked: the program.
+        inputs: the inputs by name.
+        model: the name of the model.
+        mask: the name of the mask, or None.
+        sampler: the name of the sampler, or None.
     """
     m = checked.models[model]
     assert m.conditional is not None
     network = checked.networks[m.conditional.network]
-    parts: list[Any] = [m, network, network_options(network)]  # with what the program does not say
+    # Network options include the defaults.
+    parts: list[Any] = [m, network, network_options(network)]
     parts += [checked.masks[mask]] if mask is not None else []
     parts += [checked.samplers[sampler]] if sampler is not None else []
     text = json.dumps([_plain(p) for p in parts] + [{k: _plain(v) for k, v in inputs.items()}], sort_keys=True)
@@ -157,7 +185,7 @@ def digest_of(checked: Program, inputs: Mapping[str, Any], model: str, mask: str
 
 
 def _plain(value: Any) -> Any:
-    """Without places in the text, which say nothing of what is meant."""
+    """Return plain data without places in the text, which do not affect the meaning."""
     if isinstance(value, ir.FormCall):
         return [value.form.name, _plain(value.arguments)]
     if is_dataclass(value):

@@ -1,8 +1,9 @@
-"""Candidates of one translator, chosen by another: a teacher that writes piece by piece scores whole translations in one pass.
+"""Reranking: an autoregressive teacher chooses among the candidates of another translator.
 
-A refinement's own score is of its last pass, in which every piece is predicted beside the others.
-The teacher's is log p of the row, so that it compares translations of several lengths as one who
-reads them (noisy parallel decoding; Gu et al. 2018, Section 4.2).
+The teacher scores whole translations in one pass. A refinement's own score belongs to its last
+pass, in which every subword token is predicted given the others. The teacher's score is the log p
+of the row, so that it compares translations of different lengths (noisy parallel decoding; Gu et
+al. 2018, Section 4.2).
 """
 
 from __future__ import annotations
@@ -21,24 +22,24 @@ if TYPE_CHECKING:
     from ..model import ConditionalModel
 
 Array = np.ndarray
-RERANKED = "-reranked"  # behind the name of a sampler, in tables
+RERANKED = "-reranked"  # This suffix follows the name of a sampler in tables.
 
 
 class Reranked(Translator):
-    """A translator whose candidates are ordered by what a teacher says of them.
+    """A translator whose candidates are ordered by the scores of a teacher.
 
-    The score of a candidate is log p(y_1, .., y_n | source) / n by the teacher, y_n being the end
-    mark where there is one: what stands behind the first end mark is no part of a translation. It
-    takes one pass of the teacher over all candidates, whatever their lengths.
+    The score of a candidate is log p(y_1, .., y_n | source) / n under the teacher. y_n is the first
+    end mark if there is one; later tokens are not part of the translation. Scoring takes one pass
+    of the teacher over all candidates, whatever their lengths.
 
     Args:
-        translator: whose sampler makes the candidates, as many as its `lengths`, `starts` or
-            `beam`.
-        teacher: an autoregressive translator of the same vocabulary, whose rows are as long.
+        translator: the translator whose sampler makes the candidates. Their number is given by its
+            `lengths`, `starts` or `beam`.
+        teacher: an autoregressive translator of the same vocabulary, with rows at least as long.
 
     Raises:
-        GmlmError: E590 for a teacher that is not autoregressive, has another vocabulary, or shorter
-            rows.
+        GmlmError: E590 for a teacher that is not autoregressive, has another vocabulary, or has
+            shorter rows.
     """
 
     def __init__(self, translator: Translator, teacher: Translator):
@@ -47,7 +48,7 @@ class Reranked(Translator):
         _verify(translator, teacher)
 
     def decode(self, source: Any, *, candidates: bool = False, **options: Any) -> Decoded:
-        """As the translator decodes, the candidate that the teacher finds best first."""
+        """Decode as the translator does, with the candidate of the highest teacher score first."""
         found = self.inner.decode(source, candidates=True, **options)
         assert found.candidates is not None
         assert found.candidate_scores is not None
@@ -69,14 +70,15 @@ class Reranked(Translator):
         return replace(best, **dict(zip(names, every, strict=True)))
 
     def scores(self, source: Any, candidates: Array) -> Array:
-        """The teacher's mean log p of a piece.
+        """Return the teacher's mean log p of a subword token.
 
         Args:
-            source: (rows, source cells), -1 behind the end mark.
-            candidates: (rows, candidates, target cells), -1 behind the length.
+            source: shape (rows, source cells), -1 after the end mark.
+            candidates: shape (rows, candidates, target cells), -1 after the length.
 
         Returns:
-            Shape (rows, candidates), 0 at the most, and 0 for a candidate without a piece.
+            An array of shape (rows, candidates). Its entries are at most 0, and 0 for a candidate
+            without subword tokens.
         """
         t, (rows, count, n) = self.teacher, candidates.shape
         wide, high = t.pair.cells
@@ -101,5 +103,5 @@ def _verify(translator: Translator, teacher: Translator) -> None:
 
 
 def candidate_count(model: ConditionalModel, sampler: str) -> int:
-    """How many candidates a sampler makes for each row."""
+    """Return the number of candidates of a sampler for each row."""
     return candidates_of(model.lowered, model.sampler(sampler)[1].body).count

@@ -1,4 +1,4 @@
-"""What a run of the pipeline shows: scores, times, pictures, and all of it as one report."""
+"""The results of a pipeline: scores, times and pictures, collected in one report."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from ._translator import Translator
 
 Report = Callable[[Mapping[str, Any], Mapping[str, np.ndarray], Path], None]
-FORMAT = 2  # of what is measured: kept results of another one are made anew
-SHOWN = 24  # pieces of the sentence whose attention is drawn, at the most
-EXAMPLES = 5  # translations that the report shows
+FORMAT = 2  # The format of the results; results of another format are computed again.
+SHOWN = 24  # The maximum number of subword tokens of the sentence whose attention is drawn.
+EXAMPLES = 5  # The number of translations that the report shows.
 
 
 def results(p: PipelineStages, names: Sequence[str], report: Report | None) -> dict[str, Any]:
-    """All that comes after training; what the report shows.
+    """Compute all results after training, and return the content of the report.
 
     Args:
         p: a pipeline whose networks are trained.
-        names: of the networks.
-        report: writes a page of what it is given: numbers, arrays, the file.
+        names: the names of the networks.
+        report: a function that writes the report as a page from its content, arrays and path.
     """
     chosen = choose_students(p, samplers_of(p, "student"))
     for name in names:
@@ -61,33 +61,37 @@ def results(p: PipelineStages, names: Sequence[str], report: Report | None) -> d
 
 
 def samplers_of(p: PipelineStages, name: str) -> list[str]:
-    """The samplers that a network is compared under."""
+    """Return the samplers under which a network is compared."""
     model = p.models[p.model_of(name)]
     return [s for s in model.samplers if not p.o.samplers or s in p.o.samplers]
 
 
 def ways_of(p: PipelineStages, name: str) -> list[str]:
-    """How a network decodes: its samplers, and those of a student with several candidates once more, with the teacher's choice."""
+    """Return the ways in which a network decodes.
+
+    These are its samplers. A student's sampler with several candidates is listed again with
+    reranking by the teacher.
+    """
     model, samplers = p.models[p.model_of(name)], samplers_of(p, name)
     several = [s + RERANKED for s in samplers if name != "teacher" and candidate_count(model, s) > 1]
     return [*samplers, *several]
 
 
 def decoder_of(p: PipelineStages, name: str, way: str) -> tuple[Translator, str]:
-    """What decodes in one of a network's ways, and its sampler."""
+    """Return the translator and the sampler of one of a network's ways to decode."""
     own = p.translator(name)
     return (Reranked(own, p.translator("teacher")) if way.endswith(RERANKED) else own), way.removesuffix(RERANKED)
 
 
 def made_of(p: PipelineStages, name: str, way: str) -> list[str]:
-    """Hashes of all that a decode depends on beside the text: weights and the sampler."""
+    """Return hashes of weights and sampler, which together with the text determine a decode."""
     networks = [name, "teacher"] if way.endswith(RERANKED) else [name]
     weights = [p.stages.done[n].files[f"{n}.fit"] for n in networks]
     return [*weights, p.sampler_digest(p.model_of(name), way.removesuffix(RERANKED))]
 
 
 def evaluate_one(p: PipelineStages, name: str, way: str) -> None:
-    """Translations of the test text, and their scores."""
+    """Write the translations of the test text and their scores."""
     files = p.stages.done["text"].files
     inputs = {k: v for k, v in files.items() if k.startswith("text/test")}
     inputs |= {
@@ -111,7 +115,7 @@ def evaluate_one(p: PipelineStages, name: str, way: str) -> None:
 
 
 def bundle(p: PipelineStages, name: str, sampler: str | None) -> None:
-    """A network as a translator in one file, with its scores, and the sampler that decodes where none is named."""
+    """Write a network as a translator in one file, with its scores and its default sampler."""
     provenance = p.program.provenance()
     inputs = {"fit": p.stages.done[name].files[f"{name}.fit"], "vocabulary": p.pieces.sha256, "program": provenance["sha256"]}
     notes = {s: p.stages.done[f"evaluate-{name}-{s}"].notes for s in ways_of(p, name)}
@@ -125,9 +129,9 @@ def bundle(p: PipelineStages, name: str, sampler: str | None) -> None:
 
 
 def measure(p: PipelineStages, names: Sequence[str]) -> None:
-    """Latency of every network under every sampler, over sentences of the test text."""
+    """Measure the latency of every network in each of its ways, over sentences of the test text."""
     files = p.stages.done["text"].files
-    # raw: the same network
+    # The raw student has the same network as the student, and thus the same times.
     every = [(n, s) for n in names for s in ways_of(p, n) if n != "raw" or "student" not in names]
     inputs: dict[str, Any] = {f"{n}.{s}": made_of(p, n, s) for n, s in every}
     inputs |= {"text": files["text/test.source"], "sentences": p.o.measured, "vocabulary": p.pieces.sha256, "format": FORMAT}
@@ -144,7 +148,11 @@ def measure(p: PipelineStages, names: Sequence[str]) -> None:
 
 
 def dependencies(p: PipelineStages) -> None:
-    """Attention between equal pieces over the whole test text: of the student with most passes, and of the teacher with fewest beams."""
+    """Write the attention between equal subword tokens over the whole test text.
+
+    The student uses its sampler with the most passes, and the teacher its sampler with the fewest
+    beams.
+    """
     of_teacher = [s for s in reversed(by_beams(p.checked, p.roles.teacher)) if s in samplers_of(p, "teacher")]
     of_student = sorted(samplers_of(p, "student"), key=lambda s: len(p.stages.done[f"evaluate-student-{s}"].notes["by_pass"]))
     every = [("student", s) for s in of_student[-1:]] + [("teacher", s) for s in of_teacher[:1]]
@@ -161,7 +169,7 @@ def dependencies(p: PipelineStages) -> None:
 
 
 def pictures(p: PipelineStages) -> None:
-    """The attention of the last pass over one sentence of the test text."""
+    """Write the attention of the last pass over one sentence of the test text."""
     done, model = p.stages.done, p.roles.student
     known = samplers_of(p, "student")
     sampler = max(known, key=lambda s: len(done[f"evaluate-student-{s}"].notes["by_pass"])) if known else p.models[model].samplers[-1]
@@ -179,7 +187,10 @@ def pictures(p: PipelineStages) -> None:
 
 
 def attention_of(p: PipelineStages, sampler: str) -> dict[str, np.ndarray]:
-    """Weights of the last layer, by head, with the pieces that they are between; nothing where no sentence is short enough."""
+    """Return the weights of the last layer by head, with the subword tokens that they connect.
+
+    The result is empty if no sentence is short enough.
+    """
     t = p.translator("student")
     lines = [line for line in read_lines(p.stages / "text/test.source") if line.strip()]
     encoded = [e for e in t.vocabulary.encode(lines) if len(e) <= min(SHOWN, t.pair.cells[0])]
@@ -188,7 +199,7 @@ def attention_of(p: PipelineStages, sampler: str) -> dict[str, np.ndarray]:
     source = t.vocabulary.rows([max(encoded, key=len)], t.pair.cells[0])
     decoded = t.decode(source, sampler=sampler, seed=p.o.seed, trace=True)
     assert decoded.trace is not None
-    if decoded.trace.shape[1] < 2:  # what one pass sees is the start
+    if decoded.trace.shape[1] < 2:  # A single pass sees only the start.
         return {}
     found = t.model.attention(t.params, {t.pair.target: decoded.seen}, given={t.pair.source: source}, missing=-1, lengths=decoded.length)
     n, m = int(decoded.length[0]), int((source[0] >= 0).sum())
@@ -201,7 +212,7 @@ def attention_of(p: PipelineStages, sampler: str) -> dict[str, np.ndarray]:
 
 
 def content_of(p: PipelineStages, names: Sequence[str]) -> dict[str, Any]:
-    """All numbers of the report."""
+    """Return all numbers of the report."""
     done = p.stages.done
     scores = {f"{n}.{s}": done[f"evaluate-{n}-{s}"].notes for n in names for s in ways_of(p, n)}
     test = read_pairs(p.stages / "text/test.source", p.stages / "text/test.target")

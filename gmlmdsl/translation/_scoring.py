@@ -1,4 +1,4 @@
-"""Scores of several translations as one table."""
+"""The scores of several translations as one table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 
 
 def score_columns(found: Mapping[str, Mapping[str, Any]]) -> tuple[list[str], list[list[Any]], list[str]]:
-    """Headers, rows and signatures of a table of scores by name."""
+    """Return headers, rows and signatures of a table of scores.
+
+    `found` contains the scores by name.
+    """
     headers = list(dict.fromkeys(s["name"] for notes in found.values() for s in notes["scores"]))
     rows = []
     signatures: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""Lines that are longer than a model takes: split where a sentence ends, or cut, or refused."""
+"""Lines that are too long for a model: they are split at ends of sentences, cut, or rejected."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .._diagnostics import counted, fail
 if TYPE_CHECKING:
     from ._vocabulary import Vocabulary
 
-# A full stop, question or exclamation mark with what closes behind it, then white space; those of
-# Chinese and Japanese need none. A run of marks is tried once, as a whole: a line of dots takes no
-# longer than another one.
+# A sentence ends with a full stop, question or exclamation mark, optional closing characters, and
+# white space. Chinese and Japanese marks need no white space. A run of marks is matched once, as a
+# whole, so that a line of dots takes no longer than any other line.
 ENDS = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]]*+(\s+)|[。！？]+[」』”’）]*(\s*)")
 
 
 @dataclass(frozen=True)
 class Segments:
-    """A line as the model reads it.
+    """A line in the form that the model reads.
 
     Attributes:
-        pieces: of each part, the end mark last; no part for an empty line.
-        joints: what stood between the parts, one fewer than those.
-        cut: parts whose end was cut off.
+        pieces: the subword tokens of each part, including the end mark; an empty line has no part.
+        joints: the text between successive parts, one entry fewer than there are parts.
+        cut: the number of parts that were cut.
     """
 
     pieces: tuple[tuple[int, ...], ...]
@@ -35,12 +35,12 @@ class Segments:
 
 
 def lines_cut(lines: int) -> str:
-    """What is said of so many lines with parts that are cut."""
+    """Return the message about a number of lines with parts that were cut."""
     return f"{counted(lines, 'line')} lost the end of a sentence that is longer than the model takes"
 
 
 def sentences_in(line: str) -> tuple[list[str], list[str]]:
-    """The sentences of a line, and what stands between them."""
+    """Return the sentences of a line, and the white space between them."""
     parts, joints, start = [], [], 0
     for found in ENDS.finditer(line):
         space = found[1] if found[1] is not None else found[2]
@@ -54,7 +54,10 @@ def sentences_in(line: str) -> tuple[list[str], list[str]]:
 
 
 def joined_text(texts: Sequence[str], joints: Sequence[str]) -> str:
-    """Translations of sentences with what stood between these; for nothing a space, but behind wide letters, as Chinese has them."""
+    """Return translated sentences, joined by the white space between the source sentences.
+
+    If there is none, a blank joins them, except after wide letters such as Chinese ones.
+    """
     found = texts[0]
     for joint, text in zip(joints, texts[1:], strict=True):
         space = " " if found and unicodedata.east_asian_width(found[-1]) not in ("W", "F") else ""
@@ -63,17 +66,20 @@ def joined_text(texts: Sequence[str], joints: Sequence[str]) -> str:
 
 
 def segments(line: str, vocabulary: Vocabulary, cells: int, number: int, cut: bool) -> Segments:
-    """A line whole where it fits, else a part for each of its sentences: what was trained on lines of a sentence drops others.
+    """Split a line that does not fit into sentences; return any other line as one part.
+
+    Lines that fit stay whole. A model that was trained on single sentences drops all but one of
+    several.
 
     Args:
-        line: text.
-        vocabulary: of its pieces.
-        cells: how many pieces a part may have, the end mark among them.
-        number: of the line, from 1, for messages.
-        cut: whether a sentence that does not fit loses its end.
+        line: the text.
+        vocabulary: the vocabulary of its subword tokens.
+        cells: the maximum number of subword tokens of a part, including the end mark.
+        number: the number of the line, counted from 1, for messages.
+        cut: whether a sentence that does not fit is cut.
 
     Raises:
-        GmlmError: E582 for a sentence that does not fit.
+        GmlmError: E582 for a sentence that does not fit, unless `cut` is true.
     """
     if not line.strip():
         return Segments(())

@@ -1,8 +1,9 @@
-"""How the minutes of a run are divided: batches of the teacher and of the student.
+"""The division of a run's time: the numbers of batches of the teacher and of the student.
 
-A student can be no better than its teacher, and learns from what that one translates: both get the
-same share, distillation a small one, and what is left is for text, scores and times. Trials of a
-few batches say what a share buys; they are made once, and kept.
+A student can be no better than its teacher, since it learns from the teacher's translations. Both
+get equal shares of the time, and distillation a small one. The remaining time is for text, scores
+and times. Trials of a few batches estimate how many batches fit into a share. The trials are run
+once, and their results are stored.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
     from ._pipeline_stages import PipelineStages
     from ._vocabulary import Vocabulary
 
-SHARES = {"teacher": 22, "distil": 4, "student": 22}  # minutes of an hour
-TRIED = 60  # batches of a trial
-NO_PEAK = 1e-5  # learning rate of a trial, whose weights nobody wants
+SHARES = {"teacher": 22, "distil": 4, "student": 22}  # These shares are minutes per hour.
+TRIED = 60  # The number of batches of a trial.
+NO_PEAK = 1e-5  # The learning rate of a trial, whose weights are not used.
 
 
 def split(p: PipelineStages) -> None:
-    """Where a run has so many minutes, set the batches of its teacher and its student."""
+    """Set the numbers of batches of teacher and student if the run has a time limit."""
     if p.o.minutes is None:
         return
     files = p.stages.done["clean"].files
@@ -52,15 +53,31 @@ def split(p: PipelineStages) -> None:
 
 
 def batches_within(minutes: float, part: str, seconds: float) -> int:
-    """How many batches of so many seconds fit into a part's share of so many minutes; one at the least.
+    """Return how many batches fit into a part's share of the run's time, at least one.
 
-    A share of s minutes in an hour is s seconds of each minute.
+    A share of s minutes per hour is s seconds per minute.
+
+    Args:
+        minutes: the time of the run.
+        part: the name of the part in `SHARES`.
+        seconds: the time of a batch.
     """
     return max(1, int(minutes * SHARES[part] / seconds))
 
 
 def seconds_per_batch(model: ConditionalModel, mask: str, vocabulary: Vocabulary, pairs: Pairs, recipe: Recipe) -> float:
-    """Of a short training: the least mean over the batches between two looks, so that what is compiled is left out."""
+    """Return the time of a batch in a short training run.
+
+    It is the smallest of the mean times between two entries of the log, so that compilation is left
+    out.
+
+    Args:
+        model: the model.
+        mask: the name of the mask.
+        vocabulary: the vocabulary.
+        pairs: the pairs to train on.
+        recipe: how the network is trained.
+    """
     with TemporaryDirectory() as folder:
         log = Path(folder) / "log.jsonl"
         train_pairs(model, mask, vocabulary, pairs, [], _tried(recipe), log=log, progress=False)
@@ -70,6 +87,6 @@ def seconds_per_batch(model: ConditionalModel, mask: str, vocabulary: Vocabulary
 
 
 def _tried(recipe: Recipe) -> Recipe:
-    """As a trial trains: what a batch costs is as it was."""
+    """Return the recipe of a trial, whose batches cost as much as those of the recipe."""
     plain = {"warmup": None, "evaluate_every": None, "patience": None, "save_every": None, "average_last": None, "start_from": None}
     return replace(recipe, steps=TRIED, learning_rate=NO_PEAK, seed=0, **plain)

@@ -1,4 +1,4 @@
-"""Which parallel text is for what: training, validation, test."""
+"""The division of parallel text into training, validation and test."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from ._kept_stages import file_hash
 from ._train_pairs import Pairs
 from ._vocabulary import spaced
 
-HELD_OUT = 1000  # pairs, or a twentieth of them where they are few
+HELD_OUT = 1000  # The number of held-out pairs; a twentieth of the pairs if that is fewer.
 
 
 def without_overlap(found: Mapping[str, Pairs]) -> tuple[dict[str, Pairs], int]:
-    """Pairs by name, those to train on without the sources that are validated or scored, up to white space; and how many had one.
+    """Return pairs by name, without training pairs whose source occurs in validation or test.
+
+    Sources are compared up to white space. The second result is the number of removed pairs.
 
     Raises:
-        GmlmError: E505 where none is left to train on.
+        GmlmError: E505 if no training pair is left.
     """
     held = {spaced(s) for part in ("validation", "test") for s, _ in found.get(part, [])}
     kept = [(s, t) for s, t in found["train"] if spaced(s) not in held]
@@ -33,12 +35,17 @@ def without_overlap(found: Mapping[str, Pairs]) -> tuple[dict[str, Pairs], int]:
 
 @dataclass(frozen=True)
 class Texts:
-    """The parallel text of a run: each of one .tsv file or two files; none: held out of the training text.
+    """The parallel text of a run.
+
+    Each part is one .tsv file or two files. `read` holds an empty part out of the training text.
 
     Attributes:
-        limit: the number of pairs of the training text that are taken, the first ones; None: all.
-        test_limit: of the test text.
-        reverse: whether source and target change places.
+        train: the files of the training text.
+        validation: the files of the validation text.
+        test: the files of the test text.
+        limit: the number of first pairs of the training text that are used; None uses all.
+        test_limit: the number of first pairs of the test text that are used; None uses all.
+        reverse: whether source and target are exchanged.
     """
 
     train: tuple[Path, ...]
@@ -50,14 +57,15 @@ class Texts:
 
     @cached_property
     def hashes(self) -> list[list[str]]:
-        """Of the files."""
+        """The hashes of the files."""
         return [[file_hash(p) for p in part] for part in (self.train, self.validation, self.test)]
 
     def read(self, seed: int) -> dict[str, Pairs]:
-        """Pairs by name.
+        """Return the pairs by name; empty parts are held out of the training text.
 
         Raises:
-            GmlmError: for files that cannot be read, or do not go together.
+            GmlmError: for files that cannot be read or do not fit together; E584 if the pairs are
+                too few to hold any out.
         """
         found = {"train": self._pairs(self.train)}
         for name, paths in (("validation", self.validation), ("test", self.test)):
@@ -77,12 +85,12 @@ class Texts:
         return {"train": found["train"][: self.limit], "validation": found["validation"], "test": found["test"][: self.test_limit]}
 
     def read_given(self) -> dict[str, Pairs]:
-        """The pairs of the training text and of validation, without holding any out."""
+        """Return the pairs of the training text and of validation, without holding any out."""
         found = {"train": self._pairs(self.train)[: self.limit]}
         return found | {"validation": self._pairs(self.validation) if self.validation else []}
 
     def pairs(self) -> Pairs:
-        """Of the one text that there is."""
+        """Return the pairs of the training text alone."""
         return self._pairs(self.train)[: self.limit]
 
     def _pairs(self, paths: tuple[Path, ...]) -> Pairs:

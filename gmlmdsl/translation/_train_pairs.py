@@ -1,4 +1,4 @@
-"""From pairs of sentences to a trained translation model."""
+"""Training of a translation model on pairs of sentences."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 Array = np.ndarray
 Pairs = Sequence[tuple[str, str]]
 OPTIMIZERS = ("adafactor", "adam")
-# Adam's: the most norm of a gradient, and the peak of the learning rate
+# The largest norm of a gradient and the peak of the learning rate, for Adam.
 CLIP, ADAM_PEAK = 1.0, 0.001
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is trained: options of `gm.Training`, and the optimiser by name.
+    """The training of a network: options of `gm.Training`, and the name of the optimiser.
 
     Attributes:
-        optimizer: "adafactor", as the paper has it, or "adam"; both with linear warm-up and a
-            cosine down to 1e-5.
-        learning_rate: the peak; None: of AdaFactor that of `gm.Training`, 0.03 for up to 5000
-            updates and less for more; of Adam 0.001.
-        seed: of the first weights, the order of rows, masks, noise and dropout.
-        start_from: a bundle whose weights are the first ones where they agree (`gmlm train
-            --from`): that of a teacher, for its student. None: random weights; in a pipeline the
-            students start from the teacher.
-        buckets: widths of rows that are compiled for, ascending; None: 8, 16, 24, 32, 48, 64, ..
-            Few widths compile sooner, and pad more.
+        optimizer: "adafactor", as in the paper, or "adam". Both have a linear warm-up and a cosine
+            decay to 1e-5.
+        learning_rate: the peak. None selects 0.001 for Adam, and the default of `gm.Training` for
+            AdaFactor: 0.03 for up to 5000 updates and less for more.
+        seed: the seed of the initial weights, the order of rows, masks, noise and dropout.
+        start_from: a bundle from which the initial weights of all layers that agree are taken
+            (`gmlm train --from`), for example that of a student's teacher. None selects random
+            weights; in a pipeline, students start from the teacher.
+        buckets: the widths of rows for which programs are compiled, ascending; None selects 8, 16,
+            24, 32, 48, 64, .. Few widths need less compilation but more padding.
     """
 
     steps: int = 1000
@@ -62,8 +62,15 @@ class Recipe:
     buckets: tuple[int, ...] | None = None
 
     def training(self, validation: Mapping[str, Any] | None, checkpoint: Path | None, log: Path | None, resume: bool = True) -> Training:
-        """The options of `Model.fit`."""
-        own = self.optimizer == "adafactor"  # whose schedule the training makes
+        """Return the options of `Model.fit`.
+
+        Args:
+            validation: the rows of validation.
+            checkpoint: a folder for checkpoints.
+            log: the path of the log.
+            resume: whether to resume from checkpoints in the folder.
+        """
+        own = self.optimizer == "adafactor"  # `gm.Training` makes the schedule of AdaFactor.
         return Training(
             steps=self.steps,
             batch_size=self.batch_size,
@@ -85,20 +92,20 @@ class Recipe:
         )
 
     def verify(self) -> None:
-        """Refuse what cannot be meant, before any text is read.
+        """Raise an error for invalid options, before any text is read.
 
         Raises:
-            GmlmError: E704; E507 for a start that is no path.
+            GmlmError: E704; E507 for a start that is not a path.
         """
         if self.start_from is not None and not isinstance(self.start_from, str | Path):
             raise fail("E507", f"start_from must be the path of a bundle, got {self.start_from!r:.60}")
-        # they need validation rows, which are not here yet
+        # These options need validation rows, which are not yet available.
         own = replace(self, evaluate_every=None, patience=None)
         verified_training(replace(own.training(None, Path(), None), learning_rate=self.learning_rate, warmup=self.warmup))
         self.transformation()
 
     def transformation(self) -> Any:
-        """The optimiser where it is not the default one of `Model.fit`.
+        """Return the optimiser, or None if it is the default one of `Model.fit`.
 
         Raises:
             GmlmError: E704 for an unknown name.
@@ -115,7 +122,7 @@ class Recipe:
 
 @cache
 def _adam(peak: float, warm: int, updates: int) -> Any:
-    """The same object for the same numbers: what is compiled for one training serves the next."""
+    """Return Adam; equal numbers give the same object, so that compiled programs are reused."""
     import optax
 
     schedule = optax.warmup_cosine_decay_schedule(0.0, peak, warm, updates, 1e-5)
@@ -124,17 +131,20 @@ def _adam(peak: float, warm: int, updates: int) -> Any:
 
 @dataclass(frozen=True)
 class EncodedPairs:
-    """Pairs as rows of pieces, -1 behind the end mark: (rows, source cells) and (rows, target cells)."""
+    """Pairs as rows of subword tokens, -1 after the end mark.
+
+    The shapes are (rows, source cells) and (rows, target cells).
+    """
 
     source: Array
     target: Array
 
     @classmethod
     def of(cls, pairs: Pairs, vocabulary: Vocabulary, cells: tuple[int, int]) -> EncodedPairs:
-        """Pairs that fit, see `clean`.
+        """Encode pairs that fit, see `clean`.
 
         Raises:
-            GmlmError: E573 for one that is too long.
+            GmlmError: E573 for a pair that is too long.
         """
         encoded = (vocabulary.encode([p[side] for p in pairs]) for side in (0, 1))
         return cls(*(vocabulary.rows(rows, n) for rows, n in zip(encoded, cells, strict=True)))
@@ -158,23 +168,26 @@ def train_pairs(
     """Train a translation model on pairs of sentences.
 
     Args:
-        model: see `sides`.
-        mask: the mask's name; None: the model's only one.
-        vocabulary: of as many pieces as the model has values.
-        pairs: source and target, all of which fit.
-        validation: pairs whose loss is measured; none: none is.
-        recipe: how.
-        checkpoint: a folder for checkpoints, from which a run that was killed goes on.
-        log: a file of lines of JSON.
-        resume: whether checkpoints in the folder are gone on from.
-        progress: whether to show a bar; None: where a person watches.
-        start: a network whose weights are the first ones where they agree; None: that of the
-            recipe, if it names one.
-        tell: is told which weights were taken.
+        model: a translation model, see `sides`.
+        mask: the mask's name; None selects the model's only one.
+        vocabulary: a vocabulary of as many subword tokens as the model has values.
+        pairs: pairs of source and target, all of which fit.
+        validation: pairs whose loss is measured; an empty list skips the measurements.
+        recipe: how the model is trained.
+        checkpoint: a folder for checkpoints, from which a killed run resumes.
+        log: the path of a log of JSON lines.
+        resume: whether to resume from checkpoints in the folder.
+        progress: whether to show a bar; None shows one if a person watches.
+        start: a network from which the initial weights of all layers that agree are taken. None
+            selects that of the recipe, if it names one.
+        tell: a function that is called with a line about the initial weights.
 
     Raises:
-        GmlmError: E580 for another kind of model, E505 without pairs, E586 where the loss is no
-            number any more, E589 for a start that does not fit.
+        GmlmError: with one of these codes:
+            - E580: the model is not a translation model.
+            - E505: there are no pairs.
+            - E586: the loss is no longer a finite number.
+            - E589: the start does not fit.
     """
     found = sides(model)
     vocabulary.verify(found.size, f"model `{model.name}`")

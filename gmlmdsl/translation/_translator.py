@@ -1,4 +1,4 @@
-"""Translates text: a model with its weights, a vocabulary, and a sampler of the program that decodes."""
+"""Translation of text by a model with its weights, a vocabulary, and a sampler that decodes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from ._vocabulary import Vocabulary
 
 Array = np.ndarray
-WINDOW = 256  # lines that are decoded together: memory does not grow with the text
-PARTS = 256  # between the numbers of two lines: part j of line k has the number k * PARTS + j
+# The number of lines that are decoded together, so that memory does not grow with the text.
+WINDOW = 256
+PARTS = 256  # Part j of line k has the row number k * PARTS + j.
 
 
 @dataclass(frozen=True)
@@ -30,20 +31,21 @@ class Translation:
     """The translation of one line.
 
     Attributes:
-        text: of the best candidate; empty for an empty line.
-        score: the mean log p of its pieces, the end mark among them, of a line in parts of all
-            their pieces.
-        pieces: of the text, without end marks.
-        alternatives: the best candidates with their scores, the text itself first, no text twice,
-            as the sampler orders them.
-        passes: over the network; of an autoregressive sampler its steps.
-        trace: the text after each pass, where it was asked for.
-        cut: sentences of the line whose end the model did not see, since it takes none of their
-            length.
-        ended: whether the translation of each of them has an end mark: one that has not fills its
-            row to the last cell.
-        counts: of each alternative the pieces that its score is the mean of, the end mark among
-            them.
+        text: the text of the best candidate; empty for an empty line.
+        score: the mean log p of its subword tokens, including the end mark. For a line in parts,
+            the mean is over the tokens of all parts.
+        pieces: the subword tokens of the text, without end marks.
+        alternatives: the best candidates with their scores, in the order of the sampler. The text
+            itself comes first, and no text occurs twice.
+        passes: the number of passes over the network; for an autoregressive sampler the number of
+            its steps.
+        trace: the text after each pass, if it was requested.
+        cut: the number of sentences of the line that are too long for the model, which did not see
+            their ends.
+        ended: whether the translation of each sentence has an end mark. A translation without one
+            fills its row to the last cell.
+        counts: for each alternative the number of subword tokens over which its score is the mean,
+            including the end mark.
     """
 
     text: str
@@ -62,17 +64,18 @@ EMPTY = Translation("", 0.0, (), (("", 0.0),), 0)
 
 @dataclass(frozen=True)
 class Decoded:
-    """Decodes of rows of pieces, -1 behind the length.
+    """Decodes as rows of subword tokens, -1 after the length.
 
     Attributes:
-        tokens: (rows, cells).
-        score, length, passes: (rows,).
-        candidates: (rows, candidates, cells), the best first, or None.
-        candidate_scores: (rows, candidates), or None.
-        trace: (rows, passes, cells), or None.
-        seen: (rows, cells), what the last pass saw, -1 where it was hidden; None where there is no
+        tokens: shape (rows, cells).
+        score, length, passes: shape (rows,).
+        candidates: shape (rows, candidates, cells), the best first, or None.
+        candidate_scores: shape (rows, candidates), or None.
+        trace: shape (rows, passes, cells), or None.
+        seen: the input of the last pass, shape (rows, cells), -1 for hidden cells; None without a
             trace.
-        candidate_passes, candidate_traces, candidate_seen: likewise, of every candidate.
+        candidate_passes, candidate_traces, candidate_seen: the corresponding arrays of every
+            candidate.
     """
 
     tokens: Array
@@ -90,7 +93,7 @@ class Decoded:
 
 @dataclass(frozen=True)
 class TranslationOptions:
-    """How lines are translated; see `Translator.translate`."""
+    """The options of translation; see `Translator.translate`."""
 
     sampler: str | None = None
     n_best: int = 1
@@ -104,19 +107,19 @@ class TranslationOptions:
 
 
 class Translator:
-    """A model, its weights and its vocabulary.
+    """A model with its weights and its vocabulary.
 
     Args:
-        model: of `given src[i in s] : range(V)`, `var tgt[j in t] : range(V)`, `conditional tgt ~
-            net(src)`.
-        params: its network, as a fit's `params` are.
-        vocabulary: of V pieces, both languages in one.
-        sampler: the one that is used where none is named; None: the model's only one.
-        direction: such as "en-de", which is shown only.
+        model: a model of the form `given src[i in s] : range(V)`, `var tgt[j in t] : range(V)`,
+            `conditional tgt ~ net(src)`.
+        params: its network, in the form of a fit's `params`.
+        vocabulary: a vocabulary of V subword tokens for both languages.
+        sampler: the default sampler; None selects the model's only one.
+        direction: a direction such as "en-de", for display only.
 
     Raises:
-        GmlmError: E580 for a model that is no translation model, E572 for a vocabulary of another
-            size.
+        GmlmError: E580 for a model that is not a translation model, E572 for a vocabulary of
+            another size.
     """
 
     def __init__(
@@ -133,10 +136,10 @@ class Translator:
         return next(iter(self.params.values()))
 
     def sampler_named(self, name: str | None = None) -> str:
-        """The sampler that decodes: the named one, else the translator's, else the model's only one.
+        """Return the sampler that decodes: the named, the translator's, or the model's only one.
 
         Raises:
-            GmlmError: E506 for an unknown name, or where there are several.
+            GmlmError: E506 for an unknown name, or if there are several samplers.
         """
         return only(name if name is not None else self.sampler, self.model.samplers, "sampler", self.model.name)
 
@@ -157,27 +160,32 @@ class Translator:
     ) -> list[Translation]:
         """Translate lines, in their order.
 
-        A line that is longer than the model takes is split where sentences end. An empty line stays
+        A line that is too long for the model is split at the ends of sentences. An empty line stays
         empty.
 
         Args:
-            sentences: lines.
+            sentences: the lines.
             sampler: a sampler of the program; see `sampler_named`.
-            n_best: candidates that are kept, as far as the sampler makes different ones.
-            drafts: for each line a translation that refinement begins with.
-            prefix: a text that every translation begins with.
-            lengths: for each line the number of pieces of its translation, the end mark among them,
-                where it is known.
-            drop_repeats: whether a word that repeats the word before is left out; see
+            n_best: the number of candidates that are kept, if the sampler makes as many different
+                ones.
+            drafts: for each line a translation from which refinement starts.
+            prefix: a text with which every translation begins.
+            lengths: for each line the number of subword tokens of its translation, including the
+                end mark, if it is known.
+            drop_repeats: whether words that repeat the previous word are removed; see
                 `gm.drop_repeats`.
-            seed: of all that is random.
-            cut: whether a sentence that the model cannot take loses its end; else it is refused.
+            seed: the seed of all random numbers.
+            cut: whether a sentence that is too long for the model is cut; otherwise it raises an
+                error.
             trace: whether the text after each pass is kept.
-            batch_size: lines that are decoded together.
+            batch_size: the number of lines that are decoded together.
 
         Raises:
-            GmlmError: E507 for a batch size below 1, E582 for a sentence that is too long, E584 for
-                drafts or lengths that do not fit, E585 for a prefix that does not.
+            GmlmError: with one of these codes:
+                - E507: the batch size is below 1.
+                - E582: a sentence is too long.
+                - E584: drafts or lengths do not fit.
+                - E585: the prefix does not fit.
         """
         options = TranslationOptions(sampler, n_best, drop_repeats, seed, cut, trace)
         lines = _verified(sentences, n_best, prefix)
@@ -196,11 +204,18 @@ class Translator:
         self, lines: Iterable[str], options: TranslationOptions = TranslationOptions(), *, batch_size: int = 64, prefix: str | None = None,
         drafts: Iterable[str] | None = None,
     ) -> Iterator[Translation]:  # fmt: skip
-        """Translations of lines as they come, so many at a time; see `translate`.
+        """Yield translations of lines as they arrive, `batch_size` at a time; see `translate`.
+
+        Args:
+            lines: the lines.
+            options: the options of translation.
+            batch_size: the number of lines that are decoded together.
+            prefix: a text with which every translation begins.
+            drafts: for each line a translation from which refinement starts.
 
         Raises:
-            GmlmError: E507 for a batch size below 1, E584 where the drafts end before the lines, or
-                go on behind them.
+            GmlmError: E507 for a batch size below 1, E584 if there are fewer or more drafts than
+                lines.
         """
         batch_size = whole_number("batch_size", batch_size, 1)
         for text in (lines, drafts):
@@ -228,7 +243,7 @@ class Translator:
         drafts: Sequence[str] | None,
         lengths: Sequence[int] | None,
     ) -> list[Translation]:
-        """Some lines: their parts are decoded together."""
+        """Translate some lines, whose parts are decoded together."""
         parts = [segments(line, self.vocabulary, self.pair.cells[0], first + k + 1, o.cut) for k, line in enumerate(lines)]
         for k, part in enumerate(parts):
             if len(part.pieces) > 1 and (drafts is not None or lengths is not None):
@@ -257,7 +272,7 @@ class Translator:
         return [joined([next(at) for _ in part.pieces], part) for part in parts]
 
     def is_autoregressive(self, sampler: str | None = None) -> bool:
-        """Whether a sampler goes from piece to piece."""
+        """Return whether a sampler decodes one subword token at a time."""
         body = self.model.program.checked.samplers[self.sampler_named(sampler)].body
         return isinstance(body, ir.FormCall) and body.form is AUTOREGRESSIVE
 
@@ -296,22 +311,22 @@ class Translator:
         candidates: bool = False,
         trace: bool = False,
     ) -> Decoded:
-        """Decode rows of pieces.
+        """Decode rows of subword tokens.
 
         Args:
-            source: (rows, source cells), -1 behind the end mark.
-            sampler: see `sampler_named`.
-            clamp: (rows, target cells), pieces that are held, -1 where none is.
-            init: (rows, target cells), drafts.
-            lengths: of the targets, where they are known, (rows,).
-            seed: of all that is random.
-            rows: the numbers of the rows in the whole text, from which what is random follows;
-                None: 0, 1, 2, ..
+            source: shape (rows, source cells), -1 after the end mark.
+            sampler: the name of a sampler, see `sampler_named`.
+            clamp: fixed subword tokens, shape (rows, target cells), -1 for free cells.
+            init: drafts, shape (rows, target cells).
+            lengths: the lengths of the targets, shape (rows,), if they are known.
+            seed: the seed of all random numbers.
+            rows: the numbers of the rows in the whole text, which determine the random numbers;
+                None selects 0, 1, 2, ..
             candidates: whether all candidates are kept.
-            trace: whether the pieces after each pass are kept.
+            trace: whether the subword tokens after each pass are kept.
 
         Raises:
-            GmlmError: for what the sampler does not take.
+            GmlmError: for arguments that the sampler does not accept.
         """
         found = self.model.decode(
             self.params,
@@ -333,7 +348,10 @@ class Translator:
         return replace(plain, candidates=found.tokens, candidate_scores=found.score, **more)
 
     def _texts(self, found: Decoded, o: TranslationOptions, held: Array) -> list[Translation]:
-        """Of every part its text, and those of its other candidates; `held` pieces of each are given, and not in its score."""
+        """Return for each part its text and those of its other candidates.
+
+        The first `held` subword tokens of each part are given, and do not count in its score.
+        """
         tokens, every = found.tokens, found.candidates
         counts = ((tokens[:, None] if every is None else every) >= 0).sum(axis=2) - held[:, None]
         if truth("drop_repeats", o.drop_repeats):
@@ -355,11 +373,11 @@ class Translator:
         return out
 
     def _steps(self, trace: Array) -> tuple[str, ...]:
-        """The text after each pass, without the pieces that are hidden still."""
+        """Return the text after each pass, without subword tokens that are still hidden."""
         return tuple(self.vocabulary.decode([row[row >= 0] for row in trace]))
 
     def _cleaned(self, tokens: Array) -> Array:
-        """Rows without repeated words, filled up with -1."""
+        """Return rows without repeated words, padded with -1."""
         out = np.full_like(tokens, -1)
         for k, row in enumerate(tokens):
             kept = without_repeats(row, int((row >= 0).sum()), self.vocabulary.starts_word)
@@ -368,7 +386,7 @@ class Translator:
 
 
 def _verified(sentences: Any, n_best: Any, prefix: Any) -> list[str]:
-    """The lines of `translate`; a single text is no list of lines.
+    """Return the lines of `translate` as a list; a single text is not a list of lines.
 
     Raises:
         GmlmError: E507.
@@ -382,13 +400,13 @@ def _verified(sentences: Any, n_best: Any, prefix: Any) -> list[str]:
 
 
 def pieces_of(row: Array, end: int) -> tuple[int, ...]:
-    """The pieces before the first end mark."""
+    """Return the subword tokens before the first end mark."""
     known = row[row >= 0].tolist()
     return tuple(known[: known.index(end)] if end in known else known)
 
 
 def joined(parts: Sequence[Translation], line: Segments) -> Translation:
-    """One translation from those of a line's parts."""
+    """Join the translations of a line's parts into one translation."""
     if len(parts) <= 1:
         return replace(parts[0], cut=line.cut) if parts else EMPTY
     every = [[(*a, n) for a, n in zip(p.alternatives, p.counts, strict=True)] for p in parts]
@@ -419,10 +437,10 @@ def _texts_of(lines: Iterable[Any], first: int) -> list[str]:
 
 
 def _one_a_line(what: str, values: Any, lines: int) -> list[Any]:
-    """What stands beside the lines.
+    """Return values that belong to the lines as a list.
 
     Raises:
-        GmlmError: E584 unless there is one for each.
+        GmlmError: E584 unless there is one value for each line.
     """
     if not is_many(values):
         raise fail("E584", f"{what} must be a list, one for each line, got {values!r:.60}")

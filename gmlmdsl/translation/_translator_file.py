@@ -25,19 +25,21 @@ def write_translator(
     sampler: str | None = None,
     report: dict[str, Any] | None = None,
 ) -> None:
-    """Write a trained network as a bundle, with the program as it is now: its samplers may have changed since training.
+    """Write a trained network as a bundle, with the current form of the program.
+
+    The samplers of the program may have changed since training.
 
     Args:
-        path: of the bundle.
-        fit: of a translation model.
-        program: in which the model is declared as it was trained.
-        vocabulary: that it was trained with.
-        direction: such as "en-de".
-        sampler: the bundle's own; None: the first of the model in the file.
-        report: what was measured.
+        path: the path of the bundle.
+        fit: the fit of a translation model.
+        program: a program that declares the model as it was trained.
+        vocabulary: the vocabulary of the training.
+        direction: a direction such as "en-de".
+        sampler: the default sampler of the bundle; None selects the model's first one in the file.
+        report: measured results.
 
     Raises:
-        GmlmError: E560 where it cannot be written.
+        GmlmError: E560 if the bundle cannot be written.
     """
     names = [name for name, s in program.checked.samplers.items() if s.model == fit.meta["model"]]
     own = sampler if sampler is not None else next(iter(names), None)
@@ -47,18 +49,18 @@ def write_translator(
 def load_translator(
     path: str | Path, *, sampler: str | None = None, allow_python: bool = False, rerank: str | Path | None = None
 ) -> Translator:
-    """A translator from a bundle, which `gmlm train` writes; loading runs no code.
+    """Load a translator from a bundle, which `gmlm train` writes; loading runs no code.
 
     Args:
-        path: the bundle.
-        sampler: the one that is used where none is named; None: the bundle's own.
+        path: the path of the bundle.
+        sampler: the default sampler; None selects the bundle's own.
         allow_python: whether a network `python("package.module:Class")` may import and run that
             class.
         rerank: the bundle of an autoregressive teacher, which chooses among the candidates of the
             sampler; see `Reranked`.
 
     Raises:
-        GmlmError: E120 and E575 for a file that is no bundle, or is damaged; E590 for a teacher
+        GmlmError: E120 and E575 for a file that is not a bundle or is damaged; E590 for a teacher
             that does not fit.
     """
     found = read_bundle(path)

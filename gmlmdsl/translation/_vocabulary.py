@@ -1,8 +1,8 @@
-"""Pieces of words: a SentencePiece model that both languages share, between text and the codes of a row.
+"""Subword tokens: a SentencePiece model for both languages, which maps text to the codes of a row.
 
-Kudo 2018 (unigram language model). Text is left as it is, no letter is replaced by another; only
-white space of any kind counts as one space. A row is the codes of its pieces, the end mark, and -1
-behind it.
+The model is a unigram language model (Kudo 2018). Text is not normalised: no letter is replaced,
+and only white space of any kind becomes one space. A row contains the codes of its subword tokens
+and the end mark, followed by -1.
 """
 
 from __future__ import annotations
@@ -24,20 +24,23 @@ from ..files import reading
 from ..plan import verify_held
 
 Array = np.ndarray
-END = 1  # code of the end mark
-UNKNOWN = 0  # code of what the vocabulary cannot spell
-MOST = 2**31 - 1  # codes that the library counts
-LONGEST = 1 << 20  # bytes of a sentence that is trained on; the library leaves longer ones out
+END = 1  # The code of the end mark.
+UNKNOWN = 0  # The code of text that the vocabulary cannot spell.
+MOST = 2**31 - 1  # The largest number of codes that the library can count.
+LONGEST = 1 << 20  # The most bytes of a training sentence; the library leaves longer ones out.
 ONE_LINE = str.maketrans("\n\r", "  ")
-WORD = "\u2581"  # what SentencePiece writes for the space before a word
+WORD = "\u2581"  # SentencePiece writes this character for the space before a word.
 
 
 class Vocabulary:
-    """A SentencePiece model: code 0 stands for what it cannot spell, 1 for the end of a sentence; there is no code for padding.
+    """A SentencePiece model.
+
+    Code 0 stands for text that it cannot spell, and code 1 for the end of a sentence. There is no
+    code for padding.
 
     Args:
         data: the bytes of the model.
-        name: how messages call it.
+        name: the name of the vocabulary in messages.
 
     Attributes:
         data: the bytes of the model.
@@ -54,7 +57,8 @@ class Vocabulary:
         self.data = bytes(data)
         try:
             if not self.data:
-                raise RuntimeError  # the library takes no bytes for a vocabulary of no piece
+                # The library would accept empty bytes as a vocabulary without subword tokens.
+                raise RuntimeError
             self._model = library.SentencePieceProcessor(model_proto=self.data)
         except RuntimeError:
             raise fail("E571", f"{name} is not a SentencePiece model", help="`gmlm train` writes one: `MODEL.vocabulary`") from None
@@ -64,21 +68,23 @@ class Vocabulary:
 
     @classmethod
     def train(cls, sentences: Iterable[str], size: int) -> Vocabulary:
-        """A vocabulary of all sentences, those of both languages: the same sentences in the same order give the same bytes.
+        """Train a vocabulary on sentences of both languages.
+
+        Identical sentences in the same order give identical bytes.
 
         Args:
-            sentences: text; empty ones are left out.
+            sentences: the text; empty sentences are left out.
             size: the number of codes.
 
         Raises:
-            GmlmError: E570 for a size that the text does not allow, or no text; E561 where the
+            GmlmError: E570 for a size that the text does not allow, or without text; E561 if the
                 library is not installed.
         """
         library = _sentencepiece()
         size = whole_number("size", size, 3, "E570")
         if size > MOST:
             raise fail("E570", f"a vocabulary has at most {MOST:,} codes")
-        # before the library, which takes any error of the iterator for the end
+        # The list is built first, because the library treats any error of the iterator as its end.
         texts = list(_texts(sentences))
         model = io.BytesIO()
         try:
@@ -94,7 +100,7 @@ class Vocabulary:
                 character_coverage=1.0,
                 normalization_rule_name="identity",
                 max_sentence_length=LONGEST,
-                num_threads=1,  # more threads sum in any order
+                num_threads=1,  # With more threads the order of sums would vary.
                 minloglevel=2,
             )
         except RuntimeError as error:
@@ -103,21 +109,21 @@ class Vocabulary:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Vocabulary:
-        """A vocabulary from `Vocabulary.data`.
+        """Return the vocabulary of `Vocabulary.data`.
 
         Raises:
-            GmlmError: E571 for bytes that are no vocabulary; E561 where the library is not
+            GmlmError: E571 for bytes that are not a vocabulary; E561 if the library is not
                 installed.
         """
         return cls(data)
 
     @classmethod
     def read(cls, path: str | Path) -> Vocabulary:
-        """A vocabulary from a file of SentencePiece.
+        """Read a vocabulary from a SentencePiece file.
 
         Raises:
-            GmlmError: E120 for a file that cannot be read, E571 for one that is no vocabulary; E561
-                where the library is not installed.
+            GmlmError: E120 for a file that cannot be read, E571 for a file that is not a
+                vocabulary; E561 if the library is not installed.
         """
         with reading(path):
             return cls(Path(path).read_bytes(), str(path))
@@ -129,36 +135,45 @@ class Vocabulary:
 
     @cached_property
     def sha256(self) -> str:
-        """The hash of the bytes, in hexadecimal digits."""
+        """The hash of the bytes in hexadecimal digits."""
         return hashlib.sha256(self.data).hexdigest()
 
     @cached_property
     def pieces(self) -> tuple[str, ...]:
-        """The text of each code; a space before a word is U+2581."""
+        """The text of each code; U+2581 stands for the space before a word."""
         return tuple(self._model.id_to_piece(i) for i in range(self.size))
 
     @cached_property
     def starts_word(self) -> Array:
-        """For each code whether it begins a word, the end mark too; see `gm.drop_repeats`."""
+        """Whether each code begins a word; the end mark counts as a beginning.
+
+        See `gm.drop_repeats`.
+        """
         control = [self._model.is_control(i) for i in range(self.size)]
         return np.array([c or p.startswith(WORD) for p, c in zip(self.pieces, control, strict=True)])
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
-        """The codes of each sentence, its end mark last; an empty sentence has the end mark alone.
+        """Return the codes of each sentence followed by the end mark.
+
+        An empty sentence has only the end mark.
 
         Raises:
-            GmlmError: E507 for what is no list of texts, E119 for a text with half a surrogate
-                pair.
+            GmlmError: E507 for an argument that is not a list of texts, E119 for a text with half a
+                surrogate pair.
         """
         texts = list(_spaced(sentences))
-        # one by one: lists start threads, which cost more than they save
+        # Sentences are encoded one by one, because lists start threads that cost more than they
+        # save.
         return [[*self._model.encode(text), END] for text in texts]
 
     def rows(self, encoded: Sequence[Sequence[int]], cells: int) -> Array:
-        """Rows of equal length: codes of each sentence, -1 behind them; int32, shape (sentences, cells).
+        """Return the codes of each sentence as rows of equal length, padded with -1.
+
+        The array has type int32 and shape (sentences, cells).
 
         Raises:
-            GmlmError: E573 for a sentence of more pieces than cells, E572 for what are no codes.
+            GmlmError: E573 for a sentence of more subword tokens than cells, E572 for entries that
+                are not codes.
         """
         cells, sentences = whole_number("cells", cells, 0), _rows_of(encoded)
         verify_held(4.0 * len(sentences) * min(cells, 10**18), "the rows", "fewer `cells`")
@@ -180,13 +195,15 @@ class Vocabulary:
         return rows
 
     def decode(self, codes: Any) -> list[str]:
-        """The text of each row, up to its first end mark or -1; ends of lines, which pieces of bytes may spell, are spaces.
+        """Return the text of each row up to its first end mark or -1.
+
+        Line ends, which byte tokens may spell, become spaces.
 
         Args:
             codes: an array of rows, or lists of codes.
 
         Raises:
-            GmlmError: E572 for a code that the vocabulary does not have, and for what are no codes.
+            GmlmError: E572 for a code outside the vocabulary, and for entries that are not codes.
         """
         rows = [_before_end(row) for row in _rows_of(codes)]
         largest = max((int(row.max()) for row in rows if len(row)), default=0)
@@ -196,15 +213,15 @@ class Vocabulary:
         return [self._model.decode(row.tolist()).translate(ONE_LINE) if len(row) else "" for row in rows]
 
     def verify(self, size: int, what: str, sha256: str | None = None) -> None:
-        """Refuse to be used where another vocabulary is meant.
+        """Raise an error if this is not the required vocabulary.
 
         Args:
-            size: the number of codes that is needed.
-            what: what needs them, `the bundle`, say.
-            sha256: of the vocabulary that is needed, where it is known.
+            size: the required number of codes.
+            what: the object that requires the vocabulary, for example `the bundle`.
+            sha256: the hash of the required vocabulary, if it is known.
 
         Raises:
-            GmlmError: E572 for another one.
+            GmlmError: E572 if the size or the hash differs.
         """
         if self.size != whole_number("size", size, 0):
             message = f"the vocabulary has {self.size} codes, and {what} is for {size}"
@@ -229,20 +246,23 @@ def _sentencepiece() -> Any:
 
 
 def is_many(value: object) -> bool:
-    """Whether it is a list, an iterator or an array of things, and no single text or number."""
+    """Return whether `value` is a list, iterator or array, and not a single text or number."""
     return isinstance(value, Iterable) and not isinstance(value, str | bytes) and getattr(value, "ndim", 1) > 0
 
 
 def spaced(text: str) -> str:
-    """White space of any kind as one space: tabs and no-break spaces are no letters that a vocabulary should spell."""
+    """Return a text with white space of any kind as one space.
+
+    Tabs and no-break spaces are thus not letters that a vocabulary has to spell.
+    """
     return " ".join(text.split())
 
 
 def _spaced(sentences: Iterable[str]) -> Iterator[str]:
-    """Each sentence with plain spaces.
+    """Yield each sentence with plain spaces.
 
     Raises:
-        GmlmError: E507 for what is no list of texts, E119 for half a surrogate pair.
+        GmlmError: E507 for an argument that is not a list of texts, E119 for half a surrogate pair.
     """
     if not is_many(sentences):
         raise fail("E507", f"sentences must be a list of texts, got {sentences!r:.60}")
@@ -271,10 +291,10 @@ def _verify_text(text: str, number: int) -> None:
 
 
 def _rows_of(codes: Any) -> list[Array]:
-    """Rows of codes, each an array.
+    """Return rows of codes as a list of arrays.
 
     Raises:
-        GmlmError: E572 for anything else.
+        GmlmError: E572 for any other argument.
     """
     if not is_many(codes):
         raise fail("E572", f"codes must be rows of whole numbers, got {codes!r:.60}")
@@ -295,7 +315,7 @@ def _before_end(row: Array) -> Array:
 
 
 def _untrained(message: str, size: int) -> Exception:
-    """The library's refusal in words that say what to do."""
+    """Return an error that explains the library's message and how to proceed."""
     if most := re.search(r"set it to a value <= (\d+)", message):
         return fail("E570", f"the text allows a vocabulary of at most {most[1]} codes, not {size}", help=f"take {most[1]} or fewer")
     if least := re.search(r"(\d+) vs (\d+)", message):

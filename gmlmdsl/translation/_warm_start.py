@@ -1,4 +1,4 @@
-"""Where the training of a translator starts: at random weights, or at those of one that is trained."""
+"""The initial weights of a translator's training: random ones, or those of a trained network."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from ._vocabulary import Vocabulary
 
 
-LEAST = 0.01  # share of the weights that a start must give
+LEAST = 0.01  # The smallest share of the weights that a start must provide.
 
 
 @dataclass(frozen=True)
 class Start:
-    """A trained network that another one starts from.
+    """A trained network whose weights are the initial weights of another network.
 
     Attributes:
         network: the module.
-        name: where it is from, for messages.
+        name: the origin of the network, for messages.
     """
 
     network: Any
@@ -32,10 +32,10 @@ class Start:
 
 
 def start_of_bundle(path: str | Path, vocabulary: Vocabulary, allow_python: bool = False) -> Start:
-    """The network of a bundle.
+    """Return the network of a bundle.
 
     Raises:
-        GmlmError: E589 where its pieces are other ones; E120 and E575 for a file that is no bundle.
+        GmlmError: E589 if its vocabulary differs; E120 and E575 for a file that is not a bundle.
     """
     found = load_translator(path, allow_python=allow_python)
     if found.vocabulary.sha256 != vocabulary.sha256:
@@ -45,10 +45,12 @@ def start_of_bundle(path: str | Path, vocabulary: Vocabulary, allow_python: bool
 
 
 def started(model: ConditionalModel, start: Start, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The first weights of a model, with what was taken: those that agree, and random ones from the seed for the rest.
+    """Return the initial weights of a model, and a summary of the weights that were taken.
+
+    The weights of layers that agree are taken from `start`. The others are random, from the seed.
 
     Raises:
-        GmlmError: E589 where nothing agrees, or next to nothing.
+        GmlmError: E589 if fewer than 1 % of the weights agree.
     """
     [(name, fresh)] = model.init_params(seed).items()
     network, parts = with_weights_of(fresh, start.network)
@@ -61,7 +63,7 @@ def started(model: ConditionalModel, start: Start, seed: int) -> tuple[dict[str,
 
 
 def start_in_words(found: dict[str, Any]) -> str:
-    """What was taken, as one line."""
+    """Return the summary of the taken weights as one line."""
     parts = [f"{name} {'all' if n == m else f'{n:,} of {m:,}'}" for name, (n, m) in found["parts"].items() if n]
     fresh = [name for name, (n, _) in found["parts"].items() if not n]
     rest = f"; fresh: {', '.join(fresh)}" if fresh else ""
