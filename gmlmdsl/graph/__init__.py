@@ -1,4 +1,8 @@
-"""In: `Program` and inputs. Out: `FactorGraph`, blocks, colours. Never: JAX."""
+"""The package that binds a checked program to its inputs and lowers it to a factor graph.
+
+It takes a `Program` and inputs, and returns a `FactorGraph`, blocks and colours. It never imports
+JAX.
+"""
 
 from ._abstract_program import AbstractProgram, verify_is_model, versions
 from ._bind import bind, bind_sound
