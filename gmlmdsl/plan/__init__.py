@@ -1,4 +1,7 @@
-"""In: `FactorGraph`. Out: how to sum and draw, and at what cost. Never: JAX."""
+"""The package that plans how blocks and hidden cells are summed and drawn, and at what cost.
+
+It takes a `FactorGraph`. It never imports JAX.
+"""
 
 from ._block_arrays import block_arrays, size_classes
 from ._block_tables import BlockTables, GraphTables
