@@ -1,4 +1,7 @@
-"""In: what a call hands over: rows, given data, columns of files, seeds. Out: codes by cell, keys. Never: losses, draws."""
+"""The package that encodes the data of a call: rows, given data, columns of files, seeds.
+
+It returns codes by cell, and keys. It knows neither losses nor draws.
+"""
 
 from __future__ import annotations
 

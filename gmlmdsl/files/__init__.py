@@ -1,4 +1,7 @@
-"""In: paths. Out: what can be read, lines of text, archives, the user's cache; files written whole or not at all. Never: models, NumPy."""
+"""The package of files: readable paths, lines of text, archives, the user's cache.
+
+Files are written completely or not at all. The package knows no models and never imports NumPy.
+"""
 
 from __future__ import annotations
 
