@@ -14,7 +14,7 @@ from ..graph import FactorGraph, VariableArray
 from ..read import as_frame, is_numbered, text_of
 
 Array = np.ndarray
-SEVERAL = -1  # in place of a cell: a name that two cells share, such as `A1` of two variables
+SEVERAL = -1  # It replaces a cell if two cells share a name, such as `A1` of two variables.
 
 
 class CellNames:
@@ -46,7 +46,8 @@ class CellNames:
         self.cells.append(full)
         self._full[full] = cell
         if inside:
-            self._full[f"{variable}, {inside}"] = cell  # the levels of a column's name
+            # This is the name of a column with several levels.
+            self._full[f"{variable}, {inside}"] = cell
             self._short[inside] = SEVERAL if inside in self._short else cell
 
     def full(self, name: str) -> bool:

@@ -17,8 +17,9 @@ from ..read import AbstractRows, Alignment, is_numbered
 from ._cell_names import SEVERAL, CellNames, squeezed, verify_once
 
 Array = np.ndarray
-MOST_DIGITS = 18  # digits of a 64-bit number; Python does not parse thousands of them
-# Texts that often stand for a missing cell.
+# A 64-bit number has at most this many digits, and Python does not parse thousands of them.
+MOST_DIGITS = 18
+# These texts often stand for a missing cell.
 HOLES = frozenset(("", "na", "nan", "n/a", "null", "none", "?"))
 
 

@@ -21,7 +21,8 @@ from ._traced import verify_untraced
 from ._values import Data, encode, row_index, stated_missing, value_codes
 
 Array = np.ndarray
-MOST_NUMBERS = (1 << 31) - 1  # numbers of one table, so that 32-bit integers index it
+# One table has fewer numbers than this, so that 32-bit integers index it.
+MOST_NUMBERS = (1 << 31) - 1
 
 
 def bound_rows(lowered: Lowered, x: Any, missing: Any, given: Any) -> tuple[Lowered, Data]:
@@ -199,7 +200,7 @@ def _verify_present(value: Any, what: str) -> None:
     try:
         array, masked = plain_array(value)
     except ValueError:
-        return  # other checks report rows of different length
+        return  # Other checks report rows of different length.
     holes = empty_entries(array) if masked is None else masked
     if holes.any():
         place = tuple(int(i) for i in np.argwhere(holes)[0])

@@ -13,7 +13,7 @@ from .._diagnostics import GmlmError, fail
 from ..derive import bounded_jit, fold, keys_on_host
 from ._traced import evaluated
 
-BITS = 32  # bits of a word, from which JAX and NumPy make a key
+BITS = 32  # JAX and NumPy make keys from words of this many bits.
 MOST_SEED = (1 << 2 * BITS) - 1
 
 
@@ -46,7 +46,7 @@ def random_key(seed: Any) -> Any:
         found = keys_on_host(number)
         if found is not None:
             return found
-        # both words of a seed must be read, whatever the working types are
+        # Both words of a seed must be read, whatever the working types are.
         with jax.enable_x64(True):
             return jax.random.key(np.uint64(number))
 

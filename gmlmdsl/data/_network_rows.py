@@ -15,7 +15,7 @@ from ._given_data import encode_given, in_row_order
 from ._values import encode, missing_code, stated_missing, value_codes
 
 Array = np.ndarray
-# Default widths of buckets. Multiples of 256 follow them.
+# These are the default widths of buckets, followed by multiples of 256.
 WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 Array = np.ndarray
-WORDS = 4  # words of 52 bits
+WORDS = 4  # A fraction consists of this many words of 52 bits.
 
 
 def fractions(rng: np.random.Generator, size: int) -> Array:

@@ -102,7 +102,7 @@ def _codes(v: VariableArray, rows: list[Array], what: str) -> Array:
 def _flat_codes(v: VariableArray, values: Array, what: str) -> Array:
     try:
         return value_codes(first_cells(v, len(values)), values, what)[0]
-    except GmlmError as error:  # the help of that error about missing cells does not apply here
+    except GmlmError as error:  # The help of that error about missing cells does not apply here.
         help = "a prefix ends with its last symbol: leave out what is behind it"
         raise GmlmError([dataclasses.replace(d, help=help if "missing" in d.help else d.help) for d in error.diagnostics]) from None
 

@@ -30,7 +30,7 @@ from ._traced import verify_untraced
 Array = np.ndarray
 
 
-MISSING = -1  # the code of a cell that was not observed
+MISSING = -1  # This is the code of a cell that was not observed.
 
 
 @dataclass(frozen=True)

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     import zipfile
 
 MANIFEST = "manifest.json"
-# Bytes of a plain ZIP archive that the format supports without its extensions.
+# A plain ZIP archive has at most this many bytes, so that it needs no extension of the format.
 MOST = (1 << 31) - 1
 MOST_PARTS = 1 << 14
-# Bytes besides names and content: of a part, of its entry in the directory, and of the end of the
-# archive.
+# Besides names and content, these are the bytes of a part, of its entry in the directory, and of
+# the end of the archive.
 HEADER, ENTRY, TAIL = 30, 46, 22
-LONGEST = 100  # letters of a name in a message
-# Entries of every manifest; the kind adds its own entries.
+LONGEST = 100  # A message shows at most this many letters of a name.
+# Every manifest has these entries, and the kind adds its own.
 OWN = ("format", "kind", "members", "sha256")
 
 
@@ -125,7 +125,7 @@ def unpack(kind: ArchiveKind, file: IO[bytes], path: object) -> tuple[dict[str, 
 
 
 def verify_count(kind: ArchiveKind, file: IO[bytes], path: object) -> None:
-    """Raise, before its directory is read, if an archive declares too many parts.
+    """Raise if an archive declares too many parts; this is checked before its directory is read.
 
     Raises:
         GmlmError: the kind's code.
@@ -234,7 +234,8 @@ def _verify_member(kind: ArchiveKind, info: zipfile.ZipInfo, path: object) -> No
     import zipfile
 
     mode = stat.S_IFMT(info.external_attr >> 16)
-    if mode not in (0, stat.S_IFREG) or info.external_attr & 0x10:  # the DOS flag of a folder
+    # The second bit is the DOS flag of a folder.
+    if mode not in (0, stat.S_IFREG) or info.external_attr & 0x10:
         raise kind.bad(path, f"{info.filename} is not a plain file")
     if info.flag_bits & 0x41:
         raise kind.bad(path, f"{info.filename} is encrypted")

@@ -18,9 +18,10 @@ from pathlib import Path
 
 from .._diagnostics import GmlmWarning
 
-CACHE = "GMLM_CACHE"  # the environment variable that names another folder, or is "off"
+CACHE = "GMLM_CACHE"  # This environment variable names another folder, or is "off".
 MOST_BYTES = 2**30
-BETWEEN_LOOKS = 2**25  # bytes that a process writes before it checks the size of the folder again
+# After writing this many bytes, a process checks the size of the folder again.
+BETWEEN_LOOKS = 2**25
 HEAD = b"gmlmdsl 1\n"
 ENDING = ".entry"
 
@@ -46,7 +47,7 @@ def cache_folder() -> Path | None:
             base = Path.home() / "Library" / "Caches"
         else:
             asked = os.environ.get("XDG_CACHE_HOME", "")
-            # the standard says that a relative path is ignored
+            # The XDG standard says that a relative path is ignored.
             base = Path(asked) if os.path.isabs(asked) else Path.home() / ".cache"
     except (RuntimeError, OSError):
         return None
@@ -87,7 +88,8 @@ class CacheEntries:
     def __init__(self, root: Path, kind: str, label: str) -> None:
         self.all = root / kind
         self.folder = self.all / label
-        self._unseen = BETWEEN_LOOKS  # bytes written since the last check; the first write checks
+        # This counts the bytes written since the last check, so that the first write checks.
+        self._unseen = BETWEEN_LOOKS
 
     @classmethod
     def opened(cls, root: Path, kind: str, label: str) -> CacheEntries | None:
@@ -124,7 +126,7 @@ class CacheEntries:
         if found != _head(name, content) + content:
             return None
         with contextlib.suppress(OSError):
-            os.utime(path)  # the entry used last is removed last
+            os.utime(path)  # The entry used last is removed last.
         return content
 
     def put(self, name: str, content: bytes) -> None:
@@ -168,7 +170,8 @@ class CacheEntries:
                 path.unlink()
             total -= size
         for folder in self.all.iterdir():
-            with contextlib.suppress(OSError):  # a folder with entries stays
+            # A folder with entries cannot be removed, and stays.
+            with contextlib.suppress(OSError):
                 folder.rmdir()
 
     def _path(self, name: str) -> Path:

@@ -12,8 +12,8 @@ from pathlib import Path
 from .._diagnostics import GmlmError, fail
 
 LOCK = ".lock"
-MOST_SAID = 1000  # bytes of a lock file that are read
-TRIES = 10  # tries in case ending runs remove the file that this run has just opened
+MOST_SAID = 1000  # At most this many bytes of a lock file are read.
+TRIES = 10  # A try fails if an ending run removes the file that this run has just opened.
 
 
 @contextlib.contextmanager
@@ -21,8 +21,8 @@ def alone(folder: str | Path) -> Iterator[None]:
     """Create a folder, and keep a second run out of it.
 
     A folder that was created here and is empty in the end is removed. The system holds the lock for
-    the process and releases it when the process ends in any way, so the file of a killed run blocks
-    no other run. The file names the process and its start time.
+    the process and releases it when the process ends in any way. The file of a killed run therefore
+    blocks no other run. The file names the process and its start time.
 
     Raises:
         GmlmError: E560 if the folder cannot be written; E588 if another run works there.
@@ -45,7 +45,7 @@ def _taken(folder: Path) -> int | None:
     """Return a handle of the locked file, or None if the system has no such locks."""
     try:
         import fcntl
-    except ImportError:  # a system without this module
+    except ImportError:  # Some systems lack this module.
         return None
     for _ in range(TRIES):
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
@@ -59,7 +59,7 @@ def _taken(folder: Path) -> int | None:
             os.ftruncate(handle, 0)
             os.write(handle, json.dumps({"pid": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}).encode())
             return handle
-        os.close(handle)  # a run that has just ended removed it
+        os.close(handle)  # A run that has just ended removed the file.
     raise fail("E588", f"runs begin and end in {folder}", help="try again, or choose another folder")
 
 
@@ -82,10 +82,10 @@ def _let_go(handle: int | None, folder: Path, made: bool) -> None:
     path = folder / LOCK
     if handle is not None:
         with contextlib.suppress(OSError):
-            # otherwise somebody removed the folder, and another run works there
+            # If the files differ, somebody removed the folder, and another run works there.
             if path.stat().st_ino == os.fstat(handle).st_ino:
                 path.unlink()
         os.close(handle)
     if made:
         with contextlib.suppress(OSError):
-            folder.rmdir()  # fails if the folder is not empty
+            folder.rmdir()  # This fails if the folder is not empty.

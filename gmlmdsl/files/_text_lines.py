@@ -13,7 +13,7 @@ from typing import IO
 
 from .._diagnostics import fail
 
-MOST_LINE = 1 << 24  # bytes of a line
+MOST_LINE = 1 << 24  # A line has at most this many bytes.
 
 
 def opened_text(path: Path) -> IO[bytes]:

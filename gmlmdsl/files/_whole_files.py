@@ -22,18 +22,19 @@ KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-# Paths of files that the caller opened for us: `cmd | gmlm .. /dev/stdin`, `gmlm .. <(cmd)`.
+# The caller opened files with these paths for us: `cmd | gmlm .. /dev/stdin`, `gmlm .. <(cmd)`.
 OPEN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-MOST_BESIDE = 1000  # files of a folder among which a similar name is searched
-LONGEST_PREFIX = 40  # letters of a name that are copied into the name of its unfinished file
-# The end of such a name. The machine, the number of the writing process, and a random number
-# precede it.
+MOST_BESIDE = 1000  # A similar name is searched among at most this many files of a folder.
+# The name of an unfinished file has at most this many letters of the final name.
+LONGEST_PREFIX = 40
+# The name of an unfinished file ends so. The machine, the number of the writing process, and a
+# random number precede it.
 UNFINISHED = ".part"
 A_MOMENT, LONG_AGO = (
     60.0,
     7 * 86400.0,
-    # In seconds. The first is far longer than the time between the creation of a file and its lock,
-    # the second far longer than any write.
+    # Both are in seconds. The first is far longer than the time between the creation of a file and
+    # its lock, the second far longer than any write.
 )
 
 
@@ -103,7 +104,7 @@ def reading(path: str | Path, piped: bool = True, help: str = "") -> Iterator[No
     except FileNotFoundError:
         help = _near_file(Path(path)) or help or "a path is read from the folder at hand"
         raise fail("E120", f"`{path}` does not exist", help=help) from None
-    # the last two arise from a truncated or damaged packed file
+    # The last two arise from a truncated or damaged packed file.
     except (OSError, ValueError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise fail("E120", f"`{path}` cannot be read: {reason[:1].lower()}{reason[1:]}", help=help) from None
@@ -186,7 +187,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
             raise
         finally:
             os.close(handle)
-        with contextlib.suppress(OSError):  # not every file system syncs folders
+        with contextlib.suppress(OSError):  # Not every file system syncs folders.
             _settle(target.parent)
     except OSError as error:
         raise _cannot(path, error.strerror or str(error)) from None
@@ -230,10 +231,10 @@ def _beside(target: Path) -> tuple[Path, int]:
         with contextlib.suppress(FileExistsError):
             handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode & 0o777)
             break
-    with contextlib.suppress(OSError):  # some file systems have no locks
+    with contextlib.suppress(OSError):  # Some file systems have no locks.
         _lock(handle)
     if mode is not None:
-        with contextlib.suppress(OSError):  # some file systems have no modes
+        with contextlib.suppress(OSError):  # Some file systems have no modes.
             os.fchmod(handle, mode)
     return part, handle
 
@@ -292,7 +293,7 @@ def _is_alive(number: int) -> bool:
     except ProcessLookupError:
         return False
     except (OSError, OverflowError):
-        return True  # the process belongs to another user
+        return True  # The process belongs to another user.
     return True
 
 
@@ -304,7 +305,7 @@ def _lock(handle: int) -> bool:
     """
     try:
         import fcntl
-    except ImportError:  # Windows
+    except ImportError:  # Windows lacks this module.
         return False
     # The lock belongs to the handle, as with `flock`, but is independent of it, because HDF5 uses
     # `flock` itself.

@@ -14,9 +14,9 @@ from ..program import OPERATORS as ON_NUMBERS
 from ..program import NoValueError, Operator, computed, written
 
 Array = np.ndarray
-SMALL = 1 << 31  # sums and products of two numbers below it fit into 64 bits
-LEAST = -(1 << 63)  # the minimum of a 64-bit integer
-SURE = 2.0**62  # an estimate below it fits into 64 bits, whatever its rounding error
+SMALL = 1 << 31  # Sums and products of two numbers below it fit into 64 bits.
+LEAST = -(1 << 63)  # This is the minimum of a 64-bit integer.
+SURE = 2.0**62  # An estimate below it fits into 64 bits, whatever its rounding error.
 
 
 def _integral(*arrays: Array) -> bool:
@@ -25,7 +25,7 @@ def _integral(*arrays: Array) -> bool:
 
 def _plain(a: Array) -> Array:
     """Return conditions as the integers 1 and 0, and other arrays unchanged."""
-    a = np.asarray(a)  # operands are Python numbers if all parts are constant
+    a = np.asarray(a)  # Operands are Python numbers if all parts are constant.
     return a.astype(np.int64) if a.dtype == bool else a
 
 

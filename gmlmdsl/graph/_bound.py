@@ -40,7 +40,7 @@ class Bound:
     lengths: dict[str, int]
     graphs: dict[str, GraphArrays] = field(default_factory=dict)
     coords: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    notes: tuple[Diagnostic, ...] = ()  # diagnostics that depend on the numbers, W825
+    notes: tuple[Diagnostic, ...] = ()
 
     @cached_property
     def digest(self) -> bytes:

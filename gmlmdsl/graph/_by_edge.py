@@ -31,7 +31,7 @@ class EdgeNames:
     def __init__(self, bound: Bound, axes: Sequence[ir.SetOf], axis: int, as_given: bool = False):
         self._bound, self._over, self.axis = bound, axes[axis], axis
         self._swaps = is_unordered(axes[axis], bound.graphs) and swaps_further(list(axes[axis + 1 :]))
-        # If True, entries have the order of the rows of `pairs`, as in inputs; else that of
+        # Entries have the order of the rows of `pairs` if this is True, as in inputs, else that of
         # `G.edges`.
         self._as_given = as_given
 
@@ -52,7 +52,7 @@ class EdgeNames:
             left = right = tuple(range(max(graph.n, graph.n_right)))
         out: dict[Hashable, tuple[int, bool]] = {}
         for number, (i, j) in enumerate(self.pairs.tolist()):
-            for a, b in ((i, j), (left[i], right[j])):  # labels override numbers
+            for a, b in ((i, j), (left[i], right[j])):  # Labels override numbers.
                 names = [((a, b), False), (f"{a}, {b}", False)]
                 if is_unordered(self._over, bound.graphs):
                     names += [((b, a), True), (f"{b}, {a}", True)]

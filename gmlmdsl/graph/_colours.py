@@ -9,7 +9,7 @@ from ._neighbours import distinct
 
 Array = np.ndarray
 FEW_WAVES = 4096
-WORTH_A_WAVE = 16  # cells; one by one they take as long as a wave
+WORTH_A_WAVE = 16  # One by one, this many cells take as long as a wave.
 
 
 def colour(graph: FactorGraph, blocks: Array) -> Array:
@@ -48,7 +48,7 @@ def _in_waves(graph: FactorGraph, cells: Array) -> Array | None:
     wave, waves, done = np.flatnonzero(swept & (waits == 0)), 0, 0
     while len(wave):
         waves, done = waves + 1, done + len(wave)
-        # The lowest free colour, as a bit.
+        # This is the lowest free colour, as a bit.
         least = ~taken[wave] & (taken[wave] + np.uint64(1))
         if not least.all() or waves > FEW_WAVES + done / WORTH_A_WAVE:
             return None
@@ -65,7 +65,7 @@ def _in_turn(graph: FactorGraph, blocks: Array) -> Array:
     n = graph.n_cells
     starts, neighbours = graph.neighbours
     order = np.lexsort(blocks.T[::-1])
-    # The blocks, among those coloured so far, that contain each cell.
+    # `holders` lists the blocks, among those coloured so far, that contain each cell.
     holders: list[list[int]] = [[] for _ in range(n)]
     colours = np.full(len(blocks), -1, np.int64)
     for b in order.tolist():

@@ -32,9 +32,9 @@ def verify_acyclic(groups: Sequence[FactorGroup], model: ir.Model, n_cells: int)
     head, tail = np.concatenate(heads), np.concatenate([g.scope[:, 1:].ravel() for g in groups])
     head, tail = head[tail < n_cells], tail[tail < n_cells]
     if (tail < head).all() or (tail > head).all():
-        return  # all parents come before their children, or all after them
+        return  # All parents come before their children, or all come after them.
     left = _left(head, tail, np.ones(n_cells, bool))
-    left = _left(tail, head, left)  # a cell that only comes after a cycle is not on it
+    left = _left(tail, head, left)  # A cell that only comes after a cycle is not on it.
     if not left.any():
         return
     spans = [g.span for g in groups if left[g.scope[:, 0]].any()]

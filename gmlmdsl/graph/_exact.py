@@ -13,10 +13,10 @@ from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, P
 from ._ranges import ranges_of
 
 Array = np.ndarray
-EXACT = 1 << 24  # a 32-bit float holds every integer up to it
-SURE = 2.0**62  # integers below it fit into 64 bits, whatever the rounding of bounds
+EXACT = 1 << 24  # A 32-bit float holds every integer up to it.
+SURE = 2.0**62  # Integers below it fit into 64 bits, whatever the rounding of bounds.
 COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
-# Operations whose value changes completely if an integer is off by one.
+# The value of these operations changes completely if an integer is off by one.
 DECIDED = COMPARISONS | {"//", "%"}
 LEAVES = (Constant, Column, CellValue, Gather)
 

@@ -48,7 +48,6 @@ class VariableArray:
     labels: tuple[Any, ...]
     dims: tuple[str, ...]
     coords: tuple[Sequence[Any], ...] = field(compare=False)
-    # The indices of each cell of a ragged variable.
     members: Array | None = field(default=None, compare=False, kw_only=True)
 
     @property
@@ -95,7 +94,7 @@ class VariableArray:
 
 @dataclass(frozen=True)
 class GivenArray(VariableArray):
-    """A given variable: it has no cells, and its values stand in tables.
+    """A given variable: it has no cells, and its values are stored in tables.
 
     Attributes:
         lower: the lower bound of a real variable, which has no labels.
@@ -190,7 +189,6 @@ class ParameterArray:
     coords: tuple[Sequence[Any], ...] = field(compare=False)
     span: Span = field(compare=False, repr=False)
     still: tuple[int, ...] = ()
-    # The `EdgeNames` of its axes over edges.
     edges: tuple[Any, ...] = field(default=(), compare=False, repr=False)
 
     @property

@@ -12,7 +12,7 @@ from ._nodes import Add, Apply, CellValue, Column, Gather, If, Node, Pick, mappe
 
 Array = np.ndarray
 COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
-# Attributes of a graph that do not depend on data and are computed once.
+# These attributes of a graph do not depend on data and are computed once.
 KEPT = ("incidences", "neighbours", "sizes")
 
 

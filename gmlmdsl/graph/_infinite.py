@@ -26,13 +26,15 @@ from ._weights import tried
 
 Array = np.ndarray
 DIVISIONS = ("/", "//", "%")
-SURE = 2.0**62  # integers below it fit into 64 bits, whatever the rounding of bounds
+SURE = 2.0**62  # Integers below it fit into 64 bits, whatever the rounding of bounds.
 RISKY = frozenset(("/", "//", "%", "^", "exp", "log", "sqrt"))
 STAYS_FINITE = "pass other parameters, or keep the factor finite: bound what it divides by and what it takes the exponential of"
 MOST_NAMED = 4
-MOST_VALUES = 1 << 20  # joint values of cells that are tried; they take some tenths of a second
-CHUNK = 1 << 18  # joint values at a time, over all instances
-# values of one group at given parameters; they take some tenths of a second
+# At most this many joint values of cells are tried, which takes some tenths of a second.
+MOST_VALUES = 1 << 20
+CHUNK = 1 << 18  # At most this many joint values, over all instances, are tried at a time.
+# At most this many values of one group are evaluated at given parameters, which takes some tenths
+# of a second.
 MOST_EVALUATED = 1 << 24
 
 
@@ -202,7 +204,8 @@ def _undefined(
         with np.errstate(all="ignore"):
             found = _in_type(kind, piece, leaves)
             bad = np.isnan(found) | (found == np.inf)
-            # The value is either probability zero or a number that this type cannot represent.
+            # A value of -inf is either probability zero or a number that this type cannot
+            # represent.
             if (found == -np.inf).any():
                 bad = bad | ((found == -np.inf) & np.isfinite(_in_type(np.dtype(float), piece, leaves)))
         if bad.any():

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 Array = np.ndarray
-MOST_ENTRIES = 1 << 27  # entries of one index array: 1 GiB at 8 bytes each
+MOST_ENTRIES = 1 << 27  # One index array has at most this many entries: 1 GiB at 8 bytes each.
 
 
 def product(members: Sequence[list[Array]]) -> list[Array]:

@@ -25,7 +25,9 @@ from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, P
 from ._turns import Turns, deeper, keep_used, unroll, with_turns
 
 Array = np.ndarray
-MOST_LISTED = 1 << 22  # values of the factors of a model in use, over all its configurations
+# At most this many values of the factors of a model in use are enumerated, over all its
+# configurations.
+MOST_LISTED = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -35,27 +37,37 @@ class Names:
     variables: dict[str, VariableArray]
     parameters: dict[str, ParameterArray]
     model: ir.Model
-    n_cells: int  # the graph's number of cells; a row cell is the last of them
+    n_cells: int  # This is the graph's number of cells, with a row cell as the last of them.
 
 
 class Lowering:
-    """Lowers the expressions of one statement into one group."""
+    """The lowering of the expressions of one statement into one group.
+
+    Most methods take an expression `e` and `turns`, the iterations of the loops and sums around it.
+    """
 
     def __init__(self, bound: Bound, names: Names):
         self.bound, self.names = bound, names
         self.columns: list[Array] = []
         self.tables: list[Array] = []
-        self.slots: list[Array] = []  # each of shape (n,)
+        self.slots: list[Array] = []  # Each array has shape (n,).
         self.slot_sizes: list[int] = []
         self._seen: dict[tuple[str, bytes], CellValue] = {}
         self._mentions: dict[tuple[str, bytes], Gather] = {}
         self._tables: dict[str, int] = {}
-        self._given: dict[int, GivenArray] = {}  # by number of table
-        self._row: int | None = None  # the slot of the row cell
+        self._given: dict[int, GivenArray] = {}  # The keys are numbers of tables.
+        self._row: int | None = None  # This is the slot of the row cell.
         self._static: dict[int, bool] = {}
 
     def group(self, root: Node, turns: Turns, kind: str, span: Span) -> FactorGroup:
-        """Return the finished group."""
+        """Return the finished group.
+
+        Args:
+            root: the tree of one instance.
+            turns: the iterations of the statement.
+            kind: the kind of the statement.
+            span: the place of the statement in the text.
+        """
         cells = self.cells(turns.n)
         given = None if self._row is None else GivenTables(self._row, tuple(self._given.get(k) for k in range(len(self.tables))))
         return FactorGroup(root, turns.n, cells, tuple(self.columns), tuple(self.tables), kind, span, given)
@@ -165,11 +177,13 @@ class Lowering:
         if e.operator not in ("+", "*") and np.any(turns.taken & ~mask.any(axis=-1)):
             help = "leave such turns out, with an `if` behind the `for` around it"
             raise fail("E416", f"`{e.operator}` of no terms has no value", e.span, "no value", help=help)
-        # an empty range, a graph without edges, or a condition that no iteration meets
+        # This is so for an empty range, a graph without edges, or a condition that no iteration
+        # meets.
         if count == 0:
             return Constant(0 if e.operator == "+" else 1)
         self.columns.append(mask)
-        counted = Column(len(self.columns) - 1)  # the body appends columns of its own
+        # The body appends columns of its own, so this is done before.
+        counted = Column(len(self.columns) - 1)
         return Add(self.lower(e.body, inner), turns.depth, counted, e.operator)
 
     def table_entry(self, e: ir.TableEntry, turns: Turns) -> Node:
@@ -354,7 +368,14 @@ class Lowering:
         return max(graph.n, graph.n_right)
 
     def moving(self, e: ir.Expression, length: int, name: str, turns: Turns) -> Node:
-        """Return the tree of an index that moves with cells, checked over all their values."""
+        """Return the tree of an index that moves with cells, checked over all their values.
+
+        Args:
+            e: the index.
+            length: the length of the indexed axis.
+            name: the name of the indexed array.
+            turns: the iterations around the index.
+        """
         node = self.lower(e, turns)
         if isinstance(e, ir.VariableValue) and isinstance(node, CellValue) and not node.spin and self.slot_sizes[node.start] <= length:
             return node
@@ -365,6 +386,13 @@ class Lowering:
         """Raise unless an index is in range over all values of the cells that it mentions.
 
         Given values are replaced by all values that their domains allow.
+
+        Args:
+            node: the tree of the index.
+            turns: the iterations around the index.
+            length: the length of the indexed axis.
+            e: the expression that is reported.
+            name: the name of the indexed array.
         """
         (node, *tests), sizes = over_domains([node, *(g for g, _ in turns.guards)], self._given, self.columns, self.slot_sizes)
         guards = tuple(zip(tests, (depth for _, depth in turns.guards), strict=True))
@@ -394,7 +422,15 @@ class Lowering:
     def positions(
         self, v: VariableArray, axes: list[ir.SetOf], indices: Sequence[Array | None], e: ir.VariableValue, turns: Turns
     ) -> Array:
-        """Return global positions from fixed indices."""
+        """Return global positions from fixed indices.
+
+        Args:
+            v: the variable.
+            axes: the set of each of its axes.
+            indices: the fixed indices.
+            e: the expression that is reported.
+            turns: the iterations around the expression.
+        """
         at, k, position = 0, 0, np.full((1,) * (turns.depth + 1), v.offset, np.int64)
         indices = lower_end_first(axes, [i for i in indices if i is not None], self.bound.graphs)
         for over in axes:
@@ -405,7 +441,14 @@ class Lowering:
         return position
 
     def place(self, over: ir.SetOf, indices: Sequence[Array], turns: Turns, e: ir.Expression) -> Array:
-        """Return the place along one axis from the fixed indices that belong to it."""
+        """Return the place along one axis from the fixed indices that belong to it.
+
+        Args:
+            over: the set of the axis.
+            indices: the fixed indices.
+            turns: the iterations around the expression.
+            e: the expression that is reported.
+        """
         if over.is_looked_up:
             return looked_up(self.bound.members(over), indices, turns.taken, e, over)
         return self.edge(over, indices[0], indices[1], turns, e) if over.is_edges else indices[0]
@@ -486,7 +529,17 @@ class Lowering:
         turns: Turns,
         last: ir.Expression | Node | None,
     ) -> Node:
-        """Return a gather: fixed indices become one base, moving ones become terms with strides."""
+        """Return a gather: fixed indices become one base, moving ones become terms with strides.
+
+        Args:
+            e: the entry of a parameter or an input.
+            name: the name of the parameter, or an empty text.
+            table: the number of the input's table, or -1.
+            shape: the lengths of the array's axes.
+            axes: the set of each axis.
+            turns: the iterations around the entry.
+            last: the index of an axis that the expression omits.
+        """
         given: list[ir.Expression | Node] = [*e.indices] if last is None else [*e.indices, last]
         strides: list[Array | int] = [int(np.prod(shape[k + 1 :], dtype=np.int64)) for k in range(len(shape))]
         base: Array = np.zeros((1,) * (turns.depth + 1), np.int64)
@@ -514,7 +567,15 @@ class Lowering:
     def axis_index(
         self, over: ir.SetOf, given: Sequence[ir.Expression | Node], length: int, turns: Turns, e: ir.ParameterValue | ir.InputValue
     ) -> tuple[Array | Node, Array]:
-        """Return the place on an axis, and whether the ends of an edge are in descending order."""
+        """Return the place on an axis, and whether the ends of an edge are in descending order.
+
+        Args:
+            over: the set of the axis.
+            given: the indices that belong to it.
+            length: the length of the axis.
+            turns: the iterations around the entry.
+            e: the entry that is reported.
+        """
         index = given[0]
         if over.is_looked_up:
             if not all(not isinstance(i, Node) and self.is_fixed(i) for i in given):
@@ -530,7 +591,15 @@ class Lowering:
     def edge_index(
         self, over: ir.SetOf, i: ir.Expression | Node, j: ir.Expression | Node, turns: Turns, e: ir.ParameterValue | ir.InputValue
     ) -> tuple[Array | Node, Array]:
-        """Return the number of an edge, and whether its ends are in descending order."""
+        """Return the number of an edge, and whether its ends are in descending order.
+
+        Args:
+            over: the set of the axis, edges or arcs.
+            i: the index of the first end.
+            j: the index of the second end.
+            turns: the iterations around the entry.
+            e: the entry that is reported.
+        """
         assert not isinstance(i, Node)
         assert not isinstance(j, Node)
         length, graph = self.ends(over), self.bound.graphs[over.graph]
@@ -549,7 +618,15 @@ class Lowering:
         return place, np.zeros(1, bool)
 
     def edge(self, over: ir.SetOf, i: Array, j: Array, turns: Turns, e: ir.Expression) -> Array:
-        """Return the numbers of edges with fixed ends, and raise for a pair that is not an edge."""
+        """Return the numbers of edges with fixed ends, and raise for a pair that is not an edge.
+
+        Args:
+            over: the set of the axis, edges or arcs.
+            i: the first ends.
+            j: the second ends.
+            turns: the iterations around the expression.
+            e: the expression that is reported.
+        """
         return edge_places(self.bound.graphs[over.graph], over, i, j, turns.taken, e)
 
 

@@ -25,7 +25,7 @@ from ._turns import Turns, unroll
 from ._weights import fixed_values, totals
 
 Array = np.ndarray
-# Shares of the way between a parameter's bounds, at which arguments of a prior are tried.
+# Arguments of a prior are tried at these shares of the way between a parameter's bounds.
 TRIED = (0.02, 0.3, 0.7, 0.98)
 MOST_CELLS = 1 << 26
 
@@ -46,11 +46,8 @@ class Lowered:
     graph: FactorGraph
     names: Names
     bound: Bound
-    # The data of the given variables, which masks and lets that are lowered later read too.
     data: GivenRows | None = None
-    # W815 for factors that are -inf for some values.
     notes: tuple[Diagnostic, ...] = field(default=(), compare=False)
-    # Plans that later stages cache.
     kept: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 

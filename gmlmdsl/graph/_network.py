@@ -143,13 +143,13 @@ class Corruption:
 
     @property
     def is_certain(self) -> bool:
-        """Whether the input is determined by x and K, so that no randomness is left."""
+        """Whether x, K and the parameters determine the input, so that nothing is drawn."""
         certain = all(max(n.hide, n.uniform, n.keep) == 1 and n.uniform == 0 for _, _, n in self.parts)
         return certain and (self.stages == 1 or self.inputs == "argmax")
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the input follows from x and K alone."""
+        """Whether x and K alone determine the input."""
         return self.stages == 1 and all(n.hide == 1 for _, _, n in self.parts)
 
 

@@ -23,11 +23,11 @@ class NetworkForm:
         given: for each given variable its name, its number of entries and its number of values,
             which is 0 for a real one.
         span: the place of the declaration in the text.
-        label: the name in the file. The network's arrays stand under it among the parameters.
-        probes: the verifiers and values that are learnt from the network. Their weights stand among
-            the parameters under their own names.
+        label: the name in the file. The network's arrays are stored under it among the parameters.
+        probes: the verifiers and values that are learned from the network. Their weights are stored
+            among the parameters under their own names.
         planners: the networks by which samplers of the model plan, with the sizes of the model's
-            cells. Their weights stand among the parameters too.
+            cells. Their weights are stored among the parameters too.
     """
 
     name: str

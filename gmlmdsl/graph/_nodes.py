@@ -145,7 +145,7 @@ class Leaves:
     judged: Callable[[Apply, list[Any], Any], Any] | None = None
 
 
-# Operations that can be infinite, or whose derivative can be, at values that do not count.
+# These operations, or their derivatives, can be infinite at values that do not count.
 SINGULAR = frozenset({"log", "sqrt", "exp", "/", "//", "%", "^"})
 
 

@@ -21,8 +21,8 @@ from .._diagnostics import fail
 from ..program import PUBLISHED, ir
 
 Array = np.ndarray
-ROUNDING = 1e-6  # n cos(..) counts as whole within this rounding error
-DFM_RATE = 10.0  # of Gat et al. 2024, Appendix D: beta = 10 t^(1/4) (1 - t)^(1/4)
+ROUNDING = 1e-6  # n cos(..) counts as whole within this rounding error.
+DFM_RATE = 10.0  # Gat et al. 2024, Appendix D, have beta = 10 t^(1/4) (1 - t)^(1/4).
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ._factor_graph import FactorGraph, FactorGroup, GivenArray
 from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, parts_of
 
 Range = tuple[float, float]
-MOST = 1e37  # below the largest 32-bit float
+MOST = 1e37  # It is below the largest 32-bit float.
 
 
 def range_of(
@@ -60,7 +60,7 @@ def is_positive(graph: FactorGraph, params: Mapping[str, np.ndarray]) -> bool:
 class _Bounds:
     def __init__(self, group: FactorGroup, most_values: int, params: Mapping[str, np.ndarray] | None):
         self.group, self.most_values, self.params = group, most_values, params
-        # by the identity of nodes, which the group keeps alive
+        # Nodes are known by their identity; the group keeps them alive.
         self.known: dict[int, Range | None] = {}
 
     def range_of(self, n: Node) -> Range | None:

@@ -129,7 +129,7 @@ def _length_head(form: NetworkForm, key: PRNGKeyArray) -> AbstractLengthHead | N
             return AffineLength(n)
         case "fertility":
             return FertilityLength(n, width, key=key)
-        case _:  # with an oracle, lengths come with the call
+        case _:  # With an oracle, lengths come with the call.
             return None
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from ._layers import FeedForward, Kept, KeysValues, MultiHeadAttention, RelativeBias, RMSNorm, dropout, with_cells
 
 Weights = Float[Array, "heads n m"]
-# Keys, values and bias of cross-attention; the bias hides padding.
+# These are keys, values and bias of cross-attention; the bias hides padding.
 Given = tuple[Float[Array, "m heads size"], Float[Array, "m heads size"], Float[Array, "1 1 m"]]
 
 

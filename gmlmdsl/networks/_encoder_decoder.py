@@ -58,7 +58,7 @@ class AbstractEncoderDecoder(AbstractNetwork):
             positions = jnp.concatenate([jnp.full_like(positions[:1], -1), positions])
             shown = jnp.concatenate([jnp.ones_like(shown[:1]), shown])
         bias = self.encoder.bias(positions) + unseen(shown, x.dtype)
-        # no given entry attends to the place, so the place does not change their states
+        # No given entry attends to the place, so the place does not change their states.
         if with_place:
             bias = bias.at[:, 1:, 0].set(NEVER)
         states, _ = self.encoder(x, bias, key)
@@ -101,7 +101,8 @@ class AbstractEncoderDecoder(AbstractNetwork):
         x = dropout(x, decoder.dropout, first)
         across, found = unseen(encoded.shown, x.dtype), []
         positional = prepared.positional or (None,) * len(decoder.layers)
-        own = zip(kept[::3], kept[1::3], kept[2::3], strict=True)  # the dropouts of each layer
+        # These are the dropouts of each layer.
+        own = zip(kept[::3], kept[1::3], kept[2::3], strict=True)
         for layer, k, v, p, drops in zip(decoder.layers, encoded.keys, encoded.values, positional, own, strict=True):
             x, here, there = layer(x, prepared.bias, p, (k, v, across), drops)
             found.append((here, there))

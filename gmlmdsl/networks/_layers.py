@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 EPSILON = 1e-6
 N_BUCKETS, MOST_DISTANCE = 32, 128
-# Added to an attention logit of a hidden place. Its exponential is 0 beside any other, and
+# It is added to an attention logit of a hidden place. Its exponential is 0 beside any other, and
 # gradients stay finite even if all places are hidden.
 NEVER = -1e10
 
@@ -36,7 +36,7 @@ def wide(dtype: jnp.dtype) -> jnp.dtype:
     return dtype if jnp.finfo(dtype).bits > 32 else jnp.dtype(jnp.float32)
 
 
-# The features that a dropout keeps, equal at all positions; None for all features.
+# A dropout keeps these features, at all positions alike; None means all features.
 Kept = Bool[Array, "1 width"] | None
 
 
@@ -128,8 +128,8 @@ class RelativeBias(eqx.Module):
         return jnp.moveaxis(self.table.astype(wide(self.table.dtype))[buckets], -1, 0)
 
 
-# Cached keys and values of cells, in the order in which the query of one cell meets them. Many rows
-# at once then take a third of the time on a CPU.
+# These are cached keys and values of cells, in the order in which the query of one cell meets them.
+# Many rows at once then take a third of the time on a CPU.
 KeysValues = tuple[Float[Array, "heads size n"], Float[Array, "heads n size"]]
 
 
@@ -223,7 +223,7 @@ def unseen(shown: Bool[Array, " m"], dtype: jnp.dtype) -> Float[Array, "1 1 m"]:
 
 def tied_logits(x: Float[Array, "n width"], table: Float[Array, "values width"]) -> Float[Array, "n values"]:
     """Return products with the embeddings, divided by sqrt(width), in float32 at least."""
-    scaled = x * (1 / math.sqrt(table.shape[1]))  # scales n numbers instead of n * values
+    scaled = x * (1 / math.sqrt(table.shape[1]))  # This scales n numbers instead of n * values.
     # With the table on the left this is a third faster on a CPU than with its transpose on the
     # right.
     return jnp.einsum("vw,nw->vn", table, scaled, preferred_element_type=wide(table.dtype)).T

@@ -67,7 +67,7 @@ class MLP(AbstractNetwork):
         first, *keys = jax.random.split(key, layers + 1)
         outputs = n_cells * n_values
         widths = [width] * layers + [outputs]
-        inputs = n_cells + sum(n for n, _ in given)  # the number of columns that are not 0
+        inputs = n_cells + sum(n for n, _ in given)  # This is the number of columns that are not 0.
         sd = (math.sqrt(2.0) if layers else 1.0) / math.sqrt(inputs)
         of_cells, *of_given = jax.random.split(first, len(given) + 1)
         self.cells = normal(of_cells, (n_cells, n_values + 1, widths[0]), sd)

@@ -70,7 +70,7 @@ class Python(AbstractNetwork):
             raise fail("E738", f"the `python` network `{name}` does not say what it attends to", help=help)
         try:
             found: Any = method(_padded(seen, length, most, self.n_values + 1), *encoded)
-        except Exception as e:  # the method is the user's, and may fail in any way
+        except Exception as e:  # The method is the user's, and may fail in any way.
             raise fail("E736", f"`{name}.attention` cannot be called: {type(e).__name__}: {e}", help=help) from e
         shape = getattr(found, "shape", None)
         if shape is None or len(shape) != 4 or shape[2:] != (most, most) or not jnp.issubdtype(found.dtype, jnp.floating):
@@ -103,7 +103,7 @@ def _class(form: NetworkForm, target: str) -> type:
     module, _, name = target.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
-    except Exception as e:  # importing runs the user's module, which may fail in any way
+    except Exception as e:  # Importing runs the user's module, which may fail in any way.
         help = 'name a class that Python can import, as "package.module:Class"; the module\'s folder must be on sys.path'
         raise fail("E735", f"`{target}` cannot be imported: {e}", form.span, "not found", help=help) from e
     if not isinstance(found, type) or not issubclass(found, eqx.Module) or not any("__call__" in vars(c) for c in found.__mro__):

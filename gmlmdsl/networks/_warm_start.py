@@ -13,14 +13,17 @@ from ._build import parameter_counts
 def with_weights_of(network: Any, other: Any) -> tuple[Any, dict[str, tuple[int, int]]]:
     """Return a network with the weights of another one in the layers in which they agree.
 
-    The other layers are unchanged. A layer is copied as a whole or not at all, and only if both
-    layers agree in their class, their shapes and everything that is not an array. Examples of the
-    latter are the number of heads of an attention, and whether a bias is causal.
+    The other layers are unchanged. A layer is copied only as a whole. It is copied if both layers
+    agree in their class, their shapes and everything that is not an array. Examples of the latter
+    are the number of heads of an attention, and whether a bias is causal.
 
-    A decoder that sees all cells thus takes from a causal one its embeddings, its encoder, and in
-    every block self-attention, cross-attention, feed-forward layer and their norms. Positional
-    attention, the table of positions, the biases by distance (whose buckets differ) and the length
-    head are unchanged.
+    A decoder that sees all cells thus takes these layers from a causal one:
+
+    - the embeddings and the encoder;
+    - in every block self-attention, cross-attention, the feed-forward layer and their norms.
+
+    Positional attention, the table of positions, the biases by distance (whose buckets differ) and
+    the length head are unchanged.
 
     Returns:
         The network, and for each part the number of weights that were copied and the number of all

@@ -15,7 +15,7 @@ def block_values(sizes: np.ndarray, blocks: np.ndarray) -> np.ndarray:
 
     `sizes` ends with a 1 for padding.
     """
-    with np.errstate(over="ignore"):  # a number beyond the range of floats is too large as well
+    with np.errstate(over="ignore"):  # A number beyond the range of floats is too large as well.
         return np.prod(sizes[blocks].astype(float), axis=-1)
 
 
@@ -33,7 +33,7 @@ def block_arrays(graph: FactorGraph, blocks: np.ndarray, extra: Sequence[FactorG
 
 def _touching(starts: np.ndarray, found: np.ndarray, blocks: np.ndarray, n_cells: int) -> np.ndarray:
     """Return the distinct instances that touch each block, padded with -1: shape (blocks, most)."""
-    starts = np.append(starts, starts[-1])  # the padding cell touches no factor
+    starts = np.append(starts, starts[-1])  # The padding cell touches no factor.
     lengths = (starts[1:] - starts[:-1])[blocks]
     row = np.repeat(np.arange(len(blocks)), lengths.sum(axis=1))
     first = np.repeat(starts[blocks].ravel(), lengths.ravel())
@@ -41,7 +41,7 @@ def _touching(starts: np.ndarray, found: np.ndarray, blocks: np.ndarray, n_cells
     within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths.ravel(), lengths.ravel())
     instance = found[first + within] if len(found) else np.zeros(0, np.int64)
     span = int(found.max(initial=0)) + 1
-    if blocks.shape[1] > 1:  # a factor may touch several cells of a block
+    if blocks.shape[1] > 1:  # A factor may touch several cells of a block.
         keys = distinct(row * span + instance)
         row, instance = keys // span, keys % span
     counts = np.bincount(row, minlength=len(blocks))

@@ -21,13 +21,14 @@ from ..graph.nodes import Apply, Gather, Node, nodes_in
 from ._table_entries import FactorTable, entry_values
 
 Array = np.ndarray
-MOST_ENTRIES = 1 << 24  # entries of the tables of one group
-MOST_PLACES = 1 << 25  # index entries of one set of blocks
-MOST_USES = 1 << 21  # uses of factors by blocks; memory for finding contexts grows in proportion
+MOST_ENTRIES = 1 << 24  # The tables of one group have at most this many entries.
+MOST_PLACES = 1 << 25  # One set of blocks has at most this many index entries.
+# Blocks use factors at most this often, because memory for finding contexts grows in proportion.
+MOST_USES = 1 << 21
 # A dense matrix is still faster than single products if it has at most this many times more
 # products than there are factors.
 DENSE = 32
-TREE = 8.0  # products that cost as much as one evaluation of a factor's tree
+TREE = 8.0  # This many products cost as much as one evaluation of a factor's tree.
 
 
 @dataclass(frozen=True)
@@ -210,17 +211,19 @@ class _Uses:
         table: the tables of the group.
         block: the block of each use.
         factor: the factor of each use.
-        member: the place of each slot's cell in the block, -1 for a cell outside.
-        cells: the cells outside the block; the number of cells stands for other slots.
-        context: the same cells, ascending and distinct.
+        member: the place of each slot's cell in the block, -1 for a cell outside, shape (uses,
+            slots).
+        cells: the cells outside the block, with the number of cells for other slots, shape (uses,
+            slots).
+        context: the same cells, ascending and distinct, shape (uses, slots).
     """
 
     table: FactorTable
     block: Array
     factor: Array
-    member: Array  # shape (uses, slots)
-    cells: Array  # shape (uses, slots): the cells outside, the number of cells for others
-    context: Array  # shape (uses, slots): the same cells, ascending, each once
+    member: Array
+    cells: Array
+    context: Array
 
 
 def _uses(graph: FactorGraph, table: FactorTable, blocks: Array, touch: Array) -> _Uses:
@@ -260,7 +263,7 @@ class _Contexts:
     cells: Array
     width: int
     uses: tuple[tuple[Array, Array], ...]
-    pairs: Array  # distinct (block, context), ascending, as block * contexts + context
+    pairs: Array
     degree: int
     several: int
 
@@ -375,7 +378,8 @@ class _Filling:
         out = np.broadcast_to(first[:, None, None], (len(mine), values, width)).copy()
         for slot, stride in enumerate(table.strides):
             member = u.member[mine, slot]
-            inside = self.codes[u.block[mine], :, np.maximum(member, 0)]  # shape (uses, values)
+            # The shape is (uses, values).
+            inside = self.codes[u.block[mine], :, np.maximum(member, 0)]
             out += (np.where(member[:, None] >= 0, inside, 0) * stride)[:, :, None]
             if context is not None:
                 out += (_context_codes(u.cells[mine, slot], self.n, *context) * stride)[:, None]

@@ -87,7 +87,7 @@ def _judge(lowered: Lowered, judge: ir.Judge) -> None:
     """Raise unless a verifier or value has valid numbers and judges the strings that are drawn."""
     own = next(iter(lowered.graph.observed), None)
     if own is None:
-        return  # another check reports the faults of the string
+        return  # Another check reports the faults of the string.
     options = cast(Mapping[str, Any], guided(judge.body, lowered.bound, own))
     if judge.body.form.name == "brackets":
         verify_brackets(judge, int(options["kinds"]), own)
@@ -104,7 +104,7 @@ def _options(lowered: Lowered, call: ir.FormCall) -> None:
     if call.form is AUTOREGRESSIVE:
         autoregressive(call, lowered.bound, len(string.labels) if string is not None else 0)
     elif is_guided(call.form.name):
-        if string is not None:  # another check reports the faults of the string
+        if string is not None:  # Another check reports the faults of the string.
             guided(call, lowered.bound, string)
     else:
         passes_of(call, refinement(call, lowered.bound), sum(v.size for v in lowered.graph.observed))
@@ -118,7 +118,7 @@ class _Kernels:
     faults: Faults
 
     def start(self, kernel: ir.Start) -> None:
-        pass  # the sampler that it names is verified separately
+        pass  # The sampler that it names is verified separately.
 
     def sweep(self, kernel: ir.Sweep) -> None:
         self.faults.of(sweep_blocks, self.lowered, kernel.blocks)

@@ -1,8 +1,9 @@
 """Neighbours of single cells, read directly from the factors' index arrays.
 
 This is possible if no two factors have the same cells around a cell. Each use of a factor by one of
-its cells is then a neighbour of that cell, with the factor's other cells, and no contexts need to
-be compared. `plan/_block_tables.py`, which joins equal contexts by sorting, covers all other cases.
+its cells is then a neighbour of that cell. The neighbour consists of the factor's other cells, and
+no contexts need to be compared. `plan/_block_tables.py`, which joins equal contexts by sorting,
+covers all other cases.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..graph import FactorGraph
 from ._table_entries import FactorTable
 
 Array = np.ndarray
-MOST_KEY = 2.0**62  # limit on the cells of a context, encoded as one number
+MOST_KEY = 2.0**62  # The cells of a context, encoded as one number, stay below this limit.
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +148,7 @@ def _filled(uses: Sequence[_Uses], none: int, count: int, n: int, sizes: Array, 
     If there are no other cells, only the entries are filled.
     """
     cell = np.concatenate([u.cell for u in uses] or [np.zeros(0, np.int64)])
-    # Sort the uses by cell.
+    # The uses are sorted by cell.
     order = np.sort(cell * max(len(cell), 1) + np.arange(len(cell))) % max(len(cell), 1)
     counts = np.bincount(cell, minlength=count)
     degree, members = max(1, int(counts.max(initial=0))), max((len(u.steps) for u in uses), default=0)
@@ -169,12 +170,12 @@ def _filled(uses: Sequence[_Uses], none: int, count: int, n: int, sizes: Array, 
     entries = (first[:, None, :] + step[:, None, :] * np.arange(values, dtype=np.int32)[:, None])[..., None]
     for m in range(members):
         code = np.arange(width, dtype=np.int32)
-        # the code must stay in the table even for values that a context lacks
+        # The code must stay in the table even for values that a context lacks.
         if members > 1 or radix[m].min() < width:
             code = code // strides[m][..., None] % radix[m][..., None]
         of = side_by_side(each([u.steps[m] if m < len(u.steps) else 0 for u in uses]), 0)
         entries = entries + (of[..., None] * code)[:, None]
     empty = np.zeros((count, degree, 0), np.int32)
-    # entries of values that a cell lacks may lie beyond the last table
+    # Entries of values that a cell lacks may lie beyond the last table.
     entries = np.minimum(entries, none)
     return np.stack(others, axis=-1) if members else empty, np.stack(strides, axis=-1) if members else empty, entries[:, None]

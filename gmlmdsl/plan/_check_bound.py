@@ -12,8 +12,8 @@ from ._bound_faults import sound_model
 from ._check_size import too_large
 from ._lints import lint_sizes
 
-MOST_TEXT = 100_000  # characters of the files of a program
-MOST_EDGES = 100_000  # nodes and edges of a graph
+MOST_TEXT = 100_000  # Larger programs, by the characters of their files, are not bound.
+MOST_EDGES = 100_000  # Larger graphs, by their nodes and edges, are left out.
 LEFT = ": only its text is checked"
 UNSAID = ": indices and sizes that depend on it are not looked at; `--input NAME=VALUE` gives one"
 

@@ -13,9 +13,10 @@ from ..graph import Bound, constant
 from ..program import ir
 
 MOST_CELLS = 10_000
-MOST_WORK = 6_000_000.0  # entries of index arrays, and values of cells that are tried: about 0.1 s
-PER_PART = 2000.0  # the fixed cost of each part of an expression, in the same unit
-# Operators whose operands are tried over all values of their cells.
+# This many entries of index arrays, and values of cells that are tried, take about 0.1 s.
+MOST_WORK = 6_000_000.0
+PER_PART = 2000.0  # Each part of an expression has this fixed cost, in the same unit.
+# The operands of these operators are tried over all values of their cells.
 RISKY = frozenset(("/", "//", "%", "^", "exp", "log", "sqrt"))
 
 
@@ -42,7 +43,7 @@ class _Work:
     def __init__(self, bound: Bound, model: ir.Model):
         self.bound, self.model = bound, model
         self.lets: dict[str, tuple[float, dict[ir.VariableValue, float]]] = {}
-        # The number of members of each index name's set at its last occurrence.
+        # Each index name has the number of members of its set at its last occurrence.
         self.counts: dict[str, int] = {}
 
     def parts(self) -> list[tuple[float, Span, str]]:

@@ -1,19 +1,19 @@
 """Plans of the clusters of `percolation`: bonds, exchanges of values, and the remaining factors.
 
 Let E be the tables of the factors on the edges, each minus its means over either cell. Let G be a
-group of exchanges g of values with E(g a, g b) = E(a, b). A bond on an edge whose cells have the
-values (a, b) is present with probability 1 - min over g of exp(E(g a, b) - E(a, b)).
+group of exchanges g of values with E(g a, g b) = E(a, b). An edge whose cells have the values (a,
+b) has a bond with probability 1 - min over g of exp(E(g a, b) - E(a, b)).
 
 The contribution of an edge without a bond to log p then does not depend on which image either end
-takes, and a bond moves both ends. The probability of a set of bonds is therefore equal at every
-image of its cluster, and cancels. The cluster's image g x_K is drawn in proportion to exp of all
-other terms of log p: fields, means that were subtracted, other factors.
+takes. A bond moves both ends. The probability of a set of bonds is therefore equal at every image
+of its cluster, and cancels. The cluster's image g x_K is drawn in proportion to exp of all other
+terms of log p: fields, means that were subtracted, other factors.
 
 Requirements on the two cells of an edge make bonds too, if every exchange leaves them invariant. A
-bond is certain if some image of one end alone is forbidden, so an open edge is allowed at every
-image. `require x != y` gives Kempe chains (Wang, Swendsen and Kotecky 1989). With two exchanges
-this is Wolff's update (1989) with heat bath; with more exchanges it is that of Swendsen and Wang
-(1987) for one cluster.
+bond is certain if some image of one end alone is forbidden, so an edge without a bond is allowed at
+every image. `require x != y` gives Kempe chains (Wang, Swendsen and Kotecky 1989). With two
+exchanges this is Wolff's update (1989) with heat bath. With more exchanges it is that of Swendsen
+and Wang (1987) for one cluster.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from ._symmetries import colours_of, groups_of
 from ._table_entries import FactorTable, entry_values
 
 Array = np.ndarray
-POINTS = 3  # points in parameter space at which symmetries are tried
-MOST_ENTRIES = 1 << 25  # entries of the tables of all edges
+POINTS = 3  # Symmetries are tried at this many points in parameter space.
+MOST_ENTRIES = 1 << 25  # The tables of all edges have at most this many entries.
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,9 +25,9 @@ ADVICE = (
     "`annealed_log_partition` estimates log Z; for marginals, modes and exact draws hold some cells fixed with `clamp=`, so that "
     "those left have fewer neighbours; conditionals, losses and samplers need no log Z"
 )
-MOST_CORE = 20_000  # cells on cycles whose order is searched one by one
-MOST_COMPARED = 2_000  # such cells up to which two orders are compared
-WORTH = 1.5  # how many times more work an order with fewer levels may take
+MOST_CORE = 20_000  # An order is searched one by one for at most this many cells on cycles.
+MOST_COMPARED = 2_000  # Two orders are compared for at most this many such cells.
+WORTH = 1.5  # An order with fewer levels may take this many times more work.
 # Stages and kinds of messages are compiled one by one. If there are more of them than this, one
 # loop serves all.
 MOST_KINDS = 16
@@ -39,7 +39,7 @@ FEW_ENTRIES = 2.0**12
 FEW_KINDS = 2
 # Beyond this number of table entries there is no loop, because a loop holds all messages at once.
 MOST_ENTRIES = 2.0**27
-# The largest number of entries per real entry on which a loop works. Each of its axes has as many
+# A loop works on at most this many entries per real entry, because each of its axes has as many
 # values as the largest cell.
 MOST_PADDED = 16.0
 
@@ -126,7 +126,7 @@ class Elimination:
         """
         if not self.may_loop or not 0 < self.flops <= MOST_ENTRIES:
             return False
-        # the number of arrays; a chain of equal cells has two
+        # This is the number of arrays, of which a chain of equal cells has two.
         kinds = sum(1 + len(s.feeds) for s in self._stages)
         return kinds > (FEW_KINDS if self.flops <= FEW_ENTRIES else MOST_KINDS)
 
@@ -164,7 +164,7 @@ def plan_elimination(
         GmlmError: E601 with the cost of the first table that does not fit.
     """
     free = np.arange(graph.n_cells) if free is None else np.unique(np.asarray(free, np.int64))
-    free = free[graph.sizes[free] > 1]  # a cell with one value is known
+    free = free[graph.sizes[free] > 1]  # A cell with one value is known.
     _verify_scopes(graph, free, what, budget, help)
     found: list[_Search] = []
     faults: list[GmlmError] = []
@@ -193,7 +193,7 @@ class _Search:
         self.starts, self.near = _adjacency(graph, free)
         self.sizes = graph.sizes[free].tolist()
         self.order: list[int] = []
-        self.others: list[tuple[int, ...]] = []  # the other cells of each table
+        self.others: list[tuple[int, ...]] = []  # These are the other cells of each table.
         self.done = [False] * len(free)
         self.level = [0] * len(free)
         self.flops, self.largest = 0.0, 0.0
@@ -210,8 +210,8 @@ class _Search:
     def strip_leaves(self) -> None:
         """Eliminate cells with at most one remaining neighbour: whole trees, in linear time."""
         degree = np.diff(self.starts).tolist()
-        # The sum of the remaining neighbours of a cell; if there is one neighbour, it is that
-        # neighbour.
+        # `total` is the sum of the remaining neighbours of a cell. If there is one neighbour, it is
+        # that neighbour.
         source = np.repeat(np.arange(len(self.free)), np.diff(self.starts))
         total = np.bincount(source, weights=self.near, minlength=len(self.free)).astype(np.int64).tolist()
         waiting = deque(c for c, d in enumerate(degree) if d <= 1)
@@ -264,7 +264,7 @@ class _Search:
     def result(self) -> Elimination:
         """Return the order as arrays, with steps sorted by level."""
         n, width = len(self.order), max((len(o) + 1 for o in self.others), default=1)
-        # the place of each free cell in the order; the padding comes after all of them
+        # `place` is the place of each free cell in the order; the padding comes after all of them.
         place = np.full(n + 1, n)
         place[self.order] = np.arange(n)
         lengths = np.array([len(o) for o in self.others], np.int64)
@@ -334,7 +334,7 @@ def _pads_little(graph: FactorGraph, free: Array, radix: Array) -> bool:
         cells[:, 1:][cells[:, 1:] == cells[:, :-1]] = graph.n_cells
         tables = np.unique(np.sort(cells, axis=1), axis=0)
         members = (tables < graph.n_cells).sum(axis=1)
-        # tables over one cell are added into the cell's own table
+        # Tables over one cell are added into the cell's own table.
         tables, members = tables[members > 1], members[members > 1]
         real, padded = real + float(sizes[tables].prod(axis=1).sum()), padded + float((values**members).sum())
     return padded <= min(max(MOST_PADDED * real, FEW_ENTRIES), MOST_ENTRIES)

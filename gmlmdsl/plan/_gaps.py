@@ -21,14 +21,14 @@ from ..graph import FactorGraph
 from ._budget import BUDGET, Budget
 
 Array = np.ndarray
-# Extra joint values that a class of terms may enumerate in order to save the compilation of one
-# class.
+# A class of terms may enumerate this many extra joint values in order to save the compilation of
+# one class.
 WORTH_COMPILING = 1 << 17
-# The largest number of classes of terms. Each is compiled separately, so their number must not grow
-# with the rows.
+# There are at most this many classes of terms. Each is compiled separately, so their number must
+# not grow with the rows.
 MOST_CLASSES = 8
-Shape = tuple[int, ...]  # the numbers of values of a component's cells, descending
-# The cells of a component, and those of them that are predicted.
+Shape = tuple[int, ...]  # A shape lists the numbers of values of a component's cells, descending.
+# A term consists of the cells of a component, and those of them that are predicted.
 Term = tuple[tuple[int, ...], tuple[int, ...]]
 
 
@@ -155,7 +155,7 @@ def gap_terms(graph: FactorGraph, plan: GapPlan, rows: Iterable[int]) -> tuple[G
     found: dict[Shape, list[tuple[int, list[int], tuple[int, ...], float]]] = {}
     for place, r in enumerate(rows):
         for (inside, predicted), weight in plan.terms[r].items():
-            # a cell with one value is known
+            # A cell with one value is known.
             cells = sorted((c for c in inside if sizes[c] > 1), key=lambda c: (-sizes[c], c))
             if cells:
                 found.setdefault(tuple(sizes[c] for c in cells), []).append((place, cells, predicted, weight))

@@ -20,13 +20,13 @@ from ._elimination import Elimination
 from ._tables import FactorTables, TableUse
 
 Array = np.ndarray
-SOURCES = 4  # terms of one table; if there are more, some are summed before
-LANES = tuple(1 << k for k in range(2, 13))  # possible lengths of blocks
-TOGETHER = tuple(1 << k for k in range(8))  # possible numbers of blocks in one iteration
-TURN = 500  # the number of message entries that cost as much as starting an iteration
+SOURCES = 4  # A table has at most this many terms; if there are more, some are summed before.
+LANES = tuple(1 << k for k in range(2, 13))  # Blocks can have these lengths.
+TOGETHER = tuple(1 << k for k in range(8))  # One iteration can take these numbers of blocks.
+TURN = 500  # Starting an iteration costs as much as this many message entries.
 # Places are numbered in 32 bits; `MOST_ENTRIES` of an elimination is far below.
 MOST_PLACES = 2**31 - 1
-PICKED = 8  # cells that one iteration picks
+PICKED = 8  # One iteration picks this many cells.
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,7 +235,7 @@ class _Messages:
         turns = -(-of_level // together)
         self.turns = int(turns.sum())
         order = np.argsort(levels, kind="stable")
-        # the number of blocks before each message, without padding
+        # `before` is the number of blocks before each message, without padding.
         before = np.cumsum(self.count[order]) - self.count[order]
         filled = np.cumsum(turns * together - of_level) - (turns * together - of_level)
         self.block = np.empty(len(levels), np.int64)
@@ -252,7 +252,7 @@ class _Messages:
         """
         n = len(self.radix)
         node = np.full(self.turns * self.together, n)
-        number = np.zeros(len(node), np.int64)  # the number of each block in its message
+        number = np.zeros(len(node), np.int64)  # This is the number of each block in its message.
         within = np.arange(self.count.sum()) - np.repeat(np.cumsum(self.count) - self.count, self.count)
         place = np.repeat(self.block, self.count) + within
         node[place], number[place] = np.repeat(np.arange(n), self.count), within

@@ -19,7 +19,7 @@ from ._block_tables import BlockTables, GraphTables, plan_blocks_by_tables, plan
 from ._plan import plan_block, verify_affordable
 
 Array = np.ndarray
-# Joint values of a block up to which they are enumerated, so that local statistics are available.
+# Blocks with at most this many joint values are enumerated, so that local statistics are available.
 MOST_LISTED = 1 << 10
 
 

@@ -13,8 +13,8 @@ from ._loop import plan_loop
 from ._stages import LARGE, Stage
 from ._tables import factor_tables, place_factors
 
-# Values of an axis up to which its sum is unrolled. Tables above `LARGE` are then never held as a
-# whole.
+# The sum over an axis with at most this many values is unrolled. Tables above `LARGE` are then
+# never held as a whole.
 WRITTEN_OUT = 4
 
 
@@ -62,13 +62,13 @@ def _messages(stage: Stage) -> float:
 
 
 def verify_held(number: float, what: str, help: str, span: Span | None = None) -> None:
-    """Raise, before a call starts, if it would hold too much memory.
+    """Raise if a call would hold too much memory; this is checked before the call starts.
 
     Args:
         number: an estimate of the bytes.
-        what: what takes them, in the plural: "the draws".
+        what: the objects that take them, in the plural: "the draws".
         help: the suggested fix.
-        span: the place in the text that requests it.
+        span: the place in the text that requests them.
 
     Raises:
         GmlmError: E601 with the estimate and the limit.

@@ -18,9 +18,10 @@ from ..program.places import name_in
 
 Array = np.ndarray
 MOST_TURNS = 100_000
-MOST_ENTRIES = 64  # entries of parameters among which a redundant direction is searched
-MOST_VALUES = 1 << 14  # values of all factors that mention them
-MOST_TABLES = 2000  # evaluations of a factor, one for each entry
+# A redundant direction is searched among at most this many entries of parameters.
+MOST_ENTRIES = 64
+MOST_VALUES = 1 << 14  # All factors that mention them have at most this many values.
+MOST_TABLES = 2000  # A factor is evaluated, once for each entry, at most this often.
 TINY = 1e-9
 
 
@@ -62,7 +63,7 @@ def _dead_branches(e: ir.Expression, lowered: Lowered, names: dict[str, Array]) 
     while todo:
         part = todo.pop()
         if isinstance(part, ir.Sum):
-            continue  # its own loops run inside
+            continue  # The loops of a sum run inside it.
         todo += ir.children(part)
         if not isinstance(part, ir.Choice) or not all(isinstance(x, ir.Literal | ir.IndexValue | ir.Operation) for x in ir.walk(part.test)):
             continue
@@ -120,7 +121,7 @@ def lint_redundant(lowered: Lowered) -> Iterator[Diagnostic]:
     if table is None:
         return
     gram = table.T @ table
-    seen = np.flatnonzero(np.diag(gram) > 0)  # W803 and W818 report the other entries
+    seen = np.flatnonzero(np.diag(gram) > 0)  # W803 and W818 report the other entries.
     weights, directions = np.linalg.eigh(gram[np.ix_(seen, seen)]) if len(seen) > 1 else (np.ones(1), np.ones((1, 1)))
     null = directions[:, weights <= TINY * weights[-1]]
     if null.shape[1]:
@@ -142,8 +143,8 @@ def contrast_table(lowered: Lowered, entries: Sequence[tuple[str, int]]) -> Arra
 
     Returns:
         An array of shape (contrasts, entries). It is None if a factor is not linear in the entries,
-        reads given variables, contains a cell twice, or is infinite, or if there are too many
-        factors.
+        reads given variables, contains a cell twice, or is infinite. It is also None if there are
+        too many factors.
     """
     graph, names = lowered.graph, {name for name, _ in entries}
     groups = [g for g in graph.factors if set(g.parameters) & names]
@@ -162,7 +163,7 @@ def contrast_table(lowered: Lowered, entries: Sequence[tuple[str, int]]) -> Arra
                 return None
             for at in np.argwhere(np.abs(table).max(axis=-1) > TINY).tolist():
                 key = tuple(sorted((c, a) for c, a in zip(cells, at, strict=True) if a > 0))
-                if key:  # normalisation removes a contrast of no cells
+                if key:  # Normalisation removes a contrast of no cells.
                     rows.append(place.setdefault(key, len(place)))
                     found.append(table[tuple(at)])
     out = np.zeros((len(place), len(entries)))

@@ -1,10 +1,10 @@
 """Packing of 32 chains of a sweep in a word, which is possible for some parameters.
 
 Cells have two values, and their probabilities are few numbers at the known parameters. The log odds
-of a cell are a constant plus, for each neighbour at its second value, the strength of the pair. If
-strengths, up to sign, and constants are few numbers, the log odds depend only on the class of the
-cell and on how many neighbours of each strength agree with its sign. The chains, which are the bits
-of a word, are then counted and drawn by operations on words.
+of a cell are a constant plus, for each neighbour at its second value, the strength of the pair. Let
+constants be few numbers, and strengths be few numbers up to their sign. The log odds then depend
+only on the class of the cell and on how many neighbours of each strength agree with its sign. The
+chains, which are the bits of a word, are counted and drawn by operations on words.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 
 Array = np.ndarray
-BITS = 24  # binary digits of probabilities for which each cell has its own random digits
+# Each cell has this many random binary digits, which are compared with its probabilities.
+BITS = 24
 MOST_STRENGTHS = 4
-MOST_COMBINATIONS = 32  # combinations of a class and counts; each is one operation for every digit
-SAMPLE = 1 << 12  # cells that are examined first
-AT_ONCE = 1 << 16  # cells that are examined together
+# There are at most this many combinations of a class and counts, because each is one operation for
+# every digit.
+MOST_COMBINATIONS = 32
+SAMPLE = 1 << 12  # This many cells are examined first.
+AT_ONCE = 1 << 16  # This many cells are examined together.
 
 
 @dataclass(frozen=True, eq=False)

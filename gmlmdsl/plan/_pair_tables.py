@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import scipy.sparse
 
 Array = np.ndarray
-MOST_TERMS = 1 << 26  # entries times pairs of their factors
+MOST_TERMS = 1 << 26  # There are at most this many terms: entries times pairs of their factors.
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """Partial sums as cells, for factors that depend on many cells only through a sum of terms.
 
-`require count(x[i] == 1 for i in cell) == 20` is a factor of 60 cells, whose table is too large for
+`require count(x[i] == 1 for i in cell) == 20` is a factor of 60 cells. Its table is too large for
 any order of elimination. With the partial sums as cells it is a chain: each partial sum is the one
 before it plus a term of one cell. Sums, maxima and draws over the larger graph equal those of the
 model.
@@ -16,9 +16,10 @@ from ..graph import FactorGraph, FactorGroup, VariableArray, joint_count
 from ..graph.nodes import Add, Apply, CellValue, Column, Constant, Gather, Node, evaluate, mapped, nodes_in, numpy_leaves
 
 Array = np.ndarray
-LEAST_VALUES = 1 << 12  # joint values of a factor's cells above which partial sums are considered
-MOST_SUMS = 1 << 13  # distinct values of a partial sum
-MOST_TERM_VALUES = 1 << 10  # joint values of the cells of one term
+# Partial sums are considered if a factor's cells have more joint values than this.
+LEAST_VALUES = 1 << 12
+MOST_SUMS = 1 << 13  # A partial sum has at most this many distinct values.
+MOST_TERM_VALUES = 1 << 10  # The cells of one term have at most this many joint values.
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,8 @@ class _Chain:
     """
 
     values: list[Array]
-    # For each term, the code of the sum after it, shape (sums before, joint values of the term).
-    # The code is -1 if the sum was pruned.
     steps: list[Array]
-    cells: list[Array]  # the cells of each term
+    cells: list[Array]
     sizes: list[tuple[int, ...]]
 
 

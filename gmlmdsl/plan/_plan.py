@@ -15,8 +15,8 @@ from ._budget import BUDGET, Budget
 from ._elimination import Elimination, plan_elimination
 
 Array = np.ndarray
-FEW_VALUES = 256.0  # joint values up to which they are enumerated without a search for an order
-TABLE_COST = 8.0  # the cost of a table entry, in factor evaluations
+FEW_VALUES = 256.0  # At most this many joint values are enumerated without a search for an order.
+TABLE_COST = 8.0  # A table entry costs this many factor evaluations.
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def plan_blocks(graph: FactorGraph, blocks: Array, corrected: bool = False) -> l
     If elimination is better for one block, all blocks with inner factors are eliminated.
     """
     sizes = np.append(graph.sizes, 1).astype(float)
-    with np.errstate(over="ignore"):  # an infinite number is too large as well
+    with np.errstate(over="ignore"):  # An infinite number is too large as well.
         values = np.prod(sizes[blocks], axis=1)
     if values.max(initial=0.0) <= FEW_VALUES or corrected or graph.method is not None:
         return [plan_block(graph, b, corrected) for b in blocks]

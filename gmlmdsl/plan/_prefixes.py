@@ -1,10 +1,10 @@
 """Plans for reading a string from its first cell to its last: the state of a prefix, and its cost.
 
 Other cells (latents) enter at the step of the first string cell with which they share a factor.
-They leave when no later factor mentions them. The state of a prefix has two parts: the joint value
-of the string cells that later factors mention, which are known, and a weight for each joint value
-of the other such cells, which are summed out. This is a weighted automaton. Chains, n-grams and
-hidden Markov models are small ones.
+They leave when no later factor mentions them. The state of a prefix covers the cells that later
+factors mention. It is the joint value of the string cells among them, which are known, and a weight
+for each joint value of the others, which are summed out. This is a weighted automaton. Chains,
+n-grams and hidden Markov models are small ones.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _steps_of(graph: FactorGraph, string: Array) -> Array:
             break
         steps[:n][found] = least[:n][found]
         waiting &= ~found
-    # such a cell shares no factor with the string, not even through others
+    # Such a cell shares no factor with the string, not even through others.
     steps[steps == never] = 0
     return steps
 

@@ -20,7 +20,7 @@ from ._partial_sums import never_holds
 from ._updates import sweep_blocks
 
 Array = np.ndarray
-MOST_JOINT = 1 << 12  # configurations that are tried
+MOST_JOINT = 1 << 12  # At most this many configurations are tried.
 MOST_INSTANCES = 400
 MOST_BLOCKS = 20_000
 ZERO = "p is zero everywhere: nothing can be fitted or drawn; drop one of what is required"

@@ -59,7 +59,7 @@ def plan_copies(graph: FactorGraph, tables: GraphTables, places: Sequence[Sequen
         offsets = (start + np.arange(count)) * width
         keys.append(np.unique(np.concatenate([np.unique(a.reshape(count, -1) + offsets[:, None]) for a in arrays])))
         start += count
-    seen = np.concatenate(keys)  # block * width + entry, ascending
+    seen = np.concatenate(keys)  # Keys are block * width + entry, ascending.
     of_entry = np.searchsorted(entry, np.arange(width + 1))
     first, count = of_entry[seen % width], np.diff(of_entry)[seen % width]
     of_use = np.repeat(np.arange(len(seen)), count)
@@ -71,7 +71,7 @@ def plan_copies(graph: FactorGraph, tables: GraphTables, places: Sequence[Sequen
     array = _coloured(item, atom)[item]
     owner = np.full((int(array.max(initial=0)) + 1, int(atoms.max()) + 1), start)
     owner[array, atom] = block
-    use_array = np.zeros(len(seen), np.int64)  # the first array for entries without a parameter
+    use_array = np.zeros(len(seen), np.int64)  # Entries without a parameter are in the first array.
     use_array[of_use] = array[inverse]
     placed, start = [], 0
     for arrays in places:

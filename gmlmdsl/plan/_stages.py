@@ -16,16 +16,17 @@ from itertools import zip_longest
 import numpy as np
 
 Array = np.ndarray
-# Padded table entries of a level that cost less than starting its operations.
+# This many padded table entries of a level cost less than starting its operations.
 SMALL = 1 << 12
-# Table entries of a level above which it is a separate stage, so that its memory can be released.
+# A level with more table entries is a separate stage, so that its memory can be released.
 LARGE = 1 << 16
-MOST_ALONE = 200  # such levels above which they are joined all the same
-# Up to this number, levels are joined only if that pads little, because they compile fast.
+MOST_ALONE = 200  # If there are more such levels, they are joined all the same.
+# Up to this number, levels are joined only if that pads little, because few levels compile fast.
 FEW_LEVELS = 16
 LITTLE_WASTE = 1.5
-WASTE = 4.0  # padded entries for each real one, at most
-MOST_CHILDREN = 4  # messages into the same axes of one table that are listed side by side
+WASTE = 4.0  # There are at most this many padded entries for each real one.
+# At most this many messages into the same axes of one table are listed side by side.
+MOST_CHILDREN = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +181,7 @@ def _runs(radix: Array, arity: Array, levels: Array) -> list[tuple[tuple[int, ..
     most = LARGE if sum(a > LARGE for a in actual) <= MOST_ALONE else math.inf
     padding = (WASTE, SMALL) if len(starts) > FEW_LEVELS else (LITTLE_WASTE, 0.0)
     out: list[_Run] = []
-    open_ = False  # whether the last run may take another level
+    open_ = False  # It tells whether the last run may take another level.
     for k, (start, end) in enumerate(zip(starts.tolist(), ends, strict=True)):
         level = _Run(widest[k][: members[k]], end - start, actual[k], [np.arange(start, end)])
         if level.is_wasteful:

@@ -31,16 +31,18 @@ MOST_WASTE = 2
 MOST_BESIDE = 4
 # Entries up to this size lose no significant digits in the differences of a product in 32 bits.
 MOST_ENTRY = 100.0
-MOST_DIFFERENCE = 1e4  # the corresponding limit for lists, which add few entries
-MOST_PLACES = 1 << 24  # index entries of one product
-MOST_AT_ONCE = 1 << 17  # cells that are planned at once
-MOST_LISTED = 1 << 26  # index entries of lists
-# Limit on sums of scores. Exponentials in 32 bits, and sums of thousands of them, then stay between
-# 1e-35 and 1e38.
+MOST_DIFFERENCE = 1e4  # This is the corresponding limit for lists, which add few entries.
+MOST_PLACES = 1 << 24  # One product has at most this many index entries.
+MOST_AT_ONCE = 1 << 17  # At most this many cells are planned at once.
+MOST_LISTED = 1 << 26  # Lists have at most this many index entries.
+# Sums of scores are limited by it. Exponentials in 32 bits, and sums of thousands of them, then
+# stay between 1e-35 and 1e38.
 MOST_EXPONENT = 80.0
-MOST_WRITTEN = 128  # comparisons and exponentials of one neighbour that are unrolled
-MOST_COMPARED = 1 << 24  # entries that are compared; above this number every entry is looked up
-# A value of the neighbour, and the values whose entries differ from those of this value.
+MOST_WRITTEN = 128  # At most this many comparisons and exponentials of one neighbour are unrolled.
+# At most this many entries are compared; if there are more, every entry is looked up.
+MOST_COMPARED = 1 << 24
+# The exceptions are a value of the neighbour, and the values whose entries differ from those of
+# this value.
 Exceptions = tuple[int, tuple[int, ...]]
 
 
@@ -290,7 +292,7 @@ def _tabled(graph: FactorGraph, tables: GraphTables, cells: Array, start: int, s
             return None
         each.append((found.inside, [_lists(tables, c, slots) for c in found.contexts]))
     if len({tuple((k.slots.shape[2], k.places.shape[4]) for k in kinds) for _, kinds in each}) > 1:
-        return None  # the chunks have neighbours of different kinds
+        return None  # The chunks have neighbours of different kinds.
     inside = _joined([i for i, _ in each], tables.size, cells.shape)
     lists = tuple(
         NeighbourLists(
@@ -407,7 +409,7 @@ def score_form(entries: Array, stages: Sequence[tuple[Array, Sequence[Array]]], 
 def _are_alike(rows: Array, entries: Array) -> bool:
     """Return whether all cells, on the first two axes, have equal numbers or entries."""
     if rows.ndim > 2 and (entries[rows[:1, :2]] != entries[rows[:1, :1]]).any():
-        return False  # comparing two cells decides most cases
+        return False  # Comparing two cells decides most cases.
     if rows.ndim > 2 and rows.size <= MOST_COMPARED:
         rows = entries[rows].sum(axis=2)
     return bool((rows == rows[:1, :1]).all())
@@ -423,7 +425,8 @@ def _fewest(entries: Array, kinds: Sequence[Array], values: int, few: int) -> tu
     plain = tuple(every_entry(values - 1 if values <= few else 1, m.shape[5]) for m in kinds)
     if not 2 < values <= MOST_WRITTEN or sum(m.size for m in kinds) > MOST_COMPARED:
         return values <= few, False, plain
-    sums = [entries[m].sum(axis=2) for m in kinds]  # shape (colours, blocks, values, degree, width)
+    # The shape is (colours, blocks, values, degree, width).
+    sums = [entries[m].sum(axis=2) for m in kinds]
     less = tuple(tuple(_exceptions(s[:, :, v] - s[:, :, 0]) for v in range(1, values)) for s in sums)
     whole = tuple(tuple(_exceptions(s[:, :, v]) for v in range(values)) for s in sums)
     is_whole = _comparisons(whole) < _comparisons(less)

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 Array = np.ndarray
-ALIKE = 1e-9  # relative to the largest entry: entries closer than this are equal
-MOST_TRIED = 1 << 14  # partial exchanges that a search examines
-MOST_PAIRINGS = 64  # exchanges of values in pairs that are kept
+ALIKE = 1e-9  # Entries are equal if they differ by less than this share of the largest entry.
+MOST_TRIED = 1 << 14  # A search examines at most this many partial exchanges.
+MOST_PAIRINGS = 64  # At most this many exchanges of values in pairs are used.
 
 
 def colours_of(tables: Array) -> Array:

@@ -14,7 +14,7 @@ from ._elimination import Elimination
 from ._stages import axes_of, bits_to_axes, places
 
 Array = np.ndarray
-MOST_COMPARED = 1 << 24  # numbers by which factors are compared
+MOST_COMPARED = 1 << 24  # Factors are compared only if that takes at most this many numbers.
 
 
 @dataclass(frozen=True, eq=False)

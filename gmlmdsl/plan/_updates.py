@@ -24,8 +24,8 @@ from ._plan import FEW_VALUES, BlockPlan, is_affordable, plan_block, plan_blocks
 from ._sweep_layout import SweepLayout, plan_layout
 
 Array = np.ndarray
-TOGETHER = Budget(flops=1e12)  # each block is within the budget
-MOST_PARALLEL = 256  # blocks updated independently, one after another
+TOGETHER = Budget(flops=1e12)  # Each single block is within the default budget.
+MOST_PARALLEL = 256  # At most this many blocks are updated independently, one after another.
 
 
 @dataclass(frozen=True)

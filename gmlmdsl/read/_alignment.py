@@ -18,7 +18,7 @@ from ._rows import AbstractRows
 Array = np.ndarray
 AMINO_ACIDS = "-ACDEFGHIKLMNPQRSTVWY"
 GAP = "-"
-UNSEEN = "?"  # the letter that stands for a missing cell
+UNSEEN = "?"  # This letter stands for a missing cell.
 POLICIES = ("drop", "missing", "gap")
 _INSERTIONS = {ord(c): None for c in "abcdefghijklmnopqrstuvwxyz. \t\r\n"}
 

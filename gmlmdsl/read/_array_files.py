@@ -23,13 +23,13 @@ from ..files import as_path, kinds_of_damage, reading
 
 Array = np.ndarray
 MOST_BYTES = 1 << 32
-# The largest ratio of unpacked to packed size of an .npz file above `SURE_UNPACKED`. Zeros pack to
-# a thousandth, and data seldom pack to a hundredth.
+# An .npz file above `SURE_UNPACKED` may unpack to at most this many times its size. Zeros pack to a
+# thousandth, and data seldom pack to a hundredth.
 MOST_UNPACKED = 200
-SURE_UNPACKED = 1 << 28  # bytes
+SURE_UNPACKED = 1 << 28  # Files that unpack to at most this many bytes may have any ratio.
 MOST_ARRAYS = 4096
-LONGEST_HEADER = 1 << 13  # bytes of an .npy file before its entries
-LONGEST_REASON = 200  # letters of an error message of a reader
+LONGEST_HEADER = 1 << 13  # The header of an .npy file has at most this many bytes.
+LONGEST_REASON = 200  # Error messages of a reader are cut to this many letters.
 MAGIC = b"\x93NUMPY\x01\x00"
 PLAIN = re.compile(
     rb"\{'descr': '([<>|][biufU][0-9]{1,9})', 'fortran_order': (True|False), "
@@ -200,6 +200,6 @@ def _declared(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype, int]:
         raise ValueError(f"an array in format {version}")
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about headers of Python 2
+        warnings.simplefilter("ignore")  # NumPy warns about headers of Python 2.
         shape, _, dtype = read(head)  # type: ignore[arg-type]
     return shape, dtype, head.tell()

@@ -59,7 +59,7 @@ def verify_unmasked(value: Any, what: str, code: str = "E504") -> None:
     try:
         found = masked_entries(value)
     except ValueError:
-        return  # other checks report rows of different length
+        return  # Other checks report rows of different length.
     if found is not None:
         place = tuple(int(i) for i in np.argwhere(found)[0])
         at = "" if not place else f" at {place[0] if len(place) == 1 else place}"
@@ -85,4 +85,4 @@ def _is_empty(entry: Any) -> bool:
     except TypeError:
         return True
     except ValueError:
-        return False  # an array, which is not an entry
+        return False  # An array is not an entry.

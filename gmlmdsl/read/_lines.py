@@ -14,11 +14,13 @@ from .._diagnostics import fail
 from ..files import decoded_line, opened_text, raw_lines
 from ._array_files import verify_readable
 
-MOST_TEXT = 1 << 28  # bytes of a file
-# The largest ratio of unpacked to packed size of a file above `SURE_UNPACKED`. Tables pack to a
+MOST_TEXT = 1 << 28  # A file has at most this many bytes.
+# A file above `SURE_UNPACKED` may unpack to at most this many times its size. Tables pack to a
 # tenth, and few pack to a hundredth.
 MOST_UNPACKED = 200
-SURE_UNPACKED = 1 << 21  # bytes: a million of the shortest lines, which are read in about a second
+# This many bytes may be unpacked at any ratio. A million of the shortest lines fit into them, which
+# are read in about a second.
+SURE_UNPACKED = 1 << 21
 KINDS = "data files are .csv or .a2m, packed by gzip (.csv.gz) or not, .npy or .npz"
 
 
@@ -26,8 +28,8 @@ def lines_of(path: Path) -> Iterator[str]:
     """Yield the lines of a file, with their line ends.
 
     Raises:
-        GmlmError: E520 for a damaged file, E120 for a file that cannot be read, E523 for a file or
-            a line above the limit, E119 for bytes that are not UTF-8 text.
+        GmlmError: E520 for a damaged file; E120 for a file that cannot be read; E523 for a file or
+            a line above the limit; E119 for bytes that are not UTF-8 text.
     """
     verify_readable(path)
     size = path.stat().st_size
@@ -44,7 +46,7 @@ def lines_of(path: Path) -> Iterator[str]:
                 yield decoded_line(line, path, number, KINDS)
     except gzip.BadGzipFile:
         raise fail("E520", f"{path} is not packed by gzip", help="leave `.gz` out of its name") from None
-    except (OSError, EOFError, zlib.error) as error:  # gzip raises EOFError for a truncated file
+    except (OSError, EOFError, zlib.error) as error:  # gzip raises EOFError for a truncated file.
         raise fail("E520", f"{path} is damaged: {getattr(error, 'strerror', None) or error}") from None
 
 

@@ -20,7 +20,7 @@ class AbstractRows(ABC):
     """
 
     path: Path
-    tokens: tuple[str, ...]  # the texts that stand for a missing cell in the result of `texts`
+    tokens: tuple[str, ...]  # These texts stand for a missing cell in the result of `texts`.
 
     @property
     @abstractmethod

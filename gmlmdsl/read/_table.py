@@ -21,7 +21,7 @@ from ._lines import lines_of
 from ._rows import AbstractRows
 
 Array = np.ndarray
-MOST_DIGITS = 18  # digits of the number of a column
+MOST_DIGITS = 18  # The number of a column has at most this many digits.
 
 
 @dataclass(frozen=True)

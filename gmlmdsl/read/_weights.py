@@ -11,7 +11,8 @@ from ._holes import verify_unmasked
 from ._rows import AbstractRows
 
 Array = np.ndarray
-MOST_AT_ONCE = 1 << 24  # pairs of rows that are compared at once, each with a byte and a flag
+# At most this many pairs of rows are compared at once, each with a byte and a flag.
+MOST_AT_ONCE = 1 << 24
 
 
 def sequence_weights(x: Any, identity: float = 0.8) -> Array:
@@ -45,7 +46,7 @@ def sequence_weights(x: Any, identity: float = 0.8) -> Array:
         raise fail("E507", f"identity is a share between 0 and 1, got {identity!r}")
     codes = _codes(x)
     length, n = codes.shape
-    least = int(np.ceil(identity * length - 1e-9))  # in binary, 0.7 * 10 is above 7
+    least = int(np.ceil(identity * length - 1e-9))  # In binary, 0.7 * 10 is above 7.
     neighbours = np.zeros(n, np.int64)
     step = max(1, MOST_AT_ONCE // max(n, 1))
     for start in range(0, n, step):
