@@ -1,6 +1,8 @@
-"""The package that encodes the data of a call: rows, given data, columns of files, seeds.
+"""The package that encodes the data of a call.
 
-It returns codes by cell, and keys. It knows neither losses nor draws.
+In: the data of a call, which are rows, given data, columns of files, and seeds.
+Out: codes by cell, keys.
+Never: losses, draws.
 """
 
 from __future__ import annotations

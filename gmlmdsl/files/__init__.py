@@ -1,6 +1,7 @@
 """The package of files: readable paths, lines of text, archives, the user's cache.
 
-Files are written completely or not at all. The package knows no models and never imports NumPy.
+In: paths. Out: readable files, lines of text, archives, the user's cache; files that are written
+completely or not at all. Never: models, NumPy.
 """
 
 from __future__ import annotations

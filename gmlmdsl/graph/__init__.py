@@ -1,7 +1,6 @@
 """The package that binds a checked program to its inputs and lowers it to a factor graph.
 
-It takes a `Program` and inputs, and returns a `FactorGraph`, blocks and colours. It never imports
-JAX.
+In: a `Program` and inputs. Out: a `FactorGraph`, blocks and colours. Never: JAX.
 """
 
 from ._abstract_program import AbstractProgram, verify_is_model, versions

@@ -58,8 +58,8 @@ def constant(e: ir.Expression, numbers: Numbers, names: Mapping[str, Array] | No
         taken: a mask of the elements that count. Indices and operations are checked only there.
 
     Raises:
-        GmlmError: E407 if an index into an input is out of range, E414 if a pair is not an edge,
-            E416 if an operation has no value, E412 if a sum has too many terms.
+        GmlmError: E407 if an index into an input is out of range; E414 if a pair is not an edge;
+            E416 if an operation has no value; E412 if a sum has too many terms.
     """
     return np.asarray(_Constants(numbers, names or {}).value(e, taken))
 

@@ -29,11 +29,6 @@ class VariableArray:
     Coordinates are only names, of which there may be a million, so comparisons ignore them.
 
     Attributes:
-        name: its name.
-        role: `var`, `latent` or `given`.
-        offset: the position of its first cell.
-        shape: the lengths of its axes.
-        kind: the kind of its domain, such as spin, bit or range.
         labels: its values as users write them, in the order of their codes.
         dims: the names of its axes.
         coords: the coordinates along each axis.
@@ -164,15 +159,8 @@ class ParameterArray:
     """One parameter array.
 
     Attributes:
-        name: its name.
-        shape: the lengths of its axes.
         kind: real, positive, simplex, ordered or bounded.
-        lower: the lower bound of its entries.
-        upper: the upper bound of its entries.
-        prior: its prior, if any.
         gauge: the axes along which `zero_sum` fixes sums at 0.
-        dims: the names of its axes.
-        coords: the coordinates along each axis.
         still: the row-major numbers of entries that a fit leaves at their start. Only real
             parameters without a gauge have such entries.
         edges: the `EdgeNames` of its axes over edges.
@@ -295,10 +283,9 @@ class FactorGraph:
         parameters: the parameters in declaration order.
         factors: the groups whose values add to log p.
         requires: the groups whose condition must hold.
-        given: the variables whose data come with each row. If there are any, one cell after all
-            others, the row cell, holds the number of the row of the data that belongs to a
-            configuration. The row cell has one value, so it is never summed over or drawn, and no
-            user sees it.
+        given: the variables whose data come with each row. If there are any, the row cell follows
+            all other cells. It holds the number of the row of data that belongs to a configuration.
+            It has one value, so it is never summed over or drawn, and no user sees it.
         model: the same graph before data of given variables were bound to it; None if none are
             bound.
         method: how large blocks are summed if the user chooses: enumeration or elimination.

@@ -175,9 +175,9 @@ def infinite(what: str, number: float, span: Span | None, words: str) -> GmlmErr
 def undefined_at(graph: FactorGraph, params: Mapping[str, Array]) -> GmlmError | None:
     """Return E514 for the first factor that is nan or +inf at some values of its cells, else None.
 
-    The function computes bounds first and evaluates only factors that the bounds leave in doubt, in
-    the type of `params`, under all joint values of their cells. It skips factors that have too many
-    joint values or that read real given data.
+    The function computes bounds first and evaluates only factors that the bounds leave in doubt. It
+    evaluates them in the type of `params`, under all joint values of their cells. It skips factors
+    that have too many joint values or that read real given data.
     """
     most = int(graph.sizes.max(initial=1))
     for group in graph.factors:

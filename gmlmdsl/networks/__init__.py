@@ -1,6 +1,6 @@
 """The package of neural networks: functions of one row, from visible cells to logits.
 
-It takes a `NetworkForm` and a key, and returns Equinox modules. It knows neither masks nor data.
+In: a `NetworkForm` and a key. Out: Equinox modules. Never: masks, data.
 """
 
 from ._build import build_network, network_shapes, parameter_counts, parameter_parts

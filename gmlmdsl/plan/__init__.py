@@ -1,6 +1,6 @@
-"""The package that plans how blocks and hidden cells are summed and drawn, and at what cost.
+"""The package that plans how blocks and hidden cells are summed and drawn.
 
-It takes a `FactorGraph`. It never imports JAX.
+In: a `FactorGraph`. Out: plans of how to sum and draw, and their costs. Never: JAX.
 """
 
 from ._block_arrays import block_arrays, size_classes

@@ -2,9 +2,9 @@
 
 Other cells (latents) enter at the step of the first string cell with which they share a factor.
 They leave when no later factor mentions them. The state of a prefix covers the cells that later
-factors mention. It is the joint value of the string cells among them, which are known, and a weight
-for each joint value of the others, which are summed out. This is a weighted automaton. Chains,
-n-grams and hidden Markov models are small ones.
+factors mention. The string cells among them are known, and the state contains their joint value.
+The other ones are summed out, and the state contains a weight for each of their joint values. This
+is a weighted automaton. Chains, n-grams and hidden Markov models are small ones.
 """
 
 from __future__ import annotations

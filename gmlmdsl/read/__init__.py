@@ -1,7 +1,7 @@
 """The package that reads data files.
 
-It takes paths, and returns tables, alignments and arrays, with the names of their columns and the
-lines of their rows. It knows no models and never imports JAX.
+In: paths. Out: tables, alignments and arrays, with the names of their columns and the lines of
+their rows. Never: models, JAX.
 """
 
 from ._alignment import AMINO_ACIDS, Alignment, read_alignment
