@@ -51,6 +51,6 @@ def _touching(starts: np.ndarray, found: np.ndarray, blocks: np.ndarray, n_cells
 
 
 def size_classes(values: np.ndarray) -> np.ndarray:
-    """Return the size bucket of each block: its number of values, rounded up to a power of four."""
+    """Return the size bucket k of each block: its number of values rounded up to 4^k."""
     with np.errstate(divide="ignore"):
         return np.where(values <= 1, 0, np.ceil(np.log(values) / math.log(4) - 1e-9)).astype(np.int64)

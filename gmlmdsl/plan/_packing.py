@@ -51,7 +51,7 @@ class Packing:
         degrees: the largest number of neighbours of each strength.
         stages: the stages, as in `SweepTables`.
         thresholds: integer parts of the probabilities of the rarer value times 2^24, shape
-            (classes, degrees and one).
+            (classes, d + 1 for each degree d).
         rest: the fractional parts, in [0, 1).
         usual: whether the rarer value is the first one.
     """
