@@ -1,4 +1,9 @@
-"""In: what a call hands over: rows, given data, columns of files, seeds. Out: codes by cell, keys. Never: losses, draws."""
+"""The package that encodes the data of a call.
+
+In: the data of a call, which are rows, given data, columns of files, and seeds.
+Out: codes by cell, keys.
+Never: losses, draws.
+"""
 
 from __future__ import annotations
 

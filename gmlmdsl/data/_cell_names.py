@@ -1,4 +1,4 @@
-"""What columns may be called, and the cells that they then stand for: `x[A1]`, `x_A1`, `A1`, the levels (x, A1)."""
+"""Names of columns, and the cells that they name: `x[A1]`, `x_A1`, `A1`, the levels (x, A1)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..graph import FactorGraph, VariableArray
 from ..read import as_frame, is_numbered, text_of
 
 Array = np.ndarray
-SEVERAL = -1  # in place of a cell: a name that two cells share, `A1` of two variables
+SEVERAL = -1  # It replaces a cell if two cells share a name, such as `A1` of two variables.
 
 
 class CellNames:
-    """The names of the cells of some variables, numbered one variable behind the other.
+    """The names of the cells of some variables, numbered variable by variable.
 
     Attributes:
-        cells: the full name of each, `x[A1]`.
-        named: whether labels of the program's are among them, and not only numbers from 0. A scalar
-            has the name of its variable.
+        cells: the full name of each cell, `x[A1]`.
+        named: whether the cells have names other than numbers from 0, such as labels of the
+            program. A scalar is named by its variable.
     """
 
     def __init__(self, variables: Sequence[VariableArray]) -> None:
@@ -46,34 +46,40 @@ class CellNames:
         self.cells.append(full)
         self._full[full] = cell
         if inside:
-            self._full[f"{variable}, {inside}"] = cell  # the levels of a column's name
+            # This is the name of a column with several levels.
+            self._full[f"{variable}, {inside}"] = cell
             self._short[inside] = SEVERAL if inside in self._short else cell
 
     def full(self, name: str) -> bool:
-        """Whether a column has the name of a cell with its variable."""
+        """Return whether a column has the name of a cell including its variable."""
         return squeezed(name) in self._loose_full
 
     def find(self, name: str) -> int | None:
-        """The cell of a column; `SEVERAL` where two have its name, None where no cell has it."""
+        """Return the cell of a column.
+
+        `SEVERAL` if two cells have its name, None if no cell has it.
+        """
         return self._full.get(name, self._short.get(name, self._loose.get(squeezed(name))))
 
     def nearest(self) -> list[str]:
-        """The names among which a near one is sought."""
+        """Return the names among which a similar one is searched."""
         return [*self.cells, *(n for n, cell in self._short.items() if cell != SEVERAL)]
 
 
 def squeezed(name: str) -> str:
-    """`x[1, 2]`, `x[1,2]`, `x_1_2` and `x.1.2` name one cell."""
+    """Return a normalised name: `x[1, 2]`, `x[1,2]`, `x_1_2` and `x.1.2` name one cell."""
     return re.sub(r"[\W_]+", "_", name).strip("_")
 
 
 def of_frame(graph: FactorGraph, frame: Any, what: str) -> dict[str, Array]:
-    """A frame with a column for each cell, as arrays by variable, (rows, *axes); a `latent` may be left out.
+    """Return a frame with a column for each cell as arrays by variable, shape (rows, *axes).
+
+    The frame may omit a `latent`.
 
     Raises:
-        GmlmError: E503 for a column that is no cell's, a cell without a column, and columns that
-            name nothing where there are several variables; E501 for a number of columns that does
-            not fit.
+        GmlmError: E503 for a column that names no cell, for a cell without a column, and for
+            columns without names if there are several variables; E501 for a wrong number of
+            columns.
     """
     return frame_arrays(graph.variables, graph.observed, frame, what, [v.name for v in graph.given])
 
@@ -81,14 +87,17 @@ def of_frame(graph: FactorGraph, frame: Any, what: str) -> dict[str, Array]:
 def frame_arrays(
     variables: Sequence[VariableArray], needed: Iterable[VariableArray], frame: Any, what: str, elsewhere: Sequence[str] = ()
 ) -> dict[str, Array]:
-    """The same of some variables.
+    """Return a frame with a column for each cell of some variables as arrays, shape (rows, *axes).
 
     Args:
-        variables: that the frame may hold.
-        needed: those that it must hold.
-        frame: of pandas.
+        variables: the variables that the frame may contain.
+        needed: those that it must contain.
+        frame: a pandas frame.
         what: how messages call it.
-        elsewhere: variables that come by another way.
+        elsewhere: variables that are passed by another argument.
+
+    Raises:
+        GmlmError: E503 or E501, as for `of_frame`.
     """
     frame, needed = as_frame(frame), list(needed)
     columns = [text_of(c) for c in frame.columns]
@@ -107,7 +116,10 @@ def frame_arrays(
 
 
 def _in_order(names: CellNames, found: list[int | None], columns: list[str], size: int) -> bool:
-    """Whether the columns stand for the cells of the only variable in their order: they, or the cells, have no names."""
+    """Return whether columns stand for the cells of the only variable in their order.
+
+    This is so if the columns, or the cells, have no names.
+    """
     if len(columns) == size and sorted(-1 if f is None else f for f in found) == list(range(size)):
         return False
     if is_numbered(columns):
@@ -118,7 +130,10 @@ def _in_order(names: CellNames, found: list[int | None], columns: list[str], siz
 def _held(
     variables: Sequence[VariableArray], needed: Sequence[VariableArray], found: Sequence[int | None]
 ) -> list[tuple[VariableArray, range]]:
-    """The variables of a frame with the numbers of their cells: those that are needed, and those of which it has a cell."""
+    """Return the variables of a frame with the numbers of their cells.
+
+    They are those that are needed, and those of which the frame has a cell.
+    """
     ends = list(itertools.accumulate((v.size for v in variables), initial=0))
     parts = [(v, range(start, start + v.size)) for v, start in zip(variables, ends, strict=False)]
     return [(v, cells) for v, cells in parts if v in needed or any(f in cells for f in found if f is not None)]
@@ -132,7 +147,7 @@ def _verify(
     what: str,
     elsewhere: Sequence[str],
 ) -> None:
-    """Refuse columns that are no cell's, two of one cell, and cells without a column."""
+    """Raise E503 unless the columns name each needed cell exactly once, and no other cell."""
     for column, cell in zip(columns, found, strict=True):
         if cell == SEVERAL:
             raise fail("E503", f"{what}: column `{column}` may be two cells", help="write it whole, as `x[A1]`")
@@ -148,7 +163,13 @@ def _verify(
 
 
 def verify_once(names: CellNames, found: Sequence[int | None], columns: Sequence[str], what: str) -> None:
-    """Refuse two columns of one cell.
+    """Raise if two columns name one cell.
+
+    Args:
+        names: the names of the cells.
+        found: the cell of each column.
+        columns: the names of the columns.
+        what: how messages call the frame.
 
     Raises:
         GmlmError: E503.

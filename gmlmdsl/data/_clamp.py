@@ -1,4 +1,4 @@
-"""What a call holds at values: whole variables, or cells by their place or label."""
+"""Values at which a call fixes whole variables, or cells by their place or label."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ GROUPS = 'for example `over=[("a", "b"), (("x", 0), ("x", 3))]`: a cell is a nam
 
 
 def clamped_cells(graph: FactorGraph, clamp: Mapping[str, Any] | None) -> tuple[Array, Array]:
-    """Which cells are held, as booleans over cells, and the codes they are held at.
+    """Return a mask of the fixed cells, and the codes at which they are fixed.
 
     Args:
         graph: the factor graph.
-        clamp: by variable: a whole array, whose masked cells stay free, or a dict from place (an
-            integer, a label of the axis, or a tuple of them) to value or label; a series is such a
-            dict.
+        clamp: by variable, a whole array or a dict. Masked cells of an array stay free. A dict maps
+            places (an integer, a label of the axis, or a tuple of them) to values or labels. A
+            series is such a dict.
 
     Raises:
         GmlmError: for an unknown variable, a place outside it or a value outside the domain.
@@ -57,16 +57,16 @@ def clamped_cells(graph: FactorGraph, clamp: Mapping[str, Any] | None) -> tuple[
 
 
 def cell_groups(graph: FactorGraph, over: Any) -> dict[Any, Array]:
-    """The cells of groups such as `("a", ("x", 3))`, whose joint distributions are asked for, by group.
+    """Return the cells of each group for which a joint distribution is requested.
 
     Args:
         graph: the factor graph.
-        over: a sequence of groups; each is a tuple of cells, and a cell the name of a variable of
-            one cell, or `(name, place..)`.
+        over: a sequence of groups such as `("a", ("x", 3))`. Each group is a tuple of cells. A cell
+            is the name of a variable with one cell, or `(name, place..)`.
 
     Raises:
-        GmlmError: E507 for what is no group, for an unknown variable or place, and for a cell that
-            is in a group twice.
+        GmlmError: E507 for a value that is not a group, for an unknown variable or place, and for a
+            cell that occurs twice in a group.
     """
     if isinstance(over, str | bytes | Mapping) or not isinstance(over, Iterable):
         raise fail("E507", f"over must be a list of groups of cells, got {type(over).__name__}", help=GROUPS)
@@ -94,10 +94,12 @@ def _group(graph: FactorGraph, group: Any) -> list[int]:
 
 
 def cell_at(v: VariableArray, place: Any, what: str = "clamp") -> int:
-    """The number of the cell of a variable at a place: an integer, a label of its axis, or a tuple of them.
+    """Return the number of the cell of a variable at a place.
+
+    A place is an integer, a label of the axis, or a tuple of them.
 
     Raises:
-        GmlmError: E507, whose message begins with `what`, the name of the argument.
+        GmlmError: E507. Its message begins with `what`, the name of the argument.
     """
     at = place if isinstance(place, tuple) else (place,)
     if v.shape == () and at in ((), (0,)):
@@ -115,7 +117,7 @@ def cell_at(v: VariableArray, place: Any, what: str = "clamp") -> int:
 
 
 def _member(v: VariableArray, axis: int, one: Any, what: str) -> Any:
-    """The number of a member that is named by its label; a number is one already."""
+    """Return the number of the member with a given label; a number is returned unchanged."""
     if not isinstance(one, str):
         return one
     labels = [str(c) for c in v.coords[axis]]

@@ -1,4 +1,7 @@
-"""Rows of a file become values: columns find their cells, texts their codes; each fault names its place in the file."""
+"""Conversion of a file's rows to values: columns to cells, texts to codes.
+
+Each error names its place in the file.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +17,25 @@ from ..read import AbstractRows, Alignment, is_numbered
 from ._cell_names import SEVERAL, CellNames, squeezed, verify_once
 
 Array = np.ndarray
-MOST_DIGITS = 18  # of a number of 64 bits; Python refuses to read thousands of them
-# what often stands for a missing cell
+# A 64-bit number has at most this many digits, and Python does not parse thousands of them.
+MOST_DIGITS = 18
+# These texts often stand for a missing cell.
 HOLES = frozenset(("", "na", "nan", "n/a", "null", "none", "?"))
 
 
 def values_of(graph: FactorGraph, rows: AbstractRows, missing: Any = None) -> dict[str, Array]:
-    """Arrays by variable: values of spin, bit and range, codes of letters and labels; nan where a cell is missing.
+    """Return arrays by variable: values of spin, bit and range, codes of letters and labels.
 
-    No cell is missing unless `missing` says that some may be: then those are that the file marks,
-    and the text `missing`.
+    A missing cell is nan. Cells may be missing only if `missing` is given. Then the texts that the
+    file declares as missing, and the text `missing`, are missing cells.
 
-    Columns stand for the cells of their names where they have such names (`x[1, 2]`, `x_1_2`, or
-    the labels of the only axis), else for the cells in order; one column of texts may stand for a
-    row of letters.
+    If columns have the names of cells (`x[1, 2]`, `x_1_2`, or the labels of the only axis), names
+    decide. Otherwise columns stand for the cells in order. One column of texts may stand for a row
+    of letters.
 
     Raises:
-        GmlmError: E501 or E503 where columns and cells do not fit, E502 or E504 for a field, with
-            its file, line and column.
+        GmlmError: E501 or E503 if columns and cells do not fit; E502 or E504 for a field, with its
+            file, line and column.
     """
     said = missing.values() if isinstance(missing, Mapping) else [missing]
     tokens = () if missing is None else (*rows.tokens, *(m for m in said if isinstance(m, str)))
@@ -46,7 +50,10 @@ def values_of(graph: FactorGraph, rows: AbstractRows, missing: Any = None) -> di
 
 
 def held_variables(graph: FactorGraph, rows: AbstractRows) -> tuple[VariableArray, ...]:
-    """The variables that a file holds: every `var`, and each `latent` whose cells all have a column of their names."""
+    """Return the variables of a file.
+
+    They are every `var`, and each `latent` with columns for all its cells.
+    """
     if rows.in_order or not graph.latents:
         return graph.observed
     named = set(rows.columns) | {squeezed(name) for name in rows.columns}
@@ -58,24 +65,27 @@ def held_variables(graph: FactorGraph, rows: AbstractRows) -> tuple[VariableArra
 
 
 def is_row_of_letters(columns: int, graph: FactorGraph) -> bool:
-    """Whether the one column holds a text for the one row of letters of the model."""
+    """Return whether the only column contains a text for the only row of letters of the model."""
     found = graph.observed
     return columns == 1 and len(found) == 1 and found[0].kind == "letters" and len(found[0].shape) == 1 and found[0].size > 1
 
 
 def columns_of_cells(graph: FactorGraph, rows: AbstractRows) -> list[int]:
-    """The column of each cell of `held_variables`: by name where the columns have the names of cells, else by position.
+    """Return the column of each cell of `held_variables`, by name or by position.
 
-    Columns that were asked for stand for the cells in their order, unless they are called exactly
-    as the cells are: then names decide.
+    Names decide if the columns have the names of cells. Columns that the caller listed stand for
+    the cells in order, unless they are called exactly as the cells are: then names decide.
+
+    Raises:
+        GmlmError: E501 or E503 if columns and cells do not fit.
     """
     names, columns = CellNames(held_variables(graph, rows)), list(rows.columns)
     found = [names.find(c) for c in columns]
     place = {cell: k for k, cell in enumerate(found) if cell is not None and cell != SEVERAL}
     cells, every = names.cells, len(place) == len(names.cells)
-    # numbered columns are in the order of their choice
+    # Numbered columns are in the order in which the caller listed them.
     exact = len(columns) == len(cells) and not any(c.isdecimal() for c in columns)
-    # its columns are called by residue and place
+    # The columns of an alignment are named by residue and place.
     aligned = isinstance(rows, Alignment) and bool(rows.focus)
     if every and (exact or not rows.in_order or (aligned and names.named)):
         verify_once(names, found, columns, str(rows.path))
@@ -96,10 +106,10 @@ def columns_of_cells(graph: FactorGraph, rows: AbstractRows) -> list[int]:
 
 
 def _are_named(graph: FactorGraph, rows: AbstractRows, names: CellNames, some: bool) -> bool:
-    """Whether columns that are not those of all cells have names all the same, so that their order says nothing.
+    """Return whether columns have names although they do not name every cell.
 
-    Columns that were listed one by one do not; those of an alignment do where some are the cells of
-    the model.
+    Their order is then irrelevant. Columns that were listed one by one have none. Those of an
+    alignment have names if some of them are cells of the model.
     """
     if rows.in_order:
         return some and names.named and isinstance(rows, Alignment) and bool(rows.focus)
@@ -109,12 +119,15 @@ def _are_named(graph: FactorGraph, rows: AbstractRows, names: CellNames, some: b
 
 
 def is_cell(name: str, variable: str) -> bool:
-    """Whether a column has the name of a cell of a variable with one axis: `x[3]`, `x_3`."""
+    """Return whether a column has the name of a cell of a variable with one axis: `x[3]`, `x_3`."""
     return re.fullmatch(rf"{re.escape(variable)}_\d+", squeezed(name)) is not None
 
 
 def _values(rows: AbstractRows, part: Sequence[int], v: VariableArray, tokens: Sequence[str]) -> Array:
-    """Numbers of spin, bit and range; codes of letters and labels, which may stand in the file where no field is a label."""
+    """Return numbers for spin, bit and range, and codes for letters and labels.
+
+    If no field of the file is a label, the fields may be codes.
+    """
     texts = rows.texts(part)
     absent = np.isin(texts, tokens)
     unique, inverse = np.unique(texts, return_inverse=True)
@@ -138,7 +151,10 @@ def _values(rows: AbstractRows, part: Sequence[int], v: VariableArray, tokens: S
 
 
 def _letters(rows: AbstractRows, v: VariableArray, tokens: Sequence[str]) -> Array:
-    """One text per row; a missing text is a whole row of holes, a missing letter one of them."""
+    """Return one text per row as letters.
+
+    A missing text is a row of missing cells. A missing letter is one missing cell.
+    """
     labels = {str(x): float(k) for k, x in enumerate(v.labels)} | {t: np.nan for t in tokens if len(t) == 1}
     out = np.empty((len(rows), v.size))
     for row, text in enumerate(rows.texts([0])[:, 0].tolist()):
@@ -173,12 +189,12 @@ def _cure(v: VariableArray, found: set[str]) -> str:
 
 
 def is_digits(text: str) -> bool:
-    """Whether a text is a whole number from 0 on that anything here may be as large as."""
+    """Return whether a text is a non-negative integer of a size that this package accepts."""
     return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
 
 
 def plain(text: str) -> str:
-    """`+1`, `1.0` and `1` are one value."""
+    """Return a normalised number: `+1`, `1.0` and `1` are one value."""
     try:
         number = float(text)
     except ValueError:

@@ -1,4 +1,7 @@
-"""Data of given variables from Python: checked, encoded, and bound to a model, row by row or one for all."""
+"""Data of given variables from Python: checked, encoded, and bound to a model.
+
+There is one row of given data for each row of x, or one for all rows.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,20 @@ from ._traced import verify_untraced
 from ._values import Data, encode, row_index, stated_missing, value_codes
 
 Array = np.ndarray
-MOST_NUMBERS = (1 << 31) - 1  # of one table, so that 32-bit integers index it
+# One table has fewer numbers than this, so that 32-bit integers index it.
+MOST_NUMBERS = (1 << 31) - 1
 
 
 def bound_rows(lowered: Lowered, x: Any, missing: Any, given: Any) -> tuple[Lowered, Data]:
-    """The model with its given data, and the codes of x; in each row the row cell holds the number of its row of given data.
+    """Return the model with its given data, and the codes of x.
+
+    In each row of x the row cell contains the number of its row of given data.
+
+    Args:
+        lowered: the model.
+        x: the rows.
+        missing: the value of missing cells, as in `encode`.
+        given: the given data, as in `encode_given`.
 
     Raises:
         GmlmError: for data that do not fit, see `encode` and `encode_given`.
@@ -40,10 +52,16 @@ def bound_rows(lowered: Lowered, x: Any, missing: Any, given: Any) -> tuple[Lowe
 
 
 def bound_dataset(lowered: Lowered, x: Any, missing: Any, given: Any) -> tuple[Lowered, Data]:
-    """The same where x must have one axis of rows.
+    """Return the same as `bound_rows`, for x with exactly one axis of rows.
+
+    Args:
+        lowered: the model.
+        x: the rows.
+        missing: the value of missing cells, as in `encode`.
+        given: the given data, as in `encode_given`.
 
     Raises:
-        GmlmError: E501 for another number of them; what `bound_rows` refuses.
+        GmlmError: E501 for another number of axes; the errors of `bound_rows`.
     """
     bound, rows = bound_rows(lowered, x, missing, given)
     if len(rows.shape) != 1:
@@ -53,7 +71,7 @@ def bound_dataset(lowered: Lowered, x: Any, missing: Any, given: Any) -> tuple[L
 
 
 def bound_once(lowered: Lowered, given: Any, what: str) -> Lowered:
-    """The model with one row of given data, for `what` knows one distribution only.
+    """Return the model with one row of given data, for a function `what` of one distribution.
 
     Raises:
         GmlmError: E510 for several rows.
@@ -68,23 +86,24 @@ def bound_once(lowered: Lowered, given: Any, what: str) -> Lowered:
 
 
 def bound_mask(lowered: Lowered, mask: AbstractMask) -> AbstractMask:
-    """A mask of the model, with the given data that the model has."""
+    """Return a mask with the given data of the model."""
     return mask if lowered.data is None else mask.with_given(lowered.data, lowered.graph.sizes)
 
 
 def encode_given(graph: FactorGraph, given: Any, index: Any = None) -> GivenRows | None:
-    """The data of all given variables of a model; None where it has none.
+    """Return the data of all given variables of a model, or None if it has none.
 
     Args:
         graph: the factor graph.
-        given: a dict by variable, of arrays of shape (rows.., *axes) or (*axes,): values of real,
-            spin, bit and range, texts or codes of letters and labels. Those without rows are the
-            same for all rows. A frame has a column for each entry, by its name.
-        index: the labels of the rows of x, by which labelled rows go.
+        given: a dict by variable, of arrays of shape (rows.., *axes) or (*axes,). They contain
+            values of real, spin, bit and range, or texts or codes of letters and labels. Arrays
+            without rows are the same for all rows. A frame has a column for each entry, by its
+            name.
+        index: the labels of the rows of x, by which labelled rows are ordered.
 
     Raises:
-        GmlmError: E510 where variables, shapes or real values do not fit, E502 for a value outside
-            its domain.
+        GmlmError: E510 if variables, shapes or real values do not fit; E502 for a value outside its
+            domain.
     """
     verify_untraced(given, "given")
     names = [v.name for v in graph.given]
@@ -111,7 +130,10 @@ def encode_given(graph: FactorGraph, given: Any, index: Any = None) -> GivenRows
 
 
 def in_row_order(graph: FactorGraph, given: Any, index: Any) -> Any:
-    """Given data by variable, those with labelled rows in the order of the rows of x; what is no data is returned as it is."""
+    """Return given data by variable, with labelled rows in the order of the rows of x.
+
+    Values that are neither a frame nor a dict are returned unchanged.
+    """
     if is_frame(given):
         return frame_arrays(graph.given, graph.given, with_rows_of(index, as_frame(given), "given", 1), "given")
     if not isinstance(given, Mapping):
@@ -136,7 +158,7 @@ def _verify_names(names: list[str], given: Any) -> None:
 
 
 def _codes(v: GivenArray, value: Any) -> tuple[Array, tuple[int, ...]]:
-    """The numbers that stand in tables, spins as -1 and +1, and the shape of the rows."""
+    """Return the numbers of a table, with spins as -1 and +1, and the shape of the rows."""
     what = f"given[{v.name!r}]"
     if is_frame(value):
         value = frame_arrays([v], [v], value, what)[v.name]
@@ -171,11 +193,14 @@ def _codes(v: GivenArray, value: Any) -> tuple[Array, tuple[int, ...]]:
 
 
 def _verify_present(value: Any, what: str) -> None:
-    """Refuse a hole: what is given is not a random variable that could be summed out."""
+    """Raise E510 for a missing entry.
+
+    A given variable is not random, so it cannot be summed out.
+    """
     try:
         array, masked = plain_array(value)
     except ValueError:
-        return  # of rows that differ in length: said where shapes are judged
+        return  # Other checks report rows of different length.
     holes = empty_entries(array) if masked is None else masked
     if holes.any():
         place = tuple(int(i) for i in np.argwhere(holes)[0])

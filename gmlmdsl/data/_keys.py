@@ -1,4 +1,4 @@
-"""Everything random begins here: seeds and keys as calls take them, and the generators that are made of them."""
+"""The source of all randomness: seeds and keys of calls, and generators made from them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .._diagnostics import GmlmError, fail
 from ..derive import bounded_jit, fold, keys_on_host
 from ._traced import evaluated
 
-BITS = 32  # of a word: what JAX and NumPy make a key of
+BITS = 32  # JAX and NumPy make keys from words of this many bits.
 MOST_SEED = (1 << 2 * BITS) - 1
 
 
 def verified_seed(seed: Any) -> int:
-    """A seed as a number: whole, from 0 to 2^64 - 1, of Python, NumPy or JAX.
+    """Return a seed as an int: an integer from 0 to 2^64 - 1 of Python, NumPy or JAX.
 
     Raises:
-        GmlmError: E507 for anything else; a truth value is no seed.
+        GmlmError: E507 for anything else, such as a truth value.
     """
     try:
         number = -1 if isinstance(seed, bool | np.bool_) else operator.index(seed)
@@ -33,29 +33,32 @@ def verified_seed(seed: Any) -> int:
 
 
 def random_key(seed: Any) -> Any:
-    """The key of JAX that a seed stands for; each seed has its own, whatever the working types are.
+    """Return the JAX key of a seed.
 
-    It has a value within a function that JAX traces too.
+    Each seed has its own key, whatever the working types are. The key has a concrete value even
+    within a function that JAX traces.
 
     Raises:
-        GmlmError: E507 for what is no seed.
+        GmlmError: E507 for an invalid seed.
     """
     number = verified_seed(seed)
     with jax.ensure_compile_time_eval():
         found = keys_on_host(number)
         if found is not None:
             return found
-        with jax.enable_x64(True):  # both words of a seed are read, whatever the working types are
+        # Both words of a seed must be read, whatever the working types are.
+        with jax.enable_x64(True):
             return jax.random.key(np.uint64(number))
 
 
 def keys_of(seed: Any, *numbers: np.ndarray) -> Any:
-    """The key of a seed with each of some numbers folded in, such as those of chains, and then each of more numbers beside them.
+    """Return the key of a seed with each of some numbers folded in, such as those of chains.
 
-    It is made on the host, or else by one compiled program.
+    Each further array of numbers is folded in elementwise after the first. The keys are computed on
+    the host if possible, else by one compiled program.
 
     Raises:
-        GmlmError: E507 for what is no seed.
+        GmlmError: E507 for an invalid seed.
     """
     number, implementation = verified_seed(seed), str(jax.config.jax_default_prng_impl)  # pyright: ignore[reportAttributeAccessIssue]
     found = keys_on_host(number, *numbers)
@@ -74,17 +77,19 @@ def _folded(number: jax.Array, numbers: tuple[jax.Array, ...], implementation: s
 
 
 def generator(seed: Any, *numbers: int) -> np.random.Generator:
-    """The generator of NumPy that a seed stands for, with numbers that say what it is for; each seed has its own.
+    """Return the NumPy generator of a seed and of numbers that identify its purpose.
+
+    Each seed has its own generator.
 
     Raises:
-        GmlmError: E507 for what is no seed.
+        GmlmError: E507 for an invalid seed.
     """
     high, low = divmod(verified_seed(seed), 1 << BITS)
     return np.random.default_rng([low, *numbers, *([high] if high else [])])
 
 
 def verified_key(key: Any) -> Any:
-    """A key of JAX, new style or old, or a seed, as a key of the new style; None stays.
+    """Return a JAX key of the new style from a key of either style or from a seed; None stays None.
 
     Raises:
         GmlmError: E507 for anything else.
@@ -102,7 +107,7 @@ def verified_key(key: Any) -> Any:
 
 
 def _is_key(key: Any) -> bool:
-    """Whether it is one key, new style or old."""
+    """Return whether a value is one key, of the new or the old style."""
     dtype = getattr(key, "dtype", None)
     if dtype is None:
         return False

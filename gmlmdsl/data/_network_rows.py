@@ -1,4 +1,4 @@
-"""Rows for networks: cells and given arrays with their lengths, sorted into buckets of like width."""
+"""Rows for networks: cells and given arrays with their lengths, and buckets of similar width."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._given_data import encode_given, in_row_order
 from ._values import encode, missing_code, stated_missing, value_codes
 
 Array = np.ndarray
-# of buckets, where nothing is said; then multiples of 256
+# These are the default widths of buckets, followed by multiples of 256.
 WIDTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
@@ -24,12 +24,12 @@ class NetworkRows:
     """Rows as a network takes them.
 
     Attributes:
-        codes: of the cells, shape (cells, rows), -1 where missing; the row cell, where there is
-            one, holds the row's number.
-        given: by given variable that the network reads, (rows, entries): codes, -1 at padding, or
-            real numbers.
-        shape: the axes of rows as they came.
-        index: the labels of the rows, where x had labels for them.
+        codes: the codes of the cells, shape (cells, rows), -1 for a missing cell. The row cell, if
+            there is one, contains the row's number.
+        given: for each given variable that the network reads, an array of shape (rows, entries):
+            codes, with -1 for padding, or real numbers.
+        shape: the axes of rows of the original data.
+        index: the labels of the rows, if x has labels for them.
     """
 
     codes: Array
@@ -43,30 +43,41 @@ class NetworkRows:
         return self.codes.shape[1]
 
     def matched(self, value: Any, what: str) -> Any:
-        """What has a number for each row, in the order of the rows: by their labels where both have labels.
+        """Return a value with a number for each row, in the order of the rows.
+
+        Labels decide if both sides have labels.
 
         Raises:
-            GmlmError: E501 where its labels are not those of the rows.
+            GmlmError: E501 if its labels are not those of the rows.
         """
         return with_rows_of(self.index, value, what)
 
     def take(self, rows: Array) -> NetworkRows:
-        """Some of the rows."""
+        """Return some of the rows."""
         return NetworkRows(self.codes[:, rows], tuple(g[rows] for g in self.given), (len(rows),))
 
 
 def present_lengths(array: Array) -> Array:
-    """The place behind the last entry of each row of (rows, entries) that is no padding; of real numbers, all."""
+    """Return the length of each row of (rows, entries) up to its last entry that is not padding.
+
+    Real numbers have no padding.
+    """
     if array.dtype.kind == "f":
         return np.full(len(array), array.shape[1], np.int32)
     return np.max(np.where(array >= 0, np.arange(1, array.shape[1] + 1), 0), axis=1, initial=0).astype(np.int32)
 
 
 def network_rows(lowered: Lowered, x: Any, missing: Any, given: Any) -> NetworkRows:
-    """The rows of x with the given data that go with them.
+    """Return the rows of x with their given data.
 
-    Missing cells behind the last value of a row are padding, as are missing entries at the end of
+    Missing cells after the last value of a row are padding, as are missing entries at the end of
     given data.
+
+    Args:
+        lowered: the model.
+        x: the rows.
+        missing: the value of missing cells, as in `encode`.
+        given: the given data, as in `encode_given`.
 
     Raises:
         GmlmError: for data that do not fit, see `encode` and `encode_given`.
@@ -84,10 +95,18 @@ def network_rows(lowered: Lowered, x: Any, missing: Any, given: Any) -> NetworkR
 
 
 def given_arrays(lowered: Lowered, given: Any, missing: Any, index: Any = None) -> tuple[tuple[Array, ...], tuple[int, ...]]:
-    """What the network reads of given data, each of shape (rows, entries), and the axes of rows; `index` labels the rows of x.
+    """Return the given arrays that the network reads, and the axes of rows.
+
+    Each array has the shape (rows, entries).
+
+    Args:
+        lowered: the model.
+        given: the given data, as in `encode_given`.
+        missing: the value of missing entries.
+        index: the labels of the rows of x.
 
     Raises:
-        GmlmError: E510 where variables, shapes or values do not fit, or an entry is missing before
+        GmlmError: E510 if variables, shapes or values do not fit, or if an entry is missing before
             the last.
     """
     graph = lowered.graph
@@ -117,7 +136,10 @@ def given_arrays(lowered: Lowered, given: Any, missing: Any, index: Any = None) 
 
 
 def _filled(arrays: Sequence[GivenArray], given: Any, missing: Any, lowered: Lowered) -> Any:
-    """Given data with some value in place of padding, so that the rest can be checked as data without it are."""
+    """Return given data with an arbitrary value in place of padding.
+
+    The rest can then be checked like data without padding.
+    """
     if not isinstance(given, Mapping):
         return given
     out = dict(given)
@@ -129,10 +151,10 @@ def _filled(arrays: Sequence[GivenArray], given: Any, missing: Any, lowered: Low
 
 
 def bound_to_rows(lowered: Lowered, rows: NetworkRows, given: Any) -> Lowered:
-    """The model with given data in the tables of masks whose weights mention them.
+    """Return the model with given data in the tables of masks whose weights mention them.
 
     Raises:
-        GmlmError: E511 where some of the data are padding.
+        GmlmError: E511 if some of the data are padding.
     """
     network = lowered.graph.network
     assert network is not None
@@ -145,10 +167,10 @@ def bound_to_rows(lowered: Lowered, rows: NetworkRows, given: Any) -> Lowered:
 
 
 def widths(longest: int, stated: Sequence[int] | None) -> tuple[int, ...]:
-    """The widths of buckets, ascending, the last of which holds rows of the longest length.
+    """Return the widths of buckets, ascending; the last one is at least the longest length.
 
     Raises:
-        GmlmError: E507 for widths that are no whole numbers above 0, or all too small.
+        GmlmError: E507 for widths that are not positive integers or are all too small.
     """
     if stated is None:
         more = range(768, longest + 256, 256)
@@ -161,12 +183,15 @@ def widths(longest: int, stated: Sequence[int] | None) -> tuple[int, ...]:
 
 
 def standard_widths(longest: int) -> tuple[int, ...]:
-    """Widths that do not depend on the rows, up to the first that holds the longest: few programs serve all calls."""
+    """Return widths that do not depend on the rows, up to the first that is at least `longest`.
+
+    A few compiled programs then serve all calls.
+    """
     more = range(768, longest + 512, 256)
     found = (*WIDTHS, *more)
     return found[: int(np.searchsorted(found, longest)) + 1]
 
 
 def bucket_of(lengths: Array, found: Sequence[int]) -> Array:
-    """The least width that holds each length."""
+    """Return the number of the smallest width that is at least each length."""
     return np.searchsorted(np.asarray(found), np.maximum(lengths, 1))

@@ -1,15 +1,21 @@
-"""Draws of NumPy in proportion to weights: every value has its probability but for rounding, relative to itself, however small it is."""
+"""Weighted draws in NumPy, exact up to a relative rounding error.
+
+Every value has its probability, however small, with a relative error of the size of rounding.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 Array = np.ndarray
-WORDS = 4  # of 52 bits
+WORDS = 4  # A fraction consists of this many words of 52 bits.
 
 
 def fractions(rng: np.random.Generator, size: int) -> Array:
-    """Numbers in (0, 1) of 208 bits each, as floats: as fine at 0 as relative to themselves they are anywhere."""
+    """Return random numbers in (0, 1) of 208 bits each, as floats.
+
+    Their relative resolution near 0 is as fine as anywhere else.
+    """
     found = np.full(size, 0.5)
     for word in rng.integers(0, 2**52, (WORDS, size)):
         found = (word + found) * 2.0**-52
@@ -17,9 +23,11 @@ def fractions(rng: np.random.Generator, size: int) -> Array:
 
 
 def picked(rng: np.random.Generator, weights: Array, size: int) -> Array:
-    """So many draws of a place in `weights`, with replacement; the first where all are 0.
+    """Return `size` draws of a place in `weights`, with replacement.
 
-    Values are the leaves of a tree, and a number of its own decides at each node: see
+    The first if all weights are 0.
+
+    Values are the leaves of a tree, and a separate random number decides at each node: see
     `derive/_picks.py`.
     """
     levels = [np.asarray(weights, float)]

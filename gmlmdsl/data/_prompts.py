@@ -1,4 +1,4 @@
-"""Prompts: what rows begin with, a prefix for each, of any length."""
+"""Prompts: a prefix of any length for each row."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Prompts:
     """The first cells of rows.
 
     Attributes:
-        codes: of the cells of the model's only `var`, shape (rows, cells), -1 behind a row's
-            prefix.
-        lengths: how many cells each prefix has; 0 where a row begins with nothing.
+        codes: the codes of the cells of the model's only `var`, shape (rows, cells), -1 after a
+            row's prefix.
+        lengths: the number of cells of each prefix; 0 for an empty prefix.
     """
 
     codes: Array
@@ -33,19 +33,19 @@ class Prompts:
 
 
 def encode_prompts(graph: FactorGraph, prompt: Any, what: str = "prompt") -> Prompts:
-    """The codes of prefixes.
+    """Return the codes of prefixes.
 
     Args:
-        graph: of a model with one `var`.
-        prompt: a list of prefixes, one for each row: values or labels in row-major order, of
-            letters also one string. Prefixes may differ in length, have no cell, or all of them. An
+        graph: the factor graph of a model with one `var`.
+        prompt: a list of prefixes, one for each row: values or labels in row-major order, or one
+            string of letters. Prefixes may differ in length, and may have no cell or all cells. An
             array of shape (rows, t) is such a list too.
         what: how messages call it.
 
     Raises:
-        GmlmError: E501 for anything else, E502 or E504 for what is no value of the variable, E505
-            where there are no prefixes, E507 for a model with several `var`s or a prefix that is
-            longer than a row; each names the prefix.
+        GmlmError: E502 or E504 for a value outside the variable's domain; E505 if there are no
+            prefixes; E507 for a model with several `var`s, or for a prefix that is longer than a
+            row; E501 for any other invalid value. Each names the prefix.
     """
     verify_untraced(prompt, what)
     if len(graph.observed) != 1:
@@ -64,7 +64,7 @@ def encode_prompts(graph: FactorGraph, prompt: Any, what: str = "prompt") -> Pro
 
 
 def _rows(v: VariableArray, prompt: Any, what: str) -> list[Array]:
-    """The prefixes, each as an array of one axis."""
+    """Return the prefixes, each as an array of one axis."""
     example = "'ab'" if v.kind == "letters" else "[" + ", ".join(repr(x) for x in v.labels[:2]) + "]"
     help = f"a list with a prefix for each row: `[{example}, ..]`"
     if isinstance(prompt, str) or not isinstance(prompt, Sequence | np.ndarray):
@@ -86,7 +86,10 @@ def _rows(v: VariableArray, prompt: Any, what: str) -> list[Array]:
 
 
 def _codes(v: VariableArray, rows: list[Array], what: str) -> Array:
-    """Of all prefixes, one behind the other; where some do not fit, the message names the first."""
+    """Return the concatenated codes of all prefixes.
+
+    If some prefixes do not fit, the message names the first of them.
+    """
     some = {r: row for r, row in enumerate(rows) if len(row)}
     if not some:
         return np.zeros(0, np.int32)
@@ -99,12 +102,15 @@ def _codes(v: VariableArray, rows: list[Array], what: str) -> Array:
 def _flat_codes(v: VariableArray, values: Array, what: str) -> Array:
     try:
         return value_codes(first_cells(v, len(values)), values, what)[0]
-    except GmlmError as error:  # what the help says of missing cells is no help here
+    except GmlmError as error:  # The help of that error about missing cells does not apply here.
         help = "a prefix ends with its last symbol: leave out what is behind it"
         raise GmlmError([dataclasses.replace(d, help=help if "missing" in d.help else d.help) for d in error.diagnostics]) from None
 
 
 def first_cells(v: VariableArray, t: int) -> VariableArray:
-    """The first cells of a variable, as one axis, with the labels of its only one."""
+    """Return the first t cells of a variable as a variable with one axis.
+
+    Its labels are those of the variable's axis, if it has only one.
+    """
     coords = v.coords[0][:t] if len(v.shape) == 1 else range(t)
     return dataclasses.replace(v, shape=(t,), dims=("cell",), coords=(coords,))

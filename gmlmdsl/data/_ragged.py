@@ -1,4 +1,7 @@
-"""Arrays whose rows have lengths of their own, as users pass them: lists of rows, or padded; inside they are one axis of cells."""
+"""Ragged arrays, whose rows differ in length.
+
+Users pass them as lists of rows, or padded; inside the package they are one axis of cells.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,19 @@ Array = np.ndarray
 
 
 def in_one_axis(v: VariableArray, value: Any, what: str, missing: Any = None) -> Any:
-    """The entries of a ragged variable along one axis, rows of data before it; anything else as it is.
+    """Return the entries of a ragged variable along one axis, after the axes of rows of data.
+
+    Any other value is returned unchanged.
 
     Args:
         v: the variable.
-        value: a list of rows, or one for each row of data; an array padded behind the ends of rows;
-            or entries along one axis.
+        value: a list of rows, or one such list for each row of data; an array that is padded after
+            the ends of rows; or entries along one axis.
         what: how messages call it.
-        missing: what stands in padding, besides masked entries and nan.
+        missing: the value of padding, besides masked entries and nan.
 
     Raises:
-        GmlmError: E501 for a row of another length, and for padding that holds a value.
+        GmlmError: E501 for a row of another length, and for padding that contains a value.
     """
     if v.members is None:
         return value
@@ -68,7 +73,10 @@ def _from_lists(v: VariableArray, value: Any, what: str) -> Any:
 
 
 def _one(v: VariableArray, value: Any, what: str) -> list[Any]:
-    """One configuration, its rows behind one another, each as long as its row has cells."""
+    """Return one configuration with its rows concatenated.
+
+    Each row must have as many entries as the variable has cells there.
+    """
     assert v.members is not None
     flat: list[Any] = []
     wanted = [tuple(m) for m in v.members.tolist()]

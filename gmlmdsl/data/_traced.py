@@ -1,4 +1,4 @@
-"""What JAX traces has no values yet: where values are needed, one clear line says so."""
+"""Errors for values that JAX traces: a traced value is not known when it is needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ T = TypeVar("T")
 
 
 def verify_untraced(value: object, what: str) -> None:
-    """Refuse what `jax.jit`, `jax.grad` or `jax.vmap` traces, alone or in a dict or list.
+    """Raise if a value, or a part of a dict or list, is traced.
+
+    `jax.jit`, `jax.grad` and `jax.vmap` trace values.
 
     Raises:
         GmlmError: E513.
@@ -30,15 +32,18 @@ def verify_untraced(value: object, what: str) -> None:
 
 
 def evaluated(value: object = None) -> AbstractContextManager[None]:
-    """Where JAX traces the caller, arrays that are made within have values all the same, unless they are made of what is traced."""
+    """Return a context in which new arrays have concrete values even if JAX traces the caller.
+
+    Arrays that are computed from traced ones stay traced.
+    """
     plain = _is_traced(value) or not _is_traced(jax.device_put(np.int32(0)))
-    # Where nobody traces, the context would run what a compiled function makes of constants
-    # operation by operation, each a program.
+    # If the caller is not traced, the context would run the constants of a compiled function
+    # operation by operation, and each operation would be a program.
     return contextlib.nullcontext() if plain else jax.ensure_compile_time_eval()
 
 
 def at_once(verb: Callable[P, T]) -> Callable[P, T]:
-    """A function whose answer has values: where JAX traces the caller, it is computed then and there."""
+    """Return a function that is evaluated immediately, even if JAX traces the caller."""
 
     @functools.wraps(verb)
     def evaluating(*arguments: P.args, **options: P.kwargs) -> T:
@@ -57,7 +62,7 @@ def _is_traced(value: object) -> bool:
 
 
 def verify_untraced_leaves(params: object) -> None:
-    """The same of parameters, which may hold a network.
+    """Raise if parameters, which may contain a network, are traced.
 
     Raises:
         GmlmError: E513.

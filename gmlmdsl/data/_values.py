@@ -30,14 +30,17 @@ from ._traced import verify_untraced
 Array = np.ndarray
 
 
-MISSING = -1  # the code of a cell that was not observed
+MISSING = -1  # This is the code of a cell that was not observed.
 
 
 @dataclass(frozen=True)
 class Data:
-    """Configurations as codes of shape (cells, rows), -1 where a cell is missing, and the leading axes that were given.
+    """Configurations as codes.
 
-    `index` labels the rows, where x had labels for them.
+    Attributes:
+        codes: integers of shape (cells, rows), -1 for a missing cell.
+        shape: the leading axes of the original data.
+        index: the labels of the rows, if x has labels for them.
     """
 
     codes: Array
@@ -45,36 +48,38 @@ class Data:
     index: Any = field(default=None, compare=False, repr=False)
 
     def matched(self, value: Any, what: str) -> Any:
-        """What has a number for each row, in the order of the rows: by their labels where both have labels.
+        """Return a value with a number for each row, in the order of the rows.
+
+        Labels decide if both sides have labels.
 
         Raises:
-            GmlmError: E501 where its labels are not those of the rows.
+            GmlmError: E501 if its labels are not those of the rows.
         """
         return with_rows_of(self.index, value, what)
 
 
 def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> Data:
-    """The codes of data.
+    """Return the codes of data.
 
     Args:
         graph: the factor graph.
-        x: an array where the model has one `var`, else a dict of arrays by variable; shape (rows..,
-            *axes). Spin, bit and range hold values; letters and labels hold texts (a row of letters
-            also one string) or 0-based codes. Or rows of a file. A `latent` that x lacks is missing
-            in every row. What `numpy.ma` masks is a missing cell, whatever `missing` says. Where a
-            frame, a series or an array of xarray names cells, names decide, and rows of a dict go
-            by their labels.
+        x: an array if the model has one `var`, else a dict of arrays by variable, each of shape
+            (rows.., *axes); or rows of a file. Spin, bit and range contain values. Letters and
+            labels contain texts (a row of letters also as one string) or 0-based codes. A `latent`
+            that x omits is missing in every row. An entry that `numpy.ma` masks is a missing cell,
+            whatever `missing` is. If a frame, a series or an xarray array names cells, names
+            decide. Rows of a dict are matched by their labels.
         what: how messages call it.
-        missing: a number or text outside the domain that stands for a missing cell, nan for nan and
-            None; a dict by variable where they differ; None: every cell is observed that is not
-            masked.
+        missing: a number or text outside the domain that stands for a missing cell; nan stands for
+            nan and None. A dict gives it by variable. With None, every cell that is not masked is
+            observed.
 
     Returns:
-        Codes of shape (cells, rows) and the leading shape; a row cell is 0: `bound_rows` says which
-        row of given data each goes with.
+        Codes of shape (cells, rows) and the leading shape. The row cell is 0; `bound_rows` sets it
+        to the row of given data of each row.
 
     Raises:
-        GmlmError: naming the variable, the row, the value found and the domain.
+        GmlmError: for data that do not fit, naming the variable, the row, the value and the domain.
     """
     verify_untraced(x, what)
     if isinstance(x, AbstractRows):
@@ -102,7 +107,10 @@ def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> 
 
 
 def row_index(graph: FactorGraph, x: Any) -> Any:
-    """The labels of the rows of data from Python, of a dict those of the first variable that has some; None where there are none."""
+    """Return the labels of the rows of data from Python, or None if there are none.
+
+    In a dict, the labels are those of the first variable that has some.
+    """
     if is_frame(x):
         return row_labels(x, 1)
     parts = x if isinstance(x, Mapping) else {v.name: x for v in graph.observed[:1]}
@@ -111,7 +119,7 @@ def row_index(graph: FactorGraph, x: Any) -> Any:
 
 
 def _without_frame(graph: FactorGraph, x: Any, what: str) -> Any:
-    """A frame, or one row of a frame, as arrays by variable; anything else as it is."""
+    """Return a frame, or a row of a frame, as arrays by variable, and other values unchanged."""
     if is_frame(x):
         return of_frame(graph, x, what)
     if is_series(x) and len(graph.observed) > 1:
@@ -120,14 +128,14 @@ def _without_frame(graph: FactorGraph, x: Any, what: str) -> Any:
 
 
 def stated_missing(x: Any, missing: Any) -> Any:
-    """What stands for a missing cell: as said, or else as the reader of a file was told."""
+    """Return the value of missing cells: that of the call, else that of the file's reader."""
     if missing is None and isinstance(x, AbstractRows) and x.tokens:
         return x.tokens[0]
     return missing
 
 
 def _by_variable(graph: FactorGraph, x: Any, what: str) -> Mapping[str, Any]:
-    """What x holds; every `var` is there, a `latent` may be lacking."""
+    """Return the arrays of x by variable; every `var` is present, and a `latent` may be absent."""
     names, needed = [v.name for v in graph.variables], [v.name for v in graph.observed]
     if not isinstance(x, Mapping):
         if len(needed) != 1:
@@ -149,7 +157,7 @@ def _by_variable(graph: FactorGraph, x: Any, what: str) -> Mapping[str, Any]:
 
 
 def missing_code(graph: FactorGraph, v: VariableArray, missing: Any) -> Any:
-    """What stands for a missing cell of one variable."""
+    """Return the value that stands for a missing cell of one variable."""
     if isinstance(missing, Mapping):
         names = [u.name for u in (*graph.variables, *(graph.given if graph.network is not None else ()))]
         for name in missing:
@@ -169,19 +177,19 @@ def missing_code(graph: FactorGraph, v: VariableArray, missing: Any) -> Any:
 
 
 def _absent(array: Array, code: Any) -> Array:
-    """Which entries stand for a missing cell."""
+    """Return a mask of the entries that stand for a missing cell."""
     if code is None:
         return np.zeros(array.shape, bool)
     if isinstance(code, str):
         return array == code if array.dtype.kind == "U" else np.zeros(array.shape, bool)
     if array.dtype.kind not in "iuf":
         return np.zeros(array.shape, bool)
-    # a whole number may be too long for NumPy to ask
+    # An integer may be too long for NumPy's `isnan`.
     return np.isnan(array) if code != code else array == code
 
 
 def _reshaped(v: VariableArray, shape: tuple[int, ...]) -> str:
-    """How an array of this shape becomes rows of the variable's, if its last axes have as many entries as a row."""
+    """Return how an array becomes rows of the variable, if its last axes have as many entries."""
     row = next((shape[k:] for k in range(len(shape) - 1, -1, -1) if v.shape and math.prod(shape[k:]) == v.size), None)
     if row is None:
         return "the last axes are the variable's, before them come rows"
@@ -189,10 +197,18 @@ def _reshaped(v: VariableArray, shape: tuple[int, ...]) -> str:
 
 
 def value_codes(v: VariableArray, value: Any, what: str, missing: Any = None) -> tuple[Array, tuple[int, ...]]:
-    """The codes of one variable's values, -1 where one is missing, and the axes before the variable's own.
+    """Return the codes of one variable's values, and the axes before the variable's own.
+
+    A missing value has the code -1.
+
+    Args:
+        v: the variable.
+        value: its values.
+        what: how messages call it.
+        missing: the value that stands for a missing cell.
 
     Raises:
-        GmlmError: E501, E502 or E504 for an array that does not fit, E503 for names that are not
+        GmlmError: E501, E502 or E504 for an array that does not fit; E503 for names that are not
             those of the cells.
     """
     array, holes = _entries(v, in_cell_order(v, in_one_axis(v, value, what, missing), what), what, missing)
@@ -206,7 +222,7 @@ def value_codes(v: VariableArray, value: Any, what: str, missing: Any = None) ->
         raise fail("E501", f"{what} must have shape {wanted}, got {array.shape}", help=_reshaped(v, array.shape))
     absent = holes | _absent(array, missing)
     if v.ordered and array.dtype.kind == "U" and isinstance(missing, str):
-        # a column of texts because of its holes
+        # The column contains texts because of its missing cells.
         array = _numbers(np.where(absent, str(v.labels[0]), array), what)
     if not absent.any():
         return to_codes(v, array, what), array.shape[:lead]
@@ -214,10 +230,12 @@ def value_codes(v: VariableArray, value: Any, what: str, missing: Any = None) ->
 
 
 def in_cell_order(v: VariableArray, value: Any, what: str) -> Any:
-    """The entries in the order of the cells, where the value names them; anything else as it is.
+    """Return the entries in the order of the cells if the value names them.
+
+    Any other value is returned unchanged.
 
     Raises:
-        GmlmError: E503 for a name that is no cell's, and a cell that is not named.
+        GmlmError: E503 for a name of no cell, and for a cell that is not named.
     """
     if is_frame(value):
         return frame_arrays([v], [v], value, what)[v.name]
@@ -225,7 +243,10 @@ def in_cell_order(v: VariableArray, value: Any, what: str) -> Any:
 
 
 def _entries(v: VariableArray, value: Any, what: str, missing: Any) -> tuple[Array, Array]:
-    """The entries as numbers or texts, and which of them are holes: masked, or nothing where `missing` is nan."""
+    """Return the entries as numbers or texts, and a mask of the missing ones.
+
+    Masked entries are missing; empty ones are missing if `missing` is nan.
+    """
     try:
         array, masked = plain_array(value)
     except ValueError:
@@ -265,7 +286,7 @@ def _numbers(array: Array, what: str) -> Array:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number, as a data file writes it."""
+    """Return whether a text is a number as data files write it."""
     try:
         float(text)
     except ValueError:
@@ -274,12 +295,15 @@ def is_number(text: str) -> bool:
 
 
 def _any_value(v: VariableArray, array: Array) -> Any:
-    """Some value of the variable, as arrays of this type hold it."""
+    """Return some value of the variable, in a type that the array can contain."""
     return str(v.labels[0]) if array.dtype.kind == "U" else v.labels[0] if v.ordered else 0
 
 
 def _split_strings(v: VariableArray, array: Array, holes: Array, what: str) -> tuple[Array, Array]:
-    """A row of letters may be one string; one that is a hole lacks all of them."""
+    """Split rows of letters that are given as one string each.
+
+    All letters of a missing string are missing.
+    """
     n = v.shape[-1]
     lengths = np.where(holes, 1, np.char.str_len(array))
     if array.ndim and array.shape[-1:] == v.shape[-1:] and lengths.max(initial=0) <= 1:
@@ -292,10 +316,10 @@ def _split_strings(v: VariableArray, array: Array, holes: Array, what: str) -> t
 
 
 def to_codes(v: VariableArray, array: Array, what: str) -> Array:
-    """The codes of an array of values, of any shape.
+    """Return the codes of an array of values, of any shape.
 
     Raises:
-        GmlmError: E502 or E504 for what is no value of the variable.
+        GmlmError: E502 or E504 for a value outside the variable's domain.
     """
     if array.dtype.kind == "U":
         if v.ordered:
@@ -320,7 +344,7 @@ def to_codes(v: VariableArray, array: Array, what: str) -> Array:
 
 
 def _texts(v: VariableArray, array: Array, what: str) -> GmlmError:
-    """The error for texts of a variable whose values are numbers, with the line that reads them."""
+    """Return the error for texts in the place of numbers, with a suggested conversion."""
     found, name = sorted(set(array.ravel().tolist())), what if what.isidentifier() else "values"
     values = {str(x) for x in v.labels}
     help = f"declare `{v.name}` as `labels(..)`, or pass the numbers that the texts stand for"
@@ -357,7 +381,9 @@ def _verify(v: VariableArray, array: Array, good: Array, what: str, numbers: Arr
 
 
 def whole_numbers(value: object, what: str) -> Array | None:
-    """Whole numbers as an array; None for anything else: truth values, rows that differ in length, numbers beyond 64 bits.
+    """Return integers as an array, or None for anything else.
+
+    The latter are, for example, truth values, rows of different length, and numbers beyond 64 bits.
 
     Raises:
         GmlmError: E507 for masked entries.
@@ -371,10 +397,10 @@ def whole_numbers(value: object, what: str) -> Array | None:
 
 
 def verified_weights(weights: Any, rows: int) -> Array:
-    """Row weights as float64.
+    """Return row weights as float64.
 
     Raises:
-        GmlmError: unless they are finite, not negative, not all zero, and one per row.
+        GmlmError: unless the weights are finite, not negative, not all zero, and one per row.
     """
     verify_untraced(weights, "weights")
     verify_unmasked(weights, "weights", "E507")
@@ -390,9 +416,10 @@ def verified_weights(weights: Any, rows: int) -> Array:
 
 
 def decode(graph: FactorGraph, codes: Array, lead: Sequence[int]) -> dict[str, Array]:
-    """Values by variable from codes of shape (cells, rows), or (cells, *lead): numbers for spin, bit and range, else codes.
+    """Return values by variable: numbers for spin, bit and range, else codes.
 
-    What comes back is the only copy that is made, however the codes lie in memory.
+    `codes` have the shape (cells, rows), or (cells, *lead). The result is the only copy that is
+    made, whatever the memory layout of the codes.
     """
     out = {}
     for v in graph.variables:

@@ -1,4 +1,8 @@
-"""In: paths. Out: what can be read, lines of text, archives, the user's cache; files written whole or not at all. Never: models, NumPy."""
+"""The package of files: readable paths, lines of text, archives, the user's cache.
+
+In: paths. Out: readable files, lines of text, archives, the user's cache; files that are written
+completely or not at all. Never: models, NumPy.
+"""
 
 from __future__ import annotations
 

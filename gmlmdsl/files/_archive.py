@@ -1,7 +1,7 @@
-"""One file of several parts, a hash for each and one over everything: what saved fits and bundles are.
+"""Archives of several parts, with a hash for each part and one for all: saved fits and bundles.
 
-A ZIP archive whose parts are stored as they are, the manifest first. Reading refuses all that
-writing does not make, before a part is read, and runs no code.
+An archive is a ZIP file whose parts are stored without compression, the manifest first. The reader
+rejects everything that the writer does not produce, before it reads a part, and runs no code.
 """
 
 from __future__ import annotations
@@ -26,31 +26,32 @@ if TYPE_CHECKING:
     import zipfile
 
 MANIFEST = "manifest.json"
-# bytes of a plain ZIP archive, of which the format is sure to hold without its extensions
+# A plain ZIP archive has at most this many bytes, so that it needs no extension of the format.
 MOST = (1 << 31) - 1
 MOST_PARTS = 1 << 14
-# bytes beside names and content: of a part, of its entry in the directory, of the archive's end
+# Besides names and content, these are the bytes of a part, of its entry in the directory, and of
+# the end of the archive.
 HEADER, ENTRY, TAIL = 30, 46, 22
-LONGEST = 100  # letters of a name that is shown
-# entries of every manifest; the others are the kind's
+LONGEST = 100  # A message shows at most this many letters of a name.
+# Every manifest has these entries, and the kind adds its own.
 OWN = ("format", "kind", "members", "sha256")
 
 
 @dataclass(frozen=True)
 class ArchiveKind:
-    """What archives of one kind are.
+    """A kind of archives.
 
     Attributes:
         name: the manifest's `kind`.
-        format: that is written.
-        before: the formats without a hash over everything that are read, too.
-        limit: the bytes that a part may have by its name, the manifest too; None for a name that no
-            part has.
-        needed: the parts that each must have.
-        entries: of the manifest beside `OWN`.
-        code: of its diagnostics.
-        what: what messages call it.
-        help: what to do with one that cannot be used.
+        format: the format that is written.
+        before: older formats, without a hash over everything, that are read too.
+        limit: a function from the name of a part, or of the manifest, to the largest number of its
+            bytes; None for an unknown name.
+        needed: the parts that each archive must have.
+        entries: the entries of the manifest in addition to `OWN`.
+        code: the error code.
+        what: how messages call such an archive.
+        help: the suggested fix for an archive that cannot be used.
     """
 
     name: str
@@ -64,15 +65,15 @@ class ArchiveKind:
     help: str
 
     def bad(self, path: object, problem: str) -> GmlmError:
-        """The error for an archive that cannot be used."""
+        """Return the error for an archive that cannot be used."""
         return fail(self.code, f"{path} is not a {self.what} that can be used: {problem}", help=self.help)
 
 
 def pack(kind: ArchiveKind, entries: Mapping[str, Any], parts: Mapping[str, bytes]) -> bytes:
-    """The bytes of an archive; the same parts give the same bytes.
+    """Return the bytes of an archive; equal parts give equal bytes.
 
     Raises:
-        GmlmError: the kind's code for what could not be read again.
+        GmlmError: the kind's code for parts that could not be read again.
     """
     import zipfile
 
@@ -91,16 +92,16 @@ def pack(kind: ArchiveKind, entries: Mapping[str, Any], parts: Mapping[str, byte
 
 
 def unpack(kind: ArchiveKind, file: IO[bytes], path: object) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The manifest's entries and the parts of an archive; every hash is verified.
+    """Return the manifest's entries and the parts of an archive, after verifying every hash.
 
     Args:
-        kind: what it must be.
-        file: opened to read bytes, see `opened`.
-        path: what messages call it.
+        kind: the kind of the archive.
+        file: a file that is opened for reading bytes, see `opened`.
+        path: how messages call it.
 
     Raises:
-        GmlmError: the kind's code for what is not such an archive, is damaged, or holds anything
-            else.
+        GmlmError: the kind's code for a file that is not such an archive, is damaged, or contains
+            anything else.
     """
     import zipfile
 
@@ -124,7 +125,7 @@ def unpack(kind: ArchiveKind, file: IO[bytes], path: object) -> tuple[dict[str, 
 
 
 def verify_count(kind: ArchiveKind, file: IO[bytes], path: object) -> None:
-    """Refuse an archive that says of itself that it has more parts than any, before its directory is read.
+    """Raise if an archive declares too many parts; this is checked before its directory is read.
 
     Raises:
         GmlmError: the kind's code.
@@ -138,12 +139,13 @@ def verify_count(kind: ArchiveKind, file: IO[bytes], path: object) -> None:
 
 
 def opened(path: str | Path | IO[bytes], help: str = "name a file") -> contextlib.AbstractContextManager[IO[bytes]]:
-    """A file that can be read from any place in it; of what cannot, such as a pipe, all is read, up to the limit of an archive.
+    """Open a file for reading bytes at any position.
 
-    `with` closes it, unless the caller had opened it.
+    A file without positions, such as a pipe, is read completely, up to the limit of an archive.
+    `with` closes the file unless the caller had opened it.
 
     Raises:
-        GmlmError: E120 for what cannot be read.
+        GmlmError: E120 for a file that cannot be read.
     """
     if hasattr(path, "read") and not isinstance(path, type):
         return contextlib.nullcontext(_in_memory(path))
@@ -156,10 +158,10 @@ def opened(path: str | Path | IO[bytes], help: str = "name a file") -> contextli
 
 
 def _in_memory(file: Any) -> IO[bytes]:
-    """An open file that can be read from any place in it.
+    """Return an open file that can be read at any position.
 
     Raises:
-        GmlmError: E120 for one of text, and one that was closed.
+        GmlmError: E120 for a text file, and for a file that was closed.
     """
     try:
         if file.seekable() and file.read(0) == b"":
@@ -173,10 +175,16 @@ def _in_memory(file: Any) -> IO[bytes]:
 
 
 def read_json(kind: ArchiveKind, data: bytes, path: object, name: str) -> dict[str, Any]:
-    """The JSON object that a part is.
+    """Return the JSON object in a part.
+
+    Args:
+        kind: the kind of the archive.
+        data: the bytes of the part.
+        path: how messages call the archive.
+        name: how messages call the part.
 
     Raises:
-        GmlmError: the kind's code where it is none.
+        GmlmError: the kind's code if the part is not a JSON object.
     """
     try:
         found = json.loads(data.decode())
@@ -188,12 +196,16 @@ def read_json(kind: ArchiveKind, data: bytes, path: object, name: str) -> dict[s
 
 
 def hash_of_texts(files: Mapping[str, str]) -> str:
-    """Of a program: the texts of its files by path, in their order."""
+    """Return the hash of a program, from the texts of its files by path, in their order."""
     return _hash("\0".join(f"{path}\0{text}" for path, text in files.items()).encode("utf-8", "surrogatepass"))
 
 
 def _verify_members(kind: ArchiveKind, archive: zipfile.ZipFile, size: int, path: object) -> None:
-    """Only what such an archive has, each part once, stored plainly, one behind the other, and nothing else in the file."""
+    """Raise unless an archive has exactly the parts of its kind.
+
+    Each part must occur once, be stored plainly, and follow the part before it. The file may
+    contain no other bytes.
+    """
     infos = archive.infolist()
     names = [i.filename for i in infos]
     if strange := [i.orig_filename for i in infos if kind.limit(i.filename) is None or i.orig_filename != i.filename]:
@@ -214,7 +226,7 @@ def _verify_members(kind: ArchiveKind, archive: zipfile.ZipFile, size: int, path
 
 
 def _size(sizes: Mapping[str, int]) -> int:
-    """The bytes of an archive, from those of its parts."""
+    """Return the number of bytes of an archive from those of its parts."""
     return sum(HEADER + ENTRY + 2 * len(name.encode()) + n for name, n in sizes.items()) + TAIL
 
 
@@ -222,7 +234,8 @@ def _verify_member(kind: ArchiveKind, info: zipfile.ZipInfo, path: object) -> No
     import zipfile
 
     mode = stat.S_IFMT(info.external_attr >> 16)
-    if mode not in (0, stat.S_IFREG) or info.external_attr & 0x10:  # DOS's bit of a folder
+    # The second bit is the DOS flag of a folder.
+    if mode not in (0, stat.S_IFREG) or info.external_attr & 0x10:
         raise kind.bad(path, f"{info.filename} is not a plain file")
     if info.flag_bits & 0x41:
         raise kind.bad(path, f"{info.filename} is encrypted")
@@ -242,7 +255,7 @@ def _verify_size(kind: ArchiveKind, name: str, size: int, path: object) -> None:
 
 
 def _verified_manifest(kind: ArchiveKind, data: bytes, path: object) -> dict[str, Any]:
-    """The manifest, whose own hash stands over it and so over the hash of each part."""
+    """Return the manifest, whose hash covers it and thereby the hash of each part."""
     manifest = read_json(kind, data, path, MANIFEST)
     if manifest.get("kind") != kind.name:
         raise kind.bad(path, f"{MANIFEST} is not that of a {kind.what}")

@@ -1,7 +1,8 @@
-"""The user's cache folder, and entries in it: what may be made anew. Whatever is wrong with one, or with the disk, costs only that time.
+"""The user's cache folder and its entries, which can be computed again.
 
-An entry is written whole and begins with a digest of its name and content, so that one that was cut
-off, damaged or put under another name is none. Several processes may read, write and remove at
+A fault of an entry or of the disk costs only the time of that computation. An entry is written
+completely and begins with a digest of its name and content. A truncated or damaged entry, or one
+under another name, is therefore ignored. Several processes may read, write and remove entries at
 once.
 """
 
@@ -17,19 +18,22 @@ from pathlib import Path
 
 from .._diagnostics import GmlmWarning
 
-CACHE = "GMLM_CACHE"  # the environment variable that names another folder, or says "off"
+CACHE = "GMLM_CACHE"  # This environment variable names another folder, or is "off".
 MOST_BYTES = 2**30
-BETWEEN_LOOKS = 2**25  # bytes that a process writes before it looks at the size of the folder again
+# After writing this many bytes, a process checks the size of the folder again.
+BETWEEN_LOOKS = 2**25
 HEAD = b"gmlmdsl 1\n"
 ENDING = ".entry"
 
 
 def cache_folder() -> Path | None:
-    """Where the user's caches lie: the folder that `GMLM_CACHE` names, or `gmlmdsl` among the caches of the system's users.
+    """Return the user's cache folder.
+
+    It is the folder that `GMLM_CACHE` names, or `gmlmdsl` in the system's cache folder.
 
     Returns:
-        The folder, which need not be there; None where `GMLM_CACHE=off`, and where the user has no
-        home.
+        The folder, which need not exist; None if `GMLM_CACHE=off`, or if the user has no home
+        folder.
     """
     named = os.environ.get(CACHE, "")
     if named.lower() == "off":
@@ -43,7 +47,7 @@ def cache_folder() -> Path | None:
             base = Path.home() / "Library" / "Caches"
         else:
             asked = os.environ.get("XDG_CACHE_HOME", "")
-            # a relative one is none, says the standard
+            # The XDG standard says that a relative path is ignored.
             base = Path(asked) if os.path.isabs(asked) else Path.home() / ".cache"
     except (RuntimeError, OSError):
         return None
@@ -51,14 +55,16 @@ def cache_folder() -> Path | None:
 
 
 def why_not_private(folder: Path) -> str | None:
-    """Why what lies in a folder may be somebody else's: it belongs to another user, or others may write to it.
+    """Return the reason why another user may have written the content of a folder.
+
+    The folder belongs to another user, or others may write to it.
 
     Returns:
-        "may be written by others", say; None for a folder of this user alone, and where the system
-        has no such owners.
+        A text such as "may be written by others"; None for a folder of this user alone, and on a
+        system without such owners.
 
     Raises:
-        OSError: the folder is not there.
+        OSError: if the folder does not exist.
     """
     found = folder.stat()
     if not hasattr(os, "geteuid"):
@@ -69,29 +75,32 @@ def why_not_private(folder: Path) -> str | None:
 
 
 class CacheEntries:
-    """Entries by name, in a folder of one kind of them: `<root>/<kind>/<label>`; all labels of a kind share the bound.
+    """Entries by name, in a folder `<root>/<kind>/<label>`.
+
+    The labels of a kind share one bound on the size.
 
     Attributes:
         root: the user's cache folder.
-        kind: of the entries; nothing else in the root is touched.
-        label: what entries must agree in to be of use.
+        kind: the kind of the entries. Nothing else in the root is changed.
+        label: a property in which entries must agree to be usable.
     """
 
     def __init__(self, root: Path, kind: str, label: str) -> None:
         self.all = root / kind
         self.folder = self.all / label
-        self._unseen = BETWEEN_LOOKS  # bytes written since the last look; the first write looks
+        # This counts the bytes written since the last check, so that the first write checks.
+        self._unseen = BETWEEN_LOOKS
 
     @classmethod
     def opened(cls, root: Path, kind: str, label: str) -> CacheEntries | None:
-        """The entries in a folder that is made where it is not there, for this user alone.
+        """Return the entries of a folder, which is created for this user alone if necessary.
 
         Returns:
-            None where it cannot be made, and where it is not this user's alone.
+            The entries; None if the folder cannot be created, or is not private to this user.
 
         Warns:
-            GmlmWarning: it is not this user's alone; who can write to it could have this process
-                run anything.
+            GmlmWarning: if the folder is not private to this user. Whoever can write to it could
+            make this process run anything.
         """
         entries = cls(root, kind, label)
         try:
@@ -107,7 +116,7 @@ class CacheEntries:
         return entries
 
     def get(self, name: str) -> bytes | None:
-        """The content that was put under this name; None where there is none, or a damaged or foreign one."""
+        """Return the content under a name; None if there is none, or a damaged or foreign one."""
         path = self._path(name)
         try:
             found = path.read_bytes()
@@ -117,11 +126,14 @@ class CacheEntries:
         if found != _head(name, content) + content:
             return None
         with contextlib.suppress(OSError):
-            os.utime(path)  # what was used last stays longest
+            os.utime(path)  # The entry used last is removed last.
         return content
 
     def put(self, name: str, content: bytes) -> None:
-        """Keep content under a name, if the disk allows it; what was used least goes where there is more than the bound."""
+        """Store content under a name, if the disk allows it.
+
+        If the bound on the size is exceeded, the least recently used entries are removed.
+        """
         path = self._path(name)
         import secrets
 
@@ -139,7 +151,10 @@ class CacheEntries:
                 self.bound(MOST_BYTES)
 
     def bound(self, most: int) -> None:
-        """Remove what was used least, unfinished files among it, until three quarters of the bound are left where there is more."""
+        """Reduce the entries to three quarters of a bound if they exceed it.
+
+        The least recently used files, unfinished ones included, are removed first.
+        """
         found = []
         for path in self.all.glob(f"*/*{ENDING}*"):
             with contextlib.suppress(OSError):
@@ -155,7 +170,8 @@ class CacheEntries:
                 path.unlink()
             total -= size
         for folder in self.all.iterdir():
-            with contextlib.suppress(OSError):  # one with entries stays
+            # A folder with entries cannot be removed, and stays.
+            with contextlib.suppress(OSError):
                 folder.rmdir()
 
     def _path(self, name: str) -> Path:

@@ -1,14 +1,15 @@
-"""What reading raises where a file is damaged, or is another one under this name."""
+"""The exceptions that reading a damaged or foreign file can raise."""
 
 from __future__ import annotations
 
 
 def kinds_of_damage() -> tuple[type[Exception], ...]:
-    """What archives, packed parts, headers, numbers and texts raise; behind `except` it is called only where something was raised.
+    """Return the exceptions that archives, packed parts, headers, numbers and texts raise.
 
-    These come of bytes that nobody foresaw, below functions of the standard library and of NumPy,
-    so the list is wide; it stands around calls of these, and around nothing of this package that
-    may have faults of its own.
+    After `except`, the function is called only if an exception was raised. The exceptions come from
+    unforeseen bytes, in functions of the standard library and of NumPy, so the list is broad. It is
+    used only around calls of these functions, not around code of this package, which may have
+    faults of its own.
     """
     import lzma
     import struct

@@ -1,4 +1,4 @@
-"""One run at a time in a folder: the others are told which one holds it."""
+"""A lock that lets one run at a time work in a folder; other runs report which one holds it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from pathlib import Path
 from .._diagnostics import GmlmError, fail
 
 LOCK = ".lock"
-MOST_SAID = 1000  # bytes of a lock's file that are read
-TRIES = 10  # where runs that end remove the file that this one has just opened
+MOST_SAID = 1000  # At most this many bytes of a lock file are read.
+TRIES = 10  # A try fails if an ending run removes the file that this run has just opened.
 
 
 @contextlib.contextmanager
 def alone(folder: str | Path) -> Iterator[None]:
-    """Make a folder, and keep a second run out of it. A folder that was made, and is empty in the end, goes again.
+    """Create a folder, and keep a second run out of it.
 
-    The system holds the lock for the process, and lets go of it when that ends, however that is:
-    the file of a run that was killed holds nobody up. It says which process it is, and since when.
+    A folder that was created here and is empty in the end is removed. The system holds the lock for
+    the process and releases it when the process ends in any way. The file of a killed run therefore
+    blocks no other run. The file names the process and its start time.
 
     Raises:
-        GmlmError: E560 where it cannot be written; E588 where a run is at work there.
+        GmlmError: E560 if the folder cannot be written; E588 if another run works there.
     """
     folder = Path(folder)
     made = not folder.exists()
@@ -41,10 +42,10 @@ def alone(folder: str | Path) -> Iterator[None]:
 
 
 def _taken(folder: Path) -> int | None:
-    """A handle of the file, locked; None where the system has no such locks."""
+    """Return a handle of the locked file, or None if the system has no such locks."""
     try:
         import fcntl
-    except ImportError:  # not everywhere
+    except ImportError:  # Some systems lack this module.
         return None
     for _ in range(TRIES):
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
@@ -58,12 +59,12 @@ def _taken(folder: Path) -> int | None:
             os.ftruncate(handle, 0)
             os.write(handle, json.dumps({"pid": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}).encode())
             return handle
-        os.close(handle)  # the run that ended just now removed it
+        os.close(handle)  # A run that has just ended removed the file.
     raise fail("E588", f"runs begin and end in {folder}", help="try again, or choose another folder")
 
 
 def _held(handle: int, folder: Path) -> GmlmError:
-    """The error for a folder that another run holds, with what its lock says."""
+    """Return the error for a folder that another run holds, with the content of its lock file."""
     said, pid = "", 0
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
         found = json.loads(os.pread(handle, MOST_SAID, 0).decode())
@@ -81,10 +82,10 @@ def _let_go(handle: int | None, folder: Path, made: bool) -> None:
     path = folder / LOCK
     if handle is not None:
         with contextlib.suppress(OSError):
-            # else somebody removed the folder, and another run is there
+            # If the files differ, somebody removed the folder, and another run works there.
             if path.stat().st_ino == os.fstat(handle).st_ino:
                 path.unlink()
         os.close(handle)
     if made:
         with contextlib.suppress(OSError):
-            folder.rmdir()  # not where it holds something
+            folder.rmdir()  # This fails if the folder is not empty.

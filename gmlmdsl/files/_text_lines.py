@@ -1,4 +1,7 @@
-"""Lines of UTF-8 text, one by one: one that is too long, or no text, is refused with its place."""
+"""Lines of UTF-8 text, read one by one.
+
+A line that is too long, or is not text, raises an error that names its place.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +13,26 @@ from typing import IO
 
 from .._diagnostics import fail
 
-MOST_LINE = 1 << 24  # bytes of a line
+MOST_LINE = 1 << 24  # A line has at most this many bytes.
 
 
 def opened_text(path: Path) -> IO[bytes]:
-    """A file of text, opened to read its bytes; one whose name ends in .gz is unpacked as it is read."""
+    """Open a text file for reading bytes.
+
+    A file whose name ends in .gz is unpacked as it is read.
+    """
     import gzip
 
     return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # pyright: ignore[reportReturnType]
 
 
 def raw_lines(file: IO[bytes], name: object, help: str) -> Iterator[bytes]:
-    r"""The lines of a file as they come, each with the \n at its end; never more than one is held.
+    r"""Yield the lines of a file, each with the \n at its end, and never hold more than one.
 
     Args:
-        file: opened for bytes.
-        name: what the messages call it.
-        help: what to do where a line is too long.
+        file: a file that is opened for bytes.
+        name: how messages call it.
+        help: the suggested fix if a line is too long.
 
     Raises:
         GmlmError: E523 for a line above the limit.
@@ -41,16 +47,16 @@ def raw_lines(file: IO[bytes], name: object, help: str) -> Iterator[bytes]:
 
 
 def decoded_line(line: bytes, name: object, number: int, help: str) -> str:
-    """The text of a line; a byte order mark before the first one is left out.
+    """Return the text of a line, without a byte order mark at the beginning of the first line.
 
     Args:
         line: its bytes.
-        name: what the messages call the file.
-        number: of the line, from 1.
-        help: what to do where it is no text.
+        name: how messages call the file.
+        number: the number of the line, from 1.
+        help: the suggested fix if the line is not text.
 
     Raises:
-        GmlmError: E119 for bytes that are no UTF-8 text.
+        GmlmError: E119 for bytes that are not UTF-8 text.
     """
     if b"\0" in line:
         utf16 = number == 1 and line[:2] in (b"\xff\xfe", b"\xfe\xff")

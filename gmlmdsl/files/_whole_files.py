@@ -1,4 +1,4 @@
-"""Files: what can be read at all, and what is written whole or not at all."""
+"""Files: which paths can be read, and how a file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -22,34 +22,38 @@ KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-# what the caller has opened for us: `cmd | gmlm .. /dev/stdin`, `gmlm .. <(cmd)`
+# The caller opened files with these paths for us: `cmd | gmlm .. /dev/stdin`, `gmlm .. <(cmd)`.
 OPEN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-MOST_BESIDE = 1000  # files of a folder among which a near name is sought
-LONGEST_PREFIX = 40  # letters of a name that stand in that of its unfinished file
-# the end of such a name, after the machine, the number of the process that writes it, and a random
-# number
+MOST_BESIDE = 1000  # A similar name is searched among at most this many files of a folder.
+# The name of an unfinished file has at most this many letters of the final name.
+LONGEST_PREFIX = 40
+# The name of an unfinished file ends so. The machine, the number of the writing process, and a
+# random number precede it.
 UNFINISHED = ".part"
 A_MOMENT, LONG_AGO = (
     60.0,
     7 * 86400.0,
-    # seconds: far more than there are between the making of a file and its lock; and than any write
-    # takes
+    # Both are in seconds. The first is far longer than the time between the creation of a file and
+    # its lock, the second far longer than any write.
 )
 
 
 def why_unreadable(path: str | Path, piped: bool = True) -> str | None:
-    """Why nothing is read from a path that is there: it is a directory, a pipe that nobody may ever write to, a device, a socket.
+    """Return the reason why an existing path is not read.
+
+    It is a directory, a pipe that may never be written to, a device, or a socket.
 
     Args:
-        path: of a file.
-        piped: whether a pipe or terminal that the caller opened, `/dev/stdin` or `/dev/fd/3`, may
-            be read, once and from its beginning.
+        path: the path of a file.
+        piped: whether a pipe or terminal that the caller opened, such as `/dev/stdin` or
+            `/dev/fd/3`, may be read, once and from its beginning.
 
     Returns:
-        "is a pipe", say; None for a file, and for what the caller opened.
+        A text such as "is a pipe"; None for a file, and for a pipe or terminal that the caller
+        opened.
 
     Raises:
-        OSError, ValueError: where there is no such file.
+        OSError, ValueError: if there is no such file.
     """
     mode = os.stat(path).st_mode
     if stat.S_ISREG(mode):
@@ -60,18 +64,20 @@ def why_unreadable(path: str | Path, piped: bool = True) -> str | None:
 
 
 def how_to_read(why: str, piped: bool = True) -> str:
-    """What to do about what `why_unreadable` says."""
+    """Return the suggested fix for a result of `why_unreadable`."""
     if why.endswith("directory"):
         return "name a file in it"
     return "pass on what comes out of it: `cat PIPE | gmlm .. /dev/stdin`" if piped and why.endswith("pipe") else "name a file"
 
 
 def as_path(path: Any, code: str = "E120") -> Path:
-    """A path that was passed from Python, to be read or, with the code E560, written.
+    """Return a path that was passed from Python.
+
+    The path is to be read or, with the code E560, to be written.
 
     Raises:
-        GmlmError: the code for anything but a text or a path: a number would be taken for an open
-            file's, and closed.
+        GmlmError: `code` for anything but a text or a path. A number, for example, would be taken
+            as an open file's descriptor, and closed.
     """
     if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
         raise fail(code, f"a path is a text or a `Path`, got {type(path).__name__}", help='name a file: `"votes.gmlm"`')
@@ -80,12 +86,12 @@ def as_path(path: Any, code: str = "E120") -> Path:
 
 @contextlib.contextmanager
 def reading(path: str | Path, piped: bool = True, help: str = "") -> Iterator[None]:
-    """Around what opens and reads a file: why it cannot be read is said in the same words everywhere.
+    """Provide a context around the opening and reading of a file, with one form of error messages.
 
     Args:
-        path: of the file.
-        piped: as `why_unreadable` has it.
-        help: what to do, where something better is known than what follows from the reason.
+        path: the path of the file.
+        piped: as in `why_unreadable`.
+        help: a suggested fix that is better than the one that follows from the reason.
 
     Raises:
         GmlmError: E120.
@@ -98,13 +104,14 @@ def reading(path: str | Path, piped: bool = True, help: str = "") -> Iterator[No
     except FileNotFoundError:
         help = _near_file(Path(path)) or help or "a path is read from the folder at hand"
         raise fail("E120", f"`{path}` does not exist", help=help) from None
-    except (OSError, ValueError, EOFError, zlib.error) as error:  # the last two of a packed file that is cut off or damaged
+    # The last two arise from a truncated or damaged packed file.
+    except (OSError, ValueError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise fail("E120", f"`{path}` cannot be read: {reason[:1].lower()}{reason[1:]}", help=help) from None
 
 
 def _near_file(path: Path) -> str:
-    """A file beside one that is not there, whose name is near; empty where there is none."""
+    """Return a suggestion of a file in the same folder with a similar name, or an empty text."""
     try:
         beside = [p.name for p, _ in zip(path.parent.iterdir(), range(MOST_BESIDE), strict=False) if p.suffix == path.suffix]
     except (OSError, ValueError):
@@ -119,17 +126,20 @@ def _is_terminal(path: str | Path) -> bool:
 
 
 def shipped_folder(name: str) -> Path:
-    """A folder that stands beside the package in a checkout, and that a wheel carries inside it, such as `examples`."""
+    """Return a folder, such as `examples`, that is shipped with the package.
+
+    It is next to the package in a checkout, and inside the package in a wheel.
+    """
     package = Path(__file__).resolve().parent.parent
     installed = package / name
     return installed if installed.is_dir() else package.parent / name
 
 
 def made_folder(path: str | Path) -> Path:
-    """The folder, made with those above it where it is not there.
+    """Return a folder, which is created, with its parents, if it does not exist.
 
     Raises:
-        GmlmError: E560 if it cannot be made.
+        GmlmError: E560 if it cannot be created.
     """
     folder = Path(path)
     try:
@@ -141,7 +151,7 @@ def made_folder(path: str | Path) -> Path:
 
 
 def write_whole(path: str | Path, content: bytes) -> None:
-    """Write a file, whole or not at all; see `whole_file`.
+    """Write a file completely or not at all; see `whole_file`.
 
     Raises:
         GmlmError: E560 if it cannot be written.
@@ -152,15 +162,16 @@ def write_whole(path: str | Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def whole_file(path: str | Path) -> Iterator[Path]:
-    """An empty file in the folder of `path`, to be written: it takes the place of `path` at the end, and vanishes if anything fails.
+    """Provide an empty file to write, which replaces `path` at the end.
 
-    A link stays one: the file that it points to is written. A file that was there keeps its mode.
-    What was written is on the disk when the name is, and the name is when this returns. Unfinished
-    files of processes that were killed are removed from the folder first.
+    The file is in the folder of `path`, and is removed if an exception is raised. A link stays a
+    link: the file to which it points is written. An existing file keeps its mode. The content is
+    synced to disk before the name is, and the name is synced before the context ends. Unfinished
+    files of killed processes are first removed from the folder.
 
     Raises:
-        GmlmError: E560 if the folder is missing, or the file cannot be written, or is no plain
-            file.
+        GmlmError: E560 if the folder does not exist, if the file cannot be written, or if it is not
+            a plain file.
     """
     verify_plain(as_path(path, "E560"))
     try:
@@ -176,14 +187,14 @@ def whole_file(path: str | Path) -> Iterator[Path]:
             raise
         finally:
             os.close(handle)
-        with contextlib.suppress(OSError):  # not every file system syncs folders
+        with contextlib.suppress(OSError):  # Not every file system syncs folders.
             _settle(target.parent)
     except OSError as error:
         raise _cannot(path, error.strerror or str(error)) from None
 
 
 def verify_plain(path: str | Path) -> None:
-    """Refuse to write to what is there and is no plain file.
+    """Raise if a path exists and is not a plain file.
 
     Raises:
         GmlmError: E560.
@@ -202,12 +213,12 @@ def verify_plain(path: str | Path) -> None:
 
 
 def _beside(target: Path) -> tuple[Path, int]:
-    """A new file in the same folder, with the mode of the one that it will replace; that of another is as the system makes new files.
+    """Create a file in the same folder, and return it with its handle.
 
-    The handle is locked, and its owner closes it after the writing: see `remove_abandoned`.
-
-    At no time may more users open it than in the end. To ask for the process's umask would mean to
-    change it, for all threads.
+    The file has the mode of the file that it replaces, or else the system's default mode. The
+    handle is locked, and its owner closes it after writing: see `remove_abandoned`. At no time may
+    more users open the file than in the end. The umask of the process cannot be read without
+    changing it for all threads.
     """
     try:
         mode = stat.S_IMODE(target.stat().st_mode)
@@ -220,20 +231,21 @@ def _beside(target: Path) -> tuple[Path, int]:
         with contextlib.suppress(FileExistsError):
             handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else mode & 0o777)
             break
-    with contextlib.suppress(OSError):  # of a file system that has no locks
+    with contextlib.suppress(OSError):  # Some file systems have no locks.
         _lock(handle)
     if mode is not None:
-        with contextlib.suppress(OSError):  # of a file system that has no modes
+        with contextlib.suppress(OSError):  # Some file systems have no modes.
             os.fchmod(handle, mode)
     return part, handle
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove the unfinished files of a folder whose writers were killed; one of a process that lives stays.
+    """Remove the unfinished files of a folder whose writers were killed.
 
-    A writer holds a lock on its file. Its name has the number of the process, because a lock comes
-    just after the file, and the machine, because file systems on a network may keep locks to one
-    machine: of another machine only a file that is `LONG_AGO` old is removed.
+    The file of a living process stays. A writer holds a lock on its file. The file's name contains
+    the number of the process, because the lock is taken just after the file is created. It also
+    contains the machine, because network file systems may restrict locks to one machine. A file of
+    another machine is removed only if it is `LONG_AGO` old.
     """
     try:
         with os.scandir(folder) as entries:
@@ -247,12 +259,12 @@ def remove_abandoned(folder: Path) -> None:
 
 
 def _is_abandoned(path: Path) -> bool:
-    """Whether the writer of an unfinished file is gone; False where that cannot be told.
+    """Return whether the writer of an unfinished file is gone; False if that is unknown.
 
     Raises:
-        OSError: of a lock that is held, where the file system has no locks, and where the file may
+        OSError: for a lock that is held, for a file system without locks, and for a file that may
             not be opened.
-        ValueError, IndexError: of a name that is not that of an unfinished file.
+        ValueError, IndexError: for a name that is not that of an unfinished file.
     """
     machine, number = path.name.removesuffix(UNFINISHED).split(".")[-3:-1]
     age = time.time() - os.lstat(path).st_mtime
@@ -267,32 +279,36 @@ def _is_abandoned(path: Path) -> bool:
 
 
 def _machine() -> str:
-    """A short name of this machine."""
+    """Return a short name of this machine."""
     return f"{zlib.crc32(platform.node().encode()):08x}"
 
 
 def _is_alive(number: int) -> bool:
-    """Whether a process has this number; never asked on Windows, where this very call would end it."""
+    """Return whether a process has this number.
+
+    The function is never called on Windows, where `os.kill` would end the process.
+    """
     try:
         os.kill(number, 0)
     except ProcessLookupError:
         return False
     except (OSError, OverflowError):
-        return True  # of another user
+        return True  # The process belongs to another user.
     return True
 
 
 def _lock(handle: int) -> bool:
-    """Lock an open file for this process alone; whether it can be known and was free.
+    """Lock an open file for this process alone, and return whether locks are available.
 
     Raises:
-        OSError: of a lock that another process holds, and where there are no locks.
+        OSError: for a lock that another process holds, and for a system without locks.
     """
     try:
         import fcntl
-    except ImportError:  # Windows
+    except ImportError:  # Windows lacks this module.
         return False
-    # of the handle, as that of `flock`, and beside it: HDF5 takes that one for itself
+    # The lock belongs to the handle, as with `flock`, but is independent of it, because HDF5 uses
+    # `flock` itself.
     if hasattr(fcntl, "F_OFD_SETLK"):
         fcntl.fcntl(handle, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
     else:

@@ -1,4 +1,7 @@
-"""In: `Program` and inputs. Out: `FactorGraph`, blocks, colours. Never: JAX."""
+"""The package that binds a checked program to its inputs and lowers it to a factor graph.
+
+In: a `Program` and inputs. Out: a `FactorGraph`, blocks and colours. Never: JAX.
+"""
 
 from ._abstract_program import AbstractProgram, verify_is_model, versions
 from ._bind import bind, bind_sound

@@ -1,4 +1,4 @@
-"""A checked program with its inputs: what models are made from, and what results keep of it."""
+"""Base class of a checked program with its inputs, and the provenance that results record of it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from ._graph_arrays import GraphArrays
 
 
 class AbstractProgram(ABC):
-    """A checked program with its inputs, as its models know it; equal to another of the same texts, inputs and coordinates.
+    """A checked program with its inputs, from which models are made.
+
+    Two programs are equal if their texts, inputs and coordinates are equal and if they agree on
+    `allow_python`.
 
     Attributes:
-        checked: the program as it is written.
-        bound: the same with its numbers.
-        allow_python: whether a network may be a class of Python, which is imported and run.
+        checked: the program as it is written, after checking.
+        bound: the same program with its numbers.
+        allow_python: whether a network may be a Python class, which is imported and run.
     """
 
     checked: Program
@@ -27,11 +30,14 @@ class AbstractProgram(ABC):
 
     @abstractmethod
     def model(self, name: str | None = None, *, plan: str | None = None) -> Any:
-        """A model by name; without one, the program's only model."""
+        """Return a model by name, or the program's only model if no name is given."""
 
     @abstractmethod
     def extended(self, text: str) -> AbstractProgram:
-        """The same program with more statements behind its own, bound to the same inputs; nothing is written."""
+        """Return this program with further statements appended, bound to the same inputs.
+
+        No file is written.
+        """
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AbstractProgram):
@@ -43,21 +49,24 @@ class AbstractProgram(ABC):
 
     @property
     def warnings(self) -> tuple[Any, ...]:
-        """What the checker warns of, and what the inputs show."""
+        """The warnings of the checker and those that the inputs raise, without the allowed ones."""
         return (*self.checked.warnings, *allowed(self.bound.notes, self.checked.allowances))
 
     def graph(self, name: str) -> GraphArrays:
-        """A graph's arrays: `.edges`, `.rows`, ..
+        """Return the arrays of a graph, such as `.edges` and `.rows`.
 
         Raises:
-            GmlmError: for an unknown name.
+            GmlmError: if the program has no graph of this name.
         """
         if not is_one_of(name, list(self.bound.graphs)):
             raise unknown(f"the program has no graph `{name}`", name, self.bound.graphs)
         return self.bound.graphs[name]
 
     def provenance(self) -> dict[str, Any]:
-        """What a result keeps of the program: its files, inputs, coordinates and versions."""
+        """Return the record that results keep of the program.
+
+        It holds its files, their hash, its inputs, its coordinates and the versions of packages.
+        """
         from ..files import hash_of_texts
 
         files = {s.path: s.text for s in self.checked.sources}
@@ -76,7 +85,7 @@ class AbstractProgram(ABC):
 
 
 def verify_is_model(model: Any) -> None:
-    """Refuse what is passed from Python in the place of a model.
+    """Raise unless `model` is a model.
 
     Raises:
         GmlmError: E507.
@@ -87,7 +96,7 @@ def verify_is_model(model: Any) -> None:
 
 @cache
 def versions() -> dict[str, str]:
-    """The versions a result depends on."""
+    """Return the versions of Python packages on which a result depends."""
     from importlib.metadata import PackageNotFoundError, version
 
     out = {}

@@ -1,4 +1,7 @@
-"""The operators of the language on NumPy arrays, by the rule of `program/_operators.py`: no value, where it is taken, is an error."""
+"""The operators of the language on NumPy arrays, by the rule of `program/_operators.py`.
+
+An operation without a value raises an error if its result counts.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from ..program import OPERATORS as ON_NUMBERS
 from ..program import NoValueError, Operator, computed, written
 
 Array = np.ndarray
-SMALL = 1 << 31  # sums and products of two numbers below it fit into 64 bits
-LEAST = -(1 << 63)  # of 64 bits
-SURE = 2.0**62  # an estimate below it fits, whatever its rounding
+SMALL = 1 << 31  # Sums and products of two numbers below it fit into 64 bits.
+LEAST = -(1 << 63)  # This is the minimum of a 64-bit integer.
+SURE = 2.0**62  # An estimate below it fits into 64 bits, whatever its rounding error.
 
 
 def _integral(*arrays: Array) -> bool:
@@ -21,8 +24,8 @@ def _integral(*arrays: Array) -> bool:
 
 
 def _plain(a: Array) -> Array:
-    """Conditions as 1 and 0."""
-    a = np.asarray(a)  # where all is constant, operands are Python's own
+    """Return conditions as the integers 1 and 0, and other arrays unchanged."""
+    a = np.asarray(a)  # Operands are Python numbers if all parts are constant.
     return a.astype(np.int64) if a.dtype == bool else a
 
 
@@ -52,7 +55,10 @@ CONDITIONS = frozenset(("==", "!=", "<", "<=", ">", ">=", "and", "or", "not"))
 
 
 def rounded_to(kind: np.dtype) -> dict[str, Callable[..., Array]]:
-    """The operators in a float type, each on operands and with a result of that type; whole numbers are compared as such."""
+    """Return the operators in a float type: operands and results are of that type.
+
+    Comparisons of integers compare them as integers.
+    """
 
     def rounded(name: str) -> Callable[..., Array]:
         def operator(*operands: Array) -> Array:
@@ -67,10 +73,18 @@ def rounded_to(kind: np.dtype) -> dict[str, Callable[..., Array]]:
 
 
 def applied(operator: str, operands: Sequence[Array], taken: Array | bool, span: Span | None, bits: int = 64) -> Array:
-    """The values of an operation; where not `taken` they mean nothing. Whole numbers have so many bits.
+    """Return the values of an operation, and raise if an element that counts has no value.
+
+    Args:
+        operator: the name of the operator.
+        operands: arrays that broadcast against one another.
+        taken: a mask of the elements that count. Values elsewhere are undefined.
+        span: the place of the operation in the text.
+        bits: the number of bits of integers.
 
     Raises:
-        GmlmError: E416 where a taken one divides by 0, does not fit or is no real number.
+        GmlmError: E416 if an element that counts divides by 0, does not fit, or is not a real
+            number.
     """
     operands = [np.asarray(o) for o in operands]
     with np.errstate(all="ignore"):
@@ -92,7 +106,7 @@ def applied(operator: str, operands: Sequence[Array], taken: Array | bool, span:
 
 
 def _verify_bits(found: Array, operator: str, operands: list[Array], taken: Array | bool, span: Span | None, bits: int) -> None:
-    """Refuse what the integers of a device do not hold: large ones, and negative powers."""
+    """Raise E416 if an integer does not fit into `bits` bits or has a negative exponent."""
     limit = 1 << (bits - 1)
     bad = np.any([(n < -limit) | (n > limit - 1) for n in np.broadcast_arrays(found, *map(_plain, operands))], axis=0) & np.asarray(taken)
     if operator == "^":
@@ -105,7 +119,11 @@ def _verify_bits(found: Array, operator: str, operands: list[Array], taken: Arra
 
 
 def _doubtful(operator: str, operands: list[Array], found: Array) -> Array | bool:
-    """Where the value may be none: infinite or undefined without an infinite operand, or a whole number near the limit of 64 bits."""
+    """Return a mask of the elements that may have no value.
+
+    These elements are infinite or undefined without an infinite operand, or are integers near the
+    limit of 64 bits. An infinite `log` is an exception: it is a value.
+    """
     if operator in CONDITIONS:
         return False
     if found.dtype.kind == "f":

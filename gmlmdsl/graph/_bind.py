@@ -1,4 +1,4 @@
-"""Binds inputs: numbers from Python become arrays, index sets get their members, graphs their edges."""
+"""Binding of inputs: arrays for inputs, members for index sets, edges for graphs."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Array = np.ndarray
 
 
 def bind(program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Sequence[Any]] | None = None) -> Bound:
-    """Give a program its inputs.
+    """Bind a program to its inputs.
 
     Args:
         program: a checked program.
-        inputs: by name: numbers, arrays, or label texts for inputs over a domain.
-        coords: by index set, or by the nodes of a graph (`G.nodes`): one label per member.
+        inputs: numbers, arrays, or label texts for inputs over a domain, by name.
+        coords: one label per member, by index set or by the nodes of a graph (`G.nodes`).
 
     Returns:
-        The bound program; arrays are int64 or float64.
+        The bound program. Its arrays are int64 or float64.
 
     Raises:
-        GmlmError: for every missing and unknown input, and for shapes, types and graphs that do not
-            fit.
+        GmlmError: for every missing or unknown input, and for every input whose shape or type does
+            not fit or whose edges form no valid graph.
     """
     _verify_names(program, inputs)
     coords = verified_coords(coords)
@@ -44,10 +44,10 @@ def bind(program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Seque
 
 
 def verified_coords(coords: Any) -> dict[str, tuple[Any, ...]]:
-    """Labels by index set.
+    """Return the labels by index set, as tuples.
 
     Raises:
-        GmlmError: E403 for what is no dict of lists of labels.
+        GmlmError: E403 if `coords` is not a dict of lists of labels.
     """
     help = 'name the index set: `coords={"item": ["A1", "A2"]}`'
     if coords is not None and not isinstance(coords, Mapping):
@@ -65,10 +65,16 @@ def verified_coords(coords: Any) -> dict[str, tuple[Any, ...]]:
 def bind_sound(
     program: Program, inputs: Mapping[str, Any], most: float = math.inf, coords: Mapping[str, tuple[Any, ...]] | None = None
 ) -> tuple[Bound, list[Diagnostic]]:
-    """A program with those of its inputs and graphs that have no fault, and every fault of the others.
+    """Bind the valid inputs and graphs of a program, and collect every fault of the others.
 
-    Graphs with more than `most` nodes and edges are left out too, and no fault. Inputs with labels
-    go by those of `coords`.
+    Args:
+        program: a checked program.
+        inputs: values by name.
+        most: graphs with more nodes and edges than this are left out too, without a fault.
+        coords: labels by index set. Inputs with labels are ordered by them.
+
+    Returns:
+        The bound program without the faulty parts, and the faults.
     """
     faults = Faults()
     bound = Bound(program, {}, {}, {}, dict(coords or {}))
@@ -139,7 +145,10 @@ def _verify_length(d: ir.Input, k: int, axis: ir.InputAxis, array: Array, bound:
 
 
 def _wanted_shape(d: ir.Input, bound: Bound) -> str:
-    """The shape of an input in words: numbers where they are known, names where the array itself says them."""
+    """Return the expected shape of an input in words.
+
+    An axis is written as its length, or as its name if the array itself determines the length.
+    """
     sizes = [a.name or str(bound.set_size(a.over) if a.over is not None else bound.integer(a.size)) for a in d.axes]  # type: ignore[arg-type]
     if not sizes:
         return "give one value"
@@ -154,7 +163,7 @@ def _shown(allowed: Sequence[object]) -> str:
 
 
 def _first(array: Array) -> float:
-    """The first number with a fraction, or that is not finite."""
+    """Return the first number that is not finite or has a fraction."""
     return float(array[~(np.isfinite(array) & (array == np.floor(array)))].ravel()[0])
 
 
@@ -191,7 +200,10 @@ def _as_array(d: ir.Input, value: Any, given: Mapping[str, Any], bound: Bound) -
 
 
 def _by_labels(d: ir.Input, value: Any, bound: Bound) -> Any:
-    """An input with names in the order of its axes; one with an axis that has no labels is read in its order, edges aside."""
+    """Return an input with labels in the order of its axes.
+
+    If an axis has no labels, the value keeps its own order except along axes over edges.
+    """
     from ._by_edge import EdgeNames, by_name
 
     axes = bound.axes(d.name)
@@ -241,7 +253,10 @@ def _verify_values(d: ir.Input, array: Array, bound: Bound) -> None:
 
 
 def _build_ready_graphs(bound: Bound, faults: Faults, most: float, all_ready: bool = False) -> Bound:
-    """Graphs in order, as soon as the inputs they need are bound; sizes of later inputs may need them."""
+    """Build graphs in order, each as soon as the inputs that it needs are bound.
+
+    The order matters because sizes of later inputs may depend on a graph.
+    """
     for name in list(bound.program.graphs):
         call = bound.program.graphs.get(name)
         if name in bound.graphs or call is None:
@@ -256,7 +271,10 @@ def _build_ready_graphs(bound: Bound, faults: Faults, most: float, all_ready: bo
 
 
 def without(bound: Bound, name: str) -> Bound:
-    """The same without an input or graph, and without what needs it; its numbers are shared."""
+    """Return the bound program without an input or graph and everything that depends on it.
+
+    The numbers are shared with the original.
+    """
     return replace(bound, program=without_inputs(bound.program, {name}))
 
 

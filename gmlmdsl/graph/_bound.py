@@ -1,4 +1,4 @@
-"""A program with its numbers: what binding makes, and what the sizes and labels of its sets are."""
+"""A program with its numbers: its inputs, and the sizes, members and labels of its sets."""
 
 from __future__ import annotations
 
@@ -22,9 +22,17 @@ MOST_MEMBERS = 1 << 27
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """A program with its numbers: `inputs` (int64 or float64 arrays; codes for letters and labels), graphs, coordinates.
+    """A program with its numbers.
 
-    Equal where the texts, the inputs and the coordinates are.
+    Two bound programs are equal if their texts, inputs and coordinates are equal.
+
+    Attributes:
+        program: the checked program.
+        inputs: int64 or float64 arrays by name. Letters and labels are stored as codes.
+        lengths: the lengths of axes that inputs name.
+        graphs: the arrays of each graph.
+        coords: labels by index set.
+        notes: diagnostics that depend on the numbers (W825).
     """
 
     program: Program
@@ -32,11 +40,11 @@ class Bound:
     lengths: dict[str, int]
     graphs: dict[str, GraphArrays] = field(default_factory=dict)
     coords: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    notes: tuple[Diagnostic, ...] = ()  # what only the numbers show, W825
+    notes: tuple[Diagnostic, ...] = ()
 
     @cached_property
     def digest(self) -> bytes:
-        """Of the texts, inputs and coordinates, which give all the rest; computed once."""
+        """The digest of texts, inputs and coordinates, which determine the rest; computed once."""
         return digest((tuple(s.text for s in self.program.sources), self.inputs, self.coords))
 
     def __eq__(self, other: object) -> bool:
@@ -46,25 +54,31 @@ class Bound:
         return hash(self.digest)
 
     def integer(self, e: ir.Expression) -> int:
-        """The value of a constant integer expression."""
+        """Return the value of a constant integer expression."""
         return int(whole(constant(e, self), True, e))
 
     def number(self, e: ir.Expression) -> float:
-        """The value of a constant expression."""
+        """Return the value of a constant expression."""
         return float(constant(e, self))
 
     def table(self, e: ir.Expression) -> Array:
-        """The numbers of a table that is written out, nested as its lists are; of another constant, the one number."""
+        """Return the numbers of a written-out table, nested as its lists are.
+
+        For any other constant expression, return its value as an array without axes.
+        """
         if not isinstance(e, ir.Table):
             return np.asarray(self.number(e))
         return np.stack([self.table(item) for item in e.items]) if e.items else np.zeros(0)
 
     def axes(self, name: str) -> tuple[ir.SetOf, ...]:
-        """What the axes of an input run over; one with a size alone is a range that has its name."""
+        """Return the set of each axis of an input.
+
+        An axis that is declared by a size alone is a range with the name of the axis.
+        """
         return tuple(a.over or ir.SetOf(a.span, "range", a.name, a.size) for a in self.program.inputs[name].axes)
 
     def set_size(self, s: ir.SetOf) -> int:
-        """The number of members."""
+        """Return the number of members of a set."""
         if s.is_looked_up:
             return len(self.members(s)[0])
         if s.kind == "graph":
@@ -80,7 +94,10 @@ class Bound:
         return size
 
     def members(self, s: ir.SetOf) -> list[Array]:
-        """One array per index name: the values it takes, member by member (codes for a domain, row numbers for rows)."""
+        """Return the values that each index name of a set takes, one array per name.
+
+        Domains are enumerated by their codes and rows by their numbers.
+        """
         if s.clauses is not None:
             names, _ = listed_turns(s.clauses, self)
             return [names[n] for loop in s.clauses.loops for n in loop.names]
@@ -95,7 +112,7 @@ class Bound:
         return [np.arange(self.set_size(s))]
 
     def domain_size(self, d: ir.Domain) -> int:
-        """The number of values of a cell."""
+        """Return the number of values of a cell."""
         if d.labels:
             return len(d.labels)
         if d.scale is not None and d.scale.size is not None:
@@ -110,7 +127,7 @@ class Bound:
         return size
 
     def labels(self, s: ir.SetOf) -> tuple[Any, ...]:
-        """The coordinates of a set's members, for tables and ArviZ."""
+        """Return the coordinates of a set's members, for tables and ArviZ."""
         if s.name in self.coords:
             return self.coords[s.name]
         if s.domain is not None:
@@ -128,7 +145,10 @@ class Bound:
         return tuple(range(self.set_size(s)))
 
     def node_labels(self, graph: str) -> tuple[Any, ...]:
-        """The coordinates of a graph's nodes: its own, or those of the index set it was built over, if any."""
+        """Return the coordinates of a graph's nodes.
+
+        These are the graph's own, else those of the index set over which it is built, else numbers.
+        """
         if f"{graph}.nodes" in self.coords:
             return self.coords[f"{graph}.nodes"]
         arguments = self.program.graphs[graph].arguments
@@ -138,26 +158,29 @@ class Bound:
         return tuple(range(self.graphs[graph].n))
 
     def right_labels(self, graph: str) -> tuple[Any, ...]:
-        """The coordinates of a bipartite graph's right nodes."""
+        """Return the coordinates of a bipartite graph's right nodes."""
         over = self.program.graphs[graph].arguments["b"]
         return self.labels(over) if isinstance(over, ir.SetOf) else tuple(range(self.graphs[graph].n_right))
 
     def domain_labels(self, d: ir.Domain) -> tuple[Any, ...]:
-        """The values of a cell as users write them."""
+        """Return the values of a cell as users write them."""
         if d.labels or d.of is not None:
             return d.labels or self.labels(d.of)  # pyright: ignore[reportArgumentType]
         scale = self.scale(d)
         return tuple(range(self.domain_size(d))) if scale is None else scale.numbers
 
     def scale(self, d: ir.Domain) -> Scale | None:
-        """Which number each code of a domain stands for; None of letters, labels and real numbers."""
+        """Return which number each code of a domain stands for; None for letters, labels and real numbers."""
         if d.scale is None:
             return None
         return replace(d.scale, first=d.scale.first if d.start is None else self.integer(d.start), size=self.domain_size(d))
 
 
 def sizes_help(e: object, size: int = 0) -> str:
-    """What to do about a size that is out of bounds: it is bound from outside, or written here."""
+    """Return the suggested fix for a size that is out of bounds.
+
+    The size either follows from inputs or is written in the text.
+    """
     inputs = sorted(names_in(e).outer)
     bound = "smaller" if size >= 1 else "larger"
     return f"it follows from {listed(inputs)}: bind a {bound} value" if inputs else f"write a {bound} size"

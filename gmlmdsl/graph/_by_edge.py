@@ -1,4 +1,7 @@
-"""Arrays whose entries have names, those over edges by pairs: a dict, a series or frame, an array of xarray, in any order."""
+"""Arrays whose entries are named, in any order: a dict, a series, a frame or an xarray array.
+
+Entries over edges are named by pairs of nodes.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +22,17 @@ MOST_SHOWN = 4
 
 
 class EdgeNames:
-    """What the entries of one axis over edges or arcs are called, made when it is first asked.
+    """The names of the entries along one axis over edges or arcs, built when they are first used.
 
     Attributes:
-        axis: which axis of the array it is.
+        axis: the number of the array's axis.
     """
 
     def __init__(self, bound: Bound, axes: Sequence[ir.SetOf], axis: int, as_given: bool = False):
         self._bound, self._over, self.axis = bound, axes[axis], axis
         self._swaps = is_unordered(axes[axis], bound.graphs) and swaps_further(list(axes[axis + 1 :]))
-        # in the order of the rows of `pairs`, as inputs are; else in that of `G.edges`
+        # Entries have the order of the rows of `pairs` if this is True, as in inputs, else that of
+        # `G.edges`.
         self._as_given = as_given
 
     @cached_property
@@ -39,16 +43,16 @@ class EdgeNames:
 
     @cached_property
     def _places(self) -> dict[Hashable, tuple[int, bool]]:
-        """Of each name the place of its entry, and whether the name has its ends the other way round."""
+        """The place of each name's entry, and whether the name states the ends in reverse order."""
         bound, graph = self._bound, self._bound.graphs[self._over.graph]
         left = bound.node_labels(self._over.graph)
         right = bound.right_labels(self._over.graph) if graph.bipartite else left
-        # labels that do not fit are refused elsewhere
+        # Another function reports labels that do not fit.
         if len(left) < graph.n or len(right) < graph.n_right:
             left = right = tuple(range(max(graph.n, graph.n_right)))
         out: dict[Hashable, tuple[int, bool]] = {}
         for number, (i, j) in enumerate(self.pairs.tolist()):
-            for a, b in ((i, j), (left[i], right[j])):  # labels go before numbers
+            for a, b in ((i, j), (left[i], right[j])):  # Labels override numbers.
                 names = [((a, b), False), (f"{a}, {b}", False)]
                 if is_unordered(self._over, bound.graphs):
                     names += [((b, a), True), (f"{b}, {a}", True)]
@@ -56,11 +60,16 @@ class EdgeNames:
         return out
 
     def in_order(self, names: Sequence[Any], entries: Sequence[Any], what: str) -> list[Any]:
-        """Entries that have names, in the order of the edges.
+        """Return named entries in the order of the edges.
+
+        Args:
+            names: the name of each entry.
+            entries: the entries.
+            what: how messages call the array.
 
         Raises:
-            GmlmError: E414 for a name that is no edge's, E507 for an edge that is named twice or
-                not at all.
+            GmlmError: E414 for a name of no edge, E507 for an edge that is named twice or not at
+                all.
         """
         out: dict[int, Any] = {}
         graph, pairs = self._over.graph, self.pairs
@@ -89,19 +98,20 @@ def _shown(pairs: Array) -> str:
 def by_name(
     value: Any, edges: Sequence[EdgeNames], dims: Sequence[str], coords: Sequence[Sequence[Any]], what: str, code: str = "E506"
 ) -> Any:
-    """A value in the program's order where it names its entries, edges by their pairs; any other as it is.
+    """Return a value in the program's order if its entries are named, and unchanged otherwise.
+
+    Entries over edges are named by their pairs.
 
     Args:
-        value: a dict by pair, a series or frame, an array of xarray, or an array without names.
-        edges: the names of the axes over edges.
+        value: a dict by pair, a series or frame, an xarray array, or an array without names.
+        edges: the names along the axes over edges.
         dims: the names of all axes.
-        coords: the labels of their places.
+        coords: the labels of the entries along each axis.
         what: how messages call the value.
-        code: of the diagnostic, for labels that are not those of the axes.
+        code: the error code for labels that are not those of the axes.
 
     Raises:
-        GmlmError: E414, E507 for names that are not those of the edges, each once; `code` for other
-            labels.
+        GmlmError: E414 or E507 unless every edge is named exactly once; `code` for other labels.
     """
     if isinstance(value, Mapping):
         if not edges:
@@ -122,7 +132,10 @@ def by_name(
 
 
 def _labels_of(value: Any, axis: int, dims: Sequence[str]) -> list[Any] | None:
-    """The labels that a value has on one axis; None where it has none there, or only counts from 0."""
+    """Return the labels of a value along one axis.
+
+    Return None if the value has no labels there, or if they only count from 0.
+    """
     if is_frame(value):
         frame = as_frame(value)
         found = (frame.index, frame.columns)[axis + 2 - len(dims)] if len(dims) <= 2 else None

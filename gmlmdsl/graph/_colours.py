@@ -1,4 +1,4 @@
-"""Orders the blocks of a sweep into colours: blocks of one colour share no factor and are redrawn at once."""
+"""Colours of a sweep's blocks: blocks of one colour share no factor and are redrawn at once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from ._neighbours import distinct
 
 Array = np.ndarray
 FEW_WAVES = 4096
-WORTH_A_WAVE = 16  # cells, which one by one take as long as a wave
+WORTH_A_WAVE = 16  # One by one, this many cells take as long as a wave.
 
 
 def colour(graph: FactorGraph, blocks: Array) -> Array:
-    """Greedy colours.
+    """Colour blocks greedily, so that blocks of one colour share no factor and no cell.
+
+    Blocks are visited in the order of their positions (of the first cell, then of the next). Each
+    block takes the lowest colour of no earlier block with which it shares a factor or a cell.
 
     Args:
         graph: the factor graph.
@@ -21,9 +24,7 @@ def colour(graph: FactorGraph, blocks: Array) -> Array:
             cells.
 
     Returns:
-        One colour per block: in position order (of the first cell, then the next) each block takes
-        the least colour that
-        no earlier block has with which it shares a factor or a cell.
+        One colour per block.
     """
     if blocks.shape[1] == 1 and len(distinct(blocks)) == len(blocks):
         found = _in_waves(graph, blocks[:, 0])
@@ -33,7 +34,10 @@ def colour(graph: FactorGraph, blocks: Array) -> Array:
 
 
 def _in_waves(graph: FactorGraph, cells: Array) -> Array | None:
-    """Of single cells, all at once whose neighbours before them are done; None where such waves are small, or colours many."""
+    """Colour single cells in waves: a wave is all cells whose earlier neighbours are coloured.
+
+    Return None if the waves are too small or the colours too many.
+    """
     n, (starts, neighbours) = graph.n_cells, graph.neighbours
     swept = np.zeros(n, bool)
     swept[cells] = True
@@ -44,7 +48,7 @@ def _in_waves(graph: FactorGraph, cells: Array) -> Array | None:
     wave, waves, done = np.flatnonzero(swept & (waits == 0)), 0, 0
     while len(wave):
         waves, done = waves + 1, done + len(wave)
-        # the lowest colour that is free, as a bit
+        # This is the lowest free colour, as a bit.
         least = ~taken[wave] & (taken[wave] + np.uint64(1))
         if not least.all() or waves > FEW_WAVES + done / WORTH_A_WAVE:
             return None
@@ -61,7 +65,7 @@ def _in_turn(graph: FactorGraph, blocks: Array) -> Array:
     n = graph.n_cells
     starts, neighbours = graph.neighbours
     order = np.lexsort(blocks.T[::-1])
-    # blocks, coloured so far, that hold each cell
+    # `holders` lists the blocks, among those coloured so far, that contain each cell.
     holders: list[list[int]] = [[] for _ in range(n)]
     colours = np.full(len(blocks), -1, np.int64)
     for b in order.tolist():
@@ -85,7 +89,7 @@ def _in_turn(graph: FactorGraph, blocks: Array) -> Array:
 
 
 def has_inner_factor(graph: FactorGraph, cells: Array) -> bool:
-    """Whether two of the cells share a factor; `cells` may be padded."""
+    """Return whether two of the cells share a factor; `cells` may be padded."""
     inside = np.zeros(graph.n_cells + 1, bool)
     inside[cells] = True
     inside[graph.n_cells] = False

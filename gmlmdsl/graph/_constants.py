@@ -1,4 +1,4 @@
-"""Values of expressions that mention index names and inputs only, for many index values at once."""
+"""Values of expressions of index names and inputs alone, for many index values at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Array = np.ndarray
 
 
 class Numbers(Protocol):
-    """Where constants find the numbers of inputs, and what the sets hold that their sums run over."""
+    """The source of the numbers of inputs and of the members of sets."""
 
     @property
     def inputs(self) -> Mapping[str, Array]:
@@ -31,7 +31,7 @@ class Numbers(Protocol):
 
     @property
     def lengths(self) -> Mapping[str, int]:
-        """The lengths that axes of inputs have named."""
+        """The lengths that axes of inputs name."""
         ...
 
     @property
@@ -40,20 +40,26 @@ class Numbers(Protocol):
         ...
 
     def axes(self, name: str) -> tuple[ir.SetOf, ...]:
-        """What the axes of an input run over."""
+        """Return the set of each axis of an input."""
         ...
 
     def members(self, s: ir.SetOf) -> list[Array]:
-        """One array per index name that runs over a set."""
+        """Return one array per index name that runs over a set."""
         ...
 
 
 def constant(e: ir.Expression, numbers: Numbers, names: Mapping[str, Array] | None = None, taken: Array | bool = True) -> Array:
-    """The value of `e` where each index name stands for an array; the arrays broadcast. Indices and operations count only where `taken`.
+    """Return the value of a constant expression, in which each index name stands for an array.
+
+    Args:
+        e: the expression.
+        numbers: inputs and sets.
+        names: the array of each index name. The arrays broadcast against one another.
+        taken: a mask of the elements that count. Indices and operations are checked only there.
 
     Raises:
-        GmlmError: E407 where an index into an input leaves its range, E414 where a pair is no edge,
-            E416 where an operation has no value, E412 where a sum has too many terms.
+        GmlmError: E407 if an index into an input is out of range; E414 if a pair is not an edge;
+            E416 if an operation has no value; E412 if a sum has too many terms.
     """
     return np.asarray(_Constants(numbers, names or {}).value(e, taken))
 
@@ -61,22 +67,21 @@ def constant(e: ir.Expression, numbers: Numbers, names: Mapping[str, Array] | No
 def turned(
     loops: Sequence[ir.Loop], numbers: Numbers, names: Mapping[str, Array], around: int, span: Span
 ) -> tuple[dict[str, Array], Array | bool, int]:
-    """The turns of loops that stand in one another, along one axis behind all others.
+    """Unroll nested loops along one new last axis.
 
     Args:
-        loops: the outermost first; the set of one may depend on names around it.
+        loops: the loops, outermost first. The set of a loop may depend on names around it.
         numbers: inputs and sets.
         names: index names around the loops, with an axis of length 1 in the place of the new one.
-        around: how many turns there are around the loops.
-        span: what is too large where the turns are too many.
+        around: the number of iterations around the loops.
+        span: the place in the text that is reported if there are too many iterations.
 
     Returns:
-        The values of each name of the loops, broadcasting against the names around; which turns
-        there are, where that differs;
-        and the length of the axis.
+        The values of each name of the loops, which broadcast against the names around; a mask of
+        the existing iterations, or True if all exist; and the length of the new axis.
 
     Raises:
-        GmlmError: E412 where the turns are too many.
+        GmlmError: E412 if there are too many iterations.
     """
     own: dict[str, Array] = {}
     among: Array | bool = True
@@ -107,7 +112,7 @@ def turned(
 
 
 def listed_turns(clauses: ir.Clauses, numbers: Numbers) -> tuple[dict[str, Array], int]:
-    """Every turn of `for .. if ..`, as one array per index name, and how many there are."""
+    """Return the iterations of `for .. if ..` as one array per index name, and their number."""
     names, among, count = turned(clauses.loops, numbers, {}, 1, clauses.span)
     if clauses.condition is not None or among is not True:
         test = True if clauses.condition is None else constant(clauses.condition, numbers, names, among)
@@ -117,7 +122,10 @@ def listed_turns(clauses: ir.Clauses, numbers: Numbers) -> tuple[dict[str, Array
 
 
 def members_at(over: ir.SetOf, numbers: Numbers, names: Mapping[str, Array]) -> tuple[list[Array], Array]:
-    """The members of a set that depends on names around it, along one more axis behind all others, and which of them there are."""
+    """Return the members of a set that depends on names around it, along one new last axis.
+
+    Sets differ in length, so the second result is a mask of the members that exist.
+    """
     assert over.size is not None
     if over.kind == "graph":
         nodes, degrees = numbers.graphs[over.graph].neighbours
@@ -132,10 +140,19 @@ def members_at(over: ir.SetOf, numbers: Numbers, names: Mapping[str, Array]) -> 
 
 
 def looked_up(members: list[Array], values: Sequence[Array], taken: Array | bool, e: ir.Expression, over: ir.SetOf) -> Array:
-    """The place of index values among the members of a set; those of triangles in any order.
+    """Return the place of index values among the members of a set.
+
+    The indices of a triangle may stand in any order.
+
+    Args:
+        members: the values of each index name, one array per name.
+        values: the index values, which broadcast against one another.
+        taken: a mask of the elements that count.
+        e: the expression that is reported.
+        over: the set.
 
     Raises:
-        GmlmError: E407 where they are no member and are taken.
+        GmlmError: E407 if values that count are not a member.
     """
     if over.part == "triangles":
         values = list(np.sort(np.stack(np.broadcast_arrays(*values)), axis=0))
@@ -185,7 +202,10 @@ class _Constants:
                 raise AssertionError(f"not a constant: {type(e).__name__}")
 
     def operation(self, e: ir.Operation, taken: Array | bool) -> Array:
-        """As in Python, the right side of `and` and `or` counts only where the left one does not decide."""
+        """Evaluate an operation with the short-circuit rule of Python for `and` and `or`.
+
+        Their right operand counts only if the left one does not decide.
+        """
         faults = Faults()
         found: list[Array] = []
         for o in e.operands:
@@ -199,7 +219,7 @@ class _Constants:
         return applied(e.operator, found, taken, e.span)
 
     def sum(self, e: ir.Sum, taken: Array | bool) -> Array:
-        """Its loops turn along one more axis behind all others."""
+        """Evaluate a reduction, whose loops run along one new last axis."""
         around = np.broadcast_shapes(np.shape(taken), *(np.shape(v) for v in self.names.values()))
         lifted = {name: np.asarray(v)[..., None] for name, v in self.names.items()}
         members, among, count = turned(e.clauses.loops, self.numbers, lifted, math.prod(around), e.span)
@@ -235,7 +255,10 @@ class _Constants:
     def place(
         self, e: ir.InputValue, over: ir.SetOf, indices: Sequence[ir.Expression], length: int, taken: Array | bool
     ) -> tuple[Array, Array]:
-        """The place on one axis, of an index or of the edge that two of them name; and whether it has these the other way round."""
+        """Return the place along one axis, and whether it is an edge with its ends reversed.
+
+        The place is that of one index, or of the edge that two indices name.
+        """
         if over.is_looked_up:
             values = [self.value(i, taken) for i in indices]
             return looked_up(self.numbers.members(over), values, taken, e, over), np.zeros((), bool)
@@ -247,10 +270,12 @@ class _Constants:
 
 
 def whole(value: Array, taken: Array | bool, e: ir.Expression) -> Array:
-    """A value as integers: a negative power of a whole number is none.
+    """Return a value as integers.
+
+    A negative power of an integer is a float, so it must be whole as well.
 
     Raises:
-        GmlmError: E416 where it is taken and not whole.
+        GmlmError: E416 if an element that counts is not whole.
     """
     if value.dtype.kind != "f":
         return value
@@ -262,7 +287,18 @@ def whole(value: Array, taken: Array | bool, e: ir.Expression) -> Array:
 
 
 def in_range(value: Array, length: int, taken: Array | bool, e: ir.Expression, name: str) -> Array:
-    """`value` clipped into an axis, after checking that it is whole and lies in it wherever it is `taken`."""
+    """Return `value` clipped to an axis, after checking it wherever `taken` holds.
+
+    Args:
+        value: the index.
+        length: the length of the axis.
+        taken: a mask of the elements that count.
+        e: the expression that is reported.
+        name: the name of the indexed array.
+
+    Raises:
+        GmlmError: E416 if an element that counts is not whole, E407 if it is outside the axis.
+    """
     value = whole(value, taken, e)
     bad = ((value < 0) | (value >= length)) & taken
     if np.any(bad):

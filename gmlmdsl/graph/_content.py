@@ -1,4 +1,4 @@
-"""What a value says, as a short digest: values that say the same are equal, however they came about."""
+"""A short digest of the content of a value: values of equal content have equal digests."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 
 
 def digest(value: Any) -> bytes:
-    """A digest of numbers, texts, arrays, and of tuples, mappings and dataclasses of them.
+    """Return a digest of numbers, texts, arrays, and of tuples, mappings and dataclasses of them.
 
-    Fields that a dataclass leaves out of comparisons, such as places in a text, do not count; types
-    do, so 1 is not 1.0. A value with a `digest` of its own goes in by that.
+    Fields that a dataclass excludes from comparisons, such as places in a text, do not count. Types
+    count, so 1 differs from 1.0. A value with a `digest` attribute is represented by it.
     """
     found = blake2b(digest_size=16)
     _feed(found.update, value)
@@ -22,7 +22,7 @@ def digest(value: Any) -> bytes:
 
 
 def _feed(update: Callable[[Any], None], value: Any) -> None:
-    """Every part with its type and length before it, so that no two values read alike."""
+    """Feed every part after its type and length, so that distinct values are fed distinctly."""
     name = type(value).__name__
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         update(f"{name} {value.dtype.str} {value.shape} ".encode())

@@ -1,4 +1,4 @@
-"""Cells whose conditional distributions form a cycle: each is drawn given another one of them."""
+"""Detection of cycles among conditional distributions of cells."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ HELP = "a cell comes after its parents: drop one of the `~`, or write its table 
 
 
 def verify_acyclic(groups: Sequence[FactorGroup], model: ir.Model, n_cells: int) -> None:
-    """Refuse conditional distributions that form a cycle.
+    """Raise if conditional distributions form a cycle.
 
     Args:
-        groups: of the statements `z ~ categorical(p)`: the cell itself first in the scope, its
-            parents behind it.
-        model: whose statements they are.
-        n_cells: of the model; given cells stand behind them.
+        groups: the groups of the statements `z ~ categorical(p)`. The first slot of the scope is
+            the cell itself, the others are its parents.
+        model: the model of these statements.
+        n_cells: the number of cells of the model. Given cells come after them.
 
     Raises:
         GmlmError: E413 at the first statement of the cycles, with the next one.
@@ -32,9 +32,9 @@ def verify_acyclic(groups: Sequence[FactorGroup], model: ir.Model, n_cells: int)
     head, tail = np.concatenate(heads), np.concatenate([g.scope[:, 1:].ravel() for g in groups])
     head, tail = head[tail < n_cells], tail[tail < n_cells]
     if (tail < head).all() or (tail > head).all():
-        return  # parents all stand before their children, or all behind
+        return  # All parents come before their children, or all come after them.
     left = _left(head, tail, np.ones(n_cells, bool))
-    left = _left(tail, head, left)  # what only comes after a cycle is not on it
+    left = _left(tail, head, left)  # A cell that only comes after a cycle is not on it.
     if not left.any():
         return
     spans = [g.span for g in groups if left[g.scope[:, 0]].any()]
@@ -45,7 +45,10 @@ def verify_acyclic(groups: Sequence[FactorGroup], model: ir.Model, n_cells: int)
 
 
 def _left(head: Array, tail: Array, among: Array) -> Array:
-    """The cells, among some, that remain where a cell goes as soon as all its parents are gone (Kahn's algorithm on arrays)."""
+    """Return the cells that remain if a cell is removed as soon as all its parents are removed.
+
+    This is Kahn's algorithm on arrays, restricted to the cells of the mask `among`.
+    """
     kept = among[head] & among[tail]
     head, tail = head[kept], tail[kept]
     waiting = np.bincount(head, minlength=len(among))

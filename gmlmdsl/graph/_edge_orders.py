@@ -1,4 +1,4 @@
-"""W825: the rows of an input of edges are not in the order in which parameters and data have their entries."""
+"""W825: an input lists edges in another order than parameters and data have their entries in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ MOST_SHOWN = 3
 
 
 def edge_orders(bound: Bound) -> Iterator[Diagnostic]:
-    """A note for each graph with parameters or variables over its edges, which has another order than the input that lists them."""
+    """Yield W825 for each graph that orders its edges differently from the input that lists them.
+
+    A graph counts only if a parameter or a variable runs over its edges.
+    """
     for name, graph in bound.graphs.items():
         if graph.given is None or np.array_equal(graph.given, graph.edges):
             continue
@@ -30,7 +33,10 @@ def edge_orders(bound: Bound) -> Iterator[Diagnostic]:
 
 
 def _differs(p: ir.Parameter | ir.Variable, graph: str, moved: bool) -> bool:
-    """Whether an array reads otherwise: its entries are moved, or those of an edge depend on which end is first."""
+    """Return whether the order of the input changes the reading of an array.
+
+    This is so if its entries move, or if the entries of an edge depend on which end is first.
+    """
     axes = [a.over for a in p.axes]
     return any(a.graph == graph and a.part == "edges" and (moved or swaps_further(axes[k + 1 :])) for k, a in enumerate(axes))
 

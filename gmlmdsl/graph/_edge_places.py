@@ -12,10 +12,20 @@ Array = np.ndarray
 
 
 def edge_places(graph: GraphArrays, over: ir.SetOf, i: Array, j: Array, taken: Array | bool, e: ir.Expression) -> Array:
-    """The place of each pair among the members of `over`; 0 for pairs that are not taken and no edges.
+    """Return the place of each pair among the members of `over`.
+
+    The place is 0 for a pair that does not count and is not an edge.
+
+    Args:
+        graph: the graph of the edges.
+        over: the set of the axis, edges or arcs.
+        i: the first ends.
+        j: the second ends.
+        taken: a mask of the pairs that count.
+        e: the expression that is reported.
 
     Raises:
-        GmlmError: E414 where a pair that is taken is not an edge.
+        GmlmError: E414 if a pair that counts is not an edge.
     """
     place = graph.edge_index(i, j, over.part == "arcs")
     bad = (place < 0) & np.asarray(taken)
@@ -27,15 +37,15 @@ def edge_places(graph: GraphArrays, over: ir.SetOf, i: Array, j: Array, taken: A
 
 
 def entry_places(graph: GraphArrays, over: ir.SetOf, place: Array, turned: Array, as_given: bool) -> tuple[Array, Array]:
-    """Where the entries of edges stand in an array, and which have their ends the other way round there.
+    """Return the places of edges in an array, and a mask of the edges that are reversed there.
 
     Args:
-        graph: whose edges they are.
-        over: what the axis runs over.
+        graph: the graph of the edges.
+        over: the set of the axis.
         place: the numbers of edges.
-        turned: which are named from their upper end.
+        turned: a mask of the edges that are named from their upper end.
         as_given: whether the array has the order and the ends of the input that lists the edges, as
-            an input has, or those of `G.edges`.
+            inputs have, instead of those of `G.edges`.
     """
     if not as_given or over.part != "edges":
         return place, turned
@@ -44,7 +54,7 @@ def entry_places(graph: GraphArrays, over: ir.SetOf, place: Array, turned: Array
 
 
 def _edges_at(graph: GraphArrays, over: ir.SetOf, a: int, b: int) -> str:
-    """What there is in the place of an edge that is not there."""
+    """Return the suggested fix for a pair that is not an edge: the edges near it."""
     if graph.edge_index(np.array([b]), np.array([a]), over.part == "arcs")[0] >= 0:
         return f"({b}, {a}) is one: write the node of the first kind first"
     pairs = graph.part(over.part)

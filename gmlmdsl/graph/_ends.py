@@ -1,4 +1,4 @@
-"""Edges named from either end: `a[j, i]` is `a[i, j]`."""
+"""Edges that may be named from either end: `a[j, i]` is `a[i, j]`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Index = TypeVar("Index")
 
 
 def ends(axes: list[ir.SetOf], indices: Sequence[Index]) -> Iterator[tuple[ir.SetOf, Index, Index]]:
-    """Each axis over edges or arcs with the two indices along it."""
+    """Yield each axis over edges or arcs with the two indices along it."""
     at = 0
     for over in axes:
         if over.is_edges:
@@ -24,17 +24,23 @@ def ends(axes: list[ir.SetOf], indices: Sequence[Index]) -> Iterator[tuple[ir.Se
 
 
 def is_unordered(over: ir.SetOf, graphs: Mapping[str, GraphArrays]) -> bool:
-    """Whether the members are pairs that may be named from either end: both ends are nodes of one set."""
+    """Return whether the members of a set are pairs that may be named from either end.
+
+    This is so if both ends are nodes of one set.
+    """
     return over.part == "edges" and not graphs[over.graph].bipartite
 
 
 def swaps_further(axes: list[ir.SetOf]) -> bool:
-    """Whether turning an edge round swaps the two axes that follow it: exactly two, over one domain."""
+    """Return whether reversing an edge swaps the axes after it.
+
+    These must be exactly two axes over one domain.
+    """
     return len(axes) == 2 and all(a.arity == 1 for a in axes) and _domain(axes[0]) == _domain(axes[1])
 
 
 def lower_end_first(axes: list[ir.SetOf], indices: Sequence[Array], graphs: Mapping[str, GraphArrays]) -> list[Array]:
-    """The same entry of an array over `axes` by indices that name each edge from its lower end."""
+    """Return the indices of an array's entry with each edge named from its lower end."""
     out, at = list(indices), 0
     for k, over in enumerate(axes):
         if is_unordered(over, graphs):
@@ -49,7 +55,10 @@ def lower_end_first(axes: list[ir.SetOf], indices: Sequence[Array], graphs: Mapp
 
 
 def _domain(over: ir.SetOf) -> tuple[object, ...]:
-    """What it runs over as it is written, whatever its name: sizes that are equal for some inputs only are not one domain."""
+    """Return what a set runs over as it is written, without its name.
+
+    Sizes that are equal only for some inputs are different domains.
+    """
     d = over.domain
     if d is None:
         return "range", over.size, over.graph, over.part

@@ -1,4 +1,4 @@
-"""Whole numbers that cells make: the device computes them in floats, which hold those up to 2^24 exactly."""
+"""Integers computed from cells: the device computes them in floats, which are exact up to 2^24."""
 
 from __future__ import annotations
 
@@ -13,16 +13,20 @@ from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, P
 from ._ranges import ranges_of
 
 Array = np.ndarray
-EXACT = 1 << 24  # a 32-bit float holds every whole number up to it
-SURE = 2.0**62  # whole numbers below it fit into 64 bits, whatever the rounding of bounds
+EXACT = 1 << 24  # A 32-bit float holds every integer up to it.
+SURE = 2.0**62  # Integers below it fit into 64 bits, whatever the rounding of bounds.
 COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
-# operations whose value changes wholly where a whole number is off by one
+# The value of these operations changes completely if an integer is off by one.
 DECIDED = COMPARISONS | {"//", "%"}
 LEAVES = (Constant, Column, CellValue, Gather)
 
 
 def exact_parts(group: FactorGroup) -> list[Node]:
-    """The parts that must be exact: whole numbers under `//`, `%` and comparisons of whole numbers, and what they are made of."""
+    """Return the parts of a group's tree that must be exact.
+
+    These are the operands of `//`, `%` and comparisons whose operands are all integers, together
+    with the integer parts of which these operands are made.
+    """
     found: dict[int, Node] = {}
     for node in _parts(group.root):
         if isinstance(node, Apply) and _is_decided(node) and all(_is_whole(group, o) for o in node.operands):
@@ -32,13 +36,19 @@ def exact_parts(group: FactorGroup) -> list[Node]:
 
 
 def _is_decided(node: Apply) -> bool:
-    """Whether it decides on numbers that are computed; leaves are compared as the whole numbers that they are."""
+    """Return whether an operation decides on computed numbers.
+
+    Leaves are compared exactly as integers.
+    """
     compared = node.operator in COMPARISONS
     return node.operator in DECIDED and not (compared and all(isinstance(o, LEAVES) for o in node.operands))
 
 
 def is_exact(group: FactorGroup, most_values: int, parts: Sequence[Node]) -> bool:
-    """Whether bounds alone show that whole numbers in these parts fit into 64 bits, and are exact on the device where they must be."""
+    """Return whether bounds alone show that all integers in some parts are exact.
+
+    They must fit into 64 bits, and must be exact on the device if `exact_parts` lists them.
+    """
     whole = [n for part in parts for n in _parts(part) if isinstance(n, Apply | Add) and _is_whole(group, n)]
     return _below(group, most_values, whole, SURE) and _below(group, most_values, exact_parts(group), EXACT)
 
@@ -48,7 +58,13 @@ def _below(group: FactorGroup, most_values: int, nodes: Iterable[Node], limit: f
 
 
 def verify_exact(found: Array, taken: Array | bool, span: Span | None, words: Callable[[Array], str]) -> None:
-    """Refuse whole numbers that a 32-bit float does not hold, where they are taken.
+    """Raise if an integer that counts is too large for a 32-bit float.
+
+    Args:
+        found: the values.
+        taken: a mask of the values that count.
+        span: the place in the text.
+        words: a function from the mask of bad values to the words that say when they arise.
 
     Raises:
         GmlmError: E416.
@@ -64,7 +80,13 @@ def verify_exact(found: Array, taken: Array | bool, span: Span | None, words: Ca
 
 
 def verify_sum(terms: Array, axis: int, taken: Array | bool, span: Span | None) -> None:
-    """Refuse a sum of whole numbers that does not fit into 64 bits.
+    """Raise if a sum of integers does not fit into 64 bits.
+
+    Args:
+        terms: the terms.
+        axis: the axis of the sum.
+        taken: a mask of the sums that count.
+        span: the place in the text.
 
     Raises:
         GmlmError: E416.
@@ -79,7 +101,7 @@ def verify_sum(terms: Array, axis: int, taken: Array | bool, span: Span | None) 
 
 
 def _parts(node: Node) -> list[Node]:
-    """Every node of a tree outside of indices, which are computed in whole numbers."""
+    """Return every node of a tree outside indices, which are computed in integers."""
     return [node, *(x for n in _inside(node) for x in _parts(n))]
 
 
@@ -96,7 +118,7 @@ def _inside(node: Node) -> tuple[Node, ...]:
 
 
 def _whole_parts(group: FactorGroup, node: Node) -> list[Node]:
-    """Whole numbers that one is made of; not those behind a number that is none."""
+    """Return the integer parts of which an integer is made, except those below a non-integer."""
     return [node, *(x for n in _inside(node) if _is_whole(group, n) for x in _whole_parts(group, n))]
 
 

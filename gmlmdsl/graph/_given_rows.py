@@ -1,4 +1,4 @@
-"""Given variables: data that come with each row, as tables that factors read at the row's number."""
+"""Given variables: data that come with each row, as tables that factors read by row number."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ._nodes import Add, Apply, CellValue, Column, Gather, If, Node, Pick, mappe
 
 Array = np.ndarray
 COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
-# what of a graph does not depend on data, and is computed once
+# These attributes of a graph do not depend on data and are computed once.
 KEPT = ("incidences", "neighbours", "sizes")
 
 
 @dataclass(frozen=True)
 class GivenRows:
-    """Data of all given variables of a model.
+    """The data of all given variables of a model.
 
     Attributes:
-        arrays: by variable, of shape (rows, size): numbers, or codes of letters and labels.
-        rows: how many; one that serves every configuration has number 0.
-        shape: the axes before those of the variables, () for one row.
+        arrays: numbers, or codes of letters and labels, by variable, each of shape (rows, size).
+        rows: the number of rows. A single row that serves every configuration has the number 0.
+        shape: the axes before those of the variables; () for one row.
     """
 
     arrays: Mapping[str, Array]
@@ -33,7 +33,10 @@ class GivenRows:
 
 
 def group_with(group: FactorGroup, data: GivenRows) -> FactorGroup:
-    """The group with data in its tables; of no rows, as it is: a table with nothing in it cannot be read."""
+    """Return a group with data in its tables.
+
+    Data without rows leave the group unchanged, because an empty table cannot be read.
+    """
     if group.given is None or not data.rows:
         return group
     arrays = group.given.arrays
@@ -48,7 +51,7 @@ def group_with(group: FactorGroup, data: GivenRows) -> FactorGroup:
 
 
 def graph_with(graph: FactorGraph, data: GivenRows) -> FactorGraph:
-    """The graph with data in the tables of its groups."""
+    """Return a graph with data in the tables of its groups."""
     factors, requires = (tuple(group_with(g, data) for g in groups) for groups in (graph.factors, graph.requires))
     found = replace(graph, factors=factors, requires=requires, model=graph.without_data)
     found.__dict__.update({k: getattr(graph, k) for k in KEPT})
@@ -56,7 +59,7 @@ def graph_with(graph: FactorGraph, data: GivenRows) -> FactorGraph:
 
 
 def rows_of(group: FactorGroup, start: int, stop: int) -> FactorGroup:
-    """The group with some rows of its data, numbered from 0."""
+    """Return a group with the rows `start` to `stop` of its data, numbered from 0."""
     assert group.given is not None
     parts = zip(group.tables, group.given.arrays, strict=True)
     tables = tuple(t if v is None else t[start * v.size : stop * v.size] for t, v in parts)
@@ -64,14 +67,21 @@ def rows_of(group: FactorGroup, start: int, stop: int) -> FactorGroup:
 
 
 def reads_real(group: FactorGroup) -> bool:
-    """Whether the group mentions a given variable of real numbers."""
+    """Return whether a group mentions a given variable of real numbers."""
     return group.given is not None and any(v is not None and v.real for v in group.given.arrays)
 
 
 def group_over_domains(group: FactorGroup, sizes: Sequence[int]) -> tuple[FactorGroup, list[int]]:
-    """The group with a slot for each given value it mentions, and the numbers of values of all slots; `sizes` are those of its own.
+    """Replace each given value in a group by a slot, so that all its values can be tried.
 
-    None of the given variables is real. The new slots are no cells: this serves to try all values.
+    None of the given variables may be real. The new slots do not stand for cells.
+
+    Args:
+        group: a group that reads given variables.
+        sizes: the numbers of values of its own slots.
+
+    Returns:
+        The group, and the numbers of values of all slots.
     """
     assert group.given is not None
     known = {k: v for k, v in enumerate(group.given.arrays) if v is not None}
@@ -83,18 +93,18 @@ def group_over_domains(group: FactorGroup, sizes: Sequence[int]) -> tuple[Factor
 def over_domains(
     nodes: Sequence[Node], given: Mapping[int, GivenArray], columns: Sequence[Array], sizes: Sequence[int]
 ) -> tuple[list[Node], list[int]]:
-    """Trees in which a slot of its own stands for each given value, so that all values can be tried without data.
+    """Replace given values in trees by slots, so that all their values can be tried without data.
 
-    A comparison of real numbers may hold or not: a slot of two values stands for it.
+    A comparison of real numbers becomes a slot with two values, because it may hold or not.
 
     Args:
-        nodes: trees; equal parts of them become the same slot.
-        given: the given variable in each table that holds one.
-        columns: of the group.
+        nodes: trees. Equal parts of them become one slot.
+        given: the given variable of each table that holds one.
+        columns: the columns of the group.
         sizes: the number of values of each slot.
 
     Returns:
-        The trees, and the sizes with those of the new slots behind.
+        The trees, and the sizes with those of the new slots appended.
     """
     sizes, known = list(sizes), {}
 
@@ -124,7 +134,7 @@ def over_domains(
 
 
 def _lead(node: Node, columns: Sequence[Array]) -> tuple[int, ...]:
-    """The lengths of a tree's leading axes, those of the sums around it."""
+    """Return the lengths of a tree's leading axes, which belong to the sums around it."""
     match node:
         case Column():
             return columns[node.k].shape[1:]

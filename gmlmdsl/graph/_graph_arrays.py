@@ -15,14 +15,15 @@ class GraphArrays:
     """A bound graph.
 
     Attributes:
-        n: number of nodes (of the left side, for a bipartite graph).
-        edges: integers of shape (edges, 2), i < j and sorted; for a bipartite graph (i in a, j in
-            b).
+        n: the number of nodes; for a bipartite graph, of the left side.
+        edges: integers of shape (edges, 2), sorted, with i < j. In a bipartite graph i is in `a`
+            and j is in `b`.
         rows: node numbers of shape (rows, nodes per row), or None.
-        columns: likewise.
-        bipartite: whether the two ends are numbered apart.
-        given: the edges as an input lists them, row by row, in whatever order and from either end;
-            None where none does.
+        columns: node numbers of shape (columns, nodes per column), or None.
+        bipartite: whether the two sides are numbered separately.
+        n_right: the number of nodes of the right side of a bipartite graph.
+        given: the edges row by row as an input lists them, in any order and from either end; None
+            if no input lists them.
     """
 
     n: int
@@ -35,14 +36,14 @@ class GraphArrays:
 
     @cached_property
     def rows_given(self) -> tuple[Array, Array]:
-        """Of each edge the row of the input that lists it, and whether that row has its ends the other way round."""
+        """The input row that lists each edge, and whether that row reverses its ends."""
         if self.given is None:
             return np.arange(len(self.edges)), np.zeros(len(self.edges), bool)
         order = np.lexsort((self.given.max(axis=1), self.given.min(axis=1)))
         return order, (self.given[:, 0] > self.given[:, 1])[order]
 
     def part(self, name: str) -> Array:
-        """The members of `.nodes`, `.edges`, `.arcs`, `.triangles`, `.rows` or `.columns`."""
+        """Return the members of a part: nodes, edges, arcs, triangles, rows or columns."""
         match name:
             case "nodes":
                 return np.arange(self.n)
@@ -62,7 +63,7 @@ class GraphArrays:
 
     @cached_property
     def triangles(self) -> Array:
-        """Three nodes of which each two are joined, i < j < k, sorted, shape (triangles, 3)."""
+        """Triples of pairwise joined nodes, i < j < k, sorted, shape (triangles, 3)."""
         nodes, degrees = self.neighbours
         first, second = self.edges.T if len(self.edges) else np.zeros((2, 0), int)
         third = nodes[second] if nodes.size else np.zeros((len(second), 0), int)
@@ -74,7 +75,7 @@ class GraphArrays:
 
     @cached_property
     def neighbours(self) -> tuple[Array, Array]:
-        """The neighbours of each node, ascending, in rows of one length, and how many of each row count."""
+        """The neighbours of each node, ascending, in padded rows, and the degree of each node."""
         both = self.part("arcs")
         degrees = np.bincount(both[:, 0], minlength=self.n) if len(both) else np.zeros(self.n, int)
         out = np.zeros((self.n, int(degrees.max(initial=0))), np.int64)
@@ -82,7 +83,7 @@ class GraphArrays:
         return out, degrees
 
     def edge_index(self, i: Array, j: Array, ordered: bool = False) -> Array:
-        """The number of each edge (of each arc if `ordered`), -1 where there is none."""
+        """Return the number of each edge (of each arc if `ordered`), or -1 if there is none."""
         table = self.part("arcs") if ordered else self.edges
         width = max(self.n, self.n_right)
         low, high = (i, j) if ordered or self.bipartite else (np.minimum(i, j), np.maximum(i, j))

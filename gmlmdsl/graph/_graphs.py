@@ -1,4 +1,4 @@
-"""Builds the arrays of a graph: edges, arcs, rows and columns."""
+"""Construction of the arrays of a graph: edges, arcs, rows and columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_EDGES = 50_000_000
 
 
 def build_graph(call: ir.FormCall, bound: Bound) -> GraphArrays:
-    """The arrays of a graph form."""
+    """Return the arrays of a graph form."""
     arguments = call.arguments
     wrap = bool(arguments.get("wrap", False))
     match call.form.name:
@@ -42,10 +42,12 @@ def build_graph(call: ir.FormCall, bound: Bound) -> GraphArrays:
 
 
 def graph_size(call: ir.FormCall, bound: Bound) -> int:
-    """About how many edges a graph form has, or nodes where it gives these alone, before its arrays are made.
+    """Return the approximate number of edges of a graph form, before its arrays are built.
+
+    For a form that only states nodes it is the number of nodes.
 
     Raises:
-        GmlmError: E406 for a size below 1, E412 where they are more than any program may have.
+        GmlmError: E406 for a size below 1, E412 if there are more edges than any program may have.
     """
     found = {name: _size(call.arguments[name], bound) for name in ("n", "m", "nodes", "a", "b") if name in call.arguments}
     match call.form.name:
@@ -74,7 +76,7 @@ def _size(value: object, bound: Bound) -> int:
 
 
 def _lengths(call: ir.FormCall, bound: Bound) -> tuple[int, ...]:
-    """The length of each axis of a lattice."""
+    """Return the length of each axis of a lattice."""
     found = call.arguments
     return tuple(_size(size, bound) for size in (found["n"], found["m"], *found.get("axes", ())))  # type: ignore[misc]
 
@@ -85,7 +87,7 @@ def _verify_count(edges: int, call: ir.FormCall) -> None:
 
 
 def _line(nodes: Array, wrap: bool) -> Array:
-    """Pairs of neighbours along the last axis of `nodes`."""
+    """Return the pairs of neighbours along the last axis of `nodes`."""
     pairs = [np.stack([nodes[..., :-1], nodes[..., 1:]], axis=-1).reshape(-1, 2)]
     if wrap:
         pairs.append(np.stack([nodes[..., -1], nodes[..., 0]], axis=-1).reshape(-1, 2))
@@ -93,7 +95,10 @@ def _line(nodes: Array, wrap: bool) -> Array:
 
 
 def _sorted_edges(pairs: Array) -> Array:
-    """Each unordered pair once, i < j, sorted: a wrapped axis of length two gives one edge."""
+    """Return each unordered pair once, sorted, with i < j.
+
+    A wrapped axis of length two therefore gives one edge.
+    """
     return np.unique(np.sort(pairs, axis=1), axis=0).reshape(-1, 2)
 
 
@@ -120,7 +125,10 @@ def _grid(lengths: tuple[int, ...], wrap: bool, call: ir.FormCall) -> GraphArray
 
 
 def _triangular(lengths: tuple[int, ...], wrap: bool, call: ir.FormCall) -> GraphArrays:
-    """Of a wrapped lattice of two rows or columns, edges that meet are one."""
+    """Return a triangular lattice.
+
+    In a wrapped lattice with two rows or columns, coinciding edges are one edge.
+    """
     n, m = lengths
     _verify_count(3 * n * m, call)
     lattice = _grid(lengths, wrap, call)

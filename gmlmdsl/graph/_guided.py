@@ -11,10 +11,14 @@ from ._network_form import Value
 
 
 def guided(call: ir.FormCall, bound: Bound, string: VariableArray) -> dict[str, Value | ir.Judge]:
-    """The options of a form; `end` as the code of a value of the string, `none` where not set, and verifiers and values as they are.
+    """Return the evaluated options of a guided form.
+
+    `end` becomes the code of a value of the string, or `none` if it is set to that. Verifiers and
+    values are returned unchanged.
 
     Raises:
-        GmlmError: E409 for a number out of bounds, or an `end` that is no value of the string.
+        GmlmError: E409 for a number out of bounds, or for an `end` that is not a value of the
+            string.
     """
     stated = guided_options(call)
     judges = {name: e for name, e in stated.items() if isinstance(e, ir.Judge)}
@@ -35,7 +39,13 @@ def _end(call: ir.FormCall, end: object, bound: Bound, string: VariableArray) ->
 
 
 def verify_strings(judge: ir.Judge, name: str, own: VariableArray, other: VariableArray) -> None:
-    """Whether the strings of model `name`, by which prefixes are judged, are those that are drawn.
+    """Raise unless the strings of a judging model have the form of the strings that are drawn.
+
+    Args:
+        judge: the verifier or value.
+        name: the name of the model that judges prefixes.
+        own: the string of the model that is sampled.
+        other: the string of the judging model.
 
     Raises:
         GmlmError: E515.
@@ -47,7 +57,7 @@ def verify_strings(judge: ir.Judge, name: str, own: VariableArray, other: Variab
 
 
 def verify_brackets(judge: ir.Judge, kinds: int, string: VariableArray) -> None:
-    """Whether a string has values for so many kinds of brackets.
+    """Raise unless a string has enough values for `kinds` kinds of brackets.
 
     Raises:
         GmlmError: E409.

@@ -1,4 +1,4 @@
-"""Checks an index that moves with cells: over all values of those cells it must stay in range."""
+"""Range checks of indices that depend on cells, over all values of these cells."""
 
 from __future__ import annotations
 
@@ -30,11 +30,24 @@ def verify_index(
     e: ir.Expression,
     name: str,
 ) -> None:
-    """Try every value of the cells that the index and its guards mention.
+    """Raise unless an index is in range for every value of the cells that it depends on.
+
+    Values at which a guard fails do not count.
+
+    Args:
+        node: the tree of the index.
+        guards: conditions on cells under which the index counts, each with its depth.
+        taken: a mask of the instances and terms that count.
+        length: the length of the indexed axis.
+        columns: the columns of the group.
+        tables: the tables of the group.
+        joint: the joint values of the slots.
+        e: the expression that is reported.
+        name: the name of the indexed array.
 
     Raises:
-        GmlmError: with the value that leaves 0..length-1, or because there are too many values to
-            try.
+        GmlmError: E407 with the value that leaves 0..length-1; E416 if the index has no value or is
+            not whole; E412 if there are too many values to try.
     """
     used = {s for t in (node, *(g for g, _ in guards)) for leaf in nodes_in(t) if isinstance(leaf, CellValue) for s in _slots(leaf)}
     slots = sorted(used | {joint.owners[s] for s in used})
@@ -66,7 +79,7 @@ def _slots(leaf: CellValue) -> range:
 
 
 def _lead(a: Array, rows: slice) -> Array:
-    """(n or 1, *sums) to (*sums, n or 1, 1)."""
+    """Move the instance axis of an array of shape (n or 1, *sums): return (*sums, n or 1, 1)."""
     part = a[rows] if a.shape[0] > 1 else a
     return np.moveaxis(part, 0, -1)[..., None]
 
@@ -79,10 +92,18 @@ def numpy_leaves(
     params: Mapping[str, Array] | None = None,
     bits: int = 0,
 ) -> Leaves:
-    """Leaves for some instances (`rows`) under all joint values of their cells; batch axes are (instances, values).
+    """Return leaves for some instances under all joint values of their cells.
 
-    Where `bits` is not 0, an operation that has no value where it is taken is an error, E416: 64,
-    or the 32 of an index on the device.
+    The batch axes are (instances, values).
+
+    Args:
+        columns: the columns of the group.
+        tables: the tables of the group.
+        codes: the code of each slot under each joint value.
+        rows: the instances.
+        params: parameters, if the tree mentions any.
+        bits: if not 0, an operation that counts and has no value raises E416. Integers then have so
+            many bits: 64, or 32 for an index on the device.
     """
 
     def cells(start: int, shape: tuple[int, ...]) -> Array:

@@ -1,4 +1,7 @@
-"""What a factor may be: a number, or -inf (probability zero) where it mentions no parameter. Tried over all values of its cells."""
+"""Checks that factors are finite, over all values of their cells.
+
+A factor may be -inf (probability zero) only in parts that mention no parameter.
+"""
 
 from __future__ import annotations
 
@@ -23,27 +26,33 @@ from ._weights import tried
 
 Array = np.ndarray
 DIVISIONS = ("/", "//", "%")
-SURE = 2.0**62  # whole numbers below it fit into 64 bits, whatever the rounding of bounds
+SURE = 2.0**62  # Integers below it fit into 64 bits, whatever the rounding of bounds.
 RISKY = frozenset(("/", "//", "%", "^", "exp", "log", "sqrt"))
 STAYS_FINITE = "pass other parameters, or keep the factor finite: bound what it divides by and what it takes the exponential of"
 MOST_NAMED = 4
-MOST_VALUES = 1 << 20  # joint values of cells that are tried: some tenths of a second
-CHUNK = 1 << 18  # of them at a time, over all instances
-MOST_EVALUATED = 1 << 24  # values of one group at given parameters: some tenths of a second
+# At most this many joint values of cells are tried, which takes some tenths of a second.
+MOST_VALUES = 1 << 20
+CHUNK = 1 << 18  # At most this many joint values, over all instances, are tried at a time.
+# At most this many values of one group are evaluated at given parameters, which takes some tenths
+# of a second.
+MOST_EVALUATED = 1 << 24
 
 
 def verify_finite(graph: FactorGraph, groups: Sequence[FactorGroup]) -> tuple[Diagnostic, ...]:
-    """Refuse operations without a value, factors that reach +inf, and infinities beside a parameter; `require` is not asked.
+    """Raise for values that no factor may have.
+
+    These are operations without a value, factors that reach +inf, and infinities beside a
+    parameter. The values of requirements are not checked, only the operations in them.
 
     Args:
-        graph: whose cells the groups mention.
+        graph: the factor graph of the cells.
         groups: factors and requirements.
 
     Returns:
         W815 for each factor that is -inf, probability zero, for some values.
 
     Raises:
-        GmlmError: E416, E417, or E412 where the values that decide it are too many to try.
+        GmlmError: E416 or E417; E412 if too many values would have to be tried to decide.
     """
     return tuple(d for g in groups if (d := _verify(graph, g)) is not None)
 
@@ -57,7 +66,10 @@ def _verify(graph: FactorGraph, group: FactorGroup) -> Diagnostic | None:
 
 
 def _is_tame(group: FactorGroup, most_values: int) -> bool:
-    """Whether bounds alone show that every part without a parameter is a number, and no divisor 0."""
+    """Return whether bounds alone show that all parts without parameters are finite.
+
+    Their divisors must not be able to be 0, either.
+    """
     fixed = _fixed_parts(group.root)
     bounds = ranges_of(group, most_values, fixed)
     if not is_exact(group, most_values, fixed):
@@ -71,14 +83,17 @@ def _is_divisor(node: Node, part: Node) -> bool:
 
 
 def _fixed_parts(node: Node) -> list[Node]:
-    """The largest parts that mention no parameter."""
+    """Return the largest parts that mention no parameter."""
     if not any(isinstance(n, Gather) and n.name for n in nodes_in(node)):
         return [node]
     return [] if isinstance(node, Gather) else [p for n in parts_of(node) for p in _fixed_parts(n)]
 
 
 def _tried(graph: FactorGraph, group: FactorGroup, piece: FactorGroup, joint: JointValues) -> Diagnostic | None:
-    """W815 where a value of the group is -inf; some instances and some joint values of the cells at a time."""
+    """Evaluate a group at all values of its cells, and return W815 if one of them is -inf.
+
+    Instances and joint values are evaluated in chunks.
+    """
     leaves = {n for part in _fixed_parts(piece.root) for n in nodes_in(part) if isinstance(n, CellValue)}
     used = {s for n in leaves for s in range(n.start, n.start + int(np.prod(n.shape, dtype=np.int64)))}
     slots = sorted(used | {joint.owners[s] for s in used})
@@ -109,7 +124,7 @@ def _tried(graph: FactorGraph, group: FactorGroup, piece: FactorGroup, joint: Jo
 
 @dataclass(frozen=True)
 class _Where:
-    """Names the cells of an instance and the values that they have."""
+    """The place of a bad value: the cells of its instance and the values that they have."""
 
     graph: FactorGraph
     group: FactorGroup
@@ -117,7 +132,10 @@ class _Where:
     start: int
 
     def words(self, bad: Array) -> str:
-        """` where `x[0]` is 0 and `y` is "sun"`; empty where no cell decides."""
+        """Return a clause such as `where `x[0]` is 0 and `y` is "sun"`.
+
+        The clause is empty if no cell decides.
+        """
         *_, instance, value = (0, 0, *np.unravel_index(int(np.argmax(bad)), bad.shape))
         known = [s for s in self.codes if s < self.group.cells.shape[1]]
         cells = [int(self.group.cells[self.start + instance, s]) for s in known]
@@ -138,7 +156,14 @@ def _refuse(found: Array, bad: Array, what: str, span: Span | None, where: _Wher
 
 
 def infinite(what: str, number: float, span: Span | None, words: str) -> GmlmError:
-    """E417: a factor, or a part beside a parameter, is no number."""
+    """Return E417: a factor, or a part beside a parameter, is not finite.
+
+    Args:
+        what: "factor" or "part".
+        number: the value.
+        span: the place in the text.
+        words: a clause that says at which values of the cells it arises.
+    """
     shown = "not a number" if np.isnan(number) else f"{'+' if number > 0 else '-'}inf"
     if what == "factor":
         return fail("E417", f"this factor is {shown}{words}", span, f"reaches {shown}", help="log p is a number, or -inf where p is 0")
@@ -148,11 +173,11 @@ def infinite(what: str, number: float, span: Span | None, words: str) -> GmlmErr
 
 
 def undefined_at(graph: FactorGraph, params: Mapping[str, Array]) -> GmlmError | None:
-    """E514 for the first factor that is nan or +inf at some values of its cells; None where none is found.
+    """Return E514 for the first factor that is nan or +inf at some values of its cells, else None.
 
-    Bounds of the values are looked at first; only a factor that they leave in doubt is evaluated,
-    in the type of `params`, under all joint values of its cells. One with more of them than can be
-    tried, and one that reads real given data, is passed over.
+    The function computes bounds first and evaluates only factors that the bounds leave in doubt. It
+    evaluates them in the type of `params`, under all joint values of their cells. It skips factors
+    that have too many joint values or that read real given data.
     """
     most = int(graph.sizes.max(initial=1))
     for group in graph.factors:
@@ -179,7 +204,8 @@ def _undefined(
         with np.errstate(all="ignore"):
             found = _in_type(kind, piece, leaves)
             bad = np.isnan(found) | (found == np.inf)
-            # probability zero, or a number that this type does not hold
+            # A value of -inf is either probability zero or a number that this type cannot
+            # represent.
             if (found == -np.inf).any():
                 bad = bad | ((found == -np.inf) & np.isfinite(_in_type(np.dtype(float), piece, leaves)))
         if bad.any():
@@ -191,11 +217,18 @@ def _undefined(
 
 
 def oversized_at(graph: FactorGraph, params: Mapping[str, Array], limit: float, kind: np.dtype) -> GmlmError | None:
-    """E591 for the first factor whose largest value, over those of its cells, is beyond a limit; None where none is found.
+    """Return E591 for the first factor that is too large, else None.
 
-    Without parameters the factors that mention none are looked at, else those that mention one.
-    Values far below the largest are penalties, which cost no digits. What `undefined_at` passes
-    over is passed over.
+    A factor is too large if its largest value over its cells is beyond `limit` in absolute value.
+    With parameters, only factors that mention one are checked; without, only the others. Values far
+    below the largest one are penalties, which cost no digits. The function skips the factors that
+    `undefined_at` skips.
+
+    Args:
+        graph: the factor graph.
+        params: parameters.
+        limit: the limit on the absolute value.
+        kind: the float type that the message names.
     """
     most, found = int(graph.sizes.max(initial=1)), None
     for group in graph.factors:
@@ -236,13 +269,16 @@ def _oversized(
 
 
 def _in_type(kind: np.dtype, piece: FactorGroup, leaves: Leaves) -> Array:
-    """The values of a group where every operation is rounded to a float type, as it is on the device."""
+    """Return a group's values with every operation rounded to a float type, as on the device."""
     leaves = replace(leaves, number=lambda a: np.asarray(a, kind), operators=rounded_to(kind))
     return np.asarray(evaluate(piece.root, leaves)).astype(kind)
 
 
 def untried(graph: FactorGraph) -> FactorGroup | None:
-    """The first factor whose values at given parameters are too many to try, or wait for data, and may be infinite or undefined."""
+    """Return the first factor that may be infinite or undefined and cannot be tried, else None.
+
+    Such a factor has too many values at given parameters, or waits for real given data.
+    """
     for group in graph.factors:
         risky = any(isinstance(n, Apply) and n.operator in RISKY for n in nodes_in(group.root))
         if group.parameters and group.n and risky and (reads_real(group) or _values_of(graph, group) > MOST_EVALUATED):
@@ -256,7 +292,10 @@ def _values_of(graph: FactorGraph, group: FactorGroup) -> float:
 
 
 class _Values:
-    """Values of a tree over instances and joint values of cells; None of parts that mention a parameter, or data that are not there."""
+    """Values of a tree over instances and joint values of cells.
+
+    The value is None for a part that mentions a parameter.
+    """
 
     def __init__(self, leaves: Leaves, where: _Where, exact: Set[int]):
         self.leaves, self.where, self.exact = leaves, where, exact
@@ -317,11 +356,11 @@ class _Values:
         return np.where(test.astype(bool), yes, no)
 
     def beside_parameter(self, value: Array | None, node: Node, taken: Array | bool) -> None:
-        """Refuse a number that is infinite where it stands beside a parameter."""
+        """Raise E417 for an infinite number beside a parameter."""
         if value is None or value.dtype.kind != "f":
             return
         _refuse(value, ~np.isfinite(value) & np.asarray(taken), "part", self.span(node), self.where)
 
     def span(self, node: Node) -> Span | None:
-        """Where a part is written, or the factor around it."""
+        """Return the place of a part in the text, or that of the factor around it."""
         return node.span if isinstance(node, Apply) and node.span is not None else self.where.group.span

@@ -1,4 +1,7 @@
-"""All joint values of the cells that factors mention: a cell that stands in several slots has one value in all of them."""
+"""All joint values of the cells that factors mention.
+
+A cell that fills several slots has one value in all of them.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ class JointValues:
 
     Attributes:
         sizes: the number of values of each slot.
-        owners: of each slot, the first one that holds the same cell: its own number where no
-            earlier one does.
+        owners: for each slot, the first slot that holds the same cell, which may be the slot
+            itself.
     """
 
     sizes: tuple[int, ...]
@@ -25,21 +28,21 @@ class JointValues:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The number of values of each slot that owns its cell; 1 of the others."""
+        """The number of values of each slot that owns its cell; 1 for the other slots."""
         return tuple(q if k == o else 1 for k, (q, o) in enumerate(zip(self.sizes, self.owners, strict=True)))
 
     @property
     def count(self) -> float:
-        """How many there are."""
+        """The number of joint values."""
         return float(np.prod([float(q) for q in self.shape]))
 
     def of(self, slots: Sequence[int]) -> JointValues:
-        """Those of some slots alone, ascending; the owner of each is among them."""
+        """Return the joint values of some slots, which are ascending and include their owners."""
         place = {s: k for k, s in enumerate(slots)}
         return JointValues(tuple(self.sizes[s] for s in slots), tuple(place[self.owners[s]] for s in slots))
 
     def codes(self, start: int = 0, stop: int | None = None) -> tuple[Array, ...]:
-        """The code of each slot under the joint values `start` to `stop`."""
+        """Return the code of each slot under the joint values `start` to `stop`."""
         if not self.sizes:
             return ()
         found = np.unravel_index(np.arange(start, int(self.count) if stop is None else stop), self.shape)
@@ -47,17 +50,23 @@ class JointValues:
 
 
 def joint_count(sizes: Array) -> float:
-    """How many joint values cells have, of which each has so many values; infinite beyond the range of floats, which warns nobody."""
+    """Return the number of joint values of cells with the given numbers of values.
+
+    The result is infinite beyond the range of floats, without a warning.
+    """
     with np.errstate(over="ignore"):
         return float(np.prod(np.asarray(sizes, float)))
 
 
 def alike(cells: Array, none: int) -> Iterator[tuple[Array, tuple[int, ...]]]:
-    """Rows of cells in which the same slots hold the same cells: which rows they are, and the first slot that holds the cell of each.
+    """Group rows of cells by which of their slots hold the same cell.
 
     Args:
-        cells: of each row, one a slot.
-        none: what stands for no cell, and shares its slot with no other.
+        cells: rows of cells, one column per slot.
+        none: the position that stands for no cell. Slots without a cell are never equal.
+
+    Yields:
+        The rows of one pattern, and for each slot the first slot that holds the same cell.
     """
     n, slots = cells.shape
     own = tuple(range(slots))

@@ -1,4 +1,7 @@
-"""Labels of an index set's members, made when they are first read: a million edges need no names to be fitted."""
+"""Labels of the members of an index set, built when they are first read.
+
+A million edges need no names to be fitted.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from ._bound import Bound
 
 
 class Labels(Sequence[Any]):
-    """A sequence that asks its program for the labels when one is read."""
+    """A sequence that computes the labels of a set when the first one is read."""
 
     def __init__(self, bound: Bound, over: ir.SetOf, length: int):
         self._bound, self._over, self._length = bound, over, length
@@ -37,5 +40,5 @@ class Labels(Sequence[Any]):
 
 
 def lazy_labels(bound: Bound, over: ir.SetOf) -> Labels:
-    """The labels of a bound set."""
+    """Return the labels of a bound set."""
     return Labels(bound, over, bound.set_size(over))

@@ -1,4 +1,4 @@
-"""The members of loops that stand in one another, as flat arrays."""
+"""The members of nested loops as flat arrays."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 Array = np.ndarray
-MOST_ENTRIES = 1 << 27  # of one index array: 1 GiB at 8 bytes
+MOST_ENTRIES = 1 << 27  # One index array has at most this many entries: 1 GiB at 8 bytes each.
 
 
 def product(members: Sequence[list[Array]]) -> list[Array]:
-    """The product of loops, the first slowest: one flat array per index name."""
+    """Return the Cartesian product of loops, the first slowest: one flat array per index name."""
     lengths = [len(m[0]) for m in members]
     out = []
     for k, arrays in enumerate(members):

@@ -1,4 +1,7 @@
-"""Lowers expressions: `for` loops become index arrays, an expression becomes one tree for all their turns."""
+"""Lowering of expressions to trees.
+
+`for` loops become index arrays, and an expression becomes one tree for all their iterations.
+"""
 
 from __future__ import annotations
 
@@ -22,49 +25,61 @@ from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, P
 from ._turns import Turns, deeper, keep_used, unroll, with_turns
 
 Array = np.ndarray
-MOST_LISTED = 1 << 22  # values of factors of a model in use, over all its configurations
+# At most this many values of the factors of a model in use are enumerated, over all its
+# configurations.
+MOST_LISTED = 1 << 22
 
 
 @dataclass(frozen=True)
 class Names:
-    """What a model's names stand for: its lowered variables and parameters, its lets."""
+    """The lowered variables and parameters of a model by name, and the model with its lets."""
 
     variables: dict[str, VariableArray]
     parameters: dict[str, ParameterArray]
     model: ir.Model
-    n_cells: int  # that of the graph: a row cell is the last
+    n_cells: int  # This is the graph's number of cells, with a row cell as the last of them.
 
 
 class Lowering:
-    """Lowers the expressions of one statement into one group."""
+    """The lowering of the expressions of one statement into one group.
+
+    Most methods take an expression `e` and `turns`, the iterations of the loops and sums around it.
+    """
 
     def __init__(self, bound: Bound, names: Names):
         self.bound, self.names = bound, names
         self.columns: list[Array] = []
         self.tables: list[Array] = []
-        self.slots: list[Array] = []  # each of shape (n,)
+        self.slots: list[Array] = []  # Each array has shape (n,).
         self.slot_sizes: list[int] = []
         self._seen: dict[tuple[str, bytes], CellValue] = {}
         self._mentions: dict[tuple[str, bytes], Gather] = {}
         self._tables: dict[str, int] = {}
-        self._given: dict[int, GivenArray] = {}  # by table
-        self._row: int | None = None  # the slot of the row cell
+        self._given: dict[int, GivenArray] = {}  # The keys are numbers of tables.
+        self._row: int | None = None  # This is the slot of the row cell.
         self._static: dict[int, bool] = {}
 
     def group(self, root: Node, turns: Turns, kind: str, span: Span) -> FactorGroup:
-        """The finished group."""
+        """Return the finished group.
+
+        Args:
+            root: the tree of one instance.
+            turns: the iterations of the statement.
+            kind: the kind of the statement.
+            span: the place of the statement in the text.
+        """
         cells = self.cells(turns.n)
         given = None if self._row is None else GivenTables(self._row, tuple(self._given.get(k) for k in range(len(self.tables))))
         return FactorGroup(root, turns.n, cells, tuple(self.columns), tuple(self.tables), kind, span, given)
 
     def cells(self, n: int) -> Array:
-        """The cell in each slot so far, shape (n, slots)."""
+        """Return the cell in each slot added so far, shape (n, slots)."""
         return np.stack(self.slots, axis=1).astype(np.int32) if self.slots else np.zeros((n, 0), np.int32)
 
     # Fixed parts
 
     def is_fixed(self, e: ir.Expression) -> bool:
-        """Whether `e` mentions neither cells nor parameters."""
+        """Return whether `e` mentions neither cells nor parameters."""
         known = self._static.get(id(e))
         if known is None:
             moving = ir.VariableValue | ir.ParameterValue | ir.LetValue | ir.LogPartition
@@ -72,12 +87,12 @@ class Lowering:
         return known
 
     def value(self, e: ir.Expression, turns: Turns) -> Array:
-        """The numbers of a fixed expression, of shape (n or 1, *sums)."""
+        """Return the numbers of a fixed expression, shape (n or 1, *sums)."""
         value = constant(e, self.bound, turns.names, turns.taken)
         return value.reshape((1,) * (turns.depth + 1)) if value.ndim == 0 else value
 
     def column(self, value: Array) -> Node:
-        """A leaf for fixed numbers; a constant where they are all one."""
+        """Return a leaf for fixed numbers: a constant if there is only one, else a column."""
         value = np.asarray(value)
         if value.size == 1:
             return Constant(value.reshape(()).item())
@@ -87,7 +102,7 @@ class Lowering:
     # Expressions
 
     def lower(self, e: ir.Expression, turns: Turns) -> Node:
-        """The tree of an expression."""
+        """Return the tree of an expression."""
         if self.is_fixed(e):
             return self.column(self.value(e, turns))
         match e:
@@ -106,7 +121,7 @@ class Lowering:
         return self.compound(e, turns)
 
     def compound(self, e: ir.Expression, turns: Turns) -> Node:
-        """The tree of what has many parts."""
+        """Return the tree of a sum, a table entry or a log partition function."""
         match e:
             case ir.Sum():
                 return self.sum(e, turns)
@@ -117,7 +132,7 @@ class Lowering:
         raise AssertionError(f"cannot lower {type(e).__name__}")
 
     def parts(self, of: Sequence[tuple[ir.Expression, Turns]]) -> tuple[Node, ...]:
-        """The trees of some expressions, with the faults of all of them."""
+        """Return the trees of some expressions, and raise the faults of all of them together."""
         found, faults = [], Faults()
         for e, turns in of:
             with faults:
@@ -126,7 +141,10 @@ class Lowering:
         return tuple(found)
 
     def choice(self, e: ir.Choice, turns: Turns) -> Node:
-        """`if`: a branch that is never taken is not lowered, so its indices are never checked."""
+        """Lower `if`.
+
+        A branch that is never taken is not lowered, so its indices are never checked.
+        """
         if self.is_fixed(e.test):
             test = self.value(e.test, turns).astype(bool)
             if np.all(test | ~turns.taken):
@@ -141,7 +159,7 @@ class Lowering:
         return If(node, *self.parts(list(zip((e.yes, e.no), inside, strict=True))))
 
     def sum(self, e: ir.Sum, turns: Turns) -> Node:
-        """`sum(..)`: one more leading axis, along which its loops turn."""
+        """Lower `sum(..)`, which adds a leading axis along which its loops run."""
         names = [n for loop in e.clauses.loops for n in loop.names]
         lifted = {k: v[..., None] for k, v in turns.names.items()}
         members, among, count = turned(e.clauses.loops, self.bound, lifted, max(turns.n, 1), e.span)
@@ -159,14 +177,21 @@ class Lowering:
         if e.operator not in ("+", "*") and np.any(turns.taken & ~mask.any(axis=-1)):
             help = "leave such turns out, with an `if` behind the `for` around it"
             raise fail("E416", f"`{e.operator}` of no terms has no value", e.span, "no value", help=help)
-        if count == 0:  # an empty range, a graph without edges, or a condition that no turn meets
+        # This is so for an empty range, a graph without edges, or a condition that no iteration
+        # meets.
+        if count == 0:
             return Constant(0 if e.operator == "+" else 1)
         self.columns.append(mask)
-        counted = Column(len(self.columns) - 1)  # the body appends columns of its own
+        # The body appends columns of its own, so this is done before.
+        counted = Column(len(self.columns) - 1)
         return Add(self.lower(e.body, inner), turns.depth, counted, e.operator)
 
     def table_entry(self, e: ir.TableEntry, turns: Turns) -> Node:
-        """An entry of a table that is written out: of numbers one of a table, else one of its expressions."""
+        """Lower an entry of a written-out table.
+
+        A table of numbers is read by index. Any other table becomes a chain of choices between its
+        expressions.
+        """
         indices, faults = [], Faults()
         for i, size in zip(e.indices, e.shape, strict=True):
             with faults:
@@ -186,14 +211,17 @@ class Lowering:
         return found
 
     def log_partition(self, e: ir.LogPartition, turns: Turns) -> Node:
-        """log Z of a model in use: its configurations are listed along one more axis, the instances of each factor along another.
+        """Lower log Z of a model in use.
+
+        Its configurations are enumerated along one new axis, and the instances of each factor along
+        another.
 
         Raises:
-            GmlmError: E412 where they are too many to list.
+            GmlmError: E412 if there are too many configurations to enumerate.
         """
         assert turns.depth == 0
         variables = [self.names.variables[n] for n in e.variables]
-        # a part without a factor has none
+        # `concatenate` needs at least one array, and a part without a factor has none.
         cells = np.concatenate([np.zeros(0, np.int64), *(v.positions.ravel() for v in variables)])
         sizes = [len(v.labels) for v in variables for _ in range(v.size)]
         parts = [(part, part.value) for part in e.factors], [(part, part.condition) for part in e.requires]
@@ -223,14 +251,17 @@ class Lowering:
         return Add(total, 0, Column(len(self.columns) - 1), "logsumexp")
 
     def _group(self, e: ir.Expression, clauses: ir.Clauses) -> FactorGroup:
-        """A factor of a model in use, by itself."""
+        """Return a factor of a model in use as a group of its own."""
         turns = unroll(clauses, self.bound)
         lowering = Lowering(self.bound, self.names)
         root = lowering.lower(e, turns) if turns.n else Constant(0)
         return lowering.group(root, turns, "factor", e.span)
 
     def _over_configurations(self, g: FactorGroup, codes: Array) -> Node:
-        """The sum of a group's instances, its cells replaced by listed codes: axis 0 runs over configurations, axis 1 over instances."""
+        """Return the sum of a group's instances with its cells replaced by enumerated codes.
+
+        Axis 0 runs over configurations, axis 1 over instances.
+        """
         if not g.n:
             return Constant(0.0)
         first = len(self.tables)
@@ -247,7 +278,7 @@ class Lowering:
                     return Column(columns[node.k])
                 case CellValue():
                     slots = range(node.start, node.start + int(np.prod(node.shape, dtype=np.int64)))
-                    # configurations, instances, slots
+                    # The axes are configurations, instances, slots.
                     values = np.stack([codes[g.cells[:, s]].T for s in slots], axis=-1)
                     values = values.reshape((1, *values.shape[:2], *node.shape))
                     self.columns.append(node.scale.values_of(values))
@@ -263,7 +294,7 @@ class Lowering:
         return Add(body, 1, Column(len(self.columns) - 1))
 
     def let(self, e: ir.LetValue, turns: Turns) -> Node:
-        """A `let`: its expression, with its index names standing for the indices of the use."""
+        """Lower a `let`: its expression, whose index names stand for the indices of the use."""
         let = self.names.model.lets[e.name]
         axes = [a.over for a in let.axes]
         fixed, moving = self.indices(e, axes, turns)
@@ -286,7 +317,13 @@ class Lowering:
     def indices(
         self, e: ir.LetValue | ir.VariableValue, axes: list[ir.SetOf], turns: Turns
     ) -> tuple[list[Array | None], list[tuple[int, Node]]]:
-        """The fixed indices (None where one moves with a cell) and the moving ones as (place, tree), all checked."""
+        """Return the fixed and the moving indices of an entry, all checked.
+
+        An index moves if it depends on a cell.
+
+        Returns:
+            The fixed indices, with None for each moving one, and the moving ones as (place, tree).
+        """
         fixed: list[Array | None] = []
         moving: list[tuple[int, Node]] = []
         faults = Faults()
@@ -312,23 +349,33 @@ class Lowering:
         return fixed, moving
 
     def settled(self, node: Node, turns: Turns) -> Array | None:
-        """The numbers of an index that mentions cells and does not depend on them, as where a branch is never taken; else None."""
+        """Return the numbers of an index that mentions cells without depending on them, else None.
+
+        Such an index arises, for example, if a branch is never taken.
+        """
         if isinstance(node, Constant):
             return np.full((1,) * (turns.depth + 1), node.value, np.int64)
         return self.columns[node.k].astype(np.int64) if isinstance(node, Column) else None
 
     def moving_sizes(self, axes: list[ir.SetOf], moving: list[tuple[int, Node]]) -> list[int]:
-        """The lengths of the axes whose index moves with cells."""
+        """Return the lengths of the axes whose index moves with cells."""
         flat = [over for over in axes for _ in range(over.arity)]
         return [self.bound.set_size(flat[k]) for k, _ in moving]
 
     def ends(self, over: ir.SetOf) -> int:
-        """How many nodes the ends of an edge may name."""
+        """Return the number of nodes that the ends of an edge may name."""
         graph = self.bound.graphs[over.graph]
         return max(graph.n, graph.n_right)
 
     def moving(self, e: ir.Expression, length: int, name: str, turns: Turns) -> Node:
-        """The tree of an index that moves with cells, checked over all their values."""
+        """Return the tree of an index that moves with cells, checked over all their values.
+
+        Args:
+            e: the index.
+            length: the length of the indexed axis.
+            name: the name of the indexed array.
+            turns: the iterations around the index.
+        """
         node = self.lower(e, turns)
         if isinstance(e, ir.VariableValue) and isinstance(node, CellValue) and node.scale.is_code and self.slot_sizes[node.start] <= length:
             return node
@@ -336,7 +383,17 @@ class Lowering:
         return node
 
     def verify(self, node: Node, turns: Turns, length: int, e: ir.Expression, name: str) -> None:
-        """Check an index over all values of what it mentions; of what is given, over all that its domain allows."""
+        """Raise unless an index is in range over all values of the cells that it mentions.
+
+        Given values are replaced by all values that their domains allow.
+
+        Args:
+            node: the tree of the index.
+            turns: the iterations around the index.
+            length: the length of the indexed axis.
+            e: the expression that is reported.
+            name: the name of the indexed array.
+        """
         (node, *tests), sizes = over_domains([node, *(g for g, _ in turns.guards)], self._given, self.columns, self.slot_sizes)
         guards = tuple(zip(tests, (depth for _, depth in turns.guards), strict=True))
         for rows, owners in alike(self.cells(turns.n), self.names.n_cells):
@@ -348,7 +405,7 @@ class Lowering:
             verify_index(node, guards, part(turns.taken), length, [part(c) for c in self.columns], self.tables, joint, e, name)
 
     def cell(self, e: ir.VariableValue, turns: Turns) -> Node:
-        """The value of a cell, or of the one among several that other cells choose."""
+        """Return the value of a cell, or of the one among several cells that other cells choose."""
         v = self.names.variables[e.name]
         axes = [a.over for a in self.names.model.variables[e.name].axes]
         fixed, moving = self.indices(e, axes, turns)
@@ -365,7 +422,15 @@ class Lowering:
     def positions(
         self, v: VariableArray, axes: list[ir.SetOf], indices: Sequence[Array | None], e: ir.VariableValue, turns: Turns
     ) -> Array:
-        """Global positions from fixed indices."""
+        """Return global positions from fixed indices.
+
+        Args:
+            v: the variable.
+            axes: the set of each of its axes.
+            indices: the fixed indices.
+            e: the expression that is reported.
+            turns: the iterations around the expression.
+        """
         at, k, position = 0, 0, np.full((1,) * (turns.depth + 1), v.offset, np.int64)
         indices = lower_end_first(axes, [i for i in indices if i is not None], self.bound.graphs)
         for over in axes:
@@ -376,13 +441,20 @@ class Lowering:
         return position
 
     def place(self, over: ir.SetOf, indices: Sequence[Array], turns: Turns, e: ir.Expression) -> Array:
-        """The place along one axis, from the fixed indices that stand for it."""
+        """Return the place along one axis from the fixed indices that belong to it.
+
+        Args:
+            over: the set of the axis.
+            indices: the fixed indices.
+            turns: the iterations around the expression.
+            e: the expression that is reported.
+        """
         if over.is_looked_up:
             return looked_up(self.bound.members(over), indices, turns.taken, e, over)
         return self.edge(over, indices[0], indices[1], turns, e) if over.is_edges else indices[0]
 
     def given_entry(self, v: GivenArray, places: Array, turns: Turns) -> Gather:
-        """The leaf for values of a given variable at some places; the same places are one leaf."""
+        """Return the leaf for values of a given variable; equal places share one leaf."""
         key = (v.name, repr(places.shape).encode() + places.tobytes())
         if key not in self._mentions:
             if v.name not in self._tables:
@@ -398,7 +470,10 @@ class Lowering:
         return self._mentions[key]
 
     def slot(self, v: VariableArray, positions: Array, turns: Turns) -> CellValue | Gather:
-        """The leaf for cells at given positions; the same cells are one leaf. Where nothing is taken the slot is unused."""
+        """Return the leaf for cells at given positions; equal cells share one leaf.
+
+        The slot is unused where `turns.taken` is False.
+        """
         if isinstance(v, GivenArray):
             return self.given_entry(v, positions, turns)
         positions = np.where(turns.taken, positions, self.names.n_cells).astype(np.int32)
@@ -414,13 +489,13 @@ class Lowering:
         return self._seen[key]
 
     def parameter(self, e: ir.ParameterValue, turns: Turns, last: ir.Expression | Node | None = None) -> Node:
-        """An entry of a parameter; `last` indexes an axis left open."""
+        """Return an entry of a parameter; `last` indexes an axis that the expression omits."""
         p = self.names.parameters[e.name]
         axes = [a.over for a in self.names.model.parameters[e.name].axes]
         return self.entry(e, p.name, -1, p.shape, axes, turns, last)
 
     def input(self, e: ir.InputValue, turns: Turns, last: ir.Expression | Node | None = None) -> Node:
-        """An entry of an input at an index that moves with cells."""
+        """Return an entry of an input at an index that moves with cells."""
         array = self.bound.inputs[e.name]
         if e.name not in self._tables:
             self._tables[e.name] = len(self.tables)
@@ -428,7 +503,13 @@ class Lowering:
         return self.entry(e, "", self._tables[e.name], array.shape, [*self.bound.axes(e.name)], turns, last)
 
     def row(self, e: ir.Table, turns: Turns, code: Node) -> Gather:
-        """The entry of a list of probabilities that belongs to a cell's value; the list of each turn is one row of a table."""
+        """Return the entry of a list of probabilities that belongs to the value of a cell.
+
+        The list of each iteration is one row of a table.
+
+        Raises:
+            GmlmError: E415 unless the entries of each list are non-negative with sum 1.
+        """
         values = np.stack([np.broadcast_to(self.value(item, turns), (turns.n,)) for item in e.items], axis=1)
         rows, which = np.unique(values, axis=0, return_inverse=True)
         if not ((rows >= 0).all() and np.abs(rows.sum(axis=1) - 1).max() <= 1e-6):
@@ -448,7 +529,17 @@ class Lowering:
         turns: Turns,
         last: ir.Expression | Node | None,
     ) -> Node:
-        """A gather: fixed indices become one base, moving ones terms with strides."""
+        """Return a gather: fixed indices become one base, moving ones become terms with strides.
+
+        Args:
+            e: the entry of a parameter or an input.
+            name: the name of the parameter, or an empty text.
+            table: the number of the input's table, or -1.
+            shape: the lengths of the array's axes.
+            axes: the set of each axis.
+            turns: the iterations around the entry.
+            last: the index of an axis that the expression omits.
+        """
         given: list[ir.Expression | Node] = [*e.indices] if last is None else [*e.indices, last]
         strides: list[Array | int] = [int(np.prod(shape[k + 1 :], dtype=np.int64)) for k in range(len(shape))]
         base: Array = np.zeros((1,) * (turns.depth + 1), np.int64)
@@ -476,7 +567,15 @@ class Lowering:
     def axis_index(
         self, over: ir.SetOf, given: Sequence[ir.Expression | Node], length: int, turns: Turns, e: ir.ParameterValue | ir.InputValue
     ) -> tuple[Array | Node, Array]:
-        """The place on an axis, and whether the ends of an edge stand in descending order."""
+        """Return the place on an axis, and whether the ends of an edge are in descending order.
+
+        Args:
+            over: the set of the axis.
+            given: the indices that belong to it.
+            length: the length of the axis.
+            turns: the iterations around the entry.
+            e: the entry that is reported.
+        """
         index = given[0]
         if over.start is not None and (isinstance(index, Node) or not self.is_fixed(index)):
             if not isinstance(index, Node):
@@ -496,7 +595,15 @@ class Lowering:
     def edge_index(
         self, over: ir.SetOf, i: ir.Expression | Node, j: ir.Expression | Node, turns: Turns, e: ir.ParameterValue | ir.InputValue
     ) -> tuple[Array | Node, Array]:
-        """The number of an edge, and whether its ends stand in descending order."""
+        """Return the number of an edge, and whether its ends are in descending order.
+
+        Args:
+            over: the set of the axis, edges or arcs.
+            i: the index of the first end.
+            j: the index of the second end.
+            turns: the iterations around the entry.
+            e: the entry that is reported.
+        """
         assert not isinstance(i, Node)
         assert not isinstance(j, Node)
         length, graph = self.ends(over), self.bound.graphs[over.graph]
@@ -515,7 +622,15 @@ class Lowering:
         return place, np.zeros(1, bool)
 
     def edge(self, over: ir.SetOf, i: Array, j: Array, turns: Turns, e: ir.Expression) -> Array:
-        """The numbers of edges with fixed ends; a pair that is not an edge is an error."""
+        """Return the numbers of edges with fixed ends, and raise for a pair that is not an edge.
+
+        Args:
+            over: the set of the axis, edges or arcs.
+            i: the first ends.
+            j: the second ends.
+            turns: the iterations around the expression.
+            e: the expression that is reported.
+        """
         return edge_places(self.bound.graphs[over.graph], over, i, j, turns.taken, e)
 
 

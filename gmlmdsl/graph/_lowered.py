@@ -1,4 +1,4 @@
-"""Lowers a model: its arrays, and a group of like factors for each statement."""
+"""Lowering of a model: its arrays, and a group of factors of one form for each statement."""
 
 from __future__ import annotations
 
@@ -25,39 +25,48 @@ from ._turns import Turns, unroll
 from ._weights import fixed_values, totals
 
 Array = np.ndarray
-# of the way between a parameter's bounds, where an argument of a prior is looked at
+# Arguments of a prior are tried at these shares of the way between a parameter's bounds.
 TRIED = (0.02, 0.3, 0.7, 0.98)
 MOST_CELLS = 1 << 26
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A model and its factor graph, with what later stages need to lower masks and observables."""
+    """A model and its factor graph, from which later stages lower masks and observables.
+
+    Attributes:
+        graph: the factor graph.
+        names: the model's variables, parameters and lets.
+        bound: the bound program.
+        data: the data of the given variables. Masks and lets that are lowered later read them too.
+        notes: W815 for factors that are -inf for some values.
+        kept: plans that later stages cache.
+    """
 
     graph: FactorGraph
     names: Names
     bound: Bound
-    # of the given variables, which masks and lets that are lowered for it read too
     data: GivenRows | None = None
-    # factors that are -inf for some values
     notes: tuple[Diagnostic, ...] = field(default=(), compare=False)
-    # what later stages planned for it
     kept: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 
 def with_given(lowered: Lowered, data: GivenRows) -> Lowered:
-    """The model with the data of its given variables, of one row or one per row of x; masks and lets lowered for it have them too."""
+    """Return the model with the data of its given variables: one row, or one per row of x.
+
+    Masks and lets that are lowered for this model have the data too.
+    """
     graph = graph_with(lowered.graph, data)
     verify_finite(graph, [g for g in graph.groups if reads_real(g)])
     return replace(lowered, graph=graph, data=data)
 
 
 def lower_model(bound: Bound, name: str) -> Lowered:
-    """The factor graph of a bound program's model.
+    """Return the factor graph of a bound program's model.
 
     Raises:
-        GmlmError: for what only the inputs show: an index out of range, a pair that is not an edge,
-            a cell with two distributions, a program too large.
+        GmlmError: for faults that only the inputs show: an index out of range, a pair that is not
+            an edge, a cell with two distributions, a program that is too large.
     """
     lowered, faults = lower_sound(bound, name)
     if faults:
@@ -66,7 +75,10 @@ def lower_model(bound: Bound, name: str) -> Lowered:
 
 
 def lower_sound(bound: Bound, name: str) -> tuple[Lowered, list[Diagnostic]]:
-    """What there is no fault in of a bound program's model, and every fault of the rest; what needs a faulty part is passed over."""
+    """Lower the sound part of a bound program's model, and return all faults of the rest.
+
+    Statements that need a faulty part are skipped.
+    """
     faults = Faults()
     model = bound.program.models[name]
     variables, given = _variables(model, bound, faults), _given(model, bound, faults)
@@ -110,7 +122,7 @@ def _variable(v: ir.Variable, start: int, bound: Bound) -> VariableArray:
 
 
 def _members(v: ir.Variable, bound: Bound) -> Array | None:
-    """The indices of each cell of a variable whose axes have lengths of their own."""
+    """Return the indices of each cell of a ragged variable, else None."""
     over = v.axes[0].over if len(v.axes) == 1 else None
     return np.stack(bound.members(over), axis=1) if over is not None and over.clauses is not None and over.arity > 1 else None
 
@@ -132,7 +144,7 @@ def _given_array(v: ir.Variable, bound: Bound) -> GivenArray:
 
 
 def _bounds(type_: ir.ValueType | ir.Domain, what: str, bound: Bound) -> tuple[float, float]:
-    """Between what numbers the values lie: infinite where the type does not say."""
+    """Return the bounds of the values of a type; they are infinite if the type states none."""
     lower = 0.0 if type_.kind == "positive" else -math.inf if type_.lower is None else bound.number(type_.lower)
     upper = math.inf if type_.upper is None else bound.number(type_.upper)
     if lower >= upper:
@@ -141,7 +153,10 @@ def _bounds(type_: ir.ValueType | ir.Domain, what: str, bound: Bound) -> tuple[f
 
 
 def _dims(axes: tuple[ir.Loop, ...]) -> tuple[str, ...]:
-    """Names of axes for tables and ArviZ: the index set's name; a second axis over the same set is numbered."""
+    """Return the names of axes for tables and ArviZ.
+
+    An axis has the name of its index set; a second axis over the same set is numbered.
+    """
     names = [a.over.name for a in axes]
     return tuple(n if names.index(n) == k else f"{n}_{names[: k + 1].count(n)}" for k, n in enumerate(names))
 
@@ -186,7 +201,7 @@ def _verify_argument(value: Array, option: forms.Option, prior: ir.FormCall) -> 
 
 
 def _hyperpriors(model: ir.Model, bound: Bound, names: Names, faults: Faults) -> tuple[Hyperprior, ...]:
-    """Priors that mention parameters, and those that are statements; no entry has two."""
+    """Return priors that mention parameters or are statements, and check that no entry has two."""
     stated = [
         ir.PriorTerm(
             p.span,
@@ -230,7 +245,10 @@ def _hyperprior(t: ir.PriorTerm, bound: Bound, names: Names, seen: dict[str, set
 
 
 def _verify_above_0(group: FactorGroup, names: Names, option: forms.Option, prior: ir.FormCall) -> None:
-    """Refuse an argument that is below 0 at some values that its parameters may have: a few are tried, alike and unlike."""
+    """Raise E404 if an argument can be below 0 at some values that its parameters may have.
+
+    A few values are tried, equal and unequal ones.
+    """
     tried = [names.parameters[name] for name in group.parameters]
     for k in range(len(TRIED)):
         for step in range(2):
@@ -250,7 +268,10 @@ def _group(e: ir.Expression, clauses: ir.Clauses, kind: str, bound: Bound, names
 
 
 def _categorical(model: ir.Model, bound: Bound, names: Names, faults: Faults) -> list[FactorGroup]:
-    """`z ~ categorical(p)` as the factor log p[.., z]; no cell has two distributions, and they form no cycle."""
+    """Return the factors log p[.., z] of statements `z ~ categorical(p)`.
+
+    No cell may have two distributions, and the distributions may not form a cycle.
+    """
     seen: list[tuple[Array, ir.Distributed]] = []
     before = len(faults.found)
     found = [faults.of(_law, d, bound, names, seen) for d in model.distributed]
@@ -261,7 +282,7 @@ def _categorical(model: ir.Model, bound: Bound, names: Names, faults: Faults) ->
 
 
 def _law(d: ir.Distributed, bound: Bound, names: Names, seen: list[tuple[Array, ir.Distributed]]) -> FactorGroup | None:
-    """The factor of one statement; `seen` collects the cells that have a law."""
+    """Return the factor of one statement; `seen` collects the cells that have a distribution."""
     turns = unroll(d.clauses, bound)
     if not turns.n:
         return None
@@ -289,7 +310,7 @@ def _law(d: ir.Distributed, bound: Bound, names: Names, seen: list[tuple[Array, 
 
 
 def _entry(lowering: Lowering, p: ir.Expression, turns: Turns, code: Node) -> Gather:
-    """The probability of one value."""
+    """Return the probability of one value."""
     match p:
         case ir.Table():
             return lowering.row(p, turns, code)
@@ -304,7 +325,7 @@ def _entry(lowering: Lowering, p: ir.Expression, turns: Turns, code: Node) -> Ga
 
 
 def _verify_once(seen: list[tuple[Array, ir.Distributed]], cells: Array, d: ir.Distributed) -> None:
-    """No cell stands before a second `~`, of this statement or of those above."""
+    """Raise E413 if a cell has a second `~`, in this statement or in an earlier one."""
     twice = len(np.unique(cells)) < len(cells)
     earlier = next((e for there, e in seen if np.isin(cells, there).any()), None)
     if not twice and earlier is None:
@@ -316,7 +337,7 @@ def _verify_once(seen: list[tuple[Array, ir.Distributed]], cells: Array, d: ir.D
 
 
 def _verify_counts(d: ir.Distributed, bound: Bound, names: Names, turns: Turns) -> None:
-    """The arguments speak of as many values as the cell has."""
+    """Raise E403 unless the arguments describe as many values as the cell has."""
     values = len(names.variables[d.target.name].labels)
     for of, more in d.counts:
         found = bound.set_size(of) if isinstance(of, ir.SetOf) else constant(of, bound, turns.names)
@@ -328,7 +349,10 @@ def _verify_counts(d: ir.Distributed, bound: Bound, names: Names, turns: Turns) 
 
 
 def _verify_total(group: FactorGroup, names: Names, d: ir.Distributed) -> None:
-    """Probabilities that no parameter and no real given number changes are between 0 and 1, and sum to 1 over the values of the cell."""
+    """Raise E415 unless the probabilities of a cell sum to 1 over its values.
+
+    Probabilities that depend on a parameter or on a real given number are not checked.
+    """
     if group.parameters or reads_real(group):
         return
     sizes = [len(v.labels) for v in names.variables.values() if not isinstance(v, GivenArray) for _ in range(v.size)]
@@ -361,7 +385,7 @@ def _verify_length(d: ir.Distributed, bound: Bound, names: Names, turns: Turns) 
 
 
 def lower_let(lowered: Lowered, name: str) -> tuple[FactorGroup, tuple[int, ...]]:
-    """A `let` as a group with one instance per entry, and the shape of its axes."""
+    """Return a `let` as a group with one instance per entry, and the shape of its axes."""
     let = lowered.names.model.lets[name]
     clauses = ir.Clauses(let.span, let.axes)
     group = _group(let.value, clauses, "let", lowered.bound, lowered.names)

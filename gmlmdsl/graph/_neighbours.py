@@ -11,7 +11,10 @@ PAIRS_AT_ONCE = 1 << 23
 
 
 def neighbours(scopes: Iterable[Array], n: int) -> tuple[Array, Array]:
-    """Cells below n that stand in one row of a scope: (starts, cells), each neighbour once, ascending, a cell not its own."""
+    """Return the cells below n that share a row of a scope, as (starts, cells).
+
+    The neighbours of a cell are ascending and distinct, and do not include the cell.
+    """
     keys = [np.zeros(0, np.int64)]
     for scope in scopes:
         if scope.shape[1] == 2:
@@ -30,7 +33,10 @@ def neighbours(scopes: Iterable[Array], n: int) -> tuple[Array, Array]:
 
 
 def distinct(values: Array) -> Array:
-    """The distinct values of an array, ascending, as by `np.unique`, which goes by a hash table that is slower on millions of integers."""
+    """Return the distinct values of an array, ascending, as `np.unique` does.
+
+    `np.unique` uses a hash table, which is slower than sorting on millions of integers.
+    """
     found = np.sort(values, axis=None)
     fresh = np.ones(len(found), bool)
     np.not_equal(found[1:], found[:-1], out=fresh[1:])

@@ -1,4 +1,4 @@
-"""Lowers a `conditional`: its network with every option evaluated, and what masks do to what it sees."""
+"""Lowering of a `conditional`: its network with evaluated options, and its masks' corruption."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from ._weights import normalised
 
 
 def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray, ...], given: tuple[GivenArray, ...]) -> NetworkForm | None:
-    """The network of a model's `conditional`; None where it has none.
+    """Return the network of a model's `conditional`, or None if the model has none.
+
+    Args:
+        model: the checked model.
+        bound: the bound program.
+        variables: the model's lowered variables with cells.
+        given: its lowered given variables.
 
     Raises:
         GmlmError: E409 for a number that an input makes too large or too small.
@@ -39,21 +45,23 @@ def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray,
 
 
 def _planners(program: ir.Program, model: str) -> tuple[str, ...]:
-    """The networks by which samplers of a model plan."""
+    """Return the names of the networks by which samplers of a model plan."""
     calls = (s.body for s in program.samplers.values() if s.model == model and isinstance(s.body, ir.FormCall) and is_decoder(s.body))
     names = (str(refinement_options(c)["planner"]) for c in calls)
     return tuple(dict.fromkeys(name for name in names if name not in ("none", "self")))
 
 
 def _planner(name: str, of: NetworkForm, bound: Bound) -> NetworkForm:
-    """A network that reads the same cells, and nothing that is given."""
+    """Return a network that reads the same cells and no given variable."""
     call = bound.program.networks[name]
     options = evaluated_options(call, network_options(call), bound)
     return NetworkForm(call.form.name, options, of.n_cells, of.n_values, (), call.span, name, (), values=of.values)
 
 
 def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Any]:
-    """The options of `refinement` or of one of its presets as numbers and words; a schedule's mask as it is, its counts as integers.
+    """Return the options of `refinement` or of one of its presets as numbers and words.
+
+    A schedule's mask is returned unchanged, and its counts become integers.
 
     Raises:
         GmlmError: E409 for a number that an input makes too large or too small.
@@ -69,10 +77,10 @@ def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Any]:
 
 
 def autoregressive(call: ir.FormCall, bound: Bound, n_values: int) -> dict[str, Value]:
-    """The options of `autoregressive` as numbers and words, for cells of so many values.
+    """Return the options of `autoregressive` as numbers and words, for cells of `n_values` values.
 
     Raises:
-        GmlmError: E409 for a number out of bounds, or an `end` that is no value of the cells.
+        GmlmError: E409 for a number out of bounds, or an `end` that is not a value of the cells.
     """
     found = evaluated_options(call, autoregressive_options(call), bound)
     if found["end"] != "none" and int(found["end"]) >= n_values:
@@ -82,7 +90,14 @@ def autoregressive(call: ir.FormCall, bound: Bound, n_values: int) -> dict[str, 
 
 
 def evaluated_options(call: ir.FormCall, options: Mapping[str, object], bound: Bound) -> dict[str, Value]:
-    """The options evaluated; the checker has judged numbers that are written, here those of inputs are judged alike."""
+    """Return the options evaluated.
+
+    The checker has validated literal numbers. This function validates numbers from inputs by the
+    same rules.
+
+    Raises:
+        GmlmError: E409 for a number out of bounds.
+    """
     found = {name: _value(e, bound) for name, e in options.items()}
     for _, message in option_faults(call.form, found):
         raise fail("E409", message, call.span, "out of bounds")
@@ -90,7 +105,7 @@ def evaluated_options(call: ir.FormCall, options: Mapping[str, object], bound: B
 
 
 def _value(e: object, bound: Bound) -> Value:
-    """A number of any kind: whole ones, such as counts, as integers."""
+    """Return the value of an option, with whole numbers as integers."""
     if isinstance(e, bool | str):
         return e
     number = bound.number(e)  # type: ignore[arg-type]
@@ -99,7 +114,13 @@ def _value(e: object, bound: Bound) -> Value:
 
 @dataclass(frozen=True)
 class Noise:
-    """What a network sees in the cells of K: nothing, a uniform value, or the true one, with these probabilities."""
+    """The corruption of the cells of K in a network's input.
+
+    Attributes:
+        hide: the probability that the network sees nothing.
+        uniform: the probability that the network sees a uniformly drawn value.
+        keep: the probability that the network sees the true value.
+    """
 
     hide: float = 1.0
     uniform: float = 0.0
@@ -108,14 +129,14 @@ class Noise:
 
 @dataclass(frozen=True)
 class Corruption:
-    """How a mask makes a network's input: noise for each part of the mask, and stages that feed predictions back.
+    """The corruption by which a mask makes a network's input.
 
     Attributes:
-        noises: of the mask's parts, in their order; one for a mask without parts. With their
-            probabilities.
-        stages: how many predictions are made and scored: the input of each but the first is the
-            prediction of the one before.
-        inputs: what of a prediction is fed back: its `argmax`, or a `sample`.
+        parts: for each part of the mask, in their order, its probability, its body and its noise. A
+            mask without parts is one part.
+        stages: the number of predictions that are made and scored. The input of each stage but the
+            first is the prediction of the stage before.
+        inputs: the form in which a prediction is fed back: its `argmax`, or a `sample`.
     """
 
     parts: tuple[tuple[float, ir.MaskBody, Noise], ...]
@@ -124,22 +145,22 @@ class Corruption:
 
     @property
     def is_certain(self) -> bool:
-        """Whether the input follows from x and K, whatever is drawn."""
+        """Whether x, K and the parameters determine the input, so that nothing is drawn."""
         certain = all(max(n.hide, n.uniform, n.keep) == 1 and n.uniform == 0 for _, _, n in self.parts)
         return certain and (self.stages == 1 or self.inputs == "argmax")
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the input follows from x and K alone."""
+        """Whether x and K alone determine the input."""
         return self.stages == 1 and all(n.hide == 1 for _, _, n in self.parts)
 
 
 def lower_corruption(bound: Bound, body: ir.MaskBody) -> Corruption:
-    """The parts of a mask that are no mixtures, with their probabilities and noise.
+    """Return the parts of a mask that are not mixtures, with their probabilities and noise.
 
     Raises:
-        GmlmError: E409 for noise whose probabilities do not sum to 1, parts that differ in their
-            stages, weights that are no shares.
+        GmlmError: E409 for noise whose probabilities do not sum to 1, for parts with different
+            stages, or for weights that cannot be normalised.
     """
 
     def shares(weights: Sequence[ir.Expression], span: Span) -> list[float]:

@@ -1,4 +1,4 @@
-"""A network as a file declares it, sized by what it is applied to."""
+"""A network as a file declares it, with the sizes of its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ Value = int | float | bool | str
 
 @dataclass(frozen=True)
 class NetworkForm:
-    """A network as a file declares it, sized by what it is applied to.
+    """A network as a file declares it, with the sizes of its inputs and outputs.
 
     Attributes:
-        name: of the form: transformer, encoder_decoder, mlp or python.
-        options: every option by name, evaluated, defaults filled in; of `python` the user's own
-            ones too.
-        n_cells: the number of cells that it predicts.
-        n_values: the number of values of each.
-        given: of each given variable its name, its number of entries and of values, 0 values where
-            it is real.
-        label: the name that the file gives it, under which its arrays stand among the parameters.
-        probes: the verifiers and values that are learnt from it, whose weights stand there under
-            their names.
-        values: of a `pretrained` network the values of each cell, which are tokens.
-        planners: the networks by which samplers of the model plan, sized by its cells; their
-            weights stand there too.
+        name: the name of the form: transformer, encoder_decoder, mlp, pretrained or python.
+        options: every option by name, evaluated, with defaults filled in. For `python` they include
+            the user's own options.
+        n_cells: the number of cells that the network predicts.
+        n_values: the number of values of each cell.
+        given: for each given variable its name, its number of entries and its number of values,
+            which is 0 for a real one.
+        span: the place of the declaration in the text.
+        label: the name in the file. The network's arrays are stored under it among the parameters.
+        probes: the verifiers and values that are learned from the network. Their weights are stored
+            among the parameters under their own names.
+        planners: the networks by which samplers of the model plan, with the sizes of the model's
+            cells. Their weights are stored among the parameters too.
+        values: the values of a cell, which are tokens of a `pretrained` network; of others empty.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""The lowered form of a factor: a small tree of array operations, the same for every factor of a group.
+"""The lowered form of a factor: a small tree of array operations, shared by all factors of a group.
 
 A tree is evaluated for many factors at once, by NumPy when a program is bound and by JAX
-afterwards. Leaves are arrays whose last axes are the caller's batch axes; every `Add` over a
-`sum(..)` has one leading axis more.
+afterwards. Leaves are arrays whose last axes are the caller's batch axes. Every `Add`, which stands
+for a `sum(..)`, adds one leading axis.
 """
 
 from __future__ import annotations
@@ -25,16 +25,22 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`columns[k]`: a number for each factor, of shape (factors, *sums) with 1 where it does not vary."""
+    """A number for each factor: `columns[k]`, shape (factors, *sums).
+
+    An axis along which the number does not vary has length 1.
+    """
 
     k: int
 
 
 @dataclass(frozen=True, slots=True)
 class CellValue:
-    """The values of the slots `start` to `start + product of shape`, the leading axes being `shape`.
+    """The values of the slots `start` to `start + product of shape`.
 
-    `scale` says which number each code of these slots stands for.
+    Attributes:
+        start: the first slot.
+        shape: the leading axes.
+        scale: which number each code of these slots stands for.
     """
 
     start: int
@@ -44,7 +50,15 @@ class CellValue:
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """An entry of parameter `name` (or of `tables[table]`): flat index `base` + sum of term * stride, both trees."""
+    """An entry of parameter `name`, or of `tables[table]` if the name is empty.
+
+    Attributes:
+        name: the name of the parameter, or an empty text.
+        table: the number of the table.
+        size: the number of entries.
+        base: a tree for the first part of the flat index.
+        terms: pairs of trees (term, stride). The flat index is `base` + sum of term * stride.
+    """
 
     name: str
     table: int
@@ -55,7 +69,7 @@ class Gather:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """An operator or function of the language; `span`: where it is written."""
+    """An operator or function of the language; `span` is its place in the text."""
 
     operator: str
     operands: tuple[Node, ...]
@@ -64,7 +78,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """`yes` where `test`, else `no`."""
+    """The choice of `yes` if `test` holds, else of `no`."""
 
     test: Node
     yes: Node
@@ -73,9 +87,13 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """The sum of `body` over its leading axis number `depth`, where `mask` holds; `mask` has the axis's full length.
+    """The reduction of `body` over its leading axis number `depth`, restricted to `mask`.
 
-    `operator`: `+`, or another reduction, `* min max logsumexp`.
+    Attributes:
+        body: the terms.
+        depth: the number of the axis.
+        mask: the terms that exist. It has the full length of the axis.
+        operator: `+`, or another reduction: `* min max logsumexp`.
     """
 
     body: Node
@@ -86,7 +104,10 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """The entry of `body` along leading axis number `depth`, of length `size`, that `index` names: a cell chosen by other cells."""
+    """The entry of `body` that `index` selects along leading axis number `depth`, of length `size`.
+
+    It is the value of a cell that other cells choose.
+    """
 
     index: Node
     body: Node
@@ -99,17 +120,19 @@ Node = Constant | Column | CellValue | Gather | Apply | If | Add | Pick
 
 @dataclass(frozen=True)
 class Leaves:
-    """Where a tree finds its numbers, all broadcasting against one another, and how it computes.
+    """The numbers and operations by which a tree is evaluated; all numbers broadcast.
 
     Attributes:
-        column: (k, depth) -> array; leading axes for the sums around it, then the batch axes.
-        cells: (start, shape) -> integer codes of those slots, likewise.
+        column: (k, depth) -> array with leading axes for the sums around it, then the batch axes.
+        cells: (start, shape) -> integer codes of those slots, with the same axes.
         gather: (name or "", table, flat index) -> entries.
-        number: makes an array of the working float type. integer: one of whole numbers.
-        operators: by name, on numbers. whole: by name, on whole numbers, for indices.
+        number: converts to an array of the working float type.
+        integer: converts to an array of integers.
+        operators: the operators on numbers, by name.
+        whole: the operators on integers, by name, for indices.
         xp: the array library.
-        judged: applies an operator in place of these tables, from its node, operands and where it
-            is taken: it refuses what has no value.
+        judged: applies an operator instead of these tables, given its node, its operands and the
+            mask of elements that count. It raises for operations without a value.
     """
 
     column: Callable[[int, int], Any]
@@ -123,20 +146,20 @@ class Leaves:
     judged: Callable[[Apply, list[Any], Any], Any] | None = None
 
 
-# where a value that nobody takes can be infinite, or its derivative
+# These operations, or their derivatives, can be infinite at values that do not count.
 SINGULAR = frozenset({"log", "sqrt", "exp", "/", "//", "%", "^"})
 
 
 def evaluate(node: Node, leaves: Leaves, depth: int = 0, taken: Any = None, whole: bool = False) -> Any:
-    """The values of a tree.
+    """Return the values of a tree.
 
     Args:
         node: the tree.
         leaves: its numbers and operators.
-        depth: how many leading axes the sums around it have opened.
-        taken: where the value counts (None: everywhere). Elsewhere singular operations see harmless
-            operands, because an infinite derivative times the zero of a `where` is not a number.
-        whole: whether it is an index, computed in whole numbers.
+        depth: the number of leading axes that the sums around it have added.
+        taken: a mask of the elements that count (None: all). Elsewhere singular operations get
+            harmless operands, because an infinite derivative times the zero of a `where` is nan.
+        whole: whether the tree is an index, which is computed in integers.
     """
     xp = leaves.xp
     match node:
@@ -166,7 +189,10 @@ def evaluate(node: Node, leaves: Leaves, depth: int = 0, taken: Any = None, whol
 
 
 def _neutral(operator: str, body: Any) -> Any:
-    """What changes nothing; of whole numbers, which have no infinity, their extreme."""
+    """Return the neutral element of a reduction.
+
+    Integers have no infinity, so their extreme value stands in for it.
+    """
     if body.dtype.kind not in "iu" or operator in ("+", "*"):
         return NEUTRAL[operator]
     extreme = (1 << (8 * body.dtype.itemsize - 1)) - 1
@@ -174,7 +200,10 @@ def _neutral(operator: str, body: Any) -> Any:
 
 
 def _applied(node: Apply, leaves: Leaves, depth: int, taken: Any, whole: bool) -> Any:
-    """As in Python, the right side of `and` and `or` counts only where the left one does not decide."""
+    """Evaluate an operation with the short-circuit rule of Python for `and` and `or`.
+
+    Their right operand counts only if the left one does not decide.
+    """
     xp, (left, *rest) = leaves.xp, node.operands
     operands, inner = [evaluate(left, leaves, depth, taken, whole)], taken
     if node.operator in ("and", "or"):
@@ -207,12 +236,19 @@ def _picked(node: Pick, leaves: Leaves, depth: int, taken: Any, whole: bool) -> 
 
 
 def inside(here: Any, taken: Any, depth: int, xp: Any) -> Any:
-    """Where a part along one more axis counts: `here`, and where what is around it does (None: everywhere)."""
+    """Return the mask of a part with one more axis: `here` and `taken`, unless that is None.
+
+    Args:
+        here: the mask with the new axis.
+        taken: the mask of the surrounding part, without it; None means that all elements count.
+        depth: the place of the new axis.
+        xp: the array library.
+    """
     return here if taken is None else here & xp.expand_dims(taken, depth)
 
 
 def _alike(a: Any, b: Any, leaves: Leaves) -> tuple[Any, Any]:
-    """Two branches in one type: both as they are where they agree, else as numbers."""
+    """Convert two branches to one type: numbers, unless both agree already."""
     kinds = {_kind(a), _kind(b)}
     convert = {"b": lambda c: c, "i": leaves.integer}.get(kinds.pop() if len(kinds) == 1 else "f", leaves.number)
     return convert(a), convert(b)
@@ -229,7 +265,7 @@ def _kind(a: Any) -> str:
 
 
 def mapped(node: Node, change: Callable[[Node], Node]) -> Node:
-    """The tree with every node replaced by `change` of it, those inside first."""
+    """Return the tree with `change` applied to every node, from the inside out."""
 
     def inner(n: Node) -> Node:
         return mapped(n, change)
@@ -249,12 +285,12 @@ def mapped(node: Node, change: Callable[[Node], Node]) -> Node:
 
 
 def nodes_in(node: Node) -> list[Node]:
-    """Every node of a tree."""
+    """Return every node of a tree."""
     return [node, *(x for n in parts_of(node) for x in nodes_in(n))]
 
 
 def parts_of(node: Node) -> tuple[Node, ...]:
-    """The nodes directly inside one."""
+    """Return the nodes directly inside a node."""
     match node:
         case Apply():
             return node.operands

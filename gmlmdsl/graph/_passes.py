@@ -1,4 +1,7 @@
-"""When the cells of a decoder are settled: how many are open after each pass, or how likely each is to settle and to be hidden again.
+"""The order in which a decoder settles its cells.
+
+A schedule fixes either how many cells are open after each pass, or the probabilities with which
+cells settle and are hidden again in it.
 
 Reference: Ghazvininejad et al. 2019 (linear), Chang et al. 2022 (cosine), Arriola et al. 2025
 (blocks); Wang et al. 2025, Section 3 and Appendix A (remasking: sigma_t, and Campbell et al. 2022
@@ -18,8 +21,8 @@ from .._diagnostics import fail
 from ..program import PUBLISHED, ir
 
 Array = np.ndarray
-ROUNDING = 1e-6  # n cos(..) that is whole but for rounding is whole
-DFM_RATE = 10.0  # of Gat et al. 2024, Appendix D: beta = 10 t^(1/4) (1 - t)^(1/4)
+ROUNDING = 1e-6  # n cos(..) counts as whole within this rounding error.
+DFM_RATE = 10.0  # Gat et al. 2024, Appendix D, have beta = 10 t^(1/4) (1 - t)^(1/4).
 
 
 @dataclass(frozen=True)
@@ -27,15 +30,15 @@ class Passes:
     """The passes of a decoder.
 
     Attributes:
-        steps: passes in each block, or of all cells where there are no blocks.
-        total: all passes.
-        block: cells of a block, of all cells where there are no blocks.
-        open_after: cells of a pool of m that are open after s passes over it, shape (block + 1,
-            steps + 1); None where a schedule looks at confidence or a mask.
-        settles: the probability that an open cell settles in each pass, shape (total,); None where
-            their number is fixed.
-        again: the most that the probability is with which a settled cell is hidden again, shape
-            (total,).
+        steps: the number of passes in each block, or over all cells if there are no blocks.
+        total: the number of all passes.
+        block: the number of cells of a block; all cells if there are no blocks.
+        open_after: the number of open cells of a pool of m cells after s passes over it, shape
+            (block + 1, steps + 1). It is None if the schedule depends on confidence or on a mask.
+        settles: the probability that an open cell settles in each pass, shape (total,); None if the
+            numbers are fixed.
+        again: an upper bound of the probability that a settled cell is hidden again, in each pass,
+            shape (total,).
     """
 
     steps: int
@@ -46,7 +49,7 @@ class Passes:
     again: Array | None = None
 
     def pass_of(self, n: int) -> Array:
-        """The pass (from 0) in which each of n cells settles, in the order of settling."""
+        """Return the pass (from 0) in which each of n cells settles, in the order of settling."""
         assert self.open_after is not None
         found = []
         for first in range(0, n, self.block):
@@ -57,15 +60,15 @@ class Passes:
 
 
 def passes_of(call: ir.FormCall, options: Mapping[str, Any], n: int) -> Passes:
-    """The passes of `refinement` over n cells.
+    """Return the passes of `refinement` over n cells.
 
     Args:
-        call: where it is written.
-        options: those of `refinement`, evaluated.
-        n: the cells that are decoded.
+        call: the form, as it is written.
+        options: the evaluated options of `refinement`.
+        n: the number of cells that are decoded.
 
     Raises:
-        GmlmError: E409 for counts that do not sum to the cells.
+        GmlmError: E409 for counts that do not sum to the number of cells.
     """
     schedule, block = options["schedule"], n if options["block"] == "none" else min(int(options["block"]), n)
     counts = schedule if isinstance(schedule, np.ndarray) else None
@@ -85,12 +88,15 @@ def passes_of(call: ir.FormCall, options: Mapping[str, Any], n: int) -> Passes:
 
 
 def open_after(n: int, steps: int, schedule: str) -> Array:
-    """How many of n cells are open after 0..T passes of a `linear` or `cosine` schedule."""
+    """Return how many of n cells are open after 0..T passes of a `linear` or `cosine` schedule."""
     return _open_after(n, steps, None, schedule)[n]
 
 
 def _open_after(block: int, steps: int, counts: Array | None, schedule: str) -> Array:
-    """See `Passes`; where fewer cells are there than `counts` settles, its last passes find none."""
+    """Return the table `open_after` of `Passes`.
+
+    If there are fewer cells than `counts` settles, its last passes find none.
+    """
     m, t = np.arange(block + 1)[:, None], np.arange(steps + 1)[None]
     if counts is not None:
         left = m - np.concatenate([[0], np.cumsum(counts)])[None]
@@ -104,13 +110,17 @@ def _open_after(block: int, steps: int, counts: Array | None, schedule: str) -> 
 
 
 def _shares(schedule: str, steps: int) -> Array:
-    """alpha after each pass: the share of cells that is settled then, on average."""
+    """Return alpha after each pass: the average share of settled cells."""
     t = np.arange(steps + 1) / steps
     return t if schedule == "linear" else 1 - np.cos(math.pi / 2 * t) * (t < 1)
 
 
 def _rates(options: Mapping[str, Any], shares: Array) -> tuple[Array, Array]:
-    """The probability to settle with sigma = 0, as alpha, and sigma_t of each pass."""
+    """Return for each pass the probability to settle, and sigma_t, that to be hidden again.
+
+    With alpha before and after the pass, the probability to settle is (after - (1 - sigma_t)
+    before) / (1 - before). The share of settled cells is therefore alpha, as with sigma = 0.
+    """
     steps = len(shares) - 1
     done = np.arange(steps) / steps
     inside = (done >= options["from"] - ROUNDING) & (done < options["until"] - ROUNDING)
@@ -129,13 +139,13 @@ def _rates(options: Mapping[str, Any], shares: Array) -> tuple[Array, Array]:
         "dfm": np.minimum(DFM_RATE * ((1 - before) * before) ** 0.25 * grown, most),
     }[str(options["remask"])]
     sigma = np.where(inside, sigma, 0.0)
-    # there a cell's sigma is its own, and 0 of an open one
+    # With `remdm_confidence` every cell has its own sigma, which is 0 for an open cell.
     own = np.where(options["remask"] == "remdm_confidence", 0.0, sigma)
     return np.clip((after - (1 - own) * before) / (1 - before), 0, 1), sigma
 
 
 def _looped(level: float, inside: Array) -> Array:
-    """alpha that rises to `level` before the loop, stays there within it, and rises to 1 behind it."""
+    """Return alpha that rises to `level` before the loop, stays there, and then rises to 1."""
     before, behind = int(np.argmax(inside)) if inside.any() else len(inside), 0
     behind = len(inside) - before - int(inside.sum())
     up = np.linspace(0, level, before + 1)

@@ -1,4 +1,7 @@
-"""Between which numbers the values of a tree lie, by intervals: quick, never too narrow, sometimes too wide."""
+"""Bounds on the values of a tree by interval arithmetic.
+
+They are quick to compute and never too narrow, but sometimes too wide.
+"""
 
 from __future__ import annotations
 
@@ -12,31 +15,39 @@ from ._factor_graph import FactorGraph, FactorGroup, GivenArray
 from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, parts_of
 
 Range = tuple[float, float]
-MOST = 1e37  # below the largest 32-bit number
+MOST = 1e37  # It is below the largest 32-bit float.
 
 
 def range_of(
     group: FactorGroup, most_values: int, params: Mapping[str, np.ndarray] | None = None, node: Node | None = None
 ) -> Range | None:
-    """Bounds of the values of a group's tree, or of a part of it; None where one may be infinite, undefined or above 1e37.
+    """Return bounds on the values of a group's tree, or of a part of it.
+
+    The result is None if a value may be infinite, undefined or above 1e37.
 
     Args:
-        group: like factors.
-        most_values: the most values of a cell.
-        params: parameters; without them those that mention one have no bounds.
-        node: the part.
+        group: the group.
+        most_values: the largest number of values of a cell.
+        params: parameters. Without them, parts that mention a parameter have no bounds.
+        node: the part; None for the whole tree.
     """
     return _Bounds(group, most_values, params).range_of(group.root if node is None else node)
 
 
 def ranges_of(group: FactorGroup, most_values: int, nodes: Iterable[Node]) -> list[Range | None]:
-    """Bounds, as of `range_of`, of many parts of a group's tree that mention no parameter; each is looked at once."""
+    """Return the bounds, as `range_of` does, of many parts of a tree that mention no parameter.
+
+    Each part is visited once.
+    """
     bounds = _Bounds(group, most_values, None)
     return [bounds.range_of(n) for n in nodes]
 
 
 def is_positive(graph: FactorGraph, params: Mapping[str, np.ndarray]) -> bool:
-    """Whether bounds alone show that every configuration has a positive probability: nothing is required, and no factor is infinite."""
+    """Return whether bounds alone show that every configuration has a positive probability.
+
+    This requires that the graph has no requirement and that no factor is infinite.
+    """
     most, total = int(graph.sizes.max(initial=1)), 0.0
     for group in graph.groups:
         found = range_of(group, most, params) if group.n and group.kind != "require" else None
@@ -49,7 +60,8 @@ def is_positive(graph: FactorGraph, params: Mapping[str, np.ndarray]) -> bool:
 class _Bounds:
     def __init__(self, group: FactorGroup, most_values: int, params: Mapping[str, np.ndarray] | None):
         self.group, self.most_values, self.params = group, most_values, params
-        self.known: dict[int, Range | None] = {}  # by the identity of nodes, which the group keeps
+        # Nodes are known by their identity; the group keeps them alive.
+        self.known: dict[int, Range | None] = {}
 
     def range_of(self, n: Node) -> Range | None:
         if id(n) not in self.known:
@@ -78,7 +90,7 @@ class _Bounds:
         return _ends(self.group.tables[n.table]) if given is None else _declared(given)
 
     def made(self, n: Node, parts: list[Range]) -> Range | None:
-        """Of a node with parts, from theirs."""
+        """Return the bounds of a node from those of its parts."""
         match n:
             case Apply():
                 return _applied(n.operator, parts)
@@ -90,7 +102,7 @@ class _Bounds:
                 if n.operator != "+":
                     return _reduced(n.operator, low, high, times)
                 return _checked(min(0.0, times * low), max(0.0, times * high))
-            case _:  # of a `Pick`, one of the values of its body
+            case _:  # A `Pick` takes one of the values of its body.
                 return min(0.0, parts[1][0]), max(0.0, parts[1][1])
 
 
@@ -109,7 +121,7 @@ def _ends(array: np.ndarray) -> Range | None:
 
 
 def _declared(v: GivenArray) -> Range | None:
-    """Bounds of a given variable before its data are there."""
+    """Return the bounds of a given variable before its data are bound."""
     low, high = (v.lower, v.upper) if v.real else (v.first, v.values_of(len(v.labels) - 1))
     return _checked(float(low), float(high))
 

@@ -10,7 +10,16 @@ NEUTRAL = {"+": 0, "*": 1, "min": np.inf, "max": -np.inf, "logsumexp": -np.inf}
 
 
 def reduced(operator: str, terms: Any, axis: int, xp: Any) -> Any:
-    """The reduction of an array of NumPy or JAX along an axis; `logsumexp` keeps its digits whatever the size of the terms."""
+    """Return the reduction of an array of NumPy or JAX along an axis.
+
+    `logsumexp` is accurate for terms of any size.
+
+    Args:
+        operator: `+`, `*`, `min`, `max` or `logsumexp`.
+        terms: the terms.
+        axis: the axis of the reduction.
+        xp: the array library.
+    """
     match operator:
         case "+":
             return terms.sum(axis=axis)

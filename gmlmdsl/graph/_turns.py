@@ -1,4 +1,4 @@
-"""The turns of loops: one array per index name."""
+"""The iterations of loops: one array per index name."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ MOST_AXES = 24
 
 @dataclass(frozen=True)
 class Turns:
-    """The turns of a statement's loops, or of these and the sums around an expression.
+    """The iterations of a statement's loops, or of these and the sums around an expression.
 
-    `names` are the index names' values, of shape (n, *sums) up to broadcasting; `taken` says where
-    the expression counts; `guards` are the conditions on cells under which it does, each with the
-    depth it was lowered at.
+    Attributes:
+        names: the values of the index names, which broadcast to shape (n, *sums).
+        n: the number of iterations of the statement.
+        depth: the number of sums around the expression.
+        taken: a mask of the elements that count.
+        guards: the conditions on cells under which the expression counts, each with the depth at
+            which it was lowered.
     """
 
     names: dict[str, Array]
@@ -33,10 +37,10 @@ class Turns:
 
 
 def unroll(clauses: ir.Clauses, bound: Bound) -> Turns:
-    """Every turn of `for .. if ..`, as one array per index name.
+    """Return the iterations of `for .. if ..` as one array per index name.
 
     Raises:
-        GmlmError: if there are too many turns, with the number.
+        GmlmError: E412, with the number, if there are too many iterations.
     """
     flat, count = listed_turns(clauses, bound)
     return Turns(flat, count, 0, np.ones(1, bool))
@@ -45,7 +49,14 @@ def unroll(clauses: ir.Clauses, bound: Bound) -> Turns:
 def with_turns(
     turns: Turns, names: dict[str, Array] | None = None, taken: Array | None = None, guards: tuple[tuple[Node, int], ...] | None = None
 ) -> Turns:
-    """The same turns with some fields replaced."""
+    """Return the same iterations with some fields replaced.
+
+    Args:
+        turns: the iterations.
+        names: the new values of the index names, if not None.
+        taken: the new mask of the elements that count, if not None.
+        guards: the new conditions on cells, if not None.
+    """
     return Turns(
         turns.names if names is None else names,
         turns.n,
@@ -56,11 +67,11 @@ def with_turns(
 
 
 def deeper(turns: Turns, names: dict[str, Array], span: Span) -> Turns:
-    """One more axis behind, along which `names` run.
+    """Append an axis along which `names` run.
 
     Raises:
-        GmlmError: E412 where sums, and names whose index moves with cells, stand in one another too
-            often: each takes an axis.
+        GmlmError: E412 if sums, and names whose index moves with cells, are nested too deeply. Each
+            of them takes an axis.
     """
     if turns.depth >= MOST_AXES:
         message = f"sums and names with moving indices are nested deeper than {MOST_AXES}"
@@ -71,7 +82,7 @@ def deeper(turns: Turns, names: dict[str, Array], span: Span) -> Turns:
 
 
 def keep_used(turns: Turns, names: list[str], used: Array) -> Turns:
-    """Only the members of the last axis that are used."""
+    """Return only the members of the last axis that are used."""
     kept = {k: v[..., used] if k in names else v for k, v in turns.names.items()}
     taken = turns.taken[..., used] if turns.taken.shape[-1] == len(used) else turns.taken
     return Turns(kept, turns.n, turns.depth, taken, turns.guards)

@@ -1,4 +1,4 @@
-"""Checks weights and rates of a mask over all values of the cells they mention."""
+"""Checks of the weights and rates of a mask over all values of the cells that they mention."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from ._nodes import evaluate
 def verify_weights(
     group: FactorGroup, sizes: Sequence[int], none: int, at_most: float, params: Mapping[str, np.ndarray] | None = None
 ) -> None:
-    """Weights are finite and >= 0, rates at most 1, whatever the cells hold. Those that mention a parameter need `params`.
+    """Raise unless weights are finite and >= 0, and rates at most 1, at all values of their cells.
 
-    Discrete given variables are tried in all their values; those that mention a real one wait for
-    its data, and are then tried row by row.
+    Weights that mention a parameter need `params`. Discrete given variables are tried at all their
+    values. Weights that mention a real given variable wait for its data and are then tried row by
+    row.
 
     Args:
         group: weights or rates.
         sizes: the number of values of each slot.
         none: the position that stands for no cell.
-        at_most: the most that one may be.
+        at_most: the largest value allowed.
         params: parameters.
 
     Raises:
-        GmlmError: with the number found, or because the cells have too many joint values to try.
+        GmlmError: E409 with the number found; E412 if the cells have too many joint values to try.
     """
     if not group.n or (group.parameters and params is None):
         return
@@ -53,12 +54,17 @@ def _verify_finite(group: FactorGroup, joint: JointValues, at_most: float, param
 
 
 def tried(group: FactorGroup, sizes: Sequence[int], none: int) -> Iterator[tuple[np.ndarray, FactorGroup, JointValues]]:
-    """Which instances, a group of these, and all joint values that their slots can meet; nothing before real data are there.
+    """Yield instances together with all joint values that their slots can have.
+
+    A group that reads real given variables yields nothing before its data are bound.
 
     Args:
-        group: like factors.
+        group: the group.
         sizes: the number of values of each slot.
         none: the position that stands for no cell.
+
+    Yields:
+        The instances, the group of these instances, and their joint values.
     """
     slots = group.cells.shape[1]
     for rows, owners in alike(group.cells, none):
@@ -74,7 +80,7 @@ def tried(group: FactorGroup, sizes: Sequence[int], none: int) -> Iterator[tuple
 
 
 def _row_by_row(group: FactorGroup, sizes: Sequence[int]) -> Iterator[tuple[FactorGroup, Sequence[int]]]:
-    """The group with some rows of its data at a time."""
+    """Yield the group with some rows of its data at a time."""
     assert group.given is not None
     slot, step = group.given.slot, max(1, int(MOST_VALUES // np.prod([float(q) for q in sizes])))
     for start in range(0, group.given.rows, step):
@@ -83,7 +89,10 @@ def _row_by_row(group: FactorGroup, sizes: Sequence[int]) -> Iterator[tuple[Fact
 
 
 def alive(group: FactorGroup, sizes: Sequence[int], none: int) -> np.ndarray:
-    """Which instances are above 0 for some values of their cells; all of those that mention a parameter or a real given variable."""
+    """Return a mask of the instances that are above 0 for some values of their cells.
+
+    Instances that mention a parameter or a real given variable count as such.
+    """
     out = np.ones(group.n, bool)
     if group.parameters or not group.n or reads_real(group):
         return out
@@ -93,15 +102,18 @@ def alive(group: FactorGroup, sizes: Sequence[int], none: int) -> np.ndarray:
 
 
 def fixed_values(group: FactorGroup, params: Mapping[str, np.ndarray] | None = None) -> np.ndarray:
-    """The numbers of a group that mentions no cells, shape (n,), at these parameters where it mentions some."""
+    """Return the numbers of a group that mentions no cells, shape (n,).
+
+    The group needs `params` if it mentions parameters.
+    """
     return np.concatenate([v[:, 0] for v in _values(group, JointValues((), ()), params)])
 
 
 def normalised(weights: np.ndarray, span: Span) -> np.ndarray:
-    """Weights of a mixture divided by their sum.
+    """Return the weights of a mixture divided by their sum.
 
     Raises:
-        GmlmError: E409 unless they are finite, not negative and not all zero.
+        GmlmError: E409 unless the weights are finite, not negative and not all zero.
     """
     if not np.isfinite(weights).all() or (weights < 0).any() or weights.sum() <= 0:
         message, found = "the weights of a mixture must be finite, not negative and not all zero", ", ".join(f"{w:g}" for w in weights)
@@ -110,11 +122,13 @@ def normalised(weights: np.ndarray, span: Span) -> np.ndarray:
 
 
 def reaches_zero(group: FactorGroup, sizes: np.ndarray) -> bool:
-    """Whether a factor of numbers and cells alone is minus infinity for some values; False where there are too many to try.
+    """Return whether a factor without parameters is minus infinity for some values of its cells.
+
+    The result is False if there are too many values to try.
 
     Args:
         group: factors.
-        sizes: the number of values of each cell, with a 1 behind for padding.
+        sizes: the number of values of each cell, with a 1 appended for padding.
     """
     if group.parameters or not group.n:
         return False
@@ -126,11 +140,13 @@ def reaches_zero(group: FactorGroup, sizes: np.ndarray) -> bool:
 
 
 def totals(group: FactorGroup, sizes: np.ndarray) -> Iterator[np.ndarray]:
-    """Sums of exp of the values of a group over the values of its first slot; nothing where there are too many joint values to try.
+    """Yield the sums of exp of a group's values over the values of its first slot.
+
+    Joint values that are too many to try are skipped.
 
     Args:
-        group: like factors that mention no parameter.
-        sizes: the number of values of each cell, with a 1 behind for padding.
+        group: a group that mentions no parameter.
+        sizes: the number of values of each cell, with a 1 appended for padding.
     """
     slots = sizes[group.cells].max(axis=0).tolist()
     for _, piece, joint in tried(group, slots, len(sizes) - 1):
@@ -140,14 +156,14 @@ def totals(group: FactorGroup, sizes: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _values(group: FactorGroup, joint: JointValues, params: Mapping[str, np.ndarray] | None = None, bits: int = 0) -> Iterator[np.ndarray]:
-    """The values of some instances at a time, under every joint value of their slots: shape (instances, 1 or values).
+    """Yield values of some instances at a time, under every joint value of their slots.
 
-    `bits` as in `numpy_leaves`.
+    The arrays have shape (instances, 1 or values); `bits` is as in `numpy_leaves`.
     """
     codes, step = dict(enumerate(joint.codes())), max(1, int(CHUNK // max(joint.count, 1)))
     for start in range(0, group.n, step):
         leaves = numpy_leaves(group.columns, group.tables, codes, slice(start, min(group.n, start + step)), params, bits)
         with np.errstate(all="ignore"):
             found = np.asarray(leaves.number(evaluate(group.root, leaves)))
-        # What does not vary over instances, or over values, comes once.
+        # A value that does not vary over instances, or over joint values, comes once.
         yield np.broadcast_to(np.atleast_2d(found), (min(step, group.n - start), found.shape[-1] if found.ndim else 1))

@@ -1,4 +1,7 @@
-"""Loops of samplers and of mixtures of masks, written out: the one place that knows how many turns they have."""
+"""Expansion of the loops of samplers and of mixtures of masks.
+
+No other module knows how many iterations they have.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,11 @@ Values = Mapping[str, ir.Literal]
 
 
 def written_out(bound: Bound, faults: Faults) -> Program:
-    """The program with `repeat s in range(3) { .. }` and rows of mixtures with a `for` written out; what has too many turns is left out."""
+    """Return the program with loops in samplers and mixtures expanded.
+
+    These are `repeat s in range(3) { .. }` and rows of mixtures with a `for`. A mask or sampler
+    with too many iterations is left out.
+    """
     p = bound.program
     masks = {n: faults.of(_written, m, bound, {}) for n, m in p.masks.items()}
     samplers = {n: faults.of(_written, s, bound, {}) for n, s in p.samplers.items()}
@@ -28,7 +35,10 @@ def written_out(bound: Bound, faults: Faults) -> Program:
 
 
 def _written(part: Any, bound: Bound, values: Values) -> Any:
-    """A part with its loops written out, index names of loops around it replaced by `values`."""
+    """Return a part with its loops expanded.
+
+    Index names of loops around the part are replaced by `values`.
+    """
     match part:
         case ir.IndexValue():
             return values.get(part.name, part)

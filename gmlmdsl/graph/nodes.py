@@ -1,4 +1,4 @@
-"""The lowered trees of factors: shared by the binder, which checks them, and the compiler, which evaluates them."""
+"""The lowered trees of factors, which the binder checks and the compiler evaluates."""
 
 from ._index_check import numpy_leaves as numpy_leaves
 from ._nodes import SINGULAR as SINGULAR

@@ -1,4 +1,7 @@
-"""In: `NetworkForm`, a key. Out: Equinox modules: functions of one row, from cells that are seen to logits. Never: masks, data."""
+"""The package of neural networks: functions of one row, from visible cells to logits.
+
+In: a `NetworkForm` and a key. Out: Equinox modules. Never: masks, data.
+"""
 
 from ._build import build_network, network_shapes, parameter_counts, parameter_parts
 from ._network import AbstractCausalNetwork, AbstractLengthHead, AbstractNetwork, Attention

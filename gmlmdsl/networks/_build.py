@@ -1,4 +1,4 @@
-"""From a network as declared to one with random weights; its shapes and parameter counts without any."""
+"""Construction of declared networks with random weights; their shapes and parameter counts."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from ._transformer import Encoder, Transformer
 
 
 def build_network(form: NetworkForm, key: PRNGKeyArray) -> AbstractNetwork:
-    """A network with random weights.
+    """Return a network with random weights.
 
     Raises:
-        GmlmError: E735, E736 for a class of Python that is not found or does not fit; E737 for
+        GmlmError: E735 or E736 for a Python class that is not found or does not fit; E737 for
             options that do not fit.
     """
     found = BUILDERS[form.name](form, key)
@@ -36,7 +36,10 @@ def build_network(form: NetworkForm, key: PRNGKeyArray) -> AbstractNetwork:
 
 
 def network_shapes(form: NetworkForm) -> Any:
-    """The same network with shapes in the place of arrays: nothing is allocated. Found once for each form."""
+    """Return a network with shapes in the place of arrays, so that nothing is allocated.
+
+    The result is computed once for each form.
+    """
     found = _SHAPES.get(id(form))
     if found is None:
         found = _SHAPES[id(form)] = eqx.filter_eval_shape(lambda: BUILDERS[form.name](form, jax.random.key(0)))
@@ -44,12 +47,16 @@ def network_shapes(form: NetworkForm) -> Any:
     return found
 
 
-# by the form itself and not by what it says: a class of Python may have changed since
+# The cache is keyed by the form's identity, not by its content, because a Python class may have
+# changed since.
 _SHAPES: dict[int, Any] = {}
 
 
 def parameter_parts(network: Any) -> dict[str, list[Any]]:
-    """The arrays of each part of a network, or their shapes; parts are its fields, those of a user's module where it has one."""
+    """Return the arrays, or shapes, of each part of a network.
+
+    Parts are the fields of the network, or of the user's module if it has one.
+    """
     parts: dict[str, list[Any]] = {}
     for path, leaf in jax.tree_util.tree_flatten_with_path(network.module if isinstance(network, Python) else network)[0]:
         if hasattr(leaf, "shape"):
@@ -58,12 +65,12 @@ def parameter_parts(network: Any) -> dict[str, list[Any]]:
 
 
 def parameter_counts(network: Any) -> dict[str, int]:
-    """The number of parameters of each part of a network, or of its shapes."""
+    """Return the number of parameters of each part of a network, or of its shapes."""
     return {part: sum(math.prod(leaf.shape) for leaf in leaves) for part, leaves in parameter_parts(network).items()}
 
 
 def _blocks(form: NetworkForm) -> dict[str, Any]:
-    """The options that all stacks of T5 blocks share, checked."""
+    """Return the options that all stacks of T5 blocks share, after checking them."""
     o = form.options
     found = {name: int(o[name]) for name in ("width", "heads", "ffn")} | {"rate": float(o["dropout"])}
     for name in ("width", "heads", "ffn", "layers"):
@@ -125,7 +132,7 @@ def _length_head(form: NetworkForm, key: PRNGKeyArray) -> AbstractLengthHead | N
             return AffineLength(n)
         case "fertility":
             return FertilityLength(n, width, key=key)
-        case _:  # oracle: lengths come with the call
+        case _:  # With an oracle, lengths come with the call.
             return None
 
 

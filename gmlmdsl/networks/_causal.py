@@ -1,4 +1,7 @@
-"""Causal networks: each cell is predicted from those before it, so that a row is drawn cell by cell from a joint distribution."""
+"""Causal networks, which predict each cell from the cells before it.
+
+A row is drawn cell by cell from a joint distribution.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ Cache = tuple[KeysValues, ...]
 
 
 def looking_back(bias: RelativeBias, n: int, length: Int[Array, ""]) -> Float[Array, "heads n n"]:
-    """Biases of attention, with what stands behind a cell out of its sight."""
+    """Return attention biases that hide from each cell all cells after it."""
     places = jnp.arange(n, dtype=length.dtype)
     behind = jnp.where(places[None, :] > places[:, None], jnp.asarray(NEVER, wide(bias.table.dtype)), 0)
     return bias(places) + behind[None]
@@ -29,26 +32,44 @@ def looking_back(bias: RelativeBias, n: int, length: Int[Array, ""]) -> Float[Ar
 def entering(
     start: Float[Array, " width"], table: Float[Array, "values width"], previous: Int[Array, " m"], t: Int[Array, ""]
 ) -> Float[Array, "m width"]:
-    """What enters at cells t .. t + m - 1: the cells before them, and at the first cell of a row what none stands before."""
+    """Return the inputs at cells t .. t + m - 1: the embeddings of the cells before them.
+
+    The first cell of a row has no cell before it, so its input is `start`.
+
+    Args:
+        start: the input at the first cell.
+        table: the embeddings.
+        previous: the codes of cells t - 1 .. t + m - 2.
+        t: the first of the cells.
+    """
     first = jnp.arange(previous.shape[0], dtype=t.dtype) + t == 0
     return jnp.where(first[:, None], start[None], embedded(table, previous, jnp.ones_like(first)))
 
 
 def empty_cache(layers: int, n: int, heads: int, start: Float[Array, " width"]) -> Cache:
-    """Keys and values of no cell yet, in every layer."""
+    """Return the keys and values of no cells, for every layer.
+
+    Args:
+        layers: the number of layers.
+        n: the largest number of cells.
+        heads: the number of heads.
+        start: the input at the first cell, whose width and type are used.
+    """
     size = start.shape[0] // heads
     empty = jnp.zeros((heads, size, n), start.dtype), jnp.zeros((heads, n, size), start.dtype)
     return (empty,) * layers
 
 
 class CausalTransformer(AbstractCausalNetwork):
-    """p(x_i | x_1 .. x_(i-1)): the encoder of T5.1.0 over the cells with the causal mask; a hidden cell before i enters as a zero vector.
+    """p(x_i | x_1 .. x_(i-1)): the encoder of T5.1.0 over the cells, with the causal mask.
+
+    A hidden cell before i enters as a zero vector.
 
     Reference: Raffel et al. 2020, Section 3.2.1 (the language model); Vaswani et al. 2017, Section
     3.1.
 
     Attributes:
-        start: what enters at the first cell, which none stands before.
+        start: the input at the first cell, which has no cell before it.
     """
 
     embedding: Float[Array, "values width"]
@@ -65,10 +86,13 @@ class CausalTransformer(AbstractCausalNetwork):
         self.n_values, self.length_head, self.length_weight = n_values, None, 0.0
 
     def encode(self, given: tuple[Array, ...], lengths: tuple[Int[Array, ""], ...], *, key: PRNGKeyArray | None = None) -> None:
-        """Nothing: it takes no given arrays."""
+        """Return None, because the network takes no given arrays."""
 
     def prepare(self, encoded: None, length: Int[Array, ""], n: int) -> Float[Array, "heads n n"]:
-        """The biases of attention, which depend on no length: padding stands behind every cell."""
+        """Return the attention biases.
+
+        They do not depend on the length, because padding comes after every cell.
+        """
         return looking_back(self.encoder.bias, n, length)
 
     def _states(
@@ -86,30 +110,34 @@ class CausalTransformer(AbstractCausalNetwork):
         *,
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "n values"]:
-        """Of every cell, from those before it."""
+        """Return the logits of every cell, from the cells before it."""
         return self.read(self._states(prepared, seen, length, key)[0])
 
     def attention(self, encoded: None, prepared: Float[Array, "heads n n"], seen: Int[Array, " n"], length: Int[Array, ""]) -> Attention:
-        """Self-attention of every layer: from each cell to the start and the cells before it, which stand one place further on."""
+        """Return the self-attention of every layer.
+
+        Its weights run from each cell to the start and the cells before it. The start takes the
+        first place, so the cells before it are shifted by one place.
+        """
         return Attention(jnp.stack(self._states(prepared, seen, length, None)[1]))
 
     @property
     def n_layers(self) -> int:
-        """Of the stack that its cells pass."""
+        """The number of layers of the stack over the cells."""
         return len(self.encoder.layers)
 
     def first_layers(self, n: int) -> CausalTransformer:
-        """The network of its first n layers, with its last norm behind them."""
+        """Return the network with its first n layers, followed by its last norm."""
         return eqx.tree_at(lambda net: net.encoder.layers, self, self.encoder.layers[:n])
 
     def begin(self, n: int) -> Cache:
-        """Keys and values of no cell yet, in every layer."""
+        """Return the keys and values of no cells, for every layer."""
         return empty_cache(len(self.encoder.layers), n, self.encoder.layers[0].attention.heads, self.start)
 
     def enter(
         self, encoded: None, prepared: Float[Array, "heads n n"], cache: Cache, previous: Int[Array, " m"], t: Int[Array, ""]
     ) -> tuple[Float[Array, "m width"], Cache]:
-        """Cells through the stack, with the keys and values of those before them."""
+        """Run cells through the stack, with the keys and values of the cells before them."""
         x = entering(self.start, self.embedding, previous, t)
         bias = jax.lax.dynamic_slice_in_dim(prepared, t, previous.shape[0], axis=1)
         after = []
@@ -119,17 +147,19 @@ class CausalTransformer(AbstractCausalNetwork):
         return self.encoder.norm(x), tuple(after)
 
     def read(self, states: Float[Array, "m width"]) -> Float[Array, "m values"]:
-        """Products of the states with the embedding, which is tied."""
+        """Return the products of the states with the embedding, which is tied."""
         return tied_logits(states, self.embedding)
 
 
 class CausalEncoderDecoder(AbstractEncoderDecoder, AbstractCausalNetwork):
-    """p(x_i | x_1 .. x_(i-1), given): T5.1.0 with the causal mask. A hidden cell before i enters as the zero vector.
+    """p(x_i | x_1 .. x_(i-1), given): T5.1.0 with the causal mask.
+
+    A hidden cell before i enters as the zero vector.
 
     Reference: Raffel et al. 2020, Section 2.1; Vaswani et al. 2017, Section 3.1.
 
     Attributes:
-        start: what enters at the first cell, which none stands before.
+        start: the input at the first cell, which has no cell before it.
     """
 
     embeddings: tuple[Float[Array, "values width"], ...]
@@ -142,7 +172,10 @@ class CausalEncoderDecoder(AbstractEncoderDecoder, AbstractCausalNetwork):
     length_weight: float = eqx.field(static=True)
 
     def __init__(self, values: Sequence[int], stacks: tuple[Encoder, Decoder], *, width: int, key: PRNGKeyArray):
-        """`values` are the numbers of values of the cells and of each given array."""
+        """Initialise the network.
+
+        `values` are the numbers of values of the cells and of each given array.
+        """
         e, s = jax.random.split(key)
         self.embeddings, self.sources = tables(values, width, e)
         self.encoder, self.decoder = stacks
@@ -150,34 +183,34 @@ class CausalEncoderDecoder(AbstractEncoderDecoder, AbstractCausalNetwork):
         self.length_head, self.length_weight, self.n_values = None, 0.0, values[0]
 
     def prepare(self, encoded: Encoding, length: Int[Array, ""], n: int) -> Prepared:
-        """The biases of self-attention."""
+        """Return the biases of self-attention."""
         return Prepared(looking_back(self.decoder.bias, n, length), ())
 
     def states(
         self, encoded: Encoding, prepared: Prepared, seen: Int[Array, " n"], length: Int[Array, ""], key: PRNGKeyArray | None
     ) -> tuple[Float[Array, "n width"], list[tuple[Weights, Weights]]]:
-        """Of every cell, from those before it."""
+        """Return the states and attention weights at every cell, from the cells before it."""
         shown = jnp.arange(seen.shape[0], dtype=length.dtype) < length
         x = embedded(self.embeddings[0], seen, shown)
         return self._through(jnp.concatenate([self.start[None], x[:-1]]), encoded, prepared, key)
 
     @property
     def n_layers(self) -> int:
-        """Of the stack that its cells pass."""
+        """The number of layers of the stack over the cells."""
         return len(self.decoder.layers)
 
     def first_layers(self, n: int) -> CausalEncoderDecoder:
-        """The network of its first n layers, with its last norm behind them."""
+        """Return the network with its first n layers, followed by its last norm."""
         return eqx.tree_at(lambda net: net.decoder.layers, self, self.decoder.layers[:n])
 
     def begin(self, n: int) -> Cache:
-        """Keys and values of no cell yet, in every layer."""
+        """Return the keys and values of no cells, for every layer."""
         return empty_cache(len(self.decoder.layers), n, self.decoder.layers[0].self_attention.heads, self.start)
 
     def enter(
         self, encoded: Encoding, prepared: Prepared, cache: Cache, previous: Int[Array, " m"], t: Int[Array, ""]
     ) -> tuple[Float[Array, "m width"], Cache]:
-        """Cells through the stack, with the keys and values of those before them."""
+        """Run cells through the stack, with the keys and values of the cells before them."""
         x = entering(self.start, self.embeddings[0], previous, t)
         bias = jax.lax.dynamic_slice_in_dim(prepared.bias, t, previous.shape[0], axis=1)
         across, after = unseen(encoded.shown, x.dtype), []
@@ -187,5 +220,5 @@ class CausalEncoderDecoder(AbstractEncoderDecoder, AbstractCausalNetwork):
         return self.decoder.norm(x), tuple(after)
 
     def read(self, states: Float[Array, "m width"]) -> Float[Array, "m values"]:
-        """Products of the states with the embedding of the cells' values, which is tied."""
+        """Return the products of the states with the tied embedding of the cells' values."""
         return tied_logits(states, self.embeddings[0])

@@ -9,12 +9,15 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from ._layers import FeedForward, Kept, KeysValues, MultiHeadAttention, RelativeBias, RMSNorm, dropout, with_cells
 
 Weights = Float[Array, "heads n m"]
-# the last is what may not be seen
+# These are keys, values and bias of cross-attention; the bias hides padding.
 Given = tuple[Float[Array, "m heads size"], Float[Array, "m heads size"], Float[Array, "1 1 m"]]
 
 
 class PositionalAttention(eqx.Module):
-    """Queries and keys are normed rows of a table of positions, values the stream as it is.
+    """Attention whose weights depend only on positions.
+
+    Queries and keys are normalised rows of a table of positions; values are the residual stream
+    without a norm.
 
     Reference: Gu et al. 2018, Section 3.2 (positional attention); Li et al. 2024, Section 3.2.
     """
@@ -26,7 +29,7 @@ class PositionalAttention(eqx.Module):
         self.norm, self.attention = RMSNorm(width), MultiHeadAttention(width, heads, key=key)
 
     def folded(self, positions: Float[Array, "n width"], bias: Float[Array, "heads n n"]) -> Float[Array, "heads n n"]:
-        """The attention weights: the same in every pass over rows of one length."""
+        """Return the attention weights, which are equal in all passes over rows of one length."""
         y = self.norm(positions)
         return self.attention.weights(y, self.attention.keys(y), bias).astype(y.dtype)
 
@@ -35,7 +38,10 @@ class PositionalAttention(eqx.Module):
 
 
 class DecoderBlock(eqx.Module):
-    """Self-attention, positional attention where there is one, cross-attention, feed-forward; each added to the stream."""
+    """Self-attention, optional positional attention, cross-attention and feed-forward layers.
+
+    The output of each is added to the residual stream.
+    """
 
     self_norm: RMSNorm
     self_attention: MultiHeadAttention
@@ -63,15 +69,15 @@ class DecoderBlock(eqx.Module):
         given: Given,
         kept: tuple[Kept, Kept, Kept],
     ) -> tuple[Float[Array, "n width"], Weights, Weights]:
-        """The stream behind the block, and the weights of self- and cross-attention.
+        """Return the stream after the block, and the weights of self- and cross-attention.
 
         Args:
             x: the stream.
-            bias: of self-attention, with what may not be seen.
+            bias: the bias of self-attention, which includes its mask.
             positional: the folded weights of positional attention.
-            given: keys, values and bias of cross-attention.
-            kept: by dropout of self-attention, cross-attention and feed-forward. Positional
-                attention takes none.
+            given: the keys, values and bias of cross-attention.
+            kept: the features that dropout keeps in self-attention, cross-attention and
+                feed-forward. Positional attention has no dropout.
         """
         y = self.self_norm(x)
         here = self.self_attention.weights(y, self.self_attention.keys(y), bias)
@@ -81,7 +87,15 @@ class DecoderBlock(eqx.Module):
     def advance(
         self, x: Float[Array, "m width"], t: Int[Array, ""], seen: KeysValues, bias: Float[Array, "heads m n"], given: Given
     ) -> tuple[Float[Array, "m width"], KeysValues]:
-        """The stream of cells t .. t + m - 1 behind the block, and the keys and values `seen` by self-attention with theirs."""
+        """Return the stream of cells t .. t + m - 1 after the block, and updated keys and values.
+
+        Args:
+            x: the stream of these cells.
+            t: the first of the cells.
+            seen: the keys and values of self-attention so far.
+            bias: the bias of self-attention.
+            given: the keys, values and bias of cross-attention.
+        """
         y = self.self_norm(x)
         seen = with_cells(self.self_attention, seen, y, t)
         return self._onward(x, self.self_attention.taken(y, seen, bias), None, given, (None, None, None))[0], seen
@@ -94,7 +108,10 @@ class DecoderBlock(eqx.Module):
         given: Given,
         kept: tuple[Kept, Kept, Kept],
     ) -> tuple[Float[Array, "n width"], Weights]:
-        """The block, from the stream and what self-attention takes from it; with the weights of cross-attention."""
+        """Run the rest of the block, from the stream and the output of self-attention.
+
+        The weights of cross-attention are returned with the stream.
+        """
         s, c, f = kept
         keys, values, unseen = given
         x = x + dropout(taken, self.dropout, s)
@@ -107,7 +124,7 @@ class DecoderBlock(eqx.Module):
 
 
 class Decoder(eqx.Module):
-    """A stack of blocks with one table of relative position biases, and a norm behind it."""
+    """A stack of blocks with one table of relative position biases, followed by a norm."""
 
     layers: tuple[DecoderBlock, ...]
     bias: RelativeBias

@@ -1,4 +1,4 @@
-"""The `encoder_decoder`: an encoder of the given arrays, a decoder that sees all cells at once, and a head for their number."""
+"""The `encoder_decoder`: an encoder of given arrays, a decoder of all cells, and a length head."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from ._transformer import Encoder, with_positions
 
 
 class Prepared(eqx.Module):
-    """What all passes over rows of one length share.
+    """The arrays that all passes over rows of one length share.
 
     Attributes:
-        bias: relative position biases of self-attention, with what may not be seen.
-        positional: the weights of positional attention in every layer; none where there is none.
+        bias: the relative position biases of self-attention, which include its mask.
+        positional: the weights of positional attention in every layer; empty without positional
+            attention.
     """
 
     bias: Float[Array, "heads n n"]
@@ -32,14 +33,15 @@ class Prepared(eqx.Module):
 class AbstractEncoderDecoder(AbstractNetwork):
     """An encoder of the given arrays and a stack of decoder blocks: T5.1.0 with tied embeddings.
 
-    Several given arrays stand one behind the other, without the padding between them.
+    Several given arrays are concatenated, without the padding between them.
 
     Reference: Raffel et al. 2020, Section 2.1.
 
     Attributes:
-        embeddings: one table for each number of values that there is; the first is that of the
-            cells.
-        sources: the table of each given array.
+        embeddings: one table for each distinct number of values. The first is that of the cells.
+        encoder: the encoder.
+        decoder: the decoder.
+        sources: the number of the table of each given array.
     """
 
     embeddings: eqx.AbstractVar[tuple[Float[Array, "values width"], ...]]
@@ -48,7 +50,7 @@ class AbstractEncoderDecoder(AbstractNetwork):
     sources: eqx.AbstractVar[tuple[int, ...]]
 
     def encode(self, given: tuple[Array, ...], lengths: tuple[Int[Array, ""], ...], *, key: PRNGKeyArray | None = None) -> Encoding:
-        """Encoder states, with keys and values for every layer of the decoder."""
+        """Return encoder states, with keys and values for every layer of the decoder."""
         x, positions, shown = self._sources(given, lengths)
         with_place = self.length_head is not None and self.length_head.needs_place
         if with_place:
@@ -56,7 +58,8 @@ class AbstractEncoderDecoder(AbstractNetwork):
             positions = jnp.concatenate([jnp.full_like(positions[:1], -1), positions])
             shown = jnp.concatenate([jnp.ones_like(shown[:1]), shown])
         bias = self.encoder.bias(positions) + unseen(shown, x.dtype)
-        if with_place:  # no given entry sees the place, so that it changes nothing for them
+        # No given entry attends to the place, so the place does not change their states.
+        if with_place:
             bias = bias.at[:, 1:, 0].set(NEVER)
         states, _ = self.encoder(x, bias, key)
         place = states[0] if with_place else None
@@ -68,7 +71,10 @@ class AbstractEncoderDecoder(AbstractNetwork):
     def _sources(
         self, given: tuple[Array, ...], lengths: tuple[Int[Array, ""], ...]
     ) -> tuple[Float[Array, "m width"], Int[Array, " m"], Bool[Array, " m"]]:
-        """Embedded entries of all given arrays, their positions without padding, and which are no padding."""
+        """Return the embedded entries of all given arrays, their positions, and a mask.
+
+        The mask excludes padding, and positions are counted without it.
+        """
         rows, positions, shown, start = [], [], [], None
         for codes, length, source in zip(given, lengths, self.sources, strict=True):
             place = jnp.arange(codes.shape[0], dtype=length.dtype)
@@ -80,19 +86,23 @@ class AbstractEncoderDecoder(AbstractNetwork):
         return self._add_positions(jnp.concatenate(rows), places), places, jnp.concatenate(shown)
 
     def _add_positions(self, x: Float[Array, "m width"], positions: Int[Array, " m"]) -> Float[Array, "m width"]:
-        """Embedded entries of given arrays, with what says where they stand, if anything does."""
+        """Return embedded entries of given arrays, with position embeddings if there are any."""
         return x
 
     def _through(
         self, x: Float[Array, "n width"], encoded: Encoding, prepared: Prepared, key: PRNGKeyArray | None
     ) -> tuple[Float[Array, "n width"], list[tuple[Weights, Weights]]]:
-        """The decoder's normed states for a stream that enters, and the self- and cross-attention weights of each layer."""
+        """Return the decoder's normalised states, and the attention weights of each layer.
+
+        The weights are those of self- and cross-attention.
+        """
         decoder = self.decoder
         first, last, *kept = features_kept(key, decoder.dropout, 3 * len(decoder.layers) + 2, x.shape[1])
         x = dropout(x, decoder.dropout, first)
         across, found = unseen(encoded.shown, x.dtype), []
         positional = prepared.positional or (None,) * len(decoder.layers)
-        own = zip(kept[::3], kept[1::3], kept[2::3], strict=True)  # of each layer
+        # These are the dropouts of each layer.
+        own = zip(kept[::3], kept[1::3], kept[2::3], strict=True)
         for layer, k, v, p, drops in zip(decoder.layers, encoded.keys, encoded.values, positional, own, strict=True):
             x, here, there = layer(x, prepared.bias, p, (k, v, across), drops)
             found.append((here, there))
@@ -102,22 +112,36 @@ class AbstractEncoderDecoder(AbstractNetwork):
     def states(
         self, encoded: Encoding, prepared: Prepared, seen: Int[Array, " n"], length: Int[Array, ""], key: PRNGKeyArray | None
     ) -> tuple[Float[Array, "n width"], list[tuple[Weights, Weights]]]:
-        """The decoder's normed states, and the self- and cross-attention weights of each layer."""
+        """Return the decoder's normalised states, and the attention weights of each layer.
+
+        The weights are those of self- and cross-attention.
+
+        Args:
+            encoded: the result of `encode`.
+            prepared: the result of `prepare`.
+            seen: the codes of the cells.
+            length: the number of cells that are not padding.
+            key: the key of dropout; None for no dropout.
+        """
 
     def logits(
         self, encoded: Encoding, prepared: Prepared, seen: Int[Array, " n"], length: Int[Array, ""], *, key: PRNGKeyArray | None = None
     ) -> Float[Array, "n values"]:
-        """Products of the states with the embedding of the cells' values, which is tied."""
+        """Return the products of the states with the tied embedding of the cells' values."""
         return tied_logits(self.states(encoded, prepared, seen, length, key)[0], self.embeddings[0])
 
     def attention(self, encoded: Encoding, prepared: Prepared, seen: Int[Array, " n"], length: Int[Array, ""]) -> Attention:
-        """Self-, cross- and positional attention of every layer."""
+        """Return the self-, cross- and positional attention of every layer."""
         here, there = zip(*self.states(encoded, prepared, seen, length, None)[1], strict=True)
         return Attention(jnp.stack(here), jnp.stack(there), jnp.stack(prepared.positional) if prepared.positional else None)
 
 
 def tables(values: Sequence[int], width: int, key: PRNGKeyArray) -> tuple[tuple[Float[Array, "values width"], ...], tuple[int, ...]]:
-    """An embedding table for each number of values, that of the cells first, and which one each given array takes."""
+    """Return an embedding table for each distinct number of values.
+
+    The number of the table of each given array is returned too. The first table is that of the
+    cells.
+    """
     kinds = list(dict.fromkeys(values))
     made = tuple(normal(k, (q, width), 1.0) for q, k in zip(kinds, jax.random.split(key, len(kinds)), strict=True))
     return made, tuple(kinds.index(q) for q in values[1:])
@@ -126,13 +150,13 @@ def tables(values: Sequence[int], width: int, key: PRNGKeyArray) -> tuple[tuple[
 class EncoderDecoder(AbstractEncoderDecoder):
     """p(x_i | x_rest, K, given) of all cells at once: there is no causal mask.
 
-    A hidden cell enters as its row of the table of positions: with one vector for all of them,
-    nothing would tell one cell of an all-hidden row from another.
+    A hidden cell enters as its row of the table of positions. If all hidden cells entered as one
+    vector, the cells of a fully hidden row could not be distinguished.
 
     Reference: Li et al. 2024, Section 3.2.
 
     Attributes:
-        positions: the table of positions, of hidden cells and of positional attention.
+        positions: the table of positions, for hidden cells and for positional attention.
         position_embeddings: whether its rows are added to the embeddings of other cells and of
             given arrays (Gehring et al. 2017, Section 3.1).
     """
@@ -158,7 +182,10 @@ class EncoderDecoder(AbstractEncoderDecoder):
         position_embeddings: bool,
         key: PRNGKeyArray,
     ):
-        """`values` are the numbers of values of the cells and of each given array."""
+        """Initialise the network.
+
+        `values` are the numbers of values of the cells and of each given array.
+        """
         e, p = jax.random.split(key)
         self.embeddings, self.sources = tables(values, width, e)
         self.encoder, self.decoder = stacks
@@ -170,7 +197,7 @@ class EncoderDecoder(AbstractEncoderDecoder):
         return x + self.positions[positions] if self.position_embeddings else x
 
     def prepare(self, encoded: Encoding, length: Int[Array, ""], n: int) -> Prepared:
-        """Biases, and positional attention folded into its weights."""
+        """Return the biases, and positional attention folded into its weights."""
         places = jnp.arange(n, dtype=length.dtype)
         bias = self.decoder.bias(places) + unseen(places < length, self.embeddings[0].dtype)
         table = self.positions[:n]
@@ -179,7 +206,7 @@ class EncoderDecoder(AbstractEncoderDecoder):
     def states(
         self, encoded: Encoding, prepared: Prepared, seen: Int[Array, " n"], length: Int[Array, ""], key: PRNGKeyArray | None
     ) -> tuple[Float[Array, "n width"], list[tuple[Weights, Weights]]]:
-        """Of all cells as they are seen."""
+        """Return the states and attention weights of all cells."""
         shown = jnp.arange(seen.shape[0], dtype=length.dtype) < length
         x = with_positions(embedded(self.embeddings[0], seen, shown), seen, shown, self.n_values, self.positions, self.position_embeddings)
         return self._through(x, encoded, prepared, key)

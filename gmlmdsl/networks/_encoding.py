@@ -1,4 +1,4 @@
-"""What an encoder leaves for all passes and candidates of one row."""
+"""The output of an encoder, which all passes and candidates of one row share."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ class Encoding(eqx.Module):
 
     Attributes:
         states: the encoder's output at every given entry.
-        shown: which entries are no padding.
-        length: how many.
-        place: the output at the place before all entries from which a classifier reads the length;
-            None without one.
-        keys, values: for the cross-attention of every layer of the decoder.
+        shown: a mask of the entries that are not padding.
+        length: the number of these entries.
+        place: the output at an additional place before all entries, from which a classifier reads
+            the length; None without a classifier.
+        keys: the keys of cross-attention in every layer of the decoder.
+        values: the values of cross-attention in every layer of the decoder.
     """
 
     states: Float[Array, "m width"]

@@ -1,8 +1,9 @@
-"""The layers of T5.1.0: RMS norms, multi-head attention with relative position biases, ReLU feed-forward; no bias vectors.
+"""The layers of T5.1.0, without bias vectors.
 
-Initialisers are T5's (Raffel et al. 2020; the published code): normal, of standard deviation 1 for
-embeddings, 1 / sqrt(inputs) for matrices, and 1 / sqrt(inputs * width of a head) for queries, which
-takes the place of a scale on the attention logits.
+They are RMS norms, multi-head attention with relative position biases, and feed-forward layers with
+ReLU. Initialisers are those of T5 (Raffel et al. 2020; the published code): normal, with standard
+deviation 1 for embeddings, 1 / sqrt(inputs) for matrices, and 1 / sqrt(inputs * width of a head)
+for queries. The latter replaces a scale of the attention logits.
 """
 
 from __future__ import annotations
@@ -17,30 +18,39 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 EPSILON = 1e-6
 N_BUCKETS, MOST_DISTANCE = 32, 128
-# added to an attention logit; its exponential is 0 beside any other, and finite gradients remain
-# where nothing is seen
+# It is added to an attention logit of a hidden place. Its exponential is 0 beside any other, and
+# gradients stay finite even if all places are hidden.
 NEVER = -1e10
 
 
 def normal(key: PRNGKeyArray, shape: tuple[int, ...], sd: float) -> Float[Array, "*shape"]:
-    """Weights of the working type; drawn in 32 bits, they are those of the seed in both types."""
+    """Return random weights of the working type.
+
+    They are drawn in 32 bits, so a seed gives the same weights in both types.
+    """
     return sd * jax.random.normal(key, shape, jnp.float32).astype(jax.dtypes.canonicalize_dtype(float))
 
 
 def wide(dtype: jnp.dtype) -> jnp.dtype:
-    """The type of sums: float32, or float64 for float64 weights."""
+    """Return the type of sums: float32, or float64 for float64 weights."""
     return dtype if jnp.finfo(dtype).bits > 32 else jnp.dtype(jnp.float32)
 
 
-# the features that a dropout keeps, the same ones at all positions; None: all
+# A dropout keeps these features, at all positions alike; None means all features.
 Kept = Bool[Array, "1 width"] | None
 
 
 def features_kept(key: PRNGKeyArray | None, rate: float, n: int, width: int) -> tuple[Kept, ...]:
-    """What each of n dropouts keeps: a share `1 - rate` of the features; all without a key.
+    """Return the features that each of n dropouts keeps: a share `1 - rate`, or all without a key.
 
-    They are drawn at once: each draw is a loop to compile. In 32 bits, whatever the working type: a
-    seed keeps the same ones in both.
+    All are drawn at once, because each draw is a loop to compile. They are drawn in 32 bits
+    whatever the working type, so a seed keeps the same features in both types.
+
+    Args:
+        key: the key, or None.
+        rate: the rate of dropout.
+        n: the number of dropouts.
+        width: the number of features.
     """
     if key is None or rate == 0:
         return (None,) * n
@@ -48,19 +58,19 @@ def features_kept(key: PRNGKeyArray | None, rate: float, n: int, width: int) -> 
 
 
 def dropout(x: Float[Array, "n width"], rate: float, kept: Kept) -> Float[Array, "n width"]:
-    """The features that are kept, over `1 - rate`, and 0 for the others."""
+    """Return the kept features divided by `1 - rate`, and 0 for the others."""
     return x if kept is None else jnp.where(kept, x / (1 - rate), 0)
 
 
 def embedded(table: Float[Array, "values width"], codes: Int[Array, " n"], shown: Bool[Array, " n"]) -> Float[Array, "n width"]:
-    """Rows of a table; the zero vector where a cell is not shown, or holds no code of its domain."""
+    """Return rows of a table, or zero vectors for hidden cells and codes outside the domain."""
     q = table.shape[0]
     inside = shown & (codes >= 0) & (codes < q)
     return jnp.where(inside[:, None], table[jnp.clip(codes, 0, q - 1)], 0)
 
 
 class RMSNorm(eqx.Module):
-    """x / sqrt(mean of x^2 + epsilon), times a learnt scale.
+    """The norm x / sqrt(mean of x^2 + epsilon), times a learned scale.
 
     Reference: Zhang and Sennrich 2019.
     """
@@ -77,7 +87,11 @@ class RMSNorm(eqx.Module):
 
 
 def _distance_buckets(n: int) -> np.ndarray:
-    """The bucket of each distance 0..128 to one side: one each for the first half, then others whose widths grow geometrically."""
+    """Return the bucket of each distance 0..128 to one side.
+
+    The first half of the buckets has one distance each. The widths of the other buckets grow
+    geometrically.
+    """
     exact = n // 2
     distance = np.arange(1, MOST_DISTANCE + 1)
     far = exact + np.floor(np.log2(distance / exact) / math.log2(MOST_DISTANCE / exact) * exact)
@@ -85,13 +99,19 @@ def _distance_buckets(n: int) -> np.ndarray:
 
 
 def relative_buckets(distance: Int[Array, "*shape"], causal: bool = False) -> Int[Array, "*shape"]:
-    """The bucket of key position minus query position: 0..15 for keys before, 16..31 for keys behind; where none behind is seen, 0..31."""
+    """Return the bucket of key position minus query position.
+
+    Keys before the query have the buckets 0..15, keys after it 16..31. With `causal`, keys after
+    the query are hidden, and keys before it have the buckets 0..31.
+    """
     side = jnp.asarray(_distance_buckets(N_BUCKETS if causal else N_BUCKETS // 2))[jnp.minimum(jnp.abs(distance), MOST_DISTANCE)]
     return jnp.where(distance > 0, 0 if causal else side + N_BUCKETS // 2, side)
 
 
 class RelativeBias(eqx.Module):
-    """A bias of the attention logits for each head and bucket of distances; all layers of a stack share it.
+    """A bias of the attention logits for each head and bucket of distances.
+
+    All layers of a stack share it.
 
     Reference: Raffel et al. 2020, Section 2.1.
     """
@@ -103,21 +123,21 @@ class RelativeBias(eqx.Module):
         self.table, self.causal = normal(key, (N_BUCKETS, heads), 1 / math.sqrt(width)), causal
 
     def __call__(self, positions: Int[Array, " n"]) -> Float[Array, "heads n n"]:
-        """From each position (second axis) to each position."""
+        """Return the bias from each position (second axis) to each position (third axis)."""
         buckets = relative_buckets(positions[None, :] - positions[:, None], self.causal)
         return jnp.moveaxis(self.table.astype(wide(self.table.dtype))[buckets], -1, 0)
 
 
-# What is kept of cells, in the order in which one cell's query meets it: many rows at once then
-# take a third of the time on a CPU.
+# These are cached keys and values of cells, in the order in which the query of one cell meets them.
+# Many rows at once then take a third of the time on a CPU.
 KeysValues = tuple[Float[Array, "heads size n"], Float[Array, "heads n size"]]
 
 
 class MultiHeadAttention(eqx.Module):
-    """Attention whose queries, keys and values are computed apart, so that what does not change is computed once.
+    """Attention with separately computed queries, keys and values, so that results are reused.
 
     Attributes:
-        heads: their number; each is `width // heads` wide.
+        heads: the number of heads; each is `width // heads` wide.
     """
 
     query: Float[Array, "width inner"]
@@ -147,26 +167,33 @@ class MultiHeadAttention(eqx.Module):
     def weights(
         self, x: Float[Array, "n width"], keys: Float[Array, "m heads size"], bias: Float[Array, "#heads #n m"]
     ) -> Float[Array, "heads n m"]:
-        """softmax over the keys of query . key + bias, in float32 at least."""
+        """Return softmax over the keys of query . key + bias, in float32 at least."""
         queries = self._by_head(x @ self.query)
         logits = jnp.einsum("qhd,khd->hqk", queries, keys, preferred_element_type=wide(x.dtype))
         return jax.nn.softmax(logits + bias, axis=-1)
 
     def taken(self, x: Float[Array, "m width"], seen: KeysValues, bias: Float[Array, "#heads m n"]) -> Float[Array, "m width"]:
-        """`mixed` by `weights`, from keys and values as they are kept."""
+        """Return the output of attention from cached keys and values; see `weights` and `mixed`."""
         keys, values = seen
         logits = jnp.einsum("qhd,hdk->hqk", self._by_head(x @ self.query), keys, preferred_element_type=wide(x.dtype))
         weights = jax.nn.softmax(logits + bias, axis=-1).astype(values.dtype)
         return jnp.einsum("hqk,hkd->qhd", weights, values).reshape(x.shape[0], -1) @ self.output
 
     def mixed(self, weights: Float[Array, "heads n m"], values: Float[Array, "m heads size"]) -> Float[Array, "n width"]:
-        """The weighted values of all heads through the output matrix."""
+        """Return the weighted values of all heads, times the output matrix."""
         found = jnp.einsum("hqk,khd->qhd", weights.astype(values.dtype), values)
         return found.reshape(found.shape[0], -1) @ self.output
 
 
 def with_cells(attention: MultiHeadAttention, seen: KeysValues, x: Float[Array, "m width"], t: Int[Array, ""]) -> KeysValues:
-    """Keys and values that attention has seen, with those of cells t .. t + m - 1 written over what stood there."""
+    """Return cached keys and values, with those of cells t .. t + m - 1 overwritten.
+
+    Args:
+        attention: the attention layer.
+        seen: the cached keys and values.
+        x: the input at these cells.
+        t: the first of the cells.
+    """
     keys, values = seen
     return (
         jax.lax.dynamic_update_slice_in_dim(keys, jnp.moveaxis(attention.keys(x), 0, 2), t, 2),
@@ -175,7 +202,7 @@ def with_cells(attention: MultiHeadAttention, seen: KeysValues, x: Float[Array, 
 
 
 class FeedForward(eqx.Module):
-    """Two matrices with ReLU between."""
+    """Two matrices with ReLU between them."""
 
     inner: Float[Array, "width ffn"]
     outer: Float[Array, "ffn width"]
@@ -190,12 +217,13 @@ class FeedForward(eqx.Module):
 
 
 def unseen(shown: Bool[Array, " m"], dtype: jnp.dtype) -> Float[Array, "1 1 m"]:
-    """The bias that keeps attention from padding."""
+    """Return the bias that hides padding from attention."""
     return jnp.where(shown, 0, jnp.asarray(NEVER, wide(dtype)))[None, None, :]
 
 
 def tied_logits(x: Float[Array, "n width"], table: Float[Array, "values width"]) -> Float[Array, "n values"]:
-    """Products with the embedding of every value over sqrt(width), in float32 at least."""
-    scaled = x * (1 / math.sqrt(table.shape[1]))  # n numbers instead of n * values
-    # The table on the left: on a CPU a third faster than its transpose on the right.
+    """Return products with the embeddings, divided by sqrt(width), in float32 at least."""
+    scaled = x * (1 / math.sqrt(table.shape[1]))  # This scales n numbers instead of n * values.
+    # With the table on the left this is a third faster on a CPU than with its transpose on the
+    # right.
     return jnp.einsum("vw,nw->vn", table, scaled, preferred_element_type=wide(table.dtype)).T

@@ -1,4 +1,4 @@
-"""How many cells a row has, predicted from its encoded given arrays."""
+"""Length heads, which predict the number of cells of a row from its encoded given arrays."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ LEAST_FERTILITY, MOST_FERTILITY = -3, 2
 
 
 class LengthClassifier(AbstractLengthHead):
-    """A class for each length: the state of a place before all given entries, which enters as zero, times a vector for each length.
+    """A classifier with a class for each length.
 
-    The loss is -log p(length); its gradient goes into the encoder.
+    Its logits are the encoder state at an additional place before all given entries, which enters
+    as zero, times a vector for each length. The loss is -log p(length). Its gradient flows into the
+    encoder.
+
     Reference: Ghazvininejad et al. 2019, Section 3.2; Li et al. 2024, Section 3.2.
     """
 
@@ -30,7 +33,7 @@ class LengthClassifier(AbstractLengthHead):
         self.table, self.needs_place = normal(key, (n_cells, width), 1 / math.sqrt(width)), True
 
     def scores(self, encoded: Encoding) -> Float[Array, " lengths"]:
-        """log p of every length."""
+        """Return log p of every length."""
         assert encoded.place is not None
         return jax.nn.log_softmax(jnp.einsum("lw,w->l", self.table, encoded.place, preferred_element_type=wide(self.table.dtype)))
 
@@ -39,7 +42,7 @@ class LengthClassifier(AbstractLengthHead):
 
 
 class AffineLength(AbstractLengthHead):
-    """slope * (given length) + intercept, by squared error."""
+    """The prediction slope * (given length) + intercept, fitted by squared error."""
 
     needs_place: bool = eqx.field(static=True)
     slope: Float[Array, ""]
@@ -55,7 +58,7 @@ class AffineLength(AbstractLengthHead):
         return self.slope.astype(kind) * encoded.length.astype(kind) + self.intercept.astype(kind)
 
     def scores(self, encoded: Encoding) -> Float[Array, " lengths"]:
-        """Minus the squared distance of every length."""
+        """Return minus the squared distance of every length from the prediction."""
         return _nearness(self._predicted(encoded), self.n_cells)
 
     def loss(self, encoded: Encoding, length: Int[Array, ""]) -> Float[Array, ""]:
@@ -63,9 +66,12 @@ class AffineLength(AbstractLengthHead):
 
 
 class FertilityLength(AbstractLengthHead):
-    """(given length) + the sum over given entries of a mean on -3..2, whose probabilities are a function of its state; by squared error.
+    """The prediction (given length) + sum over given entries of a mean fertility in -3..2.
 
-    No gradient goes into the encoder. Reference: Gu et al. 2018, Section 3.2 (fertilities).
+    The probabilities of an entry's fertilities are a function of its encoder state. The loss is the
+    squared error. No gradient flows into the encoder.
+
+    Reference: Gu et al. 2018, Section 3.2 (fertilities).
     """
 
     needs_place: bool = eqx.field(static=True)
@@ -87,7 +93,7 @@ class FertilityLength(AbstractLengthHead):
         return encoded.length.astype(kind) + jnp.where(encoded.shown, means, 0).sum()
 
     def scores(self, encoded: Encoding) -> Float[Array, " lengths"]:
-        """Minus the squared distance of every length."""
+        """Return minus the squared distance of every length from the prediction."""
         return _nearness(self._predicted(encoded), self.n_cells)
 
     def loss(self, encoded: Encoding, length: Int[Array, ""]) -> Float[Array, ""]:

@@ -1,4 +1,4 @@
-"""The `mlp`: a perceptron on one-hot cells, which it never writes down."""
+"""The `mlp`: a perceptron on one-hot cells, whose one-hot vectors are never formed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._network import AbstractLengthHead, AbstractNetwork, Attention
 
 
 class Dense(eqx.Module):
-    """x @ weight + bias."""
+    """The layer x @ weight + bias."""
 
     weight: Float[Array, "inputs outputs"]
     bias: Float[Array, " outputs"]
@@ -30,7 +30,10 @@ class Dense(eqx.Module):
 
 
 def _one_hot_sum(table: Float[Array, "n values width"], codes: Int[Array, " n"], length: Int[Array, ""]) -> Float[Array, " width"]:
-    """One-hot rows times a matrix: one row of it for each cell that is no padding."""
+    """Return one-hot rows times a matrix: the sum of the matrix's row of each real cell.
+
+    Padding adds 0.
+    """
     n, q = codes.shape[0], table.shape[1]
     places = jnp.arange(n, dtype=codes.dtype)
     rows = table[places, jnp.clip(codes, 0, q - 1)]
@@ -39,15 +42,16 @@ def _one_hot_sum(table: Float[Array, "n values width"], codes: Int[Array, " n"],
 
 
 class MLP(AbstractNetwork):
-    """ReLU layers on one-hot cells (a hidden one has a column of its own), one-hot codes given and real numbers given.
+    """ReLU layers on one-hot cells, one-hot given codes and given real numbers.
 
-    Padding is all zeros. Without layers it is linear in the one-hot cells: a multinomial logistic
-    regression for each cell, which holds every conditional of a pairwise model.
+    A hidden cell has a column of its own, and padding is all zeros. Without layers the network is
+    linear in the one-hot cells. It is then a multinomial logistic regression for each cell, which
+    contains every conditional of a pairwise model.
 
     Attributes:
         cells: the first matrix, by cell and code.
-        given: the same for each given variable; of a real one by entry.
-        layers: those behind the first; the last gives the logits of every cell.
+        given: the first matrix for each given variable; for a real one, by entry.
+        layers: the layers after the first. The last gives the logits of every cell.
     """
 
     cells: Float[Array, "n codes width"]
@@ -63,7 +67,7 @@ class MLP(AbstractNetwork):
         first, *keys = jax.random.split(key, layers + 1)
         outputs = n_cells * n_values
         widths = [width] * layers + [outputs]
-        inputs = n_cells + sum(n for n, _ in given)  # so many of the columns are not 0
+        inputs = n_cells + sum(n for n, _ in given)  # This is the number of columns that are not 0.
         sd = (math.sqrt(2.0) if layers else 1.0) / math.sqrt(inputs)
         of_cells, *of_given = jax.random.split(first, len(given) + 1)
         self.cells = normal(of_cells, (n_cells, n_values + 1, widths[0]), sd)
@@ -76,7 +80,7 @@ class MLP(AbstractNetwork):
     def encode(
         self, given: tuple[Array, ...], lengths: tuple[Int[Array, ""], ...], *, key: PRNGKeyArray | None = None
     ) -> Float[Array, " width"]:
-        """What the given arrays add to the first layer."""
+        """Return the contribution of the given arrays to the first layer."""
         total = self.bias
         for table, values, length in zip(self.given, given, lengths, strict=True):
             if jnp.issubdtype(values.dtype, jnp.floating):
@@ -87,7 +91,7 @@ class MLP(AbstractNetwork):
         return total
 
     def prepare(self, encoded: Float[Array, " width"], length: Int[Array, ""], n: int) -> None:
-        """Nothing depends on the length alone."""
+        """Return None, because nothing depends on the length alone."""
 
     def logits(
         self,
@@ -98,12 +102,12 @@ class MLP(AbstractNetwork):
         *,
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "n values"]:
-        """The last layer, by cell and value."""
+        """Return the last layer, by cell and value."""
         x = encoded + _one_hot_sum(self.cells, seen, length)
         for layer in self.layers:
             x = layer(jax.nn.relu(x))
         return x.reshape(self.n_cells, self.n_values)[: seen.shape[0]].astype(wide(x.dtype))
 
     def attention(self, encoded: Float[Array, " width"], prepared: None, seen: Int[Array, " n"], length: Int[Array, ""]) -> Attention:
-        """There is none."""
+        """Raise E738, because the network has no attention."""
         raise fail("E738", "an mlp has no attention", help="a `transformer` or an `encoder_decoder` has")

@@ -1,4 +1,7 @@
-"""What every network is: functions of one row, over which callers map; codes outside of a domain are hidden cells."""
+"""Base classes of networks: functions of one row, over which callers map.
+
+Codes outside a domain are hidden cells.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ class Attention(eqx.Module):
     """The attention weights of one pass; each row sums to 1 over the last axis.
 
     Attributes:
-        self_weights: of every layer and head, from each cell (third axis) to each cell.
-        cross_weights: from each cell to each given entry; None where there is no encoder.
-        positional_weights: of the positional sub-layers; None where there are none.
+        self_weights: the weights of every layer and head from each cell (third axis) to each cell.
+        cross_weights: the weights from each cell to each given entry; None without an encoder.
+        positional_weights: the weights of the positional sub-layers; None without them.
     """
 
     self_weights: Float[Array, "layers heads n n"]
@@ -24,34 +27,37 @@ class Attention(eqx.Module):
 
 
 class AbstractLengthHead(eqx.Module):
-    """Predicts how many cells a row has.
+    """A predictor of the number of cells of a row.
 
     Attributes:
-        needs_place: whether it reads the encoder's output at a place of its own.
+        needs_place: whether it reads the encoder's output at an additional place.
     """
 
     needs_place: eqx.AbstractVar[bool]
 
     @abc.abstractmethod
     def scores(self, encoded: Any) -> Float[Array, " lengths"]:
-        """A log score of every length, entry k of length k + 1, up to a constant where the head is no classifier."""
+        """Return a log score of every length; entry k belongs to length k + 1.
+
+        The scores of a head that is not a classifier are defined up to a constant.
+        """
 
     @abc.abstractmethod
     def loss(self, encoded: Any, length: Int[Array, ""]) -> Float[Array, ""]:
-        """The loss of one row whose length is known."""
+        """Return the loss of one row whose length is known."""
 
 
 class AbstractNetwork(eqx.Module):
     """The conditionals p(x_i | x_rest, K) of the cells of one row, all in one pass.
 
-    A cell is a code 0..q-1, or q where it is hidden. Cells at positions >= `length` are padding:
-    nothing depends on what they hold. All leaves are trainable arrays of one float type, and that
-    type is computed with; sums of squares, softmax and logits in float32 at least.
+    A cell is a code 0..q-1, or q if it is hidden. Cells at positions >= `length` are padding, and
+    no result depends on their codes. All leaves are trainable arrays of one float type, in which
+    the network computes. Sums of squares, softmax and logits are computed in float32 at least.
 
     Attributes:
         n_values: q.
-        length_head: None where lengths are not predicted.
-        length_weight: the weight of a row's length loss beside its loss of cells.
+        length_head: the length head; None if lengths are not predicted.
+        length_weight: the weight of a row's length loss relative to its loss of cells.
     """
 
     n_values: eqx.AbstractVar[int]
@@ -60,27 +66,47 @@ class AbstractNetwork(eqx.Module):
 
     @abc.abstractmethod
     def encode(self, given: tuple[Array, ...], lengths: tuple[Int[Array, ""], ...], *, key: PRNGKeyArray | None = None) -> Any:
-        """What depends on the given arrays alone, for all passes and candidates.
+        """Return the arrays that depend only on the given arrays, for all passes and candidates.
 
         Args:
             given: one vector for each given variable: codes, or real numbers.
-            lengths: how many of its entries are no padding.
-            key: for dropout; None: no dropout.
+            lengths: the number of entries of each vector that are not padding.
+            key: the key of dropout; None for no dropout.
         """
 
     @abc.abstractmethod
     def prepare(self, encoded: Any, length: Int[Array, ""], n: int) -> Any:
-        """What depends on the row's length alone, for all passes; `n` is the width of `seen`."""
+        """Return the arrays that depend only on the row's length, for all passes.
+
+        Args:
+            encoded: the result of `encode`.
+            length: the number of cells that are not padding.
+            n: the width of `seen`.
+        """
 
     @abc.abstractmethod
     def logits(
         self, encoded: Any, prepared: Any, seen: Int[Array, " n"], length: Int[Array, ""], *, key: PRNGKeyArray | None = None
     ) -> Float[Array, "n values"]:
-        """Unnormalised log p(x_i | x_rest, K) of every cell; `seen` may be narrower than the declared number of cells."""
+        """Return unnormalised log p(x_i | x_rest, K) of every cell.
+
+        Args:
+            encoded: the result of `encode`.
+            prepared: the result of `prepare`.
+            seen: the codes of the cells. It may be narrower than the declared number of cells.
+            length: the number of cells that are not padding.
+            key: the key of dropout; None for no dropout.
+        """
 
     @abc.abstractmethod
     def attention(self, encoded: Any, prepared: Any, seen: Int[Array, " n"], length: Int[Array, ""]) -> Attention:
-        """The attention weights of one pass.
+        """Return the attention weights of one pass.
+
+        Args:
+            encoded: the result of `encode`.
+            prepared: the result of `prepare`.
+            seen: the codes of the cells.
+            length: the number of cells that are not padding.
 
         Raises:
             GmlmError: E738 for a network without attention.
@@ -88,12 +114,13 @@ class AbstractNetwork(eqx.Module):
 
 
 class AbstractCausalNetwork(AbstractNetwork):
-    """A network whose logits of a cell depend on no cell from it on: p(x) is their product, and rows are drawn cell by cell.
+    """A network whose logits of a cell depend only on the cells before it.
 
-    What it prepares depends on the width alone, and on nothing that is given.
+    p(x) is the product of its conditionals, and rows are drawn cell by cell. The result of
+    `prepare` depends only on the width, not on the given arrays.
 
     Attributes:
-        start: what enters at the first cell, as wide as a state.
+        start: the input at the first cell, as wide as a state.
     """
 
     start: eqx.AbstractVar[Float[Array, " width"]]
@@ -101,40 +128,50 @@ class AbstractCausalNetwork(AbstractNetwork):
     @property
     @abc.abstractmethod
     def n_layers(self) -> int:
-        """How many layers its cells pass."""
+        """The number of layers of the stack over the cells."""
 
     @abc.abstractmethod
     def first_layers(self, n: int) -> AbstractCausalNetwork:
-        """The network of its first n layers, with its last norm behind them."""
+        """Return the network with its first n layers, followed by its last norm."""
 
     @abc.abstractmethod
     def begin(self, n: int) -> Any:
-        """What is kept of the cells before the first of at most `n`: nothing yet."""
+        """Return an empty cache for at most `n` cells."""
 
     @abc.abstractmethod
     def enter(
         self, encoded: Any, prepared: Any, cache: Any, previous: Int[Array, " m"], t: Int[Array, ""]
     ) -> tuple[Float[Array, "m width"], Any]:
-        """The last layer's states at cells t .. t + m - 1, each from the cells before it, and what is kept with those that entered.
+        """Return the last layer's states at cells t .. t + m - 1, and the updated cache.
 
-        What the cache keeps at cell t and behind it is written over and never read, so that to go
-        back is to enter at a lower t.
+        Each state depends on the cells before its cell. Entries of the cache at cell t and after it
+        are overwritten and never read. To go back is therefore to enter at a lower t.
 
         Args:
-            encoded: of `encode`.
-            prepared: of `prepare`.
-            cache: what is kept of the cells before `t`, all but its last one.
-            previous: the codes of cells t - 1 .. t + m - 2; the first is of no meaning at t = 0.
+            encoded: the result of `encode`.
+            prepared: the result of `prepare`.
+            cache: the cache of all cells before `t` except the last one.
+            previous: the codes of cells t - 1 .. t + m - 2. The first is ignored at t = 0.
             t: the first of the cells.
         """
 
     @abc.abstractmethod
     def read(self, states: Float[Array, "m width"]) -> Float[Array, "m values"]:
-        """Unnormalised log p(x_i | x_<i) from the last layer's states at cells i."""
+        """Return unnormalised log p(x_i | x_<i) from the last layer's states at cells i."""
 
     def advance(
         self, encoded: Any, prepared: Any, cache: Any, previous: Int[Array, ""], t: Int[Array, ""]
     ) -> tuple[Float[Array, " values"], Any]:
-        """Unnormalised log p(x_t | x_<t), and what is kept of the cells before t + 1; `enter` of one cell, read."""
+        """Return unnormalised log p(x_t | x_<t), and the cache of the cells before t + 1.
+
+        The function is `enter` for one cell, followed by `read`.
+
+        Args:
+            encoded: the result of `encode`.
+            prepared: the result of `prepare`.
+            cache: the cache, as in `enter`.
+            previous: the code of cell t - 1.
+            t: the cell.
+        """
         states, cache = self.enter(encoded, prepared, cache, previous[None], t)
         return self.read(states)[0], cache

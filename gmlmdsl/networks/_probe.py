@@ -1,4 +1,7 @@
-"""A probe: one linear layer on the last layer's state at the last cell of a prefix, which the network itself does not learn from."""
+"""A probe: one linear layer on the last layer's state at the last cell of a prefix.
+
+The network itself is not trained through the probe.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from jaxtyping import Array, Float
 
 
 class Probe(eqx.Module):
-    """P(prefix is good) = sigmoid(weight . state + bias).
+    """The model P(prefix is good) = sigmoid(weight . state + bias).
 
     Reference: Alain and Bengio 2017 (linear classifiers on frozen layers).
     """
@@ -17,9 +20,9 @@ class Probe(eqx.Module):
     bias: Float[Array, ""]
 
     def __call__(self, states: Float[Array, "*rows width"]) -> Float[Array, "*rows"]:
-        """The probability of each row."""
+        """Return the probability of each row."""
         return jax.nn.sigmoid(states @ self.weight + self.bias)
 
     def log(self, states: Float[Array, "*rows width"]) -> Float[Array, "*rows"]:
-        """The logarithm of the probability, which may be below what a number of its type can hold."""
+        """Return the logarithm of the probability, even if the probability itself underflows."""
         return jax.nn.log_sigmoid(states @ self.weight + self.bias)

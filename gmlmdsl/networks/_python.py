@@ -1,4 +1,4 @@
-"""The `python` network: a class of the user's, loaded, made and checked."""
+"""The `python` network: a user's class that is loaded, instantiated and checked."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from ._network import AbstractLengthHead, AbstractNetwork, Attention
 
 
 class Python(AbstractNetwork):
-    """An Equinox module called as `module(seen, *given)`.
+    """An Equinox module that is called as `module(seen, *given)`.
 
-    `seen` has the declared width and holds q where a cell is hidden, q + 1 at padding; a given
-    array holds one more than its number of values at padding, a real one 0.
+    `seen` has the declared width. It contains q for a hidden cell and q + 1 for padding. A given
+    array contains one more than its number of values for padding; a real one contains 0.
 
     Attributes:
-        module: the user's.
-        given: of each given variable its number of entries and of values, 0 where it is real.
+        module: the user's module.
+        given: the number of entries and of values of each given variable; the latter is 0 for a
+            real one.
     """
 
     module: eqx.Module
@@ -41,26 +42,26 @@ class Python(AbstractNetwork):
     def encode(
         self, given: tuple[Array, ...], lengths: tuple[Int[Array, ""], ...], *, key: PRNGKeyArray | None = None
     ) -> tuple[Array, ...]:
-        """The given arrays at their declared width, with padding marked."""
+        """Return the given arrays at their declared width, with padding marked."""
         padding = [(n, q + 1 if q else 0) for n, q in self.given]
         return tuple(_padded(g, length, n, fill) for g, length, (n, fill) in zip(given, lengths, padding, strict=True))
 
     def prepare(self, encoded: tuple[Array, ...], length: Int[Array, ""], n: int) -> None:
-        """Nothing depends on the length alone."""
+        """Return None, because nothing depends on the length alone."""
 
     def logits(
         self, encoded: tuple[Array, ...], prepared: None, seen: Int[Array, " n"], length: Int[Array, ""], *, key: PRNGKeyArray | None = None
     ) -> Array:
-        """What the module returns, for the cells that there are."""
+        """Return the output of the module for the cells of `seen`."""
         found = self.module(_padded(seen, length, self.n_cells, self.n_values + 1), *encoded)  # type: ignore[operator]
         return found[: seen.shape[0]].astype(wide(found.dtype))
 
     def attention(self, encoded: tuple[Array, ...], prepared: None, seen: Int[Array, " n"], length: Int[Array, ""]) -> Attention:
-        """What the module's `attention` returns, for the cells that there are.
+        """Return the result of the module's `attention` for the cells of `seen`.
 
         Raises:
-            GmlmError: E738 for a class without such a method; E736 for one that fails or returns
-                another shape.
+            GmlmError: E738 for a class without such a method; E736 for a method that fails or
+                returns another shape.
         """
         name, n, most = type(self.module).__name__, seen.shape[0], self.n_cells
         method: Any = getattr(self.module, "attention", None)
@@ -69,7 +70,7 @@ class Python(AbstractNetwork):
             raise fail("E738", f"the `python` network `{name}` does not say what it attends to", help=help)
         try:
             found: Any = method(_padded(seen, length, most, self.n_values + 1), *encoded)
-        except Exception as e:  # it is the user's, and may fail in any way
+        except Exception as e:  # The method is the user's, and may fail in any way.
             raise fail("E736", f"`{name}.attention` cannot be called: {type(e).__name__}: {e}", help=help) from e
         shape = getattr(found, "shape", None)
         if shape is None or len(shape) != 4 or shape[2:] != (most, most) or not jnp.issubdtype(found.dtype, jnp.floating):
@@ -78,17 +79,17 @@ class Python(AbstractNetwork):
 
 
 def _padded(values: Array, length: Int[Array, ""], n: int, fill: int) -> Array:
-    """A vector of n entries, `fill` from `length` on."""
+    """Return a vector of n entries, with `fill` from `length` on."""
     shown = jnp.arange(values.shape[0], dtype=length.dtype) < length
     return jnp.pad(jnp.where(shown, values, fill), (0, n - values.shape[0]), constant_values=fill)
 
 
 def python_network(form: NetworkForm, key: PRNGKeyArray) -> Python:
-    """Imports the class, makes it, and checks what it returns without computing it.
+    """Import the class, instantiate it, and check the shape of its result without computing it.
 
     Raises:
-        GmlmError: E735 if there is no such class, or its instance is no Equinox module that can be
-            called; E736 if it returns another shape.
+        GmlmError: E735 if there is no such class, or if its instance is not a callable Equinox
+            module; E736 if it returns another shape.
     """
     options = dict(form.options)
     target = str(options.pop("target"))
@@ -102,7 +103,7 @@ def _class(form: NetworkForm, target: str) -> type:
     module, _, name = target.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
-    except Exception as e:  # importing runs the user's module, which may fail in any way
+    except Exception as e:  # Importing runs the user's module, which may fail in any way.
         help = 'name a class that Python can import, as "package.module:Class"; the module\'s folder must be on sys.path'
         raise fail("E735", f"`{target}` cannot be imported: {e}", form.span, "not found", help=help) from e
     if not isinstance(found, type) or not issubclass(found, eqx.Module) or not any("__call__" in vars(c) for c in found.__mro__):

@@ -1,4 +1,4 @@
-"""Encoder blocks of T5.1.0, and the `transformer`: such a stack over the cells themselves."""
+"""Encoder blocks of T5.1.0, and the `transformer`: a stack of them over the cells."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ from ._network import AbstractLengthHead, AbstractNetwork, Attention
 
 
 class EncoderBlock(eqx.Module):
-    """Self-attention and feed-forward, each of the normed stream and added to it."""
+    """Self-attention and a feed-forward layer.
+
+    Each reads the normalised stream, and its output is added to the stream.
+    """
 
     attention_norm: RMSNorm
     attention: MultiHeadAttention
@@ -44,7 +47,10 @@ class EncoderBlock(eqx.Module):
     def __call__(
         self, x: Float[Array, "n width"], bias: Float[Array, "heads n n"], kept: tuple[Kept, Kept]
     ) -> tuple[Float[Array, "n width"], Float[Array, "heads n n"]]:
-        """The stream behind the block, and the attention weights; `kept` by dropout of attention and of feed-forward."""
+        """Return the stream after the block, and the attention weights.
+
+        `kept` are the features that dropout keeps in attention and in the feed-forward layer.
+        """
         y = self.attention_norm(x)
         weights = self.attention.weights(y, self.attention.keys(y), bias)
         return self._onward(x, self.attention.mixed(weights, self.attention.values(y)), kept), weights
@@ -52,20 +58,27 @@ class EncoderBlock(eqx.Module):
     def advance(
         self, x: Float[Array, "m width"], t: Int[Array, ""], seen: KeysValues, bias: Float[Array, "heads m n"]
     ) -> tuple[Float[Array, "m width"], KeysValues]:
-        """The stream of cells t .. t + m - 1 behind the block, and the keys and values `seen` with theirs."""
+        """Return the stream of cells t .. t + m - 1 after the block, and updated keys and values.
+
+        Args:
+            x: the stream of these cells.
+            t: the first of the cells.
+            seen: the keys and values so far.
+            bias: the bias of attention.
+        """
         y = self.attention_norm(x)
         seen = with_cells(self.attention, seen, y, t)
         return self._onward(x, self.attention.taken(y, seen, bias), (None, None)), seen
 
     def _onward(self, x: Float[Array, "n width"], taken: Float[Array, "n width"], kept: tuple[Kept, Kept]) -> Float[Array, "n width"]:
-        """The block, from the stream and what attention takes from it."""
+        """Run the rest of the block, from the stream and the output of attention."""
         a, f = kept
         x = x + dropout(taken, self.dropout, a)
         return x + dropout(self.ffn(self.ffn_norm(x)), self.dropout, f)
 
 
 class Encoder(eqx.Module):
-    """A stack of blocks with one table of relative position biases, and a norm behind it."""
+    """A stack of blocks with one table of relative position biases, followed by a norm."""
 
     layers: tuple[EncoderBlock, ...]
     bias: RelativeBias
@@ -82,7 +95,10 @@ class Encoder(eqx.Module):
     def __call__(
         self, x: Float[Array, "n width"], bias: Float[Array, "heads n n"], key: PRNGKeyArray | None
     ) -> tuple[Float[Array, "n width"], list[Float[Array, "heads n n"]]]:
-        """The normed states, and the attention weights of each layer; `bias` has what may not be seen."""
+        """Return the normalised states, and the attention weights of each layer.
+
+        `bias` includes the mask.
+        """
         first, last, *kept = features_kept(key, self.dropout, 2 * len(self.layers) + 2, x.shape[1])
         x, found = dropout(x, self.dropout, first), []
         for layer, a, f in zip(self.layers, kept[::2], kept[1::2], strict=True):
@@ -99,21 +115,30 @@ def with_positions(
     positions: Float[Array, "positions width"],
     added: bool,
 ) -> Float[Array, "n width"]:
-    """Embedded cells, the hidden ones as their rows of the table of positions, which may be `added` to the others."""
+    """Return embedded cells, in which hidden cells are their rows of the table of positions.
+
+    Args:
+        x: the embedded cells.
+        seen: the codes of the cells.
+        shown: a mask of the cells that are not padding.
+        n_values: the number of values; other codes are hidden cells.
+        positions: the table of positions.
+        added: whether the rows are added to the embeddings of the other cells.
+    """
     hidden, own = shown & ((seen < 0) | (seen >= n_values)), positions[: seen.shape[0]]
     return jnp.where(hidden[:, None], own, x + own if added else x)
 
 
 class Transformer(AbstractNetwork):
-    """An encoder over the cells: every cell sees every other one, a hidden one as its row of a table of positions.
+    """An encoder over the cells: every cell attends to every other one.
 
-    With one vector for all hidden cells and relative positions alone, nothing would tell one cell
-    of an all-hidden row from another.
+    A hidden cell enters as its row of a table of positions. With one vector for all hidden cells
+    and relative positions alone, the cells of a fully hidden row could not be distinguished.
 
     Reference: Raffel et al. 2020, Section 2.1, its encoder; the masked model of Devlin et al. 2019.
 
     Attributes:
-        position_embeddings: whether the other cells have their rows of the table added (Gehring et
+        position_embeddings: whether the rows of the table are added to the other cells (Gehring et
             al. 2017, Section 3.1).
     """
 
@@ -135,10 +160,10 @@ class Transformer(AbstractNetwork):
         self.n_values, self.length_head, self.length_weight, self.position_embeddings = n_values, None, 0.0, position_embeddings
 
     def encode(self, given: tuple[Array, ...], lengths: tuple[Int[Array, ""], ...], *, key: PRNGKeyArray | None = None) -> None:
-        """Nothing: it takes no given arrays."""
+        """Return None, because the network takes no given arrays."""
 
     def prepare(self, encoded: None, length: Int[Array, ""], n: int) -> Float[Array, "heads n n"]:
-        """The relative position biases, and what keeps attention from padding."""
+        """Return the relative position biases and the bias that hides padding."""
         positions = jnp.arange(n, dtype=length.dtype)
         return self.encoder.bias(positions) + unseen(positions < length, self.embedding.dtype)
 
@@ -158,9 +183,9 @@ class Transformer(AbstractNetwork):
         *,
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "n values"]:
-        """Products of the states with the embedding, which is tied."""
+        """Return the products of the states with the embedding, which is tied."""
         return tied_logits(self._states(prepared, seen, length, key)[0], self.embedding)
 
     def attention(self, encoded: None, prepared: Float[Array, "heads n n"], seen: Int[Array, " n"], length: Int[Array, ""]) -> Attention:
-        """Self-attention of every layer."""
+        """Return the self-attention of every layer."""
         return Attention(jnp.stack(self._states(prepared, seen, length, None)[1]))

@@ -1,4 +1,4 @@
-"""First weights from another network: what stands at the same place, has the same shape and is read in the same way."""
+"""Initial weights from another network, for layers of equal place, shape and structure."""
 
 from __future__ import annotations
 
@@ -11,16 +11,23 @@ from ._build import parameter_counts
 
 
 def with_weights_of(network: Any, other: Any) -> tuple[Any, dict[str, tuple[int, int]]]:
-    """A network with the weights of another one where they agree; the rest stays as it is.
+    """Return a network with the weights of another one in the layers in which they agree.
 
-    A layer is taken whole or not at all, and only where the two are alike in class, in shapes and
-    in what is no array: the heads of an attention, say, or whether a bias knows cells behind. So a
-    decoder that sees all cells takes from a causal one its embeddings, its encoder, and of every
-    block self-attention, cross-attention, feed-forward and their norms. Positional attention, the
-    table of positions, the biases by distance (whose buckets are others) and the length head stay.
+    The other layers are unchanged. A layer is copied only as a whole. It is copied if both layers
+    agree in their class, their shapes and everything that is not an array. Examples of the latter
+    are the number of heads of an attention, and whether a bias is causal.
+
+    A decoder that sees all cells thus takes these layers from a causal one:
+
+    - the embeddings and the encoder;
+    - in every block self-attention, cross-attention, the feed-forward layer and their norms.
+
+    Positional attention, the table of positions, the biases by distance (whose buckets differ) and
+    the length head are unchanged.
 
     Returns:
-        The network, and by part how many of its weights were taken, and how many it has.
+        The network, and for each part the number of weights that were copied and the number of all
+        its weights.
     """
     found = {path: layer for path, layer in _layers(other) if eqx.is_array(layer) or isinstance(layer, eqx.Module)}
     places, tree = jax.tree_util.tree_flatten_with_path(network, is_leaf=_is_layer)
@@ -36,12 +43,15 @@ def _layers(network: Any) -> list[tuple[str, Any]]:
 
 
 def _is_layer(x: Any) -> bool:
-    """Whether it is a module with no module in it."""
+    """Return whether `x` is a module without inner modules."""
     inner = jax.tree.leaves(x, is_leaf=lambda y: y is not x and isinstance(y, eqx.Module))
     return isinstance(x, eqx.Module) and not any(isinstance(y, eqx.Module) for y in inner)
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether the arrays of one have the same meaning in the other; what is no array is part of the structure."""
+    """Return whether the arrays of one layer have the same meaning in the other.
+
+    Everything that is not an array is part of the structure, which must be equal.
+    """
     shapes = [[(a.shape, a.dtype) for a in jax.tree.leaves(x) if eqx.is_array(a)] for x in (one, other)]
     return bool(shapes[0]) and shapes[0] == shapes[1] and jax.tree.structure(one) == jax.tree.structure(other)

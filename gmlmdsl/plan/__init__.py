@@ -1,4 +1,7 @@
-"""In: `FactorGraph`. Out: how to sum and draw, and at what cost. Never: JAX."""
+"""The package that plans how blocks and hidden cells are summed and drawn.
+
+In: a `FactorGraph`. Out: plans of how to sum and draw, and their costs. Never: JAX.
+"""
 
 from ._block_arrays import block_arrays, size_classes
 from ._block_tables import BlockTables, GraphTables

@@ -11,13 +11,19 @@ from ..graph import FactorGraph, FactorGroup, distinct
 
 
 def block_values(sizes: np.ndarray, blocks: np.ndarray) -> np.ndarray:
-    """The number of joint values of each block, as floats; `sizes` has a 1 behind."""
-    with np.errstate(over="ignore"):  # beyond the range of floats it is too many all the same
+    """Return the number of joint values of each block, as floats.
+
+    `sizes` ends with a 1 for padding.
+    """
+    with np.errstate(over="ignore"):  # A number beyond the range of floats is too large as well.
         return np.prod(sizes[blocks].astype(float), axis=-1)
 
 
 def block_arrays(graph: FactorGraph, blocks: np.ndarray, extra: Sequence[FactorGroup] = ()) -> list[np.ndarray]:
-    """Cells, radix, strides, and the instances of each group that touch each block, shape (blocks, ..) each."""
+    """Return cells, radix, strides, and the instances of each group that touch each block.
+
+    The radix is the number of values of each member. Each array has shape (blocks, ..).
+    """
     radix = np.append(graph.sizes, 1)[blocks].astype(np.int64)
     after = np.concatenate([radix[:, 1:], np.ones((len(blocks), 1), np.int64)], axis=1)
     strides = np.cumprod(after[:, ::-1], axis=1)[:, ::-1]
@@ -26,8 +32,8 @@ def block_arrays(graph: FactorGraph, blocks: np.ndarray, extra: Sequence[FactorG
 
 
 def _touching(starts: np.ndarray, found: np.ndarray, blocks: np.ndarray, n_cells: int) -> np.ndarray:
-    """For each block the instances that touch it, each once, padded with -1: shape (blocks, most)."""
-    starts = np.append(starts, starts[-1])  # the padding cell touches nothing
+    """Return the distinct instances that touch each block, padded with -1: shape (blocks, most)."""
+    starts = np.append(starts, starts[-1])  # The padding cell touches no factor.
     lengths = (starts[1:] - starts[:-1])[blocks]
     row = np.repeat(np.arange(len(blocks)), lengths.sum(axis=1))
     first = np.repeat(starts[blocks].ravel(), lengths.ravel())
@@ -35,7 +41,7 @@ def _touching(starts: np.ndarray, found: np.ndarray, blocks: np.ndarray, n_cells
     within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths.ravel(), lengths.ravel())
     instance = found[first + within] if len(found) else np.zeros(0, np.int64)
     span = int(found.max(initial=0)) + 1
-    if blocks.shape[1] > 1:  # a factor may touch several cells of a block
+    if blocks.shape[1] > 1:  # A factor may touch several cells of a block.
         keys = distinct(row * span + instance)
         row, instance = keys // span, keys % span
     counts = np.bincount(row, minlength=len(blocks))
@@ -45,6 +51,6 @@ def _touching(starts: np.ndarray, found: np.ndarray, blocks: np.ndarray, n_cells
 
 
 def size_classes(values: np.ndarray) -> np.ndarray:
-    """Which bucket of size each block falls into: its number of values, as a power of four."""
+    """Return the size bucket k of each block: its number of values rounded up to 4^k."""
     with np.errstate(divide="ignore"):
         return np.where(values <= 1, 0, np.ceil(np.log(values) / math.log(4) - 1e-9)).astype(np.int64)

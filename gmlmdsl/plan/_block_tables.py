@@ -1,11 +1,12 @@
-"""Scores of blocks as products: which entries of factors' tables stand beside which values of cells outside, as index arrays.
+"""Scores of blocks as products of tables and indicators of the cells around the blocks.
 
 A factor has a value for every joint value of its own cells: its table. The score of value v of a
-block K at a row x is the sum of the entries that v and x pick in the tables of the factors that
-touch K. Of each such factor the cells outside K are its context; with the contexts of all blocks
-listed once, the scores of all blocks, values and rows are one product: (block, value) x (context,
-its value) times the indicators of which value each context has in each row. No tree is evaluated
-per block, value or row.
+block K at a row x is a sum of entries. Each factor that touches K contributes the entry that v and
+x select in its table. The context of such a factor is the set of its cells outside K.
+
+With the contexts of all blocks listed once, the scores of all blocks, values and rows are one
+product: (block, value) x (context, its value) times the indicators of which value each context has
+in each row. No tree is evaluated per block, value or row.
 """
 
 from __future__ import annotations
@@ -20,21 +21,23 @@ from ..graph.nodes import Apply, Gather, Node, nodes_in
 from ._table_entries import FactorTable, entry_values
 
 Array = np.ndarray
-MOST_ENTRIES = 1 << 24  # of one group's tables
-MOST_PLACES = 1 << 25  # index entries of one set of blocks
-MOST_USES = 1 << 21  # uses of factors by blocks: what finding contexts holds is in proportion
-# times more products than there are factors: still quicker in a dense matrix than one by one
+MOST_ENTRIES = 1 << 24  # The tables of one group have at most this many entries.
+MOST_PLACES = 1 << 25  # One set of blocks has at most this many index entries.
+# Blocks use factors at most this often, because memory for finding contexts grows in proportion.
+MOST_USES = 1 << 21
+# A dense matrix is still faster than single products if it has at most this many times more
+# products than there are factors.
 DENSE = 32
-TREE = 8.0  # products that cost as much as a factor's tree
+TREE = 8.0  # This many products cost as much as one evaluation of a factor's tree.
 
 
 @dataclass(frozen=True)
 class GraphTables:
-    """The tables of a graph's factors, one after another in one vector.
+    """The tables of a graph's factors, concatenated in one vector.
 
     Attributes:
-        tables: of the groups that have one.
-        rest: the groups that have none: their trees are evaluated. None of them mentions a
+        tables: the tables of the groups that have one.
+        rest: the groups without a table, whose trees are evaluated. None of them mentions a
             parameter.
     """
 
@@ -43,22 +46,22 @@ class GraphTables:
 
     @property
     def size(self) -> int:
-        """The entries of all tables; one more behind them is 0, for padding."""
+        """The number of entries of all tables; the entry after them is 0, for padding."""
         return sum(t.entries for t in self.tables)
 
 
 @dataclass(frozen=True, eq=False)
 class ContextTables:
-    """The contexts of like size of a set of blocks.
+    """The contexts of similar size of a set of blocks.
 
     Attributes:
-        cells: of each context, ascending, padded with the number of cells, shape (contexts,
-            members).
+        cells: the cells of each context, ascending, padded with the number of cells, shape
+            (contexts, members).
         strides: the place value of each member, the last one fastest; 1 for padding.
-        of: which contexts each block has, shape (blocks, degree), 0 for padding; None where every
-            block is beside every context.
-        places: entries beside each other to be added, shape (blocks, several, values, contexts or
-            degree, width); width: the most joint values of a context.
+        of: the contexts of each block, shape (blocks, degree), 0 for padding; None if every block
+            is combined with every context.
+        places: entries to be added, shape (blocks, several, values, contexts or degree, width). The
+            width is the largest number of joint values of a context.
     """
 
     cells: Array
@@ -73,7 +76,7 @@ class BlockTables:
 
     Attributes:
         inside: entries of the factors without a context, shape (blocks, several, values).
-        contexts: the others.
+        contexts: the contexts of the other factors.
     """
 
     inside: Array
@@ -81,12 +84,12 @@ class BlockTables:
 
     @property
     def products(self) -> float:
-        """Additions and products of the scores of one row."""
+        """The number of additions and products for the scores of one row."""
         return float(sum(c.places[:, 0].size for c in self.contexts))
 
     @property
     def held(self) -> float:
-        """Numbers held for each row: scores and indicators."""
+        """The number of floats held for each row: scores and indicators."""
         seen = sum(c.cells.shape[0] * (c.places.shape[-1] - 1) for c in self.contexts)
         return float(self.inside.shape[0] * self.inside.shape[2] + seen)
 
@@ -94,11 +97,13 @@ class BlockTables:
 def plan_blocks_by_tables(
     graph: FactorGraph, tables: GraphTables, blocks: Array, radix: Array, strides: Array, touch: Sequence[Array]
 ) -> BlockTables | None:
-    """How to score blocks from tables; None where trees are quicker, or the index arrays too large.
+    """Return how to score blocks from tables.
+
+    The result is None if trees are faster, or if the index arrays are too large.
 
     Args:
         graph: the factor graph.
-        tables: of its factors.
+        tables: the tables of its factors.
         blocks: positions, shape (blocks, members), ascending, padded with the number of cells.
         radix: the number of values of each member, 1 for padding.
         strides: the place value of each member.
@@ -109,7 +114,7 @@ def plan_blocks_by_tables(
     if not 0 < uses <= MOST_USES:
         return None
     values = int(np.prod(radix, axis=1).max())
-    # blocks, values, members
+    # The axes are blocks, values, members.
     codes = (np.arange(values)[:, None] // strides[:, None]) % radix[:, None]
     found = [_uses(graph, t, blocks, touch[t.group]) for t in tables.tables]
     groups = _contexts(found, np.append(graph.sizes, 1), graph.n_cells)
@@ -122,13 +127,19 @@ def plan_blocks_by_tables(
 
 
 def with_gaps(plan: BlockTables, tables: GraphTables) -> BlockTables:
-    """The same where rows may lack cells: a context that is not whole has a value of its own, the last, under which it adds nothing."""
+    """Return the same plan for rows that may lack cells.
+
+    An incomplete context gets an additional last value, under which it adds 0.
+    """
     width = ((0, 0),) * 4 + ((0, 1),)
     return replace(plan, contexts=tuple(replace(c, places=np.pad(c.places, width, constant_values=tables.size)) for c in plan.contexts))
 
 
 def plan_graph_tables(graph: FactorGraph) -> GraphTables | None:
-    """The tables of a graph's factors; None where one that mentions a parameter has none."""
+    """Return the tables of a graph's factors.
+
+    The result is None if a factor that mentions a parameter has no table.
+    """
     tables, rest, start = [], [], 0
     sizes = np.append(graph.sizes, 1)
     for k, group in enumerate(graph.groups):
@@ -144,7 +155,17 @@ def plan_graph_tables(graph: FactorGraph) -> GraphTables | None:
 
 
 def factor_table(k: int, group: FactorGroup, sizes: Array, start: int) -> FactorTable | None:
-    """The tables of a group; None for a requirement, for one that reads given data, and for too many entries."""
+    """Return the tables of a group.
+
+    The result is None for a requirement, for a group that reads given data, and for too many
+    entries.
+
+    Args:
+        k: the number of the group in the graph.
+        group: the group.
+        sizes: the number of values of each cell, with a 1 appended for padding.
+        start: the place of its first entry in the vector of all entries.
+    """
     if group.kind == "require" or group.given is not None or not group.n:
         return None
     mine = sizes[group.cells]
@@ -157,10 +178,11 @@ def factor_table(k: int, group: FactorGroup, sizes: Array, start: int) -> Factor
 
 
 def stays_finite(graph: FactorGraph, group: FactorGroup, table: FactorTable) -> bool:
-    """Whether no entry is infinite: by bounds, else by trying all of them where every parameter starts.
+    """Return whether no entry of a table is infinite.
 
-    What is infinite whatever the parameters are is infinite there too; a part that only some
-    parameters make infinite has no table.
+    Bounds decide, or else a trial of all entries at the parameters' start values. An entry that is
+    infinite at all parameters is infinite there too. A part that only some parameters make infinite
+    has no table.
     """
     if any(_may_vanish(n) for n in nodes_in(group.root)):
         return False
@@ -172,7 +194,10 @@ def stays_finite(graph: FactorGraph, group: FactorGroup, table: FactorTable) -> 
 
 
 def _may_vanish(node: Node) -> bool:
-    """Whether some parameters, which a range may hold at its edge, make a part infinite: a logarithm, a quotient, a power of them."""
+    """Return whether parameters at the edge of their range can make a part infinite.
+
+    Such a part is a logarithm, a quotient or a power of parameters.
+    """
     if not isinstance(node, Apply) or node.operator not in ("log", "/", "^"):
         return False
     return any(isinstance(n, Gather) and n.name for o in node.operands[node.operator == "/" :] for n in nodes_in(o))
@@ -180,14 +205,25 @@ def _may_vanish(node: Node) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Uses:
-    """The uses of a group's factors by blocks: which block and factor, where each slot's cell stands in the block (-1: outside)."""
+    """The uses of a group's factors by blocks.
+
+    Attributes:
+        table: the tables of the group.
+        block: the block of each use.
+        factor: the factor of each use.
+        member: the place of each slot's cell in the block, -1 for a cell outside, shape (uses,
+            slots).
+        cells: the cells outside the block, with the number of cells for other slots, shape (uses,
+            slots).
+        context: the same cells, ascending and distinct, shape (uses, slots).
+    """
 
     table: FactorTable
     block: Array
     factor: Array
-    member: Array  # uses, slots
-    cells: Array  # uses, slots: the cells outside, the number of cells for others
-    context: Array  # uses, slots: the same, ascending, each once
+    member: Array
+    cells: Array
+    context: Array
 
 
 def _uses(graph: FactorGraph, table: FactorTable, blocks: Array, touch: Array) -> _Uses:
@@ -205,7 +241,7 @@ def _uses(graph: FactorGraph, table: FactorTable, blocks: Array, touch: Array) -
 
 
 def _ascending(rows: Array) -> Array:
-    """Every row sorted; pairs, which most factors are of, without a sort."""
+    """Sort every row; rows of two cells, as in most factors, need no sort."""
     if rows.shape[1] != 2:
         return np.sort(rows, axis=1)
     return np.stack([np.minimum(rows[:, 0], rows[:, 1]), np.maximum(rows[:, 0], rows[:, 1])], axis=1)
@@ -213,35 +249,44 @@ def _ascending(rows: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Contexts:
-    """Contexts of like width, with the uses that have them: by group of `_Uses`, which uses and which context of each."""
+    """Contexts of similar width, and the uses of factors that have them.
+
+    Attributes:
+        cells: the cells of each context.
+        width: the largest number of joint values of a context.
+        uses: for each `_Uses`, which of its uses belong here and the context of each.
+        pairs: the distinct (block, context), ascending, as block * contexts + context.
+        degree: the largest number of contexts of a block.
+        several: the largest number of uses with one block and one context.
+    """
 
     cells: Array
     width: int
     uses: tuple[tuple[Array, Array], ...]
-    pairs: Array  # distinct (block, context), ascending, as block * contexts + context
+    pairs: Array
     degree: int
     several: int
 
     def dense(self, blocks: int) -> bool:
-        """Whether every block is put beside every context."""
+        """Return whether every block is combined with every context."""
         return blocks * len(self.cells) <= DENSE * max(len(self.pairs), 1)
 
     def columns(self, blocks: int) -> int:
-        """Contexts beside each block."""
+        """Return the number of contexts that are combined with each block."""
         return len(self.cells) if self.dense(blocks) else self.degree
 
     def count(self, blocks: int, values: int) -> float:
-        """Index entries."""
+        """Return the number of index entries."""
         return float(self.several * blocks * self.columns(blocks)) * values * self.width
 
     def cost(self, blocks: int, values: int) -> float:
-        """Products for one row: in a dense matrix each counts a part."""
+        """Return the number of products for one row; in a dense matrix each costs a fraction."""
         each = 1.0 / DENSE if self.dense(blocks) else 1.0
         return each * blocks * self.columns(blocks) * max(values - 1, 1) * max(self.width - 1, 1)
 
 
 def _contexts(found: Sequence[_Uses], sizes: Array, n: int) -> list[_Contexts]:
-    """The distinct contexts by width, as a power of two."""
+    """Return the distinct contexts, grouped by their width as a power of two."""
     most = max(u.context.shape[1] for u in found)
     padded = [np.pad(u.context, ((0, 0), (0, most - u.context.shape[1])), constant_values=n) for u in found]
     whole = np.concatenate(padded)
@@ -264,7 +309,7 @@ def _contexts(found: Sequence[_Uses], sizes: Array, n: int) -> list[_Contexts]:
 
 
 def _distinct(rows: Array, n: int) -> tuple[Array, Array]:
-    """The distinct rows, without columns of padding, and which one each is."""
+    """Return the distinct rows, without columns of padding, and which of them each row is."""
     rows = rows[:, : max(1, int((rows < n).sum(axis=1).max(initial=0)))]
     if (n + 1.0) ** rows.shape[1] < 2.0**62:
         keys = rows @ ((n + 1) ** np.arange(rows.shape[1] - 1, -1, -1, dtype=np.int64))
@@ -275,13 +320,13 @@ def _distinct(rows: Array, n: int) -> tuple[Array, Array]:
 
 
 class _Filling:
-    """Puts the places of entries into index arrays."""
+    """Writes the places of entries into index arrays."""
 
     def __init__(self, graph: FactorGraph, found: Sequence[_Uses], codes: Array, size: int):
         self.sizes, self.n, self.found, self.codes, self.size = np.append(graph.sizes, 1), graph.n_cells, found, codes, size
 
     def alone(self) -> Array:
-        """The entries of factors without a context, side by side: shape (blocks, several, values)."""
+        """Return the entries of factors without a context, shape (blocks, several, values)."""
         lists = []
         for u in self.found:
             mine = np.flatnonzero((u.context == self.n).all(axis=1))
@@ -294,7 +339,7 @@ class _Filling:
         return out
 
     def placed(self, group: _Contexts) -> ContextTables:
-        """The entries of factors with a context."""
+        """Return the entries of factors with a context."""
         radix = self.sizes[group.cells]
         after = np.concatenate([radix[:, 1:], np.ones((len(radix), 1), radix.dtype)], axis=1).astype(np.int64)
         strides = np.cumprod(after[:, ::-1], axis=1)[:, ::-1]
@@ -316,14 +361,25 @@ class _Filling:
         return ContextTables(group.cells, strides, of, out)
 
     def windows(self, u: _Uses, mine: Array, context: tuple[Array, Array, Array, int] | None) -> Array:
-        """Places of the entries of some uses under every value of block and context, shape (uses, values, width)."""
+        """Return the places of the entries of some uses under every value of block and context.
+
+        Args:
+            u: the uses of a group.
+            mine: which of its uses.
+            context: cells, radix and strides of the context of each use, and their width; None if
+                there is no context.
+
+        Returns:
+            Places of shape (uses, values, width).
+        """
         table, values = u.table, self.codes.shape[1]
         width = 1 if context is None else context[3]
         first = table.start + (0 if table.shared else 1) * u.factor[mine].astype(np.int64) * table.values
         out = np.broadcast_to(first[:, None, None], (len(mine), values, width)).copy()
         for slot, stride in enumerate(table.strides):
             member = u.member[mine, slot]
-            inside = self.codes[u.block[mine], :, np.maximum(member, 0)]  # uses, values
+            # The shape is (uses, values).
+            inside = self.codes[u.block[mine], :, np.maximum(member, 0)]
             out += (np.where(member[:, None] >= 0, inside, 0) * stride)[:, :, None]
             if context is not None:
                 out += (_context_codes(u.cells[mine, slot], self.n, *context) * stride)[:, None]
@@ -331,7 +387,10 @@ class _Filling:
 
 
 def _context_codes(cell: Array, n: int, cells: Array, radix: Array, strides: Array, width: int) -> Array:
-    """The code of one cell of each context under every joint value, 0 for none: shape (uses, width)."""
+    """Return the code of one cell of each context under every joint value, shape (uses, width).
+
+    The code is 0 if the context does not contain the cell.
+    """
     same = (cells == cell[:, None]) & (cell < n)[:, None]
     at = same.argmax(axis=1)[:, None]
     stride, size = np.take_along_axis(strides, at, 1), np.take_along_axis(radix, at, 1)
@@ -339,7 +398,7 @@ def _context_codes(cell: Array, n: int, cells: Array, radix: Array, strides: Arr
 
 
 def _turns(keys: Array) -> Array:
-    """How many equal keys stand before each."""
+    """Return how many equal keys precede each key."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     fresh = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(keys) else np.zeros(0, np.int64)

@@ -1,4 +1,7 @@
-"""Every fault of a bound model, its masks, samplers, verifiers and values in one go: what is faulty keeps nothing else from being tried."""
+"""All faults of a bound model, its masks, samplers, verifiers and values, found in one run.
+
+A faulty part does not prevent the others from being checked.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,15 @@ Found = TypeVar("Found")
 
 
 def with_others(error: GmlmError, bound: Bound, name: str) -> GmlmError:
-    """An error of a model, a mask or a sampler, with every other fault of the model, its masks, samplers, verifiers and values.
+    """Return an error together with all other faults of the model and the parts that belong to it.
 
-    An error that is none of the bound text, such as a cost, stays alone.
+    These parts are masks, samplers, verifiers and values. An error that is not about the bound
+    text, such as a cost, is returned alone.
+
+    Args:
+        error: the error of a model, a mask or a sampler.
+        bound: the bound program.
+        name: the name of the model.
     """
     return (
         error
@@ -41,7 +50,10 @@ def with_others(error: GmlmError, bound: Bound, name: str) -> GmlmError:
 
 
 def sound_model(bound: Bound, name: str) -> tuple[Lowered, list[Diagnostic]]:
-    """What there is no fault in of a model, and every fault of it, its masks, samplers, verifiers and values."""
+    """Return the sound part of a model, and every fault.
+
+    The faults are those of the model, its masks, samplers, verifiers and values.
+    """
     lowered, found = lower_sound(bound, name)
     faults = Faults()
     program = with_model(bound.program, lowered.names.model)
@@ -72,10 +84,10 @@ def _mask(lowered: Lowered, mask: ir.Mask, faults: Faults) -> None:
 
 
 def _judge(lowered: Lowered, judge: ir.Judge) -> None:
-    """The numbers of a verifier or value, and whether it judges the strings that are drawn."""
+    """Raise unless a verifier or value has valid numbers and judges the strings that are drawn."""
     own = next(iter(lowered.graph.observed), None)
     if own is None:
-        return  # what is faulty about the string is said
+        return  # Another check reports the faults of the string.
     options = cast(Mapping[str, Any], guided(judge.body, lowered.bound, own))
     if judge.body.form.name == "brackets":
         verify_brackets(judge, int(options["kinds"]), own)
@@ -87,12 +99,12 @@ def _judge(lowered: Lowered, judge: ir.Judge) -> None:
 
 
 def _options(lowered: Lowered, call: ir.FormCall) -> None:
-    """The numbers of a built-in sampler, judged as its first use judges them."""
+    """Validate the numbers of a built-in sampler as its first use does."""
     string = next(iter(lowered.graph.observed), None)
     if call.form is AUTOREGRESSIVE:
         autoregressive(call, lowered.bound, len(string.labels) if string is not None else 0)
     elif is_guided(call.form.name):
-        if string is not None:  # what is faulty about it is said
+        if string is not None:  # Another check reports the faults of the string.
             guided(call, lowered.bound, string)
     else:
         passes_of(call, refinement(call, lowered.bound), sum(v.size for v in lowered.graph.observed))
@@ -100,13 +112,13 @@ def _options(lowered: Lowered, call: ir.FormCall) -> None:
 
 @dataclass(frozen=True)
 class _Kernels:
-    """Adds the faults of kernels, each without those of the kernels that it runs."""
+    """Collects the faults of kernels, each without those of the kernels that it runs."""
 
     lowered: Lowered
     faults: Faults
 
     def start(self, kernel: ir.Start) -> None:
-        pass  # the sampler that it names is verified itself
+        pass  # The sampler that it names is verified separately.
 
     def sweep(self, kernel: ir.Sweep) -> None:
         self.faults.of(sweep_blocks, self.lowered, kernel.blocks)
@@ -131,7 +143,10 @@ class _Kernels:
 
 
 def _clusters(lowered: Lowered, kernel: ir.RandomUpdate) -> None:
-    """Whether the factors have bonds and a symmetry; what costs too much is said where it is drawn."""
+    """Raise unless the factors have bonds and a symmetry.
+
+    Costs are reported only when a cluster is drawn.
+    """
     try:
         plan_clusters(lowered, kernel)
     except GmlmError as error:

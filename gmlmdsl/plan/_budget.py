@@ -15,13 +15,13 @@ class Budget:
         bytes: memory of one computation.
         flops: operations of one contraction.
         states: configurations of a transition matrix.
-        support: distinct masks that a loss averages over.
+        support: distinct masks over which a loss averages.
         row_gaps: factor evaluations that sum out the missing cells of one row.
-        all_gaps: the same for all rows of a fit.
+        all_gaps: factor evaluations that sum out the missing cells of all rows of a fit.
         row_hidden: table entries of the eliminations of one row.
-        all_hidden: the same for all rows that are summed at once.
-        held: bytes that the draws, chains, copies or drawn masks of one call take.
-        redraws: cells that the chains of one call redraw, counted each time.
+        all_hidden: table entries of the eliminations of all rows that are summed at once.
+        held: bytes of the draws, chains, copies or drawn masks of one call.
+        redraws: cells that the chains of one call redraw, counted with repetition.
     """
 
     values: float = 2.0**20

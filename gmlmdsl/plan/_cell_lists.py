@@ -1,8 +1,9 @@
-"""Neighbours of single cells straight from the factors' index arrays, where no two factors have the same cells around a cell.
+"""Neighbours of single cells, read directly from the factors' index arrays.
 
-Then nothing has to be compared with anything: each use of a factor by one of its cells is a
-neighbour of that cell, with the factor's other cells. `plan/_block_tables.py`, which joins what
-equals by sorting, is for all other cases.
+This is possible if no two factors have the same cells around a cell. Each use of a factor by one of
+its cells is then a neighbour of that cell. The neighbour consists of the factor's other cells, and
+no contexts need to be compared. `plan/_block_tables.py`, which joins equal contexts by sorting,
+covers all other cases.
 """
 
 from __future__ import annotations
@@ -16,18 +17,19 @@ from ..graph import FactorGraph
 from ._table_entries import FactorTable
 
 Array = np.ndarray
-MOST_KEY = 2.0**62  # of the cells of a context as one number
+MOST_KEY = 2.0**62  # The cells of a context, encoded as one number, stay below this limit.
 
 
 @dataclass(frozen=True, eq=False)
 class CellLists:
-    """What single cells read.
+    """The entries and neighbours that single cells read.
 
     Attributes:
         inside: entries of factors of one cell, shape (cells, several, values).
-        kinds: of neighbours of like width, those of `NeighbourLists` without the axis of colours:
-            other cells, (cells, degree, members), the number of cells for none; their place values;
-            entries, (cells, 1, values, degree, width).
+        kinds: neighbours grouped by width, as in `NeighbourLists` without the axis of colours. Each
+            kind has three arrays: the other cells, shape (cells, degree, members), with the number
+            of cells for none; their place values; and entries, shape (cells, 1, values, degree,
+            width).
     """
 
     inside: Array
@@ -36,7 +38,16 @@ class CellLists:
 
 @dataclass(frozen=True, eq=False)
 class _Uses:
-    """Of a factor's table by one slot: which of the cells use it, the first entry, the step of a cell's value; the other cells."""
+    """The uses of a factor's table through one slot.
+
+    Attributes:
+        cell: the cell, among those given, of each use.
+        first: the first entry of each use's table.
+        step: the stride of the cell's value in the table.
+        others: the other cells of each use.
+        steps: the strides of their values.
+        width: the number of joint values of the other cells.
+    """
 
     cell: Array
     first: Array
@@ -47,9 +58,16 @@ class _Uses:
 
 
 def cell_lists(graph: FactorGraph, tables: Sequence[FactorTable], none: int, cells: Array) -> CellLists | None:
-    """The lists of distinct cells, padded with the number of cells; `none` is the entry that adds nothing.
+    """Return the lists of distinct cells.
 
-    None where a factor holds a cell twice, or where two factors have the same cells around a cell.
+    The result is None if a factor contains a cell twice, or if two factors have the same cells
+    around a cell.
+
+    Args:
+        graph: the factor graph.
+        tables: the tables of its factors.
+        none: the entry that adds 0.
+        cells: the cells, padded with the number of cells.
     """
     sizes, at = np.append(graph.sizes, 1).astype(np.int32), np.full(graph.n_cells + 1, -1)
     at[cells] = np.arange(len(cells))
@@ -74,7 +92,7 @@ def cell_lists(graph: FactorGraph, tables: Sequence[FactorTable], none: int, cel
 
 
 def _repeats(cells: Array) -> bool:
-    """Whether a row holds a cell twice."""
+    """Return whether a row contains a cell twice."""
     columns = cells.T
     return any((columns[a] == columns[b]).any() for a in range(len(columns)) for b in range(a))
 
@@ -93,13 +111,13 @@ def _uses(table: FactorTable, slot: int, cells: Array, at: Array, sizes: Array) 
 
 
 def _bounds(width: Array) -> Array:
-    """The power of two from each width on, each once."""
+    """Return the distinct powers of two at or above the widths."""
     least, most = width.min(initial=1), width.max(initial=1)
     return 2 ** np.unique(np.ceil(np.log2(np.array([least]) if least == most else width))).astype(np.int64)
 
 
 def _within(u: _Uses, low: int, high: int) -> _Uses:
-    """The uses whose widths are above `low` up to `high`."""
+    """Return the uses whose widths are above `low` and at most `high`."""
     if u.width.min(initial=high) > low and u.width.max(initial=0) <= high:
         return u
     some = (u.width > low) & (u.width <= high)
@@ -107,7 +125,10 @@ def _within(u: _Uses, low: int, high: int) -> _Uses:
 
 
 def _any_equal(uses: Sequence[_Uses], n: int) -> bool:
-    """Whether a cell has two contexts of the same cells; unsaid counts as so."""
+    """Return whether a cell has two contexts of the same cells.
+
+    The result is True as well if the comparison is too large to make.
+    """
     most = max(len(u.steps) for u in uses)
     if (n + 1.0) ** (most + 1) > MOST_KEY:
         return True
@@ -122,9 +143,12 @@ def _any_equal(uses: Sequence[_Uses], n: int) -> bool:
 
 
 def _filled(uses: Sequence[_Uses], none: int, count: int, n: int, sizes: Array, values: int) -> tuple[Array, Array, Array]:
-    """The uses of each cell side by side: other cells, their place values, entries; the entries alone where there are no others."""
+    """Return the uses of each cell side by side: other cells, their place values, and entries.
+
+    If there are no other cells, only the entries are filled.
+    """
     cell = np.concatenate([u.cell for u in uses] or [np.zeros(0, np.int64)])
-    # cell by cell
+    # The uses are sorted by cell.
     order = np.sort(cell * max(len(cell), 1) + np.arange(len(cell))) % max(len(cell), 1)
     counts = np.bincount(cell, minlength=count)
     degree, members = max(1, int(counts.max(initial=0))), max((len(u.steps) for u in uses), default=0)
@@ -146,10 +170,12 @@ def _filled(uses: Sequence[_Uses], none: int, count: int, n: int, sizes: Array, 
     entries = (first[:, None, :] + step[:, None, :] * np.arange(values, dtype=np.int32)[:, None])[..., None]
     for m in range(members):
         code = np.arange(width, dtype=np.int32)
-        if members > 1 or radix[m].min() < width:  # in the table, whatever values a context lacks
+        # The code must stay in the table even for values that a context lacks.
+        if members > 1 or radix[m].min() < width:
             code = code // strides[m][..., None] % radix[m][..., None]
         of = side_by_side(each([u.steps[m] if m < len(u.steps) else 0 for u in uses]), 0)
         entries = entries + (of[..., None] * code)[:, None]
     empty = np.zeros((count, degree, 0), np.int32)
-    entries = np.minimum(entries, none)  # values that a cell lacks may lie behind the last table
+    # Entries of values that a cell lacks may lie beyond the last table.
+    entries = np.minimum(entries, none)
     return np.stack(others, axis=-1) if members else empty, np.stack(strides, axis=-1) if members else empty, entries[:, None]

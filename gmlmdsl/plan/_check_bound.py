@@ -1,4 +1,4 @@
-"""What binding shows of a program, as far as it goes without inputs that are not given: for `gmlm check`."""
+"""Checks of a program for `gmlm check`, as far as it can be bound without the missing inputs."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from ._bound_faults import sound_model
 from ._check_size import too_large
 from ._lints import lint_sizes
 
-MOST_TEXT = 100_000  # characters of the files of a program
-MOST_EDGES = 100_000  # nodes and edges of a graph
+MOST_TEXT = 100_000  # Larger programs, by the characters of their files, are not bound.
+MOST_EDGES = 100_000  # Larger graphs, by their nodes and edges, are left out.
 LEFT = ": only its text is checked"
 UNSAID = ": indices and sizes that depend on it are not looked at; `--input NAME=VALUE` gives one"
 
 
 def check_bound(program: Program, inputs: Mapping[str, Any]) -> tuple[tuple[Diagnostic, ...], tuple[str, ...]]:
-    """Bind what needs no input, or only those that are given or have a default, and look at all of it.
+    """Bind all parts of a program that need no missing input, and check them.
 
     Args:
         program: a checked program.
-        inputs: by name, as for `bind`; what needs another one is passed over.
+        inputs: values by name, as for `bind`. Parts that need an input without a value are skipped.
 
     Returns:
-        The faults and warnings in the order of the text, those of a warning that a comment allows
-        left out; and in words, what was
-        passed over because an input has no value, or because it would take long.
+        The faults and warnings in the order of the text, without warnings that a comment allows;
+        and a description of the parts that were skipped because an input has no value, or because
+        they would take long.
     """
     if sum(len(s.text) for s in program.sources) > MOST_TEXT:
         return (), (f"the program has more than {MOST_TEXT:,} characters{LEFT}",)
@@ -51,5 +51,8 @@ def check_bound(program: Program, inputs: Mapping[str, Any]) -> tuple[tuple[Diag
 
 
 def _has_default(d: ir.Input) -> bool:
-    """Whether an input needs not be given; one number for all entries does not say how many there are."""
+    """Return whether an input may be omitted.
+
+    One number for all entries does not determine how many entries there are.
+    """
     return isinstance(d.default, ir.Table) or (d.default is not None and not any(a.name for a in d.axes))

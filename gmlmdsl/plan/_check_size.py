@@ -1,4 +1,4 @@
-"""How much work it is to bind a program, before any of it is done: `gmlm check` passes over a model that would take long."""
+"""An estimate of the work to bind a program, by which `gmlm check` skips models that take long."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from ..graph import Bound, constant
 from ..program import ir
 
 MOST_CELLS = 10_000
-MOST_WORK = 6_000_000.0  # entries of index arrays, and values of cells that are tried: about .1 s
-PER_PART = 2000.0  # of them take as long as what is done once for each part of an expression
-# whose operands are tried over all values of their cells
+# This many entries of index arrays, and values of cells that are tried, take about 0.1 s.
+MOST_WORK = 6_000_000.0
+PER_PART = 2000.0  # Each part of an expression has this fixed cost, in the same unit.
+# The operands of these operators are tried over all values of their cells.
 RISKY = frozenset(("/", "//", "%", "^", "exp", "log", "sqrt"))
 
 
 def too_large(bound: Bound, name: str) -> str:
-    """In words, why a model is not bound by a check: its cells and entries of given variables, or the work; empty where it is."""
+    """Return the reason why a check does not bind a model, or an empty text if it does.
+
+    The reason is the number of cells and entries of given variables, or the work.
+    """
     work = _Work(bound, bound.program.models[name])
     cells = sum(work.turns(v.axes) for v in work.model.variables.values())
     if cells > MOST_CELLS:
@@ -34,16 +38,19 @@ def too_large(bound: Bound, name: str) -> str:
 
 
 class _Work:
-    """The work of expressions; that of a `let` is found once."""
+    """The work of expressions; that of each `let` is computed once."""
 
     def __init__(self, bound: Bound, model: ir.Model):
         self.bound, self.model = bound, model
         self.lets: dict[str, tuple[float, dict[ir.VariableValue, float]]] = {}
-        # of the members that each index name takes, where it was met last
+        # Each index name has the number of members of its set at its last occurrence.
         self.counts: dict[str, int] = {}
 
     def parts(self) -> list[tuple[float, Span, str]]:
-        """The work of each declaration of a parameter, statement, mask and update; where it stands, and why it is much."""
+        """Return the work, the place and the reason for large work of each part of the model.
+
+        Parts are declarations of parameters, statements, masks and updates.
+        """
         model = self.model
         found = [
             (self.turns(p.axes), p.span, f"parameter `{p.name}` has {_number(self.turns(p.axes))} entries")
@@ -57,7 +64,7 @@ class _Work:
         return [*found, *((cost, k.span, "an update has too many blocks") for k, cost in self.kernels())]
 
     def kernels(self) -> list[tuple[ir.Kernel, float]]:
-        """The work of each update."""
+        """Return the work of each update."""
         samplers = [s for s in self.bound.program.samplers.values() if s.model == self.model.name]
         updates = sorted((u for s in samplers for u in ir.updates_in(s.body)), key=lambda u: u.drawn_mask is None)
         return [(u, u.either(lambda sweep: self.block(sweep.blocks), lambda random: self.mask(random.mask.body))) for u in updates]
@@ -79,7 +86,10 @@ class _Work:
         return self.turns(term.clauses.loops) * (width * listed + sum(self.turns(axes) for axes in whole))
 
     def turns(self, loops: Iterable[ir.Loop]) -> float:
-        """How often loops turn; a set that is empty or too large, which is a fault of its own, counts as one."""
+        """Return the number of iterations of loops.
+
+        A set that is empty or too large, which is a separate fault, counts as one iteration.
+        """
         total, faults = 1.0, Faults()
         for loop in loops:
             size = self._most if loop.over.is_dependent else self.bound.set_size
@@ -89,7 +99,10 @@ class _Work:
         return total
 
     def _most(self, over: ir.SetOf) -> int:
-        """The most members of a set that depends on names around it; where these take many values, of those that are tried."""
+        """Return the largest number of members of a set that depends on names around it.
+
+        If these names take many values, only some of the values are tried.
+        """
         if over.kind == "graph":
             return self.bound.graphs[over.graph].neighbours[0].shape[1]
         ends = [e for e in (over.size, over.start) if e is not None]
@@ -101,11 +114,14 @@ class _Work:
         return int(np.max(stop - sum(start), initial=0))
 
     def values(self, domain: ir.Domain) -> int:
-        """How many values a cell has; of a faulty domain one."""
+        """Return the number of values of a cell, or one for a faulty domain."""
         return Faults().of(self.bound.domain_size, domain) or 1
 
     def statement(self, e: ir.Expression, clauses: ir.Clauses, span: Span) -> tuple[float, Span, str]:
-        """The work of an expression of a statement; where that stands, and whether its iterations or the values of its cells are many."""
+        """Return the work of a statement's expression, its place, and why it is large.
+
+        The reason is either the number of iterations or the number of values of its cells.
+        """
         turns = self.turns(clauses.loops)
         parts, values = self.work(e)
         tried = values if self.is_tried(e) else 1.0
@@ -115,7 +131,10 @@ class _Work:
         return PER_PART * len(list(ir.walk(e))) + turns * parts * tried, span, words
 
     def is_tried(self, e: ir.Expression) -> bool:
-        """Whether an operation may have no value, or an index is computed from cells: all their values are then tried."""
+        """Return whether all values of the cells of an expression are tried.
+
+        This is so if an operation may have no value, or if an index is computed from cells.
+        """
         entered: set[str] = set()
         todo = [e]
         while todo:
@@ -132,7 +151,10 @@ class _Work:
         return False
 
     def work(self, e: ir.Expression) -> tuple[float, float]:
-        """How many parts an expression has for one turn, and how many joint values the cells in it: each cell counts once."""
+        """Return how many parts an expression has in one iteration, and how many joint values.
+
+        Each cell counts once in the number of joint values.
+        """
         parts, cells = self.mentioned(e)
         counts: dict[str, float] = {}
         for cell, turns in cells.items():
@@ -142,7 +164,10 @@ class _Work:
         return parts, math.prod(known)
 
     def mentioned(self, e: ir.Expression) -> tuple[float, dict[ir.VariableValue, float]]:
-        """The parts of an expression, and its cells as they are written, each with how many it stands for in sums around it."""
+        """Return the parts of an expression, and its cells as they are written.
+
+        Each cell comes with the number of cells for which it stands in sums around it.
+        """
         match e:
             case ir.Sum():
                 return self.of_sum(e)
@@ -156,14 +181,17 @@ class _Work:
         return sum(parts for parts, _ in found), _joined(cells for _, cells in found)
 
     def of_sum(self, e: ir.Sum) -> tuple[float, dict[ir.VariableValue, float]]:
-        """What a sum mentions: a cell at an index of its loops once for each turn."""
+        """Return the parts and cells of a sum.
+
+        A cell at an index of its loops counts once an iteration.
+        """
         turns, names = self.turns(e.clauses.loops), {name for loop in e.clauses.loops for name in loop.names}
         (parts, body), *others = [self.mentioned(part) for part in ir.children(e)]
         body = {c: n * turns if _names(c) & names else n for c, n in body.items()}
         return turns * parts, _joined([body, *(cells for _, cells in others)])
 
     def of_let(self, e: ir.LetValue) -> tuple[float, dict[ir.VariableValue, float]]:
-        """What a `let` mentions at these indices."""
+        """Return the parts and cells of a `let` at the indices of its use."""
         declared = self.model.lets[e.name]
         if e.name not in self.lets:
             self.turns(declared.axes)
@@ -175,7 +203,7 @@ class _Work:
 
 
 def _joined(found: Iterable[dict[ir.VariableValue, float]]) -> dict[ir.VariableValue, float]:
-    """Cells of several parts: one that is written in two of them counts once."""
+    """Return the cells of several parts; a cell that is written in two parts counts once."""
     out: dict[ir.VariableValue, float] = {}
     for cells in found:
         for cell, turns in cells.items():
@@ -184,7 +212,7 @@ def _joined(found: Iterable[dict[ir.VariableValue, float]]) -> dict[ir.VariableV
 
 
 def _names(e: ir.Expression) -> set[str]:
-    """The index names in an expression."""
+    """Return the index names in an expression."""
     return {part.name for part in ir.walk(e) if isinstance(part, ir.IndexValue)}
 
 

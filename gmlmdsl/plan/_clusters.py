@@ -1,16 +1,19 @@
-"""How clusters of `percolation` are drawn: which factors make bonds, which exchanges of values keep them, what is left beside them.
+"""Plans of the clusters of `percolation`: bonds, exchanges of values, and the remaining factors.
 
-For tables E of the factors on the edges, each less its means over either cell, and a group G of
-exchanges g of values with E(g a, g b) = E(a, b), a bond on an edge whose cells hold (a, b) stands
-with probability 1 - min over g of exp(E(g a, b) - E(a, b)). What an open edge adds to log p then
-does not depend on which image either end takes, and a bond moves both ends: the probability of a
-set of bonds is the same at every image of its cluster, and cancels. The cluster's image g x_K is
-drawn in proportion to exp(all that log p has beside the E): fields, means that were taken off,
-other factors. Requirements of the two cells of an edge bind too, where every exchange keeps them: a
-bond stands for sure where some image of one end alone is not allowed, so that an open edge is
-allowed at every image; `require x != y` gives Kempe chains (Wang, Swendsen and Kotecky 1989). With
-two exchanges this is Wolff's update (1989) with heat bath, with more of them that of Swendsen and
-Wang (1987) for one cluster.
+Let E be the tables of the factors on the edges, each minus its means over either cell. Let G be a
+group of exchanges g of values with E(g a, g b) = E(a, b). An edge whose cells have the values (a,
+b) has a bond with probability 1 - min over g of exp(E(g a, b) - E(a, b)).
+
+The contribution of an edge without a bond to log p then does not depend on which image either end
+takes. A bond moves both ends. The probability of a set of bonds is therefore equal at every image
+of its cluster, and cancels. The cluster's image g x_K is drawn in proportion to exp of all other
+terms of log p: fields, means that were subtracted, other factors.
+
+Requirements on the two cells of an edge make bonds too, if every exchange leaves them invariant. A
+bond is certain if some image of one end alone is forbidden, so an edge without a bond is allowed at
+every image. `require x != y` gives Kempe chains (Wang, Swendsen and Kotecky 1989). With two
+exchanges this is Wolff's update (1989) with heat bath. With more exchanges it is that of Swendsen
+and Wang (1987) for one cluster.
 """
 
 from __future__ import annotations
@@ -29,8 +32,8 @@ from ._symmetries import colours_of, groups_of
 from ._table_entries import FactorTable, entry_values
 
 Array = np.ndarray
-POINTS = 3  # parameters at which symmetries are tried
-MOST_ENTRIES = 1 << 25  # of tables of all edges
+POINTS = 3  # Symmetries are tried at this many points in parameter space.
+MOST_ENTRIES = 1 << 25  # The tables of all edges have at most this many entries.
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +41,12 @@ class Bonds:
     """The tables of edges.
 
     Attributes:
-        tables: of the groups with factors on edges, one after another in one vector of entries.
-        places: where the entries stand whose sum is a table, shape (kinds, factors, q, q); the
-            number of entries stands for 0.
-        kind: of each edge, the number of its table.
-        allowed: the joint values that requirements of these two cells leave, shape (kinds, q, q).
+        tables: the tables of the groups with factors on edges, concatenated in one vector of
+            entries.
+        places: the entries whose sum is a table, shape (kinds, factors, q, q). The number of
+            entries stands for 0.
+        kind: the number of the table of each edge.
+        allowed: the joint values that requirements on these two cells allow, shape (kinds, q, q).
         requires: the groups of these requirements.
     """
 
@@ -54,29 +58,35 @@ class Bonds:
 
     @property
     def entries(self) -> int:
-        """The length of the vector."""
+        """The length of the vector of entries."""
         return sum(t.entries for t in self.tables)
 
     def at(self, values: Array) -> Array:
-        """The table of each kind from all entries, (kinds, q, q)."""
+        """Return the table of each kind from all entries, shape (kinds, q, q)."""
         return np.append(values, 0.0)[self.places].sum(axis=1)
 
     def breaks(self, groups: Array) -> Array:
-        """Where a bond stands for sure: some image of the first end alone is not allowed; (groups, kinds, q, q)."""
+        """Return where a bond is certain, shape (groups, kinds, q, q).
+
+        A bond is certain where some image of the first end alone is not allowed.
+        """
         return np.swapaxes(np.any(~self.allowed[:, groups], axis=2), 0, 1)
 
 
 @dataclass(frozen=True, eq=False)
 class ClusterPlan:
-    """A cluster drawn and redrawn.
+    """The plan of an update that draws and redraws a cluster.
 
     Attributes:
+        graph: the factor graph.
+        update: the update.
+        mask: the mask that draws clusters.
         bonds: the tables of the mask's edges.
-        groups: of exchanges of values, shape (groups, size, q), the identity first and repeated
-            where a group is smaller.
-        weights: of the exchanges, shape (groups, size): 0 for those that fill up.
-        means: whether tables have means that depend on one cell, which then are fields.
-        rest: of each group of the graph, the factors that touch a cell of the mask and make no
+        groups: groups of exchanges of values, shape (groups, size, q), the identity first. It is
+            repeated if a group is smaller.
+        weights: the weights of the exchanges, shape (groups, size): 0 for the repeated ones.
+        means: whether tables have means that depend on one cell. These means are then fields.
+        rest: for each group of the graph, the factors that touch a cell of the mask and make no
             bond.
     """
 
@@ -91,12 +101,12 @@ class ClusterPlan:
 
     @property
     def keeps(self) -> bool:
-        """Whether the update keeps p."""
+        """Whether the update leaves p invariant."""
         return True
 
     @property
     def words(self) -> str:
-        """How a cluster is drawn and redrawn."""
+        """A description of how a cluster is drawn and redrawn."""
         images = self.weights.astype(bool).sum(axis=1)
         sizes = " or ".join(str(n) for n in sorted({int(n) for n in images}))
         how = f"one of {len(images)} groups of exchanges, drawn each step" if len(images) > 1 else "exchanges of values"
@@ -106,18 +116,18 @@ class ClusterPlan:
 
 
 def no_loss(name: str, mask: ir.Mask) -> GmlmError:
-    """The refusal of a mask that draws clusters where a mask by name is wanted."""
+    """Return E707: a mask that draws clusters stands in the place of a mask with a loss."""
     message = f"mask `{name}` draws clusters, whose p(K | x) is a sum over bonds that follows p: it has no loss"
     help = "an update draws from it: `update K where K ~ .. `; here name another mask, or in `gm.theory` a sampler"
     return fail("E707", message, mask.span, "only samples", help=help)
 
 
 def plan_clusters(lowered: Lowered, update: ir.RandomUpdate) -> ClusterPlan:
-    """How the clusters of an update are drawn.
+    """Return the plan of an update that draws clusters.
 
     Raises:
-        GmlmError: E418 where no factor joins the cells of an edge, or no exchange of values keeps
-            those that do; E601 for tables too large.
+        GmlmError: E418 if no factor joins the cells of an edge, or if no exchange of values leaves
+            those factors invariant; E601 for tables that are too large.
     """
     mask = lower_clusters(lowered, update.mask)
     graph, q = lowered.graph, int(lowered.graph.sizes[mask.cells[0]])
@@ -139,7 +149,10 @@ def plan_clusters(lowered: Lowered, update: ir.RandomUpdate) -> ClusterPlan:
 
 
 def _no_bonds(graph: FactorGraph, mask: PercolationMask) -> GmlmError:
-    """Nothing joins the cells of an edge, or what does makes no bond: a requirement, a factor of more cells, or one that may be -inf."""
+    """Return E418: no factor joins the cells of an edge, or the factors that do make no bond.
+
+    Such a factor is a requirement, a factor of more cells, or one that may be -inf.
+    """
     message = "no factor makes the two cells of an edge of this `percolation` depend on one another: its clusters are single cells"
     help, related = "take `subsets(.., size = 1)`, or the edges that the factors have", ()
     for group in graph.groups:
@@ -155,7 +168,7 @@ def _no_bonds(graph: FactorGraph, mask: PercolationMask) -> GmlmError:
 
 
 def _no_bond(graph: FactorGraph, group: FactorGroup) -> str:
-    """What sort of statement a group is, where it makes no bond although it may join cells; empty where it makes one."""
+    """Return the kind of a statement that joins cells without a bond, or an empty text."""
     if group.kind == "require":
         return "a `require` of more than two cells" if group.scope.shape[1] > 2 else "a `require` that reads given data"
     if group.given is not None:
@@ -166,7 +179,7 @@ def _no_bond(graph: FactorGraph, group: FactorGroup) -> str:
 
 
 def _joins(group: FactorGroup, edges: Array, n: int) -> bool:
-    """Whether some factor or requirement mentions both cells of an edge."""
+    """Return whether some factor or requirement mentions both cells of an edge."""
     keys, cells = edges[:, 0] * n + edges[:, 1], group.scope.astype(np.int64)
     slots = range(cells.shape[1])
     return any(bool(np.isin(cells[:, a] * n + cells[:, b], keys).any()) for a in slots for b in slots if a != b)
@@ -181,7 +194,7 @@ def _no_symmetry(graph: FactorGraph, bonds: Bonds, span: Span) -> GmlmError:
 
 
 def _bonds(graph: FactorGraph, mask: PercolationMask, q: int) -> tuple[Bonds, tuple[Array, ...]]:
-    """The tables of edges, and of each group the factors that touch the mask's cells and are none of them."""
+    """Return the tables of edges, and each group's other factors that touch the mask's cells."""
     edges, n = mask.edges.astype(np.int64), graph.n_cells
     keys, inside = edges[:, 0] * n + edges[:, 1], np.zeros(n + 1, bool)
     inside[mask.cells] = True
@@ -212,10 +225,10 @@ def _bonds(graph: FactorGraph, mask: PercolationMask, q: int) -> tuple[Bonds, tu
 
 
 def _restrict(allowed: Array, edge: Array, group: FactorGroup, low: Array) -> None:
-    """Take the joint values from the edges' tables that requirements of their two cells forbid."""
+    """Remove from `allowed` the joint values that requirements on the cells of an edge forbid."""
     q = allowed.shape[1]
     a, b = np.repeat(np.arange(q), q), np.tile(np.arange(q), q)
-    # which slots hold the lower cell: mostly one way or two
+    # Slots can hold the lower cell in different patterns, of which there are mostly one or two.
     for of_low in np.unique(group.cells == low[:, None], axis=0):
         rows = np.flatnonzero(np.all((group.cells == low[:, None]) == of_low, axis=1))
         part, codes = group.take(rows), {s: a if first else b for s, first in enumerate(of_low)}
@@ -225,7 +238,7 @@ def _restrict(allowed: Array, edge: Array, group: FactorGroup, low: Array) -> No
 
 
 def _pairs(group: FactorGroup, n: int) -> tuple[Array, Array, Array]:
-    """The first and last cell of each factor, and whether it has these two alone."""
+    """Return the first and last cell of each factor, and whether it has exactly these two."""
     cells = group.cells.astype(np.int64)
     low, high = np.where(cells < n, cells, n).min(axis=1), np.where(cells < n, cells, -1).max(axis=1)
     two = ((cells == low[:, None]) | (cells == high[:, None]) | (cells >= n)).all(axis=1)
@@ -233,7 +246,7 @@ def _pairs(group: FactorGroup, n: int) -> tuple[Array, Array, Array]:
 
 
 def _placed(tables: list[FactorTable], parts: list[Array], allowed: Array, requires: tuple[int, ...], entries: int, span: Span) -> Bonds:
-    """Where the entries of each edge's table stand; edges with the same entries share one."""
+    """Return the places of the entries of each edge's table; edges with equal entries share one."""
     edges, q, _ = allowed.shape
     rows = np.concatenate(parts) if parts else np.zeros((0, 4), np.int64)
     rows = rows[np.argsort(rows[:, 0], kind="stable")]
@@ -253,7 +266,7 @@ def _placed(tables: list[FactorTable], parts: list[Array], allowed: Array, requi
 
 
 def _tables_at_points(graph: FactorGraph, bonds: Bonds) -> Array:
-    """The tables of all kinds at several parameters that have nothing in common, one after another."""
+    """Return the tables of all kinds at several unrelated parameters, concatenated."""
     found = []
     for point in range(POINTS):
         rng = np.random.default_rng((17, point))
@@ -266,7 +279,7 @@ def _tables_at_points(graph: FactorGraph, bonds: Bonds) -> Array:
 
 
 def _anywhere(kind: str, shape: tuple[int, ...], lower: float, upper: float, rng: np.random.Generator) -> Array:
-    """Entries well inside the range of a parameter."""
+    """Return random entries well inside the range of a parameter."""
     numbers = rng.uniform(0.2, 0.8, shape)
     if kind == "simplex":
         return numbers / numbers.sum(axis=-1, keepdims=True)

@@ -1,7 +1,8 @@
-"""Variable elimination: an order for summing some cells out, or drawing them, and what it costs, known before it starts.
+"""Variable elimination: an order in which cells are summed out or drawn, and its cost.
 
-One order serves sums, maxima and draws: chains and trees are the orders whose tables have two
-cells, forward filtering and backward sampling is what it does on a chain.
+The cost is known before the work starts. One order serves sums, maxima and draws. Chains and trees
+are the orders whose tables have two cells; on a chain, elimination is forward filtering and
+backward sampling.
 """
 
 from __future__ import annotations
@@ -24,40 +25,44 @@ ADVICE = (
     "`annealed_log_partition` estimates log Z; for marginals, modes and exact draws hold some cells fixed with `clamp=`, so that "
     "those left have fewer neighbours; conditionals, losses and samplers need no log Z"
 )
-MOST_CORE = 20_000  # cells on cycles whose order is sought one by one
-MOST_COMPARED = 2_000  # such cells for which two orders are compared
-WORTH = 1.5  # how much more work an order of fewer levels may take
-# stages and kinds of messages that are compiled each on its own: where there are more, one loop
-# serves all
+MOST_CORE = 20_000  # An order is searched one by one for at most this many cells on cycles.
+MOST_COMPARED = 2_000  # Two orders are compared for at most this many such cells.
+WORTH = 1.5  # An order with fewer levels may take this many times more work.
+# Stages and kinds of messages are compiled one by one. If there are more of them than this, one
+# loop serves all.
 MOST_KINDS = 16
-# table entries up to which it does so too, as it is compiled sooner; but not for:
+# One loop also serves all steps up to this number of table entries, because it compiles faster than
+# stages, unless there are only `FEW_KINDS` kinds.
 FEW_ENTRIES = 2.0**12
-# a chain of like cells has a stage and its message: over many rows its loop takes far longer
+# A chain of equal cells has one stage and its message. Over many rows its loop takes far longer
+# than the stage.
 FEW_KINDS = 2
-# table entries from which on there is no loop, as it holds all messages at once
+# Beyond this number of table entries there is no loop, because a loop holds all messages at once.
 MOST_ENTRIES = 2.0**27
-# entries that it works on for each real one, at most: each axis has as many values as the largest
-# cell
+# A loop works on at most this many entries per real entry, because each of its axes has as many
+# values as the largest cell.
 MOST_PADDED = 16.0
 
 
 @dataclass(frozen=True, eq=False)
 class Elimination:
-    """An order of the free cells, those of one value left out. Steps are sorted by level: those of one level do not wait for one another.
+    """An order of the free cells that have more than one value.
+
+    Steps are sorted by level. Steps of one level do not depend on one another.
 
     Attributes:
-        n_cells: of the graph; the padding of `scopes`.
+        n_cells: the number of cells of the graph, which pads `scopes`.
         scopes: the cells of each step's table, shape (steps, width): the eliminated cell, then the
-            others in the order in which they are eliminated. The step's message, a table over the
-            others, goes to the step of the second.
-        parents: the step that takes the message of each; -1 where the table has one cell, at the
-            end of a component.
-        levels: 0 for steps that wait for none.
-        components: of each step, numbered by their least cell: cells joined by factors inside the
-            free cells.
+            others in the order in which they are eliminated. The step's message is a table over the
+            others. It is sent to the step of the second cell.
+        parents: the step that receives the message of each step; -1 if the table has one cell, at
+            the end of a component.
+        levels: the level of each step, 0 for steps that depend on no other.
+        components: the component of each step, numbered by their lowest cell. A component is a set
+            of free cells joined by factors.
         radix: the number of values of each cell of `scopes`, 1 for padding.
-        may_loop: whether one loop may serve all steps: not where cells differ so much in size that
-            its tables would be mostly padding.
+        may_loop: whether one loop may serve all steps. It may not if cells differ so much in size
+            that its tables would be mostly padding.
     """
 
     n_cells: int
@@ -80,27 +85,27 @@ class Elimination:
 
     @property
     def arity(self) -> Array:
-        """How many cells each table has."""
+        """The number of cells of each table."""
         return (self.scopes < self.n_cells).sum(axis=1)
 
     @cached_property
     def entries(self) -> Array:
-        """The entries of each step's table, as floats."""
+        """The number of entries of each step's table, as floats."""
         return np.prod(self.radix.astype(float), axis=1)
 
     @property
     def flops(self) -> float:
-        """Table entries visited in all, for one row."""
+        """The number of table entries visited, for one row."""
         return float(self.entries.sum())
 
     @property
     def largest(self) -> float:
-        """The entries of the largest table."""
+        """The number of entries of the largest table."""
         return float(self.entries.max(initial=0.0))
 
     @property
     def method(self) -> str:
-        """Product, chain, tree or elimination, by the structure that the order found."""
+        """The structure of the order: product, chain, tree or elimination."""
         if len(self.parents) == 0 or (self.parents < 0).all():
             return "product"
         if self.scopes.shape[1] > 2:
@@ -110,15 +115,18 @@ class Elimination:
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
-        """The steps as arrays of like tables; one after another in one stage where `is_looped`."""
+        """The steps as arrays of tables of one shape; a single stage if `is_looped`."""
         return (in_turn(self._stages, self.radix),) if self.is_looped else self._stages
 
     @property
     def is_looped(self) -> bool:
-        """Whether one loop over blocks of table entries serves all steps, however their tables differ; see `plan_loop`."""
+        """Whether one loop over blocks of table entries serves all steps; see `plan_loop`.
+
+        Such a loop does not depend on how much the tables differ.
+        """
         if not self.may_loop or not 0 < self.flops <= MOST_ENTRIES:
             return False
-        # of arrays: a chain of like cells has two
+        # This is the number of arrays, of which a chain of equal cells has two.
         kinds = sum(1 + len(s.feeds) for s in self._stages)
         return kinds > (FEW_KINDS if self.flops <= FEW_ENTRIES else MOST_KINDS)
 
@@ -140,20 +148,23 @@ class Elimination:
 def plan_elimination(
     graph: FactorGraph, free: Array | None = None, what: str = "log Z", budget: Budget = BUDGET, help: str = ""
 ) -> Elimination:
-    """Eliminate cells with one neighbour as long as there are any, then, each time, the cell whose table is smallest.
+    """Return an elimination order.
+
+    Cells with at most one neighbour are eliminated first, as long as there are any. After them,
+    each step eliminates the cell with the smallest table.
 
     Args:
         graph: the factor graph.
-        free: the cells to eliminate, the others being known; None: all.
-        what: how a refusal calls the quantity.
+        free: the cells to eliminate; the others are known. None means all cells.
+        what: how an error message calls the quantity.
         budget: the limits.
-        help: what a refusal advises.
+        help: the suggested fix of an error.
 
     Raises:
         GmlmError: E601 with the cost of the first table that does not fit.
     """
     free = np.arange(graph.n_cells) if free is None else np.unique(np.asarray(free, np.int64))
-    free = free[graph.sizes[free] > 1]  # a cell of one value is known
+    free = free[graph.sizes[free] > 1]  # A cell with one value is known.
     _verify_scopes(graph, free, what, budget, help)
     found: list[_Search] = []
     faults: list[GmlmError] = []
@@ -170,25 +181,25 @@ def plan_elimination(
             break
     if not found:
         raise faults[-1]
-    # Few levels are worth some work: what stands on one level is done at once.
+    # Fewer levels justify more work, because all steps of one level run at once.
     return found[0 if found[0].flops <= WORTH * found[-1].flops else -1].result()
 
 
 class _Search:
-    """The order as it is found, in numbers that count through the free cells."""
+    """The search for an order; cells are numbered within the free cells."""
 
     def __init__(self, graph: FactorGraph, free: Array, what: str, budget: Budget, help: str):
         self.graph, self.free, self.what, self.budget, self.help = graph, free, what, budget, help
         self.starts, self.near = _adjacency(graph, free)
         self.sizes = graph.sizes[free].tolist()
         self.order: list[int] = []
-        self.others: list[tuple[int, ...]] = []  # the rest of each table
+        self.others: list[tuple[int, ...]] = []  # These are the other cells of each table.
         self.done = [False] * len(free)
         self.level = [0] * len(free)
         self.flops, self.largest = 0.0, 0.0
 
     def add(self, cell: int, others: tuple[int, ...], entries: float) -> None:
-        """One step, unless it is too costly."""
+        """Append one step, and raise E601 if it is too costly."""
         self.flops, self.largest = self.flops + entries, max(self.largest, entries)
         if 8 * self.largest > self.budget.bytes or self.flops > self.budget.flops:
             raise _too_costly(self.what, len(others) + 1, entries, self.flops, self.budget, self.help)
@@ -197,9 +208,10 @@ class _Search:
         self.others.append(others)
 
     def strip_leaves(self) -> None:
-        """Cells with one neighbour left, or none: whole trees, in time linear in their size."""
+        """Eliminate cells with at most one remaining neighbour: whole trees, in linear time."""
         degree = np.diff(self.starts).tolist()
-        # The sum of a cell's neighbours that are left: with one left, it is that neighbour.
+        # `total` is the sum of the remaining neighbours of a cell. If there is one neighbour, it is
+        # that neighbour.
         source = np.repeat(np.arange(len(self.free)), np.diff(self.starts))
         total = np.bincount(source, weights=self.near, minlength=len(self.free)).astype(np.int64).tolist()
         waiting = deque(c for c, d in enumerate(degree) if d <= 1)
@@ -217,7 +229,11 @@ class _Search:
                 waiting.append(parent)
 
     def eliminate_core(self, shallow: bool) -> None:
-        """What is left, by the smallest table; among equal ones the cell that waits least where `shallow`, else the first."""
+        """Eliminate the remaining cells by the smallest table.
+
+        Among equal tables, the cell with the lowest level is chosen if `shallow`, else the first
+        cell.
+        """
         left = [c for c, done in enumerate(self.done) if not done]
         if len(left) > MOST_CORE:
             message = f"{self.what} has {len(left):,} cells on cycles of factors, more than the {MOST_CORE:,} whose order is sought"
@@ -246,9 +262,10 @@ class _Search:
                 heapq.heappush(heap, (*key(other), other))
 
     def result(self) -> Elimination:
-        """The order as arrays, steps sorted by level."""
+        """Return the order as arrays, with steps sorted by level."""
         n, width = len(self.order), max((len(o) + 1 for o in self.others), default=1)
-        place = np.full(n + 1, n)  # of each free cell in the order; the padding behind all
+        # `place` is the place of each free cell in the order; the padding comes after all of them.
+        place = np.full(n + 1, n)
         place[self.order] = np.arange(n)
         lengths = np.array([len(o) for o in self.others], np.int64)
         row = np.repeat(np.arange(n), lengths)
@@ -277,7 +294,7 @@ class _Search:
 
 
 def _verify_scopes(graph: FactorGraph, free: Array, what: str, budget: Budget, help: str) -> None:
-    """Refuse a factor whose own table is too large, before its pairs of cells are listed."""
+    """Raise E601 for a factor whose table is too large, before its pairs of cells are listed."""
     logs = np.zeros(graph.n_cells + 1)
     logs[free] = np.log(graph.sizes[free])
     for group in graph.groups:
@@ -300,10 +317,10 @@ def _too_costly(what: str, members: int, entries: float, flops: float, budget: B
 
 
 def _pads_little(graph: FactorGraph, free: Array, radix: Array) -> bool:
-    """Whether one loop works on few entries beyond the real ones; its places are then few enough for 32 bits too.
+    """Return whether one loop works on few entries beyond the real ones.
 
-    In it own tables, factor tables and the eliminated axis of each step have as many values as the
-    largest cell; messages are not padded.
+    Its places then fit into 32 bits too. In such a loop own tables, factor tables and the
+    eliminated axis of each step have as many values as the largest cell; messages are not padded.
     """
     sizes = np.ones(graph.n_cells + 1)
     sizes[free] = graph.sizes[free]
@@ -317,14 +334,17 @@ def _pads_little(graph: FactorGraph, free: Array, radix: Array) -> bool:
         cells[:, 1:][cells[:, 1:] == cells[:, :-1]] = graph.n_cells
         tables = np.unique(np.sort(cells, axis=1), axis=0)
         members = (tables < graph.n_cells).sum(axis=1)
-        # those over one cell are added into its own table
+        # Tables over one cell are added into the cell's own table.
         tables, members = tables[members > 1], members[members > 1]
         real, padded = real + float(sizes[tables].prod(axis=1).sum()), padded + float((values**members).sum())
     return padded <= min(max(MOST_PADDED * real, FEW_ENTRIES), MOST_ENTRIES)
 
 
 def _levels(parents: Array) -> Array:
-    """One more than the highest level of a step's children; parents stand behind their children."""
+    """Return the level of each step: one more than the highest level of its children.
+
+    Parents come after their children.
+    """
     levels = [0] * len(parents)
     for step, parent in enumerate(parents.tolist()):
         if parent >= 0 and levels[parent] <= levels[step]:
@@ -333,7 +353,7 @@ def _levels(parents: Array) -> Array:
 
 
 def _components(parents: Array, cells: Array) -> Array:
-    """The component of each step, numbered by the least cell in it."""
+    """Return the component of each step, numbered by its lowest cell."""
     root = list(range(len(parents)))
     for step in range(len(parents) - 1, -1, -1):
         if parents[step] >= 0:
@@ -344,7 +364,7 @@ def _components(parents: Array, cells: Array) -> Array:
 
 
 def _adjacency(graph: FactorGraph, free: Array) -> tuple[Array, Array]:
-    """Neighbours among the free cells, in numbers that count through them: (starts, neighbours)."""
+    """Return neighbours among the free cells, numbered within them: (starts, neighbours)."""
     starts, near = graph.neighbours
     if len(free) == graph.n_cells:
         return starts, near

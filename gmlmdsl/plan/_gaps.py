@@ -1,9 +1,10 @@
-"""Rows with missing cells: which cells each term of their loss sums over, and at what cost.
+"""Rows with missing cells: the cells that each term of their loss sums over, and its cost.
 
-The term of a mask K in a row with missing cells M is -log p(x_O) + log p(x_{O - K}), O the observed
-cells: a sum over M and a sum over M and K. The free cells fall apart into components, cells joined
-by factors inside them; a component without an observed member of K cancels, and the others are
-summed one by one. So the work depends on the gaps, not on the size of the model.
+Let M be the missing and O the observed cells of a row. The term of a mask K is -log p(x_O) + log
+p(x_{O - K}): a sum over M and a sum over M and K. The free cells split into components, which are
+sets of free cells joined by factors. A component without an observed member of K cancels, and the
+others are summed one by one. The work therefore depends on the missing cells, not on the size of
+the model.
 """
 
 from __future__ import annotations
@@ -20,26 +21,28 @@ from ..graph import FactorGraph
 from ._budget import BUDGET, Budget
 
 Array = np.ndarray
-# joint values more that a class of terms may list, for one class less to compile
+# A class of terms may enumerate this many extra joint values in order to save the compilation of
+# one class.
 WORTH_COMPILING = 1 << 17
-# of terms: each is compiled on its own, and how many there are must not grow with rows
+# There are at most this many classes of terms. Each is compiled separately, so their number must
+# not grow with the rows.
 MOST_CLASSES = 8
-Shape = tuple[int, ...]  # the numbers of values of a component's cells, descending
-# the cells of a component, and those of them that are predicted
+Shape = tuple[int, ...]  # A shape lists the numbers of values of a component's cells, descending.
+# A term consists of the cells of a component, and those of them that are predicted.
 Term = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True)
 class GapTerms:
-    """Components of free cells of alike shapes, one per entry.
+    """Components of free cells of similar shape, one per term.
 
     Attributes:
-        rows: the row of each, shape (terms,).
+        rows: the row of each term, shape (terms,).
         cells: the component's cells, those with more values first, padded with the number of cells,
             shape (members, terms).
-        predicted: which of them are observed and in K, shape (members, terms).
+        predicted: a mask of the cells that are observed and in K, shape (members, terms).
         weights: the probability of the masks that have this term, shape (terms,).
-        radix: the most values of each member.
+        radix: the largest number of values of each member.
     """
 
     rows: Array
@@ -50,13 +53,19 @@ class GapTerms:
 
     @property
     def values(self) -> int:
-        """The joint values that are listed for each."""
+        """The number of joint values that are enumerated for each term."""
         return math.prod(self.radix)
 
 
 @dataclass(frozen=True)
 class GapPlan:
-    """What summing out costs each row: `evaluations`, joint values and values of touching factors; and its most joint `values`."""
+    """The cost of summing out the missing cells of each row.
+
+    Attributes:
+        evaluations: for each row the joint values, plus the values of the factors that touch them.
+        values: for each row the joint values of its largest term.
+        terms: the terms of each row with their weights.
+    """
 
     evaluations: Array
     values: Array
@@ -64,13 +73,13 @@ class GapPlan:
 
 
 def plan_gaps(graph: FactorGraph, missing: Array, masks: Sequence[tuple[Array, Array]]) -> GapPlan:
-    """The terms of every row, and their cost.
+    """Return the terms of every row, and their cost.
 
     Args:
         graph: the factor graph.
-        missing: which cells each row lacks, shape (cells, rows).
+        missing: a mask of the missing cells of each row, shape (cells, rows).
         masks: blocks of shape (masks, members), padded with the number of cells, and their
-            probabilities: one pair for all rows, or one for each.
+            probabilities: one pair for all rows, or one for each row.
     """
     if len(masks) == 1:
         return _plan(graph, missing, lambda near, r, holes: _terms(near, holes, *masks[0]))
@@ -78,14 +87,21 @@ def plan_gaps(graph: FactorGraph, missing: Array, masks: Sequence[tuple[Array, A
 
 
 def plan_completions(graph: FactorGraph, missing: Array) -> GapPlan:
-    """The components of each row's missing cells, which log p sums over; arguments and result as in `plan_gaps`."""
+    """Return the components of each row's missing cells, over which log p sums.
+
+    Arguments and result are as in `plan_gaps`.
+    """
     return _plan(graph, missing, lambda near, r, holes: {(cells, ()): 1.0 for cells, _ in _split(near, holes, set())})
 
 
 def _plan(
     graph: FactorGraph, missing: Array, terms_of: Callable[[_Neighbours, int, set[int]], dict[Term, float]], like: bool = True
 ) -> GapPlan:
-    """The terms and costs of every row; where `like`, rows with the same gaps have the same terms, found once."""
+    """Return the terms and costs of every row.
+
+    If `like` is True, rows with the same missing cells have the same terms, which are computed
+    once.
+    """
     near = _Neighbours(graph)
     known: dict[bytes, tuple[dict[Term, float], float, float]] = {}
     found = []
@@ -99,7 +115,14 @@ def _plan(
 
 
 def verify_gaps(plan: GapPlan, rows: Array, help: str, budget: Budget = BUDGET, what: str = "the missing cells") -> None:
-    """Refuse what is above the budget; `rows` are the rows' numbers, `what` is summed out.
+    """Raise if a plan is above the budget.
+
+    Args:
+        plan: the plan.
+        rows: the numbers of the rows.
+        help: the suggested fix.
+        budget: the limits.
+        what: the cells that are summed out, in words.
 
     Raises:
         GmlmError: E601 with the figures of the costliest row.
@@ -116,7 +139,7 @@ def verify_gaps(plan: GapPlan, rows: Array, help: str, budget: Budget = BUDGET, 
 
 
 def affordable_rows(plan: GapPlan, budget: Budget = BUDGET) -> Array:
-    """Which rows are summed out: the cheapest first, as long as the budget lasts."""
+    """Return a mask of the rows that are summed out: the cheapest first, within the budget."""
     order = np.argsort(plan.evaluations, kind="stable")
     within = np.zeros(len(order), bool)
     within[order] = np.cumsum(plan.evaluations[order]) <= budget.all_gaps
@@ -124,12 +147,15 @@ def affordable_rows(plan: GapPlan, budget: Budget = BUDGET) -> Array:
 
 
 def gap_terms(graph: FactorGraph, plan: GapPlan, rows: Iterable[int]) -> tuple[GapTerms, ...]:
-    """The terms of some rows, alike in shape together; `rows` of the result count through those given."""
+    """Return the terms of some rows, grouped by similar shape.
+
+    The `rows` of the result are numbers within the rows given.
+    """
     sizes = graph.sizes.tolist()
     found: dict[Shape, list[tuple[int, list[int], tuple[int, ...], float]]] = {}
     for place, r in enumerate(rows):
         for (inside, predicted), weight in plan.terms[r].items():
-            # what has one value is known
+            # A cell with one value is known.
             cells = sorted((c for c in inside if sizes[c] > 1), key=lambda c: (-sizes[c], c))
             if cells:
                 found.setdefault(tuple(sizes[c] for c in cells), []).append((place, cells, predicted, weight))
@@ -149,7 +175,10 @@ def _padded(n_cells: int, terms: list[tuple[int, list[int], tuple[int, ...], flo
 
 
 def _classes(counts: dict[Shape, int], each: float) -> list[list[Shape]]:
-    """Shapes in classes, ascending: the cut whose padded joint values, and `each` for a class, are fewest."""
+    """Group shapes, in ascending order, into classes with the fewest joint values after padding.
+
+    Each class adds the cost `each` to the number that is minimised.
+    """
     shapes = sorted(counts, key=lambda s: (math.prod(s), s))
     best, first = [0.0], [0]
     for end in range(1, len(shapes) + 1):
@@ -167,12 +196,12 @@ def _classes(counts: dict[Shape, int], each: float) -> list[list[Shape]]:
 
 
 def _joined(shapes: Sequence[Shape]) -> Shape:
-    """The least shape that holds each of some."""
+    """Return the smallest shape that contains each of some shapes."""
     return tuple(max(sizes) for sizes in itertools.zip_longest(*shapes, fillvalue=1))
 
 
 class _Neighbours:
-    """Cells that share a factor with a cell, as sets."""
+    """The neighbours of each cell, as sets: the cells that share a factor with it."""
 
     def __init__(self, graph: FactorGraph):
         self.graph = graph
@@ -181,7 +210,10 @@ class _Neighbours:
         self._touching = self._values * sum((np.diff(starts) for starts, _ in graph.incidences), np.zeros(graph.n_cells))
 
     def cost(self, terms: Iterable[Term]) -> tuple[float, float]:
-        """The joint values, and the values of the factors that touch them, of all terms; and the joint values of the largest."""
+        """Return the cost of all terms, and the number of joint values of the largest one.
+
+        The cost is the number of joint values plus that of values of the factors that touch them.
+        """
         total = most = 0.0
         for cells, _ in terms:
             values = math.prod(self._values[list(cells)].tolist())
@@ -195,7 +227,7 @@ class _Neighbours:
         return self._sets[cell]
 
     def component(self, seeds: set[int], free: set[int]) -> tuple[int, ...]:
-        """What is reached from the seeds through free cells."""
+        """Return the cells that can be reached from the seeds through free cells."""
         reached, front = set(seeds), list(seeds)
         while front:
             for new in (self.neighbours(front.pop()) & free) - reached:
@@ -205,7 +237,10 @@ class _Neighbours:
 
 
 def _terms(near: _Neighbours, holes: set[int], masks: Array, shares: Array) -> dict[Term, float]:
-    """The terms of one pattern of gaps; equal ones of several masks are one, their probabilities added."""
+    """Return the terms of one pattern of missing cells.
+
+    Equal terms of several masks are one term, whose weight is the sum of their probabilities.
+    """
     out: dict[Term, float] = {}
     found: dict[tuple[int, ...], list[Term]] = {}
     n = near.graph.n_cells
@@ -219,7 +254,7 @@ def _terms(near: _Neighbours, holes: set[int], masks: Array, shares: Array) -> d
 
 
 def _split(near: _Neighbours, predicted: set[int], holes: set[int]) -> list[Term]:
-    """The components of predicted and missing cells that hold a predicted one."""
+    """Return the components of predicted and missing cells that contain a predicted cell."""
     out, left, free = [], set(predicted), predicted | holes
     while left:
         cells = near.component({min(left)}, free)

@@ -1,4 +1,4 @@
-"""Rows that lack cells, latents above all: how their losses are summed by elimination, and at what cost."""
+"""Elimination for the losses of rows with hidden cells, such as latents, and its cost."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class HiddenPlan:
-    """How -log p(x_K | x_rest) is summed where cells are hidden.
+    """How -log p(x_K | x_rest) is summed if cells are hidden.
 
     Attributes:
-        listed: whether the joint values of K are listed and what is hidden is summed out for each;
-            else K is summed out with it.
-        elimination: of the hidden cells, and of those that masks reach where K is not listed.
-        values: the joint values that are listed for each mask, 1 where none are.
-        masks: how many for each row.
-        factors: evaluations of factors for one sum.
-        whole: whether the mask takes all that is observed of a product of distributions: then -log
-            p(x) is the one sum, over what is hidden.
+        listed: whether the joint values of K are enumerated and the hidden cells are summed out for
+            each of them. Otherwise K is summed out together with the hidden cells.
+        elimination: the elimination of the hidden cells; if K is not enumerated, also of the cells
+            that masks reach.
+        values: the number of joint values that are enumerated for each mask, 1 if there are none.
+        masks: the number of masks for each row.
+        factors: the number of factor evaluations for one sum.
+        whole: whether the mask covers all observed cells of a product of distributions. Then -log
+            p(x) is the only sum, over the hidden cells.
     """
 
     listed: bool
@@ -41,12 +42,15 @@ class HiddenPlan:
 
     @property
     def entries(self) -> float:
-        """Entries of tables, and factors, for one mask of one row: what memory it takes is in proportion."""
+        """The number of entries of tables and factors for one mask of one row.
+
+        Memory is in proportion to it.
+        """
         return self.values * (self.elimination.flops + self.factors)
 
     @property
     def row_cost(self) -> float:
-        """The same for all masks of a row."""
+        """The number of entries of tables and factors for all masks of a row."""
         return (self.masks * (not self.whole) + 1) * self.entries
 
     @property
@@ -69,21 +73,23 @@ def plan_hidden(
     lacking: Array | None = None,
     budget: Budget = BUDGET,
 ) -> HiddenPlan:
-    """The cheaper of two ways: to sum each block out with the hidden cells, or to list its values.
+    """Return the cheaper of two plans for losses with hidden cells.
+
+    A block is either summed out together with the hidden cells, or its joint values are enumerated.
 
     Args:
         graph: the factor graph.
-        hidden: the cells that some row lacks, as booleans.
-        mask: the mask of the loss. One whose p(K) varies with rows has its blocks listed.
-        masks: how many for each row.
-        rows: how many rows are summed at once.
-        what: how a refusal calls the hidden cells.
-        help: what it advises.
-        lacking: the cells that every row lacks; None: those that are hidden.
+        hidden: a mask of the cells that some row lacks.
+        mask: the mask of the loss. Its blocks are enumerated if its p(K) varies with rows.
+        masks: the number of masks for each row.
+        rows: the number of rows that are summed at once.
+        what: how an error message calls the hidden cells.
+        help: the suggested fix.
+        lacking: a mask of the cells that every row lacks; None means the hidden cells.
         budget: the limits.
 
     Raises:
-        GmlmError: E601 with the figures of both.
+        GmlmError: E601 with the figures of both plans.
     """
     free, lacking = np.flatnonzero(hidden), hidden if lacking is None else lacking
     found: list[HiddenPlan] = []
@@ -120,7 +126,15 @@ def plan_hidden(
 
 
 def plan_sum(graph: FactorGraph, hidden: Array, rows: int, what: str, help: str, budget: Budget = BUDGET) -> Elimination:
-    """An elimination of hidden cells that is affordable for as many rows.
+    """Return an elimination of hidden cells that is affordable for `rows` rows.
+
+    Args:
+        graph: the factor graph.
+        hidden: a mask of the hidden cells.
+        rows: the number of rows that are summed at once.
+        what: how an error message calls the hidden cells.
+        help: the suggested fix.
+        budget: the limits.
 
     Raises:
         GmlmError: E601 with the figures.
@@ -139,13 +153,16 @@ def _too_costly(what: str, cost: float, rows: int, budget: Budget, help: str) ->
 
 
 def is_whole(graph: FactorGraph, mask: AbstractMask, lacking: Array) -> bool:
-    """Whether the mask's one block has every cell of a product of distributions that a row holds: its loss is -log p(x), and log Z is 0.
+    """Return whether the loss of a mask is -log p(x), with log Z = 0.
+
+    This is so if the model is a product of distributions and the only block of the mask contains
+    every cell that a row contains.
 
     Args:
         graph: the factor graph.
         mask: the mask.
-        lacking: the cells that every row lacks, as booleans: a latent that a row holds is given,
-            where it is not in the block.
+        lacking: a mask of the cells that every row lacks. A latent that a row contains is known,
+            unless it is in the block.
     """
     if not graph.is_normalised or mask.varies or mask.support_size != 1:
         return False

@@ -1,4 +1,8 @@
-"""Warnings that only the sizes show: factors that reach -inf, cells that a mask never hides or a sampler never moves. Each is a proof."""
+"""Warnings that depend on sizes; each is proved.
+
+They concern factors that reach -inf, cells that a mask never hides, and cells that a sampler never
+moves.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +23,16 @@ Array = np.ndarray
 
 
 def lint_sizes(lowered: Lowered, program: Program, name: str) -> Iterator[Diagnostic]:
-    """W815 and W820 to W824 of model `name`, W811, W812, W822 and W828 of its masks and samplers, where these compile.
+    """Yield the warnings of a model and its masks and samplers that depend on sizes.
 
-    A variable that a mask or sampler leaves out as a whole is left to the checker, which knows
-    without sizes.
+    These are W815 and W820 to W824 of the model, and W811, W812, W822 and W828 of masks and
+    samplers that compile. The checker, which needs no sizes, reports a variable that a mask or
+    sampler leaves out as a whole.
+
+    Args:
+        lowered: the lowered model.
+        program: the program.
+        name: the name of the model.
     """
     yield from lowered.notes
     if lowered.graph.network is None:
@@ -51,7 +61,7 @@ def lint_sizes(lowered: Lowered, program: Program, name: str) -> Iterator[Diagno
 
 
 def _parallel(lowered: Lowered, sampler: ir.Sampler, call: ir.FormCall) -> Iterator[Diagnostic]:
-    """W828 of a decoder of a joint distribution that settles several cells at once."""
+    """Yield W828 for a decoder of a joint distribution that settles several cells at once."""
     try:
         passes = passes_of(call, refinement(call, lowered.bound), sum(v.size for v in lowered.graph.observed))
     except GmlmError:
@@ -66,7 +76,10 @@ def _parallel(lowered: Lowered, sampler: ir.Sampler, call: ir.FormCall) -> Itera
 
 
 def lint_conditional(lowered: Lowered, masks: Iterable[tuple[ir.Mask, AbstractMask]], block: Array) -> Iterator[Diagnostic]:
-    """W901 where a block (distinct positions, ascending) is drawn by adaptive masks only: "may", for it has other uses."""
+    """Yield W901 if only adaptive masks draw a block (distinct positions, ascending).
+
+    The block may have other uses, so this is only a warning.
+    """
     drawing = [(mask, of) for mask, of in masks if of.can_draw(block)]
     if drawing and all(of.is_adaptive for _, of in drawing):
         mask, _ = drawing[0]
@@ -77,7 +90,7 @@ def lint_conditional(lowered: Lowered, masks: Iterable[tuple[ir.Mask, AbstractMa
 
 
 def moved_cells(lowered: Lowered, body: Iterable[ir.Kernel]) -> Array:
-    """The cells that the updates of a sampler's body can redraw."""
+    """Return the cells that the updates of a sampler's body can redraw."""
 
     def redrawn(update: ir.Sweep | ir.RandomUpdate) -> Array:
         return update.either(lambda u: np.unique(sweep_blocks(lowered, u.blocks)), lambda u: lower_mask(lowered, u.mask).reach)
@@ -86,7 +99,7 @@ def moved_cells(lowered: Lowered, body: Iterable[ir.Kernel]) -> Array:
 
 
 def verify_moves_all(lowered: Lowered, sampler: ir.Sampler) -> None:
-    """Refuse a sampler, given by updates, that leaves cells where they are.
+    """Raise if a sampler that is given by updates never moves some cells.
 
     Raises:
         GmlmError: E704 with the cells.

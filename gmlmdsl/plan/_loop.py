@@ -1,9 +1,10 @@
-"""An elimination as one loop over blocks of like size, whatever its tables: what is compiled does not grow with them.
+"""An elimination as one loop over blocks of equal size.
 
-Messages stand one after another in one array, behind the factor tables. What is added into a table
-is read from there by strides: the place of an entry is one number plus, for each axis, the value
-there times a stride. A block is as many entries of a message as its last axes have, at most
-`lanes`, so that their places are one number plus a pattern, of which there are few.
+The size of the compiled program does not grow with the tables. Messages are stored one after
+another in one array, after the factor tables. Terms of a table are read from this array by strides:
+the place of an entry is one number plus, for each axis, the value on it times a stride. A block is
+the part of a message that its last axes span, at most `lanes` entries. The places of its entries
+are one number plus a pattern, and there are few patterns.
 """
 
 from __future__ import annotations
@@ -19,41 +20,44 @@ from ._elimination import Elimination
 from ._tables import FactorTables, TableUse
 
 Array = np.ndarray
-SOURCES = 4  # what is added into one table: of more, some are added up before
-LANES = tuple(1 << k for k in range(2, 13))  # how long blocks may be
-TOGETHER = tuple(1 << k for k in range(8))  # how many of them one turn may take
-TURN = 500  # entries of messages that cost what starting a turn does
-# they are numbered in 32 bits; `MOST_ENTRIES` of an elimination keeps far below
+SOURCES = 4  # A table has at most this many terms; if there are more, some are summed before.
+LANES = tuple(1 << k for k in range(2, 13))  # Blocks can have these lengths.
+TOGETHER = tuple(1 << k for k in range(8))  # One iteration can take these numbers of blocks.
+TURN = 500  # Starting an iteration costs as much as this many message entries.
+# Places are numbered in 32 bits; `MOST_ENTRIES` of an elimination is far below.
 MOST_PLACES = 2**31 - 1
-PICKED = 8  # cells that one turn picks
+PICKED = 8  # One iteration picks this many cells.
 
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """Turns that send messages, and turns that pick values.
+    """Iterations that send messages, and iterations that pick values.
 
     Places count through the own tables of all steps, the factor tables in `uses`, and the messages,
-    in this order. Own tables are over the eliminated cell alone; behind those of the steps stand
-    one of which only the first value is possible, and one that adds nothing.
+    in this order. Own tables are over the eliminated cell alone. Two more own tables follow those
+    of the steps: one of which only the first value is possible, and one that adds 0.
 
     Attributes:
         lanes: the length of a block.
-        own: how many values each own table has, shape (steps + 2,).
-        uses: for each of the `FactorTables` the number of the table that each use takes; none where
+        own: the number of values of each own table, shape (steps + 2,).
+        uses: for each of the `FactorTables`, the number of the table that each use takes; empty if
             they are over one axis.
-        single: for each of those over one axis the steps that take them, and the table that each
-            takes: shape (2, uses).
-        component: of each place before the messages; their number for none.
-        base, stride, pattern: of each block of a turn and each thing added there, the place of the
-            first entry, how far the next value of the eliminated cell is, and which of `patterns`
-            the entries follow: shape (turns, blocks, SOURCES).
+        single: for each of the `FactorTables` over one axis, the steps that take them and the table
+            that each takes: shape (2, uses).
+        component: the component of each place before the messages; the number of components for
+            none.
+        base: for each block of an iteration and each term added there, the place of the first
+            entry, shape (turns, blocks, SOURCES).
+        stride: the distance to the next value of the eliminated cell, of the same shape.
+        pattern: the number of the pattern, in `patterns`, that the entries follow, of the same
+            shape.
         patterns: places relative to the first entry, shape (patterns, lanes).
         roots: the place of the sum of each component.
-        picks: the steps that each turn picks, their number for none, shape (turns, PICKED).
+        picks: the steps that each iteration picks, their number for none, shape (turns, PICKED).
         others: the steps that pick the other cells of each step's table, shape (steps + 1, axes -
             1).
-        bases, strides: of what is added into each step's table, shapes (steps + 1, SOURCES) and
-            (steps + 1, SOURCES, axes).
+        bases: the places of the terms of each step's table, shape (steps + 1, SOURCES).
+        strides: the strides of these terms, shape (steps + 1, SOURCES, axes).
     """
 
     lanes: int
@@ -73,18 +77,25 @@ class Loop:
 
     @property
     def messages(self) -> int:
-        """The places of all messages."""
+        """The number of places of all messages."""
         return self.base.shape[0] * self.base.shape[1] * self.lanes
 
     @property
     def turn(self) -> int:
-        """What is added in one turn: entries of its tables times `SOURCES`."""
+        """The number of terms in one iteration: the entries of its tables times `SOURCES`."""
         return self.base.shape[1] * self.base.shape[2] * self.lanes * int(self.own.max())
 
 
 @dataclass(frozen=True)
 class _Source:
-    """What is added into a table: over which of its axes; the node whose message it is, or where it stands and its strides."""
+    """A term of a table.
+
+    Attributes:
+        axes: the axes of the table over which the term runs.
+        node: the node whose message it is, or -1.
+        place: its first place, if it is not a message.
+        strides: its strides, if it is not a message.
+    """
 
     axes: tuple[int, ...]
     node: int
@@ -94,7 +105,10 @@ class _Source:
 
 @dataclass
 class _Node:
-    """A table that sends a message: a step's, or one that only adds up, over an eliminated axis of one value."""
+    """A table that sends a message.
+
+    It belongs to a step, or it only adds up terms over an eliminated axis of one value.
+    """
 
     radix: tuple[int, ...]
     sources: list[_Source]
@@ -102,13 +116,12 @@ class _Node:
 
 
 def plan_loop(plan: Elimination, tables: Sequence[FactorTables], uses: Sequence[TableUse]) -> Loop:
-    """The loop of an elimination.
+    """Return the loop of an elimination.
 
     Args:
-        plan: the elimination, one whose only stage has as many values on every axis as the largest
-            cell.
+        plan: the elimination. Its only stage has as many values on every axis as the largest cell.
         tables: its factor tables.
-        uses: which of them each step takes.
+        uses: the tables that each step takes.
     """
     n, values = len(plan.parents), int(plan.radix.max(initial=1))
     taken, single, sources, component = _factors(plan, tables, uses, values)
@@ -142,7 +155,7 @@ def plan_loop(plan: Elimination, tables: Sequence[FactorTables], uses: Sequence[
 def _factors(
     plan: Elimination, tables: Sequence[FactorTables], uses: Sequence[TableUse], values: int
 ) -> tuple[tuple[Array, ...], tuple[Array, ...], list[list[_Source]], Array]:
-    """`uses`, `single`, what each step takes besides messages, and `component`."""
+    """Return `uses`, `single`, the terms of each step except messages, and `component`."""
     n = len(plan.parents)
     step_of = plan.stages[0].steps.ravel() if n else np.zeros(0, np.int64)
     sources = [[_Source((0,), -1, values * k, (1,))] for k in range(n)]
@@ -169,7 +182,7 @@ def _factors(
 
 
 def _nodes(plan: Elimination, sources: list[list[_Source]], values: int) -> list[_Node]:
-    """The steps, and behind them what adds up for those that take too much."""
+    """Return the nodes of the steps, then those that add up terms for steps with too many."""
     n = len(plan.parents)
     scopes = [[c for c in s if c < plan.n_cells] for s in plan.scopes.tolist()]
     nodes = [_Node(tuple(r[: len(s)]), found) for r, s, found in zip(plan.radix.tolist(), scopes, sources, strict=True)]
@@ -182,9 +195,9 @@ def _nodes(plan: Elimination, sources: list[list[_Source]], values: int) -> list
 
 
 def _bundle(nodes: list[_Node], number: int, only_first: int) -> None:
-    """Add up the smallest of a table's sources as long as there are more than `SOURCES`; then the levels are known.
+    """Add up the smallest terms of a table until there are at most `SOURCES`, and set its level.
 
-    Its own table, the first of them, stays: it says which values are possible.
+    The table's own table, its first term, stays, because it says which values are possible.
     """
     radix, (own, *others) = nodes[number].radix, nodes[number].sources
     waiting = [(math.prod(radix[a] for a in s.axes), i, s) for i, s in enumerate(others)]
@@ -205,12 +218,14 @@ def _level(nodes: list[_Node], sources: list[_Source]) -> int:
 
 
 class _Messages:
-    """Where the messages of nodes stand: in blocks, those of one level together, each level filled up to whole turns.
+    """The places of the nodes' messages.
+
+    They are stored in blocks, level by level, and each level is padded to whole iterations.
 
     Attributes:
         start: the place of each message's first entry.
-        strides: of each axis of a table in its message, shape (nodes, axes); 0 for the eliminated
-            one.
+        strides: the strides of a table's axes in its message, shape (nodes, axes); 0 for the
+            eliminated axis.
     """
 
     def __init__(self, radix: Array, levels: Array, lanes: int, together: int, first: int):
@@ -220,7 +235,7 @@ class _Messages:
         turns = -(-of_level // together)
         self.turns = int(turns.sum())
         order = np.argsort(levels, kind="stable")
-        # blocks before, without those that fill up
+        # `before` is the number of blocks before each message, without padding.
         before = np.cumsum(self.count[order]) - self.count[order]
         filled = np.cumsum(turns * together - of_level) - (turns * together - of_level)
         self.block = np.empty(len(levels), np.int64)
@@ -231,10 +246,13 @@ class _Messages:
         self.strides[:, 0] = 0
 
     def blocks(self, bases: Array, strides: Array) -> tuple[Array, Array, Array, Array]:
-        """`base`, `stride`, `pattern` and `patterns`, from those of each node's sources; the last is that of a block of no node."""
+        """Return `base`, `stride`, `pattern` and `patterns` from those of each node's terms.
+
+        The last node is that of blocks without a node.
+        """
         n = len(self.radix)
         node = np.full(self.turns * self.together, n)
-        number = np.zeros(len(node), np.int64)  # of each block in its message
+        number = np.zeros(len(node), np.int64)  # This is the number of each block in its message.
         within = np.arange(self.count.sum()) - np.repeat(np.cumsum(self.count) - self.count, self.count)
         place = np.repeat(self.block, self.count) + within
         node[place], number[place] = np.repeat(np.arange(n), self.count), within
@@ -251,12 +269,12 @@ class _Messages:
 
 
 def _products(radix: Array) -> Array:
-    """For each axis the number of entries over it and those behind it."""
+    """Return for each axis the number of entries over it and the axes after it."""
     return np.cumprod(radix[:, ::-1], axis=1)[:, ::-1]
 
 
 def _split(radix: Array, lanes: int) -> tuple[Array, Array, Array]:
-    """Which axes lie inside a block, how many entries it has, and how many blocks a message has."""
+    """Return the axes inside a block, its number of entries, and the blocks of a message."""
     products = _products(radix)
     inner = products <= lanes
     inner[:, 0] = False
@@ -265,7 +283,7 @@ def _split(radix: Array, lanes: int) -> tuple[Array, Array, Array]:
 
 
 def _shape(radix: Array, levels: Array) -> tuple[int, int]:
-    """The lanes of a block, and the blocks of a turn, by which all turns together cost least."""
+    """Return the lanes of a block and the blocks of an iteration with the lowest total cost."""
     found = []
     for lanes in LANES:
         blocks = np.bincount(levels, weights=_split(radix, lanes)[2])
@@ -275,7 +293,10 @@ def _shape(radix: Array, levels: Array) -> tuple[int, int]:
 
 
 def _places(nodes: Sequence[_Node], kept: _Messages, nothing: int) -> tuple[Array, Array]:
-    """The place of the first entry of each source and its strides, shapes (nodes + 1, SOURCES) and (nodes + 1, SOURCES, axes)."""
+    """Return the first place of each term and its strides.
+
+    The shapes are (nodes + 1, SOURCES) and (nodes + 1, SOURCES, axes).
+    """
     bases = np.full((len(nodes) + 1, SOURCES), nothing)
     strides = np.zeros((*bases.shape, kept.radix.shape[1]), np.int64)
     for k, node in enumerate(nodes):
@@ -287,7 +308,7 @@ def _places(nodes: Sequence[_Node], kept: _Messages, nothing: int) -> tuple[Arra
 
 
 def _patterns(radix: Array, strides: Array, lanes: int) -> tuple[Array, Array]:
-    """Which pattern the entries inside a node's blocks follow in each source, and each different one."""
+    """Return the pattern of the entries inside a node's blocks for each term, and the patterns."""
     wide = np.broadcast_to(radix[:, None], strides.shape)
     keys = np.concatenate([wide, strides], axis=2).reshape(-1, 2 * radix.shape[1])
     kinds, inverse = np.unique(keys, axis=0, return_inverse=True)
@@ -300,7 +321,7 @@ def _patterns(radix: Array, strides: Array, lanes: int) -> tuple[Array, Array]:
 
 
 def _picks(levels: Array) -> Array:
-    """Steps in the order opposite to that of the sums, those of one level side by side."""
+    """Return the steps in the reverse order of the sums, those of one level side by side."""
     n, turns = len(levels), []
     for here in reversed(np.split(np.arange(n), np.flatnonzero(np.diff(levels)) + 1)):
         turn = np.full(-(-len(here) // PICKED) * PICKED, n)

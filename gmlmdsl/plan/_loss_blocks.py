@@ -1,4 +1,8 @@
-"""How a loss scores the blocks of a whole support: alike ones together, from tables of factors where that is quicker than their trees."""
+"""The way in which a loss scores the blocks of a whole support.
+
+Similar blocks are scored together, from tables of factors if these are faster than the factors'
+trees.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +19,22 @@ from ._block_tables import BlockTables, GraphTables, plan_blocks_by_tables, plan
 from ._plan import plan_block, verify_affordable
 
 Array = np.ndarray
-# joint values of a block up to which they are listed, and local statistics are at hand
+# Blocks with at most this many joint values are enumerated, so that local statistics are available.
 MOST_LISTED = 1 << 10
 
 
 @dataclass(frozen=True, eq=False)
 class LossBlocks:
-    """The blocks of a support in sets that are scored together.
+    """The blocks of a support, in sets that are scored together.
 
     Attributes:
-        arrays: of each set, see `block_arrays`.
-        probabilities: of the blocks of each set; None for a mask that looks at x.
-        split: whether blocks without inner factors stand as their cells, so that a mask's loss is
-            not one entry.
-        tables: of the graph's factors; None where one that mentions a parameter has none.
-        by_tables: how each set is scored from them; None where trees are evaluated.
+        arrays: the index arrays of each set, see `block_arrays`.
+        probabilities: the probabilities of the blocks of each set; None for a data-dependent mask.
+        split: whether blocks without inner factors are represented by their cells. The loss of a
+            mask is then not one entry.
+        tables: the tables of the graph's factors; None if a factor that mentions a parameter has
+            none.
+        by_tables: how each set is scored from the tables; None if trees are evaluated.
     """
 
     arrays: tuple[list[Array], ...]
@@ -46,7 +51,7 @@ class LossBlocks:
 
 
 def _in_words(blocks: int, plan: BlockTables | None) -> str:
-    """How one set of blocks is scored."""
+    """Return a description of how one set of blocks is scored."""
     whole = counted(blocks, "block")
     if plan is None:
         return f"{whole} by the factors' expressions"
@@ -58,14 +63,18 @@ def _in_words(blocks: int, plan: BlockTables | None) -> str:
 
 
 def support_blocks(graph: FactorGraph, mask: AbstractMask) -> tuple[Array, Array | None]:
-    """The blocks of a support that are not empty, for those score 0, and their probabilities; None for a mask that looks at x."""
+    """Return the non-empty blocks of a support and their probabilities.
+
+    Empty blocks are left out because they score 0. The probabilities are None for a data-dependent
+    mask.
+    """
     blocks, probabilities = mask.enumerate_blocks()
     keep = (blocks < graph.n_cells).any(axis=1)
     return blocks[keep], None if probabilities is None else probabilities[keep]
 
 
 def is_large(graph: FactorGraph, blocks: Array) -> bool:
-    """Whether the joint values of some block are too many to be listed without a thought of elimination."""
+    """Return whether elimination must be considered, because a block has many joint values."""
     return graph.method == "elimination" or block_values(np.append(graph.sizes, 1), blocks).max(initial=0.0) > MOST_LISTED
 
 
@@ -77,16 +86,16 @@ def plan_loss_blocks(
     extra: Sequence[FactorGroup] = (),
     gapped: bool = False,
 ) -> LossBlocks:
-    """How the blocks of a support are scored.
+    """Return how the blocks of a support are scored.
 
     Args:
         graph: the factor graph.
         blocks: positions, shape (blocks, members), ascending, padded with the number of cells.
-        probabilities: of the blocks; None for a mask that looks at x.
-        span: of the mask, for refusals.
+        probabilities: the probabilities of the blocks; None for a data-dependent mask.
+        span: the place of the mask in the text, for errors.
         extra: the groups of such a mask's weights.
-        gapped: whether rows have gaps, which are left out: then blocks of several cells, some of
-            which a row may lack, have no tables.
+        gapped: whether rows have missing cells, which are left out. Blocks of several cells, some
+            of which a row may lack, then have no tables.
 
     Raises:
         GmlmError: E601 if a block is too costly to enumerate.
@@ -112,7 +121,11 @@ def plan_loss_blocks(
 
 
 def _split_products(graph: FactorGraph, blocks: Array, probabilities: Array | None) -> tuple[Array, Array | None]:
-    """-log p of a block without inner factors is the sum over its cells: cells with the block's probability each."""
+    """Replace blocks without inner factors by their cells.
+
+    -log p of such a block is the sum over its cells, so each cell gets the probability of the
+    block.
+    """
     if probabilities is None or blocks.shape[1] == 1:
         return blocks, probabilities
     is_product = np.array([plan_block(graph, b).method == "product" for b in blocks])
@@ -132,7 +145,7 @@ def _trimmed(blocks: Array, n_cells: int) -> Array:
 
 
 def alike_blocks(graph: FactorGraph, blocks: Array) -> list[Array]:
-    """Rows of blocks with like numbers of values and of touching factors, so that padding wastes little."""
+    """Group blocks by their numbers of values and of touching factors, to waste little padding."""
     values = block_values(np.append(graph.sizes, 1), blocks)
     factors = np.zeros(len(blocks))
     for starts, _ in graph.incidences:

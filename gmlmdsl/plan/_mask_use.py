@@ -1,4 +1,4 @@
-"""How a fit will use a mask, known before anything is built: how many masks, how many cells, at what cost."""
+"""A preview of how a fit uses a mask: how many masks, how many cells, and at what cost."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class MaskPlan:
 
     Attributes:
         adaptive: whether p(K | x) varies with x.
-        support: the number of distinct masks (of a mixture, at most).
-        reached: the number of cells that some block holds.
-        mean_size: E|K|; None where it varies with x or with parameters.
+        support: the number of distinct masks; for a mixture, an upper bound.
+        reached: the number of cells that some block contains.
+        mean_size: E|K|; None if it varies with x or with parameters.
         block: the plan of the costliest block.
-        whole: the elimination of all cells that serves the blocks of all rows, where these are
-            drawn; None where they are not, or listed.
-        counted: the elimination of all blocks with partial sums for cells, where a large factor
-            sees cells through their sum; else None.
+        whole: the elimination of all cells that serves the blocks of all rows, if these are drawn;
+            None if they are not drawn, or are enumerated.
+        counted: the elimination of all blocks with partial sums as cells, if a large factor depends
+            on its cells through a sum; else None.
     """
 
     adaptive: bool
@@ -45,17 +45,17 @@ class MaskPlan:
 
     @property
     def all_masks(self) -> bool:
-        """Whether a fit that is not told otherwise averages over every mask."""
+        """Whether a fit averages over every mask by default."""
         return self.support <= BUDGET.support
 
     @property
     def factor(self) -> float | None:
-        """c = (cells the mask can reach) / E|K|."""
+        """c = (number of cells that the mask can reach) / E|K|."""
         return self.reached / self.mean_size if self.mean_size else None
 
 
 def plan_use(graph: FactorGraph, mask: AbstractMask) -> MaskPlan:
-    """How a fit will use a mask."""
+    """Return how a fit uses a mask."""
     adaptive = mask.is_adaptive
     used = MaskPlan(adaptive, mask.support_size, len(mask.reach), mask.mean_size, plan_mask(graph, mask, adaptive))
     if adaptive:
@@ -68,11 +68,13 @@ def plan_use(graph: FactorGraph, mask: AbstractMask) -> MaskPlan:
 
 
 def plan_counted(graph: FactorGraph, mask: AbstractMask, blocks: Array) -> tuple[FactorGraph, Elimination] | None:
-    """Partial sums for cells, and one order for the sums of all blocks; None where the model has none, or listing is cheaper.
+    """Return the graph with partial sums as cells, and one order for the sums of all blocks.
+
+    The result is None if the model has no partial sums, or if enumeration is cheaper.
 
     Args:
-        graph: of the model.
-        mask: that does not look at x, over rows without gaps.
+        graph: the graph of the model.
+        mask: a mask that is not data-dependent, over rows without missing cells.
         blocks: its support, shape (masks, members), padded with the number of cells.
     """
     counted = with_partial_sums(graph)
@@ -88,12 +90,14 @@ def plan_counted(graph: FactorGraph, mask: AbstractMask, blocks: Array) -> tuple
 
 
 def plan_drawn(graph: FactorGraph, mask: AbstractMask, plan: BlockPlan) -> Elimination | None:
-    """One order of all cells of a mask that serves every block that is drawn; None where blocks are better listed, as `plan` says.
+    """Return one order of all cells of a mask that serves every block that is drawn.
+
+    The result is None if the blocks are better enumerated, as `plan` shows.
 
     Args:
-        graph: of the model.
-        mask: that does not look at x, over rows without gaps.
-        plan: of its costliest block.
+        graph: the graph of the model.
+        mask: a mask that is not data-dependent, over rows without missing cells.
+        plan: the plan of its costliest block.
     """
     if plan.method == "product" or (plan.values <= MOST_LISTED and plan.elimination is None):
         return None

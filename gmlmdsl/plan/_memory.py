@@ -1,4 +1,4 @@
-"""What a call holds in memory: a sum by elimination at once, and what grows with a number that a user passes."""
+"""Memory of a call: the peak of a sum by elimination, and arrays that grow with a user's number."""
 
 from __future__ import annotations
 
@@ -13,17 +13,26 @@ from ._loop import plan_loop
 from ._stages import LARGE, Stage
 from ._tables import factor_tables, place_factors
 
-# values of an axis whose sum is written out: tables beyond `LARGE` are then never held as a whole
+# The sum over an axis with at most this many values is unrolled. Tables above `LARGE` are then
+# never held as a whole.
 WRITTEN_OUT = 4
 
 
 def sum_memory(graph: FactorGraph, plan: Elimination, rows: int = 1, bytes_per_number: int = 4) -> float:
-    """An estimate of the bytes that `log_sum` holds at its peak, beside its arguments: factor tables, messages, and one level's tables.
+    """Return an estimate of the peak number of bytes that `log_sum` holds, without its arguments.
 
-    Factor tables count twice, as they are put together from two arrays. Messages are held until the
-    last stage that takes them; each that a level takes is gathered once more. A loop holds all
-    messages, and beside each factor table every use of it, for every row where one differs between
-    rows. It is within a factor of two of what XLA allots on a CPU for the models of its test.
+    They are bytes of factor tables, messages, and the tables of one level. Factor tables count
+    twice, because they are concatenated from two arrays. Messages are held until the last stage
+    that takes them, and each message that a level takes is gathered once more. A loop holds all
+    messages and, for each factor table, all its uses, for every row if a table differs between
+    rows. The estimate is within a factor of two of what XLA allocates on a CPU for the models of
+    its test.
+
+    Args:
+        graph: the factor graph.
+        plan: the elimination.
+        rows: the number of rows that are summed at once.
+        bytes_per_number: the size of a float.
     """
     tables, uses = factor_tables(graph, plan, place_factors(graph, plan))
     factors = sum(t.entries * (rows if t.by_row else 1) for t in tables)
@@ -40,7 +49,7 @@ def sum_memory(graph: FactorGraph, plan: Elimination, rows: int = 1, bytes_per_n
 
 
 def _held(stages: Sequence[Stage], last: Sequence[int], k: int) -> float:
-    """Numbers held while a stage runs, for one row."""
+    """Return the number of floats that are held while a stage runs, for one row."""
     stage = stages[k]
     messages = sum(_messages(stages[j]) for j in range(k) if last[j] >= k) + _messages(stage)
     gathered = sum(stage.width * math.prod(stage.radix[a] for a in f.axes) for f in stage.feeds if f.to is not None or f.slots.size)
@@ -53,13 +62,13 @@ def _messages(stage: Stage) -> float:
 
 
 def verify_held(number: float, what: str, help: str, span: Span | None = None) -> None:
-    """Refuse what a call would hold in memory, before it starts.
+    """Raise if a call would hold too much memory; this is checked before the call starts.
 
     Args:
         number: an estimate of the bytes.
-        what: takes them, in the plural: "the draws".
-        help: what to do instead.
-        span: what of the text asks for it.
+        what: the objects that take them, in the plural: "the draws".
+        help: the suggested fix.
+        span: the place in the text that requests them.
 
     Raises:
         GmlmError: E601 with the estimate and the limit.

@@ -1,4 +1,8 @@
-"""Warnings about factors, once sizes are known: statements without a turn, cells without a distribution, directions that change nothing."""
+"""Warnings about factors that depend on sizes.
+
+They concern statements without an iteration, cells without a distribution, and directions in
+parameter space that change no probability.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +18,18 @@ from ..program.places import name_in
 
 Array = np.ndarray
 MOST_TURNS = 100_000
-MOST_ENTRIES = 64  # entries of parameters among which a redundant direction is sought
-MOST_VALUES = 1 << 14  # values of all factors that mention them
-MOST_TABLES = 2000  # evaluations of a factor, one for each entry
+# A redundant direction is searched among at most this many entries of parameters.
+MOST_ENTRIES = 64
+MOST_VALUES = 1 << 14  # All factors that mention them have at most this many values.
+MOST_TABLES = 2000  # A factor is evaluated, once for each entry, at most this often.
 TINY = 1e-9
 
 
 def lint_dead(lowered: Lowered, program: Program) -> Iterator[Diagnostic]:
-    """W820 for loops without a turn and branches that are never taken, where no input decides."""
+    """Yield W820 for loops without an iteration and branches that are never taken.
+
+    Statements that depend on an input are not checked.
+    """
     model = lowered.names.model
     statements = [(f.span, f.clauses, f.value) for f in model.factors] + [(r.span, r.clauses, r.condition) for r in model.requires]
     statements += [(d.span, d.clauses, d.target) for d in model.distributed]
@@ -40,7 +48,7 @@ def lint_dead(lowered: Lowered, program: Program) -> Iterator[Diagnostic]:
 
 
 def _is_written(part: object, program: Program) -> bool:
-    """Whether a part of a program, and the graphs it names, mention no input."""
+    """Return whether a part of a program, and the graphs that it names, mention no input."""
     outer = names_in(part).outer
     return all(g in program.graphs and _is_written(program.graphs[g], program) for g in outer)
 
@@ -55,7 +63,7 @@ def _dead_branches(e: ir.Expression, lowered: Lowered, names: dict[str, Array]) 
     while todo:
         part = todo.pop()
         if isinstance(part, ir.Sum):
-            continue  # its own loops turn inside
+            continue  # The loops of a sum run inside it.
         todo += ir.children(part)
         if not isinstance(part, ir.Choice) or not all(isinstance(x, ir.Literal | ir.IndexValue | ir.Operation) for x in ir.walk(part.test)):
             continue
@@ -70,7 +78,11 @@ def _dead_branches(e: ir.Expression, lowered: Lowered, names: dict[str, Array]) 
 
 
 def lint_directed(lowered: Lowered) -> Iterator[Diagnostic]:
-    """W824 for cells without a `~` where others have one that mentions them, or are of the same variable, and nothing else does."""
+    """Yield W824 for cells that lack a `~`, although the model seems to need one.
+
+    Either other cells of the variable have a `~`, or the `~` of another variable depends on these
+    cells. Cells that other statements mention are not reported.
+    """
     graph = lowered.graph
     laws = [g for g in graph.factors if g.kind == "categorical"]
     heads = np.unique(np.concatenate([g.cells[:, 0] for g in laws])) if laws else np.zeros(0, int)
@@ -95,11 +107,12 @@ def lint_directed(lowered: Lowered) -> Iterator[Diagnostic]:
 
 
 def lint_redundant(lowered: Lowered) -> Iterator[Diagnostic]:
-    """W823 where some change of real parameters without a prior or a gauge changes no probability.
+    """Yield W823 if some change of real parameters changes no probability.
 
-    Factors that are linear in them are written as sums of contrasts: of each set of their cells the
-    part that sums to 0 over each cell. Such parts are linearly independent, so that a direction
-    changes no probability if and only if it changes none of them.
+    Parameters with a prior or a gauge are left out. Factors that are linear in these parameters are
+    written as sums of contrasts. A contrast belongs to a set of a factor's cells, and sums to 0
+    over each of these cells. Contrasts are linearly independent, so a direction changes no
+    probability if and only if it changes no contrast.
     """
     stated = {h.parameter for h in lowered.graph.hyperpriors}
     free = [p for p in lowered.graph.parameters if p.kind == "real" and p.prior is None and not p.gauge and p.name not in stated]
@@ -108,7 +121,7 @@ def lint_redundant(lowered: Lowered) -> Iterator[Diagnostic]:
     if table is None:
         return
     gram = table.T @ table
-    seen = np.flatnonzero(np.diag(gram) > 0)  # of the others W803 and W818 speak
+    seen = np.flatnonzero(np.diag(gram) > 0)  # W803 and W818 report the other entries.
     weights, directions = np.linalg.eigh(gram[np.ix_(seen, seen)]) if len(seen) > 1 else (np.ones(1), np.ones((1, 1)))
     null = directions[:, weights <= TINY * weights[-1]]
     if null.shape[1]:
@@ -126,11 +139,12 @@ def _redundant(declared: list[ir.Parameter], count: int) -> Diagnostic:
 
 
 def contrast_table(lowered: Lowered, entries: Sequence[tuple[str, int]]) -> Array | None:
-    """How much of each contrast an entry of a parameter adds to log p, shape (contrasts, entries).
+    """Return how much of each contrast an entry of a parameter adds to log p.
 
     Returns:
-        None where a factor is not linear in them, reads given variables, meets a cell twice, is
-        infinite, or where they are many.
+        An array of shape (contrasts, entries). It is None if a factor is not linear in the entries,
+        reads given variables, contains a cell twice, or is infinite. It is also None if there are
+        too many factors.
     """
     graph, names = lowered.graph, {name for name, _ in entries}
     groups = [g for g in graph.factors if set(g.parameters) & names]
@@ -149,7 +163,7 @@ def contrast_table(lowered: Lowered, entries: Sequence[tuple[str, int]]) -> Arra
                 return None
             for at in np.argwhere(np.abs(table).max(axis=-1) > TINY).tolist():
                 key = tuple(sorted((c, a) for c, a in zip(cells, at, strict=True) if a > 0))
-                if key:  # what no cell changes is taken away by normalising
+                if key:  # Normalisation removes a contrast of no cells.
                     rows.append(place.setdefault(key, len(place)))
                     found.append(table[tuple(at)])
     out = np.zeros((len(place), len(entries)))
@@ -166,7 +180,7 @@ def _mentions_parameter(node: Node) -> bool:
 
 
 def _is_linear(node: Node) -> bool:
-    """Whether a tree is a sum of parameters, each times something without one."""
+    """Return whether a tree is a sum of parameters times expressions without a parameter."""
     match node:
         case Apply(operator="+" | "-" | "neg"):
             return all(map(_is_linear, node.operands))
@@ -182,7 +196,10 @@ def _is_linear(node: Node) -> bool:
 
 
 class _Tables:
-    """The derivatives of instances by each entry, over the contrasts of their cells; equal ones are computed once."""
+    """The derivatives of instances by each entry, over the contrasts of their cells.
+
+    Instances with equal derivatives are computed once.
+    """
 
     def __init__(self, lowered: Lowered, entries: Sequence[tuple[str, int]]):
         self.graph, self.entries = lowered.graph, entries
@@ -191,7 +208,11 @@ class _Tables:
         self.known: dict[tuple[object, ...], Array | None] = {}
 
     def of(self, group: FactorGroup, k: int) -> Array | None:
-        """Of shape (*sizes, entries): along each cell first the mean, then contrasts; None where they are infinite or too many."""
+        """Return the derivatives of an instance, shape (*sizes, entries).
+
+        The axis of each cell has first the mean, then contrasts. The result is None if derivatives
+        are infinite or too many.
+        """
         sizes = tuple(self.sizes[group.cells[k]].tolist())
         key = (id(group), sizes, *(c[k % len(c)].tobytes() for c in group.columns))
         if key not in self.known:
@@ -218,5 +239,5 @@ class _Tables:
 
 
 def _basis(size: int) -> Array:
-    """Orthonormal rows: the mean, then contrasts, which sum to 0."""
+    """Return orthonormal rows: the mean, then contrasts, which sum to 0."""
     return np.linalg.qr(np.column_stack([np.ones(size), np.eye(size)[:, : size - 1]]))[0].T

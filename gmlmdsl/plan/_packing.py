@@ -1,9 +1,10 @@
-"""Whether chains of a sweep can be packed 32 in a word: cells of two values whose probabilities are few numbers at known parameters.
+"""Packing of 32 chains of a sweep in a word, which is possible for some parameters.
 
-The log odds of a cell are a constant plus, for each neighbour at its second value, the strength of
-the pair. Where strengths are few numbers but for their signs, and constants too, they depend on
-what class the cell is of and on how many neighbours of each strength agree with the sign. Chains
-side by side in the bits of a word are then counted, and drawn, by operations on words.
+Cells have two values, and their probabilities are few numbers at the known parameters. The log odds
+of a cell are a constant plus, for each neighbour at its second value, the strength of the pair. Let
+constants be few numbers, and strengths be few numbers up to their sign. The log odds then depend
+only on the class of the cell and on how many neighbours of each strength agree with its sign. The
+chains, which are the bits of a word, are counted and drawn by operations on words.
 """
 
 from __future__ import annotations
@@ -15,21 +16,25 @@ from dataclasses import dataclass
 import numpy as np
 
 Array = np.ndarray
-BITS = 24  # binary digits of probabilities for which each cell has random ones of its own
+# Each cell has this many random binary digits, which are compared with its probabilities.
+BITS = 24
 MOST_STRENGTHS = 4
-MOST_COMBINATIONS = 32  # of a class and counts: each is an operation for every digit
-SAMPLE = 1 << 12  # cells that are looked at first
-AT_ONCE = 1 << 16  # cells that are looked at together
+# There are at most this many combinations of a class and counts, because each is one operation for
+# every digit.
+MOST_COMBINATIONS = 32
+SAMPLE = 1 << 12  # This many cells are examined first.
+AT_ONCE = 1 << 16  # This many cells are examined together.
 
 
 @dataclass(frozen=True, eq=False)
 class PackedColours:
-    """What a stage's cells read, see `TabledColours`.
+    """The arrays that a stage's cells read, see `TabledColours`.
 
     Attributes:
-        slots: of neighbours, those of one strength together, shape (colours, blocks, neighbours);
-            the last slot, which holds 0, for none.
-        opposed: which of them count at their first value: their strength is negative.
+        slots: the slots of neighbours, grouped by strength, shape (colours, blocks, neighbours).
+            The last slot, which holds 0, stands for no neighbour.
+        opposed: a mask of the neighbours that count at their first value, because their strength is
+            negative.
         kinds: the class of each cell, shape (colours, blocks).
     """
 
@@ -43,11 +48,11 @@ class Packing:
     """A sweep of packed chains.
 
     Attributes:
-        degrees: how many neighbours of each strength there are at most.
-        stages: as in `SweepTables`.
-        thresholds: whole numbers of probabilities times 2^24, of the rarer value each, shape
-            (classes, degrees and one).
-        rest: what these leave out, in [0, 1).
+        degrees: the largest number of neighbours of each strength.
+        stages: the stages, as in `SweepTables`.
+        thresholds: integer parts of the probabilities of the rarer value times 2^24, shape
+            (classes, d + 1 for each degree d).
+        rest: the fractional parts, in [0, 1).
         usual: whether the rarer value is the first one.
     """
 
@@ -62,14 +67,14 @@ Stage = tuple[Array, Array, Sequence[tuple[Array, Array]]]
 
 
 def packing(entries: Array, stages: Sequence[Stage], none: int) -> Packing | None:
-    """How chains are packed; None where they cannot be.
+    """Return how chains are packed, or None if they cannot be packed.
 
     Args:
-        entries: of all tables, a 0 behind.
-        stages: whether each cell is one that is drawn and has two values, (colours, blocks);
-            entries inside, (colours, blocks, several, values); of each kind of neighbours slots,
-            (colours, blocks, degree, members), and entries, (colours, blocks, several, values,
-            degree, width).
+        entries: the entries of all tables, with a 0 appended.
+        stages: for each stage, whether each cell is drawn and has two values, shape (colours,
+            blocks); entries inside, shape (colours, blocks, several, values); and for each kind of
+            neighbours slots, shape (colours, blocks, degree, members), and entries, shape (colours,
+            blocks, several, values, degree, width).
         none: the last slot.
     """
     for real, inside, kinds in stages:
@@ -104,22 +109,25 @@ def _strengths(found: Sequence[Array]) -> Array:
 
 
 def _distinct(numbers: Array) -> Array:
-    """One of each that are equal as floats of 32 bits, ascending."""
+    """Return one number of each set that is equal in 32-bit floats, ascending."""
     return numbers.ravel()[np.unique(np.float32(numbers), return_index=True)[1]]
 
 
 def _nearest(classes: Array, numbers: Array) -> Array:
-    """Which class each number is of; of cells that are padding any."""
+    """Return the class of each number; the class of a cell that is padding is arbitrary."""
     return np.searchsorted(np.float32(classes), np.float32(numbers)).clip(max=len(classes) - 1)
 
 
 def _size(strengths: Array) -> Array:
-    """Without sign, as floats of 32 bits."""
+    """Return absolute values as 32-bit floats."""
     return np.abs(strengths).astype(np.float32)
 
 
 def _pieces(entries: Array, stage: Stage, most: int | None = None) -> tuple[Array, Array]:
-    """The constants of log odds, (cells,), and the strengths of neighbours, (cells, neighbours), of all cells or of `most`."""
+    """Return the constants of log odds and the strengths of neighbours, of all cells or of `most`.
+
+    The shapes are (cells,) and (cells, neighbours).
+    """
     real, inside, kinds = stage
     inside = inside.reshape(-1, *inside.shape[2:])[:most]
     each = [places.reshape(-1, *places.shape[2:])[:most] for _, places in kinds]
@@ -127,7 +135,7 @@ def _pieces(entries: Array, stage: Stage, most: int | None = None) -> tuple[Arra
     for first in range(0, len(inside), AT_ONCE):
         here = slice(first, first + AT_ONCE)
         alone = entries[inside[here]].sum(axis=1)
-        # cells, values, neighbours, their values
+        # The axes are cells, values, neighbours, values of the neighbours.
         sums = np.concatenate([entries[p[here]].sum(axis=1) for p in each], axis=2)
         apart = sums[:, 1] - sums[:, 0]
         constants[here] = alone[:, 1] - alone[:, 0] + apart[:, :, 0].sum(axis=1)
@@ -138,7 +146,7 @@ def _pieces(entries: Array, stage: Stage, most: int | None = None) -> tuple[Arra
 
 
 def _arranged(stage: Stage, strengths: Array, sizes: Array, degrees: tuple[int, ...], kinds: Array, none: int) -> PackedColours:
-    """The neighbours of each cell, those of one strength together, filled up with none."""
+    """Return the neighbours of each cell, grouped by strength and padded."""
     shape = stage[0].shape
     slots = np.concatenate([s[..., 0].reshape(len(strengths), -1) for s, _ in stage[2]], axis=1)
     out, opposed, start = np.full((len(slots), sum(degrees)), none, np.int32), np.zeros((len(slots), sum(degrees)), bool), 0

@@ -1,4 +1,4 @@
-"""The pair part of log p: which entries of factors' tables stand in the table of which pair of cells, with which weight."""
+"""The pair part of log p: how tables of pairs of cells follow from tables of factors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import scipy.sparse
 
 Array = np.ndarray
-MOST_TERMS = 1 << 26  # entries times pairs of their factors
+MOST_TERMS = 1 << 26  # There are at most this many terms: entries times pairs of their factors.
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,13 +26,13 @@ class PairTables:
 
     Attributes:
         pairs: positions i < j, shape (pairs, 2), ascending.
-        tables: of the groups with pairs, one after another in one vector of entries.
-        sums: (pairs * width * width, entries): a pair's table, i slow and j fast, is the sum over
-            its factors of their means over the values of the factors' other cells. Sparse; rows of
-            values that a cell lacks are 0.
-        width: the most values of a cell.
-        present: which entries of a pair's table are joint values of its cells, shape (pairs, width,
-            width).
+        tables: the tables of the groups with pairs, concatenated in one vector of entries.
+        sums: a sparse matrix of shape (pairs * width * width, entries). A pair's table, i slow and
+            j fast, is the sum over its factors of their means over the values of the factors' other
+            cells. Rows for values that a cell lacks are 0.
+        width: the largest number of values of a cell.
+        present: a mask of the entries of a pair's table that are joint values of its cells, shape
+            (pairs, width, width).
     """
 
     pairs: Array
@@ -43,11 +43,11 @@ class PairTables:
 
 
 def plan_pair_tables(graph: FactorGraph) -> PairTables:
-    """The pair tables of a graph; requirements have no part in them.
+    """Return the pair tables of a graph; requirements do not contribute to them.
 
     Raises:
-        GmlmError: E555 where no factor joins two cells, or one that does reads given data; E601 for
-            too many terms.
+        GmlmError: E555 if no factor joins two cells, or if a factor that does reads given data;
+            E601 for too many terms.
     """
     import scipy.sparse
 
@@ -85,7 +85,11 @@ def plan_pair_tables(graph: FactorGraph) -> PairTables:
 
 
 def _patterns(graph: FactorGraph, group: FactorGroup) -> Iterator[tuple[Array, Array, Array]]:
-    """Instances whose slots are alike, with two cells or more: (instances, the slots of distinct cells, of each slot the first alike)."""
+    """Yield instances with one pattern of slots and at least two cells.
+
+    Each pattern comes as (instances, the slots of distinct cells, for each slot the first slot with
+    the same cell).
+    """
     cells, sizes = group.cells, np.append(graph.sizes, 1)
     if cells.shape[1] < 2 or not group.n:
         return
@@ -101,7 +105,10 @@ def _patterns(graph: FactorGraph, group: FactorGroup) -> Iterator[tuple[Array, A
 def _terms(
     graph: FactorGraph, group: FactorGroup, table: FactorTable, alike: tuple[Array, Array, Array], width: int
 ) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """For each two cells of like instances (pair, place in its table, entry, weight), each of shape (instances, joint values)."""
+    """Yield for each two cells of such instances (pair, place in its table, entry, weight).
+
+    Each array has shape (instances, joint values).
+    """
     rows, scope, same = alike
     sizes = graph.sizes[group.cells[rows[0], scope]]
     codes = np.indices(sizes.tolist()).reshape(len(scope), -1)

@@ -1,8 +1,9 @@
-"""Factors that see many cells only through a sum of terms: one cell more for each partial sum, and factors of few cells between them.
+"""Partial sums as cells, for factors that depend on many cells only through a sum of terms.
 
-`require count(x[i] == 1 for i in cell) == 20` is a factor of 60 cells, whose table no order of
-elimination holds. With the partial sums for cells it is a chain: each is the one before it plus a
-term of one cell. Sums, maxima and draws over the larger graph are those of the model.
+`require count(x[i] == 1 for i in cell) == 20` is a factor of 60 cells. Its table is too large for
+any order of elimination. With the partial sums as cells it is a chain: each partial sum is the one
+before it plus a term of one cell. Sums, maxima and draws over the larger graph equal those of the
+model.
 """
 
 from __future__ import annotations
@@ -16,25 +17,36 @@ from ..graph.nodes import Add, Apply, CellValue, Column, Constant, Gather, Node,
 from ..program import Scale
 
 Array = np.ndarray
-LEAST_VALUES = 1 << 12  # joint values of a factor's cells from which on partial sums are looked for
-MOST_SUMS = 1 << 13  # different values of a partial sum
-MOST_TERM_VALUES = 1 << 10  # joint values of the cells of one term
+# Partial sums are considered if a factor's cells have more joint values than this.
+LEAST_VALUES = 1 << 12
+MOST_SUMS = 1 << 13  # A partial sum has at most this many distinct values.
+MOST_TERM_VALUES = 1 << 10  # The cells of one term have at most this many joint values.
 
 
 @dataclass(frozen=True)
 class _Chain:
-    """The partial sums of one instance: their values after each term, the codes of the last one's values, tables between them."""
+    """The partial sums of one instance.
+
+    Attributes:
+        values: the values of the partial sum after each number of terms.
+        steps: for each term, the code of the sum after it, shape (sums before, joint values of the
+            term). The code is -1 if the sum was pruned.
+        cells: the cells of each term.
+        sizes: the numbers of values of these cells.
+    """
 
     values: list[Array]
-    # by step: the code of the sum, of shape (sums before, joint values of the term); -1 where none
-    # of use
     steps: list[Array]
-    cells: list[Array]  # of each term
+    cells: list[Array]
     sizes: list[tuple[int, ...]]
 
 
 def with_partial_sums(graph: FactorGraph) -> FactorGraph:
-    """The graph with cells for partial sums behind its own; itself where no factor is large and a sum, or cells are given with rows."""
+    """Return the graph with cells for partial sums appended.
+
+    The graph is unchanged if no factor is both large and a sum, or if it has given variables or a
+    network.
+    """
     if graph.given or graph.network is not None:
         return graph
     sizes = np.append(graph.sizes, 1)
@@ -47,7 +59,7 @@ def with_partial_sums(graph: FactorGraph) -> FactorGraph:
         if found is None:
             into.append(group)
             continue
-        # places are put in below
+        # The places of these cells are filled in below.
         into.append(replace(group, cells=np.arange(len(chains), len(chains) + group.n)[:, None]))
         chains += found
     if not chains:
@@ -56,7 +68,10 @@ def with_partial_sums(graph: FactorGraph) -> FactorGraph:
 
 
 def _counted(group: FactorGroup, sizes: Array, none: int) -> list[_Chain] | None:
-    """The chains of a group's instances; None where it is small, no sum, or has too many partial sums."""
+    """Return the chains of a group's instances.
+
+    The result is None if the group is small, is not a sum, or has too many partial sums.
+    """
     add = _only_sum(group)
     if add is None or joint_count(sizes[group.cells].max(axis=0)) <= LEAST_VALUES:
         return None
@@ -71,7 +86,10 @@ def _counted(group: FactorGroup, sizes: Array, none: int) -> list[_Chain] | None
 
 
 def _only_sum(group: FactorGroup) -> Add | None:
-    """The one sum through which a group sees its cells: of terms that mention no parameter, each of cells of its own."""
+    """Return the single sum through which a group depends on its cells, else None.
+
+    Its terms mention no parameter, and each term has cells of its own.
+    """
     if not group.n or group.given is not None:
         return None
     sums = {n for n in nodes_in(group.root) if isinstance(n, Add) and any(isinstance(x, CellValue) for x in nodes_in(n.body))}
@@ -88,7 +106,10 @@ def _only_sum(group: FactorGroup) -> Add | None:
 
 
 def _chain(group: FactorGroup, add: Add, sizes: Array, none: int) -> _Chain | None:
-    """The partial sums of one instance; None where they are many, or a cell stands in two terms."""
+    """Return the partial sums of one instance.
+
+    The result is None if there are too many, or if a cell occurs in two terms.
+    """
     assert isinstance(add.mask, Column)
     starts = list(dict.fromkeys(n.start for n in nodes_in(add.body) if isinstance(n, CellValue)))
     count = next(n.shape[0] for n in nodes_in(add.body) if isinstance(n, CellValue))
@@ -122,14 +143,14 @@ def _chain(group: FactorGroup, add: Add, sizes: Array, none: int) -> _Chain | No
 
 
 def never_holds(group: FactorGroup, graph: FactorGraph) -> bool:
-    """Whether a requirement of one instance sees its cells through a sum, and no value that the sum can have satisfies it."""
+    """Return whether a requirement of one instance depends on a sum that can never satisfy it."""
     add = _only_sum(group)
     chain = None if add is None else _chain(group, add, np.append(graph.sizes, 1), graph.n_cells)
     return add is not None and chain is not None and not _satisfied(chain, group, add).any()
 
 
 def _satisfied(chain: _Chain, group: FactorGroup, add: Add) -> Array:
-    """At which values of its sum a requirement holds."""
+    """Return the values of its sum at which a requirement holds, as a mask."""
     last = len(chain.values[-1])
     table = mapped(group.root, lambda n: Gather("", len(group.tables), last, CellValue(0, ()), ()) if n == add else n)
     leaves = numpy_leaves(group.columns, (*group.tables, chain.values[-1]), {0: np.arange(last)}, slice(0, 1))
@@ -137,7 +158,7 @@ def _satisfied(chain: _Chain, group: FactorGroup, add: Add) -> Array:
 
 
 def _pruned(chain: _Chain, group: FactorGroup, add: Add) -> _Chain:
-    """Without the partial sums from which no end is reached that a requirement of numbers allows."""
+    """Return a chain without the partial sums from which the requirement cannot be satisfied."""
     alive = np.ones(len(chain.values[-1]), bool)
     if group.kind == "require" and (satisfied := _satisfied(chain, group, add)).any():
         alive = satisfied
@@ -151,7 +172,10 @@ def _pruned(chain: _Chain, group: FactorGroup, add: Add) -> _Chain:
 
 
 def _joined(graph: FactorGraph, factors: list[FactorGroup], requires: list[FactorGroup], chains: list[_Chain]) -> FactorGraph:
-    """The graph with the cells of all chains behind its own, the requirements that join them, and the ends in the place of the sums."""
+    """Return the graph with the cells of all chains appended.
+
+    Requirements join these cells, and the last cells replace the sums.
+    """
     variables, ends, links = list(graph.variables), [], []
     at = graph.n_cells
     for k, chain in enumerate(chains):
@@ -166,7 +190,7 @@ def _joined(graph: FactorGraph, factors: list[FactorGroup], requires: list[Facto
     none = at
 
     def moved(group: FactorGroup) -> FactorGroup:
-        """Padding is behind the new cells too."""
+        """Renumber the padding, which comes after the new cells too."""
         return replace(group, cells=np.where(group.cells == graph.n_cells, none, group.cells).astype(np.int32))
 
     def ended(group: FactorGroup) -> FactorGroup:
@@ -188,7 +212,10 @@ def _joined(graph: FactorGraph, factors: list[FactorGroup], requires: list[Facto
 
 
 def _links(links: list[tuple[int, int, Array, tuple[int, ...], Array]], width: int, graph: FactorGraph) -> FactorGroup:
-    """That each partial sum is the one before it plus its term, read from a table."""
+    """Return the requirement that each partial sum is the one before it plus its term.
+
+    The sum is read from a table.
+    """
     base = np.cumsum([0, *(step.size for *_, step in links)])[:-1]
     table = np.concatenate([step.ravel() for *_, step in links])
     strides = np.array([[step.shape[1], *(int(np.prod(own[k + 1 :])) for k in range(width))] for *_, own, step in links])

@@ -1,4 +1,4 @@
-"""How a block's joint values are summed and drawn, what that costs, and when it is refused."""
+"""Plans of how a block's joint values are summed and drawn, their cost, and the limits on it."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from ._budget import BUDGET, Budget
 from ._elimination import Elimination, plan_elimination
 
 Array = np.ndarray
-FEW_VALUES = 256.0  # joint values that are listed without looking for an order
-TABLE_COST = 8.0  # what an entry of a table costs, in factor evaluations
+FEW_VALUES = 256.0  # At most this many joint values are enumerated without a search for an order.
+TABLE_COST = 8.0  # A table entry costs this many factor evaluations.
 
 
 @dataclass(frozen=True)
 class BlockPlan:
-    """How a block is summed and drawn.
+    """A plan of how a block is summed and drawn.
 
     Attributes:
-        method: product (no factor joins two members), enumeration, or how its cells are eliminated:
+        method: product (no factor joins two members), enumeration, or the form of elimination:
             chain, tree, elimination.
-        members: cells in the block.
-        values: joint values that are listed at once: all of them, or the entries of the largest
-            table.
-        terms: factor evaluations, or entries of all tables, the most for a block of this kind.
-        elimination: the order, where there is one.
-        refusal: why there is none, where it was sought and costs too much.
+        members: the number of cells in the block.
+        values: the number of joint values that are held at once: all of them, or the entries of the
+            largest table.
+        terms: the number of factor evaluations, or of entries of all tables; the maximum for a
+            block of this kind.
+        elimination: the order, if there is one.
+        refusal: the reason why there is no order, if one was searched and costs too much.
     """
 
     method: str
@@ -53,17 +54,23 @@ class BlockPlan:
 
 
 def touching_factors(graph: FactorGraph, cells: Array) -> int:
-    """The number of factors that touch some of the cells, counted once per cell."""
+    """Return the number of factors that touch some of the cells, counted once per cell."""
     inside = cells[cells < graph.n_cells]
     return int(sum((starts[inside + 1] - starts[inside]).sum() for starts, _ in graph.incidences))
 
 
 def plan_block(graph: FactorGraph, cells: Array, corrected: bool = False, budget: Budget = BUDGET) -> BlockPlan:
-    """The plan of one block.
+    """Return the plan of one block.
 
-    A product where no factor joins two of its cells and no mask's correction does, else the cheaper
-    of enumeration and elimination. A correction looks at the block as a whole, so such a block is
-    enumerated.
+    It is a product if no factor joins two of its cells and no correction by a mask does. Otherwise
+    it is the cheaper of enumeration and elimination. A correction depends on the block as a whole,
+    so such a block is enumerated.
+
+    Args:
+        graph: the factor graph.
+        cells: the cells of the block, which may be padded.
+        corrected: whether the probability of a data-dependent mask corrects the draw.
+        budget: the limits.
     """
     cells = cells[cells < graph.n_cells]
     factors, sizes = touching_factors(graph, cells), graph.sizes[cells].astype(float)
@@ -83,9 +90,12 @@ def plan_block(graph: FactorGraph, cells: Array, corrected: bool = False, budget
 
 
 def plan_blocks(graph: FactorGraph, blocks: Array, corrected: bool = False) -> list[BlockPlan]:
-    """A plan for each of many blocks, padded with the number of cells; where one is better eliminated, all with inner factors are."""
+    """Return a plan for each of many blocks, padded with the number of cells.
+
+    If elimination is better for one block, all blocks with inner factors are eliminated.
+    """
     sizes = np.append(graph.sizes, 1).astype(float)
-    with np.errstate(over="ignore"):  # infinitely many are too many as well
+    with np.errstate(over="ignore"):  # An infinite number is too large as well.
         values = np.prod(sizes[blocks], axis=1)
     if values.max(initial=0.0) <= FEW_VALUES or corrected or graph.method is not None:
         return [plan_block(graph, b, corrected) for b in blocks]
@@ -96,12 +106,19 @@ def plan_blocks(graph: FactorGraph, blocks: Array, corrected: bool = False) -> l
 
 
 def is_affordable(plan: BlockPlan, budget: Budget = BUDGET) -> bool:
-    """Whether a plan is within the budget; an elimination was found within it."""
+    """Return whether a plan is within the budget; an elimination always is."""
     return plan.elimination is not None or (plan.values <= budget.values and plan.terms <= budget.terms)
 
 
 def verify_affordable(plan: BlockPlan, what: str, span: Span | None, budget: Budget = BUDGET, alternatives: Sequence[str] = ()) -> None:
-    """Refuse a plan above the budget, with the figure, the limit and what to do.
+    """Raise if a plan is above the budget, with the figure, the limit and a suggested fix.
+
+    Args:
+        plan: the plan.
+        what: the words for the block.
+        span: the place in the text.
+        budget: the limits.
+        alternatives: further suggested fixes.
 
     Raises:
         GmlmError: E601.

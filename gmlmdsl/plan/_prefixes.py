@@ -1,10 +1,10 @@
-"""A model read from the first cell of its string to the last: what has to be remembered of a prefix, and what each step costs.
+"""Plans for reading a string from its first cell to its last: the state of a prefix, and its cost.
 
-Other cells (latents) enter at the step of the first string cell that they share a factor with, and
-leave when no later factor holds them. What is remembered of a prefix is the joint value of the
-string cells that later factors hold, which are known, and a weight for each joint value of the
-other such cells, which are summed out: a weighted automaton. Chains, n-grams and hidden Markov
-models are small ones.
+Other cells (latents) enter at the step of the first string cell with which they share a factor.
+They leave when no later factor mentions them. The state of a prefix covers the cells that later
+factors mention. The string cells among them are known, and the state contains their joint value.
+The other ones are summed out, and the state contains a weight for each of their joint values. This
+is a weighted automaton. Chains, n-grams and hidden Markov models are small ones.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ NOBODY = -1
 
 @dataclass(frozen=True, eq=False)
 class PrefixPlan:
-    """The steps of a string of n cells of q values, padded to one shape.
+    """The steps through a string of n cells of q values, padded to one shape.
 
     Attributes:
-        members: the cells whose joint values step t lists, shape (n, members), padded with the
-            number of cells: string cells that are remembered, the string cell of the step, other
-            cells that are remembered, those that enter.
+        members: the cells whose joint values step t enumerates, shape (n, members), padded with the
+            number of cells: remembered string cells, the string cell of the step, other remembered
+            cells, entering cells.
         radix: their numbers of values, 1 for padding.
         strides: their place values in a joint value, the last member fastest.
         touch: for each group of factors, the instances that step t evaluates, -1 for padding, shape
-            (n, width): each instance at the step of its last cell.
-        places: where the weight of each joint value goes, shape (n, joint values): into (known,
-            symbol, from, to) of the step's table.
+            (n, width). Each instance is evaluated at the step of its last cell.
+        places: the place of the weight of each joint value, shape (n, joint values): (known,
+            symbol, from, to) in the step's table.
         follow: the known part after each symbol, shape (n, known, q).
-        known: the most joint values of remembered string cells.
-        hidden: the most joint values of other remembered cells.
+        known: the largest number of joint values of remembered string cells.
+        hidden: the largest number of joint values of other remembered cells.
         values: q.
     """
 
@@ -54,7 +54,7 @@ class PrefixPlan:
 
     @property
     def entries(self) -> float:
-        """Of the tables of all steps."""
+        """The number of entries of the tables of all steps."""
         return float(len(self.follow)) * self.known * self.values * self.hidden**2
 
     @property
@@ -65,11 +65,11 @@ class PrefixPlan:
 
 
 def plan_prefixes(graph: FactorGraph, what: str = "the distribution of the next symbol", budget: Budget = BUDGET) -> PrefixPlan:
-    """The steps through the cells of the model's only `var`, in their order.
+    """Return the steps through the cells of the model's only `var`, in their order.
 
     Args:
         graph: the factor graph.
-        what: how a refusal calls the quantity.
+        what: how an error message calls the quantity.
         budget: the limits.
 
     Raises:
@@ -85,14 +85,14 @@ def plan_prefixes(graph: FactorGraph, what: str = "the distribution of the next 
 
 
 def plan_instead(graph: FactorGraph, dear: GmlmError) -> Elimination:
-    """A plan of all cells, where prefixes are too dear to remember.
+    """Return an elimination of all cells, for a model whose prefixes are too costly to remember.
 
     Args:
         graph: the factor graph.
-        dear: what says so.
+        dear: the error that reports this cost.
 
     Raises:
-        GmlmError: `dear` where all cells are too dear as well.
+        GmlmError: `dear` if the elimination is too costly as well.
     """
     try:
         return plan_elimination(graph, None, "the distribution of the next symbol")
@@ -101,7 +101,7 @@ def plan_instead(graph: FactorGraph, dear: GmlmError) -> Elimination:
 
 
 def _steps_of(graph: FactorGraph, string: Array) -> Array:
-    """The step at which each cell enters."""
+    """Return the step at which each cell enters."""
     n, never = graph.n_random, len(string)
     steps = np.full(graph.n_cells, never)
     steps[string] = np.arange(len(string))
@@ -116,12 +116,13 @@ def _steps_of(graph: FactorGraph, string: Array) -> Array:
             break
         steps[:n][found] = least[:n][found]
         waiting &= ~found
-    steps[steps == never] = 0  # it shares no factor with the string, not even through others
+    # Such a cell shares no factor with the string, not even through others.
+    steps[steps == never] = 0
     return steps
 
 
 def _factor_steps(graph: FactorGraph, steps: Array) -> list[Array]:
-    """The step of each instance of each group: that of its last cell."""
+    """Return the step of each instance of each group: that of its last cell."""
     wide = np.append(steps, 0)
     return [wide[np.minimum(g.scope, graph.n_cells)].max(axis=1, initial=0) if g.n else np.zeros(0, int) for g in graph.groups]
 
@@ -136,7 +137,16 @@ def _last_needed(graph: FactorGraph, steps: Array, at: list[Array]) -> Array:
 
 @dataclass(frozen=True)
 class _Step:
-    """The cells of a step: known and other ones that are remembered, those that enter, and those that are remembered after it."""
+    """The cells of a step.
+
+    Attributes:
+        known: string cells that are remembered.
+        symbol: the string cell of the step.
+        hidden: other cells that are remembered.
+        entering: other cells that enter.
+        known_after: string cells that are remembered after the step.
+        hidden_after: other cells that are remembered after the step.
+    """
 
     known: Array
     symbol: int
@@ -171,7 +181,7 @@ def _verify_cost(graph: FactorGraph, parts: list[_Step], what: str, budget: Budg
 
 
 def _touching(at: Array, n: int) -> Array:
-    """The instances of each step, padded with -1."""
+    """Return the instances of each step, padded with -1."""
     order = np.argsort(at, kind="stable")
     counts = np.bincount(at, minlength=n)
     out = np.full((n, int(counts.max(initial=0))), NOBODY)
@@ -205,14 +215,14 @@ def _padded(graph: FactorGraph, parts: list[_Step], touch: list[Array]) -> Prefi
 
 
 def _codes(cells: Array, sizes: Array) -> dict[int, Array]:
-    """The code of each cell under every joint value, the last cell fastest."""
+    """Return the code of each cell under every joint value, the last cell fastest."""
     shape = tuple(int(n) for n in sizes[cells])
     grids = np.unravel_index(np.arange(int(np.prod(shape))), shape)
     return {int(c): g for c, g in zip(cells, grids, strict=True)}
 
 
 def _index(cells: Array, codes: dict[int, Array], graph: FactorGraph) -> Array:
-    """The number of the joint value of some of the cells."""
+    """Return the number of the joint value of some of the cells, under every joint value."""
     count = len(next(iter(codes.values())))
     found = np.zeros(count, np.int64)
     for c in cells.tolist():

@@ -1,4 +1,8 @@
-"""Warnings about requirements, once sizes are known: those that nothing satisfies, and samplers that cannot move under them."""
+"""Warnings about requirements that depend on sizes.
+
+They concern requirements that no configuration satisfies, and samplers that cannot move under
+requirements.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +20,17 @@ from ._partial_sums import never_holds
 from ._updates import sweep_blocks
 
 Array = np.ndarray
-MOST_JOINT = 1 << 12  # configurations that are tried
+MOST_JOINT = 1 << 12  # At most this many configurations are tried.
 MOST_INSTANCES = 400
 MOST_BLOCKS = 20_000
 ZERO = "p is zero everywhere: nothing can be fitted or drawn; drop one of what is required"
 
 
 def lint_requires(lowered: Lowered) -> Iterator[Diagnostic]:
-    """W821 where no configuration satisfies the requirements of a model: of its cells together where they are few, else one by one."""
+    """Yield W821 if no configuration satisfies the requirements of a model.
+
+    Requirements are tried one by one and then, if their cells have few joint values, together.
+    """
     groups = [g for g in lowered.graph.requires if g.given is None and not g.parameters]
     if not groups or sum(g.n for g in groups) > MOST_INSTANCES:
         return
@@ -51,7 +58,7 @@ def lint_requires(lowered: Lowered) -> Iterator[Diagnostic]:
 
 
 def _states(cells: Array, graph: FactorGraph) -> Array | None:
-    """All joint codes of some cells, shape (states, cells); None where they are many."""
+    """Return all joint codes of cells, shape (states, cells), or None if there are too many."""
     sizes = graph.sizes[cells].tolist()
     if not 0 < np.prod([float(s) for s in sizes]) <= MOST_JOINT:
         return None
@@ -59,7 +66,10 @@ def _states(cells: Array, graph: FactorGraph) -> Array | None:
 
 
 def _holds(group: FactorGroup, graph: FactorGraph) -> Array | None:
-    """Whether a requirement of one instance holds, for all values of its cells; None where they are many."""
+    """Return whether a requirement of one instance holds, for all values of its cells.
+
+    The result is None if there are too many values.
+    """
     cells = np.unique(group.cells)
     cells = cells[cells < graph.n_cells]
     states = _states(cells, graph) if len(cells) else np.zeros((1, 0), int)
@@ -67,7 +77,7 @@ def _holds(group: FactorGroup, graph: FactorGraph) -> Array | None:
 
 
 def _values(group: FactorGroup, cells: Array, states: Array) -> Array:
-    """A requirement of one instance at joint values of some cells."""
+    """Return a requirement of one instance at joint values of some cells."""
     place = {int(c): k for k, c in enumerate(cells)}
     codes = {s: states[:, place[int(c)]] if int(c) in place else np.zeros(len(states), int) for s, c in enumerate(group.cells[0])}
     leaves = numpy_leaves(group.columns, group.tables, codes, slice(0, 1))
@@ -76,7 +86,10 @@ def _values(group: FactorGroup, cells: Array, states: Array) -> Array:
 
 
 def lint_moves(lowered: Lowered, program: Program, name: str) -> Iterator[Diagnostic]:
-    """W822 for cells that no update of a sampler can change: in each of its blocks they are alone in a sum that a `require` fixes."""
+    """Yield W822 for cells that no update of a sampler can change.
+
+    In each block of the sampler such a cell is the only one in a sum that a `require` fixes.
+    """
     groups = [g for g in lowered.graph.requires if g.given is None and any(map(_determined, _conditions(g.root)))]
     if not groups or sum(g.cells.size for g in groups) > MOST_BLOCKS:
         return
@@ -107,9 +120,10 @@ def _stuck(lowered: Lowered, sampler: ir.Sampler, stuck: Sequence[int], require:
 
 
 def _fixed(groups: Sequence[FactorGroup], n_cells: int) -> dict[int, list[tuple[set[int], Span]]]:
-    """For each cell that a requirement determines given its other cells: the cells of each such requirement, and where it stands.
+    """Return for each cell the requirements that determine it given their other cells.
 
-    A cell that is determined alone, as by `x[0] == 1`, is meant to stay.
+    Each requirement comes as its cells and its place in the text. A cell that is determined alone,
+    as by `x[0] == 1`, is left out, because it is meant to stay fixed.
     """
     found: dict[int, list[tuple[set[int], Span]]] = {}
     for group in groups:
@@ -125,12 +139,15 @@ def _fixed(groups: Sequence[FactorGroup], n_cells: int) -> dict[int, list[tuple[
 
 
 def _conditions(root: Node) -> list[Node]:
-    """What a requirement joins by `and`."""
+    """Return the operands that a requirement joins by `and`."""
     return [c for o in root.operands for c in _conditions(o)] if isinstance(root, Apply) and root.operator == "and" else [root]
 
 
 def _determined(condition: Node) -> set[int]:
-    """The slots of whose values at most one satisfies a condition, whatever the others hold."""
+    """Return the slots whose value a condition determines, given the values of all other slots.
+
+    At most one value then satisfies the condition.
+    """
     match condition:
         case Apply(operator="==", operands=(left, right)):
             return (_injective(left) - _slots(right)) | (_injective(right) - _slots(left))
@@ -138,7 +155,10 @@ def _determined(condition: Node) -> set[int]:
 
 
 def _injective(node: Node) -> set[int]:
-    """The slots that a value tells, given all others: sums of cells, times numbers other than 0."""
+    """Return the slots whose value can be recovered from that of a tree, given all other slots.
+
+    These are the slots of sums of cells, times numbers other than 0.
+    """
     match node:
         case CellValue():
             return set(range(node.start, node.start + int(np.prod(node.shape, dtype=np.int64))))
@@ -159,7 +179,7 @@ def _slots(node: Node) -> set[int]:
 
 
 def _blocks(lowered: Lowered, body: Sequence[ir.Kernel]) -> list[Array] | None:
-    """Every block of a sampler's updates; None where some are not listed."""
+    """Return every block of a sampler's updates, or None if some blocks are not listed."""
     out: list[Array] = []
     try:
         for update in ir.updates_in(body):

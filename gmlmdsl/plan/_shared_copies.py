@@ -1,4 +1,7 @@
-"""Copies of parameters for blocks that are fitted each by itself, in few arrays: blocks share one where they see other entries of it."""
+"""Copies of parameters for blocks that are fitted separately, stored in few arrays.
+
+Blocks share an array if they depend on different entries of it.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,13 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class SharedCopies:
-    """Where each block's own copy of a parameter's entry stands.
+    """The places of each block's own copy of a parameter's entry.
 
     Attributes:
-        owner: whose copy it is, by array and entry of the flat parameter vector, shape (arrays,
-            size); the number of blocks: nobody's.
-        places: the index arrays given, of entries of tables, as entries of the tables of all arrays
-            one after another.
+        owner: the block whose copy it is, by array and entry of the flat parameter vector, shape
+            (arrays, size). The number of blocks stands for no block.
+        places: the given index arrays of entries of tables, as entries of the concatenated tables
+            of all arrays.
     """
 
     owner: Array
@@ -31,19 +34,22 @@ class SharedCopies:
 
 
 def whole_copies(graph: FactorGraph, blocks: int) -> SharedCopies:
-    """An array for each block."""
+    """Return one array for each block."""
     size = sum(p.size for p in graph.parameters)
     return SharedCopies(np.repeat(np.arange(blocks)[:, None], size, axis=1), ())
 
 
 def plan_copies(graph: FactorGraph, tables: GraphTables, places: Sequence[Sequence[Array]], groups: Array) -> SharedCopies:
-    """Copies of what the blocks see; what a block's table, a gauge, a simplex or a group holds together stands in one array.
+    """Return copies of the entries on which the blocks depend.
+
+    Entries that a block's table, a gauge, a simplex or a group ties together are stored in one
+    array.
 
     Args:
         graph: the factor graph.
-        tables: of its factors.
-        places: for each set of blocks index arrays of entries, whose first axis is blocks.
-        groups: of entries of the flat parameter vector, -1 for none.
+        tables: the tables of its factors.
+        places: for each set of blocks, index arrays of entries whose first axis is blocks.
+        groups: the group of each entry of the flat parameter vector, -1 for none.
     """
     entry, parameter = (np.concatenate(a) for a in zip(*(entry_parameters(graph, t) for t in tables.tables), strict=True))
     atoms, width = _tied(graph, groups), tables.size + 1
@@ -53,7 +59,7 @@ def plan_copies(graph: FactorGraph, tables: GraphTables, places: Sequence[Sequen
         offsets = (start + np.arange(count)) * width
         keys.append(np.unique(np.concatenate([np.unique(a.reshape(count, -1) + offsets[:, None]) for a in arrays])))
         start += count
-    seen = np.concatenate(keys)  # block * width + entry, ascending
+    seen = np.concatenate(keys)  # Keys are block * width + entry, ascending.
     of_entry = np.searchsorted(entry, np.arange(width + 1))
     first, count = of_entry[seen % width], np.diff(of_entry)[seen % width]
     of_use = np.repeat(np.arange(len(seen)), count)
@@ -65,7 +71,7 @@ def plan_copies(graph: FactorGraph, tables: GraphTables, places: Sequence[Sequen
     array = _coloured(item, atom)[item]
     owner = np.full((int(array.max(initial=0)) + 1, int(atoms.max()) + 1), start)
     owner[array, atom] = block
-    use_array = np.zeros(len(seen), np.int64)  # of entries without a parameter the first
+    use_array = np.zeros(len(seen), np.int64)  # Entries without a parameter are in the first array.
     use_array[of_use] = array[inverse]
     placed, start = [], 0
     for arrays in places:
@@ -77,7 +83,10 @@ def plan_copies(graph: FactorGraph, tables: GraphTables, places: Sequence[Sequen
 
 
 def _tied(graph: FactorGraph, groups: Array) -> Array:
-    """Which entries of the flat parameter vector move together: a number for each."""
+    """Return a number for each entry of the flat parameter vector.
+
+    Entries that move together share it.
+    """
     labels, count = [], 0
     for p in graph.parameters:
         joined = {a % len(p.shape) for a in (*p.gauge, *((-1,) if p.kind == "simplex" else ()))}
@@ -91,7 +100,7 @@ def _tied(graph: FactorGraph, groups: Array) -> Array:
 
 
 def _components(count: int, left: Array, right: Array) -> Array:
-    """The connected component of each of so many vertices."""
+    """Return the connected component of each of `count` vertices."""
     import scipy.sparse
     from scipy.sparse.csgraph import connected_components
 
@@ -99,7 +108,7 @@ def _components(count: int, left: Array, right: Array) -> Array:
 
 
 def _coloured(item: Array, atom: Array) -> Array:
-    """For each item the least array that holds no atom of it yet."""
+    """Return for each item the first array that has none of its atoms yet."""
     order = np.argsort(item, kind="stable")
     bounds = np.append(np.flatnonzero(np.diff(item[order], prepend=-1)), len(order))
     used, colours = [0] * (int(atom.max(initial=-1)) + 1), []

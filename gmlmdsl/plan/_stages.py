@@ -1,8 +1,9 @@
-"""Steps of an elimination as arrays: stages of like tables, each a number of levels that wait for one another, run by one loop.
+"""Steps of an elimination as arrays.
 
-A table's axes are the cells of its step in the order of their elimination, so what is added into
-it, a factor or the message of another step, is over some of its axes in the same order: a set of
-axes, written as bits.
+A stage holds tables of one shape on several levels, which depend on one another, and runs as one
+loop. A table's axes are the cells of its step in the order of their elimination. A factor or
+message that is added into the table therefore covers some of its axes in the same order. Such a set
+of axes is stored as bits.
 """
 
 from __future__ import annotations
@@ -15,29 +16,32 @@ from itertools import zip_longest
 import numpy as np
 
 Array = np.ndarray
-# padded table entries of a level that cost less than what starting its operations does
+# This many padded table entries of a level cost less than starting its operations.
 SMALL = 1 << 12
-# table entries of a level from which on it is a stage of its own, so that its memory can be let go
+# A level with more table entries is a separate stage, so that its memory can be released.
 LARGE = 1 << 16
-MOST_ALONE = 200  # such levels before they are put together all the same
-# as many levels are put together only where that pads little: they are compiled soon
+MOST_ALONE = 200  # If there are more such levels, they are joined all the same.
+# Up to this number, levels are joined only if that pads little, because few levels compile fast.
 FEW_LEVELS = 16
 LITTLE_WASTE = 1.5
-WASTE = 4.0  # padded entries for each real one, at most
-MOST_CHILDREN = 4  # messages into the same axes of one table that are listed side by side
+WASTE = 4.0  # There are at most this many padded entries for each real one.
+# At most this many messages into the same axes of one table are listed side by side.
+MOST_CHILDREN = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Feed:
-    """Messages of one stage into tables of another (or of the same one, at a later level), over one set of axes.
+    """Messages from one stage into tables of another, over one set of axes.
+
+    The receiving stage may also be the sending one, at a later level.
 
     Attributes:
-        source: the number of the stage that sends them.
-        axes: which axes of the receiving table they are over, ascending.
-        slots: where they stand in that stage, `size` of it for none: shape (levels, width, each);
-            or (levels, edges) with `to`.
-        to: the column that takes each, shape (levels, edges), `width` for none; None where `slots`
-            lists them by column.
+        source: the number of the stage that sends the messages.
+        axes: the axes of the receiving table, ascending.
+        slots: the places of the messages in the sending stage, with its `size` for none: shape
+            (levels, width, each), or (levels, edges) if `to` is given.
+        to: the column that takes each message, shape (levels, edges), `width` for none; None if
+            `slots` lists the messages by column.
     """
 
     source: int
@@ -51,10 +55,10 @@ class Stage:
     """Tables of one shape, `levels` times `width` of them.
 
     Attributes:
-        radix: the shape of each table: the eliminated cell's values first.
+        radix: the shape of each table, with the values of the eliminated cell first.
         steps: the step in each place, shape (levels, width), -1 for none.
-        slots: how many places there are in the stages before this one: its places are numbered from
-            there.
+        slots: the number of places in the stages before this one, from which its places are
+            numbered.
         feeds: the messages that it takes.
     """
 
@@ -78,19 +82,19 @@ class Stage:
 
     @property
     def entries(self) -> float:
-        """The entries of one table."""
+        """The number of entries of one table."""
         return float(np.prod(np.array(self.radix, float)))
 
 
 def plan_stages(scopes: Array, radix: Array, parents: Array, levels: Array, n_cells: int) -> tuple[Stage, ...]:
-    """Stages in the order in which they run.
+    """Return stages in the order in which they run.
 
     Args:
         scopes: the cells of each step, padded with `n_cells`, shape (steps, width).
-        radix: the number of values of each, 1 for padding.
+        radix: the number of values of each cell, 1 for padding.
         parents: the step that takes each message, -1 for none.
-        levels: ascending; steps of one level do not wait for one another.
-        n_cells: the padding.
+        levels: the level of each step, ascending. Steps of one level do not depend on one another.
+        n_cells: the number of cells of the graph, which is the padding.
     """
     stages, before = [], 0
     for shape, runs in _runs(radix, (scopes < n_cells).sum(axis=1), levels):
@@ -105,13 +109,16 @@ def plan_stages(scopes: Array, radix: Array, parents: Array, levels: Array, n_ce
 
 
 def in_turn(stages: Sequence[Stage], radix: Array) -> Stage:
-    """The places of all stages one after another, with as many values on every axis as the largest cell."""
+    """Return one stage with the places of all stages one after another.
+
+    Every axis has as many values as the largest cell.
+    """
     steps = np.concatenate([s.steps.ravel() for s in stages])
     return Stage((int(radix.max(initial=1)),) * radix.shape[1], steps[:, None], 0)
 
 
 def places(stages: Sequence[Stage], n_steps: int) -> tuple[Array, Array]:
-    """The stage of each step, and its place there, counted level by level."""
+    """Return the stage of each step, and its place there, counted level by level."""
     stage, place = np.zeros(n_steps, np.int64), np.zeros(n_steps, np.int64)
     for k, s in enumerate(stages):
         at = np.flatnonzero(s.steps.ravel() >= 0)
@@ -121,7 +128,7 @@ def places(stages: Sequence[Stage], n_steps: int) -> tuple[Array, Array]:
 
 @dataclass
 class _Run:
-    """Levels that may become one stage: their tables padded to one shape."""
+    """Levels that may become one stage, with tables padded to one shape."""
 
     shape: list[int]
     width: int
@@ -130,7 +137,7 @@ class _Run:
 
     @property
     def level(self) -> float:
-        """Padded entries of one level."""
+        """The number of padded entries of one level."""
         return float(self.width * math.prod(self.shape))
 
     @property
@@ -138,7 +145,19 @@ class _Run:
         return self.level > SMALL and self.level * len(self.runs) > WASTE * self.actual
 
     def takes(self, other: _Run, most: float, waste: float, small: float) -> bool:
-        """Take the one level of another run, if the padded tables of a level stay below `most` and little is wasted."""
+        """Join the one level of another run if the cost of padding permits.
+
+        The padded tables of a level must stay at or below `most`, and little may be wasted.
+
+        Args:
+            other: a run of one level.
+            most: the largest number of padded entries of a level.
+            waste: the largest ratio of padded to real entries.
+            small: the number of padded entries of a level up to which waste does not count.
+
+        Returns:
+            Whether the level was joined.
+        """
         shape = [max(a, b) for a, b in zip_longest(self.shape, other.shape, fillvalue=1)]
         width, actual = max(self.width, other.width), self.actual + other.actual
         level = width * math.prod(shape)
@@ -150,7 +169,7 @@ class _Run:
 
 
 def _runs(radix: Array, arity: Array, levels: Array) -> list[tuple[tuple[int, ...], list[Array]]]:
-    """For each stage the shape of its tables, and the steps of each of its levels."""
+    """Return for each stage the shape of its tables, and the steps of each of its levels."""
     if not len(levels):
         return []
     entries = np.prod(radix.astype(float), axis=1)
@@ -162,7 +181,7 @@ def _runs(radix: Array, arity: Array, levels: Array) -> list[tuple[tuple[int, ..
     most = LARGE if sum(a > LARGE for a in actual) <= MOST_ALONE else math.inf
     padding = (WASTE, SMALL) if len(starts) > FEW_LEVELS else (LITTLE_WASTE, 0.0)
     out: list[_Run] = []
-    open_ = False  # whether the last run may take another level
+    open_ = False  # It tells whether the last run may take another level.
     for k, (start, end) in enumerate(zip(starts.tolist(), ends, strict=True)):
         level = _Run(widest[k][: members[k]], end - start, actual[k], [np.arange(start, end)])
         if level.is_wasteful:
@@ -175,7 +194,7 @@ def _runs(radix: Array, arity: Array, levels: Array) -> list[tuple[tuple[int, ..
 
 
 def _alike(radix: Array, arity: Array, entries: Array, steps: Array) -> list[_Run]:
-    """The steps of one level, those with tables of one shape together."""
+    """Return the steps of one level, grouped by the shape of their tables."""
     keys, inverse = np.unique(radix[steps], axis=0, return_inverse=True)
     inverse = inverse.reshape(-1)
     out = []
@@ -202,7 +221,10 @@ def _feeds(stages: Sequence[Stage], scopes: Array, parents: Array, n_cells: int)
 
 
 def axes_of(cells: Array, scopes: Array, n_cells: int) -> Array:
-    """Which axes of each scope hold some of the cells, as bits; `n_cells` among the cells counts nothing."""
+    """Return the axes of each scope that contain some of the cells, as bits.
+
+    A cell `n_cells` is padding and is ignored.
+    """
     bits = np.zeros(len(cells), np.int64)
     powers = 1 << np.arange(scopes.shape[1], dtype=np.int64)
     for column in cells.T:
@@ -211,12 +233,15 @@ def axes_of(cells: Array, scopes: Array, n_cells: int) -> Array:
 
 
 def bits_to_axes(bits: int) -> tuple[int, ...]:
-    """The numbers of the bits that are set."""
+    """Return the numbers of the bits that are set."""
     return tuple(k for k in range(bits.bit_length()) if bits >> k & 1)
 
 
 def _listed(source: Array, target: Array, none: int, stage: Stage) -> tuple[Array, Array | None]:
-    """Messages by the place that takes them, or, where few places take many, as a list with the column of each."""
+    """Return messages by the place that takes them.
+
+    If few places take many messages, they are returned as a list with the column of each instead.
+    """
     order = np.argsort(target, kind="stable")
     source, target = source[order], target[order]
     counts = np.bincount(target, minlength=stage.size)

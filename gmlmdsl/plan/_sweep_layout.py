@@ -1,9 +1,9 @@
-"""How a sweep is laid out: which blocks are redrawn at once, and, of single cells, the tables that say how probable their values are.
+"""The layout of a sweep: blocks that are redrawn at once, and tables of single cells' scores.
 
-A cell's score under a value is a sum over the factors that touch it. Each is looked up in the
-factor's table by the codes of its other cells, the neighbours: no tree is evaluated per value and
-step, and the tables are made once for many steps. Cells stand in the order in which they are
-redrawn, so that the cells of a colour are a slice.
+A cell's score under a value is a sum over the factors that touch it. Each term is looked up in the
+factor's table by the codes of its other cells, the neighbours. No tree is evaluated per value and
+step, and the tables are computed once for many steps. Cells are stored in the order in which they
+are redrawn, so that the cells of a colour are a slice.
 """
 
 from __future__ import annotations
@@ -23,32 +23,36 @@ from ._plan import BlockPlan
 from ._table_entries import entries_at
 
 Array = np.ndarray
-# times more places than blocks: colours of unlike sizes that are still run by one scan
+# Colours of different sizes are run by one scan if padding makes at most this many times more
+# places than blocks.
 MOST_WASTE = 2
-# times more cells than neighbours: a product with all cells is still quicker than lists
+# A product with all cells is still faster than lists if there are at most this many times more
+# cells than neighbours.
 MOST_BESIDE = 4
-# entries up to which a product's differences lose nothing that matters in 32 bits
+# Entries up to this size lose no significant digits in the differences of a product in 32 bits.
 MOST_ENTRY = 100.0
-MOST_DIFFERENCE = 1e4  # the same of lists, which add few
-MOST_PLACES = 1 << 24  # index entries of one product
-MOST_AT_ONCE = 1 << 17  # cells that are planned at once
-MOST_LISTED = 1 << 26  # index entries of lists
-# of sums of scores: exponentials of 32 bits, and sums of thousands of them, stay between 1e-35 and
-# 1e38
+MOST_DIFFERENCE = 1e4  # This is the corresponding limit for lists, which add few entries.
+MOST_PLACES = 1 << 24  # One product has at most this many index entries.
+MOST_AT_ONCE = 1 << 17  # At most this many cells are planned at once.
+MOST_LISTED = 1 << 26  # Lists have at most this many index entries.
+# Sums of scores are limited by it. Exponentials in 32 bits, and sums of thousands of them, then
+# stay between 1e-35 and 1e38.
 MOST_EXPONENT = 80.0
-MOST_WRITTEN = 128  # comparisons and exponentials of one neighbour that are written out
-MOST_COMPARED = 1 << 24  # entries that are compared; of more every one is looked up
-# a value of the neighbour, and those whose entries differ from its
+MOST_WRITTEN = 128  # At most this many comparisons and exponentials of one neighbour are unrolled.
+# At most this many entries are compared; if there are more, every entry is looked up.
+MOST_COMPARED = 1 << 24
+# The exceptions are a value of the neighbour, and the values whose entries differ from those of
+# this value.
 Exceptions = tuple[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, eq=False)
 class NeighbourLists:
-    """The neighbours of cells by kind: contexts of like width, as of `ContextTables`.
+    """The neighbours of cells of one kind: contexts of similar width, as in `ContextTables`.
 
     Attributes:
-        slots: where the cells of each context stand, shape (colours, blocks, degree, members); the
-            last slot for none.
+        slots: the slots of the cells of each context, shape (colours, blocks, degree, members); the
+            last slot stands for none.
         strides: their place values.
         places: entries to be added, shape (colours, blocks, several, values, degree, width).
     """
@@ -59,21 +63,21 @@ class NeighbourLists:
 
     @property
     def degree(self) -> int:
-        """The most neighbours of a cell."""
+        """The largest number of neighbours of a cell."""
         return self.slots.shape[2]
 
 
 @dataclass(frozen=True, eq=False)
 class TabledColours:
-    """Colours of like size that are redrawn one after another.
+    """Colours of similar size that are redrawn one after another.
 
     Attributes:
-        cells: shape (colours, blocks), padded with the number of cells.
-        start: the slot of the first.
+        cells: the cells, shape (colours, blocks), padded with the number of cells.
+        start: the slot of the first cell.
         inside: entries of factors without neighbours, shape (colours, blocks, several, values).
-        lists: of each kind of neighbours.
-        product: places as of a matrix over all slots, shape (colours, blocks, several, values,
-            slots, width); None: lists are quicker.
+        lists: the neighbours of each kind.
+        product: places as in a matrix over all slots, shape (colours, blocks, several, values,
+            slots, width); None if lists are faster.
     """
 
     cells: Array
@@ -85,11 +89,11 @@ class TabledColours:
 
 @dataclass(frozen=True, eq=False)
 class SweepTables:
-    """What a sweep of single cells reads.
+    """The arrays that a sweep of single cells reads.
 
     Attributes:
-        tables: of the graph's factors.
-        order: the cell at each slot, the number of cells for none; the last slot is none.
+        tables: the tables of the graph's factors.
+        order: the cell at each slot, with the number of cells for none. The last slot is none.
         slots: the slot of each cell.
         stages: colours in order.
     """
@@ -106,7 +110,7 @@ class SweepTables:
 
     @property
     def words(self) -> str:
-        """How scores are read."""
+        """A description of how scores are read."""
         packed = "; chains packed 32 in a word at parameters where couplings are few numbers" * self.packable
         if self.by_product:
             return f"scores by products of tables with all {counted(len(self.slots), 'cell')}{packed}"
@@ -116,7 +120,10 @@ class SweepTables:
 
     @property
     def packable(self) -> bool:
-        """Whether some parameters make `packing` possible: all are cells of two values, and each neighbour is one cell."""
+        """Whether some parameters make `packing` possible.
+
+        All cells must have two values, and each neighbour must be one cell.
+        """
         pairs = all(k.slots.shape[-1] == 1 and k.places.shape[-1] == 2 for s in self.stages for k in s.lists)
         few = all(0 < sum(k.degree for k in s.lists) < MOST_COMBINATIONS for s in self.stages)
         return pairs and few and not self.tables.rest and all(s.inside.shape[-1] == 2 for s in self.stages)
@@ -124,21 +131,22 @@ class SweepTables:
 
 @dataclass(frozen=True)
 class ScoreForm:
-    """How scores of single cells are read from lists of neighbours, once parameters are known.
+    """How scores of single cells are read from lists of neighbours at known parameters.
 
-    A table of neighbours often holds few distinct numbers: a Potts factor one number where values
-    are equal and another elsewhere. What is equal at these parameters in all tables is looked up
-    once: a score takes as many comparisons as a row of its table has exceptions. Exponentials of
-    scores that cannot overflow are products of exponentials of entries, which are made once.
+    A table of neighbours often has few distinct numbers. A Potts factor has one number if values
+    are equal and another if they differ. Entries that are equal in all tables at these parameters
+    are looked up once. A score then takes as many comparisons as a row of its table has exceptions.
+    Exponentials of scores that cannot overflow are products of exponentials of entries, which are
+    computed once.
 
     Attributes:
-        weighed: whether weights exp(score) are multiplied; else scores are added.
-        written: by stage, whether scores are written out value by value: where values, or else
-            comparisons, are few.
-        whole: by stage, whether every value has a score of its own; else scores are less the first
-            value's.
-        exceptions: by stage, kind of neighbours and value, see `Exceptions`.
-        alike: by stage, whether all cells have the same scores, so that one table stands for all.
+        weighed: whether weights exp(score) are multiplied. Otherwise scores are added.
+        written: for each stage, whether scores are unrolled value by value, because there are few
+            values or few comparisons.
+        whole: for each stage, whether every value has a score of its own. Otherwise the score of
+            the first value is subtracted.
+        exceptions: the exceptions by stage, kind of neighbours and value, see `Exceptions`.
+        alike: for each stage, whether all cells have the same scores, so that one table serves all.
     """
 
     weighed: bool
@@ -150,9 +158,11 @@ class ScoreForm:
 
 @dataclass(frozen=True, eq=False)
 class SweepLayout:
-    """Colours in order, those of like size as one array of shape (colours, blocks, members), padded with the number of cells.
+    """Colours in order, with those of similar size in one array.
 
-    `tables` is None where trees are evaluated.
+    Attributes:
+        pieces: arrays of shape (colours, blocks, members), padded with the number of cells.
+        tables: the tables; None if trees are evaluated.
     """
 
     pieces: tuple[Array, ...]
@@ -160,14 +170,21 @@ class SweepLayout:
 
 
 def plan_layout(graph: FactorGraph, blocks: Array, colours: Array, plans: Sequence[BlockPlan]) -> SweepLayout:
-    """How blocks, each with its colour and plan, are laid out."""
+    """Return the layout of blocks with given colours and plans.
+
+    Args:
+        graph: the factor graph.
+        blocks: integers of shape (blocks, members), padded with the number of cells.
+        colours: the colour of each block.
+        plans: the plan of each block.
+    """
     blocks, colours = _split_products(graph, blocks, colours, plans)
     pieces = _pieces(graph, blocks, colours)
     return SweepLayout(pieces, _sweep_tables(graph, pieces))
 
 
 def _split_products(graph: FactorGraph, blocks: Array, colours: Array, plans: Sequence[BlockPlan]) -> tuple[Array, Array]:
-    """A block without an inner factor is as many blocks of one cell, of the same colour."""
+    """Replace each block without an inner factor by its cells, with the same colour."""
     if blocks.shape[1] == 1:
         return blocks, colours
     is_product = np.array([p.method == "product" for p in plans], bool)
@@ -181,7 +198,10 @@ def _split_products(graph: FactorGraph, blocks: Array, colours: Array, plans: Se
 
 
 def _pieces(graph: FactorGraph, blocks: Array, colours: Array) -> tuple[Array, ...]:
-    """Colours ascending; within one, blocks of like size together; like neighbours in one piece."""
+    """Return the blocks by ascending colour and, within a colour, by size.
+
+    Successive colours of similar size are stored in one piece.
+    """
     values = block_values(np.append(graph.sizes, 1), blocks)
     bucket = size_classes(values)
     most = int(bucket.max(initial=0)) + 1
@@ -210,7 +230,11 @@ def _padded(graph: FactorGraph, run: list[Array]) -> Array:
 
 
 def _sweep_tables(graph: FactorGraph, pieces: Sequence[Array]) -> SweepTables | None:
-    """Tables for a sweep; None where some block has several cells, a cell stands in two, or trees are quicker."""
+    """Return the tables of a sweep.
+
+    The result is None if some block has several cells, if a cell occurs in two blocks, or if trees
+    are faster.
+    """
     cells = np.concatenate([p.reshape(-1, p.shape[2]) for p in pieces])[:, 0] if all(p.shape[2] == 1 for p in pieces) else None
     if cells is None or len(distinct(cells[cells < graph.n_cells])) < (cells < graph.n_cells).sum():
         return None
@@ -236,7 +260,10 @@ def _sweep_tables(graph: FactorGraph, pieces: Sequence[Array]) -> SweepTables | 
 
 
 def _pays(graph: FactorGraph, tables: GraphTables, stage: TabledColours) -> bool:
-    """Whether lists are quicker than trees: each value is found by comparisons, with all values that a neighbour may have or with few."""
+    """Return whether lists are faster than trees.
+
+    A value is found by comparisons with all values that a neighbour may have, or with few of them.
+    """
     values = stage.inside.shape[-1]
     compared = sum(float(k.places[:, :, 0, 1:].size) for k in stage.lists)
     if compared <= TREE * values * sum(_pairs(tables, k) for k in stage.lists):
@@ -246,12 +273,12 @@ def _pays(graph: FactorGraph, tables: GraphTables, stage: TabledColours) -> bool
 
 
 def _pairs(tables: GraphTables, lists: NeighbourLists) -> int:
-    """How many neighbours all cells have, padding left out."""
+    """Return the total number of neighbours of all cells, without padding."""
     return int((lists.places[:, :, 0, 0, :, 0] < tables.size).sum())
 
 
 def _tabled(graph: FactorGraph, tables: GraphTables, cells: Array, start: int, slots: Array) -> TabledColours | None:
-    """Colours from tables, planned some cells at a time: what planning holds is in proportion to these."""
+    """Return colours with tables, planned some cells at a time to limit the memory of planning."""
     direct = cell_lists(graph, tables.tables, tables.size, cells.reshape(-1))
     if direct is not None:
         kinds = [(slots[others], strides, places) for others, strides, places in direct.kinds]
@@ -265,7 +292,7 @@ def _tabled(graph: FactorGraph, tables: GraphTables, cells: Array, start: int, s
             return None
         each.append((found.inside, [_lists(tables, c, slots) for c in found.contexts]))
     if len({tuple((k.slots.shape[2], k.places.shape[4]) for k in kinds) for _, kinds in each}) > 1:
-        return None  # cells with neighbours of other kinds than those of others
+        return None  # The chunks have neighbours of different kinds.
     inside = _joined([i for i, _ in each], tables.size, cells.shape)
     lists = tuple(
         NeighbourLists(
@@ -279,12 +306,12 @@ def _tabled(graph: FactorGraph, tables: GraphTables, cells: Array, start: int, s
 
 
 def _listed(found: TabledColours) -> TabledColours | None:
-    """None where index arrays are too large."""
+    """Return None if index arrays are too large, else the argument."""
     return None if sum(k.places.size for k in found.lists) > MOST_LISTED else found
 
 
 def _joined(parts: Sequence[Array], none: int, shape: tuple[int, ...]) -> Array:
-    """Arrays of some blocks each, filled up to the largest on the other axes; the blocks in colours."""
+    """Concatenate arrays of blocks, padded on the other axes, and arrange them in colours."""
     most = np.max([p.shape[1:] for p in parts], axis=0)
     each = [np.pad(p, ((0, 0), *((0, m - n) for m, n in zip(most, p.shape[1:], strict=True))), constant_values=none) for p in parts]
     whole = each[0] if len(each) == 1 else np.concatenate(each)
@@ -292,7 +319,10 @@ def _joined(parts: Sequence[Array], none: int, shape: tuple[int, ...]) -> Array:
 
 
 def _lists(tables: GraphTables, c: ContextTables, slots: Array) -> NeighbourLists:
-    """Contexts as lists of each cell's own, without the axis of colours; `slots` has that of none behind."""
+    """Return contexts as lists for each cell, without the axis of colours.
+
+    `slots` ends with the slot of none.
+    """
     places, of = c.places, c.of
     if of is None:
         here = (places < tables.size).any(axis=(1, 2, 4))
@@ -302,7 +332,10 @@ def _lists(tables: GraphTables, c: ContextTables, slots: Array) -> NeighbourList
 
 
 def _with_products(graph: FactorGraph, found: SweepTables) -> SweepTables:
-    """The same with products instead of lists, where nearly all cells are neighbours of all, one by one, and have as many values."""
+    """Return the tables with products instead of lists, if these are faster.
+
+    This is so if nearly all cells are single neighbours of all others and have equally many values.
+    """
     n, kinds = len(found.order), [k for s in found.stages for k in s.lists]
     alone = all(len(s.lists) == 1 for s in found.stages) and all(k.slots.shape[-1] == 1 for k in kinds)
     if not alone or {k.places.shape[-1] for k in kinds} != {int(graph.sizes.max())}:
@@ -316,7 +349,8 @@ def _with_products(graph: FactorGraph, found: SweepTables) -> SweepTables:
     stages = []
     for s in found.stages:
         (k,) = s.lists
-        places = np.moveaxis(k.places, 4, 2)  # colours, blocks, degree, several, values, width
+        # The axes are colours, blocks, degree, several, values, width.
+        places = np.moveaxis(k.places, 4, 2)
         product = np.full((*s.cells.shape, n, *places.shape[3:]), found.tables.size, np.int32)
         some = (places < found.tables.size).any(axis=(3, 4, 5))
         colour, block, _ = at = np.nonzero(some)
@@ -326,7 +360,7 @@ def _with_products(graph: FactorGraph, found: SweepTables) -> SweepTables:
 
 
 def loses_digits(entries: Array, by_product: bool) -> bool:
-    """Whether entries are so large that differences of them are not those of the scores in 32 bits."""
+    """Return whether entries are too large for their differences to be exact scores in 32 bits."""
     return not _largest(entries) <= (MOST_ENTRY if by_product else MOST_DIFFERENCE)
 
 
@@ -335,25 +369,32 @@ def _largest(entries: Array) -> float:
 
 
 def _middle(graph: FactorGraph) -> dict[str, Array]:
-    """Where parameters start: what is large there is a penalty written as a number."""
+    """Return the start values of parameters.
+
+    Entries that are large there are penalties written as numbers.
+    """
     return {p.name: np.full(p.shape, p.middle) for p in graph.parameters}
 
 
 def _unlike(graph: FactorGraph) -> dict[str, Array]:
-    """Parameters of which no two are equal: entries that are equal there are so at all."""
+    """Return parameters no two of which are equal.
+
+    Entries that are equal there are always equal.
+    """
     rng = np.random.default_rng(0)
     return {p.name: p.middle * (1 + 0.1 * (u := rng.random(p.shape))) + 0.1 * u for p in graph.parameters}
 
 
 def score_form(entries: Array, stages: Sequence[tuple[Array, Sequence[Array]]], few: int, sizes: Sequence[Array]) -> ScoreForm:
-    """The form that takes the fewest comparisons.
+    """Return the form that takes the fewest comparisons.
 
     Args:
-        entries: of all tables, a 0 behind.
-        stages: the places of the entries inside, (colours, blocks, several, values), and those of
-            each kind of neighbours, (colours, blocks, several, values, degree, width).
-        few: values of a cell that are written out one by one, whatever their entries.
-        sizes: how many values each cell of a stage has, (colours, blocks), of padding 0.
+        entries: the entries of all tables, with a 0 appended.
+        stages: the places of the entries inside, shape (colours, blocks, several, values), and
+            those of each kind of neighbours, shape (colours, blocks, several, values, degree,
+            width).
+        few: the number of a cell's values up to which they are unrolled, whatever their entries.
+        sizes: the number of values of each cell of a stage, shape (colours, blocks), 0 for padding.
     """
     added = max((inside.shape[2] + sum(m.shape[2] * m.shape[4] for m in kinds) for inside, kinds in stages), default=0)
     weighed = bool(2 * _largest(entries) * added <= MOST_EXPONENT)
@@ -366,25 +407,26 @@ def score_form(entries: Array, stages: Sequence[tuple[Array, Sequence[Array]]], 
 
 
 def _are_alike(rows: Array, entries: Array) -> bool:
-    """Whether all cells, the first two axes, have the same numbers, or the same entries."""
+    """Return whether all cells, on the first two axes, have equal numbers or entries."""
     if rows.ndim > 2 and (entries[rows[:1, :2]] != entries[rows[:1, :1]]).any():
-        return False  # most often two say so
+        return False  # Comparing two cells decides most cases.
     if rows.ndim > 2 and rows.size <= MOST_COMPARED:
         rows = entries[rows].sum(axis=2)
     return bool((rows == rows[:1, :1]).all())
 
 
 def every_entry(values: int, width: int) -> tuple[Exceptions, ...]:
-    """Nothing is known to be equal."""
+    """Return exceptions for tables in which no entries are known to be equal."""
     return ((0, tuple(range(1, width))),) * values
 
 
 def _fewest(entries: Array, kinds: Sequence[Array], values: int, few: int) -> tuple[bool, bool, tuple[tuple[Exceptions, ...], ...]]:
-    """Whether scores are written out, whether they are whole, and the exceptions of each kind."""
+    """Return whether scores are unrolled, whether they are whole, and each kind's exceptions."""
     plain = tuple(every_entry(values - 1 if values <= few else 1, m.shape[5]) for m in kinds)
     if not 2 < values <= MOST_WRITTEN or sum(m.size for m in kinds) > MOST_COMPARED:
         return values <= few, False, plain
-    sums = [entries[m].sum(axis=2) for m in kinds]  # colours, blocks, values, degree, width
+    # The shape is (colours, blocks, values, degree, width).
+    sums = [entries[m].sum(axis=2) for m in kinds]
     less = tuple(tuple(_exceptions(s[:, :, v] - s[:, :, 0]) for v in range(1, values)) for s in sums)
     whole = tuple(tuple(_exceptions(s[:, :, v]) for v in range(values)) for s in sums)
     is_whole = _comparisons(whole) < _comparisons(less)
@@ -395,7 +437,10 @@ def _fewest(entries: Array, kinds: Sequence[Array], values: int, few: int) -> tu
 
 
 def _exceptions(row: Array) -> Exceptions:
-    """Of the entries of one value, (.., width): those that are equal everywhere, as many as there are, need no comparison."""
+    """Return the exceptions of the entries of one value, shape (.., width).
+
+    The largest set of columns that are equal everywhere needs no comparison.
+    """
     columns = row.reshape(-1, row.shape[-1]).T
     _, first, which, counts = np.unique(columns, axis=0, return_index=True, return_inverse=True, return_counts=True)
     most = int(counts.argmax())
@@ -403,5 +448,5 @@ def _exceptions(row: Array) -> Exceptions:
 
 
 def _comparisons(kinds: Sequence[Sequence[Exceptions]]) -> int:
-    """Those of all values and, for each value, its exponential."""
+    """Return the number of comparisons of all values, plus one exponential for each value."""
     return sum(len(others) + 1 for rows in kinds for _, others in rows)

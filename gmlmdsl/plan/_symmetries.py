@@ -1,4 +1,4 @@
-"""Exchanges of values that leave tables of two cells as they are, found from the tables at some parameters."""
+"""Exchanges of values that leave tables of two cells invariant, computed from some parameters."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from collections.abc import Iterator
 import numpy as np
 
 Array = np.ndarray
-ALIKE = 1e-9  # of the largest entry: entries nearer than this are equal
-MOST_TRIED = 1 << 14  # partial exchanges that a search looks at
-MOST_PAIRINGS = 64  # exchanges of values in pairs that are kept
+ALIKE = 1e-9  # Entries are equal if they differ by less than this share of the largest entry.
+MOST_TRIED = 1 << 14  # A search examines at most this many partial exchanges.
+MOST_PAIRINGS = 64  # At most this many exchanges of values in pairs are used.
 
 
 def colours_of(tables: Array) -> Array:
-    """Which entries (a, b) are equal in every one of some tables, (tables, q, q): integers of shape (q, q).
+    """Return a colour for each entry (a, b).
 
-    Tables are compared through random weights, one for each: those that differ agree with
-    probability 0.
+    Entries of one colour are equal in every table. Tables of shape (tables, q, q) give integers of
+    shape (q, q). Tables are compared through one random weight each, so entries that differ agree
+    with probability 0.
     """
     weights = np.random.default_rng(0).standard_normal(len(tables))
     mixed = np.tensordot(weights, tables, axes=1).ravel()
@@ -30,20 +31,25 @@ def colours_of(tables: Array) -> Array:
 
 
 def groups_of(colours: Array, two: bool = False) -> list[Array]:
-    """Groups of exchanges of q values that keep colours (q, q), each as permutations (size, q), the identity first; one is drawn a step.
+    """Return groups of exchanges of q values that leave colours (q, q) invariant.
 
-    Values that may be exchanged alone are turned round in a circle, one group for each such class
-    of values: all images of Potts values. Where other exchanges join these classes, each exchange
-    in pairs is a group of two. Where there is none of these, the powers of one exchange, if there
-    is any. With `two`, values that may be exchanged alone are exchanged two at a time, each two of
-    them a group.
+    Each group is an array of permutations (size, q), the identity first. A sampler draws one group
+    per step.
+
+    - Values that may be exchanged alone are rotated in a circle. There is one group for each class
+      of such values, which reaches all images of Potts values.
+    - If other exchanges join these classes, each exchange in pairs is a group of two.
+    - If there is no exchange in pairs, the group is the powers of one exchange, if there is any.
+
+    With `two`, values that may be exchanged alone are exchanged two at a time, and each two of them
+    are a group.
     """
     q = len(colours)
     if q < 2:
         return []
     classes = _classes(colours)
     swaps = sorted((k - j, c[j], c[k]) for c in classes for j, k in itertools.combinations(range(len(c)), 2)) if two else []
-    if swaps:  # neighbours first: those alone reach every order of a class
+    if swaps:  # Neighbours come first, because they alone reach every order of a class.
         return [np.stack([np.arange(q), _swap(q, a, b)]) for _, a, b in swaps[: max(MOST_PAIRINGS, q)]]
     firsts = [c[0] for c in classes]
     joined = any(len(a) == len(b) and _find(colours, a[0], b[0]) is not None for a, b in itertools.combinations(classes, 2))
@@ -57,7 +63,7 @@ def groups_of(colours: Array, two: bool = False) -> list[Array]:
 
 
 def _classes(colours: Array) -> list[list[int]]:
-    """Values that may be exchanged, the two alone: an equivalence."""
+    """Return the classes of values any two of which may be exchanged alone."""
     classes: list[list[int]] = []
     for value in range(len(colours)):
         home = next((c for c in classes if _keeps(colours, _swap(len(colours), c[0], value))), None)
@@ -93,7 +99,7 @@ def _powers(p: Array) -> Array:
 
 
 def _find(colours: Array, first: int, image: int) -> Array | None:
-    """An exchange that takes one value to another, if the search meets one."""
+    """Return an exchange that takes one value to another, or None if the search finds none."""
     tries = itertools.count()
 
     def extend(p: list[int], left: list[int]) -> list[int] | None:
@@ -121,7 +127,7 @@ def _find(colours: Array, first: int, image: int) -> Array | None:
 
 
 def _fits(colours: Array, order: list[int], images: list[int]) -> bool:
-    """Whether the last image goes with those before it."""
+    """Return whether the last image is consistent with those before it."""
     source, last = order[: len(images)], len(images) - 1
     return all(
         colours[source[k], source[last]] == colours[images[k], images[last]]
@@ -131,7 +137,7 @@ def _fits(colours: Array, order: list[int], images: list[int]) -> bool:
 
 
 def _pairings(colours: Array) -> Iterator[Array]:
-    """Exchanges that are their own inverse, the identity left out."""
+    """Yield exchanges that are their own inverse, except the identity."""
     q, tries = len(colours), itertools.count()
 
     def extend(p: dict[int, int]) -> Iterator[Array]:

@@ -1,4 +1,4 @@
-"""The entries of factors' tables on the host: their values at some parameters, and which parameters each depends on."""
+"""The entries of factors' tables on the host: their values, and the parameters they depend on."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class FactorTable:
-    """Where the tables of a group stand in the vector of all entries.
+    """The place of a group's tables in the vector of all entries.
 
     Attributes:
-        group: its number in the graph.
-        sizes: the number of values of each slot, the most of any factor.
-        start: of its first table.
-        count: the number of tables: 1 where all its factors have the same, else one for each.
+        group: the number of the group in the graph.
+        sizes: the number of values of each slot, the largest of any factor.
+        start: the place of its first table.
+        count: the number of tables: 1 if all its factors have the same table, else one for each.
     """
 
     group: int
@@ -33,29 +33,32 @@ class FactorTable:
 
     @property
     def shared(self) -> bool:
-        """Whether one table may stand for all factors."""
+        """Whether one table serves all factors."""
         return self.count == 1
 
     @property
     def values(self) -> int:
-        """The entries of one table."""
+        """The number of entries of one table."""
         return int(np.prod(self.sizes, dtype=np.int64))
 
     @property
     def entries(self) -> int:
-        """The entries of all its tables."""
+        """The number of entries of all its tables."""
         return self.values * self.count
 
     @property
     def strides(self) -> Array:
         """The place value of each slot, the last one fastest."""
-        # of a factor without cells, which has no slot, none
+        # A factor without cells has no slot and thus no stride.
         after = np.append(self.sizes, 1)[1:].astype(np.int64)
         return np.cumprod(after[::-1])[::-1]
 
 
 def entry_values(group: FactorGroup, table: FactorTable, params: Mapping[str, Array]) -> Array:
-    """The value of every factor under every joint value of its slots, shape (tables, values); of no meaning where a cell has fewer."""
+    """Return the value of every factor under every joint value of its slots.
+
+    The shape is (tables, values). Values are undefined where a cell has fewer values than its slot.
+    """
     out = np.empty((table.count, table.values))
     with np.errstate(all="ignore"):
         for rows, leaves in _pieces(group, table, params):
@@ -65,14 +68,15 @@ def entry_values(group: FactorGroup, table: FactorTable, params: Mapping[str, Ar
 
 
 def entries_at(graph: FactorGraph, tables: Sequence[FactorTable], params: Mapping[str, Array]) -> Array:
-    """The entries of all tables at some parameters, and a 0."""
+    """Return the entries of all tables at some parameters, with a 0 appended."""
     return np.concatenate([*(entry_values(graph.groups[t.group], t, params).ravel() for t in tables), np.zeros(1)])
 
 
 def entry_parameters(graph: FactorGraph, table: FactorTable) -> tuple[Array, Array]:
-    """Which entries of the flat parameter vector a table's entries mention: (entries of the vector of tables, of the flat vector).
+    """Return which entries of the flat parameter vector a table's entries mention.
 
-    Branches that are not taken count too.
+    The result is (entries of the vector of tables, entries of the flat vector). Branches that are
+    not taken count too.
     """
     group, first, at = graph.groups[table.group], {}, 0
     for p in graph.parameters:
@@ -99,7 +103,7 @@ def entry_parameters(graph: FactorGraph, table: FactorTable) -> tuple[Array, Arr
 
 
 def _pieces(group: FactorGroup, table: FactorTable, params: Mapping[str, Array]) -> Iterator[tuple[slice, Leaves]]:
-    """Some tables at a time, with the leaves that evaluate them."""
+    """Yield some tables at a time, with the leaves that evaluate them."""
     codes = dict(enumerate(np.unravel_index(np.arange(table.values), table.sizes))) if table.sizes else {}
     step = max(1, CHUNK // table.values)
     for start in range(0, table.count, step):

@@ -1,4 +1,7 @@
-"""Which factors are added into which tables of an elimination: index arrays, and each different table listed once."""
+"""The factors that are added into the tables of an elimination, as index arrays.
+
+Each distinct table is listed once.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,19 @@ from ._elimination import Elimination
 from ._stages import axes_of, bits_to_axes, places
 
 Array = np.ndarray
-MOST_COMPARED = 1 << 24  # numbers by which factors are told apart
+MOST_COMPARED = 1 << 24  # Factors are compared only if that takes at most this many numbers.
 
 
 @dataclass(frozen=True, eq=False)
 class FactorTables:
-    """Sums of factors, tables of one shape, for all stages of an elimination.
+    """Sums of factors as tables of one shape, for all stages of an elimination.
 
     Attributes:
-        by_row: whether the factors mention known cells too, so that rows differ.
+        by_row: whether the factors also mention known cells, so that rows differ.
         cells: the cells of each table, in the order of their elimination, shape (tables, members).
-        radix: the shape of each table: the number of values of each member, or more.
-        touch: for each group the factors that stand in each table, padded with -1, shape (tables,
-            most).
+        radix: the shape of each table: the number of values of each member, or a larger one.
+        touch: for each group the factors that are added into each table, padded with -1, shape
+            (tables, most).
     """
 
     by_row: bool
@@ -33,18 +36,19 @@ class FactorTables:
 
     @property
     def entries(self) -> float:
-        """The entries of all tables, for one row."""
+        """The number of entries of all tables, for one row."""
         return len(self.cells) * float(np.prod(np.array(self.radix, float)))
 
 
 @dataclass(frozen=True, eq=False)
 class TableUse:
-    """Which factor tables are added into a stage's tables.
+    """The factor tables that are added into a stage's tables.
 
     Attributes:
         tables: the number of the `FactorTables`.
-        axes: which axes of the stage's tables they are over, ascending.
-        slots: the table that each place takes, their number for none, shape (levels, width).
+        axes: the axes of the stage's tables that they cover, ascending.
+        slots: the table that each place takes, with the number of tables for none, shape (levels,
+            width).
     """
 
     tables: int
@@ -54,13 +58,17 @@ class TableUse:
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """The factors of one group.
+    """The factors of one group, with the tables that take them.
 
     Attributes:
-        rest: those that mention no free cell.
-        instances: the others. stage, place: the table that takes each. bits: over which axes.
-            by_row: whether they mention known cells.
-        content: numbers such that equal ones mean equal tables, wherever they are not `by_row`.
+        rest: the factors that mention no free cell.
+        instances: the other factors.
+        stage: the stage of the table that takes each of them.
+        place: the place of that table in the stage.
+        bits: the axes that each of them covers, as bits.
+        by_row: whether each of them mentions known cells.
+        content: numbers that are equal only for factors with equal tables, unless they are
+            `by_row`.
     """
 
     rest: Array
@@ -72,12 +80,12 @@ class Placed:
     content: Array
 
     def kinds(self, stage: int) -> set[tuple[int, bool]]:
-        """Over which axes factors stand in a stage's tables, and whether they are by row."""
+        """Return the axes of a stage's tables that factors cover, and whether these are by row."""
         here = self.stage == stage
         return set(zip(self.bits[here].tolist(), self.by_row[here].tolist(), strict=True))
 
     def among(self, members: list[tuple[int, int]], by_row: bool) -> Array:
-        """Which factors stand in one of the stages, over the axes beside it."""
+        """Return a mask of the factors in one of the given stages, over the axes given with it."""
         out = np.zeros(len(self.instances), bool)
         for stage, bits in members:
             out |= (self.stage == stage) & (self.bits == bits) & (self.by_row == by_row)
@@ -85,7 +93,7 @@ class Placed:
 
 
 def place_factors(graph: FactorGraph, plan: Elimination) -> tuple[Placed, ...]:
-    """Each factor stands in the table of the first of its cells that is eliminated."""
+    """Assign each factor to the table of its first cell in the order of elimination."""
     step_of = np.full(graph.n_cells + 1, len(plan.parents))
     step_of[plan.cells] = np.arange(len(plan.parents))
     stage, place = places(plan.stages, len(plan.parents))
@@ -104,7 +112,10 @@ def _placed(group: FactorGroup, plan: Elimination, step_of: Array, stage: Array,
 
 
 def _content(group: FactorGroup, instances: Array, scopes: Array, radix: Array, is_free: Array) -> Array:
-    """Factors with equal numbers and cells in the same roles are the same table."""
+    """Return equal numbers for factors with equal numbers and cells in the same roles.
+
+    Such factors have the same table.
+    """
     varying = [c for c in group.columns if c.shape[0] > 1]
     size = sum(c[:1].size for c in varying) + group.cells.shape[1] + radix.shape[1]
     if not len(instances) or len(instances) * size > MOST_COMPARED:
@@ -122,7 +133,7 @@ def _axis_of(cells: Array, scopes: Array) -> Array:
 def factor_tables(
     graph: FactorGraph, plan: Elimination, factors: tuple[Placed, ...]
 ) -> tuple[tuple[FactorTables, ...], tuple[tuple[TableUse, ...], ...]]:
-    """All factor tables, those of one shape together; and for each stage which of them it uses."""
+    """Return all factor tables, grouped by shape, and for each stage the tables that it uses."""
     sizes = [s.size for s in plan.stages]
     first = np.cumsum([0, *sizes])
     steps = np.concatenate([s.steps.ravel() for s in plan.stages] or [np.zeros(0, np.int64)])
@@ -134,7 +145,8 @@ def factor_tables(
     sets: list[FactorTables] = []
     uses: list[list[TableUse]] = [[] for _ in plan.stages]
     for (radix, by_row), members in kinds.items():
-        # A table's number: its place among all stages' and the axes that it is over.
+        # A table is identified by its place among those of all stages and by the axes that it
+        # covers.
         chosen = [f.among(members, by_row) for f in factors]
         keys = [np.stack([first[f.stage[c]] + f.place[c], f.bits[c]], axis=1) for f, c in zip(factors, chosen, strict=True)]
         tables, number = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
@@ -159,7 +171,7 @@ def factor_tables(
 
 
 def _listed(table: Array, instance: Array, count: int) -> Array:
-    """The instances of each table, padded with -1: shape (count, most)."""
+    """Return the instances of each table, padded with -1: shape (count, most)."""
     order = np.argsort(table, kind="stable")
     table, instance = table[order], instance[order]
     counts = np.bincount(table, minlength=count)

@@ -16,7 +16,7 @@ class TemperPlan:
     """The replicas of a `temper`.
 
     Attributes:
-        betas: ascending, distinct, with 1 among them.
+        betas: the betas, ascending and distinct, with 1 among them.
     """
 
     betas: tuple[float, ...]
@@ -28,7 +28,7 @@ class TemperPlan:
 
     @property
     def pairs(self) -> tuple[str, ...]:
-        """How the pairs of neighbours are called: `0.5 to 1`."""
+        """The names of the pairs of neighbours: `0.5 to 1`."""
         return tuple(f"{low:g} to {high:g}" for low, high in zip(self.betas, self.betas[1:], strict=False))
 
     @property
@@ -41,7 +41,7 @@ class TemperPlan:
 
 
 def plan_temper(lowered: Lowered, kernel: ir.Temper) -> TemperPlan:
-    """The ladder of a `temper`.
+    """Return the ladder of a `temper`.
 
     Raises:
         GmlmError: E421 unless the betas are finite, at least 0 and distinct, with 1 among them.

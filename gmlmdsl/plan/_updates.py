@@ -1,4 +1,7 @@
-"""What each update of a sampler will do, decided before any function is built: blocks, colours, plans, refusals."""
+"""The plan of each update of a sampler, made before any function is built.
+
+A plan holds blocks, colours and costs. Errors are raised here.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +24,22 @@ from ._plan import FEW_VALUES, BlockPlan, is_affordable, plan_block, plan_blocks
 from ._sweep_layout import SweepLayout, plan_layout
 
 Array = np.ndarray
-TOGETHER = Budget(flops=1e12)  # each block is within the budget
-MOST_PARALLEL = 256  # blocks updated independently, one after another
+TOGETHER = Budget(flops=1e12)  # Each single block is within the default budget.
+MOST_PARALLEL = 256  # At most this many blocks are updated independently, one after another.
 
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """Every block once, colour by colour.
+    """The plan of a sweep: every block once, colour by colour.
 
     Attributes:
+        graph: the factor graph.
+        update: the update.
         blocks: integers of shape (blocks, cells), padded with the number of cells.
-        colours: one per block; blocks of one colour share no factor.
-        plans: one per block; single cells share one.
-        eliminations: one per colour, of all its blocks at once, where blocks are eliminated.
+        colours: one colour per block. Blocks of one colour share no factor.
+        plans: one plan per block; single cells share one.
+        eliminations: one elimination per colour, of all its blocks at once, if blocks are
+            eliminated.
     """
 
     graph: FactorGraph
@@ -50,7 +56,7 @@ class SweepPlan:
 
     @property
     def words(self) -> str:
-        """How the blocks are redrawn."""
+        """A description of how the blocks are redrawn."""
         words = sorted({p.words for p in self.plans}, key=len)[:3]
         together = ", those of a colour at once" * bool(self.eliminations)
         tables = None if self.eliminations else self.layout.tables
@@ -59,18 +65,21 @@ class SweepPlan:
 
     @cached_property
     def layout(self) -> SweepLayout:
-        """What is redrawn at once, and from which tables."""
+        """The blocks that are redrawn at once, and the tables that they read."""
         return plan_layout(self.graph, self.blocks, self.colours, self.plans)
 
     @property
     def keeps(self) -> bool:
-        """Whether the update keeps p."""
+        """Whether the update leaves p invariant."""
         return True
 
 
 @dataclass(frozen=True)
 class ParallelPlan:
-    """Every cell of each block from its own conditional at the old x, block after block."""
+    """The plan of an independent update, block after block.
+
+    Every cell of a block is redrawn from its own conditional at the old x.
+    """
 
     update: ir.Sweep
     blocks: Array
@@ -78,22 +87,24 @@ class ParallelPlan:
 
     @property
     def words(self) -> str:
-        """How the blocks are redrawn."""
+        """A description of how the blocks are redrawn."""
         return f"each cell alone at the old x, {_count(len(self.blocks), 'block')}; keeps no known distribution where cells interact"
 
     @property
     def keeps(self) -> bool:
-        """Whether the update keeps p: no two cells of a block share a factor."""
+        """Whether the update leaves p invariant, because no two cells of a block share a factor."""
         return all(p.members == 1 or p.method == "product" for p in self.plans)
 
 
 @dataclass(frozen=True)
 class RandomPlan:
-    """One block drawn from a mask, then redrawn.
+    """The plan of an update that draws a block from a mask, then redraws it.
 
     Attributes:
-        corrected: whether the mask looks at x, so that the draw is from p(x_K | x_rest, K).
-        plan: of the costliest block.
+        update: the update.
+        mask: the mask.
+        corrected: whether the mask is data-dependent, so that the draw is from p(x_K | x_rest, K).
+        plan: the plan of the costliest block.
     """
 
     update: ir.RandomUpdate
@@ -103,18 +114,18 @@ class RandomPlan:
 
     @property
     def separate(self) -> bool:
-        """Whether each cell of the block is drawn on its own."""
+        """Whether each cell of the block is drawn separately."""
         return self.update.independently or self.plan.method == "product"
 
     @property
     def words(self) -> str:
-        """How the block is redrawn."""
+        """A description of how the block is redrawn."""
         how = "each cell alone at the old x" if self.update.independently else self.plan.words
         return f"{'adaptive; ' if self.corrected else ''}{how}"
 
     @property
     def keeps(self) -> bool:
-        """Whether the update keeps p."""
+        """Whether the update leaves p invariant."""
         return not self.update.independently or self.plan.members == 1 or self.plan.method == "product"
 
 
@@ -126,16 +137,16 @@ def _count(n: int, what: str) -> str:
 
 
 def update_line(plan: UpdatePlan) -> str:
-    """One line about an update: its text, and how it is done."""
+    """Return one line about an update: its text, and how it is done."""
     return f"`{plan.update.span.text}`: {plan.words}"
 
 
 def plan_update(lowered: Lowered, update: ir.Sweep | ir.RandomUpdate) -> UpdatePlan:
-    """How an update will be done.
+    """Return the plan of an update.
 
     Raises:
-        GmlmError: for a block that is too costly to draw, a sweep without blocks, an index out of
-            range.
+        GmlmError: for a block that is too costly to draw, a sweep without blocks, or an index out
+            of range.
     """
     return update.either(
         lambda sweep: _parallel(lowered, sweep) if sweep.independently else _sweep(lowered, sweep),
@@ -144,7 +155,11 @@ def plan_update(lowered: Lowered, update: ir.Sweep | ir.RandomUpdate) -> UpdateP
 
 
 def sweep_blocks(lowered: Lowered, term: ir.BlockTerm) -> Array:
-    """The distinct blocks of a sweep, in position order."""
+    """Return the distinct blocks of a sweep, in position order.
+
+    Raises:
+        GmlmError: E410 if there is no block.
+    """
     blocks, _ = term_blocks(lowered, term)
     if not len(blocks):
         raise fail("E410", "this update visits no block", term.span, "an empty sweep", help="check the conditions of its loops")
@@ -160,15 +175,15 @@ def _sweep(lowered: Lowered, sweep: ir.Sweep) -> SweepPlan:
     verify_affordable(worst, f"`{sweep.span.text}`: a block", sweep.span)
     if all(p.elimination is None for p in plans):
         return SweepPlan(graph, sweep, blocks, colours, tuple(plans))
-    # Blocks of one colour share no factor: together they are eliminated as they would be one by
-    # one, level by level.
+    # Blocks of one colour share no factor. Eliminating them together, level by level, is therefore
+    # the same as eliminating them one by one.
     cells = [np.unique(blocks[colours == c]) for c in range(int(colours.max()) + 1)]
     found = tuple(plan_elimination(graph, c[c < graph.n_cells], "blocks of one colour", TOGETHER) for c in cells)
     return SweepPlan(graph, sweep, blocks, colours, tuple(plans), found)
 
 
 def _plans(graph: FactorGraph, blocks: Array) -> Sequence[BlockPlan]:
-    """One plan for each block; single cells share one."""
+    """Return one plan for each block; single cells share one."""
     if blocks.shape[1] == 1:
         widest = blocks[int(np.argmax(graph.sizes[blocks[:, 0]]))]
         return [plan_block(graph, widest)]
@@ -184,7 +199,9 @@ def _parallel(lowered: Lowered, sweep: ir.Sweep) -> ParallelPlan:
 
 
 def verify_positive(lowered: Lowered, update: ir.Sweep | ir.RandomUpdate) -> None:
-    """Refuse `independently` where a factor of numbers and cells makes some configuration impossible (a `require`: the checker does).
+    """Raise for `independently` if a factor without parameters makes some configuration impossible.
+
+    The checker reports the case of a `require`.
 
     Raises:
         GmlmError: E307.
@@ -208,7 +225,7 @@ def _random(lowered: Lowered, update: ir.RandomUpdate) -> RandomPlan:
 
 
 def plan_mask(graph: FactorGraph, mask: AbstractMask, corrected: bool) -> BlockPlan:
-    """The plan of a random block: that of the costliest block the mask can draw."""
+    """Return the plan of a random block: that of the costliest block that the mask can draw."""
     blocks = listed_blocks(graph, mask, corrected)
     if blocks is not None:
         plans = plan_blocks(graph, blocks, corrected)
@@ -219,7 +236,7 @@ def plan_mask(graph: FactorGraph, mask: AbstractMask, corrected: bool) -> BlockP
     if pool.method == "product":
         return pool
     members = len(mask.largest_block)
-    # The costliest block of that size: the cells with the most values and the most factors.
+    # The costliest block of that size has the cells with the most values and the most factors.
     sizes = np.sort(graph.sizes[reach].astype(float))[::-1]
     values = math.prod(sizes[:members].tolist())
     degrees = np.sort(_degrees(graph)[reach])[::-1]
@@ -227,7 +244,11 @@ def plan_mask(graph: FactorGraph, mask: AbstractMask, corrected: bool) -> BlockP
 
 
 def _merged(graph: FactorGraph, blocks: Array, plans: Sequence[BlockPlan], worst: BlockPlan) -> BlockPlan:
-    """One plan for blocks of which some are listed and some are products: products of cells alone, or all of them listed jointly."""
+    """Return one plan for blocks some of which are enumerated and some of which are products.
+
+    They become products of cells if all blocks of several cells are products, else all are
+    enumerated.
+    """
     if any(p.method == "product" for p in plans):
         if all(p.method == "product" or p.members < 2 for p in plans):
             worst = replace(worst, method="product")
@@ -238,7 +259,10 @@ def _merged(graph: FactorGraph, blocks: Array, plans: Sequence[BlockPlan], worst
 
 
 def listed_blocks(graph: FactorGraph, mask: AbstractMask, corrected: bool) -> Array | None:
-    """The blocks of a mask where each has a plan of its own: those of a list, and of another mask that draws few but large ones."""
+    """Return the blocks of a mask if each of them has a plan of its own, else None.
+
+    They are the blocks of a list, or those of another mask that draws few but large blocks.
+    """
     if mask.is_listed:
         return mask.enumerate_blocks()[0]
     largest = mask.largest_block
@@ -253,16 +277,16 @@ def _degrees(graph: FactorGraph) -> Array:
 
 
 def row_weights(lowered: Lowered, kernel: ir.KernelMixture) -> Array:
-    """The probabilities of the rows of a `mixture`.
+    """Return the probabilities of the rows of a `mixture`.
 
     Raises:
-        GmlmError: E409 where the weights are not finite, negative or all zero.
+        GmlmError: E409 if the weights are not finite, negative or all zero.
     """
     return normalised(np.array([lowered.bound.number(w) for w, _ in kernel.rows]), kernel.span)
 
 
 def repeat_count(lowered: Lowered, kernel: ir.Repeat) -> int:
-    """How often a `repeat` runs its body.
+    """Return how often a `repeat` runs its body.
 
     Raises:
         GmlmError: E409 if that is less than once, or more than a million times.

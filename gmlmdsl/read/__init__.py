@@ -1,4 +1,4 @@
-"""Files of data.
+"""The package that reads data files.
 
 In: paths. Out: tables, alignments and arrays, with the names of their columns and the lines of
 their rows. Never: models, JAX.

@@ -18,7 +18,7 @@ from ._rows import AbstractRows
 Array = np.ndarray
 AMINO_ACIDS = "-ACDEFGHIKLMNPQRSTVWY"
 GAP = "-"
-UNSEEN = "?"  # what stands for a missing cell
+UNSEEN = "?"  # This letter stands for a missing cell.
 POLICIES = ("drop", "missing", "gap")
 _INSERTIONS = {ord(c): None for c in "abcdefghijklmnopqrstuvwxyz. \t\r\n"}
 
@@ -29,15 +29,15 @@ class Alignment(AbstractRows):
 
     Attributes:
         path: the file.
-        letters: codes of the letters as characters; shape (rows, columns).
+        letters: the character codes of the letters, shape (rows, columns).
         names: the name of each sequence.
-        lines: the line of the file on which each begins, from 1.
-        labels: of the columns: `M1`, `I2`, ..: residue and place in the focus sequence; without one
-            their numbers from 0.
-        focus: the name of the focus sequence; empty where there is none.
+        lines: the line of the file on which each sequence begins, from 1.
+        labels: the names of the columns. They are residue and place in the focus sequence (`M1`,
+            `I2`, ..), or numbers from 0 without a focus sequence.
+        focus: the name of the focus sequence; empty without one.
         n_match: the number of match columns of the file.
-        dropped: why rows and columns were left out, and how many.
-        tokens: what stands for a missing cell, where unknown letters are such.
+        dropped: the reasons for which rows and columns were left out, with their numbers.
+        tokens: the text that stands for a missing cell, if unknown letters are missing cells.
     """
 
     path: Path
@@ -57,7 +57,7 @@ class Alignment(AbstractRows):
 
     @property
     def x(self) -> Array:
-        """Letters, shape (rows, columns)."""
+        """The letters, shape (rows, columns)."""
         return self._x
 
     @cached_property
@@ -71,7 +71,7 @@ class Alignment(AbstractRows):
 
     @property
     def missing(self) -> str | None:
-        """What `missing=` of `Model.fit` takes for these rows."""
+        """The argument `missing=` of `Model.fit` for these rows."""
         return self.tokens[0] if self.tokens else None
 
     @property
@@ -111,32 +111,33 @@ def read_alignment(
     row_gaps: float | None = None,
     column_gaps: float | None = None,
 ) -> Alignment:
-    """The match columns of an a2m file, or of an aligned fasta file.
+    """Read the match columns of an a2m file, or of an aligned fasta file.
 
-    Upper case letters and `-` stand in match columns; lower case letters and `.` are insertions,
-    and are left out. With a focus sequence the columns in which it has a gap are left out too, so
-    that every column is one of its residues.
+    Upper case letters and `-` are match columns. Lower case letters and `.` are insertions, which
+    are left out. With a focus sequence, the columns in which it has a gap are left out too, so that
+    every column is one of its residues.
 
     Args:
         path: the file.
-        focus: the name of the focus sequence, with or without its range `/1-159`; True: the first;
-            False: none, every match column.
-        alphabet: the letters that are known. Without `-` in it a gap is an unknown letter.
-        unknown_letters: what becomes of X, B, Z and whatever else is not in the alphabet: "drop"
-            leaves its row out, "missing" makes it a missing cell, "gap" a gap.
-        row_gaps: rows with a larger share of gaps in the columns kept are dropped; None: none is.
-        column_gaps: then columns with a larger share of gaps in the rows kept are dropped; None:
-            none is.
+        focus: the name of the focus sequence, with or without its range `/1-159`. True means the
+            first sequence; False means none, so that every match column is kept.
+        alphabet: the known letters. If it does not contain `-`, a gap is an unknown letter.
+        unknown_letters: the treatment of X, B, Z and all other letters outside the alphabet: "drop"
+            leaves the row out, "missing" makes the letter a missing cell, "gap" makes it a gap.
+        row_gaps: rows with a larger share of gaps in the kept columns are dropped. None drops none.
+        column_gaps: after that, columns with a larger share of gaps in the kept rows are dropped.
+            None drops none.
 
     Returns:
-        An `Alignment`: `.x` letters of shape (rows, columns), `.names`, `.columns` for `coords=`,
-        `.rows` lines of the file, `.missing`
-        what `missing=` takes, `.dropped` what was left out. It may itself be passed as `x` to a
-        model, and to `sequence_weights`.
+        An `Alignment`. `.x` are letters of shape (rows, columns); `.names` are the names of the
+        sequences; `.columns` are labels for `coords=`; `.rows` are lines of the file; `.missing` is
+        the argument `missing=`; `.dropped` reports what was left out. The alignment itself may be
+        passed as `x` to a model, and to `sequence_weights`.
 
     Raises:
-        GmlmError: E530 for a file that is no alignment, E531 for a focus that there is not, E505
-            where nothing is left, E523 and E119 for what is no readable text.
+        GmlmError: E530 for a file that is not an alignment; E531 for a focus sequence that is not
+            in the file; E505 if no row or column is left; E520, E523, E119 or E120 for a file that
+            is not readable text; E507 for an invalid option.
 
     Reference: Hopf et al. 2017, Nat. Biotechnol. 35, 128-135 (focus columns and gap filters).
     """
@@ -163,7 +164,7 @@ def _verify_options(alphabet: str, policy: str, row_gaps: float | None, column_g
 
 @dataclass(frozen=True)
 class _Parsed:
-    """All match columns, and each sequence as it stands in the file."""
+    """All match columns, and each sequence as it is written in the file."""
 
     alignment: Alignment
     raw: tuple[str, ...]
@@ -196,7 +197,7 @@ def _parse(path: Path) -> _Parsed:
 
 
 def _records(path: Path) -> Iterator[tuple[int, str, str]]:
-    """The line, the name and the letters of each sequence."""
+    """Yield the line, the name and the letters of each sequence."""
     start, name, parts = 0, "", []
     for number, line in enumerate(lines_of(path), 1):
         text = line.strip()
@@ -217,7 +218,7 @@ def _records(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def _focus(found: _Parsed, focus: str | bool) -> int:
-    """The row of the focus sequence: by its whole name, or by its name without the range."""
+    """Return the row of the focus sequence, by its whole name or by its name without the range."""
     if focus is True:
         return 0
     names = found.alignment.names
@@ -232,7 +233,7 @@ def _focus(found: _Parsed, focus: str | bool) -> int:
 
 
 def _on_focus(found: _Parsed, row: int) -> _Parsed:
-    """The columns in which the focus sequence has a residue, called by it and its place."""
+    """Return the columns in which the focus sequence has a residue, named by residue and place."""
     whole = found.alignment
     letters = whole.letters[row]
     keep = letters != ord(GAP)
@@ -251,7 +252,10 @@ def _on_focus(found: _Parsed, row: int) -> _Parsed:
 
 
 def _known(whole: Alignment, alphabet: str, policy: str) -> Alignment:
-    """Letters of the alphabet only: other rows dropped, or other letters made gaps or missing."""
+    """Return the alignment with letters of the alphabet only.
+
+    Other letters either become gaps or missing cells, or their rows are dropped.
+    """
     strange = ~np.isin(whole.letters, np.frombuffer(alphabet.encode("ascii"), np.uint8))
     if policy == "drop":
         good = np.asarray(~strange.any(axis=1))

@@ -1,4 +1,7 @@
-"""Reads .npy and .npz files: declared sizes are checked before anything is read, and nothing is unpickled."""
+"""Readers of .npy and .npz files.
+
+Declared sizes are checked before an array is read, and no object is unpickled.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,13 @@ from ..files import as_path, kinds_of_damage, reading
 
 Array = np.ndarray
 MOST_BYTES = 1 << 32
-# times the size of an .npz file, above `SURE_UNPACKED`: zeros pack to a thousandth, data seldom to
-# a hundredth
+# An .npz file above `SURE_UNPACKED` may unpack to at most this many times its size. Zeros pack to a
+# thousandth, and data seldom pack to a hundredth.
 MOST_UNPACKED = 200
-SURE_UNPACKED = 1 << 28  # bytes
+SURE_UNPACKED = 1 << 28  # Files that unpack to at most this many bytes may have any ratio.
 MOST_ARRAYS = 4096
-LONGEST_HEADER = 1 << 13  # bytes of an .npy file before its entries
-LONGEST_REASON = 200  # letters of what a reader says is wrong
+LONGEST_HEADER = 1 << 13  # The header of an .npy file has at most this many bytes.
+LONGEST_REASON = 200  # Error messages of a reader are cut to this many letters.
 MAGIC = b"\x93NUMPY\x01\x00"
 PLAIN = re.compile(
     rb"\{'descr': '([<>|][biufU][0-9]{1,9})', 'fortran_order': (True|False), "
@@ -35,7 +38,7 @@ PLAIN = re.compile(
 
 
 def verify_readable(path: Path) -> None:
-    """Refuse what is no file, nor a pipe that the caller opened.
+    """Raise unless a path is a file, or a pipe that the caller opened.
 
     Raises:
         GmlmError: E120.
@@ -45,11 +48,11 @@ def verify_readable(path: Path) -> None:
 
 
 def read_arrays(path: str | Path) -> dict[str, Array]:
-    """The arrays of an .npz file by name, or the one of an .npy file; nothing is unpickled.
+    """Return the arrays of an .npz file by name, or that of an .npy file; no object is unpickled.
 
     Raises:
-        GmlmError: E520 or E120 for a file that is missing, damaged, too large, or holds Python
-            objects.
+        GmlmError: E520 or E120 for a file that is missing, damaged or too large, or that contains
+            Python objects.
     """
     path = as_path(path)
     verify_readable(path)
@@ -70,7 +73,7 @@ def read_arrays(path: str | Path) -> dict[str, Array]:
 
 
 def _loaded(path: Path) -> dict[str, Array]:
-    """The arrays of a file whose headers were verified."""
+    """Return the arrays of a file whose headers were verified."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = np.load(path, allow_pickle=False)
@@ -82,12 +85,12 @@ def _loaded(path: Path) -> dict[str, Array]:
 
 @dataclass(frozen=True)
 class PlainHeader:
-    """What an .npy file of plain numbers or text says of itself.
+    """The header of an .npy file of numbers or text.
 
     Attributes:
-        shape: of the array.
-        dtype: of its entries.
-        is_fortran: whether its first index moves fastest in the file.
+        shape: the shape of the array.
+        dtype: the type of its entries.
+        is_fortran: whether its first index varies fastest in the file.
     """
 
     shape: tuple[int, ...]
@@ -96,19 +99,21 @@ class PlainHeader:
 
     @property
     def size(self) -> int:
-        """The bytes of its entries."""
+        """The number of bytes of its entries."""
         return self.dtype.itemsize * math.prod(self.shape)
 
 
 def plain_header(file: IO[bytes], size: int) -> PlainHeader:
-    """The header of an .npy file as NumPy writes it for numbers and text; the file then stands at its entries.
+    """Return the header of an .npy file as NumPy writes it for numbers and text.
+
+    The file is then positioned at its entries.
 
     Args:
-        file: at its beginning.
-        size: its bytes.
+        file: the file, positioned at its beginning.
+        size: the number of its bytes.
 
     Raises:
-        ValueError: for anything else, and for a size that is not that of header and entries
+        ValueError: for any other header, and if the size is not that of header and entries
             together.
     """
     start = file.read(len(MAGIC) + 2)
@@ -126,22 +131,24 @@ def plain_header(file: IO[bytes], size: int) -> PlainHeader:
 
 
 def entries_behind(file: IO[bytes], header: PlainHeader) -> Array:
-    """The entries behind a header.
+    """Return the entries after a header.
 
     Raises:
-        ValueError: where there are too few.
+        ValueError: if there are too few.
     """
     array = np.frombuffer(file.read(header.size), header.dtype).reshape(header.shape, order="F" if header.is_fortran else "C")
     return array.astype(header.dtype.newbyteorder("="))
 
 
 def _verify_archive(path: Path) -> None:
-    """Refuse an .npz file whose arrays declare too much, or more than is there; only their headers are read.
+    """Raise if arrays of an .npz file declare too large a size, or more bytes than the file has.
+
+    Only their headers are read.
 
     Raises:
-        GmlmError: E520 for what is too large.
-        ValueError: and other errors of `zipfile` and NumPy, for what is damaged or holds Python
-            objects.
+        GmlmError: E520 for sizes above the limits.
+        ValueError: and other errors of `zipfile` and NumPy, for a file that is damaged or contains
+            Python objects.
     """
     with zipfile.ZipFile(path) as archive:
         infos, size = archive.infolist(), path.stat().st_size
@@ -166,7 +173,7 @@ def _verify_total(size: float, path: str | Path) -> None:
 
 
 def _verify_header(file: IO[bytes], size: int, path: str | Path) -> None:
-    """Refuse an array whose declared size is too large, or is not what is there."""
+    """Raise if the declared size of an array is too large, or differs from that of the file."""
     shape, dtype, start = _declared(file)
     if dtype.hasobject:
         raise ValueError("it holds Python objects")
@@ -181,10 +188,10 @@ def _verify_header(file: IO[bytes], size: int, path: str | Path) -> None:
 
 
 def _declared(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype, int]:
-    """The shape and the type that an .npy file says it has, and the bytes before its entries.
+    """Return the declared shape and type of an .npy file, and the bytes before its entries.
 
-    NumPy parses headers as Python, and mends those of Python 2 by its tokenizer: one that is longer
-    than any array's is not given to it.
+    NumPy parses headers as Python, and repairs those of Python 2 by its tokenizer. A header that is
+    longer than that of any array is therefore not passed to it.
     """
     start = file.read(LONGEST_HEADER)
     head = io.BytesIO(start)
@@ -193,6 +200,6 @@ def _declared(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype, int]:
         raise ValueError(f"an array in format {version}")
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of headers of Python 2
+        warnings.simplefilter("ignore")  # NumPy warns about headers of Python 2.
         shape, _, dtype = read(head)  # type: ignore[arg-type]
     return shape, dtype, head.tell()

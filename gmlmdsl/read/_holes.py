@@ -1,7 +1,7 @@
-"""Holes of arrays from Python: what `numpy.ma` masks, and what stands for nothing among objects.
+"""Missing entries of arrays from Python: entries that `numpy.ma` masks, and empty objects.
 
-`np.asarray` drops a mask without a word, so an array of a user's is asked for its holes before it
-is turned into a plain one.
+`np.asarray` silently drops a mask. A user's array is therefore searched for missing entries before
+it is converted to a plain array.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ Array = np.ndarray
 
 
 def masked_entries(value: Any) -> Array | None:
-    """Which entries are masked, of the shape of `np.asarray(value)`; None where none is. A list may hold masked rows or `np.ma.masked`."""
+    """Return a mask of the masked entries, or None if there are none.
+
+    It has the shape of `np.asarray(value)`. A list may contain masked rows or `np.ma.masked`.
+    """
     if isinstance(value, np.ma.MaskedArray):
         found = np.ma.getmaskarray(value)
-        # a table of fields has no plain mask, and is no data either
+        # A structured array has no plain mask, and is not valid data either.
         return found if found.dtype == bool and found.any() else None
     if not isinstance(value, list | tuple) or not any(isinstance(e, np.ma.MaskedArray | list | tuple) for e in value):
         return None
@@ -30,13 +33,16 @@ def masked_entries(value: Any) -> Array | None:
 
 
 def plain_array(value: Any) -> tuple[Array, Array | None]:
-    """The entries, with whatever stands below a mask, and which of them are masked."""
+    """Return the entries, with the data below the mask, and a mask of the masked ones."""
     masked = masked_entries(value)
     return np.asarray(value if masked is None else _below(value)), masked
 
 
 def empty_entries(array: Array) -> Array:
-    """Which entries of an array of objects or floats stand for nothing: None, nan, and what pandas has in their place."""
+    """Return a mask of the empty entries of an array of objects or floats.
+
+    They are None, nan, and the values of pandas for missing entries.
+    """
     if array.dtype.kind == "f":
         return np.isnan(array)
     if array.dtype != object:
@@ -45,15 +51,15 @@ def empty_entries(array: Array) -> Array:
 
 
 def verify_unmasked(value: Any, what: str, code: str = "E504") -> None:
-    """Refuse masked entries where a missing number has no meaning.
+    """Raise if a value has masked entries although missing numbers are not allowed.
 
     Raises:
-        GmlmError: with the place of the first.
+        GmlmError: `code`, with the place of the first masked entry.
     """
     try:
         found = masked_entries(value)
     except ValueError:
-        return  # of rows that differ in length: said where shapes are judged
+        return  # Other checks report rows of different length.
     if found is not None:
         place = tuple(int(i) for i in np.argwhere(found)[0])
         at = "" if not place else f" at {place[0] if len(place) == 1 else place}"
@@ -65,7 +71,11 @@ def _below(value: Any) -> Any:
 
 
 def _is_empty(entry: Any) -> bool:
-    """Nothing is equal to nan and NaT, not even themselves; whether `pandas.NA` is, it will not say."""
+    """Return whether an entry is None, nan, NaT or `pandas.NA`.
+
+    nan and NaT differ from themselves. Comparing `pandas.NA` with itself has no truth value, which
+    raises a TypeError.
+    """
     if entry is None:
         return True
     if isinstance(entry, str | int | np.integer):
@@ -75,4 +85,4 @@ def _is_empty(entry: Any) -> bool:
     except TypeError:
         return True
     except ValueError:
-        return False  # an array, which is no entry
+        return False  # An array is not an entry.

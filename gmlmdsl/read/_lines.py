@@ -1,4 +1,7 @@
-"""Lines of a text file, read one by one: what is too large, or no text, is refused with its place."""
+"""Lines of a text file, read one by one.
+
+A file that is too large, or is not text, raises an error that names the place.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,22 @@ from .._diagnostics import fail
 from ..files import decoded_line, opened_text, raw_lines
 from ._array_files import verify_readable
 
-MOST_TEXT = 1 << 28  # bytes of a file
-# times the size of a packed file, above `SURE_UNPACKED`: tables pack to a tenth, and few to a
-# hundredth
+MOST_TEXT = 1 << 28  # A file has at most this many bytes.
+# A file above `SURE_UNPACKED` may unpack to at most this many times its size. Tables pack to a
+# tenth, and few pack to a hundredth.
 MOST_UNPACKED = 200
-SURE_UNPACKED = 1 << 21  # bytes: a million of the shortest lines, which are read in about a second
+# This many bytes may be unpacked at any ratio. A million of the shortest lines fit into them, which
+# are read in about a second.
+SURE_UNPACKED = 1 << 21
 KINDS = "data files are .csv or .a2m, packed by gzip (.csv.gz) or not, .npy or .npz"
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """The lines of a file, with their ends.
+    """Yield the lines of a file, with their line ends.
 
     Raises:
-        GmlmError: E520 for what is damaged, E120 for what cannot be read, E523 for a file or a line
-            above the limit, E119 for bytes that are no UTF-8 text.
+        GmlmError: E520 for a damaged file; E120 for a file that cannot be read; E523 for a file or
+            a line above the limit; E119 for bytes that are not UTF-8 text.
     """
     verify_readable(path)
     size = path.stat().st_size
@@ -36,17 +41,17 @@ def lines_of(path: Path) -> Iterator[str]:
             total = 0
             for number, line in enumerate(raw_lines(file, path, "is it one table or alignment, with a line for each row?"), 1):
                 total += len(line)
-                # neither a pipe nor a packed file has its size beforehand
+                # The size of a pipe or a packed file is not known beforehand.
                 _verify_size(total, path)
                 yield decoded_line(line, path, number, KINDS)
     except gzip.BadGzipFile:
         raise fail("E520", f"{path} is not packed by gzip", help="leave `.gz` out of its name") from None
-    except (OSError, EOFError, zlib.error) as error:  # gzip says EOFError for what is cut off
+    except (OSError, EOFError, zlib.error) as error:  # gzip raises EOFError for a truncated file.
         raise fail("E520", f"{path} is damaged: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _verify_unpacked(path: Path, size: int, most: int) -> None:
-    """Refuse a packed file that unpacks to far more than any table, before a line of it is parsed."""
+    """Raise E523, before a line is parsed, if a file unpacks to far more bytes than any table."""
     with opened_text(path) as file:
         total = 0
         while block := file.read(1 << 20):
@@ -58,12 +63,12 @@ def _verify_unpacked(path: Path, size: int, most: int) -> None:
 
 
 def is_packed(path: Path) -> bool:
-    """Whether a file is unpacked as it is read: gzip is the one format that is."""
+    """Return whether a file is unpacked as it is read, which is done only for gzip."""
     return path.suffix.lower() == ".gz"
 
 
 def ending_of(path: Path) -> str:
-    """What a file holds, by the ending of its name, `.csv` say, packed or not."""
+    """Return the extension that states a file's content, such as `.csv`, whether packed or not."""
     return (path.with_suffix("") if is_packed(path) else path).suffix.lower()
 
 

@@ -1,7 +1,7 @@
-"""Arrays that name the places of their axes: series and frames of pandas, arrays of xarray. Where names exist, names decide.
+"""Arrays with named axes: series and frames of pandas, and xarray arrays.
 
-Nothing is imported for it: what has the attributes of such an array is one. A frame of another
-library becomes one of pandas by its `to_pandas`.
+If names exist, names decide. The module imports neither library: a value with the attributes of
+such an array is one. A frame of another library is converted to pandas by its `to_pandas`.
 """
 
 from __future__ import annotations
@@ -18,54 +18,54 @@ Array = np.ndarray
 
 
 def is_frame(value: Any) -> bool:
-    """Whether it is a table whose columns have names."""
+    """Return whether a value is a table whose columns have names."""
     return hasattr(value, "columns") and (hasattr(value, "iloc") or hasattr(value, "to_pandas")) and not isinstance(value, Mapping)
 
 
 def is_series(value: Any) -> bool:
-    """Whether it is one column with an index."""
+    """Return whether a value is one column with an index."""
     return hasattr(value, "iloc") and hasattr(value, "index") and not hasattr(value, "columns")
 
 
 def is_named_array(value: Any) -> bool:
-    """Whether it is an array whose axes have names, as those of xarray."""
+    """Return whether a value is an array whose axes have names, such as an xarray array."""
     return hasattr(value, "dims") and hasattr(value, "coords") and hasattr(value, "isel") and not isinstance(value, Mapping)
 
 
 def has_labels(value: Any) -> bool:
-    """Whether it is any of these."""
+    """Return whether a value is a frame, a series or an array with named axes."""
     return is_frame(value) or is_series(value) or is_named_array(value)
 
 
 def as_frame(value: Any) -> Any:
-    """The frame of pandas that a frame is, or becomes."""
+    """Return a frame as a pandas frame."""
     return value if hasattr(value, "iloc") else value.to_pandas()
 
 
 def text_of(label: Any) -> str:
-    """A label as text; that of several levels as `a, b`, without the levels that are empty."""
+    """Return a label as text; levels of a label are joined as `a, b`, without empty ones."""
     return ", ".join(str(part) for part in label if str(part) not in ("", "nan")) if isinstance(label, tuple) else str(label)
 
 
 def is_numbered(texts: Sequence[str]) -> bool:
-    """Whether labels are 0, 1, 2, .. in this order: then they name nothing."""
+    """Return whether labels are 0, 1, 2, .. in this order, so that they name nothing."""
     return all(text == str(k) for k, text in enumerate(texts))
 
 
 def order_by_label(found: Sequence[Any], wanted: Sequence[Any], what: str, code: str = "E506") -> list[int] | None:
-    """The place among the labels found of each that is wanted; None where places are read in their order.
+    """Return the place of each wanted label among the labels found, or None to keep the order.
 
-    They are read in order where either side only counts from 0, and the labels are not the same
-    ones in another order.
+    The order is kept if either side only counts from 0, unless both sides have the same labels in
+    different order.
 
     Args:
         found: the labels of an array's axis.
-        wanted: those of the axis that it stands for.
+        wanted: the labels of the axis for which it stands.
         what: how messages call the array.
-        code: of the diagnostic.
+        code: the error code.
 
     Raises:
-        GmlmError: for a label that stands twice, is unknown, or is lacking.
+        GmlmError: `code` for a label that occurs twice, is unknown, or is missing.
     """
     texts, names = [text_of(label) for label in found], [text_of(label) for label in wanted]
     if texts == names:
@@ -87,17 +87,19 @@ def order_by_label(found: Sequence[Any], wanted: Sequence[Any], what: str, code:
 
 
 def in_program_order(value: Any, dims: Sequence[str], coords: Sequence[Sequence[Any]], what: str, code: str = "E506") -> Any:
-    """An array without names, its last axes in the order of the program; what has no names is returned as it is.
+    """Return an array without names, with its last axes in the order of the program.
+
+    A value without names is returned unchanged.
 
     Args:
-        value: anything.
+        value: any value.
         dims: the names of the axes.
-        coords: the labels of their places.
+        coords: the labels along each axis.
         what: how messages call the value.
-        code: of the diagnostic.
+        code: the error code.
 
     Raises:
-        GmlmError: for a label or a dimension that is unknown, lacking or stands twice.
+        GmlmError: `code` for a label or a dimension that is unknown, missing or occurs twice.
     """
     if is_named_array(value):
         return _of_named_array(value, dims, coords, what, code)
@@ -118,7 +120,11 @@ def in_program_order(value: Any, dims: Sequence[str], coords: Sequence[Sequence[
 
 
 def _of_named_array(value: Any, dims: Sequence[str], coords: Sequence[Sequence[Any]], what: str, code: str) -> Array:
-    """Of xarray: its dimensions may stand in any order where they have the program's names, and as they come where they have others."""
+    """Return the entries of an xarray array in the order of the program.
+
+    Its dimensions may have any order if they have the program's names. If they have other names,
+    their order is kept.
+    """
     here = [name for name in dims if name in value.dims]
     if here and len(here) < len(dims):
         lacking = [name for name in dims if name not in here]
@@ -136,9 +142,10 @@ def _of_named_array(value: Any, dims: Sequence[str], coords: Sequence[Sequence[A
 
 
 def row_labels(value: Any, axes: int) -> Any:
-    """The index of the rows of an array whose last `axes` axes are no rows; None where they have none.
+    """Return the index of the rows of an array, or None if they have no labels.
 
-    A series of a variable with axes is one row, whose index names its cells.
+    The last `axes` axes of the array are not rows. A series of a variable with axes is one row,
+    whose index names its cells.
     """
     if is_frame(value) and hasattr(value, "iloc"):
         return value.index
@@ -150,16 +157,18 @@ def row_labels(value: Any, axes: int) -> Any:
 
 
 def with_rows_of(index: Any, value: Any, what: str, axes: int = 0) -> Any:
-    """A labelled value with its rows in the order of those of x; without an index of either, the value as it is.
+    """Return a labelled value with its rows in the order of those of x.
+
+    If either has no index, the value is returned unchanged.
 
     Args:
-        index: of the rows of x, or None.
-        value: anything with a row for each.
+        index: the index of the rows of x, or None.
+        value: any value with an entry for each row.
         what: how messages call it.
-        axes: how many of its last axes are no rows.
+        axes: the number of its last axes that are not rows.
 
     Raises:
-        GmlmError: E501 where the labels of its rows are not those of x.
+        GmlmError: E501 if the labels of its rows are not those of x.
     """
     own = row_labels(value, axes)
     if index is None or own is None or own.equals(index):

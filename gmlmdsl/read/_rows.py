@@ -1,4 +1,4 @@
-"""What a reader gives: rows of texts that know their names and their places in a file."""
+"""The base class of a reader's result: rows of texts, with their names and places in a file."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ Array = np.ndarray
 
 
 class AbstractRows(ABC):
-    """Rows of a file. `Model.fit` and the other verbs take them as `x`; a value that does not fit is then named by its place."""
+    """Rows of a file.
+
+    `Model.fit` and the other methods accept them as `x`. An error about a value then names its
+    place.
+    """
 
     path: Path
-    tokens: tuple[str, ...]  # the texts that stand for a missing cell in what `texts` gives
+    tokens: tuple[str, ...]  # These texts stand for a missing cell in the result of `texts`.
 
     @property
     @abstractmethod
@@ -31,7 +35,10 @@ class AbstractRows(ABC):
     @property
     @abstractmethod
     def missing(self) -> Any:
-        """What stands in `x` for a missing cell, as `missing=` takes it; None where none was declared."""
+        """The value of a missing cell in `x`, as an argument `missing=`.
+
+        None if none was declared.
+        """
 
     @property
     @abstractmethod
@@ -41,20 +48,20 @@ class AbstractRows(ABC):
     @property
     @abstractmethod
     def in_order(self) -> bool:
-        """Whether the columns stand for the cells in their order, whatever they are called."""
+        """Whether the columns stand for the cells in their order, whatever their names are."""
 
     @property
     @abstractmethod
     def words(self) -> str:
-        """What was read, in a few words."""
+        """A short description of what was read."""
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod
     def texts(self, columns: Sequence[int]) -> Array:
-        """The fields of some columns; shape (rows, columns)."""
+        """Return the fields of some columns, shape (rows, columns)."""
 
     @abstractmethod
     def place(self, row: int, column: int) -> str:
-        """Where a field stands: the file, its line, its column."""
+        """Return the place of a field: the file, its line, its column."""

@@ -1,4 +1,7 @@
-"""Tables of text: .csv, .tsv, and columns between blanks; columns by name, rows by group, missing cells by their text."""
+"""Tables of text: .csv, .tsv, and columns between blanks.
+
+Columns are selected by name, rows by group, and missing cells by their text.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,18 @@ from ._lines import lines_of
 from ._rows import AbstractRows
 
 Array = np.ndarray
-MOST_DIGITS = 18  # of the number of a column
+MOST_DIGITS = 18  # The number of a column has at most this many digits.
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """The fields of a text file, blanks around them stripped, and the line that each row begins on; every row has as many."""
+    """The fields of a text file, without surrounding blanks; every row has equally many.
+
+    Attributes:
+        path: the file.
+        fields: the fields of each row.
+        lines: the line on which each row begins.
+    """
 
     path: Path
     fields: list[list[str]]
@@ -37,10 +46,10 @@ class Table(AbstractRows):
     Attributes:
         path: the file.
         header: the names of all columns of the file, or None.
-        fields: all fields of the rows kept.
-        lines: the line of the file that each row begins on, from 1.
+        fields: all fields of the kept rows.
+        lines: the line of the file on which each row begins, from 1.
         chosen: the numbers of the chosen columns.
-        asked: whether they were chosen one by one.
+        asked: whether the caller listed the columns.
         tokens: the texts that stand for a missing cell.
     """
 
@@ -54,20 +63,20 @@ class Table(AbstractRows):
 
     @property
     def rows(self) -> Array:
-        """The line of the file that each row begins on, counted from 1; shape (rows,)."""
+        """The line of the file on which each row begins, counted from 1; shape (rows,)."""
         return np.array(self.lines, np.int64)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the chosen columns; their numbers, as text, where the file has no header."""
+        """The names of the chosen columns, or their numbers as text if the file has no header."""
         return tuple(str(k) if self.header is None else self.header[k] for k in self.chosen)
 
     @property
     def x(self) -> Array:
-        """The chosen columns, shape (rows, columns): numbers where every field is one, else texts.
+        """The chosen columns, shape (rows, columns).
 
-        Missing cells are nan among numbers, and the first of the missing texts among texts:
-        `missing` says which.
+        They are numbers if every field is a number, else texts. A missing cell is nan among
+        numbers, and the first of the missing texts among texts. `missing` tells which.
         """
         return self._x
 
@@ -84,7 +93,7 @@ class Table(AbstractRows):
 
     @property
     def missing(self) -> Any:
-        """What `missing=` of `Model.fit` takes for these rows."""
+        """The argument `missing=` of `Model.fit` for these rows."""
         return None if not self.tokens else self.tokens[0] if self.x.dtype.kind == "U" else float("nan")
 
     @property
@@ -111,10 +120,10 @@ class Table(AbstractRows):
         return f"{self.path}, line {self.lines[row]}, {name}"
 
     def numbers(self, column: str) -> Array:
-        """A column of numbers, chosen or not.
+        """Return a column of numbers, which need not be chosen.
 
         Raises:
-            GmlmError: E526 for a column that there is not, E502 for a field that is no number.
+            GmlmError: E526 for an unknown column, E502 for a field that is not a number.
         """
         k = _column(self, column)
         values = [_number(row[k]) for row in self.fields]
@@ -125,10 +134,10 @@ class Table(AbstractRows):
         return np.array(values, np.float64)
 
     def select(self, columns: str | Sequence[str | int]) -> Table:
-        """The same rows with these columns; see `read_table`.
+        """Return the same rows with these columns; see `read_table`.
 
         Raises:
-            GmlmError: E526 for a column that there is not, E507 for one that is chosen twice.
+            GmlmError: E526 for an unknown column, E507 for a column that is chosen twice.
         """
         found: list[int] = []
         parts: list[Any] = names_in(columns) if isinstance(columns, str) else list(columns) if isinstance(columns, Iterable) else [columns]
@@ -143,11 +152,13 @@ class Table(AbstractRows):
         return replace(self, chosen=tuple(found), asked=True)
 
     def keep(self, where: Mapping[str, Any]) -> Table:
-        """The rows whose fields have these values, without these columns; see `read_table`.
+        """Return the rows whose fields have given values, without the columns of these fields.
+
+        See `read_table`.
 
         Raises:
-            GmlmError: E526 for a column that there is not, E527 for a value that it does not have,
-                E505 where no row is left.
+            GmlmError: E526 for an unknown column, E527 for a value that the column does not have,
+                E505 if no row is left.
         """
         good, fixed = np.ones(len(self), bool), set()
         for name, wanted in where.items():
@@ -168,7 +179,7 @@ class Table(AbstractRows):
         return replace(self, fields=[self.fields[r] for r in kept], lines=[self.lines[r] for r in kept], chosen=rest)
 
     def without(self, column: str) -> Table:
-        """The same rows without a column, where there is one of that name."""
+        """Return the same rows without a column, if there is one with this name."""
         if self.header is None or column not in self.header:
             return self
         return replace(self, chosen=tuple(k for k in self.chosen if self.header[k] != column))
@@ -190,27 +201,29 @@ def read_table(
     *,
     header: bool = True,
 ) -> Table:
-    """Rows of a .csv file, or of columns between tabs, semicolons or blanks; blanks around a field are stripped.
+    """Read the rows of a .csv file, or of columns between tabs, semicolons or blanks.
+
+    Blanks around a field are removed.
 
     Args:
-        path: the file; UTF-8 text.
-        columns: names, numbers counted from 0, or `a:b` from column a to column b, both included,
-            either of which may be left out; in a list, or in one text with commas. None: every
-            column but those of `where`.
-        where: by column, the value or values that rows must have: `{"Class": "democrat"}`.
-        missing: the text that stands for a missing cell, `"?"` say, or several of them.
-        header: whether the first line has the names of the columns.
+        path: the file, which is UTF-8 text.
+        columns: names, numbers counted from 0, or ranges `a:b` from column a to column b, both
+            included. Either end of a range may be omitted. They are given in a list, or in one text
+            with commas. None means every column except those of `where`.
+        where: the value or values that rows must have in a column: `{"Class": "democrat"}`.
+        missing: the text that stands for a missing cell, such as `"?"`, or several of them.
+        header: whether the first line contains the names of the columns.
 
     Returns:
-        A `Table`: `.x` is an array for `Model.fit`, `.columns` the names for `coords=`, `.rows` the
-        lines of the file, `.missing`
-        what `missing=` takes, `.missing_counts` the holes by column. The table itself may be passed
-        as `x`: then a value that does
-        not fit is named by file, line and column.
+        A `Table`. `.x` is an array for `Model.fit`; `.columns` are names for `coords=`; `.rows` are
+        lines of the file; `.missing` is the argument `missing=`; `.missing_counts` are the numbers
+        of missing cells by column. The table itself may be passed as `x`; an error about a value
+        then names file, line and column.
 
     Raises:
-        GmlmError: E505 for a file without rows, E520 to E527 for a file, a column or a group that
-            does not fit.
+        GmlmError: E505 for a file without rows; E520 to E527 for a file, a column or a group that
+            does not fit; E119 or E120 for a file that is not readable text; E507 for an invalid
+            argument.
     """
     parsed = parse_table(path)
     if not parsed.fields:
@@ -219,7 +232,17 @@ def read_table(
 
 
 def choose(table: Table, columns: str | Sequence[str | int] | None, where: Mapping[str, Any] | None, missing: Any) -> Table:
-    """A part of a table."""
+    """Return a part of a table.
+
+    Args:
+        table: the table.
+        columns: the columns, as in `read_table`.
+        where: the values of columns, as in `read_table`.
+        missing: the texts of missing cells, as in `read_table`.
+
+    Raises:
+        GmlmError: as for `read_table`.
+    """
     tokens = () if missing is None else tuple(missing) if isinstance(missing, list | tuple | set | frozenset) else (missing,)
     if not all(isinstance(t, str) for t in tokens):
         help = 'write it as it stands in the file: `missing="NA"`; an empty field is `missing=""`'
@@ -236,10 +259,10 @@ def choose(table: Table, columns: str | Sequence[str | int] | None, where: Mappi
 
 
 def table_of(parsed: Parsed, header: bool) -> Table:
-    """A table, its header taken off.
+    """Return a table without its header.
 
     Raises:
-        GmlmError: E525 for names that are not distinct, E505 where there are no rows.
+        GmlmError: E525 for names that are not distinct, E505 if there are no rows.
     """
     fields, lines, names = parsed.fields, parsed.lines, None
     if header and fields:
@@ -255,11 +278,11 @@ def table_of(parsed: Parsed, header: bool) -> Table:
 
 
 def parse_table(path: str | Path) -> Parsed:
-    """The fields of a text file; blank lines are left out.
+    """Return the fields of a text file without its blank lines.
 
     Raises:
-        GmlmError: E520 for quotes that do not close, E120, E523 or E119 for what is no readable
-            text, E522 for rows of different length.
+        GmlmError: E520 for quotes that do not close; E120, E523 or E119 for a file that is not
+            readable text; E522 for rows of different length.
     """
     path = as_path(path)
     rows: list[list[str]] = []
@@ -276,7 +299,7 @@ def parse_table(path: str | Path) -> Parsed:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The fields of each row, and the line that it begins on."""
+    """Yield the line on which each row begins, and the row's fields."""
     lines = lines_of(path)
     before: list[str] = []
     for line in lines:
@@ -300,12 +323,12 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def names_in(text: str) -> list[str]:
-    """The parts of a list with commas; one that holds a comma stands in quotes."""
+    """Return the parts of a list with commas; a part that contains a comma is in quotes."""
     return [part.strip() for part in next(csv.reader([text], skipinitialspace=True), [])]
 
 
 def _span(table: Table, part: str | int) -> list[int]:
-    """The columns of a name, a number or a range."""
+    """Return the columns of a name, a number or a range."""
     if isinstance(part, int | np.integer):
         part = str(part)
     named = table.header is not None and part in table.header

@@ -1,4 +1,4 @@
-"""Weights of sequences that resemble each other."""
+"""Weights of sequences that resemble one another."""
 
 from __future__ import annotations
 
@@ -11,29 +11,33 @@ from ._holes import verify_unmasked
 from ._rows import AbstractRows
 
 Array = np.ndarray
-MOST_AT_ONCE = 1 << 24  # pairs of rows that are compared at once: a byte and a flag for each
+# At most this many pairs of rows are compared at once, each with a byte and a flag.
+MOST_AT_ONCE = 1 << 24
 
 
 def sequence_weights(x: Any, identity: float = 0.8) -> Array:
-    """One over the number of rows that agree with a row in at least this share of their columns, the row itself included.
+    """Return one over the number of rows that are similar to each row.
 
-    w_r = 1 / #{s : #{i : x_si = x_ri} >= identity * L}. The sum of the weights is the effective
-    number of rows. Every symbol counts, and so does every column: two gaps agree, and L is the
-    number of columns whether they hold gaps or not. A missing cell agrees with another missing
-    cell. This is the convention of plmc at `theta = 1 - identity`.
+    Rows are similar if they agree in at least a share `identity` of the columns; a row is similar
+    to itself. The formula is w_r = 1 / #{s : #{i : x_si = x_ri} >= identity * L}. The sum of the
+    weights is the effective number of rows.
+
+    Every symbol counts, and so does every column: two gaps agree, and L is the number of columns
+    whether they contain gaps or not. A missing cell agrees with another missing cell. This is the
+    convention of plmc at `theta = 1 - identity`.
 
     Args:
-        x: rows of codes or letters, shape (rows, columns); rows of strings of one length; or what
-            `read_alignment` gives.
-        identity: between 0 and 1.
+        x: rows of codes or letters, shape (rows, columns); rows of strings of one length; or the
+            result of `read_alignment`.
+        identity: a number between 0 and 1.
 
     Returns:
         Float64 weights of shape (rows,), each in (0, 1]. The memory is bounded whatever the number
-        of rows; the time grows with
-        rows^2 * columns.
+        of rows; the time grows with rows^2 * columns.
 
     Raises:
-        GmlmError: E501 for an array that has not two axes, E507 for an identity outside 0 and 1.
+        GmlmError: E501 for an array without exactly two axes; E507 for an identity outside 0 and 1;
+            E504 for masked entries.
 
     Reference: Ekeberg et al. 2013, Phys. Rev. E 87, 012707, section II; Hopf et al. 2017, Nat.
     Biotechnol. 35, 128-135.
@@ -42,7 +46,7 @@ def sequence_weights(x: Any, identity: float = 0.8) -> Array:
         raise fail("E507", f"identity is a share between 0 and 1, got {identity!r}")
     codes = _codes(x)
     length, n = codes.shape
-    least = int(np.ceil(identity * length - 1e-9))  # 0.7 * 10 is above 7 in binary
+    least = int(np.ceil(identity * length - 1e-9))  # In binary, 0.7 * 10 is above 7.
     neighbours = np.zeros(n, np.int64)
     step = max(1, MOST_AT_ONCE // max(n, 1))
     for start in range(0, n, step):
@@ -51,11 +55,14 @@ def sequence_weights(x: Any, identity: float = 0.8) -> Array:
 
 
 def _agreements(codes: Array, start: int, step: int) -> Array:
-    """In how many columns each of some rows agrees with every row; `codes` has the shape (columns, rows)."""
+    """Return the number of columns in which each of some rows agrees with every row.
+
+    `codes` has the shape (columns, rows).
+    """
     some = codes[:, start : start + step]
     total = np.zeros((some.shape[1], codes.shape[1]), np.int32)
     equal = np.empty(total.shape, bool)
-    # bytes are added in one step per 16 or 32 of them, and hold up to 255
+    # Bytes are added 16 or 32 at a time, and each can count up to 255.
     for first in range(0, len(codes), 255):
         part = np.zeros(total.shape, np.uint8)
         for column in range(first, min(first + 255, len(codes))):
@@ -66,7 +73,7 @@ def _agreements(codes: Array, start: int, step: int) -> Array:
 
 
 def _codes(x: Any) -> Array:
-    """Symbols as small integers, shape (columns, rows): each column lies in one piece."""
+    """Return symbols as small integers, shape (columns, rows), contiguous by column."""
     verify_unmasked(x, "sequences")
     array = np.asarray(x.x if isinstance(x, AbstractRows) else x)
     if array.dtype.kind == "U" and array.ndim == 1:
