@@ -260,7 +260,13 @@ def _predicted(label: str, network: Any, given: tuple[Array, ...], count: int, l
 def length_coverage(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, missing: Any, top: object) -> dict[int, float]:
     """Return the share of rows whose length is among the k best.
 
-    See `ConditionalModel.length_coverage` for the arguments.
+    Args:
+        lowered: the model.
+        params: parameters.
+        x: the rows.
+        given: data of given variables.
+        missing: the value that represents padding.
+        top: the numbers k.
     """
     network = next(iter(params.values()))
     n = lowered.graph.n_random

@@ -57,7 +57,18 @@ def draw_rows(
 def decode(
     lowered: Lowered, sampler: ir.Sampler, params: dict[str, Any], seed: int, clamp: Any, init: Any, more: Decoding, trace: bool
 ) -> Decodes:
-    """Return decodes as plain arrays; see `ConditionalModel.decode` for the arguments."""
+    """Return decodes as plain arrays.
+
+    Args:
+        lowered: the model.
+        sampler: the sampler, which must be a decoder.
+        params: parameters.
+        seed: the seed.
+        clamp: the fixed cells.
+        init: a draft for each row, or None.
+        more: the further arguments of a conditional model.
+        trace: whether the tokens after each pass are recorded.
+    """
     options = SampleOptions(sampler.name, 1, 0, 1, 1, seed, clamp, init, None, True, False)
     options = verified_options(options)
     kernel = derive.build_kernel(lowered, sampler).kernel
@@ -147,7 +158,8 @@ def _filling(graph: FactorGraph, kernel: AbstractDecoder) -> int | None:
 def _observed(lowered: Lowered, params: dict[str, Any], observe: Any, work: Work) -> Any:
     """Return the function that records observables of each draw.
 
-    It takes all cells of one row. Other calls raise E507.
+    It takes all cells of one row. Raise E507 for several rows, shorter rows, or a `let` that
+    mentions given data.
     """
     if observe and (work.shape or (work.lengths < lowered.graph.n_random).any()):
         raise fail("E507", "observe is for chains of one row of full length", help="compute it from the draws, whose padding is -1")

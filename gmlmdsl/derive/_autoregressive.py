@@ -167,9 +167,10 @@ class AutoregressiveKernel(AbstractDecoder):
         )
 
     def _prompted(self, task: Task, cache: Any) -> tuple[Int[Array, "groups beam cells"], Any, Int[Array, ""]]:
-        """Enter all fixed cells at once, and return the last place of the shortest prompt.
+        """Enter all fixed cells at once, and return tokens, caches and the cell to start at.
 
-        No row has ended before that place. The cells after it are entered again.
+        The start is the last cell of the shortest prompt, because no row has ended before it. The
+        cells after it are entered again.
         """
         graph, beam, n = task.graph, self.rules.beam, task.held.shape[1]
         tokens = jnp.broadcast_to(task.held[:, None], (len(task.held), beam, n)).astype(jnp.int32)

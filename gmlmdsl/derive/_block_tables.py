@@ -2,9 +2,9 @@
 
 The scores of all blocks, values and rows are two products. `plan/_block_tables.py` states where the
 entries are stored. Scores are differences from the score of the block's first value, so that a
-block with two values takes one number. A context is the cells outside a block that share factors
-with it. Indicators cover all values of a context except the first, whose entries are added to the
-constant.
+block with two values takes one number. The context of a factor that touches a block consists of the
+cells of the factor outside the block. Indicators cover all values of a context except the first,
+whose entries are added to the constant.
 """
 
 from __future__ import annotations

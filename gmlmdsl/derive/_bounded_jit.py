@@ -120,7 +120,14 @@ class Programs:
             self.kept.clear()
 
     def program(self, key: tuple[Any, ...], function: Callable[..., Any], rest: list[Any], quick: bool) -> Any:
-        """Return the function of the arrays alone, compiled for this key."""
+        """Return the function of the arrays alone, compiled for this key.
+
+        Args:
+            key: the function, the structure of its arguments, their constants and shapes.
+            function: the function.
+            rest: the constants, with None in place of each array.
+            quick: whether to compile faster to a slower program.
+        """
         with self._lock:
             if key not in self.kept:
                 self._make_room()

@@ -30,8 +30,8 @@ from ._random import fold, words
 class BondTables(eqx.Module):
     """Tables of edges at some parameters.
 
-    `costs` has the amount by which log p is below its best image if one end moves; `means` has the
-    fields of the cells.
+    `costs` has the maximum decrease of log p when one end of an edge moves to an image. `means` has
+    the fields of the cells.
     """
 
     costs: Float[Array, " groups_kinds_q_q"]
@@ -117,7 +117,15 @@ class ClusterKernel(AbstractKernel):
         return State(after), Info(changed[None], drawn.sum(axis=0, dtype=jnp.int32)[None], none, none)
 
     def draw_bonds(self, target: Target, bonds: BondTables, here: Codes, group: Array, keys: PRNGKeyArray) -> Bool[Array, "edges chains"]:
-        """Draw which edges have a bond; the probability of a bond is 1 - exp(-cost)."""
+        """Draw which edges have a bond; the probability of a bond is 1 - exp(-cost).
+
+        Args:
+            target: the distribution to draw from.
+            bonds: the tables of the edges.
+            here: the codes of the mask's cells.
+            group: the group of exchanges of each chain.
+            keys: a key for each chain.
+        """
         q, kinds = self.groups.shape[2], self.places.shape[0]
         place = ((group[None] * kinds + self.kind[:, None]) * q + here[self.ends[0]]) * q + here[self.ends[1]]
         costs = bonds.costs[place]
@@ -135,6 +143,13 @@ class ClusterKernel(AbstractKernel):
         """Return by how much log p without the bonds is higher at an image than now.
 
         It is -inf if a clamped cell would move.
+
+        Args:
+            target: the distribution to draw from.
+            bonds: the tables of the edges.
+            codes: the configurations, shape (cells, chains).
+            inside: which of the mask's cells belong to the cluster of each chain.
+            image: the value that replaces each value, in each chain.
         """
         here = codes[self.cells]
         moved = self.moved(here, inside, image)

@@ -104,8 +104,15 @@ def rest_possible(
 ) -> Bool[Array, " rows"]:
     """Return whether some value of the block has positive probability with the rest of `codes`.
 
-    There is exactly one block. `scores` covers only the factors that touch it, but a zero of
-    another factor makes the rest itself impossible.
+    `scores` covers only the factors that touch the block, but a zero of another factor makes the
+    rest itself impossible.
+
+    Args:
+        graph: the factor graph.
+        params: parameters.
+        codes: the configurations, shape (cells, rows).
+        blocks: exactly one block.
+        scores: the scores of its values.
     """
     best = put_value(blocks, codes, jnp.argmax(scores, axis=1).astype(jnp.int32), jnp.zeros((1, codes.shape[1]), bool))
     return jnp.isfinite(scores.max(axis=1)[0]) & (log_potential(graph, params, best) > -jnp.inf)
@@ -135,7 +142,14 @@ def pick_of_few(scores: list[Float[Array, "blocks rows"]], words: Words) -> tupl
 
 
 def put_value(blocks: Blocks, codes: Codes, value: Int[Array, "blocks rows"], keep: Array) -> Codes:
-    """Set each block to a joint value; a block whose `keep` is true stays as it is."""
+    """Set each block to a joint value.
+
+    Args:
+        blocks: the blocks.
+        codes: the configurations, shape (cells, rows).
+        value: the number of the joint value of each block.
+        keep: which blocks stay as they are.
+    """
     single = blocks.cells.shape[1] == 1
     new = value[:, None] if single else (value[:, None] // blocks.strides) % blocks.radix
     new = jnp.where(keep[:, None], _block_codes(blocks, codes), new).astype(codes.dtype)
@@ -150,7 +164,12 @@ def clamp_scores(
 ) -> Float[Array, "blocks values rows"]:
     """Set to -inf the score of every value that would move a clamped cell.
 
-    `clamped` has a boolean for each cell and one for padding.
+    Args:
+        blocks: the blocks.
+        codes: the configurations, shape (cells, rows).
+        clamped: a boolean for each cell, and one for padding.
+        n_cells: the number of cells.
+        scores: the scores of the values.
     """
     fixed = clamped[blocks.cells] & (blocks.cells < n_cells)
     moved = blocks.codes != _block_codes(blocks, codes)[:, None]

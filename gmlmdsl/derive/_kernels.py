@@ -149,12 +149,28 @@ class RandomKernel(AbstractKernel):
         return State(codes), counted(state.codes, codes, free(target, cells).sum(axis=0, dtype=jnp.int32))
 
     def separately(self, target: Target, codes: Codes, cells: Array, sizes: Array, keys: PRNGKeyArray) -> Codes:
-        """Redraw every drawn cell as a block of its own, all at once at the old x."""
+        """Redraw every drawn cell as a block of its own, all at once at the old x.
+
+        Args:
+            target: the distribution to draw from.
+            codes: the configurations, shape (cells, chains).
+            cells: the drawn block of each chain, padded with the number of cells.
+            sizes: the size of each block, which this method does not read.
+            keys: a key for each chain.
+        """
         blocks = drawn_blocks(target.graph, cells[:, None, :], self.capacities[-1][1])
         return draw_blocks(target, codes, blocks, words(keys, (cells.shape[0],), levels_of(blocks.n_values)))
 
     def jointly(self, target: Target, codes: Codes, cells: Array, sizes: Array, keys: PRNGKeyArray) -> Codes:
-        """Redraw the drawn block by enumeration, in its size bucket."""
+        """Redraw the drawn block by enumeration, in its size bucket.
+
+        Args:
+            target: the distribution to draw from.
+            codes: the configurations, shape (cells, chains).
+            cells: the drawn block of each chain, padded with the number of cells.
+            sizes: the size of each block.
+            keys: a key for each chain.
+        """
         drawn = words(keys, (1,), max(levels_of(values) for _, values in self.capacities))
         smallest = 0
         for members, values in self.capacities:

@@ -233,7 +233,7 @@ class ListedRows(eqx.Module):
         """Return for each component the log of the ratio of two sums of exp(score).
 
         The first sum is over all values of the component. The second sum, which divides it, is over
-        the values that agree with its predicted cells.
+        the values that agree with its predicted cells. The result is inf if the second sum is 0.
         """
         scores, agreeing = listing.scores(terms, *listing.entries(self.graph, params, terms))
         every, observed = listing.log_sums(scores), listing.log_sums(agreeing)

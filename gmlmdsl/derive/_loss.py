@@ -69,7 +69,14 @@ class ExactLoss(AbstractLoss):
         return tuple(None if t is None else t.weights(entries) for t in self.tabled)
 
     def scores(self, params: Params, codes: Codes, k: int, weights: Weights | None) -> Float[Array, "blocks values rows"]:
-        """Return the scores of the k-th set of blocks, up to a constant for each block and row."""
+        """Return the scores of the k-th set of blocks, up to a constant for each block and row.
+
+        Args:
+            params: parameters.
+            codes: the rows, shape (cells, rows).
+            k: the number of the set of blocks.
+            weights: the weights of the set from `weights`, or None.
+        """
         tabled = self.tabled[k]
         if tabled is None or weights is None:
             return self.by_trees(params, codes, self.blocks[k])
@@ -94,7 +101,12 @@ class ExactLoss(AbstractLoss):
     def plain_total(self, params: Params, codes: Codes, row_weights: Array, chunk: int, dtype: Any = None) -> Float[Array, ""]:
         """Return the weighted sum over rows of the loss of the plain sets of blocks.
 
-        `dtype`, if given, is the float type of the sums over rows.
+        Args:
+            params: parameters.
+            codes: the rows, shape (cells, rows).
+            row_weights: the weight of each row.
+            chunk: the number of rows to evaluate at a time.
+            dtype: the float type of the sums over rows; None: the working type.
         """
         found = jnp.zeros((), float_type())
         for k, (plain, weights) in enumerate(zip(self.is_plain, self.weights(params), strict=True)):
@@ -135,9 +147,15 @@ class ExactLoss(AbstractLoss):
     def by_mask(
         self, params: Params, codes: Codes, weights: tuple[Weights | None, ...] | None = None, which: Sequence[int] | None = None
     ) -> tuple[Float[Array, "masks rows"], Float[Array, "masks rows"]]:
-        """Return the loss and the probability of every mask of some sets of blocks, or of all sets.
+        """Return the loss and the probability of every mask.
 
         If `split` is true, there is a loss for every cell of a mask.
+
+        Args:
+            params: parameters.
+            codes: the rows, shape (cells, rows).
+            weights: the result of `weights`; None: it is computed here.
+            which: the numbers of the sets of blocks to evaluate; None: all sets.
         """
         losses, shares = [], []
         weights = self.weights(params) if weights is None else weights

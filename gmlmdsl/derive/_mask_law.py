@@ -50,9 +50,14 @@ class AbstractMaskLaw(eqx.Module):
     def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:
         """Return log p(K | x') of each block K under every joint value of its own cells.
 
-        The other cells of x' have their values in `codes`. The shape holds up to broadcasting.
-        `touch` yields, group by group, the instances of the distribution's weights that touch each
-        block.
+        The shape holds up to broadcasting.
+
+        Args:
+            params: parameters.
+            codes: the values of the other cells of x', shape (cells, rows).
+            blocks: the blocks K.
+            touch: yields, group by group, the instances of the distribution's weights that touch
+                each block.
         """
 
     @abc.abstractmethod

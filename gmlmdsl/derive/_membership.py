@@ -39,7 +39,14 @@ Present = Bool[Array, "cells rows"]
 
 @singledispatch
 def members(law: AbstractMaskLaw, codes: Codes, keys: PRNGKeyArray, present: Present) -> Present:
-    """Draw K for each row, restricted to the `present` cells; `keys` has one key per row."""
+    """Draw the cells of K for each row.
+
+    Args:
+        law: the distribution of the mask.
+        codes: the rows, shape (cells, rows).
+        keys: a key for each row.
+        present: the cells that exist in each row, to which K is restricted.
+    """
     found = law.draw({}, codes, keys)
     held = jnp.zeros((present.shape[0] + 1, present.shape[1]), bool)
     return held.at[jnp.minimum(found, present.shape[0]), jnp.arange(present.shape[1])].set(True)[:-1] & present
@@ -47,7 +54,7 @@ def members(law: AbstractMaskLaw, codes: Codes, keys: PRNGKeyArray, present: Pre
 
 @members.register
 def _(law: SubsetLaw, codes: Codes, keys: PRNGKeyArray, present: Present) -> Present:
-    """The first `size` cells in a random order; all of them where there are fewer."""
+    """Draw the first `size` cells in a random order, or all cells if there are fewer."""
     pool = jnp.zeros(present.shape[0] + 1, bool).at[law.cells].set(True, mode="drop")[:-1][:, None] & present
     return (random_ranks(keys, pool) < law.size) & pool
 
@@ -150,7 +157,13 @@ class AbstractScoredMask(eqx.Module):
     def drawn(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, u: Array | None) -> MaskDraw:
         """Draw K of each row, for cells that `graph` predicts.
 
-        If the mask `is_stratified`, `u` has the number of each row; otherwise it is not read.
+        Args:
+            graph: the network over the rows.
+            params: parameters.
+            codes: the rows, shape (cells, rows).
+            present: the cells that exist in each row.
+            keys: a key for each row.
+            u: the number of each row if the mask `is_stratified`; otherwise it is not read.
         """
 
     @abc.abstractmethod
@@ -177,12 +190,22 @@ class NoisyMask(AbstractScoredMask):
     noises: Float[Array, "parts 3"]
 
     def drawn(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, u: Array | None) -> MaskDraw:
-        """Draw K and the noise, as `draw`; all of K is scored."""
+        """Draw K and the noise, as `draw`; all of K is scored.
+
+        `params` and `u` are not read.
+        """
         held, seen = self.draw(codes, present, keys, graph.most_values)
         return MaskDraw(held, seen, held)
 
     def draw(self, codes: Codes, present: Present, keys: PRNGKeyArray, n_values: int) -> tuple[Present, Codes]:
-        """Draw K of each row, and the codes that the network sees: `n_values` for a hidden cell."""
+        """Draw K of each row, and the codes that the network sees.
+
+        Args:
+            codes: the rows, shape (cells, rows).
+            present: the cells that exist in each row.
+            keys: a key for each row.
+            n_values: the number of values of a cell, which is also the code of a hidden cell.
+        """
         part = picked(self.weights[:, None], fold_apart(keys, 0))
         held = jnp.stack([members(law, codes, fold_apart(keys, 1), present) for law in self.laws])
         held = (held & (part[None] == jnp.arange(len(self.laws), dtype=jnp.int32)[:, None])[:, None]).any(axis=0)

@@ -1,10 +1,11 @@
 """Sweeps of single cells with two values, 32 chains in a word: bit c is the value of chain c of 32.
 
-`plan/_packing.py` decides which sweeps can be packed. A step of a cell has three parts:
+`plan/_packing.py` decides which sweeps can be packed. A turn redraws several cells at once, and a
+cell is redrawn in three parts:
 
-- It counts, bit by bit, the neighbours that have their second value.
-- It reads the binary digits of each chain's probability from a table, at these counts.
-- It compares the digits with random digits, starting with the last digit.
+- The neighbours that have their second value are counted, bit by bit.
+- The binary digits of each chain's probability are read from a table, at these counts.
+- The digits are compared with random digits, starting with the last digit.
 
 A word of random digits is hashed from the key of the first of its 32 chains, and chain c takes bit
 c. The draws of a chain therefore depend on its own number and on that key, and on no other chain.
@@ -134,7 +135,14 @@ class PackedSweepKernel(AbstractKernel):
         return carried._replace(held=held), Info(changed[None], jnp.broadcast_to(drawn, (1, chains)), none, none)
 
     def swept(self, target: Target, keys: PRNGKeyArray, stage: PackedTurns, held: Packed) -> Packed:
-        """Return the words after all turns of a stage."""
+        """Return the words after all turns of a stage.
+
+        Args:
+            target: the distribution to draw from.
+            keys: a key for each word of chains.
+            stage: the turns.
+            held: the words before them.
+        """
         n = stage.cells.shape[1]
 
         def one(held: Packed, inputs: tuple[Array, PackedTurns, Array]) -> tuple[Packed, None]:

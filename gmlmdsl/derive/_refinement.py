@@ -218,6 +218,12 @@ class RefinementKernel(AbstractDecoder):
         Free cells are hidden, or have uniform values, or have the tokens of the draft. Under a
         mask's schedule, a cell that does not come from a draft is open until it is predicted: the
         last pass settles the cells that no K contained.
+
+        Args:
+            target: the network over some rows.
+            draft: the codes of the chain's start, shape (cells, chains).
+            free: the cells that may change.
+            keys: a key for each chain.
         """
         zero = jnp.zeros(draft.shape)
         unsettled = not self.draft and (self.rules.start == "hide" or self.law is not None)
@@ -251,6 +257,14 @@ class RefinementKernel(AbstractDecoder):
         """Predict the open cells, then determine the cells that the next pass predicts.
 
         A chain that has stopped stays as it is.
+
+        Args:
+            target: the network over some rows.
+            at: the state before the pass.
+            free: the cells that may change.
+            t: the number of the pass, from 0.
+            keys: a key for each chain.
+            planner: the network that plans, or None.
         """
         rules, graph = self.rules, target.graph
         last = t == rules.steps - 1
@@ -333,9 +347,16 @@ class RefinementKernel(AbstractDecoder):
         return self.readout.sure(logits, total, log_p)
 
     def reopened(self, after: Hypothesis, free: Held, present: Held, t: Array, keys: PRNGKeyArray) -> Held:
-        """Return the cells that the next pass predicts after `t` passes.
+        """Return the cells that the next pass predicts.
 
         It serves schedules that do not predict all cells at each pass.
+
+        Args:
+            after: the state after the pass.
+            free: the cells that may change.
+            present: the cells that are not padding.
+            t: the number of passes so far.
+            keys: a key for each chain.
         """
         rules = self.rules
         # A cell that the pass predicted is open until it is kept; in the first pass these are all
@@ -373,9 +394,16 @@ class RefinementKernel(AbstractDecoder):
     def left_open(self, sure: Float[Array, "cells chains"], candidates: Held, free: Held, t: Array, keys: PRNGKeyArray | None) -> Held:
         """Return the candidates that stay open after `t` passes, by the order and the schedule.
 
-        All candidates of later blocks stay open. Among equally confident cells, the first settle;
-        under `remask = least_confident`, the first stay open. Cells that differ only by rounding
-        count as equally confident. `keys` serve a random order.
+        All candidates of later blocks stay open. Among equally confident cells, which may differ by
+        rounding, the first settle. Under `remask = least_confident`, the first of equally confident
+        cells stay open.
+
+        Args:
+            sure: the confidence in each cell.
+            candidates: the cells that may stay open.
+            free: the cells that may change.
+            t: the number of passes so far.
+            keys: a key for each chain, for a random order; or None.
         """
         pool, held = candidates, candidates.sum(axis=0, dtype=jnp.int32)
         if self.plan.open_after is not None:

@@ -104,7 +104,16 @@ def forward(
 def inputs_of(
     graph: Graph, params: Params, codes: Codes, c: Contraction, unary: Unary | None = None, beta: Float[Array, " rows"] | None = None
 ) -> Inputs:
-    """Return the initial tables of sums, maxima and draws; see `forward` for the arguments."""
+    """Return the initial tables of sums, maxima and draws.
+
+    Args:
+        graph: the factor graph.
+        params: parameters.
+        codes: (cells, rows); the codes of free cells do not matter.
+        c: the contraction.
+        unary: as in `forward`.
+        beta: as in `forward`.
+    """
     tables = factor_sums(graph, params, codes, c)
     if beta is not None:
         tables = tuple(tempered(t, beta) for t in tables)
@@ -131,7 +140,14 @@ def eliminate(c: Contraction, tables: tuple[Array, ...], rows: int, unary: Unary
 
 
 def forward_from(c: Contraction, inputs: Inputs, rows: int, combine: Combine = total) -> Forward:
-    """Run the forward pass from all its inputs; see `forward` and `inputs_of`."""
+    """Run the forward pass from all its inputs.
+
+    Args:
+        c: the contraction.
+        inputs: the result of `inputs_of`.
+        rows: the number of rows.
+        combine: as in `forward`.
+    """
     if c.loop is not None:
         (start,) = inputs.tables
         sums, found = summed_in_turn(start, c.loop) if combine is total else swept(start, c.loop, combine)

@@ -220,7 +220,14 @@ class TabledSweepKernel(AbstractKernel):
     def swept(self, target: Target, keys: PRNGKeyArray, stage: Colours, how: Reading, scoring: Scoring, held: Array, width: int) -> Array:
         """Return the state after all colours of a stage.
 
-        The state has codes, or indicators of `width` values of each cell.
+        Args:
+            target: the distribution to draw from.
+            keys: a key for each chain.
+            stage: the colours.
+            how: the form in which lists are read.
+            scoring: the numbers from which scores are computed.
+            held: the state before: codes, or indicators of `width` values of each cell.
+            width: the number of values whose indicators are stored; 0 if codes are stored.
         """
         n, each = stage.blocks, max(width, 1)
         levels, rest = levels_of(stage.values), behind(keys)
@@ -246,7 +253,14 @@ class TabledSweepKernel(AbstractKernel):
         return jax.lax.scan(one, held, (turns, many))[0]
 
     def excluded(self, target: Target, turn: Turn, held: Array, width: int) -> Float[Array, "blocks values chains"] | None:
-        """Return the scores of the groups without a table; None if there are none."""
+        """Return the scores of the groups without a table; None if there are none.
+
+        Args:
+            target: the distribution to draw from.
+            turn: the colour.
+            held: the state.
+            width: as in `swept`.
+        """
         if turn.rest is None:
             return None
         groups = (target.graph.groups[k] for k in self.rest)

@@ -55,7 +55,8 @@ class VisitLaw(AbstractScoredMask):
     def drawn(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, u: Array | None) -> MaskDraw:
         """Return one pass of each row: the pass in which cell number floor(u n) settles.
 
-        Cells are numbered in the order in which they settle.
+        Cells are numbered in the order in which they settle. `AbstractScoredMask.drawn` describes
+        the arguments.
         """
         assert u is not None
         count = present.sum(axis=0, dtype=jnp.int32)
@@ -111,6 +112,14 @@ class VisitLaw(AbstractScoredMask):
         """Return the logits of one pass over the open cells, and the cells that the pass settles.
 
         The last pass settles all open cells.
+
+        Args:
+            graph: the network over the rows.
+            params: parameters.
+            codes: the rows, shape (cells, rows).
+            present: the cells that exist in each row.
+            open_: the open cells.
+            t: the number of the pass, from 1.
         """
         logits = graph.logits(params, jnp.where(open_ | ~present, graph.most_values, codes))
         stays = self.kernel.left_open(self.kernel.sureness(logits), open_, present, t, None)
@@ -120,6 +129,14 @@ class VisitLaw(AbstractScoredMask):
         """Return the weighted scores of `draws` passes for each row.
 
         The draws of a row are stratified over its passes.
+
+        Args:
+            graph: the network over the rows.
+            params: parameters.
+            codes: the rows, shape (cells, rows).
+            present: the cells that exist in each row.
+            keys: a key for each row.
+            draws: the number of draws for each row.
         """
         first = words_apart(fold_apart(keys, STRATA), 1).number()[0]
 
@@ -135,6 +152,12 @@ class VisitLaw(AbstractScoredMask):
         """Return log p of each row along its single path of passes.
 
         Each pass scores the cells that it settles.
+
+        Args:
+            graph: the network over the rows.
+            params: parameters.
+            codes: the rows, shape (cells, rows).
+            present: the cells that exist in each row.
         """
 
         def once(carried: tuple[Present, Array], t: Array) -> tuple[tuple[Present, Array], None]:

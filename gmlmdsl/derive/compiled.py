@@ -37,6 +37,12 @@ def block_levels(graph: Graph, params: Params, codes: Codes, blocks: Blocks) -> 
     """Return the log normaliser of each block, which `log_conditional` subtracts.
 
     It is log sum over x_K of exp(the sum of the factors that touch K), shape (blocks, rows).
+
+    Args:
+        graph: the factor graph.
+        params: parameters.
+        codes: codes of the rows, shape (cells, rows).
+        blocks: the blocks.
     """
     return logsumexp(_local_scores(graph, params, codes, blocks))
 

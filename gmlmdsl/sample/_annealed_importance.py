@@ -1,6 +1,6 @@
-"""Annealed importance sampling: log Z of models too wide for exact sums, with its error.
+"""Annealed importance sampling of log Z, with its standard error.
 
-The error is a standard error.
+It serves models that are too wide for exact sums.
 """
 
 from __future__ import annotations

@@ -74,10 +74,23 @@ def sample(
 ) -> Draws:
     """Run every chain from its start; draw t of chain c depends only on the seed, c and t.
 
-    Before the warm-up there are `anneal` steps on p to the power 1/anneal, 2/anneal, .., 1. `keys`
-    has the keys of the chains if they do not follow from the chains' numbers. Otherwise chains and
-    draws are padded to sizes that many calls share, so that these calls compile nothing. `remember`
-    returns the part of a state that is kept of each draw beside the codes.
+    Without `keys`, chains and draws are padded to sizes that many calls share, so that these calls
+    compile nothing.
+
+    Args:
+        kernel: the kernel.
+        target: the distribution to draw from.
+        codes: the starts, shape (cells, chains).
+        seed: the seed.
+        draws: the number of draws of each chain.
+        warmup: the number of steps before the first draw.
+        thin: the number of steps for each draw.
+        anneal: the number of steps before the warm-up, on p to the power 1/anneal, 2/anneal, .., 1.
+        observe: the function of codes that is recorded of each draw, or None.
+        keep: whether draws are kept.
+        progress: whether to show a progress bar.
+        keys: the keys of the chains, if they do not follow from the chains' numbers.
+        remember: returns the part of a state that is kept of each draw beside the codes.
     """
     chains, per_call = codes.shape[1], min(STEPS_PER_CALL, 1 << (draws - 1).bit_length())
     if keys is None:
