@@ -36,7 +36,7 @@ class OracleGraph(eqx.Module):
         graph: the factors.
         contraction: the contraction over all cells except the row of given data.
         cells: the cells that are decoded or seen: every `var`, and latents that are clamped.
-        lengths: the length of each chain, shape (1, chains): all cells.
+        lengths: the length of each chain, which is the number of observed cells, shape (1, chains).
         behind: the codes of cells that are not random: the row of given data.
     """
 

@@ -312,7 +312,7 @@ class RefinementKernel(AbstractDecoder):
         log p is the network's own, whatever the temperature. If the network does not define a
         distribution, the token is `UNDEFINED`, and stays so.
         """
-        # ^This is the layout of a network's product: nothing is transposed.
+        # This is the layout of a network's product: nothing is transposed.
         by_value = jnp.moveaxis(logits, -1, 0)
         total = jax.nn.logsumexp(by_value, axis=0)
         if self.rules.decode == "argmax":

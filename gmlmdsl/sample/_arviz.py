@@ -229,7 +229,7 @@ def _read(draws: Any) -> Any:
     return draws
 
 
-# by name: first variables with their axes, then the labels of axes
+# two dictionaries by name: variables with their axes, and labels of axes
 Arrays = tuple[dict[str, tuple[list[str], np.ndarray]], dict[str, np.ndarray]]
 
 

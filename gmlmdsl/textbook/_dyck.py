@@ -42,11 +42,13 @@ def dyck(
     last open one.
 
     With a `depth`, the stack of open brackets is a latent number with (k^(depth + 1) - 1) / (k - 1)
-    values. Then `sampler="exact"`, `next_symbol`, `log_prob` and `marginals` are exact, and `q`,
-    `kind` and `n` are inputs of the program. Without a `depth` there would be too many stacks. In
-    that case all symbols are drawn from the same distribution, with weights q p_a and 1 - q.
-    `sampler draw` takes the first symbol that the verifier `right`, a stack, accepts. It accepts
-    only one of the closing brackets, so the strings have the distribution above.
+    values. Then `sampler="exact"`, `next_symbol`, `log_prob` and `marginals` are exact. `n` is an
+    input of the program, and so are `q` and `kind` unless q is None.
+
+    Without a `depth` there would be too many stacks. In that case all symbols are drawn from the
+    same distribution, with weights q p_a and 1 - q. `sampler draw` takes the first symbol that the
+    verifier `right`, a stack, accepts. It accepts only one of the closing brackets, so the strings
+    have the distribution above.
 
     Args:
         kinds: k, 1 to 30; the values are letters, `()[]{}<>` first.
