@@ -299,8 +299,8 @@ def batches_of(given: Array, cells: Array | None = None, entries: int = 1) -> li
 
     Each item has the numbers of the rows, the width of given arrays and the width of cells. A batch
     has one of the sizes for which programs are compiled. The rows are sorted by width and split at
-    minimum cost, which is measured in `rows x widths` and includes padding rows and the fixed cost
-    of a batch.
+    minimum cost. The cost is measured in `rows x widths`, with padding rows and the fixed cost of a
+    batch.
 
     Args:
         given: lengths of the given arrays, by row.

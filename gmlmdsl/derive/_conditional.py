@@ -50,8 +50,8 @@ def logsumexp(scores: Float[Array, "blocks values rows"]) -> Float[Array, "block
 def total(scores: Float[Array, "width values *rest"]) -> Array:
     """Return the log sum of exponentials over the values; nan where one is +inf or nan.
 
-    All other axes are flattened into one, and a sum over few values is written out, because a loop
-    with a short innermost axis is not vectorised.
+    All other axes are flattened into one, because a loop with a short innermost axis is not
+    vectorised. For the same reason a sum over few values is written out.
     """
     flat = scores.reshape(*scores.shape[:2], -1)
     if flat.shape[1] > MOST_WRITTEN_OUT:

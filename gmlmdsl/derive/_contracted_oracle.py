@@ -1,8 +1,8 @@
 """A model without a network as an oracle, for prefixes whose representation would cost too much.
 
 At each symbol all later cells are summed out. The state of a row is the prefix itself. If a symbol
-depends on much earlier ones, there may be too many joint values of the cells that later factors
-read, although some order of elimination is short.
+depends on much earlier ones, the cells that later factors read may have too many joint values. An
+order of elimination may nevertheless be short.
 """
 
 from __future__ import annotations

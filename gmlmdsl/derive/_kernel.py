@@ -32,9 +32,10 @@ class State(NamedTuple):
 class Info(NamedTuple):
     """Counts that diagnostics read after a step.
 
-    `changed` counts the cells that changed, and `drawn` the cells that were drawn without the
-    clamped ones, both of shape (updates, chains) with a row for each update statement. `proposed`
-    and `accepted` count exchanges for each pair of neighbouring replicas, shape (pairs, chains).
+    `changed` counts the cells that changed. `drawn` counts the cells that were drawn, without the
+    clamped ones. Both have shape (updates, chains), with a row for each update statement.
+    `proposed` and `accepted` count exchanges for each pair of neighbouring replicas, shape (pairs,
+    chains).
     """
 
     changed: Int[Array, "updates chains"]

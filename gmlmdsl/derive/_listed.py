@@ -1,12 +1,12 @@
 """Sums over the joint values of a few missing cells of a row, by enumeration.
 
 The missing cells of a row form components, whose cells are split into halves A and B. A factor that
-touches a component depends on few of its cells and on no other free cell, so that its values are a
-table over these cells. Let a vector hold the tables of a term. The sum of the tables over cells of
-A is Phi_A times a part of the vector. The matrix Phi_A of zeros and ones selects the entries that
-belong to each joint value of A. The tables over cells of both halves sum to Phi_A W Phi_B'. The
-matrix W holds the entries, by the values that they see in A and in B. The joint values of all terms
-are thus enumerated at once by matrix products.
+touches a component depends on few of its cells and on no other free cell. The values of the factor
+are thus a table over these cells. Let a vector hold the tables of a term, which is a component of
+one row. The sum of the tables over cells of A is Phi_A times a part of the vector. The matrix Phi_A
+of zeros and ones selects the entries that belong to each joint value of A. The tables over cells of
+both halves sum to Phi_A W Phi_B'. The matrix W holds the entries, by the values that they see in A
+and in B. The joint values of all terms are thus enumerated at once by matrix products.
 """
 
 from __future__ import annotations

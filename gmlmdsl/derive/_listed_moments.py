@@ -34,8 +34,8 @@ def listed_second_order(
 ) -> Found:
     """Return the Hessian of the weighted sum of losses, and the weighted score of each row.
 
-    The Hessian is that of the sum of weight * loss over rows, and the score is weight * grad loss
-    of a row, both in some directions.
+    The Hessian is that of the sum of weight * loss over rows. The score of a row is weight * grad
+    loss. Both are taken in some directions.
 
     Args:
         gaps: the rows.

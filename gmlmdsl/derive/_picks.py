@@ -4,7 +4,7 @@ Inversion of the distribution function with one number is inaccurate for small p
 middle of the range, neither the number nor the preceding sums are fine enough. Therefore the values
 are split into parts repeatedly, each time by a number of its own. The number is as fine near 0 as
 necessary. The smaller of two parts is taken if the number times the sum of both is below its
-weight. The weight of a part is a sum of few terms, or a sum of sums, so that errors grow with the
+weight. The weight of a part is a sum of few terms, or a sum of sums. Errors therefore grow with the
 logarithm of the number of values.
 """
 

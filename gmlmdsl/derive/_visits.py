@@ -1,8 +1,8 @@
 """The mask that a decoder visits: the cells that it hides and settles in one pass over a known row.
 
 One pass is drawn for each row, pass t with probability n_t / n, and its score is weighted
-accordingly. The mean of the weighted scores is the decoder's bound of -log p, or -log p itself if
-the cells that each pass settles are known in advance. `masks/_visits.py` has the sums.
+accordingly. The mean of the weighted scores is the decoder's bound of -log p. It is -log p itself
+if the cells that each pass settles are known in advance. `masks/_visits.py` has the sums.
 """
 
 from __future__ import annotations

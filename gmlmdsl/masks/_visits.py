@@ -1,10 +1,10 @@
 """`visits(S)`: the cells that the sampler S hides in a random pass, and those that it settles then.
 
 The settled cells are scored, and the score is weighted. Let pass t settle n_t of the k_t open cells
-of a pool. Then -log p of a row is at most the sum over t of (n_t / k_t) times the mean, over the
-sets K of k_t cells, of the sum over K of -log p(x_i | x_rest, K hidden). Therefore pass t is drawn
-with probability n_t / n and has the weight n / k_t. If the places of the settled cells are known,
-each row has one path, and the cells that settle in pass t have the weight n / n_t.
+of a pool. Let s_t be the mean, over the sets K of k_t cells, of the sum over K of -log p(x_i |
+x_rest, K hidden). Then -log p of a row is at most the sum over t of (n_t / k_t) s_t. Therefore pass
+t is drawn with probability n_t / n and has the weight n / k_t. If the places of the settled cells
+are known, each row has one path. The cells that settle in pass t then have the weight n / n_t.
 
 Reference: Hoogeboom et al. 2022, Section 3 (one cell in a pass); Sahoo et al. 2024, Shi et al. 2024
 (its limit in continuous time).
@@ -71,8 +71,11 @@ class VisitMask(AbstractMask):
     def _rounds(self) -> Iterator[tuple[int, Array, int]]:
         """Yield for each pass that settles a cell its open cells, their pool, and the settled ones.
 
-        The three items are the number of cells of a block that are open before the pass, the block
-        of cells that may be open, and the number of cells that settle.
+        The items are:
+
+        - the number of cells of a block that are open before the pass,
+        - the block of cells that may be open,
+        - the number of cells that settle.
         """
         table = self.passes.open_after
         assert table is not None
