@@ -260,6 +260,8 @@ def _predicted(label: str, network: Any, given: tuple[Array, ...], count: int, l
 def length_coverage(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, missing: Any, top: object) -> dict[int, float]:
     """Return the share of rows whose length is among the k best.
 
+    `ConditionalModel.length_coverage` is the public method.
+
     Args:
         lowered: the model.
         params: parameters.

@@ -57,7 +57,7 @@ def draw_rows(
 def decode(
     lowered: Lowered, sampler: ir.Sampler, params: dict[str, Any], seed: int, clamp: Any, init: Any, more: Decoding, trace: bool
 ) -> Decodes:
-    """Return decodes as plain arrays.
+    """Return decodes as plain arrays, for `ConditionalModel.decode`.
 
     Args:
         lowered: the model.

@@ -48,7 +48,7 @@ def logsumexp(scores: Float[Array, "blocks values rows"]) -> Float[Array, "block
 
 
 def total(scores: Float[Array, "width values *rest"]) -> Array:
-    """Return the log sum of exponentials over the values; nan where one is +inf or nan.
+    """Return the log sum of exponentials over the values; nan as in `logsumexp`.
 
     All other axes are flattened into one, because a loop with a short innermost axis is not
     vectorised. For the same reason a sum over few values is written out.

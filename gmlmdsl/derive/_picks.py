@@ -163,7 +163,10 @@ def _read(level: Array, place: Picked, axis: int) -> Array:
 
 
 def pick_token(logits: Float[Array, "*shape values"], words: Words) -> Int[Array, "*shape"]:
-    """Draw a value with probability proportional to exp(logits); see `token_words` for `words`."""
+    """Draw a value with probability proportional to exp(logits).
+
+    `words` are random words of the shape `shape`, see `token_words`.
+    """
     top = logits.max(axis=-1, keepdims=True)
     scores = logits - jnp.where(jnp.isfinite(top), top, 0.0)
     if logits.shape[-1] <= LISTED:

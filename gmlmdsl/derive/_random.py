@@ -200,10 +200,10 @@ def hashed(keys: PRNGKeyArray, count: UInt32[Array, "n 1"], level: Array | int =
 
 
 def fold_apart(keys: PRNGKeyArray, number: Array | int) -> PRNGKeyArray:
-    """Fold a number into every key in the generator's own loop, which no other loop can fuse.
+    """Fold a number into every key, like `fold`, in the generator's own loop.
 
-    If the numbers feed a network, XLA would otherwise write the unrolled rounds out at each read,
-    and compile for minutes.
+    No other loop can fuse that loop. If the numbers feed a network, XLA would otherwise write the
+    unrolled rounds out at each read, and compile for minutes.
     """
     return jax.vmap(lambda k: jax.random.fold_in(k, number))(keys)
 

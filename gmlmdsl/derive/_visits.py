@@ -25,9 +25,9 @@ from ._refinement import RefinementKernel, refinement_kernel
 
 
 class VisitLaw(AbstractScoredMask):
-    """Distribution of the cells that a decoder hides and scores; it has one part, with one stage.
+    """Distribution of the cells that a decoder hides and scores in a pass.
 
-    It has the interface of `NoisyMask`.
+    It is an alternative to `NoisyMask`, with one stage and without distributions of parts.
 
     Attributes:
         kernel: the decoder.
