@@ -1,4 +1,8 @@
-"""In: a trained network, rows of given data. Out: decodes and chains with names; stutter and attention. Never: training."""
+"""Decodes and chains of trained networks.
+
+In: a trained network, rows of given data. Out: decodes and chains with names; stutter and
+attention. Never: training.
+"""
 
 from __future__ import annotations
 

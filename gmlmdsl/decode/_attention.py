@@ -1,9 +1,10 @@
-"""Do neighbours that stutter attend to each other, or to the same words? Attention of adjacent cells, stuttering or not.
+"""Attention between adjacent cells with and without stutter.
 
-A token that is predicted in parallel with its neighbours knows of them through self-attention
-alone, and of what has been translated by them through cross-attention. Li et al. 2024, Section 3.4,
-compare pairs of adjacent outputs that are equal with the others: Table 4 by self-attention, Table 5
-by how far apart the two cross-attention distributions are. Here the same, with intervals.
+A token that is predicted in parallel with its neighbours depends on them through self-attention
+alone. Through cross-attention it depends on which source words the neighbours have translated. Li
+et al. 2024, Section 3.4, compare pairs of adjacent outputs that are equal with the other pairs. In
+their Table 4 they compare self-attention, and in Table 5 the distance between the two
+cross-attention distributions. This module computes the same comparisons, with intervals.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 Array = np.ndarray
 Name = tuple[str, str]
 OVER_HEADS = {"min": np.min, "mean": np.mean, "max": np.max}
-SUM_TOLERANCE = 0.02  # of a distribution's sum, in half precision
-BATCH = 256  # resamples at once
+SUM_TOLERANCE = 0.02  # tolerance of a distribution's sum, in half precision
+BATCH = 256  # number of resamples at once
 
 
 def attention_dependency(
@@ -38,43 +39,46 @@ def attention_dependency(
     seed: int = 0,
     distant: bool = False,
 ) -> pd.DataFrame:
-    """Attention of pairs of adjacent outputs, those of equal tokens (stutter) beside all others; or of pairs that are further apart.
+    """Compare the attention of adjacent outputs with and without stutter.
 
-    For a pair (i, i + 1) and each head, by its self-attention A and its cross-attention C:
+    Stutter is a pair of equal tokens, which is compared with all other pairs of adjacent outputs.
+    With `distant`, pairs that are further apart are compared. The quantities of a pair (i, i + 1),
+    for each head with self-attention A and cross-attention C, are:
 
-        to next, to previous           A[i, i+1], A[i+1, i]
-        next, previous in top k        whether that is among the k largest of its row, k = 1, 2
-        cross total variation          sum of |C[i] - C[i+1]| / 2
-        cross cosine distance          1 - C[i] . C[i+1] / (|C[i]| |C[i+1]|)
-        cross top k overlap            whether the k largest of C[i] and of C[i+1] have one in common
+        to next, to previous         A[i, i+1], A[i+1, i]
+        next, previous in top k      whether that is among the k largest of its row, k = 1, 2
+        cross total variation        sum of |C[i] - C[i+1]| / 2
+        cross cosine distance        1 - C[i] . C[i+1] / (|C[i]| |C[i+1]|)
+        cross top k overlap          whether the k largest of C[i] and of C[i+1] have one in common
 
-    The first two and the distances are taken as minimum, mean and maximum over heads, the rest as
-    share of the heads. Of equal weights the one at the lower position counts as the larger.
+    The first two and the distances are summarised by minimum, mean and maximum over heads, the
+    others by the share of heads. Among equal weights the one at the lower position counts as the
+    larger.
 
     Args:
-        tokens: what the last pass predicted, before any repeated token was dropped, shape (rows,
-            n).
-        lengths: how many tokens of each row count.
-        self_weights: of the last layer in the last pass, shape (rows, heads, n, n).
+        tokens: the predictions of the last pass, before any repeated token was dropped, shape
+            (rows, n).
+        lengths: the number of tokens of each row that count.
+        self_weights: the weights of the last layer in the last pass, shape (rows, heads, n, n).
         cross_weights: likewise, shape (rows, heads, n, m), 0 at padding; None for a network without
             an encoder.
-        replications: resamples of the rows, with replacement: tokens of one sentence are not
-            independent.
-        probability: of the percentile intervals.
-        seed: of the resamples.
+        replications: the number of resamples of the rows, with replacement: tokens of one sentence
+            are not independent.
+        probability: the probability of the percentile intervals.
+        seed: the seed of the resamples.
         distant: whether pairs (i, j) with j > i + 1 are compared in place of (i, i + 1): j is
             `later` in place of `next`, i `earlier` in place of `previous`, and a pair of equal
-            tokens is a `repeat`. How far apart the pairs of a kind are differs: look at both.
+            tokens is a `repeat`. The distances of the pairs differ between the kinds: compare both
+            results.
 
     Returns:
         One row for each quantity, way to summarise heads, and kind of pairs (`stutter`, `other`,
-        and the `difference` of their means),
-        with mean, standard deviation over pairs, number of pairs, and interval of the mean (`low`,
-        `high`); nan where there are no pairs.
+        and the `difference` of their means). The columns are mean, standard deviation over pairs,
+        number of pairs, and interval of the mean (`low`, `high`); nan if there are no pairs.
 
     Raises:
-        GmlmError: E501 for shapes that do not fit, E504 for weights that are no distributions, E507
-            for arguments out of bounds.
+        GmlmError: E501 for shapes that do not fit, E504 for weights that are not distributions,
+            E507 for arguments out of bounds.
     """
     ids, ends = np.asarray(tokens), np.asarray(lengths)
     _verify(ids, ends, self_weights, cross_weights)
@@ -92,7 +96,7 @@ def attention_dependency(
 
 
 def _pairs(n: int, distant: bool) -> tuple[Array, Array]:
-    """The positions of each pair of n, the lower one first."""
+    """Return the positions of each pair among n, the lower one first."""
     if distant:
         first, second = np.triu_indices(n, k=2)
         return first, second
@@ -103,7 +107,7 @@ def _pairs(n: int, distant: bool) -> tuple[Array, Array]:
 def _verify(ids: Array, ends: Array, self_weights: Any, cross_weights: Any) -> None:
     if ids.ndim != 2 or not len(ids):
         raise fail("E501", f"`tokens` has shape (rows, n), with at least one row, got {ids.shape}")
-    stutters(ids, ends)  # which refuses what has no length for each row
+    stutters(ids, ends)  # raises an error unless there is one length for each row
     if ((ends < 0) | (ends > ids.shape[1])).any():
         raise fail("E501", f"`lengths` lie between 0 and {ids.shape[1]}, got {ends.min()} to {ends.max()}")
     rows, n = ids.shape
@@ -126,7 +130,10 @@ def _verify_sums(name: str, weights: Any, ends: Array) -> None:
 
 
 def _of_row(within: Array, across: Array | None, first: Array, second: Array, words: tuple[str, str]) -> dict[Name, Array]:
-    """Each quantity of the pairs of one sentence; `within` is (heads, n, n), `across` (heads, n, m)."""
+    """Return each quantity of the pairs of one sentence.
+
+    `within` is (heads, n, n), and `across` is (heads, n, m).
+    """
     found, (behind, before) = {}, words
     found |= _summaries(f"self-attention to {behind}", within[:, first, second])
     found |= _summaries(f"self-attention to {before}", within[:, second, first])
@@ -150,7 +157,7 @@ def _summaries(name: str, by_head: Array) -> dict[Name, Array]:
 
 
 def _largest(weights: Array, k: int) -> Array:
-    """Which are among the k largest of the last axis, and not 0."""
+    """Return which entries are among the k largest of the last axis, and not 0."""
     order = np.argsort(-weights, axis=-1, kind="stable")[..., :k]
     found = np.zeros(weights.shape, bool)
     np.put_along_axis(found, order, True, axis=-1)
@@ -161,9 +168,9 @@ def _table(rows: list[dict[Name, Array]], kinds: list[Array], equal: str, replic
     import pandas as pd
 
     names = list(rows[0])
-    counts = np.array([[k.sum(), (~k).sum()] for k in kinds], float)  # (rows, kinds)
+    counts = np.array([[k.sum(), (~k).sum()] for k in kinds], float)  # shape (rows, kinds)
     values = np.array([[[r[name][k].sum(), r[name][~k].sum()] for name in names] for r, k in zip(rows, kinds, strict=True)])
-    # (2, names, stutter, other and difference)
+    # axes: 2 ends, names, kinds of pairs (stutter, other and difference)
     ends = _intervals(values, counts, replications, probability, seed)
     pooled, lines = np.concatenate(kinds), []
     for j, name in enumerate(names):
@@ -179,7 +186,9 @@ def _table(rows: list[dict[Name, Array]], kinds: list[Array], equal: str, replic
 
 
 def _intervals(values: Array, counts: Array, replications: int, probability: float, seed: int) -> Array:
-    """Percentiles of the means and of their difference over resamples of sentences; resamples without pairs of a kind are left out.
+    """Return percentiles of the means and of their difference over resamples of sentences.
+
+    Resamples without pairs of a kind are left out.
 
     Reference: Efron and Tibshirani 1993, Section 13.3; Field and Welsh 2007 (the cluster
     bootstrap).
@@ -193,7 +202,7 @@ def _intervals(values: Array, counts: Array, replications: int, probability: flo
     found, out = np.concatenate(drawn), np.full((2, values.shape[1], 3), np.nan)
     tails = [(1 - probability) / 2, (1 + probability) / 2]
     for c in range(3):
-        # a resample has pairs of a kind for every quantity or for none
+        # a resample has pairs of a kind either for every quantity or for none
         whole = found[~np.isnan(found[:, 0, c]), :, c]
         if len(whole):
             out[:, :, c] = np.quantile(whole, tails, axis=0)

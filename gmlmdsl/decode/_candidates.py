@@ -1,4 +1,7 @@
-"""What there is to decode: rows of given data, candidate lengths, held cells and drafts; and rows of like length together."""
+"""Inputs of decodes: rows of given data, candidate lengths, fixed cells and drafts.
+
+Rows of similar length form batches.
+"""
 
 from __future__ import annotations
 
@@ -31,22 +34,22 @@ from ..read import masked_entries, with_rows_of
 from ..sample import SampleOptions
 
 Array = np.ndarray
-SIZES = (1, 4, 16, 64)  # rows that are decoded at once: a program is compiled for each
-# what a batch costs beside its rows, in rows: about 4 of a search on a CPU, 1 of a refinement
+SIZES = (1, 4, 16, 64)  # numbers of rows that are decoded at once: a program is compiled for each
+# The fixed cost of a batch, in rows: about 4 for a search on a CPU, 1 for a refinement.
 BESIDE = 4
-MOST_ENTRIES = 1 << 28  # of the logits of one pass
+MOST_ENTRIES = 1 << 28  # maximum number of logits of one pass
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """What a conditional model's `sample` takes beside the options of every sampler.
+    """Arguments of a conditional model's `sample` in addition to the options of every sampler.
 
     Attributes:
         given: data of given variables, one row or many.
-        missing: what stands for padding.
-        lengths: of the rows, where they are known.
-        numbers: of the rows, from which what is random follows; None: 0, 1, 2, ..
-        prompt: what each row begins with.
+        missing: the value that represents padding.
+        lengths: the lengths of the rows, if they are known.
+        numbers: the numbers of the rows, which determine the random draws; None: 0, 1, 2, ..
+        prompt: the prefix of each row.
     """
 
     given: Any = None
@@ -58,19 +61,22 @@ class Decoding:
 
 @dataclass(frozen=True)
 class Candidates:
-    """How many lengths are tried for a row, and how many starts or beams for each."""
+    """Number of lengths that are tried for a row, and of starts or beams for each length."""
 
     lengths: int = 1
     starts: int = 1
 
     @property
     def count(self) -> int:
-        """Of a row."""
+        """Number of candidates of a row."""
         return self.lengths * self.starts
 
 
 class Encoded(NamedTuple):
-    """What lengths were predicted from, where all rows make one batch: the same batch is decoded with it."""
+    """Encodings from which lengths were predicted, if all rows are one batch.
+
+    The same batch is decoded with them.
+    """
 
     rows: Array
     width: int
@@ -79,10 +85,10 @@ class Encoded(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """Rows to draw for: given arrays, candidate lengths of each row (rows, candidates), starts and held cells.
+    """Rows to draw, with given arrays, candidate lengths, starts and fixed cells.
 
-    `codes` and `held` have the shape (cells, rows); `shape` are the axes of rows. What is random
-    for a row follows from its number.
+    `lengths` has the shape (rows, candidates). `codes` and `held` have the shape (cells, rows);
+    `shape` has the axes of rows. The random draws for a row follow from its number.
     """
 
     given: tuple[Array, ...]
@@ -96,6 +102,7 @@ class Work:
 
 
 def candidates_of(lowered: Lowered, body: ir.FormCall | tuple[ir.Kernel, ...]) -> Candidates:
+    """Return the numbers of lengths and of starts or beams that a sampler tries."""
     if not isinstance(body, ir.FormCall):
         return Candidates()
     if body.form is AUTOREGRESSIVE:
@@ -108,6 +115,16 @@ def candidates_of(lowered: Lowered, body: ir.FormCall | tuple[ir.Kernel, ...]) -
 def work_of(
     lowered: Lowered, params: dict[str, Any], options: SampleOptions, more: Decoding, candidates: Candidates, refines: bool
 ) -> Work:
+    """Return the rows to draw.
+
+    Args:
+        lowered: the model.
+        params: parameters.
+        options: the options of sampling.
+        more: the further arguments of a conditional model.
+        candidates: the number of candidates of a row.
+        refines: whether lengths may be predicted by the network.
+    """
     graph = lowered.graph
     given, shape = given_arrays(lowered, more.given, more.missing)
     codes, labels = None, row_index(graph, more.given if isinstance(more.given, Mapping) else {})
@@ -137,10 +154,10 @@ def work_of(
 
 
 def _numbers(stated: Any, count: int) -> Array:
-    """The numbers of rows, as keys are folded with them.
+    """Return the numbers of rows that are folded into keys.
 
     Raises:
-        GmlmError: E507 for what is no list of whole numbers, one for each row.
+        GmlmError: E507 unless they are a list of integers, one for each row.
     """
     if stated is None:
         return np.arange(count, dtype=np.uint32)
@@ -151,7 +168,10 @@ def _numbers(stated: Any, count: int) -> Array:
 
 
 def _held(graph: FactorGraph, clamp: Any, missing: Any, shape: tuple[int, ...]) -> tuple[Array, Array, tuple[int, ...]]:
-    """Which cells stay, and at what: as everywhere, or rows of the whole variable with `missing` where cells are free."""
+    """Return the fixed cells, and their codes.
+
+    `clamp` is as in other models, or has rows of the whole variable with `missing` for free cells.
+    """
     name = graph.variables[0].name
     gapped = missing is not None or (isinstance(clamp, Mapping) and masked_entries(clamp.get(name)) is not None)
     if isinstance(clamp, Mapping) and set(clamp) == {name} and not isinstance(clamp[name], Mapping) and gapped:
@@ -166,7 +186,10 @@ def _held(graph: FactorGraph, clamp: Any, missing: Any, shape: tuple[int, ...]) 
 
 
 def _prompted(graph: FactorGraph, prompt: Any, clamp: Any, shape: tuple[int, ...]) -> tuple[Array, Array, tuple[int, ...]]:
-    """Which cells prompts hold, and at what; rows of prompts are those of given data, where these have rows."""
+    """Return the cells that prompts fix, and their codes.
+
+    The rows of prompts are those of given data, if given data have rows.
+    """
     if clamp is not None:
         help = "write both as `clamp={name: rows}` with `missing=` for cells that are free"
         raise fail("E507", "`prompt=` and `clamp=` both hold cells", help=help)
@@ -183,9 +206,11 @@ def _lengths(
     lowered: Lowered, params: dict[str, Any], given: tuple[Array, ...], codes: Array | None, stated: Any, shape: tuple[int, ...],
     candidates: Candidates, refines: bool, last: Array,
 ) -> tuple[Array, Encoded | None]:  # fmt: skip
-    """Candidate lengths of each row, the likeliest first: stated, those of the start, predicted, or the model's own.
+    """Return candidate lengths of each row, the likeliest first.
 
-    No predicted length leaves a held cell out; `last` is the place behind the last of each row.
+    They are stated, or those of the start, or predicted, or the full length of the model. No
+    predicted length excludes a fixed cell. `last` is the place after the last fixed cell of each
+    row.
     """
     graph, count = lowered.graph, int(np.prod(shape, dtype=np.int64))
     network = next(iter(params.values()))
@@ -212,7 +237,10 @@ def _lengths(
 
 
 def _predicted(label: str, network: Any, given: tuple[Array, ...], count: int, last: Array) -> tuple[Array, Encoded | None]:
-    """The `count` lengths of the best scores for each row, best first; the best again where there are fewer."""
+    """Return the `count` lengths with the best scores for each row, best first.
+
+    If there are fewer lengths, the best one is repeated.
+    """
     tops, batches = [], batches_of(longest(given))
     for chosen, wide, _ in batches:
         encoded, s = _length_scores(network, *trimmed(given, chosen, wide))
@@ -230,7 +258,18 @@ def _predicted(label: str, network: Any, given: tuple[Array, ...], count: int, l
 
 
 def length_coverage(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, missing: Any, top: object) -> dict[int, float]:
-    """The share of rows whose length is among the k best; see `ConditionalModel.length_coverage`."""
+    """Return the share of rows whose length is among the k best.
+
+    `ConditionalModel.length_coverage` is the public method.
+
+    Args:
+        lowered: the model.
+        params: parameters.
+        x: the rows.
+        given: data of given variables.
+        missing: the value that represents padding.
+        top: the numbers k.
+    """
     network = next(iter(params.values()))
     n = lowered.graph.n_random
     if network.length_head is None:
@@ -246,29 +285,32 @@ def length_coverage(lowered: Lowered, params: dict[str, Any], x: Any, given: Any
 
 @bounded_jit
 def _length_scores(network: Any, given: Any, lengths: Any) -> tuple[Any, Any]:
-    """The encodings, and the scores of every length."""
+    """Return the encodings, and the scores of every length."""
     encoded = derive.encode_rows(network, given, lengths, len(lengths[0]))
     return encoded, jax.vmap(network.length_head.scores)(encoded)
 
 
 def longest(given: tuple[Array, ...]) -> Array:
+    """Return the maximum length over the given arrays of each row."""
     found = [present_lengths(g) for g in given if g.dtype.kind != "f"]
     return np.max(found, axis=0) if found else np.ones(len(given[0]) if given else 1, np.int32)
 
 
 def batches_of(given: Array, cells: Array | None = None, entries: int = 1) -> list[tuple[Array, int, int]]:
-    """Rows of like lengths, as many at once as programs are compiled for: their numbers, and widths of given arrays and of cells.
+    """Return batches of rows with similar lengths.
 
-    The rows stand in the order of their widths and are cut where that costs least, in `rows x
-    widths`, with rows that fill a batch up and what a batch costs besides.
+    Each item has the numbers of the rows, the width of given arrays and the width of cells. A batch
+    has one of the sizes for which programs are compiled. The rows are sorted by width and split at
+    minimum cost. The cost is measured in `rows x widths`, with padding rows and the fixed cost of a
+    batch.
 
     Args:
         given: lengths of the given arrays, by row.
         cells: lengths of the predicted rows; None: nothing is predicted.
-        entries: of a pass's logits, of a row, by cell.
+        entries: the number of a pass's logits for each cell of a row.
 
     Raises:
-        GmlmError: E601 where those of one row are too many.
+        GmlmError: E601 if one row has too many logits.
     """
     cells = np.ones_like(given) if cells is None else cells
     wide, high = (_rounded_up(n) for n in (given, cells))
@@ -281,8 +323,11 @@ def batches_of(given: Array, cells: Array | None = None, entries: int = 1) -> li
 
 
 def _cuts(wide: Array, high: Array, entries: int) -> list[tuple[int, int]]:
-    """Where each batch of rows in order begins and ends: all but the first are full."""
-    # of the first j rows: the least cost, and where their last batch begins
+    """Return where each batch of ordered rows begins and ends.
+
+    All batches except the first are full.
+    """
+    # for the first j rows: the minimum cost, and where their last batch begins
     costs, starts = [0.0], [0]
     for j in range(1, len(high) + 1):
         tried = []
@@ -299,13 +344,16 @@ def _cuts(wide: Array, high: Array, entries: int) -> list[tuple[int, int]]:
 
 
 def _rounded_up(lengths: Array) -> Array:
-    """The width of each length's bucket."""
+    """Return the width of each length's bucket."""
     found = standard_widths(int(lengths.max(initial=1)))
     return np.asarray(found)[bucket_of(lengths, found)]
 
 
 def trimmed(given: tuple[Array, ...], chosen: Array, wide: int) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """Given arrays of some rows, cut to a width and filled up to a number of rows that is compiled once."""
+    """Return given arrays of some rows, cut to a width and padded to a standard number of rows.
+
+    A program is compiled once for that number.
+    """
     rows = filled_up(chosen)
     batch = [g[rows] if g.dtype.kind == "f" else g[rows, : min(wide, g.shape[1])] for g in given]
     lengths = tuple(present_lengths(g) for g in batch)
@@ -313,15 +361,18 @@ def trimmed(given: tuple[Array, ...], chosen: Array, wide: int) -> tuple[tuple[A
 
 
 def given_entries(work: Work) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """Given arrays of the first row with all their entries, and how many of them are there."""
+    """Return the given arrays of the first row with all their entries, and their lengths."""
     return trimmed(work.given, np.zeros(1, np.int64), max((g.shape[1] for g in work.given), default=0))
 
 
 def filled_up(chosen: Array) -> Array:
-    """Rows, the last again until there are as many as a program is compiled for."""
+    """Return the rows, with the last one repeated up to a standard number of rows.
+
+    A program is compiled once for that number.
+    """
     return np.concatenate([chosen, np.full(padded(len(chosen)) - len(chosen), chosen[-1])])
 
 
 def padded(count: int) -> int:
-    """The least number of rows that programs are compiled for which holds so many."""
+    """Return the minimum number of rows that is at least `count` and has a compiled program."""
     return next(size for size in SIZES if size >= count)

@@ -1,4 +1,4 @@
-"""Draws of conditional models with names: the best candidates of decodes, chains over rows."""
+"""Draws of conditional models with names: the best candidates of decodes, and chains over rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Part:
-    """What one batch of rows gave: chains side by side within a row, then candidates."""
+    """Draws of one batch of rows.
+
+    The chains of a row are adjacent, and so are the candidates of a chain.
+    """
 
     rows: Array
     width: int
@@ -28,19 +31,20 @@ class Part:
 
 @dataclass(frozen=True)
 class Decodes:
-    """Decodes of all rows; candidates are ordered by what the sampler compares them by, the best first.
+    """Decodes of all rows, with the candidates of a row from best to worst.
+
+    The order is that of the sampler's comparison. The results of `Model.decode` have no axes of
+    chains and draws, and their `rows` are the axes of given data.
 
     Attributes:
-        tokens: codes, (chains, draws, rows, candidates, cells), -1 behind the length. Those of
-            `Model.decode` have no axes of chains and draws, and `rows` are the axes of given data;
-            so have the others.
+        tokens: codes, (chains, draws, rows, candidates, cells), -1 after the length.
         score: (chains, draws, rows, candidates), the mean log p of the predicted cells; -infinity
-            where a beam found no further row.
-        length, passes: likewise.
+            if a beam found no further row.
+        length, passes: the length and the number of passes, (chains, draws, rows, candidates).
         traces: (chains, draws, rows, candidates, passes, cells), the tokens after each pass, or
             None.
-        seen: (chains, draws, rows, candidates, cells), what the last pass saw, -1 where it was
-            hidden, or None.
+        seen: (chains, draws, rows, candidates, cells), the tokens that the last pass saw, -1 for a
+            hidden cell, or None.
     """
 
     tokens: Array
@@ -52,11 +56,14 @@ class Decodes:
 
     @property
     def trace(self) -> Array | None:
-        """Of the best candidate, (chains, draws, rows, passes, cells)."""
+        """Trace of the best candidate, (chains, draws, rows, passes, cells)."""
         return None if self.traces is None else self.traces[..., 0, :, :]
 
     def of_rows(self, shape: tuple[int, ...], n_cells: int) -> Decodes:
-        """Of the first draw of the first chain, by the given axes of rows, with all cells of a row."""
+        """Return the first draw of the first chain, with the given axes of rows.
+
+        Rows are padded to `n_cells` cells.
+        """
         wide = (
             None if a is None else np.pad(a, ((0, 0),) * (a.ndim - 1) + ((0, n_cells - a.shape[-1]),), constant_values=-1)
             for a in (self.tokens, self.traces, self.seen)
@@ -67,6 +74,7 @@ class Decodes:
 
 
 def decodes_of(parts: list[Part], candidates: Candidates) -> Decodes:
+    """Return the decodes of all batches, with the rows in their original order."""
     n = max(p.width for p in parts)
     found, order = [], np.argsort(np.concatenate([p.rows for p in parts]))
     for part in parts:
@@ -75,11 +83,12 @@ def decodes_of(parts: list[Part], candidates: Candidates) -> Decodes:
 
 
 def _ordered(part: Part, candidates: Candidates, n: int) -> tuple[Any, ...]:
-    """Of one batch: chains, draws, rows, candidates by falling score, cells."""
+    """Return the decodes of one batch: chains, draws, rows, candidates by falling score, cells."""
     memory: Decoded = part.draws.memory
     count, k = len(part.rows), candidates.count
 
-    def split(array: Any) -> Array:  # (.., chains of all rows) -> chains, .., rows, candidates
+    # from (.., chains of all rows) to (chains, .., rows, candidates)
+    def split(array: Any) -> Array:
         a = np.asarray(array)
         a = a.reshape(*a.shape[:-1], -1, a.shape[-1] // (padded(count) * k), k)[..., :count, :, :]
         return np.moveaxis(a, -2, 0)
@@ -87,7 +96,7 @@ def _ordered(part: Part, candidates: Candidates, n: int) -> tuple[Any, ...]:
     score, passes, length = split(memory.score), split(memory.passes), split(memory.length)
     best = np.argsort(-split(memory.merit), axis=-1, kind="stable")
     assert part.draws.codes is not None
-    # chains, draws, rows, candidates, cells
+    # axes: chains, draws, rows, candidates, cells
     tokens = np.moveaxis(split(np.moveaxis(part.draws.codes, 0, -1)), 2, -1)
     tokens = np.where(np.arange(part.width) < length[..., None], tokens, -1)
     tokens = np.pad(np.take_along_axis(tokens, best[..., None], axis=3), ((0, 0),) * 4 + ((0, n - part.width),), constant_values=-1)
@@ -96,7 +105,7 @@ def _ordered(part: Part, candidates: Candidates, n: int) -> tuple[Any, ...]:
     if memory.trace.shape[1]:
 
         def passed(array: Any) -> Array:
-            # chains, draws, rows, candidates, passes, cells
+            # axes: chains, draws, rows, candidates, passes, cells
             every = np.moveaxis(split(array), (2, 3), (-2, -1))
             every = np.take_along_axis(every, best[..., None, None], axis=3)
             every = np.where(np.arange(part.width) < length[..., None, None], every, -1)
@@ -115,7 +124,17 @@ def labelled_decodes(
     kept: tuple[str, ...],
     end: int | None,
 ) -> Any:
-    """Draws with names; `end` is the value that fills up the rows that it ends."""
+    """Return decodes with names, as the object of the installed ArviZ.
+
+    Args:
+        graph: the factor graph.
+        found: the decodes.
+        work: the rows that were decoded.
+        options: the options of sampling.
+        provenance: attributes to record with the decodes.
+        kept: the further results to record: `candidates`, `trace`.
+        end: the value that fills up the rows that it ends, or None.
+    """
     v = graph.variables[0]
     lead = found.score.shape[:2]
     row_dims = ["row"] if len(work.shape) == 1 else [f"row_{k}" for k in range(len(work.shape))]
@@ -155,7 +174,19 @@ def _attributes(graph: FactorGraph, provenance: dict[str, Any]) -> dict[str, Any
 def labelled_chains(
     graph: FactorGraph, parts: list[Part], work: Work, planned: Any, options: SampleOptions, provenance: dict[str, Any]
 ) -> Any:
-    """Of one row, as every model's chains; of many, with an axis of rows and without diagnostics of each."""
+    """Return chains with names, as the object of the installed ArviZ.
+
+    The chains of one row are labelled like those of every model. The chains of many rows have an
+    axis of rows and no diagnostics.
+
+    Args:
+        graph: the factor graph.
+        parts: the draws of the batches.
+        work: the rows.
+        planned: the kernel, with the names of its updates and pairs.
+        options: the options of sampling.
+        provenance: attributes to record with the draws.
+    """
     if not work.shape and (work.lengths == graph.n_random).all():
         part = parts[0]
         draws = replace(part.draws, codes=None if part.draws.codes is None else _with_row_cell(graph, part.draws.codes))
@@ -167,7 +198,7 @@ def labelled_chains(
         if codes is None:
             raise fail("E507", "keep_draws=False keeps nothing of chains over rows", help="leave it out")
         count = len(part.rows)
-        # rows, chains, draws, cells
+        # axes: rows, chains, draws, cells
         split = codes.reshape(-1, options.chains, *codes.shape[1:])[:count]
         split = np.where(np.arange(part.width) < work.lengths[part.rows][:, None, None], split, -1)
         every.append(np.pad(split, ((0, 0),) * 3 + ((0, graph.n_random - part.width),), constant_values=-1))

@@ -1,4 +1,7 @@
-"""Draws from conditional models: chains of updates and decodes by refinement, for one row of given data or many."""
+"""Draws from conditional models, for one row of given data or many.
+
+They are chains of updates, or decodes by refinement or cell by cell.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,16 @@ KEPT = ("candidates", "trace")
 def draw_rows(
     lowered: Lowered, sampler: ir.Sampler, params: dict[str, Any], options: SampleOptions, more: Decoding, provenance: dict[str, Any]
 ) -> Any:
-    """Draws as the installed ArviZ takes them."""
+    """Return draws of all rows as the object of the installed ArviZ.
+
+    Args:
+        lowered: the model.
+        sampler: the sampler.
+        params: parameters.
+        options: the options of sampling.
+        more: the further arguments of a conditional model.
+        provenance: attributes to record with the draws.
+    """
     options = verified_options(options)
     planned = derive.build_kernel(lowered, sampler)
     provenance = provenance | {"starts": "given" if options.init is not None else "uniform"}
@@ -45,7 +57,18 @@ def draw_rows(
 def decode(
     lowered: Lowered, sampler: ir.Sampler, params: dict[str, Any], seed: int, clamp: Any, init: Any, more: Decoding, trace: bool
 ) -> Decodes:
-    """Decodes as plain arrays; see `ConditionalModel.decode`."""
+    """Return decodes as plain arrays, for `ConditionalModel.decode`.
+
+    Args:
+        lowered: the model.
+        sampler: the sampler, which must be a decoder.
+        params: parameters.
+        seed: the seed.
+        clamp: the fixed cells.
+        init: a draft for each row, or None.
+        more: the further arguments of a conditional model.
+        trace: whether the tokens after each pass are recorded.
+    """
     options = SampleOptions(sampler.name, 1, 0, 1, 1, seed, clamp, init, None, True, False)
     options = verified_options(options)
     kernel = derive.build_kernel(lowered, sampler).kernel
@@ -82,7 +105,13 @@ def _decodes(
 
 
 def decoding_work(lowered: Lowered, params: dict[str, Any], call: ir.FormCall, given: Any) -> Work:
-    """What a sampler decodes for one row of given data, with nothing held.
+    """Return the work of a sampler for one row of given data, without fixed cells.
+
+    Args:
+        lowered: the model.
+        params: parameters.
+        call: the form of the sampler.
+        given: data of given variables.
 
     Raises:
         GmlmError: E510 for several rows.
@@ -96,7 +125,7 @@ def decoding_work(lowered: Lowered, params: dict[str, Any], call: ir.FormCall, g
 
 
 def refuse_prompt(sampler: ir.Sampler, more: Decoding) -> None:
-    """Refuse prompts where rows do not grow from their first cells on.
+    """Raise E507 for a prompt if the sampler does not extend rows from their first cells.
 
     Raises:
         GmlmError: E507.
@@ -107,10 +136,10 @@ def refuse_prompt(sampler: ir.Sampler, more: Decoding) -> None:
 
 
 def _verify_open(work: Work, end: int | None) -> None:
-    """Refuse prompts that go on behind their end.
+    """Raise E507 for a prompt that continues after its end.
 
     Raises:
-        GmlmError: E507 with the first.
+        GmlmError: E507, with the first such prompt.
     """
     over = np.zeros((0, 0), bool) if end is None else (work.held & (work.values == end))[:-1] & work.held[1:]
     if over.any():
@@ -119,12 +148,19 @@ def _verify_open(work: Work, end: int | None) -> None:
 
 
 def _filling(graph: FactorGraph, kernel: AbstractDecoder) -> int | None:
-    """The value that fills a row up behind its end; None where rows have lengths of their own, as answers to what is given have."""
+    """Return the value that fills up a row after its end.
+
+    The result is None if rows have lengths of their own, as answers to given data have.
+    """
     return kernel.rules.end if isinstance(kernel, AutoregressiveKernel) and not graph.given else None
 
 
 def _observed(lowered: Lowered, params: dict[str, Any], observe: Any, work: Work) -> Any:
-    """What is computed of each draw, which takes all cells of one row."""
+    """Return the function that records observables of each draw.
+
+    It takes all cells of one row. Raise E507 for several rows, shorter rows, or a `let` that
+    mentions given data.
+    """
     if observe and (work.shape or (work.lengths < lowered.graph.n_random).any()):
         raise fail("E507", "observe is for chains of one row of full length", help="compute it from the draws, whose padding is -1")
     given = [w for w in ([] if not observe else observe.values() if isinstance(observe, Mapping) else observe) if isinstance(w, str)]
@@ -152,7 +188,10 @@ def _kept(observe: Any, kernel: Any) -> tuple[str, ...]:
 def _drawn(
     lowered: Lowered, params: dict[str, Any], kernel: Any, work: Work, candidates: Candidates, options: SampleOptions, observe: Any
 ) -> list[Part]:
-    """Batch by batch; what a chain draws depends on the seed, its number, its row and its candidate only."""
+    """Draw batch by batch.
+
+    The draws of a chain depend only on the seed, its number, its row and its candidate.
+    """
     graph = lowered.graph
     assert graph.network is not None
     n, per_row = graph.n_random, options.chains * candidates.count
@@ -163,7 +202,8 @@ def _drawn(
     whole = bool(getattr(kernel, "law", None) is not None and kernel.law.groups())
     parts = []
     cells = work.lengths.max(axis=1)
-    # rows whose lengths are known: one width for both sides, so that few are compiled
+    # If the lengths of rows are known, both sides have the same width, so that few programs are
+    # compiled.
     if not isinstance(kernel, AutoregressiveKernel):
         given = cells = np.maximum(given, cells)
     for chosen, wide, high in batches_of(given, cells, per_row * int(graph.sizes.max())):
@@ -196,15 +236,17 @@ def _drawn(
 
 
 def _verify_defined(graph: FactorGraph, found: Draws, chosen: Array, per_row: int, work: Work) -> None:
-    """Refuse draws whose network gave no distribution of some cell: a step left a mark in its place.
+    """Raise E747 if the network did not define a distribution of some cell.
+
+    A step has marked such a cell with `UNDEFINED`.
 
     Raises:
-        GmlmError: E747 with the first cell, and its row.
+        GmlmError: E747, with the first cell and its row.
     """
     assert graph.network is not None
     kept = found.last.T[:, None] if found.codes is None else found.codes
     bad = (kept == derive.UNDEFINED).any(axis=1) | (found.last.T == derive.UNDEFINED)
-    bad = bad[: len(chosen) * per_row]  # behind these stand rows that fill a batch up
+    bad = bad[: len(chosen) * per_row]  # later chains belong to rows that pad a batch
     if bad.any():
         chain, cell = (int(i) for i in np.argwhere(bad)[0])
         row = f" of row {work.numbers[chosen[chain // per_row]]}" if work.shape else ""
@@ -216,7 +258,10 @@ def _decoded(state: derive.State) -> Decoded:
 
 
 def _device(params: dict[str, Any], name: str, work: Work, chosen: Array, wide: int, lengths: Array, width: int) -> NetworkGraph:
-    """Ready for passes over a batch: with the encoding that its lengths were predicted from, if that was of the same batch."""
+    """Return the shared data of passes over a batch.
+
+    It reuses the encoding from which the lengths were predicted, if that covers the same batch.
+    """
     kept = work.encoded
     if kept is not None and kept.width == wide and np.array_equal(kept.rows, chosen):
         return _graph_from(params, name, kept.states, lengths, width)
@@ -237,10 +282,11 @@ def _graph_from(params: dict[str, Any], name: str, encoded: Any, lengths: Any, w
 
 
 def _starts(kernel: Any, device: NetworkGraph, work: Work, rows: Array, per_row: int, held: Array, values: Array, seed: int) -> Array:
-    """Codes of the chains: the given start, or uniform values; padding is 0, and held cells are as they are held.
+    """Return the initial codes of the chains: the given start, or uniform values.
 
-    A decoder makes its own start where none is given, and for it nothing is drawn here, row by row:
-    that would take longer than its passes.
+    Padding is 0, and fixed cells have their given codes. A decoder makes its own start if none is
+    given. In that case nothing is drawn here, because drawing row by row would take longer than the
+    passes of the decoder.
     """
     q, width, chains = device.most_values, device.n_cells, len(rows) * per_row
     codes = np.zeros((width, chains), np.int32)

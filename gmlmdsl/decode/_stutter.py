@@ -1,8 +1,8 @@
-"""Stutter: tokens or words that repeat the one before, how often, and rows without them.
+"""Stutter: tokens or words that repeat the previous one, their rate, and rows without them.
 
-Doubled words can be right (German "die die", English "had had"), and a word may hold the same piece
-twice. So dropping is a choice, it drops whole words where it knows where words begin, and the rate
-leaves out what the reference doubles too.
+Doubled words can be correct (German "die die", English "had had"), and a word may contain the same
+subword token twice. Therefore dropping is optional, it drops whole words if the beginnings of words
+are known, and the rate leaves out words that the reference doubles too.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ Words = str | Sequence[str]
 
 
 def stutters(tokens: Any, lengths: Any) -> Array:
-    """Which tokens equal the one before them: the second and later ones of every run of equal ids.
+    """Return which tokens equal the previous one.
+
+    They are the second and later tokens of every run of equal ids.
 
     Args:
         tokens: ids, shape (*rows, n).
-        lengths: how many of each row count, shape (*rows,); those behind are never marked. The
-            first token has none before it.
+        lengths: the number of tokens of each row that count, shape (*rows,); later tokens are never
+            marked. The first token has no token before it.
 
     Returns:
         Booleans of the shape of `tokens`.
@@ -45,14 +47,14 @@ def stutters(tokens: Any, lengths: Any) -> Array:
 
 
 def drop_repeats(tokens: Any, length: int, starts_word: Any = None) -> Array:
-    """One row without the words that repeat the word before; of a run of equal words the first stays.
+    """Return one row without the words that repeat the previous word; a run keeps its first word.
 
     Args:
         tokens: ids of one row.
-        length: how many of them count.
-        starts_word: for each id whether it begins a word: pieces inside of a word are never dropped
-            on their own, and a word is dropped only if all its pieces are repeated. None: every
-            token is a word.
+        length: the number of tokens that count.
+        starts_word: for each id whether it begins a word: subword tokens inside a word are never
+            dropped on their own, and a word is dropped only if all its tokens are repeated. None:
+            every token is a word.
 
     Raises:
         GmlmError: E501 for a shape that does not fit, E502 for an id that `starts_word` does not
@@ -78,7 +80,9 @@ def _beginnings(ids: Array, starts_word: Any) -> Array:
 
 
 def stutter_counts(outputs: Sequence[Words], references: Sequence[Words]) -> Array:
-    """For each sentence the words that equal the word before, except as often as the reference doubles the same word.
+    """Return for each sentence the number of words that equal the previous word.
+
+    As many repetitions of a word as the reference has of the same word do not count.
 
     Args:
         outputs: one list of words for each sentence; a text is split at white space.
@@ -93,7 +97,10 @@ def stutter_counts(outputs: Sequence[Words], references: Sequence[Words]) -> Arr
 
 
 def stutter_rate(outputs: Sequence[Words], references: Sequence[Words]) -> float:
-    """Stutters for each 1,000 words of the outputs, see `stutter_counts`; nan where they have no words."""
+    """Return the number of stutters for each 1,000 words of the outputs, see `stutter_counts`.
+
+    The rate is nan if the outputs have no words.
+    """
     for name, texts in (("outputs", outputs), ("references", references)):
         if not isinstance(texts, list | tuple | np.ndarray) or not all(isinstance(t, str | list | tuple) for t in texts):
             raise fail("E501", f"{name} must be a list of texts, or of lists of words, got {type(texts).__name__}")
@@ -107,5 +114,5 @@ def _split(words: Words) -> Sequence[str]:
 
 
 def _doubled(words: Words) -> Counter[str]:
-    """How often each word stands right behind itself."""
+    """Return how often each word directly follows itself."""
     return Counter(b for a, b in pairwise(_split(words)) if a == b)

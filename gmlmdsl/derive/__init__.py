@@ -1,4 +1,8 @@
-"""In: `FactorGraph` and plans. Out: pure JAX functions: energies, conditionals, losses, kernels. Never: data, user faults in the text."""
+"""Pure JAX functions that are derived from plans.
+
+In: `FactorGraph` and plans. Out: pure JAX functions: energies, conditionals, losses, kernels.
+Never: data, user faults in the text.
+"""
 
 from . import compiled
 from ._abstract_loss import AbstractLoss

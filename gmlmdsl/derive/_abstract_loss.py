@@ -1,4 +1,4 @@
-"""What every loss answers: the losses of rows, what they cost, and its blocks where it lists them."""
+"""The interface of a loss: the losses of rows, their cost, and its capabilities."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ Masks = Int[Array, "masks members rows"]
 
 
 class AbstractLoss(eqx.Module):
-    """The mean over masks K of -log p(x_K | x_rest[, K]) of rows, of code -1 where a row lacks a cell and a loss takes such rows.
+    """Mean over masks K of -log p(x_K | x_rest[, K]) for each row.
+
+    A missing cell of a row has the code -1, in losses that accept such rows.
 
     Attributes:
         graph: the factor graph on the device.
-        gapped: whether gaps, of code -1, are left out of the losses of their rows.
+        gapped: whether missing values, of code -1, are left out of the losses of their rows.
         is_eliminated: whether a second derivative of complete rows takes a pass of elimination for
             each parameter.
     """
@@ -31,17 +33,21 @@ class AbstractLoss(eqx.Module):
 
     @abc.abstractmethod
     def rows(self, params: Params, codes: Codes, masks: Masks | None = None) -> Float[Array, " rows"]:
-        """One loss for each row; `masks` are those drawn for it. Losses over all masks do without."""
+        """Return one loss for each row.
+
+        `masks` are the masks drawn for each row. Losses over all masks do not take them.
+        """
 
     @abc.abstractmethod
     def row_terms(self, masks: int, members: int) -> float:
-        """Factor evaluations of the loss of one row under so many drawn masks with so many members each.
+        """Return the number of factor evaluations in the loss of one row.
 
-        Of losses by elimination the table entries of one pass, and of losses over all masks all of
-        them, whatever is drawn.
+        The row has `masks` drawn masks with `members` members each. For a loss by elimination the
+        result is the number of table entries of one pass. For a loss over all masks it covers all
+        of them, whatever is drawn.
         """
 
     def rows_and_reach(self, params: Params, codes: Codes, masks: Masks | None) -> tuple[Float[Array, " rows"], Bool[Array, " rows"]]:
-        """The losses, and whether K may hold a cell of the row."""
+        """Return the losses, and whether K may contain a cell of the row."""
         some = jnp.ones(codes.shape[1], bool) if masks is None else (masks < self.graph.n_cells).any(axis=(0, 1))
         return self.rows(params, codes, masks), some

@@ -1,9 +1,9 @@
-"""A factor graph as JAX arrays, and blocks of its cells: what every derived function takes.
+"""A factor graph as JAX arrays, and blocks of its cells: the arguments of every derived function.
 
-Axes, in this order: blocks, instances (the factors that touch a block), values (joint values of a
-block's cells), rows (data rows, chains, or configurations). A state is `codes` of shape (cells,
-rows). The row axis of an index array has length 1 where all rows share the blocks, else one block
-(or more) per row.
+The axes have this order: blocks, instances (the factors that touch a block), values (joint values
+of a block's cells), rows (data rows, chains, or configurations). A state is `codes` of shape
+(cells, rows). The row axis of an index array has length 1 if all rows share the blocks. Otherwise
+there are one or more blocks for each row.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ from ..plan import block_arrays
 
 
 class Group(eqx.Module):
-    """A `FactorGroup` on the device, with the instances that touch each cell: `touching[starts[i] : starts[i + 1]]`."""
+    """`FactorGroup` on the device.
+
+    The instances that touch cell i are `touching[starts[i] : starts[i + 1]]`.
+    """
 
     root: Node = eqx.field(static=True)
     kind: str = eqx.field(static=True)
     n: int = eqx.field(static=True)
-    most: int = eqx.field(static=True)  # the most instances that touch one cell
+    most: int = eqx.field(static=True)  # maximum number of instances that touch one cell
     cells: Int[Array, "n slots"]
     columns: tuple[Array, ...]
     tables: tuple[Array, ...]
@@ -39,7 +42,7 @@ class Group(eqx.Module):
 
 
 class Graph(eqx.Module):
-    """A `FactorGraph` on the device; `sizes` has a 1 behind, for padding."""
+    """`FactorGraph` on the device; `sizes` ends with a 1, for padding."""
 
     n_cells: int = eqx.field(static=True)
     most_values: int = eqx.field(static=True)
@@ -48,10 +51,10 @@ class Graph(eqx.Module):
 
 
 class Blocks(eqx.Module):
-    """Blocks of cells, each with its joint values listed by mixed radix, the last cell fastest.
+    """Blocks of cells, each with its joint values enumerated by mixed radix, the last cell fastest.
 
     Attributes:
-        n_values: the most joint values of a block.
+        n_values: the maximum number of joint values of a block.
         cells: positions ascending, padded with the number of cells, shape (blocks, members, rows or
             1).
         radix: the number of values of each member, 1 for padding.
@@ -68,22 +71,22 @@ class Blocks(eqx.Module):
 
     @property
     def codes(self) -> Int[Array, "blocks values members rows"]:
-        """The code of every member under every joint value."""
+        """Code of every member under every joint value."""
         values = jnp.arange(self.n_values, dtype=self.radix.dtype)[None, :, None, None]
         return (values // self.strides[:, None]) % self.radix[:, None]
 
     @property
     def valid(self) -> Bool[Array, "blocks values rows"]:
-        """Which joint values exist: a block may have fewer than `n_values`."""
+        """Joint values that exist: a block may have fewer than `n_values`."""
         count = jnp.prod(self.radix, axis=1)
         return jnp.arange(self.n_values, dtype=count.dtype)[None, :, None] < count[:, None]
 
 
 def group_arrays(group: FactorGroup, n_cells: int, incidence: tuple[np.ndarray, np.ndarray] | None = None) -> Group:
-    """The device form of a group."""
+    """Return the device form of a group."""
     starts, touching = group.incidence(n_cells) if incidence is None else incidence
     most = int(np.diff(starts).max(initial=0))
-    # Tables of integers (edge numbers) stay integers; numbers take the working float type.
+    # Tables of integers (edge numbers) stay integers; other numbers take the working float type.
     columns = tuple(_number_array(c) for c in group.columns)
     root, tables = with_room(group)
     tables = tuple(_number_array(t) for t in tables)
@@ -91,13 +94,19 @@ def group_arrays(group: FactorGroup, n_cells: int, incidence: tuple[np.ndarray, 
 
 
 def room_for(rows: int) -> int:
-    """The rows that what is compiled for so many is made for: like numbers share programs; an eighth more at most."""
+    """Return the number of rows for which a program for `rows` rows is compiled.
+
+    Similar numbers share a program; the excess is at most an eighth.
+    """
     step = 1 << max(rows.bit_length() - 4, 0)
     return -(-rows // step) * step
 
 
 def with_room(group: FactorGroup) -> tuple[Node, tuple[np.ndarray, ...]]:
-    """The expression and the tables of a group; data that come with the rows have room behind them, which no row reads."""
+    """Return the expression and the tables of a group.
+
+    Data that come with the rows are followed by padding, which no row reads.
+    """
     given = group.given
     if given is None or not given.rows:
         return group.root, group.tables
@@ -115,7 +124,7 @@ def with_room(group: FactorGroup) -> tuple[Node, tuple[np.ndarray, ...]]:
 
 
 def no_joint(graph: FactorGraph) -> GmlmError:
-    """Why a conditional model does not answer."""
+    """Return E742, the error of a conditional model when a joint distribution is needed."""
     assert graph.network is not None
     target = graph.variables[0].name
     message = f"`conditional {target} ~ {graph.network.label}(..)` declares p(x_i | x_rest, K) of each cell, and no joint distribution"
@@ -125,10 +134,12 @@ def no_joint(graph: FactorGraph) -> GmlmError:
 
 @jax.ensure_compile_time_eval()
 def graph_arrays(graph: FactorGraph) -> Graph:
-    """The device form of a factor graph; of arrays, where JAX traces the caller too, for they are kept.
+    """Return the device form of a factor graph.
+
+    Its arrays are concrete even while JAX traces the caller, because they are cached.
 
     Raises:
-        GmlmError: E742 for a conditional model, which has none: whatever asks for it asks for a
+        GmlmError: E742 for a conditional model, which has no factor graph: every caller needs a
             joint distribution.
     """
     if graph.network is not None:
@@ -142,7 +153,10 @@ def _ints(a: np.ndarray) -> Array:
 
 
 def on_device(a: Any, dtype: Any = None) -> Array:
-    """An array of the host as it is, or in another type. `jnp.asarray` would compile a program for every shape."""
+    """Return an array of the host on the device, unchanged or in another type.
+
+    `jnp.asarray` would compile a program for every shape.
+    """
     return jax.device_put(np.asarray(a, dtype))
 
 
@@ -155,12 +169,12 @@ def _number_array(a: np.ndarray) -> Array:
 
 
 def float_type() -> np.dtype:
-    """The working float type: float64 under `jax_enable_x64`, else float32."""
+    """Return the working float type: float64 under `jax_enable_x64`, else float32."""
     return jax.dtypes.result_type(float)
 
 
 def fixed_blocks(graph: FactorGraph, blocks: np.ndarray, extra: Sequence[FactorGroup] = ()) -> Blocks:
-    """Blocks that all rows share.
+    """Return blocks that all rows share.
 
     Args:
         graph: the factor graph.
@@ -172,7 +186,10 @@ def fixed_blocks(graph: FactorGraph, blocks: np.ndarray, extra: Sequence[FactorG
 
 
 def stacked_blocks(graph: FactorGraph, pieces: Sequence[np.ndarray]) -> Blocks:
-    """Lists of as many blocks, as of `fixed_blocks`, one behind another: every array has a leading axis of lists."""
+    """Return several lists of equally many blocks, stacked along a leading axis of lists.
+
+    Each list is as in `fixed_blocks`.
+    """
     found = []
     for arrays in zip(*(block_arrays(graph, p) for p in pieces), strict=True):
         wide = max(a.shape[1] for a in arrays)
@@ -181,19 +198,21 @@ def stacked_blocks(graph: FactorGraph, pieces: Sequence[np.ndarray]) -> Blocks:
 
 
 def blocks_on_device(graph: FactorGraph, arrays: Sequence[np.ndarray]) -> Blocks:
-    """Blocks from their `block_arrays`, which may have further axes in front."""
+    """Return blocks from their `block_arrays`, which may have further leading axes."""
     n_values = int(np.append(graph.sizes, 1)[arrays[0]].astype(float).prod(axis=-1).max())
     cells, radix, strides, *touch = (_ints(a[..., None]) for a in arrays)
     return Blocks(n_values, cells, radix, strides, tuple(touch))
 
 
 def drawn_blocks(graph: Graph, cells: Int[Array, "blocks members rows"], n_values: int, extra: Sequence[Group] = ()) -> Blocks:
-    """Blocks that differ from row to row, as a random mask draws them; local work only.
+    """Return blocks that differ from row to row, as a random mask draws them.
+
+    The work is local to the cells of the blocks.
 
     Args:
         graph: the factor graph.
         cells: positions ascending, padded with the number of cells.
-        n_values: the most joint values that a block can have.
+        n_values: the maximum number of joint values of a block.
         extra: further groups, as in `fixed_blocks`.
     """
     radix = graph.sizes[cells]
@@ -204,7 +223,10 @@ def drawn_blocks(graph: Graph, cells: Int[Array, "blocks members rows"], n_value
 
 
 def _drawn_touch(group: Group, cells: Int[Array, "blocks members rows"], n_cells: int) -> Int[Array, "blocks width rows"]:
-    """The instances that touch each member; one that an earlier member touches too is left out, so each counts once."""
+    """Return the instances that touch each member.
+
+    An instance that an earlier member touches too is left out, so that each counts once.
+    """
     blocks, members, rows = cells.shape
     if group.most == 0:
         return jnp.full((blocks, 0, rows), -1, jnp.int32)
@@ -212,9 +234,9 @@ def _drawn_touch(group: Group, cells: Int[Array, "blocks members rows"], n_cells
     first, end = group.starts[safe], group.starts[safe + 1]
     at = first[:, :, None] + jnp.arange(group.most, dtype=jnp.int32)[None, None, :, None]
     here = (at < end[:, :, None]) & (cells < n_cells)[:, :, None]
-    # blocks, members, most, rows
+    # axes: blocks, members, most, rows
     instance = group.touching[jnp.minimum(at, group.touching.shape[0] - 1)]
-    scope = group.cells[instance]  # ..., slots
+    scope = group.cells[instance]  # axes: ..., slots
     for earlier in range(members - 1):
         known = (scope == cells[:, earlier, None, None, :, None]).any(axis=-1)
         here &= ~known | (jnp.arange(members)[None, :, None, None] <= earlier)

@@ -1,9 +1,14 @@
-"""Decoding cell by cell, for networks that are causal: beam search, of which one beam is greedy search, or independent draws.
+"""Cell-by-cell decoding of causal networks: beam search, or independent draws.
 
-Rows are compared by log p / n^a over their n predicted cells; their score is the mean. As in most
-implementations of beam search, of the best 2 b continuations of b beams those among the first b
-that end a row are set aside, the first b others go on, and a row is done when b are set aside or
-all its cells are used up. Of one beam the best continuation is enough: it goes on, or ends the row.
+Beam search with one beam is greedy search. Rows are compared by log p / n^a over their n predicted
+cells; their score is the mean. As in most implementations of beam search, the 2 b best
+continuations of b beams are considered:
+
+- Those among the first b that end a row are set aside.
+- The first b of the others go on.
+- A row is done when b are set aside or all its cells are used up.
+
+With one beam only the best continuation is needed: it goes on, or it ends the row.
 
 Reference: Sutskever et al. 2014, Section 3.2; Wu et al. 2016, Section 7 (length normalisation); Ott
 et al. 2019 (this stopping rule).
@@ -35,7 +40,7 @@ from ._undefined import UNDEFINED, has_no_distribution
 
 @dataclass(frozen=True)
 class SearchRules:
-    """The options of `autoregressive`, see the language reference."""
+    """Options of `autoregressive`, see the language reference."""
 
     end: int | None
     beam: int
@@ -47,12 +52,18 @@ class SearchRules:
 
     @property
     def looked_at(self) -> int:
-        """How many continuations: of b beams at most b end."""
+        """Number of continuations to consider: 1 for one beam, else 2 b for b beams.
+
+        At most b of the 2 b continuations end a row.
+        """
         return 1 if self.beam == 1 else 2 * self.beam
 
 
 class Finished(NamedTuple):
-    """Rows that have ended, the best first, by log p / n^a; score -infinity where there is none yet."""
+    """Rows that have ended, the best first, by log p / n^a.
+
+    The score is -infinity for a place without a row.
+    """
 
     score: Float[Array, "groups beam"]
     tokens: Int[Array, "groups beam cells"]
@@ -60,21 +71,24 @@ class Finished(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Where the beams of every row stand; a group is a row of one chain, and holds its beams side by side."""
+    """State of the beams of every row.
+
+    A group is a row of one chain, and its beams are adjacent.
+    """
 
     t: Int[Array, ""]
     tokens: Int[Array, "groups beam cells"]
-    log_p: Float[Array, "groups beam"]  # -infinity where there is no beam
+    log_p: Float[Array, "groups beam"]  # -infinity for a place without a beam
     cache: Any
     finished: Finished
     steps: Int[Array, " groups"]
     done: Bool[Array, " groups"]
-    # the first cell that a beam has no distribution of; -1 where there is none
+    # the first cell that has no distribution in some beam; -1 if there is none
     undefined: Int[Array, " groups"]
 
 
 class Continuations(NamedTuple):
-    """The best ways to go on, the best first: from which beam, with which token, to which log p."""
+    """The best continuations, the best first: their beam, their token and their log p."""
 
     beam: Int[Array, "groups many"]
     token: Int[Array, "groups many"]
@@ -82,23 +96,24 @@ class Continuations(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What does not change from cell to cell; `held` are the codes of cells that are not free."""
+    """Arrays that do not change from cell to cell; `held` has the codes of fixed cells."""
 
     network: AbstractCausalNetwork
     graph: NetworkGraph
     held: Int[Array, "groups cells"]
     free: Bool[Array, "groups cells"]
-    # the place behind the last held cell, before which no row ends
+    # the place after the last fixed cell, before which no row ends
     last_held: Int[Array, " groups"]
     lengths: Int[Array, " groups"]
     keys: PRNGKeyArray
 
 
 class AutoregressiveKernel(AbstractDecoder):
-    """One step is one decode of every row; its beams stand side by side, as chains.
+    """Kernel whose step is one decode of every row; the beams of a row are adjacent chains.
 
     Attributes:
-        prompted: whether rows begin with held cells, which then enter in one pass.
+        rules: the options.
+        prompted: whether rows begin with fixed cells, which then enter in one pass.
     """
 
     rules: SearchRules = eqx.field(static=True)
@@ -123,12 +138,12 @@ class AutoregressiveKernel(AbstractDecoder):
         return State(tokens, memory), Info(changed[None], length[None], none, none)
 
     def predicted(self, task: Task, finished: Finished) -> Int[Array, "groups beam"]:
-        """How many cells of each row are not held; 1 where there is no row."""
+        """Return the number of free cells of each row; 1 for a place without a row."""
         cells = jnp.arange(task.free.shape[1], dtype=jnp.int32)
         return jnp.maximum((task.free[:, None] & (cells[None, None] < finished.length[..., None])).sum(axis=-1), 1)
 
     def task(self, target: Target, draft: Codes, keys: PRNGKeyArray) -> Task:
-        """The rows to decode, a group for each of their chains."""
+        """Return the rows to decode, as a group for each of their chains."""
         graph, beam = target.graph, self.rules.beam
         assert isinstance(graph, NetworkGraph)
         free = free_cells(target)
@@ -138,7 +153,7 @@ class AutoregressiveKernel(AbstractDecoder):
         return Task(network, graph, draft.T[::beam], free.T[::beam], last[::beam], graph.lengths.reshape(-1)[::beam], keys[::beam])
 
     def begin(self, task: Task) -> Search:
-        """One beam of each group, before its first cell."""
+        """Return the state with one beam in each group, before its first cell."""
         (groups, n), beam = task.held.shape, self.rules.beam
         tokens = jnp.zeros((groups, beam, n), jnp.int32)
         log_p = jnp.full((groups, beam), -jnp.inf).at[:, 0].set(0.0)
@@ -152,7 +167,11 @@ class AutoregressiveKernel(AbstractDecoder):
         )
 
     def _prompted(self, task: Task, cache: Any) -> tuple[Int[Array, "groups beam cells"], Any, Int[Array, ""]]:
-        """All held cells at once, and the last of the shortest prompt: before it no row has ended; what lies behind is entered again."""
+        """Enter all fixed cells at once, and return tokens, caches and the cell to start at.
+
+        The start is the last cell of the shortest prompt, because no row has ended before it. The
+        cells after it are entered again.
+        """
         graph, beam, n = task.graph, self.rules.beam, task.held.shape[1]
         tokens = jnp.broadcast_to(task.held[:, None], (len(task.held), beam, n)).astype(jnp.int32)
         previous = jnp.pad(tokens[..., :-1], ((0, 0), (0, 0), (1, 0))).reshape(*graph.lengths.shape, n)
@@ -165,7 +184,7 @@ class AutoregressiveKernel(AbstractDecoder):
         return tokens, cache, jnp.maximum(shortest - 1, 0)
 
     def advance(self, task: Task, at: Search) -> Search:
-        """One cell."""
+        """Advance the search by one cell."""
         beam, t = self.rules.beam, at.t
         logits, cache = self._logits(task, at)
         found = self.continuations(task, at, logits)
@@ -174,7 +193,8 @@ class AutoregressiveKernel(AbstractDecoder):
         ends = jnp.zeros_like(found.token, bool) if self.rules.end is None else found.token == self.rules.end
         full = (t + 1 >= task.lengths)[:, None]
         finished = self._set_aside(task, at, tokens, found.log_p, (ends | full) & first)
-        on = jnp.argsort(ends, axis=1, stable=True)[:, :beam]  # the first that do not end
+        # the first continuations that do not end
+        on = jnp.argsort(ends, axis=1, stable=True)[:, :beam]
         kept = jnp.take_along_axis(found.beam, on, axis=1)
         log_p = jnp.where(jnp.take_along_axis(ends, on, axis=1), -jnp.inf, jnp.take_along_axis(found.log_p, on, axis=1))
         steps = jnp.where(at.done, at.steps, t + 1)
@@ -192,15 +212,18 @@ class AutoregressiveKernel(AbstractDecoder):
         def one(encoded: Any, prepared: Any, cache: Any, previous: Array, t: Array) -> tuple[Array, Any]:
             return task.network.advance(encoded, prepared, cache, previous, t)
 
-        # The same place for all rows, said for each: on CPUs what is compiled for one place of all
-        # takes longer.
+        # The place is the same for all rows but is given for each row, because on CPUs the program
+        # that is compiled for one common place takes longer.
         every = jax.vmap(jax.vmap(one, in_axes=(None, 0, 0, 0, 0)))
         logits, cache = every(graph.encoded, graph.prepared, at.cache, previous, jnp.broadcast_to(t, shape))
         by_value = jnp.moveaxis(logits, -1, 0)
         return jnp.moveaxis(by_value.reshape(by_value.shape[0], -1, self.rules.beam), 0, -1), cache
 
     def continuations(self, task: Task, at: Search, logits: Float[Array, "groups beam values"]) -> Continuations:
-        """The best of every group, or a token drawn for each; a held cell takes its code, at no cost in log p."""
+        """Return the best continuations of every group, or a token drawn for each beam.
+
+        A fixed cell takes its code, which does not change log p.
+        """
         rules, t = self.rules, at.t
         total = jax.nn.logsumexp(jnp.moveaxis(logits, -1, 0), axis=0)
         if rules.end is not None:
@@ -223,7 +246,7 @@ class AutoregressiveKernel(AbstractDecoder):
         return Continuations(place // many, jnp.take_along_axis(token.reshape(groups, -1), place, axis=1).astype(jnp.int32), best)
 
     def _set_aside(self, task: Task, at: Search, tokens: Array, log_p: Array, ended: Array) -> Finished:
-        """The best rows that have ended so far, those of this cell among them."""
+        """Return the best rows that have ended so far, including those that end at this cell."""
         cells = jnp.arange(task.free.shape[1], dtype=jnp.int32)
         n = jnp.maximum((task.free & (cells <= at.t)[None]).sum(axis=1), 1).astype(log_p.dtype)
         score = jnp.where(ended & ~at.done[:, None], log_p / n[:, None] ** self.rules.length_penalty, -jnp.inf)
@@ -245,18 +268,21 @@ class AutoregressiveKernel(AbstractDecoder):
 
 
 def largest(values: Float[Array, "*shape many"], k: int) -> tuple[Float[Array, "*shape k"], Int[Array, "*shape k"]]:
-    """The k largest of the last axis in falling order, with their places; of equal ones the first."""
-    if k == 1:  # one pass over the values instead of a sort
+    """Return the k largest values of the last axis in descending order, and their places.
+
+    Ties go to the first place.
+    """
+    if k == 1:  # one pass over the values replaces a sort
         top, place = likeliest(jnp.moveaxis(values, -1, 0))
         return top[..., None], place[..., None]
     return jax.lax.top_k(values, k)
 
 
 def autoregressive_kernel(lowered: Lowered, call: ir.FormCall) -> AutoregressiveKernel:
-    """The kernel of `autoregressive`.
+    """Return the kernel of `autoregressive`.
 
     Raises:
-        GmlmError: E409 for an `end` that is no value of the cells.
+        GmlmError: E409 if `end` is not a value of the cells.
     """
     found = autoregressive(call, lowered.bound, int(lowered.graph.sizes.max()))
     top_k = None if found["top_k"] == "none" else int(found["top_k"])

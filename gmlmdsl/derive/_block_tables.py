@@ -1,8 +1,10 @@
-"""Scores of blocks from tables: two products for all blocks, values and rows, and their derivatives.
+"""Scores of blocks from tables, and their derivatives.
 
-`plan/_block_tables.py` says where the entries stand. Scores are differences from the block's first
-value, so that two values take one number; indicators are of all values of a context but the first,
-whose entries go to the constant.
+The scores of all blocks, values and rows are two products. `plan/_block_tables.py` states where the
+entries are stored. Scores are differences from the score of the block's first value, so that a
+block with two values takes one number. The context of a factor that touches a block consists of the
+cells of the factor outside the block. Indicators cover all values of a context except the first,
+whose entries are added to the constant.
 """
 
 from __future__ import annotations
@@ -25,14 +27,17 @@ from ._energy import Codes, Params, evaluate_slots, local_scores, observed_score
 
 
 class Table(eqx.Module):
-    """The factors of a group, and the codes of their slots under every joint value, shape (1 or factors, values) each."""
+    """Factors of a group, and the codes of their slots under every joint value.
+
+    Each array of `codes` has shape (1 or factors, values).
+    """
 
     group: Group
     plan: FactorTable = eqx.field(static=True)
     codes: tuple[Int[Array, "factors values"], ...]
 
     def entries(self, params: Params) -> Float[Array, " entries"]:
-        """The value of every factor under every joint value of its slots."""
+        """Return the value of every factor under every joint value of its slots."""
         instances = jnp.arange(self.plan.count, dtype=jnp.int32)[None, :, None]
         slots = [c[None, :, :, None] for c in self.codes]
         found = evaluate_slots(self.group, params, instances, slots)
@@ -40,19 +45,22 @@ class Table(eqx.Module):
 
 
 class Tables(eqx.Module):
-    """`plan.GraphTables` on the device: what every set of blocks reads."""
+    """`plan.GraphTables` on the device, which all sets of blocks read."""
 
     each: tuple[Table, ...]
     plan: GraphTables = eqx.field(static=True)
 
     def entries(self, params: Params) -> Float[Array, " entries_and_zero"]:
-        """All tables one after another, and a 0."""
+        """Return all tables one after another, followed by a 0."""
         found = [t.entries(params) for t in self.each]
         return jnp.concatenate([*found, jnp.zeros(1, found[0].dtype)])
 
 
 class Contexts(eqx.Module):
-    """`plan.ContextTables` on the device; `gapped`: its last value is that of a context of which a row lacks a cell."""
+    """`plan.ContextTables` on the device.
+
+    If `gapped` is true, the last value of a context represents a missing cell in it.
+    """
 
     cells: Int[Array, "contexts members"]
     strides: Int[Array, "contexts members"]
@@ -61,7 +69,7 @@ class Contexts(eqx.Module):
     gapped: bool = eqx.field(static=True, default=False)
 
     def indicators(self, codes: Codes, dtype: np.dtype) -> Float[Array, "contexts width_but_one rows"]:
-        """1 where a context has a value, for each value but the first."""
+        """Return 1 where a context has a value, for each value except the first."""
         padded = jnp.concatenate([codes, jnp.zeros_like(codes[:1])])
         value = jnp.zeros((self.cells.shape[0], codes.shape[1]), codes.dtype)
         for m in range(self.cells.shape[1]):
@@ -72,14 +80,17 @@ class Contexts(eqx.Module):
         return (value[:, None] == values[None, :, None]).astype(dtype)
 
     def product(self, w: Float[Array, "blocks values columns width_but_one"], z: Array) -> Float[Array, "blocks values rows"]:
-        """The matrix times indicators, (contexts, width but one, rows)."""
+        """Return the product of the matrix `w` with indicators.
+
+        The indicators have the shape (contexts, width but one, rows).
+        """
         blocks, values, columns, width = w.shape
         if self.of is None:
             found = w.reshape(blocks * values, columns * width) @ z.reshape(columns * width, z.shape[-1])
             return found.reshape(blocks, values, z.shape[-1])
 
         def add(total: Array, one: tuple[Array, Array]) -> tuple[Array, None]:
-            part, which = one  # (blocks, values, width), (blocks,)
+            part, which = one  # shapes (blocks, values, width) and (blocks,)
             mine = z[which]
             for k in range(width):
                 total = total + part[:, :, k, None] * mine[:, None, k]
@@ -89,20 +100,21 @@ class Contexts(eqx.Module):
         return jax.lax.scan(add, zero, (jnp.moveaxis(w, 2, 0), self.of.T))[0]
 
     def outer(self, slope: Float[Array, "blocks values rows"], z: Array, shape: tuple[int, ...]) -> Array:
-        """The derivative of the sum of slope x product by the matrix, which has this shape."""
+        """Return the derivative of sum(slope * product) by the matrix of shape `shape`."""
         if self.of is None:
             rows, (blocks, values, columns, width) = z.shape[-1], shape
             return (slope.reshape(blocks * values, rows) @ z.reshape(columns * width, rows).T).reshape(shape)
 
         def one(which: Array) -> Array:
             mine = z[which]
-            return jnp.stack([(slope * mine[:, None, k]).sum(axis=2) for k in range(shape[3])], axis=2)  # blocks, values, width
+            # axes: blocks, values, width
+            return jnp.stack([(slope * mine[:, None, k]).sum(axis=2) for k in range(shape[3])], axis=2)
 
         return jnp.moveaxis(jax.lax.map(one, self.of.T), 0, 2)
 
 
 class Weights(eqx.Module):
-    """What scores are products of.
+    """Weights by which indicators are multiplied to give scores.
 
     Attributes:
         constant: shape (blocks, values but one).
@@ -113,15 +125,15 @@ class Weights(eqx.Module):
     matrices: tuple[Array, ...]
 
     def astype(self, dtype: np.dtype) -> Weights:
-        """The same as other floats."""
+        """Return the weights converted to another float type."""
         return jax.tree.map(lambda a: a.astype(dtype), self)
 
 
 class TabledBlocks(eqx.Module):
     """`plan.BlockTables` on the device.
 
-    `rest` are the groups without a table or a parameter, with `touch` as in `Blocks`; None: there
-    are none.
+    `rest` has the groups without a table or a parameter, with `touch` as in `Blocks`; it is None if
+    there are none.
     """
 
     blocks: Blocks
@@ -130,24 +142,28 @@ class TabledBlocks(eqx.Module):
     rest: tuple[Graph, Blocks] | None
     products: float = eqx.field(static=True)
     held: float = eqx.field(static=True)
-    uneven: bool = eqx.field(static=True)  # some block has fewer values than the most
-    gapped: bool = eqx.field(static=True, default=False)  # rows have gaps, which are left out
+    uneven: bool = eqx.field(static=True)  # some block has fewer values than the maximum
+    # rows have missing values, which are left out
+    gapped: bool = eqx.field(static=True, default=False)
 
     @property
     def places(self) -> tuple[Int[Array, "blocks several values columns width"], ...]:
-        """Of each kind of contexts."""
+        """Places of the entries, for each kind of contexts."""
         return tuple(c.places for c in self.contexts)
 
     def weights(self, entries: Float[Array, " entries_and_zero"]) -> Weights:
-        """The constants and matrices of all blocks."""
+        """Return the constants and matrices of all blocks."""
         return jax.vmap(block_weights, (None, 0, 0))(entries, self.inside, self.places)
 
     def indicators(self, codes: Codes, dtype: np.dtype) -> tuple[Array, ...]:
-        """The other side of the products."""
+        """Return the indicators of all kinds of contexts, by which the weights are multiplied."""
         return tuple(c.indicators(codes, dtype) for c in self.contexts)
 
     def scores(self, weights: Weights, seen: Sequence[Array]) -> Float[Array, "blocks values_but_one rows"]:
-        """Scores of all values but the first, less that of the first; -inf where a block has no such value."""
+        """Return the scores of all values except the first, less the score of the first.
+
+        A score is -inf if the block does not have that value.
+        """
         found = weights.constant[:, :, None]
         for c, w, z in zip(self.contexts, weights.matrices, seen, strict=True):
             found = found + c.product(w, z)
@@ -156,36 +172,42 @@ class TabledBlocks(eqx.Module):
         return jnp.where(self.blocks.valid[:, 1:], found, -jnp.inf) if self.uneven else found
 
     def excluded(self, codes: Codes) -> Float[Array, "blocks values rows"] | None:
-        """What the groups without a table add: no parameter changes it."""
+        """Return the scores of the groups without a table, which do not depend on parameters."""
         if self.rest is None:
             return None
         return (observed_scores if self.gapped else local_scores)(self.rest[0], {}, codes, self.rest[1])
 
     def full(self, weights: Weights, codes: Codes) -> Float[Array, "blocks values rows"]:
-        """Scores of all values, up to a constant of each block and row, the groups without a table among them."""
+        """Return the scores of all values, up to a constant for each block and row.
+
+        They include the groups without a table.
+        """
         seen = self.indicators(codes, weights.constant.dtype)
         found = self.scores(weights, seen)
         found = jnp.broadcast_to(found, (*found.shape[:2], codes.shape[1]))
-        found = jnp.pad(found, ((0, 0), (1, 0), (0, 0)))  # of the first value
+        found = jnp.pad(found, ((0, 0), (1, 0), (0, 0)))  # the score of the first value
         more = self.excluded(codes)
         return found if more is None else found + more
 
     def observed(self, codes: Codes) -> Int[Array, "blocks rows"]:
-        """Which joint value each block has."""
+        """Return the number of the joint value that each block has."""
         return observed_value(self.blocks, codes, codes.shape[0])
 
     def counted(self, weights: Float[Array, "blocks rows"], codes: Codes) -> Float[Array, "blocks rows"]:
-        """Weights of blocks in rows, 0 where a row lacks the block."""
+        """Return the weights of blocks in rows, with 0 where a row lacks the block."""
         return jnp.where(scored(self.blocks, codes, codes.shape[0]), weights, 0.0) if self.gapped else weights
 
 
 def block_weights(
     entries: Float[Array, " entries_and_zero"], inside: Int[Array, "more values"], places: Sequence[Int[Array, "more values columns width"]]
 ) -> Weights:
-    """The constant and matrices of one block, without the leading axis; they are linear in the entries."""
+    """Return the constant and matrices of one block, without the leading axis.
+
+    They are linear in the entries.
+    """
     constant, matrices = entries[inside].sum(axis=0), []
     for p in places:
-        whole = entries[p].sum(axis=0)  # values, columns, width
+        whole = entries[p].sum(axis=0)  # axes: values, columns, width
         constant = constant + whole[..., 0].sum(axis=1)
         moved = whole[..., 1:] - whole[..., :1]
         matrices.append(moved[1:] - moved[:1])
@@ -201,12 +223,30 @@ def tabled_losses(
     row_weights: Float[Array, " rows"],
     chunk: int,
 ) -> Float[Array, " blocks"]:
-    """Of each block the sum over rows of share x weight x -log p(x_K | x_rest), if nothing excludes a value; `chunk` rows at a time."""
+    """Return for each block the sum over rows of share * weight * -log p(x_K | x_rest).
+
+    The scores must not include a group that excludes values, that is, one without a table.
+
+    Args:
+        weights: the constants and matrices of the blocks.
+        tabled: the blocks.
+        codes: the rows, shape (cells, rows).
+        shares: the share of each block.
+        row_weights: the weight of each row.
+        chunk: the number of rows to evaluate at a time.
+    """
     return by_chunks(lambda c, w: _chunk_sum(weights, tabled, c, shares, w)[0], codes, row_weights, chunk)
 
 
 def by_chunks(f: Callable[[Array, Array], Any], codes: Codes, row_weights: Array, chunk: int) -> Any:
-    """The sum of `f` over chunks of rows."""
+    """Return the sum of `f` over chunks of rows.
+
+    Args:
+        f: a function of the codes and the weights of some rows.
+        codes: the rows, shape (cells, rows).
+        row_weights: the weight of each row.
+        chunk: the number of rows in a chunk.
+    """
     n = codes.shape[1] // chunk
     if n <= 1:
         return f(codes, row_weights)
@@ -218,7 +258,7 @@ def by_chunks(f: Callable[[Array, Array], Any], codes: Codes, row_weights: Array
 def _chunk_sum(
     weights: Weights, tabled: TabledBlocks, codes: Codes, shares: Array, row_weights: Array
 ) -> tuple[Array, Array, tuple[Array, ...]]:
-    """The sum of each block, its derivative by the scores, and the indicators."""
+    """Return the sum for each block, its derivative by the scores, and the indicators."""
     dtype = weights.constant.dtype
     seen = tabled.indicators(codes, dtype)
     scores = tabled.scores(weights, seen)
@@ -234,7 +274,7 @@ def _chunk_sum(
 
 
 def _forward(weights: Weights, tabled: TabledBlocks, codes: Codes, shares: Array, row_weights: Array, chunk: int) -> tuple[Array, Weights]:
-    """The derivative is at hand when the value is: one pass over the rows."""
+    """Return the losses and their derivative, which both result from one pass over the rows."""
 
     def both(c: Array, w: Array) -> tuple[Array, Weights]:
         value, slope, seen = _chunk_sum(weights, tabled, c, shares, w)
@@ -253,14 +293,17 @@ tabled_losses.defvjp(_forward, _backward)
 
 
 def graph_tables(host: FactorGraph, graph: Graph, plan: GraphTables) -> Tables:
-    """Planned tables on the device."""
+    """Return planned tables on the device."""
     sizes = np.append(host.sizes, 1)
     each = tuple(Table(graph.groups[t.group], t, table_codes(t, sizes[host.groups[t.group].cells])) for t in plan.tables)
     return Tables(each, plan)
 
 
 def table_codes(plan: FactorTable, sizes: np.ndarray) -> tuple[Array, ...]:
-    """The codes of each slot of a group, whose cells have so many values, shape (factors, slots)."""
+    """Return the codes of each slot of a group, each of shape (factors, values).
+
+    `sizes` has the number of values of the cell in each slot, shape (factors, slots).
+    """
     found = np.unravel_index(np.arange(plan.values), plan.sizes) if plan.sizes else ()
     return tuple(_slot_codes(c, sizes[:, s] - 1) for s, c in enumerate(found))
 
@@ -268,7 +311,16 @@ def table_codes(plan: FactorTable, sizes: np.ndarray) -> tuple[Array, ...]:
 def tabled_blocks(
     tables: Tables, graph: Graph, blocks: Blocks, plan: BlockTables, arrays: Sequence[np.ndarray], gapped: bool = False
 ) -> TabledBlocks:
-    """Planned scores of blocks on the device; `arrays` are theirs, see `plan.block_arrays`; `gapped`: planned for rows with gaps."""
+    """Return planned scores of blocks on the device.
+
+    Args:
+        tables: the tables of the graph.
+        graph: the factor graph.
+        blocks: the blocks.
+        plan: their planned tables.
+        arrays: the index arrays of the blocks, see `plan.block_arrays`.
+        gapped: whether the plan is for rows with missing values.
+    """
     _, radix, _, *touch = arrays
     contexts = tuple(
         Contexts(_ints(c.cells), _ints(c.strides), None if c.of is None else _ints(c.of), _ints(c.places), gapped) for c in plan.contexts
@@ -286,7 +338,11 @@ def _ints(a: np.ndarray) -> Array:
 
 
 def _slot_codes(codes: np.ndarray, most: np.ndarray) -> Array:
-    """The codes of a slot: where cells have fewer values than the most, their last one again, so that every tree has a value."""
+    """Return the codes of a slot.
+
+    A cell with fewer values than the maximum repeats its last value, so that every tree has a
+    value.
+    """
     same = bool((most == most[:1]).all())
     found = np.minimum(codes[None], most[:1, None] if same else most[:, None])
     return on_device(found.astype(np.int32))

@@ -1,9 +1,10 @@
-"""Compiles functions as a whole and keeps a bounded number of programs: the only place that keeps any.
+"""Compilation of functions as a whole, with a bounded number of cached programs.
 
-A compiled program takes memory and up to some hundred memory mappings, of which a system grants a
-process 65 530 or so, and crashes it beyond. So the programs used last are kept, and what leaves is
-really let go: each has a compiled function of its own, and JAX forgets what it compiled for a
-function that is gone. What they are on disk is for later processes: see `_disk_cache`.
+This is the only place that caches programs. A compiled program takes memory and up to some hundred
+memory mappings. A system grants a process about 65 530 mappings, and the process crashes beyond
+that. Therefore only the most recently used programs are cached. A program that leaves the cache is
+really released: each program has a compiled function of its own, and JAX forgets the program of a
+function that no longer exists. Copies on disk serve later processes, see `_disk_cache`.
 """
 
 from __future__ import annotations
@@ -23,26 +24,31 @@ import numpy as np
 from ._disk_cache import kept_on_disk
 
 F = TypeVar("F", bound=Callable[..., Any])
-MOST_PROGRAMS = 128  # a fit takes three
-MOST_MAPPINGS = 2**15  # half of what Linux grants by default
-MOST_GONE = 512  # programs let go between two clearings of what JAX remembers of their traces
-# XLA's older way to emit loops: half the time, for loops that run a tenth slower or so
+MOST_PROGRAMS = 128  # a fit takes three programs
+MOST_MAPPINGS = 2**15  # half of the number that Linux grants by default
+MOST_GONE = 512  # programs released between two clearings of JAX's caches of traces
+# XLA's older emitter of loops halves the compilation time, for loops that run about a tenth slower.
 QUICK = {"xla_cpu_use_fusion_emitters": False}
 UNKNOWN = "No such compile option"
 _compiled_only = threading.local()
 
 
 def bounded_jit(function: F) -> F:
-    """The function compiled as a whole: arrays among its arguments are traced, everything else is part of the program.
+    """Compile the function as a whole.
 
-    What is no array is compared by `==`, and floats by their bits: equal graphs of programs that
-    were parsed anew share a program.
+    Arrays among its arguments are traced, and all other arguments are constants of the program. The
+    constants are compared by `==`, and floats by their bits. Equal graphs of separately parsed
+    programs therefore share a program.
     """
     return quickly_compiled(lambda *args, **kwargs: False)(function)
 
 
 def quickly_compiled(wanted: Callable[..., bool] = lambda *args, **kwargs: True) -> Callable[[F], F]:
-    """The same, compiled in less time to a slower program where `wanted` of its arguments: where compiling is most of what it costs."""
+    """Return a decorator like `bounded_jit` that can compile faster to a slower program.
+
+    It does so if `wanted` is true for the arguments, which suits calls whose cost is mostly
+    compilation.
+    """
 
     def decorate(function: F) -> F:
         return _compiled(function, wanted)
@@ -67,7 +73,7 @@ def _compiled(function: F, wanted: Callable[..., bool]) -> F:
             except jax.errors.JaxRuntimeError as error:
                 if UNKNOWN not in str(error):
                     raise
-            PROGRAMS.forget_quick()  # another release of XLA
+            PROGRAMS.forget_quick()  # another release of XLA does not know the option
             return run(PROGRAMS.program(key, function, rest, False), arrays)
 
     return call  # pyright: ignore[reportReturnType]
@@ -75,7 +81,10 @@ def _compiled(function: F, wanted: Callable[..., bool]) -> F:
 
 @contextlib.contextmanager
 def compiled_only() -> Iterator[None]:
-    """Programs that this thread calls meanwhile are compiled and not run: each gives zeros, but where zeros cannot stand for its arrays."""
+    """Compile but do not run the programs that this thread calls within the context.
+
+    Each call returns zeros, unless zeros cannot represent its arrays; then it runs.
+    """
     before, _compiled_only.here = getattr(_compiled_only, "here", False), True
     try:
         yield
@@ -91,27 +100,34 @@ def _not_run(program: Any, arrays: list[Any]) -> Any:
     program.lower(arrays).compile()
     shapes = jax.eval_shape(program, arrays)
     if any(s.weak_type or jax.dtypes.issubdtype(s.dtype, jax.dtypes.prng_key) for s in jax.tree.leaves(shapes)):
-        return _run(program, arrays)  # JAX tells weakly typed arrays apart
+        return _run(program, arrays)  # JAX distinguishes weakly typed arrays
     return jax.tree.map(lambda s: jax.device_put(np.zeros(s.shape, s.dtype)), shapes)
 
 
 class Programs:
-    """The compiled programs that were used last, by what they were compiled for."""
+    """The most recently used compiled programs, by their keys."""
 
     def __init__(self) -> None:
         self.kept: OrderedDict[Any, Any] = OrderedDict()
         self.gone = 0
-        self.quick = True  # whether XLA knows how to compile in less time
+        self.quick = True  # whether XLA has the option to compile faster
         self._lock = threading.Lock()
 
     def forget_quick(self) -> None:
-        """No program is compiled in less time from here on."""
+        """Stop compiling programs with the faster option."""
         with self._lock:
             self.quick = False
             self.kept.clear()
 
     def program(self, key: tuple[Any, ...], function: Callable[..., Any], rest: list[Any], quick: bool) -> Any:
-        """The function of the arrays alone, compiled for this key."""
+        """Return the function of the arrays alone, compiled for this key.
+
+        Args:
+            key: the function, the structure of its arguments, their constants and shapes.
+            function: the function.
+            rest: the constants, with None in place of each array.
+            quick: whether to compile faster to a slower program.
+        """
         with self._lock:
             if key not in self.kept:
                 self._make_room()
@@ -120,11 +136,11 @@ class Programs:
             return self.kept[key]
 
     def _make_room(self) -> None:
-        """Let go of the programs that were not used for longest, until there is room for one more.
+        """Release the least recently used programs until there is room for one more.
 
-        JAX keeps the last 2048 traces of each kind, and those of programs that are gone among them,
-        some megabytes for each fit: from time to time all is cleared, as it is where functions of
-        JAX alone, or the user's own, hold too many mappings.
+        JAX keeps the last 2048 traces of each kind, including those of released programs, some
+        megabytes for each fit. Therefore all its caches are cleared from time to time. They are
+        also cleared if functions of JAX alone, or of the user, hold too many mappings.
         """
         while len(self.kept) >= MOST_PROGRAMS or (self.kept and mappings() > MOST_MAPPINGS):
             self.kept.popitem(last=False)
@@ -151,7 +167,7 @@ def _program(key: tuple[Any, ...], function: Callable[..., Any], rest: list[Any]
 
 
 def mappings() -> int:
-    """How many memory mappings the process has; 0 where the system does not say."""
+    """Return the number of memory mappings of the process; 0 if the system does not report it."""
     try:
         return Path("/proc/self/maps").read_bytes().count(b"\n")
     except OSError:

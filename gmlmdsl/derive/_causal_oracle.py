@@ -1,8 +1,9 @@
-"""A causal network as an oracle: p(next symbol | prefix) of many rows, each of which grows and is taken back by any number of symbols.
+"""A causal network as an oracle: p(next symbol | prefix) of many rows.
 
-What layers keep of a cell stands at a place of its own, and no place behind a row's last symbol is
-ever read. So to take symbols back is to lower a number, a different one for each row, and shapes
-never change.
+Symbols can be appended to each row, and any number of them removed. The layers' states for a cell
+are stored at a place of its own, and no place after a row's last symbol is ever read. To remove
+symbols, the oracle therefore only lowers a number, a different one for each row, and shapes never
+change.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from ._bounded_jit import bounded_jit
 
 
 class CausalState(eqx.Module):
-    """Where rows stand.
+    """Prefixes of all rows.
 
     Attributes:
-        lengths: how many symbols each row has.
-        states: the last layer's at every place; that at place t follows from the first t symbols.
+        lengths: the number of symbols of each row.
+        states: the states of the last layer at every place; that at place t follows from the first
+            t symbols.
         cache: keys and values of every layer, by row and place.
     """
 
@@ -33,13 +35,15 @@ class CausalState(eqx.Module):
 
 
 class CausalOracle(eqx.Module):
-    """The functions of `gm.Oracle` of a causal network; pure, batch first, the same shapes whatever was pushed and popped.
+    """The functions of `gm.Oracle` for a causal network.
+
+    They are pure, rows are the first axis, and shapes are the same after any pushes and pops.
 
     Attributes:
         network: the network.
-        encoded: what it keeps of each row's given data, rows first; None where there are none.
-        prepared: what it keeps for rows of any length.
-        n_cells: the most symbols of a row.
+        encoded: the encoding of each row's given data, rows first; None if there are none.
+        prepared: the data that the network prepares for rows of any length.
+        n_cells: the maximum number of symbols of a row.
     """
 
     network: AbstractCausalNetwork
@@ -53,14 +57,21 @@ class CausalOracle(eqx.Module):
 
     @property
     def places(self) -> int:
-        """Of a row: before its first symbol, behind each, and one that is written where nothing is pushed."""
+        """Number of places of a row.
+
+        A row has one place before its first symbol and one after each symbol. One more place is
+        written when nothing is pushed.
+        """
         return self.n_cells + 2
 
     def start(self, prompts: Int[Array, "rows cells"]) -> CausalState:
-        """Rows that begin with prompts, -1 behind each, in one pass; `cells` may be fewer than a row's."""
+        """Return the state of rows that begin with prompts, computed in one pass.
+
+        Prompts are followed by -1, and may have fewer cells than a row.
+        """
         network, prepared = self.network, self.prepared
         lengths = (prompts >= 0).sum(axis=1, dtype=jnp.int32)
-        # before the first symbol stands the network's start, whatever is passed
+        # the network puts its start before the first symbol, whatever is passed here
         previous = jnp.pad(prompts, ((0, 0), (1, 0)))
 
         def one(encoded: Any, row: Array) -> tuple[Array, Any]:
@@ -71,11 +82,14 @@ class CausalOracle(eqx.Module):
         return CausalState(lengths, jnp.pad(states, ((0, 0), (0, behind), (0, 0))), cache)
 
     def features(self, state: CausalState) -> Float[Array, "rows width"]:
-        """The last layer's state at each row's last symbol, or at its start where it has none."""
+        """Return the last layer's state at each row's last symbol; at its start if it is empty."""
         return jnp.take_along_axis(state.states, state.lengths[:, None, None], axis=1)[:, 0]
 
     def features_after(self, state: CausalState) -> Float[Array, "rows values width"]:
-        """The same behind each symbol more, of which none is pushed; of no meaning where a row is full."""
+        """Return the last layer's state after each further symbol, without pushing any.
+
+        The entries have no meaning if a row is full.
+        """
         network, symbols = self.network, jnp.arange(self.network.n_values, dtype=jnp.int32)
 
         def one(encoded: Any, cache: Any, symbol: Array, t: Array) -> Array:
@@ -85,11 +99,14 @@ class CausalOracle(eqx.Module):
         return jax.vmap(every, in_axes=(0, 0, None, 0))(self.encoded, state.cache, symbols, state.lengths + 1)
 
     def next_log_probs(self, state: CausalState) -> Float[Array, "rows values"]:
-        """log p(next symbol | those of the row); of no meaning where a row is full."""
+        """Return log p(next symbol | symbols of the row); meaningless if a row is full."""
         return jax.nn.log_softmax(self.network.read(self.features(state)), axis=-1)
 
     def push(self, state: CausalState, symbols: Int[Array, " rows"]) -> CausalState:
-        """One symbol more for each row; a row whose symbol is below 0 stays as it is, and so does one that is full."""
+        """Append one symbol to each row.
+
+        A row stays as it is if its symbol is negative or the row is full.
+        """
         network, prepared = self.network, self.prepared
 
         def one(encoded: Any, cache: Any, states: Array, symbol: Array, t: Array) -> tuple[Array, Any]:
@@ -101,7 +118,7 @@ class CausalOracle(eqx.Module):
         return CausalState(state.lengths + more.astype(jnp.int32), states, cache)
 
     def pop(self, state: CausalState, n: Int[Array, " rows"]) -> CausalState:
-        """Each row without its last n symbols; without any where it has fewer."""
+        """Remove the last n symbols of each row, or all symbols if there are fewer."""
         return CausalState(jnp.maximum(state.lengths - n, 0), state.states, state.cache)
 
 
@@ -113,5 +130,8 @@ _compiled = bounded_jit(_prepared)
 
 
 def causal_oracle(network: AbstractCausalNetwork, n_cells: int) -> CausalOracle:
-    """The oracle of a network that reads no given data; what it keeps for all rows is one program, where every operation would be one."""
+    """Return the oracle of a network that reads no given data.
+
+    The data that all rows share are computed by one program, and not by one for each operation.
+    """
     return CausalOracle(network, None, n_cells, _compiled(network, n_cells + 2))

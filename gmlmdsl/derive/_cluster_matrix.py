@@ -1,4 +1,7 @@
-"""The exact transition matrix of a cluster update, by the probabilities of all clusters of small models."""
+"""The exact transition matrix of a cluster update, from the probabilities of all clusters.
+
+It serves small models.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,26 @@ from .._diagnostics import fail
 from ..plan import ClusterPlan, entry_values
 
 Array = np.ndarray
-# the cost of a bond that always stands: its exponential is 0 in 64 bits, and sums of them are
-# numbers
+# The cost of a bond that is certain: its exponential is 0 in 64 bits, and sums of such costs are
+# finite.
 SURE = 1e3
-MOST_WORK = 4e9  # pairs of a set of cells and a part of it, times configurations
+# maximum number of pairs of a set of cells and a subset of it, times configurations
+MOST_WORK = 4e9
 
 
 def cluster_matrix(plan: ClusterPlan, states: Array, log_p: Array, params: dict[str, Array], beta: float) -> Array:
-    """P(x, y) = sum over groups of exchanges, seeds and clusters K of p(K | x) times the probability of the image y_K.
+    """Return the transition matrix P(x, y) of a cluster update.
 
-    p(K | x) = |K| / n times the probability that bonds connect K, times that of no bond between K
-    and the others. The first of the two is the same at every image of x_K, so that the image is
-    drawn in proportion to p(x) times the second.
+    P(x, y) is the sum over groups of exchanges, seeds and clusters K of p(K | x) times the
+    probability of the image y_K. p(K | x) is |K| / n times the probability that bonds connect K,
+    times the probability that no bond joins K to other cells. The probability that bonds connect K
+    is the same at every image of x_K. The image is therefore drawn in proportion to p(x) times the
+    probability that no bond joins K to other cells.
 
     Args:
-        plan: of the update.
+        plan: the plan of the update.
         states: every configuration, codes of shape (cells, configurations), the first cell slowest.
-        log_p: of each, unnormalised.
+        log_p: the unnormalised log p of each configuration.
         params: parameters.
         beta: the power of p.
 
@@ -42,7 +48,7 @@ def cluster_matrix(plan: ClusterPlan, states: Array, log_p: Array, params: dict[
     matrix, here = np.zeros((count, count)), states[cells]
     source = np.arange(count)
     for group, weights, breaks in zip(plan.groups, plan.weights, plan.bonds.breaks(plan.groups), strict=True):
-        place = plan.bonds.kind[:, None], here[first], here[second]  # edges, configurations
+        place = plan.bonds.kind[:, None], here[first], here[second]  # axes: edges, configurations
         costs = np.where(breaks[place], SURE, beta * (joint - joint[:, group].min(axis=1))[place])
         inner = _inner(costs, first, second, n)
         connected, places = _connected(inner), np.arange(n)
@@ -52,7 +58,8 @@ def cluster_matrix(plan: ClusterPlan, states: Array, log_p: Array, params: dict[
                 continue
             cut = costs[inside[first] != inside[second]].sum(axis=0)
             drawn = inside.sum() / n * connected[k] * np.exp(-cut)
-            target = source + ((group[:, here[inside]] - here[inside]) * stride[inside][:, None]).sum(axis=1)  # images, configurations
+            # axes: images, configurations
+            target = source + ((group[:, here[inside]] - here[inside]) * stride[inside][:, None]).sum(axis=1)
             with np.errstate(divide="ignore", invalid="ignore"):
                 scores = beta * (log_p[target] - log_p) - cut[target] + np.log(weights)[:, None]
             scores = np.where(log_p == -np.inf, np.where(target == source, 0.0, -np.inf), scores)
@@ -62,14 +69,17 @@ def cluster_matrix(plan: ClusterPlan, states: Array, log_p: Array, params: dict[
 
 
 def _joint(plan: ClusterPlan, params: dict[str, Array]) -> Array:
-    """The tables of edges less their means over either cell, (kinds, q, q)."""
+    """Return the tables of edges less their means over either cell, (kinds, q, q)."""
     values = [entry_values(plan.graph.groups[t.group], t, params).ravel() for t in plan.bonds.tables]
     found = plan.bonds.at(np.concatenate([*values, np.zeros(0)]))
     return found - found.mean(axis=2, keepdims=True) - found.mean(axis=1, keepdims=True) + found.mean(axis=(1, 2), keepdims=True)
 
 
 def _inner(costs: Array, first: Array, second: Array, n: int) -> Array:
-    """The sum of the costs of edges inside each set of cells, (sets, configurations); bit i of a set's number is cell i."""
+    """Return the sum of the costs of edges inside each set of cells, (sets, configurations).
+
+    Bit i of a set's number stands for cell i.
+    """
     out = np.zeros((2**n, costs.shape[1]))
     number = np.arange(2**n)
     for cost, i, j in zip(costs, first, second, strict=True):
@@ -78,13 +88,16 @@ def _inner(costs: Array, first: Array, second: Array, n: int) -> Array:
 
 
 def _connected(inner: Array) -> Array:
-    """The probability that bonds inside each set connect it: 1 less that its first cell's cluster is a part of it."""
+    """Return the probability that the bonds inside each set connect it.
+
+    It is 1 minus the probability that the cluster of the set's first cell is a proper subset.
+    """
     out = np.ones_like(inner)
     for whole in range(1, len(inner)):
         lowest = whole & -whole
         others = whole ^ lowest
         part = (others - 1) & others if others else -1
-        while others:  # every part of the others but the whole of them, with the lowest cell
+        while others:  # every proper subset of the others, together with the first cell
             inside = part | lowest
             out[whole] -= out[inside] * np.exp(inner[inside] + inner[whole ^ inside] - inner[whole])
             if part == 0:

@@ -1,8 +1,9 @@
-"""Clusters of cells under bonds, drawn and redrawn among their images: Wolff's update, for any tables that `plan/_clusters.py` accepts.
+"""Clusters of cells under bonds, redrawn among their images.
 
-All clusters of a configuration are found at once by labels that fall to the least of their cluster:
-ends of a bond pull one another's labels down, and labels jump to their labels' labels, so that the
-number of rounds grows with the logarithm of a cluster's size.
+This is Wolff's update, for any tables that `plan/_clusters.py` accepts. All clusters of a
+configuration are found at once, by labels that decrease to the minimum over their cluster. In each
+round the two ends of a bond take the smaller of their labels, and each label is replaced by its
+label's label. The number of rounds therefore grows with the logarithm of a cluster's size.
 """
 
 from __future__ import annotations
@@ -27,22 +28,34 @@ from ._random import fold, words
 
 
 class BondTables(eqx.Module):
-    """What edges read at some parameters: `costs`, how much log p falls below its best image where one end moves; `means`, the fields."""
+    """Tables of edges at some parameters.
+
+    `costs` has the maximum decrease of log p when one end of an edge moves to an image. `means` has
+    the fields of the cells.
+    """
 
     costs: Float[Array, " groups_kinds_q_q"]
     means: Float[Array, "cells q"] | None
 
 
 class ClusterKernel(AbstractKernel):
-    """The cluster of a uniform cell, redrawn among its images in proportion to p(x) p(K | x).
+    """Kernel that redraws the cluster of a uniform cell among its images.
+
+    An image has probability proportional to p(x) p(K | x).
 
     Attributes:
-        cells: of the mask, ascending; `ends` are places among them.
+        plans: the tables of the factors with bonds.
+        has_means: whether the tables have fields of single cells.
+        cells: the cells of the mask, ascending.
+        ends: the places of the two ends of each edge among `cells`.
         tables: the codes of the slots of each group with bonds, see `Table`.
-        places: see `plan.Bonds`; `kind` the table of each edge.
-        groups: of exchanges of values; `log_weights` is -inf for those that fill up.
-        breaks: where a bond stands for sure, see `plan.Bonds`; None where nothing is required.
-        rest: the factors beside the bonds that touch the mask's cells.
+        places: see `plan.Bonds`.
+        kind: the table of each edge.
+        groups: the groups of exchanges of values, with an image for each exchange.
+        log_weights: the log weight of each image, -inf for padding.
+        breaks: where a bond is certain, see `plan.Bonds`; None if nothing is required.
+        rest: the factors that touch the mask's cells and are not bonds.
+        bonds: the tables at some parameters; None before `prepared`.
     """
 
     plans: tuple[FactorTable, ...] = eqx.field(static=True)
@@ -66,10 +79,10 @@ class ClusterKernel(AbstractKernel):
         return self if self.bonds is not None else replace(self, bonds=self.bond_tables(target))
 
     def bond_tables(self, target: Target) -> BondTables:
-        """The tables of edges at the target's parameters."""
+        """Return the tables of edges at the target's parameters."""
         each = [Table(target.graph.groups[p.group], p, c) for p, c in zip(self.plans, self.tables, strict=True)]
         entries = jnp.concatenate([*(t.entries(target.params) for t in each), jnp.zeros(1, float_type())])
-        found = entries[self.places].sum(axis=1)  # kinds, q, q
+        found = entries[self.places].sum(axis=1)  # axes: kinds, q, q
         whole = found - found.mean(axis=(1, 2), keepdims=True)
         rows, columns = whole.mean(axis=2), whole.mean(axis=1)
         joint = whole - rows[:, :, None] - columns[:, None, :]
@@ -92,11 +105,11 @@ class ClusterKernel(AbstractKernel):
         label = labels(self.ends, stands, here.shape[0])
         seed = whole_below(here.shape[0], for_seed)
         inside = label == jnp.take_along_axis(label, seed[None], axis=0)
-        images = jnp.moveaxis(self.groups[group], 0, -1)  # size, q, chains
+        images = jnp.moveaxis(self.groups[group], 0, -1)  # axes: size, q, chains
         scores = jax.lax.map(lambda image: self.score_image(target, bonds, codes, inside, image), images)
         scores = scores + self.log_weights[group].T
         choice, _ = pick_value(scores[None], for_image.having(lambda w: w[:, None]))
-        image = jnp.take_along_axis(images, choice[:, None], axis=0)[0]  # q, chains
+        image = jnp.take_along_axis(images, choice[:, None], axis=0)[0]  # axes: q, chains
         after = codes.at[self.cells].set(self.moved(here, inside, image).astype(codes.dtype))
         none = jnp.zeros((0, chains), jnp.int32)
         drawn = inside if target.clamped is None else inside & ~target.clamped[self.cells].reshape(here.shape[0], -1)
@@ -104,7 +117,15 @@ class ClusterKernel(AbstractKernel):
         return State(after), Info(changed[None], drawn.sum(axis=0, dtype=jnp.int32)[None], none, none)
 
     def draw_bonds(self, target: Target, bonds: BondTables, here: Codes, group: Array, keys: PRNGKeyArray) -> Bool[Array, "edges chains"]:
-        """Which edges have a bond: with probability 1 - exp(-cost)."""
+        """Draw which edges have a bond; the probability of a bond is 1 - exp(-cost).
+
+        Args:
+            target: the distribution to draw from.
+            bonds: the tables of the edges.
+            here: the codes of the mask's cells.
+            group: the group of exchanges of each chain.
+            keys: a key for each chain.
+        """
         q, kinds = self.groups.shape[2], self.places.shape[0]
         place = ((group[None] * kinds + self.kind[:, None]) * q + here[self.ends[0]]) * q + here[self.ends[1]]
         costs = bonds.costs[place]
@@ -115,11 +136,21 @@ class ClusterKernel(AbstractKernel):
         return happens(-jnp.expm1(-costs), jnp.exp(-costs), words(keys, (self.kind.shape[0],)))
 
     def moved(self, here: Codes, inside: Array, image: Int[Array, "q chains"]) -> Codes:
-        """The codes of the mask's cells with the cluster at an image."""
+        """Return the codes of the mask's cells after the cluster has moved to an image."""
         return jnp.where(inside, jnp.take_along_axis(image, here, axis=0), here)
 
     def score_image(self, target: Target, bonds: BondTables, codes: Codes, inside: Array, image: Array) -> Float[Array, " chains"]:
-        """How much more log p has at an image than now beside the bonds; -inf where a clamped cell would move."""
+        """Return by how much log p without the bonds is higher at an image than now.
+
+        It is -inf if a clamped cell would move.
+
+        Args:
+            target: the distribution to draw from.
+            bonds: the tables of the edges.
+            codes: the configurations, shape (cells, chains).
+            inside: which of the mask's cells belong to the cluster of each chain.
+            image: the value that replaces each value, in each chain.
+        """
         here = codes[self.cells]
         moved = self.moved(here, inside, image)
         after = codes.at[self.cells].set(moved.astype(codes.dtype))
@@ -137,7 +168,10 @@ class ClusterKernel(AbstractKernel):
 
 
 def _gain(group: Group, params: Params, before: Codes, after: Codes) -> Float[Array, " chains"]:
-    """The sum of what each factor gains: differences of equal values are 0, whatever the values."""
+    """Return the sum of the increases of all factors.
+
+    The increase of a value that stays the same, or that was -inf, counts as 0.
+    """
     old, new = (all_values(group, params, codes) for codes in (before, after))
     if group.kind == "require":
         return jnp.where((new | ~old).all(axis=0), 0.0, -jnp.inf).astype(float_type())
@@ -145,7 +179,9 @@ def _gain(group: Group, params: Params, before: Codes, after: Codes) -> Float[Ar
 
 
 def labels(ends: Int[Array, "two edges"], stands: Bool[Array, "edges chains"], cells: int) -> Int[Array, "cells chains"]:
-    """A number for each cell that is that of all cells it is connected with by bonds, and of no other: the least place among them.
+    """Return a label for each cell that identifies the cells connected with it by bonds.
+
+    The label is the minimum place among these cells.
 
     Args:
         ends: the places of the two cells of each edge.
@@ -164,7 +200,8 @@ def labels(ends: Int[Array, "two edges"], stands: Bool[Array, "edges chains"], c
     def fall(at: tuple[Array, Array]) -> tuple[Array, Array]:
         label, left = at
         first, second = label[ends[0]], label[ends[1]]
-        high = jnp.where(left, jnp.maximum(first, second), cells)  # no cell: nothing falls
+        # `cells` is not a cell, so no label decreases there
+        high = jnp.where(left, jnp.maximum(first, second), cells)
         label = label.at[high, column].min(jnp.minimum(first, second), mode="drop")
         label = jnp.take_along_axis(label, label, axis=0)
         label = jnp.take_along_axis(label, label, axis=0)
@@ -174,7 +211,7 @@ def labels(ends: Int[Array, "two edges"], stands: Bool[Array, "edges chains"], c
 
 
 def cluster_kernel(graph: FactorGraph, plan: ClusterPlan) -> ClusterKernel:
-    """The device form of a plan."""
+    """Return the device form of a plan."""
     mask, bonds, sizes = plan.mask, plan.bonds, np.append(graph.sizes, 1)
     with np.errstate(divide="ignore"):
         weights = np.log(plan.weights)

@@ -13,11 +13,11 @@ from ._energy import Codes, Params, local_scores, log_potential
 from ._picks import LISTED, pick_along, pick_of_weights
 from ._random import Words
 
-MOST_WRITTEN_OUT = 4  # values whose sum is written out
+MOST_WRITTEN_OUT = 4  # up to this number of values their sum is written out
 
 
 def observed_value(blocks: Blocks, codes: Codes, n_cells: int) -> Int[Array, "blocks rows"]:
-    """Which joint value of each block the configuration holds."""
+    """Return the number of the joint value that each block has in the configuration."""
     here = _block_codes(blocks, codes)
     inside = blocks.cells < n_cells
     return jnp.where(inside, here * blocks.strides, 0).sum(axis=1)
@@ -29,15 +29,15 @@ def _block_codes(blocks: Blocks, codes: Codes) -> Int[Array, "blocks members row
 
 
 def normalise(scores: Float[Array, "blocks values rows"]) -> Float[Array, "blocks values rows"]:
-    """Log probabilities over the values; nan where all are -inf: the rest itself is impossible."""
+    """Return log probabilities over the values; nan if all are -inf: the rest is impossible."""
     return scores - logsumexp(scores)[:, None]
 
 
 def logsumexp(scores: Float[Array, "blocks values rows"]) -> Float[Array, "blocks rows"]:
-    """log of the sum of exponentials over the values, -inf where all are; its gradient is finite wherever one is not.
+    """Return the log sum of exponentials over the values, -inf if all of them are -inf.
 
-    nan where a value is +inf or nan: a factor has no value there, which only traced parameters
-    bring here.
+    The gradient is finite if at least one value is finite. The result is nan where a value is +inf
+    or nan: a factor is undefined there, which happens only for traced parameters.
     """
     top = jax.lax.stop_gradient(scores.max(axis=1, keepdims=True))
     safe = jnp.where(jnp.isfinite(top), top, 0.0)
@@ -48,10 +48,10 @@ def logsumexp(scores: Float[Array, "blocks values rows"]) -> Float[Array, "block
 
 
 def total(scores: Float[Array, "width values *rest"]) -> Array:
-    """The log of the sum of exponentials over the values; nan where one is +inf or nan, as in `logsumexp`.
+    """Return the log sum of exponentials over the values; nan as in `logsumexp`.
 
-    All other axes as one, and few values written out: a loop whose innermost axis is short does not
-    run on vectors.
+    All other axes are flattened into one, because a loop with a short innermost axis is not
+    vectorised. For the same reason a sum over few values is written out.
     """
     flat = scores.reshape(*scores.shape[:2], -1)
     if flat.shape[1] > MOST_WRITTEN_OUT:
@@ -67,21 +67,33 @@ def total(scores: Float[Array, "width values *rest"]) -> Array:
 
 
 def maximum(scores: Float[Array, "width values *rest"]) -> Array:
-    """The maximum over the values."""
+    """Return the maximum over the values."""
     return scores.max(axis=1)
 
 
 def tempered(scores: Float[Array, "*shape rows"], beta: Float[Array, " rows"]) -> Float[Array, "*shape rows"]:
-    """Scores of p to the power beta: every factor times beta, and what is impossible stays so, at beta 0 too."""
+    """Return the scores of p to the power beta, which multiplies every factor by beta.
+
+    Impossible values keep the score -inf, even at beta 0.
+    """
     return jnp.where(scores == -jnp.inf, -jnp.inf, beta.reshape((1,) * (scores.ndim - 1) + (-1,)) * scores)
 
 
 def log_conditional(
     graph: Graph, params: Params, codes: Codes, blocks: Blocks, correction: Float[Array, "blocks values rows"] | None = None
 ) -> Float[Array, "blocks values rows"]:
-    """The table log p(x_K | x_rest) of each block; with `correction` = log p(K | x') it is log p(x_K | x_rest, K).
+    """Return the table log p(x_K | x_rest) of each block.
+
+    Given `correction` = log p(K | x'), return log p(x_K | x_rest, K).
 
     Reference: Li et al. 2024, Definitions 2 and 7.
+
+    Args:
+        graph: the factor graph.
+        params: parameters.
+        codes: the configurations, shape (cells, rows).
+        blocks: the blocks K.
+        correction: a number to add to each score, or None.
     """
     scores = local_scores(graph, params, codes, blocks)
     return normalise(scores if correction is None else scores + correction)
@@ -90,17 +102,27 @@ def log_conditional(
 def rest_possible(
     graph: Graph, params: Params, codes: Codes, blocks: Blocks, scores: Float[Array, "1 values rows"]
 ) -> Bool[Array, " rows"]:
-    """Whether some value of the one block, beside the rest of `codes`, has positive probability.
+    """Return whether some value of the block has positive probability with the rest of `codes`.
 
-    The scores see only the factors that touch the block; a zero among the others makes the rest
-    itself impossible.
+    `scores` covers only the factors that touch the block, but a zero of another factor makes the
+    rest itself impossible.
+
+    Args:
+        graph: the factor graph.
+        params: parameters.
+        codes: the configurations, shape (cells, rows).
+        blocks: exactly one block.
+        scores: the scores of its values.
     """
     best = put_value(blocks, codes, jnp.argmax(scores, axis=1).astype(jnp.int32), jnp.zeros((1, codes.shape[1]), bool))
     return jnp.isfinite(scores.max(axis=1)[0]) & (log_potential(graph, params, best) > -jnp.inf)
 
 
 def pick_value(scores: Float[Array, "blocks values rows"], words: Words) -> tuple[Int[Array, "blocks rows"], Array]:
-    """One draw per block in proportion to exp(scores), by random words of shape (blocks, rows); and whether any value is possible."""
+    """Draw one value per block in proportion to exp(scores), and return whether any is possible.
+
+    `words` are random words of shape (blocks, rows).
+    """
     if scores.shape[1] <= LISTED:
         return pick_of_few([scores[:, v] for v in range(scores.shape[1])], words)
     top = scores.max(axis=1)
@@ -109,7 +131,10 @@ def pick_value(scores: Float[Array, "blocks values rows"], words: Words) -> tupl
 
 
 def pick_of_few(scores: list[Float[Array, "blocks rows"]], words: Words) -> tuple[Int[Array, "blocks rows"], Array]:
-    """The same written out value by value: one loop over blocks and rows, where sums along an axis would take several."""
+    """Do the same as `pick_value`, written out value by value.
+
+    This is one loop over blocks and rows, whereas sums along an axis would take several loops.
+    """
     top = reduce(jnp.maximum, scores)
     possible = jnp.isfinite(top)
     safe = jnp.where(possible, top, 0.0)
@@ -117,7 +142,14 @@ def pick_of_few(scores: list[Float[Array, "blocks rows"]], words: Words) -> tupl
 
 
 def put_value(blocks: Blocks, codes: Codes, value: Int[Array, "blocks rows"], keep: Array) -> Codes:
-    """The configurations with each block set to a joint value; where `keep` is true the block stays as it is."""
+    """Set each block to a joint value.
+
+    Args:
+        blocks: the blocks.
+        codes: the configurations, shape (cells, rows).
+        value: the number of the joint value of each block.
+        keep: which blocks stay as they are.
+    """
     single = blocks.cells.shape[1] == 1
     new = value[:, None] if single else (value[:, None] // blocks.strides) % blocks.radix
     new = jnp.where(keep[:, None], _block_codes(blocks, codes), new).astype(codes.dtype)
@@ -130,7 +162,15 @@ def put_value(blocks: Blocks, codes: Codes, value: Int[Array, "blocks rows"], ke
 def clamp_scores(
     blocks: Blocks, codes: Codes, clamped: Array, n_cells: int, scores: Float[Array, "blocks values rows"]
 ) -> Float[Array, "blocks values rows"]:
-    """Scores with every value forbidden that would move a clamped cell (`clamped`: booleans over cells, and padding)."""
+    """Set to -inf the score of every value that would move a clamped cell.
+
+    Args:
+        blocks: the blocks.
+        codes: the configurations, shape (cells, rows).
+        clamped: a boolean for each cell, and one for padding.
+        n_cells: the number of cells.
+        scores: the scores of the values.
+    """
     fixed = clamped[blocks.cells] & (blocks.cells < n_cells)
     moved = blocks.codes != _block_codes(blocks, codes)[:, None]
     return jnp.where((moved & fixed[:, None]).any(axis=2), -jnp.inf, scores)

@@ -1,8 +1,8 @@
-"""A model without a network as an oracle whose prefixes are too dear to remember: at each symbol all that is behind one is summed out.
+"""A model without a network as an oracle, for prefixes whose representation would cost too much.
 
-What is remembered of a prefix is the prefix itself. Where a symbol depends on those far before it
-there may be too many joint values of what later factors hold, while some order of elimination is
-short.
+At each symbol all later cells are summed out. The state of a row is the prefix itself. If a symbol
+depends on much earlier ones, the cells that later factors read may have too many joint values. An
+order of elimination may nevertheless be short.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ._sums import evidence
 
 
 class ContractedState(eqx.Module):
-    """The symbols of each row, of no meaning behind its length."""
+    """Symbols of each row; the codes after its length have no meaning."""
 
     codes: Int[Array, "rows cells"]
     lengths: Int[Array, " rows"]
@@ -32,14 +32,14 @@ class ContractedOracle(eqx.Module):
     """The functions of `gm.Oracle` by elimination of all cells, with the prefix as evidence.
 
     Attributes:
-        graph: the model, with one row of given data where it has given variables.
+        graph: the model, with one row of given data if it has given variables.
         params: its parameters.
-        contraction: of all its cells.
-        places: where the string's cells stand among those that are eliminated.
-        n_random: cells of the model; others are known.
+        contraction: the contraction over all its cells.
+        places: the places of the string's cells among those that are eliminated.
+        n_random: the number of random cells of the model; the others are known.
         offset: the string's first cell.
-        n_values: of a symbol.
-        row_bytes: what a row holds while it is asked about.
+        n_values: the number of values of a symbol.
+        row_bytes: the memory in bytes that a row takes during an evaluation.
     """
 
     graph: Graph
@@ -53,15 +53,19 @@ class ContractedOracle(eqx.Module):
 
     @property
     def n_cells(self) -> int:
-        """The most symbols of a row."""
+        """Maximum number of symbols of a row."""
         return self.places.shape[0]
 
     def start(self, prompts: Int[Array, "rows cells"]) -> ContractedState:
-        """Rows that begin with prompts, -1 behind each."""
+        """Return the state of rows that begin with prompts, which are followed by -1."""
         return ContractedState(jnp.maximum(prompts, 0), (prompts >= 0).sum(axis=1, dtype=jnp.int32))
 
     def next_log_probs(self, state: ContractedState) -> Float[Array, "rows values"]:
-        """log p(next symbol | those of the row); all -inf where the prefix is impossible, of no meaning where a row is full."""
+        """Return log p(next symbol | symbols of the row).
+
+        All entries are -inf if the prefix is impossible. The entries have no meaning if a row is
+        full.
+        """
         rows, n = state.codes.shape
         seen = jnp.where(jnp.arange(n, dtype=jnp.int32)[None] < state.lengths[:, None], state.codes, -1)
         known = jnp.zeros((self.graph.n_cells, rows), jnp.int32).at[: self.n_random].set(-1)
@@ -72,22 +76,25 @@ class ContractedOracle(eqx.Module):
         return jnp.log(table[place, : self.n_values, jnp.arange(rows, dtype=jnp.int32)])
 
     def push(self, state: ContractedState, symbols: Int[Array, " rows"]) -> ContractedState:
-        """One symbol more for each row; a row whose symbol is below 0 stays as it is, and so does one that is full."""
+        """Append one symbol to each row.
+
+        A row stays as it is if its symbol is negative or the row is full.
+        """
         more = (symbols >= 0) & (state.lengths < self.n_cells)
         place = jnp.where(more, state.lengths, self.n_cells)
         codes = state.codes.at[jnp.arange(symbols.shape[0], dtype=jnp.int32), place].set(symbols, mode="drop")
         return ContractedState(codes, state.lengths + more.astype(jnp.int32))
 
     def pop(self, state: ContractedState, n: Int[Array, " rows"]) -> ContractedState:
-        """Each row without its last n symbols; without any where it has fewer."""
+        """Remove the last n symbols of each row, or all symbols if there are fewer."""
         return ContractedState(state.codes, jnp.maximum(state.lengths - n, 0))
 
 
 def contracted_oracle(graph: FactorGraph, plan: Elimination, params: Params) -> ContractedOracle:
-    """The oracle of a plan of all cells of a model."""
+    """Return the oracle of a plan over all cells of a model."""
     c, string = contraction(graph, plan), graph.observed[0]
     places = np.searchsorted(np.asarray(c.free), np.arange(string.offset, string.offset + string.size))
-    each = 16.0 * float(plan.entries.sum())  # the tables, and their gradients
+    each = 16.0 * float(plan.entries.sum())  # bytes of the tables and their gradients
     return ContractedOracle(
         graph_arrays(graph), params, c, jnp.asarray(places, jnp.int32), graph.n_random, string.offset, len(string.labels), each
     )

@@ -1,4 +1,7 @@
-"""An elimination on the device: which factors and messages are added into each table, as index arrays."""
+"""An elimination on the device.
+
+Index arrays state which factors and messages are added into each table.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,14 @@ from ._arrays import Blocks, on_device
 
 
 class FactorTables(eqx.Module):
-    """Sums of factors, tables of one shape; see `plan.FactorTables`.
+    """Sums of factors as tables of one shape; see `plan.FactorTables`.
 
     Attributes:
         radix: the shape of a table.
-        by_row: whether rows differ.
-        blocks: the cells of each table and the factors of each group that stand in it;
-            `blocks.radix` is `radix`.
-        sizes: how many values each cell really has, shape (tables, members, 1).
+        by_row: whether the tables differ between rows.
+        blocks: the cells of each table and the factors of each group that it contains;
+            `blocks.radix` equals `radix`.
+        sizes: the actual number of values of each cell, shape (tables, members, 1).
     """
 
     radix: tuple[int, ...] = eqx.field(static=True)
@@ -35,7 +38,7 @@ class FactorTables(eqx.Module):
 
 
 class TableUse(eqx.Module):
-    """Which factor tables are added into a stage's tables; see `plan.TableUse`."""
+    """Factor tables that are added into the tables of a stage; see `plan.TableUse`."""
 
     tables: int = eqx.field(static=True)
     axes: tuple[int, ...] = eqx.field(static=True)
@@ -43,7 +46,7 @@ class TableUse(eqx.Module):
 
 
 class Feed(eqx.Module):
-    """Messages into a stage's tables; see `plan.Feed`."""
+    """Messages into the tables of a stage; see `plan.Feed`."""
 
     source: int = eqx.field(static=True)
     axes: tuple[int, ...] = eqx.field(static=True)
@@ -55,15 +58,18 @@ class Stage(eqx.Module):
     """Tables of one shape; see `plan.Stage`.
 
     Attributes:
-        radix: the shape of a table. levels, width: how many there are. first: the number of its
-            first place among all stages'.
-        cells: which free cell is eliminated in each place, their number for none, shape (levels,
-            width).
-        others: the places, among all stages', where the other cells of each table are eliminated,
-            shape (levels, width, axes - 1).
-        sizes: how many values each axis really has, shape (levels, width, axes); None where that is
-            `radix` everywhere.
-        roots: places whose table has one cell, whose sum is that of a component.
+        radix: the shape of a table.
+        levels, width: the number of levels, and of tables in a level.
+        first: the number of the stage's first place among the places of all stages.
+        cells: the free cell that is eliminated in each place, the number of free cells for none,
+            shape (levels, width).
+        others: the places, among those of all stages, where the other cells of each table are
+            eliminated, shape (levels, width, axes - 1).
+        sizes: the actual number of values of each axis, shape (levels, width, axes); None if it
+            equals `radix` everywhere.
+        roots: places whose table has one cell; the sum of the table is the sum of a component.
+        uses: the factor tables that are added into the tables of the stage.
+        feeds: the messages that are added into the tables of the stage.
     """
 
     radix: tuple[int, ...] = eqx.field(static=True)
@@ -79,14 +85,17 @@ class Stage(eqx.Module):
 
 
 class Loop(eqx.Module):
-    """An elimination as one loop over blocks of like size; see `plan.Loop` for what is not said here.
+    """An elimination as one loop over blocks of similar size.
+
+    `plan.Loop` describes the attributes that are missing here.
 
     Attributes:
-        n_components: how many sums there are.
-        possible: which values each own table has, shape (steps + 2, values).
-        cells: which free cell each step eliminates. steps: the step of each free cell.
+        n_components: the number of component sums.
+        possible: the values that each own table has, shape (steps + 2, values).
+        cells: the free cell that each step eliminates.
+        steps: the step of each free cell.
         numbers: the number of the draw of each step, shape (steps + 1,).
-        turns: `base`, `stride`, `pattern` of every turn, and the place where it writes.
+        turns: `base`, `stride`, `pattern` of every iteration, and the place to which it writes.
     """
 
     n_components: int = eqx.field(static=True)
@@ -110,22 +119,26 @@ class Loop(eqx.Module):
 
     @property
     def entries(self) -> int:
-        """Table entries of all turns, for one row."""
+        """Number of table entries in all iterations, for one row."""
         return math.prod(self.turns[0].shape[:2]) * self.lanes * self.possible.shape[1]
 
 
 class Contraction(eqx.Module):
-    """How to sum, maximise or draw the free cells given the others.
+    """Plan by which the free cells are summed, maximised or drawn given the others.
 
     Attributes:
+        n_cells: the number of cells.
+        n_components: the number of components.
+        n_places: the number of places in all stages.
         free: positions of the free cells, ascending.
-        place: where each is eliminated, among all stages' places. component: which component it is
-            in.
-        root_order: where the sum of each component stands among the stages' roots, one stage after
+        place: the place, among those of all stages, where each free cell is eliminated.
+        component: the component of each free cell.
+        root_order: the place of each component's sum among the roots of the stages, one stage after
             another.
         tables: sums of factors, which the stages or the loop use.
-        stages: how it is summed where `loop` is None, else empty.
-        rest: of each group the instances that mention no free cell.
+        stages: the stages of the elimination if `loop` is None, else empty.
+        loop: the elimination as a loop, or None.
+        rest: for each group the instances that mention no free cell.
     """
 
     n_cells: int = eqx.field(static=True)
@@ -142,12 +155,12 @@ class Contraction(eqx.Module):
 
     @property
     def most_values(self) -> int:
-        """The most values of a free cell, or more."""
+        """Maximum number of values of a free cell, or a larger number."""
         return max((s.radix[0] for s in self.stages), default=1) if self.loop is None else self.loop.possible.shape[-1]
 
     @property
     def entries(self) -> int:
-        """The entries of all tables, for one row."""
+        """Number of entries of all tables, for one row."""
         if self.loop is not None:
             return self.loop.entries
         return sum(s.levels * s.width * math.prod(s.radix) for s in self.stages)
@@ -155,7 +168,10 @@ class Contraction(eqx.Module):
 
 @jax.ensure_compile_time_eval()
 def contraction(host: FactorGraph, plan: Elimination) -> Contraction:
-    """The device form of a plan; of arrays, where JAX traces the caller too, for they are kept."""
+    """Return the device form of a plan.
+
+    Its arrays are concrete even while JAX traces the caller, because they are cached.
+    """
     stage_of, place_of = step_places(plan.stages, len(plan.parents))
     at = np.array([s.slots for s in plan.stages], np.int64)[stage_of] + place_of if len(plan.stages) else np.zeros(0, np.int64)
     order, factors = np.argsort(plan.cells), place_factors(host, plan)
@@ -190,7 +206,7 @@ def _stage(host: FactorGraph, plan: Elimination, number: int, at: np.ndarray, n_
     scopes = np.full((len(steps), axes), host.n_cells)
     scopes[here] = plan.scopes[steps[here], :axes]
     sizes = np.append(host.sizes, 1)[scopes]
-    sizes[~here] = s.radix  # a place without a step: whatever is there is not used
+    sizes[~here] = s.radix  # a place without a step: its content is not used
     place_of_cell = np.full(host.n_cells + 1, n_places)
     place_of_cell[plan.cells] = at
     index_of_cell = np.full(host.n_cells + 1, len(plan.cells))

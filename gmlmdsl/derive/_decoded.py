@@ -1,4 +1,4 @@
-"""What a decode of a network leaves beside its tokens, and the kernels that decode."""
+"""Results of a network's decode beside its tokens, and the interface of kernels that decode."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from ._kernel import AbstractKernel, State, Target
 
 
 class Decoded(NamedTuple):
-    """What a decode leaves beside its tokens.
+    """Results of a decode beside its tokens.
 
     Attributes:
-        score: the mean over the cells that were predicted of log p of their tokens.
-        merit: what candidates are compared by, the highest first: the score, or log p / n^a of a
-            search.
-        passes: how many passes a chain took: all of them, unless `stop` or the schedule ends it
-            earlier; of search its cells.
+        score: the mean of log p of the tokens over the cells that were predicted.
+        merit: the number by which candidates are compared, the highest being the best: the score,
+            or log p / n^a in a search.
+        passes: the number of passes that a chain took: all of them, unless `stop` or the schedule
+            ends it earlier; in a search, the number of its cells.
         trace: the tokens after each pass, shape (passes, cells, chains), -1 where a cell was hidden
-            and is not predicted yet; no passes where it was not asked for.
+            and is not predicted yet; of length 0 unless requested.
         seen: the tokens that the last pass saw, shape (1, cells, chains), -1 where a cell was
-            hidden: among them those that were predicted before and opened again, whose tokens
-            `trace` keeps; of length 0 where `trace` is.
+            hidden. This includes cells that were predicted before and opened again, whose tokens
+            `trace` keeps. Of length 0 if `trace` is.
         draft: the tokens that the chain began with.
-        length: how many cells the row has.
+        length: the number of cells of the row.
     """
 
     score: Float[Array, " chains"]
@@ -40,12 +40,12 @@ class Decoded(NamedTuple):
 
 
 class AbstractDecoder(AbstractKernel):
-    """A kernel whose step is one decode, from the start to the end; it does not depend on the step before."""
+    """Kernel whose step is one decode from start to end, independent of the step before."""
 
     @property
     @abc.abstractmethod
     def kept_passes(self) -> int:
-        """After how many passes the tokens are kept."""
+        """Number of passes after which the tokens are recorded."""
 
     @property
     def remembers(self) -> bool:
@@ -57,7 +57,7 @@ class AbstractDecoder(AbstractKernel):
         return Decoded(zero, zero, whole, trace, self.kept(codes), codes, whole)
 
     def kept(self, seen: Codes) -> Int[Array, "kept cells chains"]:
-        """What the last pass saw, where passes are kept."""
+        """Return the tokens that the last pass saw, or no entries if passes are not recorded."""
         return seen[None][: self.kept_passes]
 
     def score(self, target: Target, state: State) -> Array:

@@ -1,10 +1,16 @@
-"""Compiled programs on disk: what one process compiled, later ones read.
+"""Compiled programs on disk: later processes read the programs that an earlier process compiled.
 
-JAX asks its persistent cache before it compiles, and names programs by all that they are compiled
-from: text, options, versions, devices. Its own store is for all programs of a process, trusts what
-it reads, writes in pieces and is bounded only with a further package. So ours stands in its place:
-it answers for our programs alone, while one of them is called, and steps aside for ever where the
-user has set JAX's own. Nothing that the user's programs see is changed.
+JAX looks into its persistent cache before it compiles. The key of a program covers everything that
+it is compiled from: text, options, versions, devices. JAX's own cache has four disadvantages here:
+
+- It serves all programs of a process.
+- It trusts the entries that it reads.
+- It does not write an entry as a whole.
+- It limits its size only with a further package.
+
+Therefore our cache takes its place. It serves only our programs, and only while one of them is
+called. It steps aside for good if the user has set JAX's own cache. The user's programs see no
+change.
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ import jaxlib
 from ..files import CACHE, CacheEntries, cache_folder
 from ..graph import versions
 
-# JAX has no public way to bring a store of one's own; where these parts are gone, nothing is kept
+# JAX has no public way to replace the cache. If these private parts are missing, nothing is cached.
 try:
     from jax._src import compilation_cache as _jax_cache
     from jax._src.config import compilation_cache_dir as _theirs
@@ -38,15 +44,16 @@ _asked = threading.local()
 
 
 class DiskCache:
-    """What JAX takes for its persistent cache: entries for our programs, and nothing for others."""
+    """Stand-in for JAX's persistent cache, with entries for our programs and none for others."""
 
     def __init__(self, entries: CacheEntries) -> None:
         self.entries = entries
-        self._path = entries.folder  # JAX logs it
+        self._path = entries.folder  # JAX logs this path
 
     def get(self, key: str) -> bytes | None:
         if _theirs.value:
-            _jax_cache.reset_cache()  # the user set one since: JAX opens that when it writes
+            # The user has set a cache since; JAX opens that one when it writes.
+            _jax_cache.reset_cache()
             return None
         return self.entries.get(key) if getattr(_asked, "by_us", False) else None
 
@@ -57,7 +64,7 @@ class DiskCache:
 
 @contextlib.contextmanager
 def kept_on_disk() -> Iterator[None]:
-    """What this thread compiles meanwhile is looked for on disk first, and kept there."""
+    """Look up and store on disk the programs that this thread compiles within the context."""
     if not _PARTS or not _installed():
         yield
         return
@@ -70,7 +77,10 @@ def kept_on_disk() -> Iterator[None]:
 
 
 def _installed() -> bool:
-    """Whether JAX has our store for its cache now; it is put there where the user has set neither another nor `GMLM_CACHE=off`."""
+    """Return whether JAX uses our cache now, after installing it if that is allowed.
+
+    It is allowed if the user has set neither another cache nor `GMLM_CACHE=off`.
+    """
     ours = None
     if _enabled.value and not _theirs.value:
         ours = _opened(os.environ.get(CACHE, ""))
@@ -85,7 +95,10 @@ def _installed() -> bool:
 
 @functools.cache
 def _opened(setting: str) -> DiskCache | None:
-    """The store of this process for a value of `GMLM_CACHE`; None where there is none, said once."""
+    """Return the cache of this process for a value of `GMLM_CACHE`; None if there is none.
+
+    The absence of a cache is reported once.
+    """
     del setting
     folder = cache_folder()
     entries = CacheEntries.opened(folder, "programs", _label()) if folder else None
@@ -93,17 +106,21 @@ def _opened(setting: str) -> DiskCache | None:
 
 
 def _label() -> str:
-    """What a program on disk must agree in with this process, beside what JAX tells apart: releases, and instructions of the processor.
+    """Return the properties in which a program on disk must agree with this process.
 
-    A home may be shared by machines of several kinds, and a program that has an instruction which
-    the processor lacks ends the process.
+    They are the releases and the instructions of the processor; JAX itself distinguishes the rest.
+    A home directory may be shared by machines of several kinds, and a program with an instruction
+    that the processor lacks ends the process.
     """
     releases = "-".join([versions()["gmlmdsl"], jax.__version__, jaxlib.__version__])
     return f"{releases}-{hashlib.sha256(_processor().encode()).hexdigest()[:16]}"
 
 
 def _processor() -> str:
-    """The kind of processor with all its features; where the system does not list them, the name of the machine."""
+    """Return the kind of processor with all its features.
+
+    If the system does not list the features, the name of the machine takes their place.
+    """
     kind = f"{platform.system()} {platform.machine()}"
     try:
         with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as lines:

@@ -18,7 +18,10 @@ from ._sums import backward, evidence, forward
 
 
 class EliminationKernel(AbstractKernel):
-    """Blocks too large to enumerate, colour after colour, all of one colour at once by one elimination of their cells."""
+    """Kernel that redraws blocks too large to enumerate, colour after colour.
+
+    All blocks of one colour are redrawn at once by one elimination of their cells.
+    """
 
     colours: tuple[Contraction, ...]
 
@@ -36,12 +39,21 @@ class EliminationKernel(AbstractKernel):
 
 
 def draw_words(keys: PRNGKeyArray, c: Contraction) -> Words:
-    """What the free cells of a contraction are drawn by."""
+    """Return the random words by which the free cells of a contraction are drawn."""
     return words(keys, (c.n_places,), levels_of(c.most_values))
 
 
 def draw_free(target: Target, codes: Codes, c: Contraction, drawn: Words) -> Codes:
-    """The free cells of a contraction redrawn jointly given the rest; where the rest is impossible they stay."""
+    """Redraw the free cells of a contraction jointly given the rest.
+
+    If the rest is impossible, the cells stay as they are.
+
+    Args:
+        target: the distribution to draw from.
+        codes: the configurations, shape (cells, chains).
+        c: the contraction.
+        drawn: random words, from `draw_words`.
+    """
     unary = None
     if target.clamped is not None:
         held = target.clamped[c.free][:, None, None]
@@ -50,14 +62,16 @@ def draw_free(target: Target, codes: Codes, c: Contraction, drawn: Words) -> Cod
 
 
 class ListedEliminationKernel(AbstractKernel):
-    """A block drawn from a mask's list, then redrawn by elimination; blocks of one shape share a compiled contraction.
+    """Kernel that draws a block from a mask's list and redraws it by elimination.
+
+    Blocks of the same shape share a compiled contraction.
 
     Attributes:
-        law: the mask's.
-        blocks: its blocks, shape (blocks, members), padded with the number of cells.
-        kinds: contractions of blocks that are alike, every array with a leading axis of blocks.
-        kind, place: of each block, which of `kinds` it is, and where it stands there; -1 for the
-            empty block.
+        law: the distribution of the mask.
+        blocks: the blocks of the mask, shape (blocks, members), padded with the number of cells.
+        kinds: contractions of blocks of the same shape, every array with a leading axis of blocks.
+        kind, place: for each block, its index in `kinds` and its place there; the kind of the empty
+            block is -1.
     """
 
     law: AbstractMaskLaw
@@ -75,7 +89,7 @@ class ListedEliminationKernel(AbstractKernel):
         cells = self.law.draw(target.params, codes, fold(keys, 0))
         width = max(cells.shape[0], self.blocks.shape[1])
         wide = [jnp.pad(a, ((0, width - a.shape[0]), (0, 0)), constant_values=graph.n_cells) for a in (cells, self.blocks.T)]
-        drawn = (wide[0][:, None] == wide[1][:, :, None]).all(axis=0)  # blocks, chains
+        drawn = (wide[0][:, None] == wide[1][:, :, None]).all(axis=0)  # axes: blocks, chains
         block = jnp.argmax(drawn, axis=0)
         kind = jnp.where(drawn.any(axis=0), self.kind[block], -1)
         for k, contractions in enumerate(self.kinds):
@@ -90,7 +104,15 @@ class ListedEliminationKernel(AbstractKernel):
 
 
 def draw_each(target: Target, codes: Codes, alike: Contraction, mine: Int[Array, " chains"], drawn: Words) -> Codes:
-    """Each chain's own contraction among alike ones, redrawn jointly given the rest."""
+    """Redraw the free cells of each chain's own contraction jointly given the rest.
+
+    Args:
+        target: the distribution to draw from.
+        codes: the configurations, shape (cells, chains).
+        alike: contractions of the same shape, stacked along a leading axis.
+        mine: for each chain, the number of its contraction in `alike`.
+        drawn: random words, from `draw_words`.
+    """
 
     def one(column: Array, which: Array, own: Words, beta: Array | None) -> Array:
         c = jax.tree.map(lambda a: a[which], alike)

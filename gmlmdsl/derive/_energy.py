@@ -1,4 +1,7 @@
-"""Values of factors: of a whole configuration, and of the factors that touch a block under all its joint values."""
+"""Values of factors: for whole configurations, and for the factors that touch a block.
+
+The factors that touch a block are evaluated under all joint values of the block.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,19 @@ from ._arrays import Blocks, Graph, Group, float_type
 
 Params = Mapping[str, Array]
 Codes = Int[Array, "cells rows"]
-# Scores of blocks from which on instances are added one after another: each is then a loop that
-# stays in the cache and runs on vectors, where a sum along an axis of instances does neither. Fewer
-# scores are done before such a loop has started.
+# From this number of scores on, instances are added one after another. Each addition is then a
+# vectorised loop that stays in the cache, whereas a sum along an axis of instances is not
+# vectorised and does not stay in the cache. For fewer scores the start of the loop costs more than
+# it saves.
 LEAST_IN_TURN = 4096
-MOST_UNROLLED = 8  # joint values of a block that are written out one by one
+MOST_UNROLLED = 8  # joint values of a block that are evaluated one by one in unrolled code
 
 
 def log_potential(graph: Graph, params: Params, codes: Codes) -> Float[Array, " rows"]:
-    """The unnormalised log p of whole configurations: the sum of all factors, -inf where a requirement fails."""
+    """Return the unnormalised log p of whole configurations: the sum of the values of all factors.
+
+    It is -inf for a configuration that violates a requirement.
+    """
     total = jnp.zeros(codes.shape[1], float_type())
     for group in graph.groups:
         values = all_values(group, params, codes)
@@ -36,8 +43,8 @@ def log_potential(graph: Graph, params: Params, codes: Codes) -> Float[Array, " 
 
 
 def all_values(group: Group, params: Params, codes: Codes) -> Array:
-    """The value of every instance, shape (instances, rows); conditions as booleans."""
-    # 1 block, instances, 1 value, rows
+    """Return the value of every instance, shape (instances, rows); requirements give booleans."""
+    # axes: 1 block, instances, 1 value, rows
     slots = [codes[group.cells[:, k]][None, :, None, :] for k in range(group.cells.shape[1])]
     instances = jnp.arange(group.n, dtype=jnp.int32)[None, :, None]
     values = evaluate_slots(group, params, instances, slots)
@@ -45,9 +52,16 @@ def all_values(group: Group, params: Params, codes: Codes) -> Array:
 
 
 def local_scores(graph: Graph, params: Params, codes: Codes, blocks: Blocks) -> Float[Array, "blocks values rows"]:
-    """The sum of the factors that touch each block, under every joint value of its cells, the rest as in `codes`.
+    """Return the sum of the factors that touch each block, under every joint value of its cells.
 
-    Values that a block does not have, and those that a requirement forbids, are -inf.
+    All other cells have their values in `codes`. A score is -inf if the block does not have that
+    joint value or a requirement forbids it.
+
+    Args:
+        graph: the factor graph.
+        params: parameters.
+        codes: the configurations, shape (cells, rows).
+        blocks: the blocks.
     """
     scores = jnp.where(blocks.valid, 0.0, -jnp.inf).astype(float_type())
     for group, touch in zip(graph.groups, blocks.touch[: len(graph.groups)], strict=True):
@@ -57,34 +71,51 @@ def local_scores(graph: Graph, params: Params, codes: Codes, blocks: Blocks) -> 
 
 
 def lacking(blocks: Blocks, codes: Codes, n_cells: int) -> Bool[Array, "blocks members rows"]:
-    """Which members of each block a row lacks: their code is -1."""
-    here = codes[blocks.cells, jnp.arange(codes.shape[1])]  # of padding, that of some cell
+    """Return for each member of a block whether the row lacks it, that is, has the code -1."""
+    # for padding this is the code of some cell
+    here = codes[blocks.cells, jnp.arange(codes.shape[1])]
     return (here < 0) & (blocks.cells < n_cells)
 
 
 def scored(blocks: Blocks, codes: Codes, n_cells: int) -> Bool[Array, "blocks rows"]:
-    """Whether a row holds some member of each block."""
+    """Return for each block whether a row has an observed value for at least one of its members."""
     return ((blocks.cells < n_cells) & ~lacking(blocks, codes, n_cells)).any(axis=1)
 
 
 def observed_scores(graph: Graph, params: Params, codes: Codes, blocks: Blocks) -> Float[Array, "blocks values rows"]:
-    """`local_scores` of what rows hold: a factor of a missing cell, whose code is -1, is left out.
+    """Return `local_scores` of observed values: a factor of a missing cell is left out.
 
-    A missing member of a block is no part of it: only its first value counts, whatever it is.
+    A missing cell has the code -1. A missing member of a block does not belong to it: only the
+    first value of that member counts, whichever it is.
+
+    Args:
+        graph: the factor graph.
+        params: parameters.
+        codes: codes of the rows, shape (cells, rows).
+        blocks: the blocks.
     """
     known, rows = jnp.maximum(codes, 0), jnp.arange(codes.shape[1])
     moved = (lacking(blocks, codes, graph.n_cells)[:, None] & (blocks.codes > 0)).any(axis=2)
     scores = jnp.where(blocks.valid & ~moved, 0.0, -jnp.inf).astype(float_type())
     for group, touch in zip(graph.groups, blocks.touch[: len(graph.groups)], strict=True):
         if touch.shape[1]:
-            whole = (codes[group.cells] >= 0).all(axis=1)  # instances, rows
+            whole = (codes[group.cells] >= 0).all(axis=1)  # axes: instances, rows
             held = jnp.where(whole[jnp.maximum(touch, 0), rows], touch, -1)
             scores = scores + touching_sum(group, params, known, blocks.cells, held, blocks.codes)
     return jnp.broadcast_to(scores, (*scores.shape[:2], codes.shape[1]))
 
 
 def scores_in_turn(graph: Graph, params: Params, codes: Codes, blocks: Blocks) -> Float[Array, "blocks values rows"]:
-    """The same in the order that is quick on a CPU and needs no derivative: instance by instance, or value by value."""
+    """Return `local_scores`, added instance by instance or value by value.
+
+    This order is fast on a CPU. It serves calls that do not differentiate.
+
+    Args:
+        graph: the factor graph.
+        params: parameters.
+        codes: the configurations, shape (cells, rows).
+        blocks: the blocks.
+    """
     scores = jnp.where(blocks.valid, 0.0, -jnp.inf).astype(float_type())
     scores = jnp.broadcast_to(scores, (*scores.shape[:2], codes.shape[1]))
     cells, given = blocks.cells, blocks.codes
@@ -96,9 +127,10 @@ def scores_in_turn(graph: Graph, params: Params, codes: Codes, blocks: Blocks) -
 
             scores, _ = jax.lax.scan(add, scores, jnp.moveaxis(touch, 1, 0))
         elif touch.shape[1] and blocks.n_values <= MOST_UNROLLED:
-            # One value after another: an axis of values in the middle keeps the loop over rows from
-            # running on vectors. Each into its place: joining the values' arrays is what XLA 0.10
-            # fuses into functions that it fails to compile.
+            # The values are evaluated one after another, because an axis of values in the middle
+            # prevents the vectorisation of the loop over rows. Each result is written to its place,
+            # because XLA 0.10 fuses a concatenation of the values' arrays into functions that it
+            # then fails to compile.
             for v in range(blocks.n_values):
                 scores = scores.at[:, v].add(touching_sum(group, params, codes, cells, touch, given[:, v : v + 1])[:, 0])
         elif touch.shape[1]:
@@ -114,9 +146,17 @@ def touching_sum(
     touch: Int[Array, "blocks width rows"],
     given: Int[Array, "blocks values members rows"],
 ) -> Float[Array, "blocks values rows"]:
-    """The sum of a group's instances that touch each block, its members' codes being `given`, up to broadcasting.
+    """Return the sum of a group's instances that touch each block, up to broadcasting.
 
-    It is -inf where a requirement fails.
+    The members of a block have the codes `given`. The sum is -inf where a requirement fails.
+
+    Args:
+        group: the group of factors.
+        params: parameters.
+        codes: the configurations, shape (cells, rows).
+        members: the cells of each block.
+        touch: the instances that touch each block, -1 for none.
+        given: the codes of the members under each joint value.
     """
     values = _values_under(group, params, codes, members, touch, given)
     here = (touch >= 0)[:, :, None, :]
@@ -128,7 +168,17 @@ def touching_sum(
 def local_values(
     group: Group, params: Params, codes: Codes, blocks: Blocks, touch: Int[Array, "blocks width rows"]
 ) -> Float[Array, "blocks width values rows"]:
-    """The value of each touching instance under every joint value of the block, up to broadcasting."""
+    """Return the value of each touching instance under every joint value of the block.
+
+    The shape holds up to broadcasting.
+
+    Args:
+        group: the group of factors.
+        params: parameters.
+        codes: the configurations, shape (cells, rows).
+        blocks: the blocks.
+        touch: the instances that touch each block, -1 for none.
+    """
     return _values_under(group, params, codes, blocks.cells, touch, blocks.codes)
 
 
@@ -140,11 +190,11 @@ def _values_under(
     touch: Int[Array, "blocks width rows"],
     given: Int[Array, "blocks values members rows"],
 ) -> Float[Array, "blocks width values rows"]:
-    """The same under some joint values, whose members' codes are `given`."""
+    """Return the value of each touching instance under the codes `given` of the block's members."""
     instances = jnp.maximum(touch, 0)
     slots = []
     for k in range(group.cells.shape[1]):
-        scope = group.cells[:, k][instances]  # blocks, width, rows or 1
+        scope = group.cells[:, k][instances]  # axes: blocks, width, rows or 1
         rest = codes[scope[..., 0]] if scope.shape[-1] == 1 else codes[scope, jnp.arange(codes.shape[1])]
         value = rest[:, :, None, :]
         for m in range(members.shape[1]):
@@ -157,7 +207,16 @@ def _values_under(
 def evaluate_slots(
     group: Group, params: Params, instances: Int[Array, "blocks width rows"], slots: Sequence[Int[Array, "blocks width values rows"]]
 ) -> Array:
-    """The root of a group's tree, from the codes in each slot; conditions of requirements as booleans, the rest as floats."""
+    """Evaluate the expression tree of a group from the code in each of its slots.
+
+    Requirements give booleans, and all other groups floats.
+
+    Args:
+        group: the group of factors.
+        params: parameters.
+        instances: the number of each instance in its group.
+        slots: the codes of the cells of each instance, an array for each slot.
+    """
 
     def column(k: int, depth: int) -> Array:
         values = group.columns[k]
@@ -168,7 +227,7 @@ def evaluate_slots(
     def cells(start: int, shape: tuple[int, ...]) -> Array:
         if not shape:
             return slots[start]
-        # an unused slot does not vary
+        # an unused slot is constant along some axes
         found = jnp.stack(jnp.broadcast_arrays(*slots[start : start + math.prod(shape)]))
         return found.reshape((*shape, *found.shape[1:]))
 
@@ -184,12 +243,12 @@ def evaluate_slots(
 
 
 def number(a: Any) -> Array:
-    """As floats of the working type; conditions count 1 and 0."""
+    """Convert `a` to floats of the working type; a true condition becomes 1 and a false one 0."""
     return jnp.asarray(a, dtype=float_type()) if not isinstance(a, jax.Array) or not jnp.issubdtype(a.dtype, jnp.floating) else a
 
 
 def integer(a: Any) -> Array:
-    """As 32-bit integers."""
+    """Convert `a` to 32-bit integers."""
     a = jnp.asarray(a)
     return (jnp.rint(a) if jnp.issubdtype(a.dtype, jnp.floating) else a).astype(jnp.int32)
 
@@ -199,7 +258,10 @@ def _is_whole(a: Any) -> bool:
 
 
 def _numbers(f: Callable[..., Array]) -> Callable[..., Array]:
-    """Operands as floats: whole numbers of a model are small, but their products need not fit into 32 bits."""
+    """Return `f` with its operands converted to floats.
+
+    The integers of a model are small, but their products need not fit into 32 bits.
+    """
     return lambda *operands: f(*(number(o) for o in operands))
 
 
@@ -208,7 +270,7 @@ def _integers(f: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _compared(f: Callable[[Any, Any], Array]) -> Callable[[Any, Any], Array]:
-    """Whole numbers are compared as such."""
+    """Return the comparison `f`, which compares two integers as integers."""
 
     def operator(a: Any, b: Any) -> Array:
         convert = integer if _is_whole(a) and _is_whole(b) else number
@@ -225,12 +287,19 @@ def _power(a: Any, b: Any) -> Array:
 
 @jax.custom_jvp
 def _raised(base: Array, exponent: Array) -> Array:
-    """Floats to the power of floats, with a derivative for base 0 too: h^0 is 1 everywhere, h^1 has slope 1 at 0."""
+    """Return `base` to the power `exponent`, both floats, with a derivative at base 0.
+
+    h^0 is 1 everywhere, and h^1 has slope 1 at 0.
+    """
     return base**exponent
 
 
 def _raised_jvp(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple[Array, Array]:
-    """Of an exponent that nothing differentiates no logarithm is taken: the base may be negative then."""
+    """Return the power and its tangent.
+
+    The logarithm of the base is taken only if the exponent is differentiated, for otherwise the
+    base may be negative.
+    """
     base, exponent = primals
     value = _raised(base, exponent)
     slope = jnp.zeros_like(value)
@@ -257,7 +326,7 @@ def _values(operator: Operator) -> Callable[..., Any]:
 
 _ARITHMETIC = {
     **{name: _values(operator) for name, operator in ON_NUMBERS.items()},
-    "sigmoid": jax.nn.sigmoid,  # of floats, with derivatives, as the next
+    "sigmoid": jax.nn.sigmoid,  # takes floats and has derivatives, like the next one
     "bit": lambda a: jnp.floor((a + 1) / 2),
 }
 _COMPARISONS: dict[str, Callable[..., Any]] = {

@@ -1,4 +1,4 @@
-"""Exact answers from a contraction: marginals, and kernels whose every step is an independent draw."""
+"""Exact answers: marginals from a contraction, and kernels with independent draws."""
 
 from __future__ import annotations
 
@@ -22,9 +22,17 @@ from ._sums import Forward, Unary, backward, forward, laws, log_sum, rest_sum
 def log_marginals(
     graph: Graph, params: Params, codes: Codes, c: Contraction, unary: Unary | None = None
 ) -> tuple[Float[Array, " rows"], Float[Array, "free values rows"]]:
-    """The log sum of `log_sum`, and p(x_i = v | the rest) of every free cell: its gradient by what is added for each value.
+    """Return the log sum of `log_sum`, and p(x_i = v | the rest) of every free cell.
 
-    Entries beyond a cell's values are 0; all are 0 where the sum is -inf.
+    The probabilities are the gradient of the log sum by a number that is added for each value.
+    Entries beyond a cell's values are 0, and all entries are 0 if the sum is -inf.
+
+    Args:
+        graph: the factor graph.
+        params: parameters.
+        codes: codes of the fixed cells, shape (cells, rows).
+        c: the contraction over the free cells.
+        unary: a number to add for each value of each free cell, or None.
     """
     if c.loop is not None:
         passed = forward(graph, params, codes, c, unary)
@@ -42,7 +50,10 @@ def log_marginals(
 
 
 class IndependentKernel(AbstractKernel):
-    """Every free cell drawn anew from its joint distribution, whatever the state: the steps of a chain are independent."""
+    """Kernel that draws all free cells from their joint distribution at every step.
+
+    A step ignores the state, so the states of a chain are independent.
+    """
 
     contraction: Contraction
     found: Forward
@@ -54,7 +65,10 @@ class IndependentKernel(AbstractKernel):
 
 
 def ancestral_kernel(host: FactorGraph) -> SweepKernel:
-    """Cells of a product of distributions, parents first, each drawn given its parents: an independent draw at every step."""
+    """Return the kernel that draws the cells of a product of distributions, parents first.
+
+    Each cell is drawn given its parents, so every step is an independent draw.
+    """
     laws = [(k, g) for k, g in enumerate(host.groups) if g.kind == "categorical"]
     level = _generations([g.cells for _, g in laws], host.n_cells)
     order = np.argsort(level, kind="stable")
@@ -71,7 +85,10 @@ def ancestral_kernel(host: FactorGraph) -> SweepKernel:
 
 
 def _generations(cells: Sequence[np.ndarray], n_cells: int) -> np.ndarray:
-    """The length of the longest path of parents above each cell; a law's own cell stands in its first slot."""
+    """Return the length of the longest path of parents above each cell.
+
+    The first slot of a factor is the cell that the factor is the distribution of.
+    """
     level = np.zeros(n_cells + 1, np.int64)
     while True:
         before = level.copy()

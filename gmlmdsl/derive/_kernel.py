@@ -1,8 +1,8 @@
-"""What a kernel is.
+"""The interface of a kernel: `init` turns codes into a state, and `step` takes one step of a chain.
 
-It is made once, from a model, its parameters and a sampler; `init` turns codes into a state and
-`step` takes one step, both pure functions of keys and state. Chains are the last axis, and each has
-its own key, so that a chain's draws depend on no other chain.
+A kernel is made once, from a model, its parameters and a sampler. `init` and `step` are pure
+functions of keys and state. Chains are the last axis of every array. Each chain has its own key, so
+that its draws depend on no other chain.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ._energy import Codes, Params, log_potential
 
 
 class State(NamedTuple):
-    """What the next step needs; chains are the last axis of every array.
+    """State of all chains between two steps; chains are the last axis of every array.
 
-    `codes` of shape (cells, chains); `memory` is what a kernel keeps beside them, such as replicas,
-    as a tuple of its parts'.
+    `codes` has shape (cells, chains). `memory` is whatever else a kernel keeps, such as replicas;
+    the memory of a kernel with parts is a tuple of the memories of its parts.
     """
 
     codes: Codes
@@ -30,11 +30,12 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What diagnostics need.
+    """Counts that diagnostics read after a step.
 
-    By update statement: cells that changed, and cells that were drawn, clamped ones left out, shape
-    (updates, chains). By pair of neighbouring replicas: exchanges proposed and accepted, shape
-    (pairs, chains).
+    `changed` counts the cells that changed. `drawn` counts the cells that were drawn, without the
+    clamped ones. Both have shape (updates, chains), with a row for each update statement.
+    `proposed` and `accepted` count exchanges for each pair of neighbouring replicas, shape (pairs,
+    chains).
     """
 
     changed: Int[Array, "updates chains"]
@@ -44,9 +45,10 @@ class Info(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What a kernel leaves invariant: p to the power `beta` (1 where there is none), given the clamped cells.
+    """Distribution that a kernel leaves invariant: p to the power `beta`, given the clamped cells.
 
-    Of a conditional model, which has no p, `graph` is its network over some rows.
+    Without `beta` the power is 1. A conditional model has no p: `graph` is its network over some
+    rows.
     """
 
     graph: Any
@@ -56,74 +58,77 @@ class Target(NamedTuple):
 
 
 def free(target: Target, cells: Int[Array, "*shape"]) -> Bool[Array, "*shape"]:
-    """Which of the cells a step may move: they are no padding, and not clamped."""
+    """Return for each of `cells` whether a step may move it: it is neither padding nor clamped."""
     inside = cells < target.graph.n_cells
     return inside if target.clamped is None else inside & ~target.clamped[cells]
 
 
 class AbstractKernel(eqx.Module):
-    """A Markov kernel."""
+    """Markov kernel on the states of all chains."""
 
     @property
     def updates(self) -> int:
-        """How many update statements it holds: the rows of its `Info`."""
+        """Number of update statements in the kernel, which is the number of rows of its `Info`."""
         return 1
 
     @property
     def pairs(self) -> int:
-        """How many pairs of neighbouring replicas it exchanges."""
+        """Number of pairs of neighbouring replicas that the kernel exchanges."""
         return 0
 
     @abc.abstractmethod
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
-        """One step of every chain; `keys` has one key per chain."""
+        """Take one step of every chain; `keys` has one key for each chain."""
 
     def enter(self, target: Target, state: State) -> Any:
-        """The state in the form that is quickest to `move`: what many steps carry from one to the next."""
+        """Return the carried form of the state, in which `move` is fastest over many steps."""
         return state
 
     def move(self, target: Target, keys: PRNGKeyArray, carried: Any) -> tuple[Any, Info]:
-        """`step` of what `enter` gave."""
+        """Take one `step` from the carried form of the state, which `enter` returned."""
         return self.step(target, keys, carried)
 
     def leave(self, target: Target, carried: Any) -> State:
-        """The state again."""
+        """Return the state from its carried form."""
         return carried
 
     def prepared(self, target: Target) -> AbstractKernel:
-        """The same kernel with what it reads at these parameters, made once for many steps; a step that lacks it makes it."""
+        """Return the kernel with its tables at these parameters, computed once for many steps.
+
+        A step of a kernel without these tables computes them itself.
+        """
         del target
         return self
 
     @property
     def remembers(self) -> bool:
-        """Whether it keeps something beside the codes."""
+        """Whether the state of the kernel has a memory beside the codes."""
         return False
 
     def memory(self, codes: Codes) -> Any:
-        """What it keeps beside the codes, at the start; without arrays where it `remembers` nothing."""
+        """Return the initial memory; it has no arrays if `remembers` is false."""
         del codes
         return ()
 
     def init(self, codes: Codes) -> State:
-        """The state of chains that start at `codes`."""
+        """Return the state of chains that start at `codes`."""
         return State(codes, self.memory(codes))
 
     def score(self, target: Target, state: State) -> Float[Array, " chains"] | None:
-        """What is recorded of a state: unnormalised log p; None where there is no joint distribution."""
+        """Return the recorded score: unnormalised log p, or None without a joint distribution."""
         return log_potential(target.graph, target.params, state.codes) if isinstance(target.graph, Graph) else None
 
     def held(self, cells: int) -> float:
-        """About how many bytes a step holds for each chain, of so many cells, beside its state."""
+        """Return about how many bytes a step holds per chain of `cells` cells, beside the state."""
         del cells
         return 0.0
 
     @property
     def runs(self) -> int:
-        """At most how often one step redraws a cell by one update statement."""
+        """Maximum number of times that one step redraws a cell by one update statement."""
         return 1
 
     def nothing(self, chains: int) -> Info:
-        """The information of no step."""
+        """Return the `Info` of zero steps: all counts are 0."""
         updates, pairs = (jnp.zeros((n, chains), jnp.int32) for n in (self.updates, self.pairs))
         return Info(updates, updates, pairs, pairs)

@@ -1,4 +1,7 @@
-"""Block-dynamics kernels, for many chains at once: sweeps, parallel and random updates, and what is made of other kernels."""
+"""Block-dynamics kernels for many chains at once: sweeps, parallel and random updates.
+
+Further kernels combine other kernels.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,21 @@ from ._random import Words, fold, words
 
 
 def draw_blocks(target: Target, codes: Codes, blocks: Blocks, drawn: Words, correction: Array | None = None) -> Codes:
-    """Blocks that share no factor, redrawn at once from p(x_K | x_rest[, K]); where the rest is impossible a block stays."""
+    """Redraw blocks that do not share a factor, all at once, from p(x_K | x_rest[, K]).
+
+    A block whose rest is impossible stays as it is.
+
+    Args:
+        target: the distribution to draw from.
+        codes: the configurations, shape (cells, chains).
+        blocks: the blocks.
+        drawn: random words of shape (blocks, chains).
+        correction: log p(K | x') to add to the scores, or None.
+    """
     scores = scores_in_turn(target.graph, target.params, codes, blocks)
     if target.beta is not None:
         scores = tempered(scores, target.beta)
-    if correction is not None:  # p(K | x) is no part of p: at every beta it stays as it is
+    if correction is not None:  # p(K | x) does not belong to p: it stays as it is at every beta
         scores = scores + correction
     if target.clamped is not None:
         scores = clamp_scores(blocks, codes, target.clamped, target.graph.n_cells, scores)
@@ -34,6 +47,7 @@ def draw_blocks(target: Target, codes: Codes, blocks: Blocks, drawn: Words, corr
 
 
 def counted(before: Codes, after: Codes, drawn: Int[Array, " chains"]) -> Info:
+    """Return the `Info` of one update, with the numbers of changed and drawn cells."""
     none = jnp.zeros((0, before.shape[1]), jnp.int32)
     return Info((before != after).sum(axis=0, dtype=jnp.int32)[None], drawn[None], none, none)
 
@@ -44,22 +58,29 @@ def _drawn_by_all(target: Target, stages: Sequence[Blocks], chains: int) -> Int[
 
 
 def held_by(blocks: int, values: int, members: int) -> float:
-    """Bytes of the scores of some blocks of one chain: what each value says of each member, and the scores twice.
+    """Return the bytes that the scores of some blocks of one chain take.
 
-    It is what XLA allots on a CPU for blocks drawn from a mask, within a tenth.
+    They are one number for each value and member, and the scores twice. This is what XLA allocates
+    on a CPU for blocks drawn from a mask, within a tenth.
     """
     return blocks * float(values) * (members + 2) * float_type().itemsize
 
 
 class KernelStage(eqx.Module):
-    """Colours of a sweep that are run one after another by one scan: every array of `blocks` has a leading colour axis."""
+    """Colours of a sweep that one scan runs one after another.
+
+    Every array of `blocks` has a leading axis of colours.
+    """
 
     blocks: Blocks
     colours: int = eqx.field(static=True)
 
 
 class SweepKernel(AbstractKernel):
-    """Every block of a list once, colour after colour; the blocks of one colour at once."""
+    """Kernel that redraws every block of a list once, colour after colour.
+
+    The blocks of one colour are redrawn at once.
+    """
 
     stages: tuple[KernelStage, ...]
 
@@ -81,10 +102,11 @@ class SweepKernel(AbstractKernel):
 
 
 class ParallelKernel(AbstractKernel):
-    """Every cell of each block at once from p(x_i | x_-i) at the old x, block after block (Li et al. 2024, Definition 11).
+    """Kernel that redraws all cells of a block at once from p(x_i | x_-i) at the old x.
 
-    `stages` hold the cells of each block as blocks of one cell. Where cells interact this keeps no
-    known distribution.
+    It goes through the blocks one after another (Li et al. 2024, Definition 11). `stages` has the
+    cells of each block as blocks of one cell. If cells interact, no distribution is known that this
+    leaves invariant.
     """
 
     stages: tuple[Blocks, ...]
@@ -101,15 +123,16 @@ class ParallelKernel(AbstractKernel):
 
 
 class RandomKernel(AbstractKernel):
-    """A block drawn from a mask, then redrawn: jointly from p(x_K | x_rest[, K]), or cell by cell at the old x.
+    """Kernel that draws a block from a mask and redraws it.
 
-    `capacities` are the buckets of size: (members, joint values) in ascending order. A chain's
-    block is drawn in the smallest bucket that holds it, whatever the other chains drew.
+    The block is drawn jointly from p(x_K | x_rest[, K]), or cell by cell at the old x. `capacities`
+    has the size buckets (members, joint values) in ascending order. A chain's block is drawn in the
+    smallest bucket that fits, whatever the other chains drew.
     """
 
     law: AbstractMaskLaw
     corrected: bool = eqx.field(static=True)
-    separate: bool = eqx.field(static=True)  # product plans, and `independently`
+    separate: bool = eqx.field(static=True)  # for product plans, and `independently`
     capacities: tuple[tuple[int, int], ...] = eqx.field(static=True)
 
     def held(self, cells: int) -> float:
@@ -126,12 +149,28 @@ class RandomKernel(AbstractKernel):
         return State(codes), counted(state.codes, codes, free(target, cells).sum(axis=0, dtype=jnp.int32))
 
     def separately(self, target: Target, codes: Codes, cells: Array, sizes: Array, keys: PRNGKeyArray) -> Codes:
-        """Every drawn cell as a block of its own, all at once at the old x."""
+        """Redraw every drawn cell as a block of its own, all at once at the old x.
+
+        Args:
+            target: the distribution to draw from.
+            codes: the configurations, shape (cells, chains).
+            cells: the drawn block of each chain, padded with the number of cells.
+            sizes: the size of each block, which this method does not read.
+            keys: a key for each chain.
+        """
         blocks = drawn_blocks(target.graph, cells[:, None, :], self.capacities[-1][1])
         return draw_blocks(target, codes, blocks, words(keys, (cells.shape[0],), levels_of(blocks.n_values)))
 
     def jointly(self, target: Target, codes: Codes, cells: Array, sizes: Array, keys: PRNGKeyArray) -> Codes:
-        """The drawn block by enumeration, in its bucket of size."""
+        """Redraw the drawn block by enumeration, in its size bucket.
+
+        Args:
+            target: the distribution to draw from.
+            codes: the configurations, shape (cells, chains).
+            cells: the drawn block of each chain, padded with the number of cells.
+            sizes: the size of each block.
+            keys: a key for each chain.
+        """
         drawn = words(keys, (1,), max(levels_of(values) for _, values in self.capacities))
         smallest = 0
         for members, values in self.capacities:
@@ -156,7 +195,7 @@ class RandomKernel(AbstractKernel):
 
 
 class CycleKernel(AbstractKernel):
-    """Kernels in order."""
+    """Kernel that runs other kernels in order."""
 
     parts: tuple[AbstractKernel, ...]
 
@@ -195,7 +234,7 @@ class CycleKernel(AbstractKernel):
 
 
 class RepeatKernel(AbstractKernel):
-    """A kernel several times within one step."""
+    """Kernel that runs another kernel several times within one step."""
 
     part: AbstractKernel
     count: int = eqx.field(static=True)
@@ -244,7 +283,7 @@ class RepeatKernel(AbstractKernel):
 
 
 class MixtureKernel(AbstractKernel):
-    """One of several kernels, picked with its weight, for each chain on its own."""
+    """Kernel that runs one of several kernels, picked by weight for each chain independently."""
 
     parts: tuple[AbstractKernel, ...]
     weights: Float[Array, " parts"]
@@ -289,7 +328,8 @@ class MixtureKernel(AbstractKernel):
             def skip(old: State, part: AbstractKernel = part) -> tuple[State, Info]:
                 return old, part.nothing(chains)
 
-            # Every row looks at the state before the step: a chain runs the one row that it picked.
+            # Every part reads the state before the step, because a chain runs only the part that it
+            # picked.
             (codes, memory), info = jax.lax.cond(picked.any(), run, skip, State(codes, memory))
             memories.append(memory)
             found.append(info)

@@ -1,11 +1,12 @@
-"""Sums over the joint values of few cells of a row, which are listed: what rows with missing cells cost.
+"""Sums over the joint values of a few missing cells of a row, by enumeration.
 
-A component's cells are split into halves A and B. A factor that touches it depends on few of its
-cells, and on no others that are free: its values are a table over these. With the tables of a term
-as a vector, the sum of the tables over A is Phi_A times a part of it, Phi_A of zeros and ones that
-says which entries go with each joint value of A; those over cells of both halves sum to Phi_A W
-Phi_B', W the entries by what they see of A and of B. So joint values are listed by matrix products,
-of all terms at once.
+The missing cells of a row form components, whose cells are split into halves A and B. A factor that
+touches a component depends on few of its cells and on no other free cell. The values of the factor
+are thus a table over these cells. Let a vector hold the tables of a term, which is a component of
+one row. The sum of the tables over cells of A is Phi_A times a part of the vector. The matrix Phi_A
+of zeros and ones selects the entries that belong to each joint value of A. The tables over cells of
+both halves sum to Phi_A W Phi_B'. The matrix W holds the entries, by the values that they see in A
+and in B. The joint values of all terms are thus enumerated at once by matrix products.
 """
 
 from __future__ import annotations
@@ -26,14 +27,17 @@ Entries = Float[Array, "entries terms"]
 
 
 class Touching(eqx.Module):
-    """Instances of one group that see as many cells of a component, by the set of its members that they see.
+    """Instances of one group that see equally many cells of a component.
+
+    They are grouped by the set of the component's members that they see.
 
     Attributes:
-        group: which group.
+        group: the number of the group.
         instances: -1 for none, shape (sets, width, terms).
-        codes: what stands in each slot: a known cell's code, a free one's largest; shape (slots,
+        codes: the code in each slot: for a known cell its code, for a free one its largest code;
+            shape (slots, sets, width, terms).
+        member: the place in the set of the cell in each slot, -1 for a known cell; shape (slots,
             sets, width, terms).
-        member: which cell of the set stands there, -1 for none, of the same shape.
     """
 
     group: int = eqx.field(static=True)
@@ -43,13 +47,15 @@ class Touching(eqx.Module):
 
 
 class Terms(eqx.Module):
-    """Components of one shape; in a class of them, arrays have chunks in front.
+    """Components of one shape; the arrays of a class of components have a leading axis of chunks.
 
     Attributes:
-        rows: (terms,). weights: (terms,). touching: what touches them.
-        cells: padded with the number of cells, shape (members, terms). sizes: how many values each
-            has, 1 for padding.
+        rows: the row of each component, shape (terms,).
+        weights: the weight of each component, shape (terms,).
+        cells: padded with the number of cells, shape (members, terms).
+        sizes: the number of values of each member, 1 for padding.
         predicted: the codes of the members that are observed and in K, -1 for others.
+        touching: the instances that touch the components.
     """
 
     rows: Int[Array, "... terms"]
@@ -61,19 +67,19 @@ class Terms(eqx.Module):
 
 
 class Choice(eqx.Module):
-    """Which entries are summed for each joint value of a half: one of each set.
+    """Entries that are summed for each joint value of a half, one entry of each set.
 
     Attributes:
-        picks: their numbers, shape (sets, values).
-        matrix: the same as zeros and ones, shape (values, entries); None where sets have so many
-            entries that it is mostly zeros.
+        picks: the numbers of the entries, shape (sets, values).
+        matrix: the same choice as zeros and ones, shape (values, entries); None if the sets have so
+            many entries that the matrix would be mostly zeros.
     """
 
     picks: Int[Array, "sets values"]
     matrix: Float[Array, "values entries"] | None
 
     def __call__(self, entries: Float[Array, "entries ..."]) -> Float[Array, "values ..."]:
-        """The sums."""
+        """Return the sum of the chosen entries for each joint value."""
         if self.matrix is None:
             return entries[self.picks].sum(axis=0)
         return jnp.tensordot(self.matrix, entries, axes=1, precision=jax.lax.Precision.HIGHEST)
@@ -83,10 +89,10 @@ class Half(eqx.Module):
     """Some of the members of a component.
 
     Attributes:
-        digits: the code of each under every joint value, shape (values, members).
-        places: which entries of tables see these members alone. own: which of them go with each
-            joint value.
-        seen: what tables over both halves see of this one under each joint value.
+        digits: the code of each member under every joint value, shape (values, members).
+        places: the entries of tables that see only these members.
+        own: the choice among these entries for each joint value.
+        seen: the choice among the sets of members of this half that tables over both halves see.
     """
 
     digits: Int[Array, "values members"]
@@ -96,18 +102,18 @@ class Half(eqx.Module):
 
 
 class Listing(eqx.Module):
-    """Terms of one shape, and how their joint values are listed.
+    """Terms of one shape, and the enumeration of their joint values.
 
     Attributes:
-        terms: in chunks.
+        terms: the components, in chunks.
         digits: for each `Touching` the codes of a set's cells under its joint values, shape (cells,
             sets, values).
-        halves: A and B.
-        both: the entries that see this of A and that of B, padded with the number of entries, shape
-            (each, seen, seen).
+        halves: the halves A and B.
+        both: the entries by the values that they see in A and in B, padded with the number of
+            entries, shape (each, seen, seen).
         may_forbid: whether a joint value may be impossible.
-        by_term: whether terms come first in the listed scores, and not last: the longer axis is the
-            inner one.
+        by_term: whether terms are the first and not the last axis of the scores: the longer axis is
+            the inner one.
     """
 
     terms: Terms
@@ -119,11 +125,15 @@ class Listing(eqx.Module):
 
     @property
     def values(self) -> int:
-        """The joint values of a component."""
+        """Number of joint values of a component."""
         return self.halves[0].digits.shape[0] * self.halves[1].digits.shape[0]
 
     def entries(self, graph: Graph, params: Params, terms: Terms) -> tuple[Entries, Entries | None]:
-        """The tables of each term, one below the other; and how often each entry is impossible, which counts 0 in the first."""
+        """Return the tables of each term, one below the other, and the impossible entries.
+
+        The second array counts how often each entry is impossible. An impossible value counts as 0
+        in the tables.
+        """
         found, bad = [], []
         for t, digits in zip(terms.touching, self.digits, strict=True):
             values = _table_values(graph, params, t, digits)
@@ -137,17 +147,20 @@ class Listing(eqx.Module):
         return jnp.concatenate([*found, nothing]), jnp.concatenate([*bad, nothing]) if self.may_forbid else None
 
     def listed(self, entries: Entries) -> Array:
-        """The sum of a term's tables under every joint value, linear in the entries: (values, terms), or turned where `by_term`."""
+        """Return the sum of a term's tables under every joint value, linear in the entries.
+
+        Its shape is (values, terms), or (terms, values) if `by_term`.
+        """
         a, b = self.halves
         wide = jnp.concatenate([entries, jnp.zeros((1, entries.shape[1]), entries.dtype)])
-        # values of B, of A, terms
+        # axes: values of B, values of A, terms
         both = b.seen(jnp.moveaxis(a.seen(wide[self.both].sum(axis=0)), 0, 1))
         found = both + a.own(entries[a.places])[None] + b.own(entries[b.places])[:, None]
         found = found.reshape(-1, found.shape[-1])
         return found.T if self.by_term else found
 
     def allowed(self, check: Callable[[Int[Array, "values members 1"], slice], Bool[Array, "values members terms"]]) -> Array:
-        """Joint values all of whose members pass a check, shaped as the scores."""
+        """Return the joint values all of whose members pass a check, in the shape of the scores."""
         split = self.halves[0].digits.shape[1]
         a = check(self.halves[0].digits[:, :, None], slice(0, split)).all(axis=1)
         b = check(self.halves[1].digits[:, :, None], slice(split, None)).all(axis=1)
@@ -155,7 +168,11 @@ class Listing(eqx.Module):
         return both.T if self.by_term else both
 
     def scores(self, terms: Terms, entries: Entries, bad: Entries | None) -> tuple[Array, Array]:
-        """The score of every joint value, -inf where there is none or it is impossible; and the same where predicted cells agree."""
+        """Return the score of every joint value, and the scores limited to the predicted cells.
+
+        A score is -inf if the joint value does not exist or is impossible. In the second array it
+        is also -inf if the joint value disagrees with a predicted cell.
+        """
         exists = self.allowed(lambda digits, here: digits < terms.sizes[here][None])
         agrees = self.allowed(lambda digits, here: (digits == terms.predicted[here][None]) | (terms.predicted[here][None] < 0))
         scores = self.listed(entries)
@@ -165,12 +182,15 @@ class Listing(eqx.Module):
         return scores, jnp.where(agrees, scores, -jnp.inf)
 
     def log_sums(self, scores: Array) -> Float[Array, " terms"]:
-        """log of the sum of exponentials over joint values."""
+        """Return the log sum of exponentials over joint values."""
         return logsumexp(scores) if self.by_term else logsumexp(scores[None])[0]
 
 
 def _table_values(graph: Graph, params: Params, t: Touching, digits: Int[Array, "cells sets values"]) -> Array:
-    """The value of each instance under the joint values of its set, shape (sets, width, values, terms)."""
+    """Return the value of each instance under the joint values of its set.
+
+    The shape is (sets, width, values, terms).
+    """
     group = graph.groups[t.group]
     known, place = t.codes[:, :, :, None, :], t.member[:, :, :, None, :]
     slots = known
@@ -181,11 +201,15 @@ def _table_values(graph: Graph, params: Params, t: Touching, digits: Int[Array, 
 
 
 class ListedRows(eqx.Module):
-    """The loss of rows with missing cells, over every mask of theirs: -log p(x_O) + log p(x_{O - K}), by listing.
+    """Loss of rows with missing values over all their masks, by enumeration.
+
+    For a mask K and the set O of observed cells it is -log p(x_O) + log p(x_{O - K}).
 
     Attributes:
+        graph: the factor graph.
         codes: (cells, rows), any value where a cell is missing.
-        cost: evaluations of the loss of all rows.
+        listings: the components of all rows, in classes of one shape.
+        cost: the cost of the loss of all rows, in evaluations.
     """
 
     graph: Graph
@@ -194,7 +218,10 @@ class ListedRows(eqx.Module):
     cost: Float[Array, ""]
 
     def rows(self, params: Params) -> Float[Array, " rows"]:
-        """The mean over masks of -log p(x_K | x_rest), missing cells summed out; 0 where no cell of K is observed."""
+        """Return the mean over masks of -log p(x_K | x_rest), with missing cells summed out.
+
+        The loss is 0 if no cell of K is observed.
+        """
 
         def chunk(total: Array, listing: Listing, terms: Terms) -> Array:
             losses = terms.weights * self.term_losses(params, listing, terms)
@@ -203,14 +230,21 @@ class ListedRows(eqx.Module):
         return self.over_chunks(chunk, jnp.zeros(self.codes.shape[1], float_type()))
 
     def term_losses(self, params: Params, listing: Listing, terms: Terms) -> Float[Array, " terms"]:
-        """log of the sum over a component's values, minus that over the values which agree with its predicted cells."""
+        """Return for each component the log of the ratio of two sums of exp(score).
+
+        The first sum is over all values of the component. The second sum, which divides it, is over
+        the values that agree with its predicted cells. The result is inf if the second sum is 0.
+        """
         scores, agreeing = listing.scores(terms, *listing.entries(self.graph, params, terms))
         every, observed = listing.log_sums(scores), listing.log_sums(agreeing)
         possible = observed != -jnp.inf
         return jnp.where(possible, jnp.where(possible, every, 0.0) - jnp.where(possible, observed, 0.0), jnp.inf)
 
     def over_chunks(self, chunk: Callable[[Any, Listing, Terms], Any], total: Any, listings: tuple[Listing, ...] | None = None) -> Any:
-        """A running total over all chunks; the gradient computes each chunk anew, so that memory stays bounded."""
+        """Return a running total over all chunks.
+
+        The gradient recomputes each chunk, so that memory stays bounded.
+        """
         for listing in self.listings if listings is None else listings:
             if listing.terms.rows.shape[0] == 1:
                 total = chunk(total, listing, jax.tree.map(lambda a: a[0], listing.terms))
@@ -221,10 +255,12 @@ class ListedRows(eqx.Module):
 
 
 def log_marginal(gaps: ListedRows, params: Params) -> Float[Array, " rows"]:
-    """The unnormalised log p of rows with missing cells: log of the sum over them of exp(log_potential).
+    """Return the unnormalised log p of rows with missing values.
 
-    `gaps` holds one term for each component of missing cells. What its factors do not touch is that
-    of a completed row; with the best values everywhere that is finite wherever any completion is.
+    It is the log sum of exp(log_potential) over the missing cells. `gaps` has one term for each
+    component of missing cells. The factors that touch no missing cell are evaluated on a completed
+    row. The row is completed with the best value of each component, so that log_potential is finite
+    if it is finite for any completion.
     """
     graph = gaps.graph
 

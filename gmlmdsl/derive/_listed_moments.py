@@ -1,7 +1,8 @@
-"""Scores and second derivatives of rows whose missing cells are summed out by listing, as matrix products.
+"""Scores and second derivatives of rows whose missing cells are enumerated, as matrix products.
 
-A term's loss is log sum_v exp s(v) - log sum_{v agreeing} exp s(v). With p and q the probabilities
-of its joint values without and with what is observed of K, and phi(v) = grad s(v),
+A term's loss is log sum_v exp s(v) - log sum_{v agreeing} exp s(v). Let p and q be the
+probabilities of its joint values without and with the observed cells of K, and phi(v) = grad s(v).
+Then
 
     grad = E_p phi - E_q phi,    Hessian = Cov_p phi - Cov_q phi + sum_v (p - q)(v) Hessian s(v).
 
@@ -23,21 +24,25 @@ from ._listed import Entries, ListedRows, Listing, Terms
 Vector = Float[Array, " parameters"]
 Directions = Float[Array, "parameters directions"]
 Found = tuple[Float[Array, "directions directions"], Float[Array, "rows directions"]]
-# derivatives of scores held at once, beside as many times their weights: 1 GiB of both
+# Maximum number of derivatives of scores held at once. As many weighted derivatives are held beside
+# them: 1 GiB for both.
 MOST_DERIVATIVES = 1 << 26
 
 
 def listed_second_order(
     gaps: ListedRows, at: Callable[[Vector], Params], vector: Vector, directions: Directions, weights: Float[Array, " rows"], affine: bool
 ) -> Found:
-    """The Hessian of the sum of weight * loss over rows, and weight * grad loss of each row, in some directions.
+    """Return the Hessian of the weighted sum of losses, and the weighted score of each row.
+
+    The Hessian is that of the sum of weight * loss over rows. The score of a row is weight * grad
+    loss. Both are taken in some directions.
 
     Args:
         gaps: the rows.
-        at: parameters from a flat vector.
-        vector: where.
-        directions: as columns.
-        weights: of the rows.
+        at: a function that returns parameters from a flat vector.
+        vector: the flat vector at which derivatives are taken.
+        directions: the directions, as columns.
+        weights: the weight of each row.
         affine: whether factors are affine in the flat vector.
     """
     count, rows = directions.shape[1], gaps.codes.shape[1]
@@ -57,13 +62,13 @@ def listed_second_order(
 
 
 def second_order_cost(gaps: ListedRows, count: int) -> float:
-    """Evaluations of the same in so many directions."""
+    """Return the number of evaluations of `listed_second_order` in `count` directions."""
     values = sum(float(x.values * x.terms.rows.size) for x in gaps.listings)
     return count * (2 * float(gaps.cost) + count * values / 64)
 
 
 def _is_dense(listing: Listing, count: int) -> bool:
-    """Whether the derivatives of a chunk's scores in so many directions fit into memory."""
+    """Return whether the derivatives of a chunk's scores in `count` directions fit into memory."""
     return listing.values * listing.terms.rows.shape[-1] * count <= MOST_DERIVATIVES
 
 
@@ -78,13 +83,13 @@ def _add(
     row_weights: Array,
     affine: bool,
 ) -> Found:
-    """The total with a chunk of terms."""
+    """Return the total with a chunk of terms added."""
 
     def entries(v: Vector) -> tuple[Entries, Entries | None]:
         return listing.entries(gaps.graph, at(v), terms)
 
-    # Where factors are evaluated, their slopes are: along each direction there are sums of these
-    # alone.
+    # The factors are linearised when they are evaluated: each direction then needs only sums of
+    # their slopes.
     found, along, bad = jax.linearize(entries, vector, has_aux=True)
     axis = 1 if listing.by_term else 0
     scores = listing.scores(terms, found, bad)

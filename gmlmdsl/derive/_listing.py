@@ -1,4 +1,8 @@
-"""How the joint values of like components are listed: which factors see which of their cells, as index arrays on the device."""
+"""Listing of the joint values of similar components, as index arrays on the device.
+
+A component is a set of missing cells of a row that interact. The arrays state which factors see
+which cells of a component.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +20,25 @@ from ._arrays import Graph, float_type, on_device
 from ._listed import Choice, Half, ListedRows, Listing, Terms, Touching
 
 Array = np.ndarray
-MOST_VALUES = 1 << 18  # joint values held at once
-# entries of a set, on average, above which they are picked and not multiplied by zeros and ones
+MOST_VALUES = 1 << 18  # joint values held in memory at once
+# Sets with more entries than this on average are indexed, not multiplied by zeros and ones.
 MOST_ZEROS = 32
 
 
 def listed_rows(
     host: FactorGraph, graph: Graph, codes: Array, terms: Sequence[GapTerms], cost: float, most_values: int = MOST_VALUES
 ) -> ListedRows:
-    """The loss of rows with gaps, in chunks of at most so many joint values (and at least one term).
+    """Return the loss of rows with missing values, in chunks of at most `most_values` joint values.
+
+    A chunk has at least one term.
 
     Args:
         host: the factor graph.
-        graph: the same on the device.
+        graph: the same factor graph on the device.
         codes: (cells, rows), any value where a cell is missing.
-        terms: in classes.
-        cost: evaluations of the loss.
-        most_values: held at once.
+        terms: the components of all rows, in classes of similar ones.
+        cost: the cost of the loss, in evaluations.
+        most_values: the maximum number of joint values held at once.
     """
     known = np.maximum(codes, 0)
     listings = tuple(_listing(host, np.concatenate([known, np.zeros_like(known[:1])]), t, most_values) for t in terms)
@@ -41,7 +47,11 @@ def listed_rows(
 
 @dataclass(frozen=True)
 class _Sets:
-    """Members of components that instances of one group see, as bits: alike in number and values, with the arrays of a `Touching`."""
+    """Sets of component members that instances of one group see, as the bits of integers.
+
+    The sets agree in their number of members and are of similar numbers of values. `arrays` holds
+    the arrays of a `Touching`.
+    """
 
     group: int
     bits: Array
@@ -51,7 +61,7 @@ class _Sets:
 def _listing(host: FactorGraph, known: Array, t: GapTerms, most: int) -> Listing:
     count = len(t.rows)
     chunks = -(-count // max(1, most // t.values))
-    # all alike: a last one of few terms would cost as much as the others
+    # All chunks have the same size, because a smaller last chunk would cost as much as the others.
     size = -(-count // chunks)
     padding = -count % size
     sets = [s for k in range(len(host.groups)) for s in _sets(host, known, t, k)]
@@ -73,25 +83,31 @@ def _listing(host: FactorGraph, known: Array, t: GapTerms, most: int) -> Listing
 
 
 def _may_forbid(group: FactorGroup) -> bool:
-    """Whether its values may be -infinity: a requirement, or what may divide by zero or overflow."""
+    """Return whether values of the group may be -infinity.
+
+    This holds for a requirement, and for an expression that may divide by zero or overflow.
+    """
     singular = any(isinstance(n, Apply) and n.operator in SINGULAR for n in nodes_in(group.root))
     return group.kind == "require" or singular or not all(np.isfinite(a).all() for a in (*group.columns, *group.tables))
 
 
 def _sets(host: FactorGraph, known: Array, t: GapTerms, k: int) -> list[_Sets]:
-    """The instances of a group that touch some components, by how many cells and values of these they see."""
+    """Return the instances of group k that touch some component.
+
+    They are grouped by how many cells, and how many values, of a component they see.
+    """
     group, cells = host.groups[k], t.cells.T
     touch = block_arrays(host, cells)[3 + k]
     term, width = np.nonzero(touch >= 0)
     instance = touch[term, width]
-    scope = group.cells[instance]  # found, slots
+    scope = group.cells[instance]  # axes: found, slots
     hit = (scope[:, :, None] == cells[term][:, None, :]) & (cells < host.n_cells)[term][:, None, :]
     member = np.where(hit.any(axis=2), hit.argmax(axis=2), -1)
     bits = (hit.any(axis=1) * (1 << np.arange(cells.shape[1], dtype=np.int64))).sum(axis=1)
     largest = np.append(host.sizes, 1)[scope] - 1
     codes = np.where(member >= 0, largest, known[np.minimum(scope, host.n_cells), t.rows[term][:, None]])
     below = (1 << np.maximum(member, 0).astype(np.int64)) - 1
-    # uint8 holds no -1: NumPy 2.5 says so
+    # uint8 cannot represent -1, which NumPy 2.5 reports
     place = np.where(member >= 0, np.bitwise_count(bits[:, None] & below).astype(np.int64), -1)
     every, kind = np.unique(bits, return_inverse=True)
     sizes = [math.prod(np.array(t.radix)[_members(b)].tolist()) for b in every.tolist()]
@@ -112,7 +128,10 @@ def _sets(host: FactorGraph, known: Array, t: GapTerms, k: int) -> list[_Sets]:
 
 
 def _ranked(term: Array, which: Array) -> tuple[Array, Array, Array]:
-    """Where each instance stands: (set, how many of its term see the same set before it, term)."""
+    """Return the place of each instance: (its set, its rank, its term).
+
+    The rank counts the earlier instances of the same term that see the same set.
+    """
     order = np.lexsort((term, which))
     first = np.r_[True, (np.diff(term[order]) != 0) | (np.diff(which[order]) != 0)]
     start = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
@@ -122,7 +141,10 @@ def _ranked(term: Array, which: Array) -> tuple[Array, Array, Array]:
 
 
 def _set_digits(bits: Array, radix: Array) -> Array:
-    """The codes of each set's cells under its joint values, the last cell fastest, shape (cells, sets, values)."""
+    """Return the codes of each set's cells under its joint values, shape (cells, sets, values).
+
+    The last cell varies fastest.
+    """
     members = [_members(b) for b in bits.tolist()]
     values = max(math.prod(radix[m].tolist()) for m in members)
     return np.stack([_codes(radix[m], values).T for m in members], axis=1).astype(np.int32)
@@ -133,13 +155,16 @@ def _members(bits: int) -> Array:
 
 
 def _codes(radix: Array, values: int | None = None) -> Array:
-    """Mixed radix: the code of each cell under every joint value, shape (values, cells)."""
+    """Return the mixed-radix code of each cell under every joint value, shape (values, cells)."""
     strides = np.cumprod(np.r_[radix[1:], 1][::-1])[::-1] if len(radix) else radix
     return np.arange(math.prod(radix.tolist()) if values is None else values)[:, None] // strides % radix
 
 
 def _halves(radix: Array, sets: list[Array], values: list[int]) -> tuple[tuple[Half, Half], Any]:
-    """The halves of a component, and which entries see cells of both; `values` are the entries of a set, by kind of table."""
+    """Return the halves of a component, and the entries that see cells of both halves.
+
+    `values` has the number of entries of a set, for each kind of table.
+    """
     cut = min(range(1, len(radix) + 1), key=lambda c: math.prod(radix[:c].tolist()) + math.prod(radix[c:].tolist()))
     parts = [np.arange(cut), np.arange(cut, len(radix))]
     inside = [sum(1 << int(p) for p in part) for part in parts]
@@ -162,13 +187,16 @@ def _halves(radix: Array, sets: list[Array], values: list[int]) -> tuple[tuple[H
 
 
 def _offsets(radix: Array, sets: list[int]) -> dict[int, int]:
-    """Where the entries of each set begin, and under -1 where they end."""
+    """Return where the entries of each set begin; the key -1 holds where the last ones end."""
     ends = np.cumsum([0, *(math.prod(radix[_members(b)].tolist()) for b in sets)]).tolist()
     return dict(zip([*sets, -1], ends, strict=True))
 
 
 def _choice(radix: Array, digits: Array, part: Array, sets: list[int]) -> Choice:
-    """The entries of sets, one after the other, that go with each joint value of a half; a set may be there more than once."""
+    """Return the entries that belong to each joint value of a half, one entry for each set.
+
+    The entries of the sets follow one another. A set may occur more than once.
+    """
     first, picks = 0, np.zeros((len(sets), len(digits)), np.int64)
     for k, bits in enumerate(sets):
         members = _members(bits)
@@ -185,7 +213,10 @@ def _choice(radix: Array, digits: Array, part: Array, sets: list[int]) -> Choice
 
 
 def _both(radix: Array, crossing: list[tuple[int, int]], inside: list[int], seen: list[dict[int, int]], none: int) -> Array:
-    """The entries that see something of A and something of B, those of several groups one behind the other."""
+    """Return the entries that see some cells of half A and some of half B.
+
+    Entries of several groups that see the same cells are stacked in layers.
+    """
     layers: dict[int, int] = {}
     out = np.full((len(crossing), seen[0][-1], seen[1][-1]), none, np.int64)
     for bits, first in crossing:

@@ -1,6 +1,7 @@
-"""An elimination as one loop: see `plan.Loop`. What is compiled is one body for the sums, one for their gradient, and one for picks.
+"""An elimination as one loop, see `plan.Loop`.
 
-All that turns read stands in one array of shape (places, rows or 1): own tables, factor tables,
+Only one body is compiled for the sums, one for their gradient, and one for picks. All numbers that
+iterations read are stored in one array of shape (places, rows or 1): own tables, factor tables,
 messages.
 """
 
@@ -22,18 +23,19 @@ from ._random import Words
 Combine = Callable[[Array], Array]
 Turn = tuple[Int[Array, "blocks sources"], Int[Array, "blocks sources"], Int[Array, "blocks sources"], Int[Array, ""]]
 Entries = Float[Array, "places rows"]
-# without it each index is compared with the bounds
+# without this mode each index is compared with the bounds
 INSIDE: Any = {"mode": "promise_in_bounds", "wrap_negative_indices": False}
 Sums = Float[Array, "components rows"]
 
 
 def placed(loop: Loop, tables: tuple[Array, ...], unary: Array | None) -> Entries:
-    """What stands before the messages.
+    """Return the entries that precede the messages.
 
     Args:
         loop: the loop.
-        tables: factor tables, of shape (tables, *axes, rows or 1) with zeros behind.
-        unary: what is added for each value of each free cell, shape (free, most values, rows or 1).
+        tables: factor tables, of shape (tables, *axes, rows or 1), which end with zeros.
+        unary: a number to add for each value of each free cell, shape (free, most values, rows or
+            1).
     """
     count, values = loop.possible.shape
     own = jnp.zeros((count, values, 1), float_type())
@@ -51,10 +53,10 @@ def placed(loop: Loop, tables: tuple[Array, ...], unary: Array | None) -> Entrie
 
 @eqx.filter_custom_jvp
 def summed_in_turn(start: Entries, loop: Loop) -> tuple[Sums, Entries]:
-    """The log of the sum over each component's values, and the array with all messages.
+    """Return the log sum over each component's values, and the array with all messages.
 
-    The sums are differentiated by a loop of its own: what the gradient of a loop that reads from a
-    growing array would be derived as visits the whole array in every turn.
+    The sums are differentiated by a loop of their own. JAX would derive from a loop that reads a
+    growing array a gradient that visits the whole array in every iteration.
     """
     return swept(start, loop, total)
 
@@ -70,13 +72,14 @@ def _summed_jvp(primals: tuple[Entries, Loop], tangents: tuple[Entries | None, N
 
 
 def swept(start: Entries, loop: Loop, combine: Combine) -> tuple[Sums, Entries]:
-    """The same with another way to combine values, as JAX itself would differentiate it."""
+    """Return the sums and messages under any `combine`, differentiated by JAX itself."""
     turns, together, _ = loop.turns[0].shape
     messages = jnp.zeros((turns * together * loop.lanes, start.shape[1]), start.dtype)
 
     def turn(entries: Entries, x: Turn) -> tuple[Entries, None]:
-        scores = entries.at[_at(loop, x)].get(**INSIDE).sum(axis=1)  # blocks, values, lanes, rows
-        message = combine(scores)  # blocks, lanes, rows
+        # axes: blocks, values, lanes, rows
+        scores = entries.at[_at(loop, x)].get(**INSIDE).sum(axis=1)
+        message = combine(scores)  # axes: blocks, lanes, rows
         return jax.lax.dynamic_update_slice_in_dim(entries, message.reshape(-1, message.shape[-1]), x[-1], axis=0), None
 
     found, _ = jax.lax.scan(turn, jnp.concatenate([start, messages]), loop.turns)
@@ -84,13 +87,19 @@ def swept(start: Entries, loop: Loop, combine: Combine) -> tuple[Sums, Entries]:
 
 
 def laws_in_turn(loop: Loop, entries: Entries) -> Float[Array, "free values rows"]:
-    """How probable each value of each free cell is, by all messages; 0 in a component whose sum is -inf."""
+    """Return the probability of each value of each free cell, from all messages.
+
+    It is 0 in a component whose sum is -inf.
+    """
     count, values = loop.possible.shape
     return _slopes(loop, entries)[: count * values].reshape(count, values, -1)[loop.steps]
 
 
 def _slopes(loop: Loop, entries: Entries) -> Entries:
-    """The derivative of the sum of all components by every entry: how probable it is; 0 in a component whose sum is -inf."""
+    """Return the derivative of the sum of all components by every entry, which is a probability.
+
+    It is 0 in a component whose sum is -inf.
+    """
 
     def turn(slopes: Entries, x: Turn) -> tuple[Entries, None]:
         shape = (x[0].shape[0], 1, loop.lanes, entries.shape[1])
@@ -106,22 +115,32 @@ def _slopes(loop: Loop, entries: Entries) -> Entries:
 
 
 def _at(loop: Loop, x: Turn) -> Int[Array, "blocks sources values lanes"]:
-    """Where the entries of a turn's tables read each of their sources."""
+    """Return the places where the entries of an iteration's tables read each of their sources."""
     base, stride, pattern, _ = x
     values = jnp.arange(loop.possible.shape[1], dtype=jnp.int32)[None, None]
     return (base[..., None] + stride[..., None] * values)[..., None] + loop.patterns.at[pattern].get(**INSIDE)[:, :, None]
 
 
 def picked_in_turn(loop: Loop, entries: Entries, rows: int, words: Words | None) -> Int[Array, "steps_and_none rows"]:
-    """The value that each step picks given those picked before: drawn by its words, or without words the best, the first of equals."""
+    """Return the value that each step picks given those picked before.
+
+    It is drawn by the step's words; without words it is the best value, and the first among ties.
+
+    Args:
+        loop: the loop.
+        entries: the entries with all messages.
+        rows: the number of rows.
+        words: random words, or None.
+    """
     values = jnp.arange(loop.possible.shape[1], dtype=jnp.int32)[None, None, :, None]
     row = jnp.arange(rows, dtype=jnp.int32)[None, None, None] if entries.shape[1] > 1 else 0
 
     def turn(picked: Array, steps: Int[Array, " cells"]) -> tuple[Array, None]:
-        strides = loop.strides[steps][..., None]  # cells, sources, axes, 1
-        others = picked[loop.others[steps]][:, None]  # cells, 1, axes - 1, rows
+        strides = loop.strides[steps][..., None]  # axes: cells, sources, axes, 1
+        others = picked[loop.others[steps]][:, None]  # axes: cells, 1, axes - 1, rows
         first = loop.bases[steps][..., None] + (strides[:, :, 1:] * others).sum(axis=2, dtype=jnp.int32)
-        scores = entries.at[first[:, :, None] + strides[:, :, :1] * values, row].get(**INSIDE).sum(axis=1)  # cells, values, rows
+        # axes: cells, values, rows
+        scores = entries.at[first[:, :, None] + strides[:, :, :1] * values, row].get(**INSIDE).sum(axis=1)
         if words is None:
             value = jnp.argmax(scores, axis=1).astype(jnp.int32)
         else:

@@ -35,17 +35,18 @@ from ._energy import Codes, Params, local_scores, observed_scores, scored
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._summed_loss import DrawnEliminatedLoss, EliminatedLoss, block_passes, mask_passes, whole_pass
 
-MOST_COLOURS = 32  # sets of blocks that are compiled one by one
+MOST_COLOURS = 32  # maximum number of sets of blocks that are compiled separately
 
 
 class ExactLoss(AbstractLoss):
-    """The loss averaged over every mask of the support.
+    """Loss averaged over every mask of the support.
 
-    `blocks` are the support's members, alike in size together; `probabilities` are theirs, None for
-    a mask that looks at x. `split` says that blocks without inner factors stand here as their
-    cells, so that a mask's loss is not one entry.
-    `gapped`: rows have gaps, of code -1, that are left out: of K what a row holds is predicted, by
-    the factors whose cells it holds.
+    `blocks` are the members of the support, in sets of similar size. `probabilities` are their
+    probabilities, or None for a data-dependent mask. `split` states that blocks without inner
+    factors are represented by their cells, so that the loss of a mask is not one entry.
+
+    `gapped` states that rows have missing values, of code -1, which are left out: the observed
+    cells of K are predicted, by the factors whose cells are all observed.
     """
 
     graph: Graph
@@ -58,34 +59,55 @@ class ExactLoss(AbstractLoss):
     gapped: bool = eqx.field(static=True, default=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def weights(self, params: Params) -> tuple[Weights | None, ...]:
-        """What the scores of each set of blocks are products of, where they have tables: the same for all rows."""
+        """Return the weights of the products that give the scores, for each set of blocks.
+
+        They are the same for all rows. A set of blocks without tables has None.
+        """
         if self.tables is None:
             return (None,) * len(self.blocks)
         entries = self.tables.entries(params)
         return tuple(None if t is None else t.weights(entries) for t in self.tabled)
 
     def scores(self, params: Params, codes: Codes, k: int, weights: Weights | None) -> Float[Array, "blocks values rows"]:
-        """Scores of the k-th set of blocks, up to a constant of each block and row."""
+        """Return the scores of the k-th set of blocks, up to a constant for each block and row.
+
+        Args:
+            params: parameters.
+            codes: the rows, shape (cells, rows).
+            k: the number of the set of blocks.
+            weights: the weights of the set from `weights`, or None.
+        """
         tabled = self.tabled[k]
         if tabled is None or weights is None:
             return self.by_trees(params, codes, self.blocks[k])
         return tabled.full(weights, codes)
 
     def by_trees(self, params: Params, codes: Codes, blocks: Blocks) -> Float[Array, "blocks values rows"]:
-        """Scores of some blocks by the factors' expressions."""
+        """Return the scores of some blocks from the factors' expressions."""
         return (observed_scores if self.gapped else local_scores)(self.graph, params, codes, blocks)
 
     def observed(self, codes: Codes, blocks: Blocks) -> Int[Array, "blocks rows"]:
-        """Which joint value each block has; a missing member counts as its first value."""
+        """Return the number of the joint value of each block.
+
+        A missing member counts as its first value.
+        """
         return observed_value(blocks, jnp.maximum(codes, 0) if self.gapped else codes, self.graph.n_cells)
 
     @property
     def is_plain(self) -> tuple[bool, ...]:
-        """Of each set of blocks, whether its loss is products of tables and nothing else."""
+        """Whether the loss of each set of blocks consists of products of tables only."""
         return tuple(t is not None and t.rest is None and self.probabilities is not None for t in self.tabled)
 
     def plain_total(self, params: Params, codes: Codes, row_weights: Array, chunk: int, dtype: Any = None) -> Float[Array, ""]:
-        """The weighted sum over rows of the loss of the plain sets of blocks; the sums over rows in another float type if `dtype`."""
+        """Return the weighted sum over rows of the loss of the plain sets of blocks.
+
+        Args:
+            params: parameters.
+            codes: the rows, shape (cells, rows).
+            row_weights: the weight of each row.
+            chunk: the number of rows to evaluate at a time.
+            dtype: the float type of the sums over rows; None: the working type.
+        """
         found = jnp.zeros((), float_type())
         for k, (plain, weights) in enumerate(zip(self.is_plain, self.weights(params), strict=True)):
             if plain:
@@ -106,23 +128,35 @@ class ExactLoss(AbstractLoss):
         return found, mass != 0
 
     def rows(self, params: Params, codes: Codes, masks: Masks | None = None) -> Float[Array, " rows"]:
-        """One loss per row: sum over K of p(K | x) times -log p(x_K | x_rest[, K]), from the factors that touch K."""
+        """Return one loss for each row: the sum over K of p(K | x) times -log p(x_K | x_rest[, K]).
+
+        It is computed from the factors that touch K.
+        """
         return self.rows_and_mass(params, codes)[0]
 
     def other_rows(self, params: Params, weights: tuple[Weights | None, ...], codes: Codes) -> Float[Array, " rows"]:
-        """One loss per row, of the sets of blocks that are not plain."""
+        """Return one loss for each row, from the sets of blocks that are not plain."""
         losses, shares = self.by_mask(params, codes, weights, tuple(k for k, plain in enumerate(self.is_plain) if not plain))
         return _weighted_sum(losses, shares)
 
     def rows_and_mass(self, params: Params, codes: Codes) -> tuple[Float[Array, " rows"], Float[Array, " rows"]]:
-        """The losses, and the probability that K is not empty."""
+        """Return the losses, and the probability that K is not empty."""
         losses, shares = self.by_mask(params, codes)
         return _weighted_sum(losses, shares), shares.sum(axis=0)
 
     def by_mask(
         self, params: Params, codes: Codes, weights: tuple[Weights | None, ...] | None = None, which: Sequence[int] | None = None
     ) -> tuple[Float[Array, "masks rows"], Float[Array, "masks rows"]]:
-        """The loss of every mask (of every cell of it, where `split`) of some sets of blocks, or of all, and its probability."""
+        """Return the loss and the probability of every mask.
+
+        If `split` is true, there is a loss for every cell of a mask.
+
+        Args:
+            params: parameters.
+            codes: the rows, shape (cells, rows).
+            weights: the result of `weights`; None: it is computed here.
+            which: the numbers of the sets of blocks to evaluate; None: all sets.
+        """
         losses, shares = [], []
         weights = self.weights(params) if weights is None else weights
         for k in range(len(self.blocks)) if which is None else which:
@@ -134,9 +168,10 @@ class ExactLoss(AbstractLoss):
         return jnp.concatenate(losses), jnp.concatenate(shares)
 
     def shares(self, params: Params, codes: Codes, k: int) -> tuple[Float[Array, "blocks rows"], Float[Array, "blocks values rows"] | None]:
-        """p(K | x) of the k-th set of blocks at each row; and, for a mask that looks at x, log p(K | x') under every value of K.
+        """Return p(K | x) of the k-th set of blocks at each row, and the correction.
 
-        0 where a row with gaps holds no cell of K.
+        For a data-dependent mask the correction is log p(K | x') under every value of K, else None.
+        The probability is set to 0 if a row with missing values observes no cell of K.
         """
         blocks, rows, correction = self.blocks[k], codes.shape[1], None
         if self.probabilities is not None:
@@ -148,22 +183,28 @@ class ExactLoss(AbstractLoss):
         return jnp.where(scored(blocks, codes, self.graph.n_cells), share, 0.0) if self.gapped else share, correction
 
     def correction(self, params: Params, codes: Codes, blocks: Blocks) -> Float[Array, "blocks values rows"]:
-        """log p(K | x') under every value of K, of a mask that looks at x; a constant of the parameters."""
+        """Return log p(K | x') under every value of K, for a data-dependent mask.
+
+        It is a constant with respect to the parameters.
+        """
         assert self.law is not None
         found = self.law.log_probability(params, codes, blocks, iter(blocks.touch[len(self.graph.groups) :]))
         return jax.lax.stop_gradient(jnp.broadcast_to(found, (blocks.cells.shape[0], blocks.n_values, codes.shape[1])))
 
 
 def as_listed(loss: AbstractLoss) -> ExactLoss | None:
-    """A loss that lists its blocks with their values, which have curvatures, tables and shares of their own; None for any other."""
+    """Return the loss if it enumerates its blocks with their values; otherwise None.
+
+    Such a loss has curvatures, tables and shares of its own.
+    """
     return loss if isinstance(loss, ExactLoss) else None
 
 
 class DrawnLoss(AbstractLoss):
-    """The loss averaged over `masks` drawn for each row, of shape (masks, members, rows).
+    """Loss averaged over `masks` drawn for each row, of shape (masks, members, rows).
 
-    `law` is there for a mask that looks at x; `separate` where no two cells of a block share a
-    factor, so that -log p(x_K | x_rest) is the sum over its cells; `gapped` as in `ExactLoss`.
+    `law` is given for a data-dependent mask. `separate` states that no two cells of a block share a
+    factor, so that -log p(x_K | x_rest) is the sum over its cells. `gapped` is as in `ExactLoss`.
     """
 
     graph: Graph
@@ -176,10 +217,10 @@ class DrawnLoss(AbstractLoss):
         return masks * self.n_values * members * max(1, sum(g.most for g in self.graph.groups))
 
     def rows(self, params: Params, codes: Codes, masks: Masks | None = None) -> Float[Array, " rows"]:
-        """One loss per row: the mean over its masks; an empty mask scores 0."""
+        """Return one loss for each row, the mean over its masks; an empty mask contributes 0."""
         assert masks is not None
         share = 1 / masks.shape[0]
-        if self.gapped:  # what a row lacks is no part of its masks
+        if self.gapped:  # the missing cells of a row are removed from its masks
             masks = jnp.where(codes[masks, jnp.arange(codes.shape[1])] < 0, self.graph.n_cells, masks)
         if self.separate:
             masks = masks.reshape(-1, 1, masks.shape[-1])
@@ -195,19 +236,25 @@ class DrawnLoss(AbstractLoss):
 
 
 def _negative_log(scores: Float[Array, "blocks values rows"], here: Int[Array, "blocks 1 rows"]) -> Float[Array, "blocks rows"]:
-    """-log of the observed value's share, inf where it is impossible."""
+    """Return -log of the observed value's probability, inf if the value is impossible."""
     observed = jnp.take_along_axis(scores, here, axis=1)[:, 0]
     impossible = observed == -jnp.inf
     return jnp.where(impossible, jnp.inf, logsumexp(scores) - jnp.where(impossible, 0.0, observed))
 
 
 def _weighted_sum(losses: Float[Array, "blocks rows"], weight: Float[Array, "blocks rows"]) -> Float[Array, " rows"]:
-    """Sum over blocks; a weight of 0 counts nothing, also beside an infinite loss."""
+    """Return the sum over blocks; a term of weight 0 is ignored, even if its loss is infinite."""
     return jnp.where(weight > 0, losses * jnp.where(weight > 0, weight, 1.0), 0.0).sum(axis=0)
 
 
 def exact_loss(host: FactorGraph, graph: Graph, mask: AbstractMask, gapped: bool = False) -> ExactLoss | EliminatedLoss:
-    """The loss over a mask's whole support, whose size the caller has judged; `gapped`: gaps are left out, see `ExactLoss`.
+    """Return the loss over a mask's whole support, whose size the caller has verified.
+
+    Args:
+        host: the factor graph.
+        graph: the same factor graph on the device.
+        mask: the mask.
+        gapped: whether missing values are left out, see `ExactLoss`.
 
     Raises:
         GmlmError: if a block is too costly to enumerate.
@@ -215,7 +262,7 @@ def exact_loss(host: FactorGraph, graph: Graph, mask: AbstractMask, gapped: bool
     blocks, probabilities = support_blocks(host, mask)
     corrected = mask.is_adaptive
     if not corrected and not gapped and probabilities is not None and is_large(host, blocks):
-        # rows lack nothing: nothing is summed out
+        # rows have no missing values: nothing is summed out
         if is_whole(host, mask, np.zeros(host.n_cells, bool)):
             return EliminatedLoss(graph, (whole_pass(host, plan_elimination(host, np.zeros(0, np.int64), "nothing")),))
         found = _by_partial_sums(host, graph, mask, blocks, probabilities) or _eliminated(host, graph, mask, blocks, probabilities)
@@ -237,12 +284,16 @@ def exact_loss(host: FactorGraph, graph: Graph, mask: AbstractMask, gapped: bool
 def _by_partial_sums(
     host: FactorGraph, graph: Graph, mask: AbstractMask, blocks: np.ndarray, probabilities: np.ndarray
 ) -> EliminatedLoss | None:
-    """The loss of blocks whose cells a large factor sees through their sum, partial sums for cells; None where listing is cheaper."""
+    """Return the loss of blocks whose cells a large factor sees through their sum.
+
+    Cells for partial sums replace the large factor. The result is None if enumeration is cheaper.
+    """
     found = plan_counted(host, mask, blocks)
     if found is None:
         return None
     counted, plan = found
-    # What pads blocks is the first partial sum there, which no row holds anyway.
+    # The padding of blocks is the number of the first partial sum there, which no row observes
+    # anyway.
     passes = mask_passes(counted, plan, blocks, probabilities, False)
     return EliminatedLoss(graph, (passes,), graph_arrays(counted))
 
@@ -250,7 +301,11 @@ def _by_partial_sums(
 def _eliminated(
     host: FactorGraph, graph: Graph, mask: AbstractMask, blocks: np.ndarray, probabilities: np.ndarray
 ) -> EliminatedLoss | None:
-    """The loss of blocks that are better eliminated than enumerated, those that share no factor at once; None where none is."""
+    """Return the loss of blocks for which elimination is better than enumeration.
+
+    Blocks that do not share a factor are eliminated at once. The result is None if no block is
+    better eliminated.
+    """
     plans = plan_blocks(host, blocks)
     for p in plans:
         verify_affordable(p, "the loss: a block", mask.span)
@@ -271,7 +326,13 @@ def _eliminated(
 
 
 def drawn_loss(host: FactorGraph, graph: Graph, mask: AbstractMask, gapped: bool = False) -> DrawnLoss | DrawnEliminatedLoss:
-    """The loss over masks that are drawn for each row; `gapped`: gaps are left out, see `ExactLoss`.
+    """Return the loss over masks that are drawn for each row.
+
+    Args:
+        host: the factor graph.
+        graph: the same factor graph on the device.
+        mask: the mask.
+        gapped: whether missing values are left out, see `ExactLoss`.
 
     Raises:
         GmlmError: E601 if a block is too costly.
@@ -279,7 +340,7 @@ def drawn_loss(host: FactorGraph, graph: Graph, mask: AbstractMask, gapped: bool
     corrected = mask.is_adaptive
     plan = plan_mask(host, mask, corrected or gapped)
     separate = plan.method == "product"
-    # Blocks differ from row to row: one order of all their cells serves every one.
+    # Blocks differ from row to row, and one order of all their cells serves every block.
     whole = None if corrected or gapped else plan_drawn(host, mask, plan)
     if whole is not None:
         return DrawnEliminatedLoss(graph, contraction(host, whole))

@@ -1,8 +1,8 @@
-"""The distribution p(K | x) of a mask: drawing K, and its log probability under every joint value of a block.
+"""The distribution p(K | x) of a mask: draws of K, and log p(K | x') under the values of a block.
 
-The second is what turns p(x_K | x_rest) into p(x_K | x_rest, K) for masks that look at x. Work is
-local where it can be: of a sum of weights only those that touch the block are evaluated for each of
-its values.
+For a data-dependent mask, the log probability under every joint value of a block turns p(x_K |
+x_rest) into p(x_K | x_rest, K). The work is local if possible: in a sum of weights, only the
+weights that touch the block are evaluated for each of its values.
 """
 
 from __future__ import annotations
@@ -29,47 +29,62 @@ Touch = Iterator[Int[Array, "blocks width rows"]]
 
 
 class AbstractMaskLaw(eqx.Module):
-    """The distribution of a mask."""
+    """Distribution of a mask."""
 
     @abc.abstractmethod
     def groups(self) -> tuple[Group, ...]:
-        """Its weight groups, in the order in which `log_probability` takes their touching instances."""
+        """Return the weight groups, in the order of `touch` in `log_probability`."""
 
     @abc.abstractmethod
     def mean_size(self, params: Params, codes: Codes) -> Float[Array, " rows"]:
-        """E(|K|) given each row."""
+        """Return E(|K|) given each row."""
 
     @abc.abstractmethod
     def draw(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Cells:
-        """One block per row: positions ascending, padded with the number of cells; `keys` has one key per row."""
+        """Draw one block per row: positions ascending, padded with the number of cells.
+
+        `keys` has one key per row.
+        """
 
     @abc.abstractmethod
     def log_probability(self, params: Params, codes: Codes, blocks: Blocks, touch: Touch) -> Float[Array, "blocks values rows"]:
-        """log p(K | x') of each block K under every joint value of its own cells, the rest as in `codes`, up to broadcasting.
+        """Return log p(K | x') of each block K under every joint value of its own cells.
 
-        `touch` gives, group by group, the instances of the distribution's weights that touch each
-        block.
+        The shape holds up to broadcasting.
+
+        Args:
+            params: parameters.
+            codes: the values of the other cells of x', shape (cells, rows).
+            blocks: the blocks K.
+            touch: yields, group by group, the instances of the distribution's weights that touch
+                each block.
         """
 
     @abc.abstractmethod
     def block_probabilities(self, params: Params, codes: Codes, blocks: Int[Array, "blocks members"]) -> Float[Array, "blocks rows"]:
-        """p(K | x) of each block K, positions ascending and padded, at each row; up to broadcasting over rows."""
+        """Return p(K | x) of each block K at each row, up to broadcasting over rows.
+
+        The positions of a block are ascending and padded.
+        """
 
 
 def _fixed_probabilities(law: AbstractMaskLaw, blocks: Int[Array, "blocks members"]) -> Float[Array, "blocks 1"]:
-    """Of a law that does not look at x: any values will do."""
+    """Return the probabilities of blocks under a distribution that does not depend on x.
+
+    It is evaluated at arbitrary values.
+    """
     ones = jnp.ones((*blocks.shape, 1), jnp.int32)
     return jnp.exp(law.log_probability({}, jnp.zeros((0, 1), jnp.int32), Blocks(1, blocks[..., None], ones, ones, ()), iter(()))[:, 0])
 
 
 def picked(weights: Float[Array, ...], keys: PRNGKeyArray) -> Int[Array, " rows"]:
-    """One choice of each row in proportion to weights."""
+    """Draw one choice for each row in proportion to weights."""
     return pick(weights, words_apart(keys, 1, levels_of(weights.shape[0])).having(lambda w: w[:, 0]), 0)
 
 
 def _touches(group: Group, blocks: Blocks, n_cells: int) -> Bool[Array, "blocks n rows"]:
-    """Whether each instance of a weight group mentions a cell of each block."""
-    scope = group.cells[None, :, :, None, None]  # blocks, n, slots, members, rows
+    """Return whether each instance of a weight group mentions a cell of each block."""
+    scope = group.cells[None, :, :, None, None]  # axes: blocks, n, slots, members, rows
     members = jnp.where(blocks.cells < n_cells, blocks.cells, -1)[:, None, None]
     return (scope == members).any(axis=(2, 3))
 
@@ -77,7 +92,7 @@ def _touches(group: Group, blocks: Blocks, n_cells: int) -> Bool[Array, "blocks 
 def _same_positions(
     listed: Int[Array, "listed members"], blocks: Int[Array, "blocks members"], n_cells: int
 ) -> Bool[Array, "blocks listed"]:
-    """Which listed block, if any, each block is."""
+    """Return for each block which listed block it equals, if any."""
     width = max(listed.shape[1], blocks.shape[1])
     mine = jnp.pad(listed, ((0, 0), (0, width - listed.shape[1])), constant_values=n_cells)
     theirs = jnp.pad(blocks, ((0, 0), (0, width - blocks.shape[1])), constant_values=n_cells)
@@ -85,7 +100,7 @@ def _same_positions(
 
 
 def _same_block(listed: Int[Array, "listed members"], blocks: Blocks, n_cells: int) -> Bool[Array, "blocks listed rows"]:
-    """Which listed block, if any, each block is at each row."""
+    """Return for each block at each row which listed block it equals, if any."""
     width = max(listed.shape[1], blocks.cells.shape[1])
     mine = jnp.pad(listed, ((0, 0), (0, width - listed.shape[1])), constant_values=n_cells)
     theirs = jnp.pad(blocks.cells, ((0, 0), (0, width - blocks.cells.shape[1]), (0, 0)), constant_values=n_cells)
@@ -93,7 +108,7 @@ def _same_block(listed: Int[Array, "listed members"], blocks: Blocks, n_cells: i
 
 
 class FixedListLaw(AbstractMaskLaw):
-    """Listed blocks with fixed probabilities."""
+    """Distribution over listed blocks with fixed probabilities."""
 
     n_cells: int = eqx.field(static=True)
     blocks: Int[Array, "listed members"]
@@ -118,9 +133,9 @@ class FixedListLaw(AbstractMaskLaw):
 
 
 class WeightedListLaw(AbstractMaskLaw):
-    """Listed blocks with weights that mention cells or parameters: p(K | x) = w_K(x) / sum of all weights.
+    """Distribution over listed blocks, p(K | x) = w_K(x) / sum of all weights.
 
-    Where every weight is 0, K is empty.
+    The weights mention cells or parameters. If every weight is 0, K is empty.
     """
 
     n_cells: int = eqx.field(static=True)
@@ -132,7 +147,7 @@ class WeightedListLaw(AbstractMaskLaw):
         return self.weights
 
     def block_weights(self, params: Params, codes: Codes) -> Float[Array, "listed rows"]:
-        """The weight of every listed block."""
+        """Return the weight of every listed block."""
         total = jnp.zeros((self.blocks.shape[0], codes.shape[1]))
         for group, of in zip(self.weights, self.block_of, strict=True):
             total = total.at[of].add(all_values(group, params, codes))
@@ -153,7 +168,7 @@ class WeightedListLaw(AbstractMaskLaw):
         own = total = jnp.zeros((1, 1, 1))
         for group, of in zip(self.weights, self.block_of, strict=True):
             here = next(touch)
-            moving = _touches(group, blocks, self.n_cells)  # blocks, n, rows or 1
+            moving = _touches(group, blocks, self.n_cells)  # axes: blocks, n, rows or 1
             belongs = mine[:, of]
             still = jnp.where(moving, 0.0, all_values(group, params, codes)[None])
             own = own + jnp.where(belongs, still, 0.0).sum(axis=1)[:, None]
@@ -173,7 +188,7 @@ class WeightedListLaw(AbstractMaskLaw):
 
 
 class SubsetLaw(AbstractMaskLaw):
-    """Uniform over the subsets of `size` of `cells`."""
+    """Uniform distribution over the subsets of `cells` with `size` members."""
 
     n_cells: int = eqx.field(static=True)
     size: int = eqx.field(static=True)
@@ -191,8 +206,8 @@ class SubsetLaw(AbstractMaskLaw):
         drawn = words_apart(keys, self.size)
         chosen = jnp.full((self.size, codes.shape[1]), n, jnp.int32)  # ascending, padded with n
         for k in range(self.size):
-            # The place-th cell among those not chosen yet; step over the chosen ones in ascending
-            # order.
+            # Take the cell at this place among those not chosen yet: step over the chosen ones in
+            # ascending order.
             place = whole_below(n - k, drawn.having(lambda w, k=k: w[:, k]))
             for j in range(k):
                 place = place + (chosen[j] <= place).astype(jnp.int32)
@@ -210,11 +225,14 @@ class SubsetLaw(AbstractMaskLaw):
 
 
 class BernoulliLaw(AbstractMaskLaw):
-    """Every cell on its own with a fixed rate, or all with one rate drawn once per mask."""
+    """Distribution with independent cells.
+
+    Each cell has a fixed rate, or all cells share one rate that is drawn once per mask.
+    """
 
     n_cells: int = eqx.field(static=True)
     cells: Int[Array, " pool"]
-    rates: Float[Array, " pool"]  # unused under `ends`
+    rates: Float[Array, " pool"]  # unused if `ends` is given
     ends: tuple[float, float] | None = eqx.field(static=True)
     by_size: Float[Array, " sizes"]
 
@@ -247,7 +265,7 @@ class BernoulliLaw(AbstractMaskLaw):
 
 
 class IndependentLaw(AbstractMaskLaw):
-    """Every cell on its own with a rate that mentions cells or parameters."""
+    """Distribution with independent cells, whose rates mention cells or parameters."""
 
     n_cells: int = eqx.field(static=True)
     cells: Int[Array, " pool"]
@@ -258,7 +276,7 @@ class IndependentLaw(AbstractMaskLaw):
         return self.rates
 
     def cell_rates(self, params: Params, codes: Codes) -> Float[Array, "pool rows"]:
-        """The rate of every cell."""
+        """Return the rate of every cell."""
         rates = jnp.zeros((self.cells.shape[0], codes.shape[1]))
         for group, of in zip(self.rates, self.cell_of, strict=True):
             rates = rates.at[of].set(all_values(group, params, codes))
@@ -278,7 +296,7 @@ class IndependentLaw(AbstractMaskLaw):
         for group, of in zip(self.rates, self.cell_of, strict=True):
             here = next(touch)
             own = self.cells[of]
-            # blocks, n, rows or 1
+            # axes: blocks, n, rows or 1
             drawn = (blocks.cells[:, None] == own[None, :, None, None]).any(axis=2)
             moving = _touches(group, blocks, self.n_cells)
             still = _log_rate(all_values(group, params, codes)[None], drawn)
@@ -290,7 +308,7 @@ class IndependentLaw(AbstractMaskLaw):
         return total
 
     def block_probabilities(self, params: Params, codes: Codes, blocks: Int[Array, "blocks members"]) -> Float[Array, "blocks rows"]:
-        rates = self.cell_rates(params, codes)[None]  # blocks, pool, rows
+        rates = self.cell_rates(params, codes)[None]  # axes: blocks, pool, rows
         drawn = (blocks[:, None] == self.cells[None, :, None]).any(axis=2)
         inside = drawn.sum(axis=1) == (blocks < self.n_cells).sum(axis=1)
         found = jnp.where(drawn[..., None], rates, 1 - rates).prod(axis=1)
@@ -306,7 +324,7 @@ def _log_rate(rate: Array, drawn: Bool[Array, ...]) -> Array:
 
 
 class MixtureLaw(AbstractMaskLaw):
-    """p(K | x) = sum over parts of weight times the part's."""
+    """Mixture: p(K | x) is the sum over parts of the weight times the part's probability."""
 
     n_cells: int = eqx.field(static=True)
     weights: Float[Array, " parts"]
@@ -338,7 +356,10 @@ class MixtureLaw(AbstractMaskLaw):
 
 @singledispatch
 def mask_law(mask: AbstractMask) -> AbstractMaskLaw:
-    """The distribution of a mask; of clusters there is none, for a kernel of their own draws them."""
+    """Return the distribution of a mask.
+
+    Clusters have none, because a kernel of their own draws them.
+    """
     raise TypeError(type(mask))
 
 

@@ -1,7 +1,7 @@
-"""Masks as membership: which cells of each row K holds, for rows that are shorter than the model's arrays.
+"""Masks as sets of cells: the cells of K in each row, for rows shorter than the model's arrays.
 
-A network's rows may end early: the cells behind are padding, and no mask holds them. `subsets` are
-then the subsets of the cells that are there; every other mask is cut down to them.
+A network's rows may end early: later cells are padding, and no mask contains them. `subsets` are
+then the subsets of the cells that exist; every other mask is restricted to them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,14 @@ Present = Bool[Array, "cells rows"]
 
 @singledispatch
 def members(law: AbstractMaskLaw, codes: Codes, keys: PRNGKeyArray, present: Present) -> Present:
-    """Which cells K holds, drawn for each row, of those that are `present`; `keys` has one key per row."""
+    """Draw the cells of K for each row.
+
+    Args:
+        law: the distribution of the mask.
+        codes: the rows, shape (cells, rows).
+        keys: a key for each row.
+        present: the cells that exist in each row, to which K is restricted.
+    """
     found = law.draw({}, codes, keys)
     held = jnp.zeros((present.shape[0] + 1, present.shape[1]), bool)
     return held.at[jnp.minimum(found, present.shape[0]), jnp.arange(present.shape[1])].set(True)[:-1] & present
@@ -47,13 +54,16 @@ def members(law: AbstractMaskLaw, codes: Codes, keys: PRNGKeyArray, present: Pre
 
 @members.register
 def _(law: SubsetLaw, codes: Codes, keys: PRNGKeyArray, present: Present) -> Present:
-    """The first `size` cells in a random order; all of them where there are fewer."""
+    """Draw the first `size` cells in a random order, or all cells if there are fewer."""
     pool = jnp.zeros(present.shape[0] + 1, bool).at[law.cells].set(True, mode="drop")[:-1][:, None] & present
     return (random_ranks(keys, pool) < law.size) & pool
 
 
 def random_ranks(keys: PRNGKeyArray, pool: Present) -> Int[Array, "cells rows"]:
-    """The place of each cell of a pool in a random order of it, by random numbers of 63 bits; the others come behind."""
+    """Return the place of each cell of a pool in a random order, by random numbers of 63 bits.
+
+    The cells outside the pool come last.
+    """
     drawn = words_apart(keys, pool.shape[0])
     place = jnp.broadcast_to(jnp.arange(pool.shape[0], dtype=jnp.int32)[:, None], pool.shape)
     first = jnp.where(pool, drawn.high[0] >> 1, jnp.uint32(EVERY))
@@ -69,7 +79,7 @@ def _(law: MixtureLaw, codes: Codes, keys: PRNGKeyArray, present: Present) -> Pr
 
 @singledispatch
 def mean_members(law: AbstractMaskLaw, codes: Codes, present: Present) -> Float[Array, " rows"]:
-    """E(|K|) of each row, of the cells that are `present`."""
+    """Return E(|K|) of each row, over the cells that are `present`."""
     raise TypeError(type(law))
 
 
@@ -110,13 +120,16 @@ def _(law: MixtureLaw, codes: Codes, present: Present) -> Float[Array, " rows"]:
 
 
 def _counts(blocks: Array, present: Present) -> Array:
-    """How many cells of each block are there, shape (blocks, rows)."""
+    """Return the number of present cells of each block, shape (blocks, rows)."""
     inside = jnp.pad(present, ((0, 1), (0, 0)))
     return inside[jnp.minimum(blocks, present.shape[0])].sum(axis=1)
 
 
 class MaskDraw(NamedTuple):
-    """K of each row: what it holds, what a network sees, which of its cells are scored, and what the score weighs (None: 1)."""
+    """K of each row: its cells, the codes that a network sees, the scored cells, and a weight.
+
+    The weight multiplies the score; None stands for 1.
+    """
 
     held: Present
     seen: Codes
@@ -125,13 +138,14 @@ class MaskDraw(NamedTuple):
 
 
 class AbstractScoredMask(eqx.Module):
-    """A mask as a network's loss sees it: what is hidden, what is scored, and how much it weighs.
+    """Mask in a network's loss: the hidden cells, the scored cells, and the weight of the score.
 
     Attributes:
         laws: the distributions of its parts.
         stages: how often a prediction is scored; each stage but the first sees the one before.
-        sampled: whether a stage's input is drawn from the prediction, else it is its mode.
-        is_stratified: whether a number by row, in [0, 1), says which part of the sum is drawn.
+        sampled: whether a stage's input is drawn from the prediction; otherwise it is its mode.
+        is_stratified: whether a number in [0, 1) for each row determines which part of the sum is
+            drawn.
     """
 
     laws: tuple[AbstractMaskLaw, ...]
@@ -141,23 +155,34 @@ class AbstractScoredMask(eqx.Module):
 
     @abc.abstractmethod
     def drawn(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, u: Array | None) -> MaskDraw:
-        """K of each row, for cells that `graph` predicts; `u` are its numbers where it `is_stratified`."""
+        """Draw K of each row, for cells that `graph` predicts.
+
+        Args:
+            graph: the network over the rows.
+            params: parameters.
+            codes: the rows, shape (cells, rows).
+            present: the cells that exist in each row.
+            keys: a key for each row.
+            u: the number of each row if the mask `is_stratified`; otherwise it is not read.
+        """
 
     @abc.abstractmethod
     def mean_members(self, codes: Codes, present: Present) -> Float[Array, " rows"]:
-        """Over how many cells the loss of each row is spread: E(|K|), or all."""
+        """Return over how many cells the loss of each row is averaged: E(|K|), or all."""
 
     def tempered(self, logits: Array) -> Array:
-        """The logits that are scored: the network's own."""
+        """Return the logits that are scored, which are the network's own."""
         return logits
 
 
 class NoisyMask(AbstractScoredMask):
-    """A mask with what a network sees in the cells of K: a mixture of parts that have one distribution and one noise each.
+    """Mask with the noise that a network sees in the cells of K.
+
+    It is a mixture of parts, each with one distribution and one noise.
 
     Attributes:
         weights: the probability of each part.
-        noises: the probabilities of hiding, of a uniform value and of the true one, shape (parts,
+        noises: the probabilities of hiding, of a uniform value and of the true value, shape (parts,
             3).
     """
 
@@ -165,12 +190,22 @@ class NoisyMask(AbstractScoredMask):
     noises: Float[Array, "parts 3"]
 
     def drawn(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, u: Array | None) -> MaskDraw:
-        """As `draw`; all of K is scored."""
+        """Draw K and the noise, as `draw`; all of K is scored.
+
+        `params` and `u` are not read.
+        """
         held, seen = self.draw(codes, present, keys, graph.most_values)
         return MaskDraw(held, seen, held)
 
     def draw(self, codes: Codes, present: Present, keys: PRNGKeyArray, n_values: int) -> tuple[Present, Codes]:
-        """K of each row, and what the network sees: `n_values` where a cell is hidden."""
+        """Draw K of each row, and the codes that the network sees.
+
+        Args:
+            codes: the rows, shape (cells, rows).
+            present: the cells that exist in each row.
+            keys: a key for each row.
+            n_values: the number of values of a cell, which is also the code of a hidden cell.
+        """
         part = picked(self.weights[:, None], fold_apart(keys, 0))
         held = jnp.stack([members(law, codes, fold_apart(keys, 1), present) for law in self.laws])
         held = (held & (part[None] == jnp.arange(len(self.laws), dtype=jnp.int32)[:, None])[:, None]).any(axis=0)
@@ -180,13 +215,13 @@ class NoisyMask(AbstractScoredMask):
         return held, jnp.where(held, corrupt, codes)
 
     def mean_members(self, codes: Codes, present: Present) -> Float[Array, " rows"]:
-        """E(|K|) of each row."""
+        """Return E(|K|) of each row."""
         sizes = jnp.stack([mean_members(law, codes, present) for law in self.laws])
         return (self.weights[:, None].astype(sizes.dtype) * sizes).sum(axis=0)
 
 
 def noisy_mask(lowered: Lowered, found: Corruption) -> NoisyMask:
-    """The device form of a mask and its noise."""
+    """Return the device form of a mask and its noise."""
     laws = tuple(mask_law(lower_body(lowered, body)) for _, body, _ in found.parts)
     noises = np.array([(n.hide, n.uniform, n.keep) for _, _, n in found.parts])
     weights = np.array([w for w, _, _ in found.parts])

@@ -1,9 +1,9 @@
-"""A network as a conditional: p(x_K | x_rest, K) as a product over cells, its loss under a mask, and draws from it.
+"""A network as a conditional: p(x_K | x_rest, K) as a product over cells, its loss and draws.
 
-What a factor graph's arrays are to other models, a `NetworkGraph` is to these: it holds all that
-does not change from pass to pass, above all the encoding of given data, once per row of them. A
-state is `codes` of shape (cells, chains) as everywhere; the chains of one row of given data stand
-side by side and share its encoding.
+A `NetworkGraph` is to a conditional model what the arrays of a factor graph are to other models. It
+holds everything that does not change from pass to pass, above all the encoding of each row of given
+data. As everywhere, a state is `codes` of shape (cells, chains). The chains of one row of given
+data are adjacent and share its encoding.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from ._membership import AbstractScoredMask
 from ._picks import pick_token, token_words
 from ._random import fold_apart, words_apart
 
-STRATA = 2**31 - 1  # folded into a row's key
+STRATA = 2**31 - 1  # number to fold into a row's key
 Given = tuple[Int[Array, "rows entries"], ...]
 
 
 class NetworkGraph(eqx.Module):
-    """What passes of a network over some rows have in common.
+    """Data that all passes of a network over some rows share.
 
     Attributes:
-        n_cells: the width of the network's input: cells behind it do not exist here.
+        n_cells: the width of the network's input: later cells do not exist here.
+        most_values: the number of values of a cell, which is also the code of a hidden cell.
         label: the network's name among the parameters.
-        encoded: of each row of given data.
-        prepared: of each chain, what depends on its length only; leading axes (rows, chains of a
-            row).
-        lengths: of each chain, shape (rows, chains of a row): cells behind are padding.
+        encoded: the encoding of each row of given data.
+        prepared: for each chain, the data that depend only on its length; leading axes (rows,
+            chains of a row).
+        lengths: the length of each chain, shape (rows, chains of a row): later cells are padding.
     """
 
     n_cells: int = eqx.field(static=True)
@@ -47,11 +48,14 @@ class NetworkGraph(eqx.Module):
 
     @property
     def present(self) -> Bool[Array, "cells chains"]:
-        """Which cells are no padding."""
+        """Cells that are not padding."""
         return jnp.arange(self.n_cells, dtype=self.lengths.dtype)[:, None] < self.lengths.reshape(1, -1)
 
     def logits(self, params: Mapping[str, Any], seen: Codes, keys: PRNGKeyArray | None = None) -> Float[Array, "chains cells values"]:
-        """Unnormalised log p of every value of every cell, all cells at once; `seen` holds `most_values` where a cell is hidden."""
+        """Return the unnormalised log p of every value of every cell, all cells at once.
+
+        `seen` has the code `most_values` where a cell is hidden.
+        """
         network = params[self.label]
         shape = (*self.lengths.shape, self.n_cells)
         keys = None if keys is None else keys.reshape(self.lengths.shape)
@@ -62,14 +66,22 @@ class NetworkGraph(eqx.Module):
         axes = (None, 0, 0, 0, None if keys is None else 0)
         every = jax.vmap(jax.vmap(one, in_axes=axes), in_axes=(0, 0, 0, 0, axes[-1]))
         out = every(self.encoded, self.prepared, seen.T.reshape(shape), self.lengths, keys)
-        # Values go first around the reshape, as a product with a table of them leaves them: XLA
-        # then transposes nothing.
+        # The reshape has values as the first axis, which is the layout of a product with a table of
+        # values: XLA then transposes nothing.
         by_value = jnp.moveaxis(out, -1, 0)
         return jnp.moveaxis(by_value.reshape(by_value.shape[0], -1, self.n_cells), 0, -1)
 
 
 def encode(network: AbstractNetwork, given: Given, given_lengths: Given, rows: int, keys: PRNGKeyArray | None = None) -> Any:
-    """The encodings of so many rows of given data."""
+    """Return the encodings of `rows` rows of given data.
+
+    Args:
+        network: the network.
+        given: the arrays of given data.
+        given_lengths: the length of each row of these arrays.
+        rows: the number of rows.
+        keys: a key for each row, for dropout; None: no dropout.
+    """
     every = jax.vmap(lambda g, n, k: network.encode(g, n, key=k), in_axes=(0, 0, None if keys is None else 0), axis_size=rows)
     return every(given, given_lengths, keys)
 
@@ -77,20 +89,33 @@ def encode(network: AbstractNetwork, given: Given, given_lengths: Given, rows: i
 def network_graph(
     network: AbstractNetwork, label: str, encoded: Any, lengths: Int[Array, "rows chains_of_a_row"], n_cells: int
 ) -> NetworkGraph:
-    """Ready for passes over chains of the given lengths."""
+    """Return the shared data of passes over chains of the given lengths.
+
+    Args:
+        network: the network.
+        label: its name among the parameters.
+        encoded: the encoding of each row of given data.
+        lengths: the length of each chain.
+        n_cells: the width of the network's input.
+    """
     prepare = jax.vmap(jax.vmap(lambda e, n: network.prepare(e, n, n_cells), in_axes=(None, 0)))
     return NetworkGraph(n_cells, network.n_values, label, encoded, prepare(encoded, lengths), lengths)
 
 
 def likeliest(values: Float[Array, "values ..."]) -> tuple[Float[Array, ...], Int[Array, ...]]:
-    """The largest of the first axis and its place, of equal ones the first: as `argmax`, which XLA does not vectorise on a CPU."""
+    """Return the maximum along the first axis and its place; ties go to the first place.
+
+    The result is that of `argmax`, which XLA does not vectorise on a CPU.
+    """
     top, most = values.max(axis=0), values.shape[0]
     places = jax.lax.broadcasted_iota(jnp.int32, values.shape, 0)
     return top, jnp.minimum(jnp.where(values == top[None], places, most).min(axis=0), most - 1)
 
 
 def negative_log(logits: Float[Array, "chains cells values"], codes: Codes, smoothing: float = 0.0) -> Float[Array, "cells chains"]:
-    """-log p of each cell's value; with `smoothing` s, (1 - s) of it and s times the mean over all values.
+    """Return -log p of each cell's value.
+
+    With `smoothing` s the loss is (1 - s) of that and s times the mean over all values.
 
     Reference: Szegedy et al. 2016 (label smoothing).
     """
@@ -104,9 +129,10 @@ def negative_log(logits: Float[Array, "chains cells values"], codes: Codes, smoo
 
 
 def squared_error(outputs: Float[Array, "chains cells values"], codes: Codes, smoothing: float = 0.0) -> Float[Array, "cells chains"]:
-    """The sum over values v of (output v - target v)^2: the target is 1 at the cell's value and 0 elsewhere, smoothed as in `negative_log`.
+    """Return the sum over values v of (output v - target v)^2.
 
-    Of p(x_i | ..), the minimiser over functions is p itself, as of -log p (Brier 1950).
+    The target is 1 at the cell's value and 0 elsewhere, smoothed as in `negative_log`. The
+    minimiser over functions is p(x_i | ..) itself, as it is for -log p (Brier 1950).
     """
     by_value = jnp.moveaxis(outputs, -1, 0)
     q = by_value.shape[0]
@@ -119,20 +145,21 @@ CELL_LOSSES = {"cross_entropy": negative_log, "squared": squared_error}
 
 
 class NetworkLoss(eqx.Module):
-    """The loss of a mask: the mean over `n_masks` draws of K, and of what the network sees, of the sum over K of the losses of its cells.
+    """Loss of a mask: the mean over `n_masks` draws of the sum over K of the losses of its cells.
 
-    Of a cell it is -log p(x_i | x_rest, K), or, with `kind` "squared", the squared error of the
-    outputs. With stages it is their mean: what is fed back is an integer, so no gradient passes
-    through it, and only cells of K change.
+    A draw is of K and of the codes that the network sees. The loss of a cell is -log p(x_i |
+    x_rest, K), or, with `kind` "squared", the squared error of the outputs. The loss of a mask with
+    several stages is the mean over the stages. The values that a stage feeds back are integers, so
+    no gradient passes through them, and only cells of K change.
     """
 
     mask: AbstractScoredMask
     label: str = eqx.field(static=True)
     n_masks: int = eqx.field(static=True, default=1)
     smoothing: float = eqx.field(static=True, default=0.0)
-    # of the network's input, where the states' rows hold more than it
+    # the width of the network's input, if the rows of states are wider
     width: int | None = eqx.field(static=True, default=None)
-    kind: str = eqx.field(static=True, default="cross_entropy")  # of CELL_LOSSES
+    kind: str = eqx.field(static=True, default="cross_entropy")  # a key of CELL_LOSSES
 
     def rows(
         self,
@@ -144,11 +171,20 @@ class NetworkLoss(eqx.Module):
         dropout: bool = False,
         strata: Float[Array, " rows"] | None = None,
     ) -> tuple[Float[Array, " rows"], Float[Array, " rows"], Float[Array, " rows"]]:
-        """By row: the loss, E(|K|), and the loss of the predicted length (0 where none is predicted).
+        """Return for each row the loss, E(|K|), and the loss of the predicted length.
 
-        Codes of -1 are missing: behind the last value they are padding, before it they are hidden
-        and not scored. `strata` are numbers in [0, 1) by which rows of a batch share the passes of
-        a sampler among them; None: each row has its own.
+        The last is 0 if no length is predicted. Codes of -1 are missing: after the last value they
+        are padding, before it they are hidden and not scored.
+
+        Args:
+            params: parameters.
+            codes: the rows, shape (cells, rows).
+            given: the arrays of given data.
+            given_lengths: the length of each row of these arrays.
+            keys: a key for each row.
+            dropout: whether the network drops out.
+            strata: numbers in [0, 1) by which the rows of a batch are stratified over the passes of
+                a sampler; None: each row has a number of its own.
         """
         network: AbstractNetwork = params[self.label]
         width = codes.shape[0] if self.width is None else self.width
@@ -172,7 +208,7 @@ class NetworkLoss(eqx.Module):
         self, graph: NetworkGraph, params: Any, codes: Codes, present: Array, keys: PRNGKeyArray, dropout: bool, u: Array | None
     ) -> Array:
         n, total = graph.n_cells, jnp.zeros(codes.shape[1])
-        # its passes may ask the network, which has as many cells as rows of this width
+        # A stratified mask may evaluate the network, whose rows have this width.
         if self.mask.is_stratified:
             k = self.mask.drawn(graph, params, jnp.maximum(codes[:n], 0), present[:n], keys, u)
         else:
@@ -194,7 +230,7 @@ class NetworkLoss(eqx.Module):
 
 
 def row_lengths(codes: Codes) -> Int[Array, " rows"]:
-    """The place behind the last value of each row."""
+    """Return the place after the last value of each row."""
     return jnp.max(jnp.where(codes >= 0, jnp.arange(1, codes.shape[0] + 1)[:, None], 0), axis=0).astype(jnp.int32)
 
 
@@ -207,9 +243,19 @@ def fixed_loss(
     scored: Bool[Array, "blocks cells"] | None = None,
     temperature: float = 1.0,
 ) -> Float[Array, " rows"]:
-    """The mean over every K of a mask that hides its cells: sum over K of p(K) * sum over i in K of -log p(x_i | x_rest, K).
+    """Return the mean loss over all K of a mask.
 
-    With `scored` only these cells of each K count, and the weights of the blocks need not sum to 1.
+    It is the sum over K of p(K) * sum over i in K of -log p(x_i | x_rest, K), with K hidden.
+
+    Args:
+        graph: the network over some rows.
+        params: parameters.
+        codes: the rows, shape (cells, rows), -1 for padding.
+        blocks: every K.
+        probabilities: p(K).
+        scored: the cells of each K that count, None for all; with it the probabilities are weights
+            that need not sum to 1.
+        temperature: the number by which logits are divided.
     """
     present = codes >= 0
 
@@ -226,6 +272,15 @@ def fixed_loss(
 def cell_tables(
     graph: NetworkGraph, params: Mapping[str, Any], codes: Codes, held: Bool[Array, "cells 1"]
 ) -> Float[Array, "chains cells values"]:
-    """log p(x_i | x_rest, K) of every cell, those of K meant: K is hidden, the rest seen."""
+    """Return log p(x_i | x_rest, K) of every cell: K is hidden and the rest is seen.
+
+    Only the tables of the cells of K are meant to be read.
+
+    Args:
+        graph: the network over some rows.
+        params: parameters.
+        codes: the rows, shape (cells, rows), -1 for padding.
+        held: the cells of K.
+    """
     seen = jnp.where(held | (codes < 0), graph.most_values, codes)
     return jax.nn.log_softmax(graph.logits(params, seen), axis=-1)

@@ -1,8 +1,10 @@
-"""Kernels of a network's conditional: K is hidden, and its cells are redrawn at once from p(x_i | x_rest, K), in one pass.
+"""Kernels of a network's conditional: K is hidden and redrawn in one pass from p(x_i | x_rest, K).
 
-For a K of one cell that is the single-site kernel of the network's conditionals. They need not be
-those of any joint distribution, and a K of more cells takes a product step: what such a chain keeps
-is not known, and nothing here says so. Reference: Li et al. 2024, Definition 11 and Section 3.
+If K has one cell, this is the single-site kernel of the network's conditionals. These conditionals
+need not belong to any joint distribution. A K of several cells takes a product step. The
+distribution that such a chain leaves invariant is unknown, and nothing here reports this.
+
+Reference: Li et al. 2024, Definition 11 and Section 3.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ Held = Bool[Array, "cells chains"]
 
 
 def free_cells(target: Target) -> Held:
-    """The cells that may move: no padding, and not clamped."""
+    """Return the cells that may move: those that are neither padding nor clamped."""
     present = target.graph.present
     if target.clamped is None:
         return present
@@ -46,7 +48,16 @@ def free_cells(target: Target) -> Held:
 
 
 def redraw(target: Target, codes: Codes, held: Held, keys: PRNGKeyArray) -> Codes:
-    """The cells of K from p(x_i | x_rest, K), all in one pass; `UNDEFINED` where there is no such distribution, for good."""
+    """Redraw the cells of K from p(x_i | x_rest, K), all in one pass.
+
+    A cell without such a distribution gets the code `UNDEFINED`, and keeps it for good.
+
+    Args:
+        target: the network over some rows, its parameters and the clamped cells.
+        codes: the configurations, shape (cells, chains).
+        held: the cells of K.
+        keys: a key for each chain.
+    """
     graph = target.graph
     assert isinstance(graph, NetworkGraph)
     held = held & free_cells(target) & (codes != UNDEFINED)
@@ -57,11 +68,14 @@ def redraw(target: Target, codes: Codes, held: Held, keys: PRNGKeyArray) -> Code
 
 
 class AbstractNetworkKernel(AbstractKernel):
-    """One update: K is chosen, then redrawn."""
+    """Kernel of one update, which chooses K and then redraws it."""
 
     @abc.abstractmethod
     def blocks(self, target: Target, codes: Codes, keys: PRNGKeyArray) -> tuple[Held, Held]:
-        """K of each chain, and the cells whose distribution had to be known for it and is not."""
+        """Return K of each chain, and the undefined cells.
+
+        An undefined cell has no distribution although the choice of K depends on it.
+        """
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         held, undefined = self.blocks(target, state.codes, fold_apart(keys, 0))
@@ -71,7 +85,7 @@ class AbstractNetworkKernel(AbstractKernel):
 
 
 class NetworkKernel(AbstractNetworkKernel):
-    """K drawn from a mask."""
+    """Kernel that draws K from a mask."""
 
     law: AbstractMaskLaw
 
@@ -81,9 +95,10 @@ class NetworkKernel(AbstractNetworkKernel):
 
 
 class LeastConfidentKernel(AbstractNetworkKernel):
-    """K is the `count` cells of `cells` whose present value has the lowest p(x_i | x_-i); of equal ones the first.
+    """Kernel whose K is the `count` cells of `cells` with the lowest confidence.
 
-    Each cell is hidden on its own, so a step takes as many passes as there are cells.
+    The confidence of a cell is p(x_i | x_-i) at its present value; ties go to the first cell. Each
+    cell is hidden on its own, so a step takes one pass per cell.
     """
 
     cells: Int[Array, " pool"]
@@ -98,7 +113,14 @@ class LeastConfidentKernel(AbstractNetworkKernel):
 
 
 def present_values(graph: NetworkGraph, params: Any, codes: Codes, cells: Int[Array, " pool"]) -> Float[Array, "cells chains"]:
-    """log p(x_i | x_-i) of each of `cells`, by one pass for each; 0 elsewhere."""
+    """Return log p(x_i | x_-i) of each of `cells`, by one pass for each; other cells get 0.
+
+    Args:
+        graph: the network over some rows.
+        params: parameters.
+        codes: the configurations, shape (cells, chains).
+        cells: the cells to evaluate.
+    """
 
     def one(cell: Array) -> Array:
         place = jnp.minimum(cell, codes.shape[0] - 1)
@@ -110,19 +132,23 @@ def present_values(graph: NetworkGraph, params: Any, codes: Codes, cells: Int[Ar
 
 
 def least(values: Float[Array, "cells chains"], counts: Int[Array, " chains"]) -> Held:
-    """The cells with the `counts` lowest values of each chain; of equal ones the first. Exactly so many, none where it is 0."""
+    """Return the cells with the `counts` lowest values of each chain; ties go to the first cell.
+
+    Exactly `counts` cells are returned, and none if it is 0.
+    """
     return ranks(values) < counts[None].astype(jnp.int32)
 
 
 def ranks(values: Float[Array, "cells chains"]) -> Int[Array, "cells chains"]:
-    """The place of each cell among all of a chain, the lowest value first; of equal ones the first."""
+    """Return the rank of each cell in its chain, 0 for the lowest value; ties keep their order."""
     return jnp.argsort(jnp.argsort(values, axis=0, stable=True), axis=0).astype(jnp.int32)
 
 
 class NetworkSweepKernel(AbstractKernel):
-    """Every block of a list once, in the order of their first cells: in a network every cell may depend on every other one.
+    """Kernel that redraws every block of a list once, in the order of their first cells.
 
-    `blocks` has the blocks' members, shape (blocks, cells).
+    No blocks are redrawn together, because in a network every cell may depend on every other one.
+    `blocks` marks the members of each block, shape (blocks, cells).
     """
 
     blocks: Bool[Array, "blocks cells"]
@@ -140,10 +166,10 @@ class NetworkSweepKernel(AbstractKernel):
 
 
 def network_update(lowered: Lowered, update: ir.Sweep | ir.RandomUpdate) -> AbstractKernel:
-    """The kernel of one update of a conditional model.
+    """Return the kernel of one update of a conditional model.
 
     Raises:
-        GmlmError: E741 for a mask that looks at x.
+        GmlmError: E741 if the mask is data-dependent.
     """
     return update.either(partial(_network_sweep, lowered), partial(_network_random, lowered))
 
@@ -165,10 +191,10 @@ def _network_random(lowered: Lowered, update: ir.RandomUpdate) -> AbstractKernel
 
 
 def unadapted(lowered: Lowered, mask: ir.Mask) -> AbstractMask:
-    """A mask that a network's sampler may use.
+    """Return a lowered mask that a network's sampler may use.
 
     Raises:
-        GmlmError: E741 for one that looks at x, or at given data.
+        GmlmError: E741 if the mask depends on x or on given data.
     """
     found = lower_mask(lowered, mask)
     if found.varies and not found.is_adaptive:

@@ -1,4 +1,7 @@
-"""The transition matrix of a sampler of a small conditional model: products of the network's outputs over each K."""
+"""The transition matrix of a sampler of a small conditional model.
+
+It is built from products of the network's outputs over each K.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,9 @@ Array = np.ndarray
 
 
 class NetworkTransitions(Transitions):
-    """As `Transitions`, where no joint distribution stands behind the conditionals.
+    """`Transitions` for conditionals that do not belong to a joint distribution.
 
-    `network` is over one row of given data with as many chains as there are configurations.
+    `network` covers one row of given data with one chain for each configuration.
     """
 
     def __init__(self, lowered: Lowered, params: Mapping[str, Any], network: NetworkGraph):
@@ -37,14 +40,20 @@ class NetworkTransitions(Transitions):
         self.count = self.states.shape[1]
 
     def sweep(self, sweep: ir.Sweep) -> Array:
-        """Blocks in their order: no two of them can be redrawn at once."""
+        """Return the product of the blocks' matrices in their order.
+
+        No two blocks can be redrawn at once.
+        """
         matrix = np.eye(self.count)
         for block in sweep_blocks(self.lowered, sweep.blocks):
             matrix = matrix @ self.block(block[None])
         return matrix
 
     def random(self, update: ir.RandomUpdate) -> Array:
-        """The sum over K of p(K) times the product step of K; of `least_confident`, the step of the K that each state has."""
+        """Return the sum over K of p(K) times the product step of K.
+
+        For `least_confident`, each state takes the step of its own K.
+        """
         kernel = network_update(self.lowered, update) if update.mask.body.is_least_confident else None
         if not isinstance(kernel, LeastConfidentKernel):
             unadapted(self.lowered, update.mask)
@@ -61,11 +70,11 @@ class NetworkTransitions(Transitions):
         return matrix
 
     def pieces(self, blocks: Array, extra: Sequence[FactorGroup] = ()) -> dict[int, Any]:
-        """A network needs nothing but the cells."""
+        """Return nothing for each block: a network needs only the cells."""
         return dict.fromkeys(range(len(blocks)))
 
     def conditional(self, block: Array, found: Any = None, correction: Array | None = None) -> tuple[Array, Array]:
-        """The product over the block's cells, all hidden, of p(x_i | x_rest, K)."""
+        """Return the product over the block's cells, all hidden, of p(x_i | x_rest, K)."""
         members = self.members(block)
         held = np.zeros((self.host.n_random, 1), bool)
         held[members] = True
@@ -77,17 +86,17 @@ class NetworkTransitions(Transitions):
         return table, np.zeros(self.count, bool)
 
     def _verify(self, bad: Any, cells: Array) -> None:
-        """Refuse cells of which some configuration has no distribution."""
+        """Raise an error if some configuration has no distribution at some cell."""
         if bad.any():
             cell = self.host.cell_name(int(cells[int(np.argmax(bad))]))
             raise undefined_outputs(f"network `{self.network.label}`", f"at {cell}")
 
     def block(self, block: Array, found: Any = None, correction: Array | None = None) -> Array:
-        """One block drawn at once."""
+        """Return the matrix that draws one block at once."""
         return self.spread(block, *self.conditional(block))
 
     def parallel(self, block: Array) -> Array:
-        """The same: a network has no other way to draw several cells."""
+        """Return the same matrix as `block`: a network draws several cells in no other way."""
         return self.block(block)
 
 

@@ -1,7 +1,7 @@
-"""A joint distribution as a denoiser: the exact p(x_i | x_V) of every hidden cell, V the cells that are seen, by elimination.
+"""A joint distribution as a denoiser: the exact p(x_i | x_V) of every hidden cell, by elimination.
 
-What a `NetworkGraph` is to a network, an `OracleGraph` is to a model with factors: decoders see
-either, and know no difference.
+V is the set of the seen cells. An `OracleGraph` is to a model with factors what a `NetworkGraph` is
+to a network: decoders take either, and do not distinguish them.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from ._kernel import AbstractKernel, Info, State, Target
 from ._random import fold_apart
 from ._sums import backward, evidence, forward
 
-BYTES = 16.0  # of a table entry: the table and its gradient
+BYTES = 16.0  # bytes of a table entry and its gradient
 
 
 class OracleGraph(eqx.Module):
-    """What passes over some chains have in common.
+    """Data that all passes over some chains share.
 
     Attributes:
         graph: the factors.
-        contraction: of all cells but the row of given data.
-        cells: which cells are decoded or seen: every `var`, and latents that are clamped.
-        lengths: of each chain, shape (1, chains): all cells.
-        behind: the codes of cells that are no random ones: the row of given data.
+        contraction: the contraction over all cells except the row of given data.
+        cells: the cells that are decoded or seen: every `var`, and latents that are clamped.
+        lengths: the length of each chain, which is the number of observed cells, shape (1, chains).
+        behind: the codes of cells that are not random: the row of given data.
     """
 
     graph: Graph
@@ -56,24 +56,24 @@ class OracleGraph(eqx.Module):
 
     @property
     def present(self) -> Bool[Array, "cells chains"]:
-        """Which cells are decoded."""
+        """Cells that are decoded."""
         return jnp.broadcast_to(self.cells[:, None], (self.n_cells, self.lengths.shape[1]))
 
     def over(self, codes: Codes, graph: Graph | None = None) -> OracleGraph:
-        """The same over so many chains, each with its row of given data."""
+        """Return the graph over as many chains as `codes` has, each with its row of given data."""
         lengths = jnp.broadcast_to(self.lengths[:, :1], (1, codes.shape[1]))
         behind = codes[self.contraction.free.shape[0] :]
         return OracleGraph(self.graph if graph is None else graph, self.contraction, self.cells, lengths, behind)
 
     def known(self, seen: Codes) -> Codes:
-        """Codes with -1 where a cell is hidden; the row of given data is known."""
+        """Return codes with -1 for a hidden cell; the row of given data is known."""
         known = jnp.where(seen >= self.most_values, -1, seen)
         return known.at[self.contraction.free.shape[0] :].set(self.behind)
 
     def logits(self, params: Mapping[str, Any], seen: Codes, keys: PRNGKeyArray | None = None) -> Float[Array, "chains cells values"]:
-        """log p(x_i = v | what is seen); `seen` holds `most_values` where a cell is hidden.
+        """Return log p(x_i = v | the seen cells); `seen` has `most_values` for a hidden cell.
 
-        Where what is seen has probability zero, as a parallel step may leave it, all values of a
+        If the seen values have probability zero, which a parallel step may cause, all values of a
         cell are equally likely.
         """
         known, c = self.known(seen), self.contraction
@@ -84,17 +84,20 @@ class OracleGraph(eqx.Module):
         return jnp.moveaxis(jnp.concatenate([logs, behind]), 2, 0)
 
     def drawn_latents(self, params: Mapping[str, Any], codes: Codes, keys: PRNGKeyArray) -> Codes:
-        """The cells that are not decoded, jointly from p(. | those that are); where that is impossible they stay."""
+        """Draw the cells that are not decoded jointly from p(. | the decoded cells).
+
+        If that distribution is undefined, the cells stay as they are.
+        """
         known, c = self.known(jnp.where(self.cells[:, None], codes, self.most_values)), self.contraction
         passed = forward(self.graph, params, jnp.maximum(known, 0), c, evidence(self.graph, known, c))
         return backward(c, codes, passed, draw_words(keys, c))
 
 
 def oracle_graph(host: FactorGraph, what: str, chains: int = 1) -> OracleGraph:
-    """The denoiser of a model.
+    """Return the denoiser of a model.
 
     Raises:
-        GmlmError: E601 with the cost where summing the hidden cells out is above the budget.
+        GmlmError: E601, with the cost, if summing out the hidden cells is above the budget.
     """
     plan = plan_elimination(host, np.arange(host.n_random), what)
     observed = np.zeros(host.n_cells, bool)
@@ -105,7 +108,10 @@ def oracle_graph(host: FactorGraph, what: str, chains: int = 1) -> OracleGraph:
 
 
 class StartKernel(AbstractKernel):
-    """Each step begins anew with a draw of a decoder: of a network, or by the exact conditionals of `oracle`."""
+    """Kernel whose every step starts with a new draw of a decoder.
+
+    The decoder uses a network, or the exact conditionals of `oracle`.
+    """
 
     decoder: AbstractDecoder
     oracle: OracleGraph | None
@@ -129,10 +135,10 @@ class StartKernel(AbstractKernel):
 
 
 def start_kernel(host: FactorGraph, decoder: AbstractDecoder, what: str) -> StartKernel:
-    """The kernel of `start from S`, or of a decoder S of a model with a joint distribution.
+    """Return the kernel of `start from S`, or of a decoder S of a model with a joint distribution.
 
     Raises:
-        GmlmError: E601 with the cost of a pass where it is above the budget.
+        GmlmError: E601, with the cost of a pass, if that is above the budget.
     """
     if host.network is not None:
         return StartKernel(decoder, None, False)

@@ -1,12 +1,18 @@
-"""Sweeps of single cells of two values, 32 chains in a word: bit c of a word is the value of chain c of 32.
+"""Sweeps of single cells with two values, 32 chains in a word: bit c is the value of chain c of 32.
 
-`plan/_packing.py` says which sweeps can be. For each cell the neighbours that are at their second
-value are counted bit by bit, the binary digits of each chain's probability are read from a table by
-what was counted, and compared with random digits, the last first. A word of random digits is hashed
-from the key of the first of its 32 chains, and chain c takes bit c: what a chain draws depends on
-its own number and on that key, and on no other chain. The probability is that of the rarer value:
-however small it is, 24 digits, and what they leave out as a float, are all of it. What stands
-behind 24 random digits is a fraction of the chain, which the cells of a turn share.
+`plan/_packing.py` decides which sweeps can be packed. A turn redraws several cells at once, and a
+cell is redrawn in three parts:
+
+- The neighbours that have their second value are counted, bit by bit.
+- The binary digits of each chain's probability are read from a table, at these counts.
+- The digits are compared with random digits, starting with the last digit.
+
+A word of random digits is hashed from the key of the first of its 32 chains, and chain c takes bit
+c. The draws of a chain therefore depend on its own number and on that key, and on no other chain.
+
+The probability is that of the rarer value. Its 24 digits, and their remainder as a float, represent
+it exactly, however small it is. The random number has 24 digits too. Its remainder after them is a
+fraction that each chain draws once per turn, so that all cells of the turn share it.
 """
 
 from __future__ import annotations
@@ -31,42 +37,53 @@ from ._loop import INSIDE
 from ._random import behind_each, fold, hashed
 from ._tabled_sweep import TabledSweepKernel
 
-LANES = 32  # chains of a word
+LANES = 32  # chains in a word
 ALL = 0xFFFFFFFF
-HASHES = BITS // 2  # of two words each
-UNROLLED = 6  # hashes that are written out: of more, compiling takes long
-CELLS = 1 << 14  # of a turn: what it holds stays near the processor
+HASHES = BITS // 2  # number of hashes, each of two words
+UNROLLED = 6  # hashes that are written out; more of them take long to compile
+CELLS = 1 << 14  # cells of a turn; with this size its arrays stay in the cache
 Packed = UInt32[Array, "slots words"]
 
 
 class PackedTurns(eqx.Module):
-    """Cells that are redrawn at once, turn after turn; the last axis of `slots` and `opposed` is that of neighbours."""
+    """Cells that are redrawn at once, for each of successive turns.
+
+    The last axis of `slots` and `opposed` is that of the neighbours.
+    """
 
     cells: Int[Array, "turns blocks"]
     slots: Int[Array, "turns blocks neighbours"]
-    # all bits where a neighbour counts at its first value; None: nowhere
+    # all bits are 1 where a neighbour counts at its first value; None: there is no such neighbour
     opposed: UInt32[Array, "turns blocks neighbours"] | None
-    # all bits where a cell is of a class; None: there is one
+    # all bits are 1 where a cell belongs to a class; None: there is only one class
     kinds: UInt32[Array, "turns classes blocks"] | None
     start: int = eqx.field(static=True)
     padded: bool = eqx.field(static=True)
 
 
 class PackedState(NamedTuple):
-    """The words of all slots; `chains` holds nothing, and has an axis as long as there are chains."""
+    """Words of all slots.
+
+    `chains` is an empty array; the length of its second axis is the number of chains.
+    """
 
     held: Packed
     chains: Int[Array, "none chains"]
 
 
 class PackedSweepKernel(AbstractKernel):
-    """`plain` for packed chains, at parameters that are known; at another inverse temperature `plain` itself.
+    """The kernel `plain` for packed chains at known parameters.
+
+    At another inverse temperature the kernel runs `plain` itself.
 
     Attributes:
-        digits: of the probabilities of rarer values, all bits where a digit is 1: (24 digits,
-            combinations of class and counts).
-        rest: what the digits leave out, times 2^24.
-        usual: all bits where the first value is the rarer one.
+        plain: the kernel of the same sweep for chains that are not packed.
+        stages: the turns of the sweep, in order.
+        digits: the digits of the probabilities of rarer values, all bits 1 if a digit is 1; shape
+            (24 digits, combinations of class and counts).
+        rest: the remainder of each probability after its digits, times 2^24.
+        usual: all bits are 1 where the first value is the rarer one.
+        degrees: the number of neighbours in each group of neighbours that are counted together.
     """
 
     plain: TabledSweepKernel
@@ -81,7 +98,7 @@ class PackedSweepKernel(AbstractKernel):
         return (2 * cells + most * self.digits.shape[1]) * 4 / LANES
 
     def prepared(self, target: Target) -> PackedSweepKernel:
-        # which a step reads at another temperature alone
+        # a step reads `plain` only at another temperature
         return replace(self, plain=self.plain.prepared(target))
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
@@ -118,14 +135,22 @@ class PackedSweepKernel(AbstractKernel):
         return carried._replace(held=held), Info(changed[None], jnp.broadcast_to(drawn, (1, chains)), none, none)
 
     def swept(self, target: Target, keys: PRNGKeyArray, stage: PackedTurns, held: Packed) -> Packed:
-        """The words after a stage's turns."""
+        """Return the words after all turns of a stage.
+
+        Args:
+            target: the distribution to draw from.
+            keys: a key for each word of chains.
+            stage: the turns.
+            held: the words before them.
+        """
         n = stage.cells.shape[1]
 
         def one(held: Packed, inputs: tuple[Array, PackedTurns, Array]) -> tuple[Packed, None]:
             number, turn, last = inputs
             first = stage.start + number * n
             words = [held.at[turn.slots[:, d]].get(**INSIDE) for d in range(turn.slots.shape[1])]
-            words = jax.lax.optimization_barrier(words)  # read once, not for every digit
+            # the barrier makes XLA read the words once and not for every digit
+            words = jax.lax.optimization_barrier(words)
             rare = drawn_words(partial(self.combined, turn, words), self.digits, last, keys, number * n)
             new = rare ^ read_digit(self.combined(turn, words), self.usual)
             if stage.padded or target.clamped is not None:
@@ -138,7 +163,10 @@ class PackedSweepKernel(AbstractKernel):
         return jax.lax.scan(one, held, (jnp.arange(turns, dtype=jnp.int32), stage, last))[0]
 
     def combined(self, turn: PackedTurns, words: list[Array]) -> list[UInt32[Array, "blocks words"]]:
-        """For each class and counts of neighbours, the chains in which a cell has them."""
+        """Return for each combination of class and counts the chains in which a cell has it.
+
+        The counts are those of the neighbours of the cell.
+        """
         if turn.opposed is not None:
             words = [w ^ turn.opposed[:, d, None] for d, w in enumerate(words)]
         whole = jnp.full(words[0].shape, ALL, jnp.uint32)
@@ -152,7 +180,7 @@ class PackedSweepKernel(AbstractKernel):
 
 
 def counted(words: Sequence[Array], whole: Array) -> list[Array]:
-    """The bits in which exactly 0, 1, .. of the words are 1."""
+    """Return the bits in which exactly 0, 1, .. of the words are 1."""
     counts = [whole]
     for w in words:
         up = [c & w for c in counts]
@@ -162,7 +190,10 @@ def counted(words: Sequence[Array], whole: Array) -> list[Array]:
 
 
 def below_behind(keys: PRNGKeyArray, turns: int, rest: Float[Array, " combinations"]) -> UInt32[Array, "turns combinations words"]:
-    """For each turn and combination, the chains whose fraction lies below what its digits leave out."""
+    """Return for each turn and combination the chains whose fraction is below `rest`.
+
+    `rest` is the remainder of the probability of the combination after its digits.
+    """
     found = behind_each(keys, turns * LANES).reshape(-1, turns, LANES).swapaxes(0, 1)
     below = (found[:, None] < rest[None, :, None, None]).astype(jnp.uint32)
     return (below << _shifts(LANES, 1, 4, 3)).sum(axis=3, dtype=jnp.uint32)
@@ -171,16 +202,27 @@ def below_behind(keys: PRNGKeyArray, turns: int, rest: Float[Array, " combinatio
 def drawn_words(
     combined: Callable[[], Sequence[Array]], digits: Array, last: Array, keys: PRNGKeyArray, first: Array
 ) -> UInt32[Array, "blocks words"]:
-    """Bits that are 1 with the probability that their combination has: random digits below those of the probability, the last first.
+    """Draw bits that are 1 with the probability of their combination.
 
-    Below so far: a digit of the probability is 1 and the random one 0, or they are equal and those
-    behind them are below; `last` says it of what stands behind all digits.
+    A bit is 1 if the random number is below the probability. The loop goes over the digits from the
+    last to the first. The random number is below so far in two cases:
+
+    - The digit of the probability is 1 and the random digit is 0.
+    - The digits are equal, and the random number is below in the digits after them.
+
+    Args:
+        combined: returns the chains of each combination.
+        digits: the digits of the probabilities.
+        last: the chains whose remainder after all digits is below that of the probability.
+        keys: a key for each word of chains.
+        first: the number of the first cell.
     """
     start = read_digit(combined(), last[:, None])
     cell = (first.astype(jnp.uint32) + jnp.arange(start.shape[0], dtype=jnp.uint32))[:, None]
 
     def some(k: Array, below: Array) -> Array:
-        found = combined()  # anew for some digits each: these take few operations, and memory none
+        # recomputed for each group of digits: this takes few operations, and no memory
+        found = combined()
         for i in range(UNROLLED):
             number = k.astype(jnp.uint32) * UNROLLED + i
             for j, word in enumerate(hashed(keys, cell * HASHES + number)):
@@ -192,23 +234,27 @@ def drawn_words(
 
 
 def read_digit(found: Sequence[Array], digit: UInt32[Array, ...]) -> UInt32[Array, "blocks words"]:
-    """A binary digit of each chain's probability."""
+    """Return one binary digit of each chain's probability."""
     return reduce(or_, (f & digit[k] for k, f in enumerate(found)))
 
 
 def lane_sums(words: Packed) -> Int[Array, " chains"]:
-    """In how many words each bit is 1: sums of 15 words fit in every fourth bit, sums of 17 such in every eighth."""
+    """Return for each bit position the number of words in which the bit is 1.
+
+    Sums of 15 words fit into every fourth bit, and sums of 17 of these into every eighth bit.
+    """
     count, chains = words.shape
     parts = jnp.pad(words, ((0, -count % (15 * 17)), (0, 0))).reshape(15, 1, -1, chains)
-    fours = _sum_of((parts >> _shifts(4, 1, 4, 1)) & 0x11111111)  # bit 4 k + s at s
+    fours = _sum_of((parts >> _shifts(4, 1, 4, 1)) & 0x11111111)  # bit 4 k + s is at index s
     fours = jax.lax.optimization_barrier(fours).reshape(4, 17, -1, chains).swapaxes(0, 1)[:, None]
-    eights = _sum_of((fours >> _shifts(2, 4, 5, 1)) & 0x0F0F0F0F)  # bit 8 k + 4 r + s at r, s
+    # bit 8 k + 4 r + s is at index r, s
+    eights = _sum_of((fours >> _shifts(2, 4, 5, 1)) & 0x0F0F0F0F)
     bytes_ = (jax.lax.optimization_barrier(eights)[..., None] >> _shifts(4, 8, 5, 4)) & 0xFF
     return bytes_.sum(axis=2, dtype=jnp.int32).transpose(2, 3, 0, 1).reshape(-1)
 
 
 def _sum_of(parts: Array) -> Array:
-    """Along the first axis, written out."""
+    """Return the sum along the first axis, written out."""
     return sum(parts[1:], parts[0])
 
 
@@ -217,12 +263,15 @@ def _lanes(words: Array) -> UInt32[Array, "slots words lanes"]:
 
 
 def _shifts(count: int, apart: int, rank: int, axis: int) -> UInt32[Array, ...]:
-    """0, `apart`, .. along one axis."""
+    """Return 0, `apart`, 2 `apart`, .. along one axis."""
     return apart * jnp.arange(count, dtype=jnp.uint32).reshape(*(1,) * axis, -1, *(1,) * (rank - axis - 1))
 
 
 def packed_sweep(plain: TabledSweepKernel, plan: Packing, inside: Sequence[Bool[np.ndarray, "colours blocks"]]) -> PackedSweepKernel:
-    """A planned sweep of packed chains on the device; `inside`: which cells of each stage are no padding."""
+    """Return a planned sweep of packed chains on the device.
+
+    `inside` has for each stage the cells that are not padding.
+    """
     stages = []
     for stage, packed, real in zip(plain.stages, plan.stages, inside, strict=True):
         shape = _turns(*real.shape)
@@ -244,6 +293,10 @@ def packed_sweep(plain: TabledSweepKernel, plan: Packing, inside: Sequence[Bool[
 
 
 def _turns(colours: int, blocks: int) -> tuple[int, int]:
-    """Colours in equal parts of at most so many cells, where there are such; cells of one colour may be redrawn in any order."""
+    """Return the number of turns and the number of cells in each.
+
+    Colours are split into equal parts of at most `CELLS` cells, if such parts exist. Cells of one
+    colour may be redrawn in any order.
+    """
     parts = next((k for k in range(math.ceil(blocks / CELLS), 4 * math.ceil(blocks / CELLS)) if blocks % k == 0), 1)
     return colours * parts, blocks // parts

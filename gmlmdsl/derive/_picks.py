@@ -1,11 +1,11 @@
-"""Draws in proportion to weights: every value has its probability but for rounding, relative to itself, however small it is.
+"""Draws in proportion to weights, exact up to rounding relative to each probability, however small.
 
-To invert the distribution function with one number fails at small values: where they stand in the
-middle of others, neither the number nor the sums before them are as fine as they are. So values are
-parted and parted again, each time by a number of its own: of two parts the smaller one is taken
-where the number, which is as fine at 0 as it has to be, times the sum of both lies below its
-weight. What a part weighs is a sum of few terms, or a sum of sums: errors grow with the logarithm
-of how many values there are.
+Inversion of the distribution function with one number is inaccurate for small probabilities. In the
+middle of the range, neither the number nor the preceding sums are fine enough. Therefore the values
+are split into parts repeatedly, each time by a number of its own. The number is as fine near 0 as
+necessary. The smaller of two parts is taken if the number times the sum of both is below its
+weight. The weight of a part is a sum of few terms, or a sum of sums. Errors therefore grow with the
+logarithm of the number of values.
 """
 
 from __future__ import annotations
@@ -20,38 +20,44 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 
 from ._random import Words, words_apart
 
-FEW = 9  # values that are parted twice, by the two words of one draw
-# values that are parted three times, and written out: one loop over draws, with no array of values
-# in it
+FEW = 9  # values that are split twice, by the two words of one draw
+# Up to this number, values are split three times in code that is written out: one loop over draws,
+# without an array of values in it.
 LISTED = 27
-MOST_MASKED = 64  # nodes of a level of which one is read by comparisons
+MOST_MASKED = 64  # nodes of a level up to which one node is read by comparisons
 Picked = Int[Array, "..."]
 
 
 def levels_of(values: int) -> int:
-    """How many levels of words a draw of one of so many values takes."""
+    """Return the number of levels of words that a draw among `values` values takes."""
     return 1 if values <= FEW else 3 if values <= LISTED else (values - 1).bit_length()
 
 
 def second_of_two(first: Array | float, second: Array | float, number: Array) -> Bool[Array, ...]:
-    """Whether of two weights the second one is drawn; a weight of 0 never is beside another, and of two the first one."""
+    """Return whether the second of two weights is drawn.
+
+    A weight of 0 is never drawn against a positive one; of two zero weights the first is drawn.
+    """
     least = number * (first + second) < jnp.minimum(first, second)
     return least != (first < second)
 
 
 def happens(yes: Array | float, no: Array | float, words: Words) -> Bool[Array, ...]:
-    """True with probability yes / (yes + no): weights that are each as exact as what they stand for is to be."""
+    """Return True with probability yes / (yes + no).
+
+    Each weight should be as exact as the probability that it represents has to be.
+    """
     return second_of_two(no, yes, words.number())
 
 
 def accepted(log_ratio: Array, words: Words) -> Bool[Array, ...]:
-    """True with probability min(1, ratio); never where it is nan."""
+    """Return True with probability min(1, ratio); the result is False if the ratio is nan."""
     capped = jnp.minimum(log_ratio, 0.0)
     return happens(jnp.exp(capped), -jnp.expm1(capped), words)
 
 
 def pick_of_weights(weights: Sequence[Array], words: Words) -> Picked:
-    """One of up to `LISTED` values in proportion to weights; the first where all are 0."""
+    """Draw one of up to `LISTED` values in proportion to weights; the first if all are 0."""
     if len(weights) == 1:
         return jnp.zeros(words.high.shape[1:], jnp.int32)
     if 2 < len(weights) <= FEW:
@@ -60,7 +66,10 @@ def pick_of_weights(weights: Sequence[Array], words: Words) -> Picked:
 
 
 def _parted(weights: Sequence[Array], numbers: Sequence[Array]) -> Picked:
-    """Two or three parts, all but the last of one size, one of which is taken and parted again."""
+    """Split the values into two or three parts, take one of them, and split it in turn.
+
+    All parts except the last have the same size.
+    """
     if len(weights) <= 3:
         return _one_of(weights, numbers[0]) if len(weights) > 1 else jnp.zeros(numbers[0].shape, jnp.int32)
     size = 2 if len(weights) == 4 else -(-len(weights) // 3)
@@ -72,17 +81,20 @@ def _parted(weights: Sequence[Array], numbers: Sequence[Array]) -> Picked:
 
 
 def _chosen(each: Sequence[Array], which: Picked) -> Array:
-    """Of arrays the one of that number."""
+    """Return the array with number `which`."""
     return reduce(lambda found, k: jnp.where(which == k, each[k], found), range(1, len(each)), each[0])
 
 
 def _one_of(weights: Sequence[Array], number: Array) -> Picked:
-    """One of two or three values: the least lie by 0, where the number is fine; the first where all are 0."""
+    """Draw one of two or three values; the first if all weights are 0.
+
+    The smallest weights are next to 0, where the number is fine.
+    """
     if len(weights) == 2:
         return second_of_two(weights[0], weights[1], number).astype(jnp.int32)
     a, b, c = weights
     low, high, a_low = jnp.minimum(a, b), jnp.maximum(a, b), a < b
-    second = a_low.astype(jnp.int32)  # where the higher one stands
+    second = a_low.astype(jnp.int32)  # the place of the larger one
     first = 1 - second
     above_low, above_high = low < c, high < c
     threshold = number * (low + high + c)
@@ -94,17 +106,23 @@ def _one_of(weights: Sequence[Array], number: Array) -> Picked:
 
 
 def pick(weights: Array, words: Words, axis: int) -> Picked:
-    """One value along an axis in proportion to weights; the first where all are 0."""
+    """Draw one value along an axis in proportion to weights; the first if all are 0."""
     if weights.shape[axis] > LISTED:
         return pick_along(weights, words, axis)
     return pick_of_weights([jax.lax.index_in_dim(weights, k, axis, keepdims=False) for k in range(weights.shape[axis])], words)
 
 
 def pick_along(leaves: Array, words: Words, axis: int, weight: Callable[[Array], Array] = lambda leaf: leaf) -> Picked:
-    """One value along an axis in proportion to `weight` of leaves; the first where all are 0.
+    """Draw one value along an axis in proportion to `weight` of leaves; the first if all are 0.
 
-    Values are the leaves of a tree: node k of a level is the parent of nodes k and k + n of the one
-    below it, where it has n nodes.
+    Values are the leaves of a tree. Node k of a level with n nodes is the parent of the nodes k and
+    k + n of the level below.
+
+    Args:
+        leaves: an array with the values along `axis`.
+        words: random words of the shape of the draws.
+        axis: the axis of values.
+        weight: the function that maps leaves to weights.
     """
     axis %= leaves.ndim
     levels, of = [(leaves, weight)], weight
@@ -129,10 +147,13 @@ def _halved(level: Array, axis: int, of: Callable[[Array], Array]) -> Array:
 
 
 def _read(level: Array, place: Picked, axis: int) -> Array:
-    """One value along an axis; of few by comparisons, which run on vectors where a look-up does not."""
+    """Return one value along an axis.
+
+    Among few values it is found by comparisons, which are vectorised, whereas a look-up is not.
+    """
     where = jnp.expand_dims(place, axis)
     if level.shape[axis] > MOST_MASKED:
-        if level.size == level.shape[axis]:  # one for all
+        if level.size == level.shape[axis]:  # the level is the same for all draws
             return level.reshape(-1)[place]
         shape = [level.shape[a] if a == axis else where.shape[a] for a in range(level.ndim)]
         return jnp.squeeze(jnp.take_along_axis(jnp.broadcast_to(level, shape), where, axis=axis), axis)
@@ -142,7 +163,10 @@ def _read(level: Array, place: Picked, axis: int) -> Array:
 
 
 def pick_token(logits: Float[Array, "*shape values"], words: Words) -> Int[Array, "*shape"]:
-    """A value with probability proportional to exp(logits), by random words of `shape`; see `token_words`."""
+    """Draw a value with probability proportional to exp(logits).
+
+    `words` are random words of the shape `shape`, see `token_words`.
+    """
     top = logits.max(axis=-1, keepdims=True)
     scores = logits - jnp.where(jnp.isfinite(top), top, 0.0)
     if logits.shape[-1] <= LISTED:
@@ -151,12 +175,16 @@ def pick_token(logits: Float[Array, "*shape values"], words: Words) -> Int[Array
 
 
 def token_words(keys: PRNGKeyArray, n: int, values: int) -> Words:
-    """What `pick_token` takes for n draws of each key: words of shape (n, keys)."""
+    """Return random words for n calls of `pick_token` for each key, of shape (n, keys)."""
     return words_apart(keys, n, levels_of(values))
 
 
 def whole_below(n: int | Array, words: Words) -> Picked:
-    """A whole number from 0 to n - 1, each as probable but for n 2^-64 of it: the integer part of a fraction of 64 bits times n."""
+    """Draw an integer from 0 to n - 1, all with the same probability up to rounding.
+
+    The relative error of a probability is at most n 2^-64. The integer is the integer part of n
+    times a fraction of 64 bits.
+    """
     n = jnp.asarray(n, jnp.uint32)
     whole, behind = _times(words.high[0], n)
     carried = behind + _times(words.low[0], n)[0]
@@ -164,7 +192,7 @@ def whole_below(n: int | Array, words: Words) -> Picked:
 
 
 def _times(a: UInt32[Array, ...], b: UInt32[Array, ...]) -> tuple[UInt32[Array, ...], UInt32[Array, ...]]:
-    """The high and the low word of a product, by halves of words."""
+    """Return the high and the low word of a product, computed from half words."""
     (a1, a0), (b1, b0) = ((w >> 16, w & 0xFFFF) for w in (a, b))
     low, first, second = a0 * b0, a0 * b1, a1 * b0
     middle = (low >> 16) + (first & 0xFFFF) + (second & 0xFFFF)
@@ -172,6 +200,9 @@ def _times(a: UInt32[Array, ...], b: UInt32[Array, ...]) -> tuple[UInt32[Array, 
 
 
 def exponential(words: Words) -> Float[Array, ...]:
-    """A number of the distribution of density exp(-x): a bit that no fraction reads says from which end it is counted."""
+    """Draw from the distribution of density exp(-x).
+
+    A bit that no fraction reads decides from which end the fraction is counted.
+    """
     half = words.number() / 2
     return jnp.where(words.high[0] & 1 == 1, -jnp.log(half), -jnp.log1p(-half))

@@ -1,12 +1,13 @@
-"""A model without a network as an oracle: p(next symbol | prefix) of many rows by one backward pass over all steps.
+"""A model without a network as an oracle: p(next symbol | prefix) of many rows.
 
-A prefix is remembered as `plan_prefixes` says: the number of its known part, and a vector of
-weights of its hidden part. A symbol is one product of that vector with a matrix; the distribution
-of the next symbol is its product with what the backward pass left for each symbol. Weights are
-logarithms throughout: the ones that a prefix needs may be smaller than its others by any factor.
+One backward pass over all steps precedes all answers. A prefix is represented as in
+`plan_prefixes`: by the number of its known part, and a vector of weights of its hidden part. A
+symbol multiplies that vector by a matrix. The distribution of the next symbol is the product of
+that vector with the results of the backward pass for each symbol. All weights are logarithms,
+because the weights that a prefix needs may be smaller than the others by any factor.
 
-Strings that end before their last cell hold `end` in the cells behind it: behind that symbol the
-backward pass sums over one string alone.
+Strings that end before their last cell have `end` in all later cells. After that symbol the
+backward pass therefore sums over one string only.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ from ._energy import Params, local_scores
 
 
 class PrefixMachine(eqx.Module):
-    """The steps of a plan with their weights; logarithms of scales stand beside what they were divided by.
+    """Steps of a plan with their weights; each array has the logarithm of its scale beside it.
 
     Attributes:
-        weights: log sums over what leaves at a step of exp(its factors), by (step, known, symbol,
-            hidden before, hidden after).
+        weights: at each step, the log sums of exp(factors) over the cells that leave there, by
+            (step, known, symbol, hidden before, hidden after).
         shift: log scale of each step's weights.
         follow: the known part after a symbol.
         backward: log sums over all completions, by (symbols so far, known, hidden).
-        back: their log scales.
-        ahead: the same behind each symbol, by (step, known, symbol, hidden), at the scale of the
-            step after.
-        closed: log sums over the one completion that holds `end` throughout, at scale 0; without an
-            end over all.
+        back: log scales of `backward`.
+        ahead: the same log sums after each further symbol, by (step, known, symbol, hidden), at the
+            scale of the step after.
+        closed: log sums over the one completion with `end` in all remaining cells, at scale 0; if
+            there is no `end`, over all completions.
     """
 
     weights: Float[Array, "n known values hidden hidden"]
@@ -51,18 +52,20 @@ class PrefixMachine(eqx.Module):
 
     @property
     def n_cells(self) -> int:
-        """The symbols of a string."""
+        """Number of symbols of a string."""
         return self.follow.shape[0]
 
 
 class PrefixState(eqx.Module):
-    """Where rows stand: of every prefix of each row what is remembered; nothing behind a row's length is ever read.
+    """Prefixes of all rows, with the representation of every prefix of each row.
+
+    Entries after a row's length are never read.
 
     Attributes:
-        lengths: symbols of each row.
+        lengths: the number of symbols of each row.
         known: the number of the known part of each prefix.
-        hidden: the log weights of its hidden part, the largest 0.
-        scale: the log of what they were divided by.
+        hidden: the log weights of its hidden part, of which the largest is 0.
+        scale: the log of the number by which the weights were divided.
     """
 
     lengths: Int[Array, " rows"]
@@ -71,7 +74,7 @@ class PrefixState(eqx.Module):
     scale: Float[Array, "rows steps"]
 
     def here(self) -> tuple[Int[Array, " rows"], Float[Array, "rows hidden"], Float[Array, " rows"]]:
-        """The known part, the hidden part and its log scale of each row's whole prefix."""
+        """Return the known part, the hidden part and its log scale of each row's whole prefix."""
         at = self.lengths[:, None]
         found = (jnp.take_along_axis(a, at, axis=1)[:, 0] for a in (self.known, self.scale))
         known, scale = found
@@ -79,30 +82,36 @@ class PrefixState(eqx.Module):
 
 
 class PrefixOracle(eqx.Module):
-    """The functions of `gm.Oracle` of a machine; pure, the same shapes whatever was pushed and popped.
+    """The functions of `gm.Oracle` for a machine.
+
+    They are pure, and shapes are the same after any pushes and pops.
 
     Attributes:
-        machine: the model's.
+        machine: the machine of the model.
     """
 
     machine: PrefixMachine
 
     @property
     def n_cells(self) -> int:
-        """The most symbols of a row."""
+        """Maximum number of symbols of a row."""
         return self.machine.n_cells
 
     def start(self, prompts: Int[Array, "rows cells"]) -> PrefixState:
-        """Rows that begin with prompts, -1 behind each."""
+        """Return the state of rows that begin with prompts, which are followed by -1."""
         rows, n, hidden = prompts.shape[0], self.n_cells, self.machine.backward.shape[2]
         dtype = self.machine.backward.dtype
-        # Before the first symbol nothing is remembered: one known part, one hidden.
+        # Before the first symbol there is nothing to represent: one known part, one hidden.
         first = jnp.full((rows, n + 1, hidden), -jnp.inf, dtype).at[:, 0, 0].set(0)
         empty = PrefixState(jnp.zeros(rows, jnp.int32), jnp.zeros((rows, n + 1), jnp.int32), first, jnp.zeros((rows, n + 1), dtype))
         return jax.lax.scan(lambda state, symbols: (self.push(state, symbols), None), empty, prompts.T)[0]
 
     def next_log_probs(self, state: PrefixState) -> Float[Array, "rows values"]:
-        """log p(next symbol | those of the row); all -inf where the prefix is impossible, of no meaning where a row is full."""
+        """Return log p(next symbol | symbols of the row).
+
+        All entries are -inf if the prefix is impossible. The entries have no meaning if a row is
+        full.
+        """
         known, hidden, _ = state.here()
         weights = logsumexp(self._ahead(state, known) + hidden[:, None], axis=2)
         return weights - finite(logsumexp(weights, axis=1, keepdims=True))
@@ -111,14 +120,18 @@ class PrefixOracle(eqx.Module):
         return self.machine.ahead[jnp.minimum(state.lengths, self.n_cells - 1), known]
 
     def push(self, state: PrefixState, symbols: Int[Array, " rows"]) -> PrefixState:
-        """One symbol more for each row; a row whose symbol is below 0 stays as it is, and so does one that is full."""
+        """Append one symbol to each row.
+
+        A row stays as it is if its symbol is negative or the row is full.
+        """
         m, t = self.machine, jnp.minimum(state.lengths, self.n_cells - 1)
         known, hidden, scale = state.here()
         symbol, rows = jnp.maximum(symbols, 0), jnp.arange(symbols.shape[0])
         after = logsumexp(hidden[:, :, None] + m.weights[t, known, symbol], axis=1)
         size = finite(after.max(axis=1))
         more = (symbols >= 0) & (state.lengths < self.n_cells)
-        place = state.lengths + 1  # written also where nothing is pushed: nobody reads it there
+        # written even if nothing is pushed; this entry is then never read
+        place = state.lengths + 1
         return PrefixState(
             state.lengths + more.astype(jnp.int32),
             state.known.at[rows, place].set(m.follow[t, known, symbol], mode="drop"),
@@ -127,40 +140,46 @@ class PrefixOracle(eqx.Module):
         )
 
     def pop(self, state: PrefixState, n: Int[Array, " rows"]) -> PrefixState:
-        """Each row without its last n symbols; without any where it has fewer."""
+        """Remove the last n symbols of each row, or all symbols if there are fewer."""
         return PrefixState(jnp.maximum(state.lengths - n, 0), state.known, state.hidden, state.scale)
 
     def possible(self, state: PrefixState) -> Float[Array, " rows"]:
-        """The log sum over all completions of a row's prefix, at the scale of the machine and of the row."""
+        """Return the log sum over all completions of a row's prefix.
+
+        The result is at the scale of the machine and of the row.
+        """
         known, hidden, _ = state.here()
         return logsumexp(self.machine.backward[state.lengths, known] + hidden, axis=1)
 
     def ended(self, state: PrefixState) -> Float[Array, " rows"]:
-        """The log weight of a row's prefix with `end` in all cells behind it, but for the scale of the row."""
+        """Return the log weight of a row's prefix with `end` in all later cells.
+
+        The result omits the scale of the row.
+        """
         known, hidden, _ = state.here()
         return logsumexp(self.machine.closed[state.lengths, known] + hidden, axis=1)
 
     def possible_after(self, state: PrefixState) -> Float[Array, "rows values"]:
-        """That of all completions behind each symbol more."""
+        """Return, for each further symbol, the log sum over all completions after it."""
         known, hidden, _ = state.here()
         return logsumexp(self._ahead(state, known) + hidden[:, None], axis=2)
 
 
 def finite(scale: Array) -> Array:
-    """A log scale, 0 where there is nothing to scale."""
+    """Return the log scale, with 0 in place of a non-finite one."""
     return jnp.where(jnp.isfinite(scale), scale, 0)
 
 
 def prefix_machine(graph: FactorGraph, plan: PrefixPlan, params: Params, *, support: bool = False, end: int | None = None) -> PrefixMachine:
-    """The machine of a model at some parameters.
+    """Return the machine of a model at some parameters.
 
     Args:
-        graph: the factor graph, with one row of given data where it has given variables.
-        plan: its steps.
+        graph: the factor graph, with one row of given data if it has given variables.
+        plan: the steps.
         params: parameters.
-        support: whether weights are 1 where p may be above 0, else 0: then sums say which prefixes
-            have a completion, exactly.
-        end: the symbol that every cell behind it holds; None: completions are all strings.
+        support: whether weights are 1 where p may be positive and else 0: then sums state exactly
+            which prefixes have a completion.
+        end: the symbol that all later cells repeat; None: completions are all strings.
     """
     blocks = blocks_on_device(graph, [plan.members, plan.radix, plan.strides, *plan.touch])
     codes = on_device(np.zeros((graph.n_cells, 1), np.int32))
@@ -208,7 +227,7 @@ def _machine(
 
 
 def _summed(scores: Float[Array, "n listed"], places: Int[Array, "n listed"], size: int) -> Float[Array, "n size"]:
-    """The log sums of what goes to each place; places beyond the table are nowhere."""
+    """Return the log sums of the scores with the same place; places beyond the table drop out."""
     n = scores.shape[0]
     step = jnp.broadcast_to(jnp.arange(n)[:, None], places.shape)
     top = finite(jnp.full((n, size), -jnp.inf, scores.dtype).at[step, places].max(scores, mode="drop"))

@@ -1,8 +1,8 @@
-"""Random words for many chains at once, each from its own key: bit for bit those of `jax.random`, in one fused loop.
+"""Random words for many chains at once, each from its own key, in one fused loop.
 
-`jax.random` runs the rounds of its generator in a loop of small operations on a CPU, chain by
-chain; unrolled over (numbers, chains) they are several times faster and need no transposition. What
-becomes of words stands in `_picks.py`.
+They equal those of `jax.random` bit for bit. On a CPU, `jax.random` runs the rounds of its
+generator in a loop of small operations, chain by chain. Unrolled over (numbers, chains) the rounds
+are several times faster and need no transposition. `_picks.py` turns words into values.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from ._arrays import float_type, on_device
 Bits = UInt32[Array, "..."]
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA
-EVERY = 0xFFFFFFFF  # no number of a level: what is hashed with it is of a chain
-BEHIND = 4  # words behind those of a draw
+EVERY = 0xFFFFFFFF  # not the number of a level: words hashed with it belong to a chain
+BEHIND = 4  # words of a chain that extend those of a draw
 
 
 class Words(eqx.Module):
-    """What values are picked by: two random words for each draw and level of a choice, and of each chain what stands behind their bits.
+    """Random words by which values are picked: two for each draw and level of a choice.
 
-    Floats behind 0 are as near to one another as they are to 0, and a fraction with enough bits is
-    rounded to them. So it lies below any p with a probability that is p but for rounding, however
-    small p is. Bits behind those of a draw are shared by the draws of a chain: it does not change
-    how one draw is distributed, and of two it takes that both depend on them, of which the
-    probability is 2^-62 or less.
+    `behind` has two fractions for each chain, which extend the bits of the words. Floats near 0 are
+    as fine relative to their distance from 0 as elsewhere, and a fraction with enough bits is
+    rounded to such a float. Hence the fraction is below any p with a probability that is p up to
+    rounding, however small p is. The draws of a chain share the bits after those of a draw. This
+    does not change the distribution of one draw. Two draws are dependent only if both depend on the
+    shared bits, which has a probability of at most 2^-62.
     """
 
     high: UInt32[Array, "levels *shape chains"]
@@ -41,32 +42,32 @@ class Words(eqx.Module):
     behind: tuple[Float[Array, "*one chains"], Float[Array, "*one chains"]]
 
     def having(self, f: Callable[[Bits], Bits]) -> Words:
-        """Those of other places: the words of all levels as `f` has them."""
+        """Return the words of other places: `f` is applied to the words of all levels."""
         return Words(f(self.high), f(self.low), self.behind)
 
     @property
     def colours(self) -> tuple[Bits, Bits]:
-        """The words with the first axis of draws before that of levels: what a loop over colours goes through."""
+        """Words with the first axis of draws before that of levels, for a loop over colours."""
         return jnp.moveaxis(self.high, 1, 0), jnp.moveaxis(self.low, 1, 0)
 
     @property
     def transposed(self) -> Words:
-        """Of draws in one axis, chains first."""
+        """Words of draws in one axis, with chains first."""
         return Words(jnp.swapaxes(self.high, 1, 2), jnp.swapaxes(self.low, 1, 2), (self.behind[0][:, None], self.behind[1][:, None]))
 
     def number(self, level: int = 0) -> Float[Array, "*shape chains"]:
-        """A fraction of 62 bits of its own."""
+        """Return a fraction with 62 bits of its own."""
         high, low = self.high[level], self.low[level]
         return fraction(high, fraction(low, _beside(high, self.behind[0])))
 
     def numbers(self) -> tuple[Array, Array]:
-        """Two independent fractions of 31 bits of their own."""
+        """Return two independent fractions with 31 bits of their own."""
         high, low = self.high[0], self.low[0]
         return fraction(high, _beside(high, self.behind[0])), fraction(low, _beside(low, self.behind[1]))
 
 
 def fold(keys: PRNGKeyArray, number: Array | int) -> PRNGKeyArray:
-    """Every chain's key with a number folded in, one for all or one for each."""
+    """Fold a number into every chain's key: one number for all chains, or one for each."""
     if not _is_threefry(_generator_of(keys)):
         return jax.vmap(jax.random.fold_in)(keys, jnp.broadcast_to(number, keys.shape))
     data = jax.random.key_data(keys)
@@ -75,17 +76,18 @@ def fold(keys: PRNGKeyArray, number: Array | int) -> PRNGKeyArray:
     def turn(k: Array, data: Bits) -> Bits:
         return jnp.where(k == 0, jnp.stack(_threefry(data[:, 0], data[:, 1], jnp.zeros_like(count), count), axis=1), data)
 
-    # A loop of which the second turn changes nothing: what a loop gives stands in memory. Otherwise
-    # XLA writes the rounds out in every loop that reads the keys, and does them anew for each
-    # number there.
+    # The second iteration of this loop changes nothing: the result of a loop is stored in memory.
+    # Otherwise XLA would write the rounds out in every loop that reads the keys, and repeat them
+    # there for each number.
     return jax.random.wrap_key_data(jax.lax.fori_loop(0, 2, turn, data), impl=jax.random.key_impl(keys))
 
 
 def made_apart(codes: Array) -> Array:
-    """The same array, none of which is negative, made before what reads it.
+    """Return the same array, computed before the operation that reads it.
 
-    On a CPU XLA writes a slice in place on one thread, with all that it computes there. A loop
-    takes nothing in; this one never turns.
+    No entry of the array may be negative. On a CPU, XLA writes a slice in place on one thread, with
+    all the computations that it fuses there. A loop does not fuse its inputs; this loop runs no
+    iteration.
     """
     if jax.default_backend() != "cpu":
         return codes
@@ -94,9 +96,9 @@ def made_apart(codes: Array) -> Array:
 
 
 def keys_on_host(seed: int, *numbers: np.ndarray) -> PRNGKeyArray | None:
-    """The key of a seed below 2^64 with arrays of numbers folded in, one after another, as by `fold`; None for other generators.
+    """Return the key of a seed below 2^64 with arrays of numbers folded in, one after another.
 
-    Nothing is compiled.
+    The result is that of `fold`; it is None for other generators. Nothing is compiled.
     """
     if not _is_threefry(str(jax.config.jax_default_prng_impl)):  # pyright: ignore[reportAttributeAccessIssue]
         return None
@@ -110,18 +112,19 @@ def keys_on_host(seed: int, *numbers: np.ndarray) -> PRNGKeyArray | None:
 def words(
     keys: PRNGKeyArray, shape: tuple[int, ...], levels: int = 1, first: Array | int | None = None, rest: tuple[Array, Array] | None = None
 ) -> Words:
-    """Random words for draws of this shape, chains last.
+    """Return random words for draws of this shape, chains last.
 
     Args:
-        keys: of each chain.
-        shape: of the draws.
-        levels: of each draw, see `levels_of`.
-        first: of more draws those from this one on, so that a loop draws the ones that it needs.
-        rest: what `behind` gives, where a loop has it made before.
+        keys: the key of each chain.
+        shape: the shape of the draws.
+        levels: the number of levels of each draw, see `levels_of`.
+        first: the number of the first draw, so that a loop can draw only the words that it needs.
+        rest: the result of `behind`, if a loop computes it in advance.
     """
     n, rest = math.prod(shape), behind(keys) if rest is None else rest
     if not _is_threefry(_generator_of(keys)) or n >= 2**32:
-        keys = keys if first is None else fold(keys, first)  # others cannot begin in the middle
+        # other generators cannot start in the middle
+        keys = keys if first is None else fold(keys, first)
         return _of_bits(jnp.moveaxis(jax.vmap(lambda k: jax.random.bits(k, (2, levels, *shape), jnp.uint32))(keys), 0, -1), rest)
     count = (jnp.arange(n, dtype=jnp.uint32) + jnp.asarray(0 if first is None else first, jnp.uint32))[:, None]
     each = (jnp.stack(level) for level in zip(*(hashed(keys, count, level) for level in range(levels)), strict=True))
@@ -130,7 +133,10 @@ def words(
 
 
 def words_apart(keys: PRNGKeyArray, n: int, levels: int = 1) -> Words:
-    """`words` in the generator's own loop; see `fold_apart`. Those of a draw do not depend on how many there are."""
+    """Return `words` from the generator's own loop; see `fold_apart`.
+
+    The words of a draw do not depend on the number of draws.
+    """
     bits = jax.vmap(lambda k: jax.random.bits(k, (2 * BEHIND + 2 * levels * n,), jnp.uint32))(keys).T
     first, second = ((0.5 + jnp.zeros(bits.shape[1:], float_type())),) * 2
     for k in range(BEHIND):
@@ -143,7 +149,10 @@ def _of_bits(bits: Bits, rest: tuple[Array, Array]) -> Words:
 
 
 def behind(keys: PRNGKeyArray) -> tuple[Array, Array]:
-    """Two fractions in (0, 1) for each chain, of 124 bits each, as floats; made in a loop, so that they stand in memory, see `fold`."""
+    """Return two fractions in (0, 1) for each chain, of 124 bits each, as floats.
+
+    They are computed in a loop, so that they are stored in memory, see `fold`.
+    """
     data = jax.random.key_data(keys)
     half = jnp.full(data.shape[:1], 0.5, float_type())
 
@@ -155,7 +164,7 @@ def behind(keys: PRNGKeyArray) -> tuple[Array, Array]:
 
 
 def behind_each(keys: PRNGKeyArray, n: int) -> Float[Array, "chains n"]:
-    """So many fractions in (0, 1) of 124 bits for each key, made in a loop like those of `behind`."""
+    """Return n fractions in (0, 1) of 124 bits for each key, from a loop like that of `behind`."""
     data = jax.random.key_data(keys)
     count = jnp.broadcast_to(jnp.arange(n, dtype=jnp.uint32)[None], (data.shape[0], n))
 
@@ -172,23 +181,29 @@ def _beside(words: Bits, rest: Array) -> Array:
 
 
 def fraction(word: Bits, rest: Array | float) -> Array:
-    """The first 31 bits of a word as a fraction, and behind them another fraction: relative to itself it is as fine at 0 as anywhere."""
-    # on CPUs signed ones become floats in one operation
+    """Return the first 31 bits of a word as a fraction, followed by the bits of another fraction.
+
+    The relative precision is the same near 0 as elsewhere.
+    """
+    # on CPUs signed integers become floats in one operation
     whole = jax.lax.bitcast_convert_type(word >> jnp.uint32(1), jnp.int32)
     return (whole.astype(float_type()) + rest) * float_type().type(2.0**-31)
 
 
 def hashed(keys: PRNGKeyArray, count: UInt32[Array, "n 1"], level: Array | int = 0) -> tuple[Bits, Bits]:
-    """Two words of random bits for each key and pair of numbers; of other generators than Threefry its words are keys to that."""
+    """Return two words of random bits for each key and pair of numbers.
+
+    For a generator other than Threefry, the words of its keys are used as Threefry keys.
+    """
     data = jax.random.key_data(keys)
     return _threefry(data[None, :, 0], data[None, :, 1], jnp.full_like(count, level), count)
 
 
 def fold_apart(keys: PRNGKeyArray, number: Array | int) -> PRNGKeyArray:
-    """`fold` in the generator's own loop, which no other loop can take in.
+    """Fold a number into every key, like `fold`, in the generator's own loop.
 
-    Where numbers feed a network, XLA would write the unrolled rounds out at each of its reads, and
-    compile for minutes.
+    No other loop can fuse that loop. If the numbers feed a network, XLA would otherwise write the
+    unrolled rounds out at each read, and compile for minutes.
     """
     return jax.vmap(lambda k: jax.random.fold_in(k, number))(keys)
 
@@ -202,7 +217,7 @@ def _is_threefry(generator: str) -> bool:
 
 
 def _threefry(key0: Any, key1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
-    """Twenty rounds of Threefry-2x32 on words, arrays of the device or of the host.
+    """Return twenty rounds of Threefry-2x32 on words, as arrays of the device or of the host.
 
     Reference: Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3".
     """

@@ -1,19 +1,20 @@
-"""Decoding by iterative refinement: a fixed number of passes over all cells at once, as one step of a kernel.
+"""Decoding by iterative refinement: passes over all cells at once, as one step of a kernel.
 
-A pass predicts the open cells from the tokens as they stand. Then it is decided which cells the
-next pass predicts again:
+The number of passes is fixed. A pass predicts the open cells from the present tokens. Then the
+schedule decides which cells the next pass predicts again:
 
     all               every cell, each pass
-    linear, cosine    floor(n (T - t) / T), floor(n cos(pi t / 2T)) cells after pass t of T; counts: all but those it lists
-    threshold         those less confident than the threshold, but at least one is kept at each pass
+    linear, cosine    floor(n (T - t) / T), floor(n cos(pi t / 2T)) cells after pass t of T
+    counts            all but the number of cells that it lists
+    threshold         cells less confident than the threshold; each pass settles at least one
     easy_first        all but one more at each pass
-    a mask            K drawn from it
+    a mask            K drawn from the mask
 
-Which of the open cells these are, `order` says: the least confident, any, or those on the right;
-blocks are decoded one after another. A planner scores settled cells too, and hides those of low
+`order` decides which of the open cells these are: the least confident, any, or those on the right.
+Blocks are decoded one after another. A planner scores settled cells too, and hides those of low
 score again. Under the rules of Wang et al. 2025 each open cell settles, and each settled one is
-hidden again, with a probability of its own. What is open is shown as the start shows it: hidden, or
-as a uniform value. Everything is per chain: candidate lengths and starts are chains that share one
+hidden again, with a probability of its own. An open cell is shown as in the start: hidden, or as a
+uniform value. All state is per chain: candidate lengths and starts are chains that share one
 encoding, and no array of (chains, cells, values) is carried from pass to pass.
 
 Reference: Ghazvininejad et al. 2019 (mask-predict), Savinov et al. 2022 (SUNDAE), Wang et al. 2025
@@ -45,17 +46,18 @@ from ._picks import happens, pick_token, token_words, whole_below
 from ._random import fold_apart, words_apart
 from ._undefined import UNDEFINED
 
-# probabilities, logits (in parts of themselves) and confidences that differ by less are equal: sums
-# in single precision
+# Probabilities, logits (relative to themselves) and confidences that differ by less count as equal:
+# they are sums in single precision.
 ROUNDING = 1e-5
-LEAST_SCORE = -1e4  # of a value of probability 0: -infinity marks cells that no pass predicted
+# the score of a value of probability 0; -infinity marks cells that no pass predicted
+LEAST_SCORE = -1e4
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The options of `refinement`, see the language reference."""
+    """Options of `refinement`, see the language reference."""
 
-    steps: int  # of all blocks
+    steps: int  # passes over all blocks together
     start: str
     schedule: str  # a word, `counts` or `mask`
     order: str
@@ -73,7 +75,10 @@ class Rules:
 
 @dataclass(frozen=True)
 class Readout:
-    """What a pass makes of logits: the rules of a decoder that say it, and no others, so that decoders share programs."""
+    """Map from the logits of a pass to its predictions.
+
+    It contains only the rules of a decoder that determine the map, so that decoders share programs.
+    """
 
     decode: str
     temperature: float
@@ -83,7 +88,11 @@ class Readout:
     planned: bool
 
     def __call__(self, logits: Float[Array, "chains cells values"]) -> tuple[Array, Array, Array]:
-        """Of every value what `decode` gives of one: the probability that a pass takes it, its log p, and how sure a pass is of it."""
+        """Return for every value the results that `decode` gives for one token.
+
+        They are the probability that a pass takes the value, its log p, and the confidence of the
+        pass in it.
+        """
         total = jax.nn.logsumexp(logits, axis=-1)
         if self.decode == "argmax":
             p = jax.nn.one_hot(likeliest(jnp.moveaxis(logits, -1, 0))[1], logits.shape[-1], dtype=logits.dtype)
@@ -94,7 +103,11 @@ class Readout:
         return p, log_p, jnp.broadcast_to(sure if sure.ndim == log_p.ndim else sure[..., None], log_p.shape)
 
     def sure(self, logits: Float[Array, "chains cells values"], total: Float[Array, "chains cells"], log_p: Array) -> Array:
-        """Confidence: of tokens by their `log_p`, or of a cell whatever its token is; beside a planner that log p itself."""
+        """Return the confidence in each value or in each cell.
+
+        The method decides whether confidence depends on the `log_p` of a token or on the cell as a
+        whole. With a planner the confidence is log p itself.
+        """
         if self.planned:
             return jnp.maximum(log_p, LEAST_SCORE)
         match self.confidence:
@@ -110,11 +123,11 @@ class Readout:
 
 
 class Hypothesis(NamedTuple):
-    """Where a decode stands; chains are the last axis, behind cells.
+    """State of a decode; chains are the last axis, after cells.
 
-    `log_p` and `confidence` are those of each token at the pass that last predicted it; `open` are
-    the cells that the next pass predicts; `seen` is what the pass before saw, where passes are
-    kept.
+    `log_p` and `confidence` are those of each token at the pass that last predicted it. `open` has
+    the cells that the next pass predicts. `seen` has the tokens that the previous pass saw, if
+    passes are recorded.
     """
 
     tokens: Codes
@@ -127,7 +140,7 @@ class Hypothesis(NamedTuple):
 
 
 class Plan(eqx.Module):
-    """When cells settle, on the device; see `Passes`."""
+    """Times at which cells settle, on the device; see `Passes`."""
 
     steps: int = eqx.field(static=True)
     block: int = eqx.field(static=True)
@@ -136,7 +149,7 @@ class Plan(eqx.Module):
     again: Float[Array, " passes"] | None
 
     def pool(self, free: Held, t: Array) -> tuple[Held, Int[Array, " chains"]]:
-        """The block that pass `t` (from 1) is over, and how many of its cells are open after it."""
+        """Return the block of pass `t` (from 1), and the number of its open cells afterwards."""
         assert self.open_after is not None
         t = jnp.asarray(t, jnp.int32)
         rank, number = jnp.cumsum(free, axis=0, dtype=jnp.int32) - 1, (t - 1) // self.steps
@@ -145,17 +158,18 @@ class Plan(eqx.Module):
 
 
 def plan_of(passes: Passes) -> Plan:
-    """The device form of passes."""
+    """Return the device form of passes."""
     real = (None if a is None else on_device(a) for a in (passes.settles, passes.again))
     table = None if passes.open_after is None else on_device(passes.open_after, np.int32)
     return Plan(passes.steps, passes.block, table, *real)
 
 
 class RefinementKernel(AbstractDecoder):
-    """One step is one decode, from the start to the last pass; it does not depend on the step before.
+    """Kernel whose step is one decode, from the start to the last pass.
 
-    `law` is that of the mask of the schedule, `plan` says when cells settle. With `draft`, tokens
-    start where the chain started.
+    A step does not depend on the step before. `law` is the distribution of the schedule's mask, and
+    `plan` has the times at which cells settle. With `draft`, tokens start at the codes of the
+    chain's start.
     """
 
     rules: Rules = eqx.field(static=True)
@@ -166,7 +180,10 @@ class RefinementKernel(AbstractDecoder):
 
     @property
     def may_end(self) -> bool:
-        """Whether passes may be left out, which takes a branch at each; a fixed number of them takes none."""
+        """Whether passes may be skipped.
+
+        Skipping takes a branch at each pass, whereas a fixed number of passes takes none.
+        """
         return self.rules.stop == "fixed_point" or self.rules.schedule in ("threshold", "easy_first")
 
     @property
@@ -185,7 +202,7 @@ class RefinementKernel(AbstractDecoder):
             return at, jnp.where(at.open & (at.confidence == -jnp.inf), -1, at.tokens) if self.trace else None
 
         end, trace = jax.lax.scan(once, first, jnp.arange(self.rules.steps))
-        # a mask may leave cells of a draft as they are
+        # a mask may leave cells of a draft unpredicted
         count, predicted = free.sum(axis=0), free & (end.confidence > -jnp.inf)
         score = jnp.where(predicted, end.log_p, 0.0).sum(axis=0) / jnp.maximum(predicted.sum(axis=0), 1).astype(end.log_p.dtype)
         length = target.graph.lengths.reshape(-1).astype(jnp.int32)
@@ -196,10 +213,17 @@ class RefinementKernel(AbstractDecoder):
         return State(end.tokens, memory), Info(changed[None], drawn[None], none, none)
 
     def begin(self, target: Target, draft: Codes, free: Held, keys: PRNGKeyArray) -> Hypothesis:
-        """What stands before the first pass: nothing, a uniform value in every free cell, or the draft.
+        """Return the state before the first pass.
 
-        Under a mask's schedule what is no draft is open until it is predicted: the last pass
-        settles what no K held.
+        Free cells are hidden, or have uniform values, or have the tokens of the draft. Under a
+        mask's schedule, a cell that does not come from a draft is open until it is predicted: the
+        last pass settles the cells that no K contained.
+
+        Args:
+            target: the network over some rows.
+            draft: the codes of the chain's start, shape (cells, chains).
+            free: the cells that may change.
+            keys: a key for each chain.
         """
         zero = jnp.zeros(draft.shape)
         unsettled = not self.draft and (self.rules.start == "hide" or self.law is not None)
@@ -209,7 +233,10 @@ class RefinementKernel(AbstractDecoder):
         return Hypothesis(tokens, tokens, zero, zero - jnp.inf, hidden, chains >= 0, jnp.zeros_like(chains, jnp.int32))
 
     def _planner(self, target: Target) -> NetworkGraph | None:
-        """The network that plans, over the chains of the target; None where there is none, or the model plans itself."""
+        """Return the network that plans, over the chains of the target.
+
+        The result is None if there is no planner or the model plans itself.
+        """
         name, graph = self.rules.planner, target.graph
         if name in ("none", "self"):
             return None
@@ -217,14 +244,28 @@ class RefinementKernel(AbstractDecoder):
         return network_graph(network, name, encode(network, (), (), graph.lengths.shape[0]), graph.lengths, graph.n_cells)
 
     def trusted(self, logits: Float[Array, "chains cells values"], tokens: Codes) -> Float[Array, "cells chains"]:
-        """The planner's score of a settled cell: eta log p(its value), as open cells have log p. Reference: Peng et al. 2025."""
+        """Return the planner's score of a settled cell, eta log p(its value).
+
+        Open cells have the score log p. Reference: Peng et al. 2025.
+        """
         log_p = jnp.take_along_axis(jax.nn.log_softmax(logits, axis=-1), jnp.maximum(tokens.T, 0)[..., None], axis=-1)[..., 0].T
         return self.rules.eta * jnp.maximum(log_p, LEAST_SCORE)
 
     def one_pass(
         self, target: Target, at: Hypothesis, free: Held, t: Array, keys: PRNGKeyArray, planner: NetworkGraph | None = None
     ) -> Hypothesis:
-        """Predict, then decide what the next pass predicts. A chain that no longer moves stays as it is."""
+        """Predict the open cells, then determine the cells that the next pass predicts.
+
+        A chain that has stopped stays as it is.
+
+        Args:
+            target: the network over some rows.
+            at: the state before the pass.
+            free: the cells that may change.
+            t: the number of the pass, from 0.
+            keys: a key for each chain.
+            planner: the network that plans, or None.
+        """
         rules, graph = self.rules, target.graph
         last = t == rules.steps - 1
         if self.law is not None:
@@ -254,7 +295,10 @@ class RefinementKernel(AbstractDecoder):
         return after._replace(open=jnp.where(moving[None], opened, False), moving=moving)
 
     def _predicted(self, at: Hypothesis, free: Held, t: Array) -> Held:
-        """The open cells; in the first pass over tokens that were never predicted, every one."""
+        """Return the open cells, or every free cell in the first pass.
+
+        In the first pass no token has been predicted yet.
+        """
         return jnp.where(t == 0, free, at.open)
 
     def _shown_value(self, target: Target, tokens: Codes, keys: PRNGKeyArray) -> Codes:
@@ -263,11 +307,12 @@ class RefinementKernel(AbstractDecoder):
         return uniform_values(target, keys, tokens)
 
     def decode(self, logits: Float[Array, "chains cells values"], keys: PRNGKeyArray) -> tuple[Array, Array, Array]:
-        """Tokens with their log p and how sure they are, cells first; log p is the network's own, whatever the temperature.
+        """Return tokens with their log p and the confidence in them, cells first.
 
-        Where the network gives no distribution the token is `UNDEFINED`, and stays so.
+        log p is the network's own, whatever the temperature. If the network does not define a
+        distribution, the token is `UNDEFINED`, and stays so.
         """
-        # as a network's product has them: nothing is transposed
+        # This is the layout of a network's product: nothing is transposed.
         by_value = jnp.moveaxis(logits, -1, 0)
         total = jax.nn.logsumexp(by_value, axis=0)
         if self.rules.decode == "argmax":
@@ -281,17 +326,20 @@ class RefinementKernel(AbstractDecoder):
 
     @property
     def readout(self) -> Readout:
-        """What a pass makes of logits."""
+        """The map from the logits of a pass to its predictions."""
         r = self.rules
         return Readout(r.decode, r.temperature, r.top_k, r.top_p, r.confidence, r.planner != "none")
 
     def sureness(self, logits: Float[Array, "chains cells values"]) -> Float[Array, "cells chains"]:
-        """Confidence in a cell whatever its value is; of the likeliest one where confidence is a probability."""
+        """Return the confidence in a cell whatever its value is.
+
+        If confidence is a probability, it is that of the likeliest value.
+        """
         total = jax.nn.logsumexp(logits, axis=-1)
         return self._sure(logits, total, logits.max(axis=-1) - total).T
 
     def log_p_of(self, logits: Float[Array, "chains cells values"], codes: Codes) -> Float[Array, "cells chains"]:
-        """log of the probability with which a pass draws each cell's value."""
+        """Return the log of the probability with which a pass draws each cell's value."""
         drawn = jax.nn.log_softmax(narrow(logits / self.rules.temperature, self.rules.top_k, self.rules.top_p), axis=-1)
         return jnp.take_along_axis(drawn, jnp.maximum(codes.T, 0)[..., None], axis=-1)[..., 0].T
 
@@ -299,9 +347,20 @@ class RefinementKernel(AbstractDecoder):
         return self.readout.sure(logits, total, log_p)
 
     def reopened(self, after: Hypothesis, free: Held, present: Held, t: Array, keys: PRNGKeyArray) -> Held:
-        """The cells that the next pass predicts (where it does not predict all), after `t` passes."""
+        """Return the cells that the next pass predicts.
+
+        It serves schedules that do not predict all cells at each pass.
+
+        Args:
+            after: the state after the pass.
+            free: the cells that may change.
+            present: the cells that are not padding.
+            t: the number of passes so far.
+            keys: a key for each chain.
+        """
         rules = self.rules
-        # What the pass predicted is open until it is kept: in the first pass, all that is free.
+        # A cell that the pass predicted is open until it is kept; in the first pass these are all
+        # free cells.
         candidates = free if rules.remask == "least_confident" or rules.planner != "none" else jnp.where(t == 1, free, after.open)
         if rules.remask in PUBLISHED:
             settles, again = self.rates(after.confidence, free & ~candidates, t)
@@ -318,10 +377,12 @@ class RefinementKernel(AbstractDecoder):
         return found
 
     def rates(self, sure: Float[Array, "cells chains"], settled: Held, t: Array) -> tuple[Array, Float[Array, "cells chains"]]:
-        """After `t` passes the probability that an open cell settles, and of each settled one that it is hidden again.
+        """Return two probabilities after `t` passes: of settling and of reopening.
 
-        Under `remdm_confidence` sigma of a settled cell is the share exp(-confidence) of it among
-        the settled ones. Reference: Wang et al. 2025, Section 4.1, and their public code.
+        The first is the probability that an open cell settles. The second is the probability that a
+        settled cell is hidden again. Under `remdm_confidence`, sigma of a settled cell is its share
+        of exp(-confidence) among the settled cells. Reference: Wang et al. 2025, Section 4.1, and
+        their public code.
         """
         assert self.plan.settles is not None
         assert self.plan.again is not None
@@ -331,10 +392,18 @@ class RefinementKernel(AbstractDecoder):
         return self.plan.settles[t - 1], again
 
     def left_open(self, sure: Float[Array, "cells chains"], candidates: Held, free: Held, t: Array, keys: PRNGKeyArray | None) -> Held:
-        """The candidates that stay open after `t` passes, by the order and the schedule; all of later blocks.
+        """Return the candidates that stay open after `t` passes, by the order and the schedule.
 
-        Of equally confident ones, those that rounding alone tells apart among them, the first
-        settle; under `remask = least_confident` the first stay open. `keys` are of a random order.
+        All candidates of later blocks stay open. Among equally confident cells, which may differ by
+        rounding, the first settle. Under `remask = least_confident`, the first of equally confident
+        cells stay open.
+
+        Args:
+            sure: the confidence in each cell.
+            candidates: the cells that may stay open.
+            free: the cells that may change.
+            t: the number of passes so far.
+            keys: a key for each chain, for a random order; or None.
         """
         pool, held = candidates, candidates.sum(axis=0, dtype=jnp.int32)
         if self.plan.open_after is not None:
@@ -351,17 +420,21 @@ class RefinementKernel(AbstractDecoder):
                 place = ranks(jnp.where(pool, -jnp.round(sure / ROUNDING), jnp.inf))
             case "random" if keys is not None:
                 place = random_ranks(keys, pool)
-            case _:  # by their places, as also where a pass settles all of a pool, for which a random order takes no keys
+            # Cells settle by their places. The same serves a pass that settles a whole pool, for
+            # which a random order takes no keys.
+            case _:
                 place = jnp.cumsum(pool, axis=0, dtype=jnp.int32) - 1
         settle = pool.sum(axis=0, dtype=jnp.int32) - counts
         return (pool & (place.astype(jnp.int32) >= settle[None])) | (candidates & ~pool)
 
 
 def refinement_kernel(lowered: Lowered, call: ir.FormCall, bound: Bound | None = None) -> RefinementKernel:
-    """The kernel of `refinement` or of one of its presets; `bound`: the program that it is written in, where it is not the model's.
+    """Return the kernel of `refinement` or of one of its presets.
+
+    `bound` is the program that contains the call, if that is not the model's program.
 
     Raises:
-        GmlmError: E741 for a schedule's mask that looks at x.
+        GmlmError: E741 for a data-dependent mask as the schedule.
     """
     found = refinement(call, lowered.bound if bound is None else bound)
     plan = plan_of(passes := passes_of(call, found, sum(v.size for v in lowered.graph.observed)))
@@ -377,29 +450,33 @@ def refinement_kernel(lowered: Lowered, call: ir.FormCall, bound: Bound | None =
 
 
 def uniform_values(target: Target, keys: PRNGKeyArray, like: Codes) -> Codes:
-    """Independent uniform values of the shape of `like`."""
+    """Return independent uniform values in the shape of `like`."""
     return whole_below(target.graph.most_values, words_apart(keys, like.shape[0])).astype(like.dtype)
 
 
 def stuttering(tokens: Codes, present: Held) -> Held:
-    """The second and later tokens of a run of equal ones; the first cell has none before it."""
+    """Return the second and later tokens of each run of equal tokens.
+
+    The first cell has no token before it.
+    """
     again = (tokens[1:] == tokens[:-1]) & present[1:] & present[:-1]
     return jnp.concatenate([jnp.zeros_like(again[:1]), again])
 
 
 def narrow(logits: Float[Array, "*shape values"], top_k: int | None, top_p: Any) -> Float[Array, "*shape values"]:
-    """Logits with all but the `top_k` likeliest values, or all but the fewest that hold probability `top_p`, at -infinity.
+    """Return logits with all but the likeliest values set to -infinity.
 
-    Of equal logits at the edge all stay. What rounding alone tells apart is equal, so that single
-    and double precision keep the same values: 0.5 and 0.3 hold probability 0.8. Reference: Fan et
-    al. 2018 (top-k), Holtzman et al. 2020 (top-p).
+    The `top_k` likeliest values remain, or the smallest set of values with total probability
+    `top_p`. All equal logits at the edge remain. Logits that differ only by rounding count as
+    equal, so that single and double precision keep the same values: 0.5 and 0.3 have total
+    probability 0.8. Reference: Fan et al. 2018 (top-k), Holtzman et al. 2020 (top-p).
     """
     if top_k is not None and top_k < logits.shape[-1]:
         logits = _from_edge(logits, jax.lax.top_k(logits, top_k)[0][..., -1:])
     if top_p is not None and (isinstance(top_p, jax.Array) or top_p < 1):
         ordered = jnp.flip(jnp.sort(logits, axis=-1), axis=-1)
         p = jax.nn.softmax(ordered, axis=-1)
-        # what stands before does not hold enough
+        # the values before this one do not reach the probability
         needed = jnp.cumsum(p, axis=-1) - p < top_p * (1 - ROUNDING)
         logits = _from_edge(logits, jnp.where(needed, ordered, jnp.inf).min(axis=-1, keepdims=True))
     return logits

@@ -1,4 +1,4 @@
-"""Builds kernels from a checked sampler: which plan each block gets, colours, buckets of size."""
+"""Construction of kernels from a checked sampler: the plan of each block, colours, size buckets."""
 
 from __future__ import annotations
 
@@ -52,12 +52,15 @@ from ._tabled_sweep import Colours, TabledSweepKernel, tabled_sweep
 from ._temper import TemperKernel
 
 Array = np.ndarray
-MOST_KINDS = 32  # shapes of blocks that are compiled one by one
+MOST_KINDS = 32  # shapes of blocks that are compiled separately
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A kernel with the names of the rows of its information: one line per update, and one name per pair of replicas."""
+    """Kernel with the names of the rows of its `Info`.
+
+    `lines` has a name for each update, and `pairs` one for each pair of replicas.
+    """
 
     kernel: AbstractKernel
     lines: tuple[str, ...]
@@ -65,16 +68,22 @@ class Planned:
 
 
 def build_kernel(lowered: Lowered, sampler: ir.Sampler, params: Mapping[str, Any] | None = None, keep: bool = False) -> Planned:
-    """The kernel of a sampler; at parameters, see `at_parameters`; `keep`: what does not depend on these is built once for a model.
+    """Return the kernel of a sampler.
+
+    Args:
+        lowered: the model.
+        sampler: the sampler.
+        params: parameters at which the kernel takes its fastest form, see `at_parameters`; or None.
+        keep: whether the part that does not depend on parameters is built once for a model.
 
     Raises:
-        GmlmError: E507 for a sampler that asks verifiers or values, whose strings are no steps of a
-            chain; for a block that is too costly to draw, or a mask that looks at x in a model
-            without a joint distribution.
+        GmlmError: E507 for a sampler that calls verifiers or values, whose strings are not steps of
+            a chain. Other codes for a block that is too costly to draw, and for a data-dependent
+            mask in a model without a joint distribution.
     """
     if isinstance(sampler.body, ir.FormCall):
         return _decoder(lowered, sampler.body)
-    # the kernel is looked at on the host, whatever a caller traces
+    # the kernel is inspected on the host, whatever a caller traces
     with jax.ensure_compile_time_eval():
         try:
             planned = _kept(lowered, sampler) if keep else _Builder(lowered).in_order(sampler.body)
@@ -84,11 +93,14 @@ def build_kernel(lowered: Lowered, sampler: ir.Sampler, params: Mapping[str, Any
 
 
 def _kept(lowered: Lowered, sampler: ir.Sampler) -> Planned:
-    """The kernel at any parameters, built once for a model and a sampler: of large graphs that takes as long as many steps."""
+    """Return the kernel for any parameters, built once for a model and a sampler.
+
+    For large graphs, building it takes as long as many steps.
+    """
     assert not isinstance(sampler.body, ir.FormCall)
     key = id(sampler), float_type()
     if key not in lowered.kept:
-        # which keeps the sampler, so that its number is its own
+        # The entry holds a reference to the sampler, so that its id stays unique.
         lowered.kept[key] = sampler, _Builder(lowered).in_order(sampler.body)
     return lowered.kept[key][1]
 
@@ -104,7 +116,10 @@ def _decoder(lowered: Lowered, call: ir.FormCall) -> Planned:
 
 
 def no_chain(call: ir.FormCall) -> GmlmError:
-    """The refusal of a sampler that draws each string anew, where the steps of a chain are wanted."""
+    """Return E507, the error for a sampler without a chain whose steps are needed.
+
+    Such a sampler draws each string independently.
+    """
     does = "decodes: its draw depends on no draw before it" if is_decoder(call) else "draws each string from its first symbol on"
     message = f"`{call.form.name}` {does}: it has no steps from string to string"
     help = "`sample` draws by it, `gm.theory.output_law` computes the distribution of its strings"
@@ -112,7 +127,7 @@ def no_chain(call: ir.FormCall) -> GmlmError:
 
 
 def fresh(kernel: ir.Start) -> GmlmError:
-    """The refusal of a sampler whose draws begin anew, where the steps of a chain are wanted."""
+    """Return E507, the error for a sampler whose every draw starts afresh, if a chain is needed."""
     message = f"each draw begins with one of `{kernel.name}`, whatever stood before: it has a distribution, and no steps of a chain"
     help = "`gm.theory.output_law` computes it; the updates in a sampler of their own are a chain"
     return fail("E507", message, kernel.span, "begins anew", help=help)
@@ -123,13 +138,13 @@ def _names(parts: Sequence[Planned]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def build(lowered: Lowered, kernel: ir.Kernel) -> Planned:
-    """The device form of one kernel."""
+    """Return the device form of one kernel."""
     return kernel.accept(_Builder(lowered))
 
 
 @dataclass(frozen=True)
 class _Builder:
-    """The device forms of the kernels of one model."""
+    """Visitor that returns the device forms of the kernels of one model."""
 
     lowered: Lowered
 
@@ -171,7 +186,7 @@ class _Builder:
 
 
 def _update(graph: FactorGraph, planned: UpdatePlan) -> Planned:
-    """The kernel of one planned update."""
+    """Return the kernel of one planned update."""
     match planned:
         case SweepPlan(eliminations=()):
             kernel = _sweep(graph, planned.layout)
@@ -200,7 +215,10 @@ def _by_trees(graph: FactorGraph, pieces: Sequence[Array]) -> SweepKernel:
 
 
 def at_parameters(graph: FactorGraph, kernel: AbstractKernel, params: Mapping[str, Any]) -> AbstractKernel:
-    """The same kernel in the form that is quickest at these parameters, with trees where tables would lose digits in 32 bits."""
+    """Return the kernel in the form that is fastest at these parameters.
+
+    Tables that would lose digits in 32 bits are replaced by trees.
+    """
 
     def formed(k: Any) -> Any:
         if not isinstance(k, TabledSweepKernel):
@@ -209,7 +227,7 @@ def at_parameters(graph: FactorGraph, kernel: AbstractKernel, params: Mapping[st
         if loses_digits(entries, k.by_product):
             return _by_trees(graph, [np.asarray(s.cells)[..., None] for s in k.stages])
         plan = None if float_type() == np.float64 else _packing(graph, k, entries)
-        if plan is not None:  # cells of two values, for which a form has little to say
+        if plan is not None:  # for cells with two values a form of the lists gains little
             return packed_sweep(k, plan, [_real(graph, s) for s in k.stages])
         return k.formed(entries, graph.sizes)
 
@@ -217,7 +235,10 @@ def at_parameters(graph: FactorGraph, kernel: AbstractKernel, params: Mapping[st
 
 
 def _packing(graph: FactorGraph, kernel: TabledSweepKernel, entries: Array) -> Packing | None:
-    """How chains of a sweep are packed at parameters at which tables have these entries; None where they cannot be."""
+    """Return how chains of a sweep are packed at parameters at which tables have these entries.
+
+    The result is None if they cannot be packed.
+    """
     if kernel.most_values != 2 or any(s.rest is not None for s in kernel.stages):
         return None
     stages, every = [], np.arange(len(kernel.order))[:, None]
@@ -229,18 +250,18 @@ def _packing(graph: FactorGraph, kernel: TabledSweepKernel, entries: Array) -> P
 
 
 def _real(graph: FactorGraph, stage: Colours) -> Array:
-    """Which cells of a stage are no padding."""
+    """Return the cells of a stage that are not padding."""
     return np.asarray(stage.cells) < graph.n_cells
 
 
 def single_site_sweep(graph: FactorGraph) -> AbstractKernel:
-    """Every cell once, colour after colour: the kernel of a model without a sampler."""
+    """Return the kernel of a model without a sampler: every cell once, colour after colour."""
     cells = np.arange(graph.n_cells, dtype=np.int32)[:, None]
     return _sweep(graph, plan_layout(graph, cells, colour(graph, cells), ()))
 
 
 def _listed(graph: FactorGraph, planned: RandomPlan) -> AbstractKernel:
-    """Blocks by elimination, those of one shape together."""
+    """Return the kernel that redraws blocks by elimination, those of one shape together."""
     blocks = listed_blocks(graph, planned.mask, planned.corrected)
     assert blocks is not None
     alike: dict[Any, list[int]] = {}
@@ -248,8 +269,8 @@ def _listed(graph: FactorGraph, planned: RandomPlan) -> AbstractKernel:
     for k, block in enumerate(blocks):
         cells = block[block < graph.n_cells]
         if len(cells):
-            # In stages: blocks that are alike but for their place in the graph share them, and the
-            # arrays of a loop may differ.
+            # The contraction has stages: blocks that differ only in their place in the graph share
+            # them, whereas the arrays of a loop may differ.
             found[k] = contraction(graph, replace(plan_elimination(graph, cells, "a block"), may_loop=False))
             leaves, tree = jax.tree.flatten(found[k])
             alike.setdefault((tree, tuple(a.shape for a in leaves)), []).append(k)
@@ -266,7 +287,7 @@ def _listed(graph: FactorGraph, planned: RandomPlan) -> AbstractKernel:
 
 
 def single_cells(blocks: Array, n_cells: int) -> Array:
-    """The cells of one padded block, each as a block."""
+    """Return the cells of one padded block, each as a block of its own."""
     return blocks[blocks < n_cells][:, None]
 
 
@@ -277,7 +298,10 @@ def _random(graph: FactorGraph, planned: RandomPlan) -> AbstractKernel:
 
 
 def _capacities(graph: FactorGraph, mask: AbstractMask, plan: BlockPlan) -> tuple[tuple[int, int], ...]:
-    """Buckets of size: powers of two up to the largest block, each with the most joint values of that many cells."""
+    """Return the size buckets, each with the maximum number of joint values of that many cells.
+
+    The sizes are powers of two up to the largest block.
+    """
     if not mask.has_random_size:
         return ((plan.members, int(plan.values)),)
     sizes = np.sort(graph.sizes[mask.reach].astype(np.int64))[::-1]

@@ -1,6 +1,7 @@
-"""Losses whose blocks, or whose hidden cells, are summed by elimination: what is not observed has the code -1.
+"""Losses whose blocks, or whose hidden cells, are summed out by elimination.
 
--log p(x_K | x_rest) is log p(x_rest) - log p(x_K, x_rest), each a sum over what is not seen.
+A cell that is not observed has the code -1. -log p(x_K | x_rest) is log p(x_rest) - log p(x_K,
+x_rest), each of which is a sum over the unobserved cells.
 """
 
 from __future__ import annotations
@@ -22,20 +23,23 @@ from ._energy import Codes, Params, all_values
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._sums import eliminate, evidence, factor_sums, log_sum
 
-MOST_ENTRIES = 1 << 22  # table entries held at once
+MOST_ENTRIES = 1 << 22  # maximum number of table entries held at once
 
 
 class Passes(eqx.Module):
     """Sums of one contraction, each with some of its cells freed.
 
+    A freed cell is summed over although it is observed.
+
     Attributes:
-        freed: which free cells each pass sums over, besides those that a row lacks, shape (passes,
-            free); None: all, in every pass.
-        weights: of each component's term in each pass, shape (passes, components).
-        owners: for each group the component of each factor, their number for none; None where rows
-            may lack cells.
-        sums_to_one: whether the pass is over all cells of a product of distributions, and finds 1:
-            the contraction is of what rows lack.
+        contraction: the contraction.
+        freed: the free cells that each pass sums over, besides those that a row lacks, shape
+            (passes, free); None: every pass sums over all of them.
+        weights: the weight of each component's term in each pass, shape (passes, components).
+        owners: for each group the component of each factor, or the number of components for a
+            factor without one; None if rows may lack cells.
+        sums_to_one: whether the pass is over all cells of a product of distributions, whose sum is
+            1: the contraction is then over the cells that a row lacks.
     """
 
     contraction: Contraction
@@ -45,7 +49,13 @@ class Passes(eqx.Module):
     sums_to_one: bool = eqx.field(static=True)
 
     def rows(self, graph: Graph, params: Params, codes: Codes) -> Float[Array, " rows"]:
-        """The weighted sum over passes and components of log sum - log of what is observed."""
+        """Return the weighted sum over passes and components of log sum - log of the observed part.
+
+        Args:
+            graph: the factor graph.
+            params: parameters.
+            codes: codes of the rows, -1 for a missing cell, shape (cells, rows).
+        """
         c, rows = self.contraction, codes.shape[1]
         known = jnp.maximum(codes, 0)
         if self.sums_to_one:
@@ -65,7 +75,10 @@ class Passes(eqx.Module):
         return _each(one, jnp.zeros(rows, float_type()), (self.freed, self.weights))[0]
 
     def values(self, graph: Graph, params: Params, codes: Codes) -> Float[Array, "components rows"]:
-        """The sum of the factors of each component, where rows lack nothing: nothing is summed out."""
+        """Return the sum of the factors of each component, for rows without missing cells.
+
+        Nothing is summed out.
+        """
         assert self.owners is not None
         total = jnp.zeros((self.contraction.n_components + 1, codes.shape[1]), float_type())
         for group, owner in zip(graph.groups, self.owners, strict=True):
@@ -75,10 +88,11 @@ class Passes(eqx.Module):
 
 
 class EliminatedLoss(AbstractLoss):
-    """The loss with every sum by elimination: each pass costs as much as the sum over all cells that some mask or row hides.
+    """Loss with every sum by elimination.
 
-    `counted`: the graph with partial sums for cells, behind its own, over which the sums are; None
-    where it has none.
+    Each pass costs as much as the sum over all cells that some mask or row hides. `counted` is the
+    graph with cells for partial sums after its own cells, over which the sums are taken; it is None
+    if there are no partial sums.
     """
 
     graph: Graph
@@ -87,29 +101,35 @@ class EliminatedLoss(AbstractLoss):
     is_eliminated = True
 
     def row_terms(self, masks: int, members: int) -> float:
-        """Table entries of one pass over one row."""
+        """Return the number of table entries of one pass over one row."""
         return float(max((p.contraction.entries for p in self.parts), default=1))
 
     def rows(self, params: Params, codes: Codes, masks: Masks | None = None) -> Float[Array, " rows"]:
-        """The mean over masks of -log p(x_K | x_rest), with -1 summed out of both; 0 where no cell of K is observed."""
+        """Return the mean over masks of -log p(x_K | x_rest) for each row.
+
+        Cells of code -1 are summed out of both terms. The loss is 0 if no cell of K is observed.
+        """
         graph = self.graph if self.counted is None else self.counted
         codes = jnp.pad(codes, ((0, graph.n_cells - self.graph.n_cells), (0, 0)), constant_values=-1)
         return sum((p.rows(graph, params, codes) for p in self.parts), jnp.zeros(codes.shape[1], float_type()))
 
 
 class DrawnEliminatedLoss(AbstractLoss):
-    """The same averaged over `masks` drawn for each row, of shape (masks, members, rows)."""
+    """Loss by elimination, averaged over masks drawn for each row.
+
+    `masks` has the shape (masks, members, rows).
+    """
 
     graph: Graph
     contraction: Contraction
     is_eliminated = True
 
     def row_terms(self, masks: int, members: int) -> float:
-        """Table entries of one mask of one row."""
+        """Return the number of table entries of one mask of one row."""
         return float(self.contraction.entries)
 
     def rows(self, params: Params, codes: Codes, masks: Masks | None = None) -> Float[Array, " rows"]:
-        """One loss per row: the mean over its masks; an empty mask scores 0."""
+        """Return one loss for each row, the mean over its masks; an empty mask contributes 0."""
         assert masks is not None
         c = self.contraction
         seen = evidence(self.graph, codes, c)
@@ -125,14 +145,19 @@ class DrawnEliminatedLoss(AbstractLoss):
 
 
 class EnumeratedLoss(AbstractLoss):
-    """The loss where the values of K are listed, and for each of them what is hidden is summed out by elimination.
+    """Loss by enumeration of the values of K.
+
+    For each value of K the hidden cells are summed out by elimination.
 
     Attributes:
-        hidden: how to sum the cells that rows lack.
-        law: of a mask whose probabilities vary with rows: with x, or with given data.
-        blocks: every mask, or None where masks are drawn: shape (masks, members), padded with the
-            number of cells.
-        shares: the probability of each.
+        graph: the factor graph.
+        hidden: the contraction over the cells that rows lack.
+        law: the distribution of a mask whose probabilities vary with rows, that is, with x or with
+            given data; else None.
+        n_values: the maximum number of joint values of K.
+        blocks: every mask, shape (masks, members), padded with the number of cells; None if masks
+            are drawn.
+        shares: the probability of each mask.
     """
 
     graph: Graph
@@ -143,11 +168,11 @@ class EnumeratedLoss(AbstractLoss):
     shares: Float[Array, " masks"] | None
 
     def row_terms(self, masks: int, members: int) -> float:
-        """Table entries of one mask of one row."""
+        """Return the number of table entries of one mask of one row."""
         return float(self.hidden.entries) * self.n_values
 
     def rows(self, params: Params, codes: Codes, masks: Masks | None = None) -> Float[Array, " rows"]:
-        """One loss per row: the mean over masks of -log p(x_K | x_rest[, K])."""
+        """Return one loss for each row: the mean over masks of -log p(x_K | x_rest[, K])."""
         if masks is None:
             assert self.blocks is not None
             assert self.shares is not None
@@ -169,22 +194,28 @@ class EnumeratedLoss(AbstractLoss):
         return _each(one, jnp.zeros(codes.shape[1], float_type()), (masks, shares))[0]
 
     def log_marginal(self, params: Params, codes: Codes) -> Float[Array, " rows"]:
-        """log of the sum over the hidden cells of exp(log_potential)."""
+        """Return the log sum over the hidden cells of exp(log_potential)."""
         return log_sum(self.graph, params, jnp.maximum(codes, 0), self.hidden, evidence(self.graph, codes, self.hidden))
 
     def scores(self, params: Params, codes: Codes, mask: Int[Array, "members rows"]) -> Float[Array, "values rows"]:
-        """log_marginal under every joint value of K; cells of K that a row lacks are summed out, and listed once."""
+        """Return `log_marginal` under every joint value of K.
+
+        Cells of K that a row lacks are summed out, and counted only once.
+        """
         listed, valid = self.listed(codes, mask)
         found = self.log_marginal(params, listed).reshape(self.n_values, -1)
         return jnp.where(valid, found, -jnp.inf)
 
     def listed(self, codes: Codes, mask: Int[Array, "members rows"]) -> tuple[Int[Array, "cells valuesxrows"], Bool[Array, "values rows"]]:
-        """The rows with every joint value of K put in, value by value."""
+        """Return the rows with every joint value of K inserted, value by value.
+
+        The second result states which joint values exist.
+        """
         blocks = drawn_blocks(self.graph, mask[None], self.n_values)
         rows = jnp.arange(codes.shape[1], dtype=jnp.int32)
         cells = jnp.minimum(mask, self.graph.n_cells - 1)
         lacks = (codes[cells, rows] < 0) & (mask < self.graph.n_cells)
-        digits = blocks.codes[0]  # values, members, rows
+        digits = blocks.codes[0]  # axes: values, members, rows
         valid = blocks.valid[0] & ~(lacks[None] & (digits > 0)).any(axis=1)
         wide = jnp.broadcast_to(codes[:, None], (codes.shape[0], self.n_values, codes.shape[1]))
         new = jnp.where(lacks[None], -1, digits)
@@ -192,7 +223,10 @@ class EnumeratedLoss(AbstractLoss):
         return wide.reshape(codes.shape[0], -1), valid
 
     def log_law(self, params: Params, codes: Codes, mask: Array) -> tuple[Float[Array, "values rows"], Float[Array, " rows"]]:
-        """log p(K | x') under every joint value of K, and at the row's own; constants of the parameters."""
+        """Return log p(K | x') under every joint value of K, and at the row's own value.
+
+        Both are constants with respect to the parameters.
+        """
         assert self.law is not None
         known = jnp.maximum(codes, 0)
         blocks = drawn_blocks(self.graph, mask[None], self.n_values, self.law.groups())
@@ -204,14 +238,14 @@ class EnumeratedLoss(AbstractLoss):
 
 
 class HiddenRows(eqx.Module):
-    """A loss of rows that lack cells, in chunks of rows.
+    """Loss of rows with missing cells, evaluated in chunks of rows.
 
     Attributes:
-        loss: which loss.
-        codes: -1 where a cell is lacking, shape (cells, rows).
-        masks: those drawn for each row, (masks, members, rows); None where every mask is used.
-        chunk: rows at a time.
-        row_cost: table entries of one row's loss.
+        loss: the loss.
+        codes: -1 where a cell is missing, shape (cells, rows).
+        masks: the masks drawn for each row, (masks, members, rows); None if every mask is used.
+        chunk: the number of rows evaluated at a time.
+        row_cost: the number of table entries of one row's loss.
     """
 
     loss: AbstractLoss
@@ -221,7 +255,7 @@ class HiddenRows(eqx.Module):
     row_cost: float = eqx.field(static=True)
 
     def rows(self, params: Params) -> Float[Array, " rows"]:
-        """The loss of each row."""
+        """Return the loss of each row."""
         count = self.codes.shape[1]
         if count <= self.chunk:
             return self.loss.rows(params, self.codes, self.masks)
@@ -235,26 +269,41 @@ class HiddenRows(eqx.Module):
         return jax.lax.map(once, jax.tree.map(split, (self.codes, self.masks))).reshape(-1)[:count]
 
     def take(self, chosen: Int[Array, " rows"]) -> HiddenRows:
-        """The loss of some of the rows."""
+        """Return the loss of some of the rows."""
         return HiddenRows(
             self.loss, self.codes[:, chosen], None if self.masks is None else self.masks[..., chosen], self.chunk, self.row_cost
         )
 
 
 def _each(one, total: Array, xs) -> tuple[Array, None]:
-    """A running total over masks; the gradient computes each anew, so that memory stays that of one."""
+    """Return a running total over masks.
+
+    The gradient recomputes each term, so that memory stays that of one mask.
+    """
     return jax.lax.scan(jax.checkpoint(one), total, xs)  # pyright: ignore[reportPrivateImportUsage]
 
 
 def _difference(every: Float[Array, "terms rows"], observed: Float[Array, "terms rows"], weights: Array) -> Float[Array, " rows"]:
-    """The sum of weight times (log of all - log of observed); inf where what is observed is impossible."""
+    """Return the sum of weight times (log of all - log of observed).
+
+    The result is inf if the observed part is impossible.
+    """
     impossible = observed == -jnp.inf
     terms = jnp.where(impossible, jnp.inf, jnp.where(impossible, 0.0, every) - jnp.where(impossible, 0.0, observed))
     return jnp.where(weights > 0, jnp.where(weights > 0, weights, 1.0) * terms, 0.0).sum(axis=0)
 
 
 def block_passes(host: FactorGraph, plan: Elimination, blocks: np.ndarray, probabilities: np.ndarray) -> Passes:
-    """One pass for blocks that share no factor: all their cells at once, each component with its block's probability."""
+    """Return one pass for blocks that do not share a factor.
+
+    The pass frees all their cells at once, and each component has the probability of its block.
+
+    Args:
+        host: the factor graph.
+        plan: the elimination of all cells of the blocks.
+        blocks: the blocks, shape (blocks, members), padded with the number of cells.
+        probabilities: the probability of each block.
+    """
     share = np.zeros(host.n_cells + 1)
     for block, p in zip(blocks, probabilities, strict=True):
         share[block[block < host.n_cells]] = p
@@ -264,7 +313,15 @@ def block_passes(host: FactorGraph, plan: Elimination, blocks: np.ndarray, proba
 
 
 def mask_passes(host: FactorGraph, plan: Elimination, blocks: np.ndarray, probabilities: np.ndarray, complete: bool) -> Passes:
-    """One pass for each mask; `complete`: rows lack no cell."""
+    """Return one pass for each mask.
+
+    Args:
+        host: the factor graph.
+        plan: the elimination of all cells of the masks.
+        blocks: the masks, shape (masks, members), padded with the number of cells.
+        probabilities: the probability of each mask.
+        complete: whether rows have no missing cells.
+    """
     freed = (blocks[:, None, :] == np.sort(plan.cells)[None, :, None]).any(axis=2)
     return _passes(host, plan, freed, np.broadcast_to(probabilities[:, None], (len(blocks), plan.n_components)), complete)
 
@@ -281,36 +338,44 @@ def _passes(host: FactorGraph, plan: Elimination, freed: np.ndarray, weights: np
 
 
 def whole_pass(host: FactorGraph, plan: Elimination) -> Passes:
-    """-log p(x) of a product of distributions, what rows lack summed out."""
+    """Return -log p(x) of a product of distributions, with missing cells summed out."""
     return Passes(contraction(host, plan), None, on_device(np.ones((1, 1)), float_type()), None, True)
 
 
 def hidden_rows(
     host: FactorGraph, graph: Graph, codes: np.ndarray, plan: HiddenPlan, mask: AbstractMask, masks: np.ndarray | None
 ) -> HiddenRows:
-    """The loss of rows that lack cells, as planned.
+    """Return the loss of rows with missing cells, as planned.
 
     Args:
         host: the factor graph.
-        graph: the same on the device.
-        codes: (cells, rows), -1 where a cell is lacking.
-        plan: how it is summed.
+        graph: the same factor graph on the device.
+        codes: (cells, rows), -1 where a cell is missing.
+        plan: the plan of the sums.
         mask: the mask.
-        masks: those drawn for each row, (masks, members, rows); None: all of the mask's.
+        masks: the masks drawn for each row, (masks, members, rows); None: all masks of the support.
     """
     chunk, drawn = int(max(1, min(codes.shape[1], rows_at_once(plan)))), None if masks is None else on_device(masks, np.int32)
     return HiddenRows(hidden_loss(host, graph, plan, mask, masks is not None), on_device(codes, np.int32), drawn, chunk, plan.row_cost)
 
 
 def rows_at_once(plan: HiddenPlan) -> int:
-    """How many rows are summed at once, such that their tables fit into memory."""
+    """Return how many rows to sum at once, such that their tables fit into memory."""
     return int(max(1, MOST_ENTRIES // plan.entries))
 
 
 def hidden_loss(
     host: FactorGraph, graph: Graph, plan: HiddenPlan, mask: AbstractMask, drawn: bool
 ) -> EliminatedLoss | DrawnEliminatedLoss | EnumeratedLoss:
-    """The same of any rows that lack no other cells; `drawn`: masks come with each row."""
+    """Return the loss of any rows that lack only planned cells.
+
+    Args:
+        host: the factor graph.
+        graph: the same factor graph on the device.
+        plan: the plan of the sums.
+        mask: the mask.
+        drawn: whether masks are drawn for each row.
+    """
     blocks, probabilities = (None, None) if drawn else mask.enumerate_blocks()
     if plan.listed:
         law = mask_law(mask) if mask.varies else None

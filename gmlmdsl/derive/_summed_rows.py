@@ -1,4 +1,4 @@
-"""The loss of rows that lack cells, each summed in the way that was planned for it."""
+"""The loss of rows with missing cells, each summed out in the planned way."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from ._summed_loss import HiddenRows
 
 
 class SummedRows(eqx.Module):
-    """Rows whose joint values are listed, rows that are eliminated, and rows of which nothing is observed, which lose nothing.
+    """Rows that are enumerated, rows that are eliminated, and rows without observed cells.
+
+    A row without observed cells has the loss 0.
 
     Attributes:
-        count: how many there are.
-        listed, eliminated: the loss of each kind, None where there is none.
-        places: which rows these are, ascending, for both kinds.
+        count: the number of rows.
+        listed: the loss of the rows whose joint values are enumerated, or None.
+        eliminated: the loss of the eliminated rows, or None.
+        places: the numbers of the rows of both kinds, ascending.
     """
 
     count: int = eqx.field(static=True)
@@ -28,7 +31,7 @@ class SummedRows(eqx.Module):
     places: tuple[Int[Array, " listed"], Int[Array, " eliminated"]]
 
     def rows(self, params: Params) -> Float[Array, " rows"]:
-        """The loss of each row."""
+        """Return the loss of each row."""
         total = jnp.zeros(self.count, float_type())
         for loss, places in zip((self.listed, self.eliminated), self.places, strict=True):
             if loss is not None:
@@ -37,18 +40,24 @@ class SummedRows(eqx.Module):
 
     @property
     def row_cost(self) -> float:
-        """Evaluations and table entries of the loss of one row, on average."""
+        """Average number of factor evaluations and table entries in the loss of one row."""
         listed = 0.0 if self.listed is None else float(self.listed.cost)
         eliminated = 0.0 if self.eliminated is None else self.eliminated.row_cost * self.eliminated.codes.shape[1]
         return (listed + eliminated) / self.count
 
     def second_order_cost(self, count: int) -> float:
-        """Evaluations and table entries of second derivatives, and of scores, in so many directions."""
+        """Return the number of evaluations and table entries of second derivatives and scores.
+
+        They are taken in `count` directions.
+        """
         listed = 0.0 if self.listed is None else second_order_cost(self.listed, count)
         return listed + (0.0 if self.eliminated is None else count * self.eliminated.row_cost * self.eliminated.codes.shape[1])
 
     def some(self, chosen: Int[Array, " rows"]) -> SummedRows:
-        """The same with some of the eliminated rows, and all the others; `chosen` counts through the eliminated ones."""
+        """Return the loss with some of the eliminated rows, and all the others.
+
+        `chosen` numbers the eliminated rows.
+        """
         assert self.eliminated is not None
         kept = jnp.concatenate([self.places[0], self.places[1][chosen]])
         split = len(self.places[0])

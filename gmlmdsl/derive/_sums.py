@@ -1,9 +1,10 @@
-"""One routine sums, maximises and draws the free cells of a contraction.
+"""One routine that sums, maximises and draws the free cells of a contraction.
 
-Forward, a table over each cell and those that it is joined to is the sum of its factors and of the
-messages that it takes; its own message is the log-sum-exp, or the maximum, over the cell's values.
-Backward, every cell is picked given the cells of its table that were picked before: at random, or
-the best. On a chain this is forward filtering and backward sampling, or Viterbi's algorithm.
+The forward pass has a table over each cell and the cells that it is joined to. The table is the sum
+of its factors and of the messages that it receives. Its own message is the log-sum-exp, or the
+maximum, over the cell's values. In the backward pass each cell is picked given those cells of its
+table that were picked before, at random or with the best value. On a chain this is forward
+filtering and backward sampling, or Viterbi's algorithm.
 
 Reference: Dechter 1999, "Bucket elimination"; Rabiner 1989 for chains.
 """
@@ -27,15 +28,17 @@ from ._loop import Combine, laws_in_turn, picked_in_turn, placed, summed_in_turn
 from ._random import Words
 
 Unary = Float[Array, "free values rows"]
-# factor evaluations of like tables from which on their factors are added one after another
+# From this number of factor evaluations of tables of one shape on, their factors are added one
+# after another.
 LEAST_IN_TURN = 1 << 20
 
 
 class Inputs(NamedTuple):
-    """What is added into tables beside messages: `tables` of shape (tables, *axes, rows or 1), `unary` of (free, values, rows or 1).
+    """Numbers that are added into tables beside messages.
 
-    Both have zeros behind, for places without them. Of a loop it is one array, of all that stands
-    before its messages.
+    `tables` have the shape (tables, *axes, rows or 1), and `unary` has (free, values, rows or 1).
+    Both end with zeros, for places without them. For a loop, `tables` has one array of everything
+    that precedes its messages.
     """
 
     tables: tuple[Array, ...]
@@ -44,10 +47,10 @@ class Inputs(NamedTuple):
 
 
 class Forward(NamedTuple):
-    """What the forward pass found: the sum of each component, and what the backward pass needs.
+    """Result of the forward pass: the sum of each component, and the input of the backward pass.
 
-    `messages` are each stage's, of shape (places, *axes, rows) with zeros behind; or all that a
-    loop's turns read, in one array, and then there are no `inputs`.
+    `messages` has for each stage an array of shape (places, *axes, rows), which ends with zeros.
+    For a loop it has one array of everything that the loop reads, and `inputs` is empty.
     """
 
     sums: Float[Array, "components rows"]
@@ -56,7 +59,10 @@ class Forward(NamedTuple):
 
 
 class Level(NamedTuple):
-    """What differs between the levels of a stage: arrays with a leading axis of levels, or one level of them."""
+    """Arrays that differ between the levels of a stage.
+
+    They have a leading axis of levels, or belong to one level.
+    """
 
     number: Int[Array, ""]
     cells: Int[Array, " width"]
@@ -75,20 +81,22 @@ def forward(
     beta: Float[Array, " rows"] | None = None,
     combine: Combine = total,
 ) -> Forward:
-    """The log of the sum (or, with `combine=maximum`, the maximum) over each component's values of exp(factors that touch it).
+    """Return the log sum over each component's values of exp(factors that touch the component).
+
+    With `combine=maximum` it is the maximum in place of the log sum.
 
     Args:
         graph: the factor graph.
         params: parameters.
-        codes: (cells, rows); what they hold in free cells does not matter.
+        codes: (cells, rows); the codes of free cells do not matter.
         c: the contraction.
-        unary: what is added for each value of each free cell, shape (free, most values, rows or 1):
-            -inf forbids a value.
+        unary: a number to add for each value of each free cell, shape (free, most values, rows or
+            1): -inf forbids a value.
         beta: an inverse temperature for each row, which multiplies the factors and not `unary`.
         combine: `total` or `maximum`.
 
     Returns:
-        Sums of shape (components, rows).
+        Sums of shape (components, rows), with the input of the backward pass.
     """
     return forward_from(c, inputs_of(graph, params, codes, c, unary, beta), codes.shape[1], combine)
 
@@ -96,7 +104,16 @@ def forward(
 def inputs_of(
     graph: Graph, params: Params, codes: Codes, c: Contraction, unary: Unary | None = None, beta: Float[Array, " rows"] | None = None
 ) -> Inputs:
-    """What sums, maxima and draws begin with; see `forward`."""
+    """Return the initial tables of sums, maxima and draws.
+
+    Args:
+        graph: the factor graph.
+        params: parameters.
+        codes: (cells, rows); the codes of free cells do not matter.
+        c: the contraction.
+        unary: as in `forward`.
+        beta: as in `forward`.
+    """
     tables = factor_sums(graph, params, codes, c)
     if beta is not None:
         tables = tuple(tempered(t, beta) for t in tables)
@@ -110,12 +127,27 @@ def _inputs(c: Contraction, tables: tuple[Array, ...], rows: int, unary: Unary |
 
 
 def eliminate(c: Contraction, tables: tuple[Array, ...], rows: int, unary: Unary | None = None, combine: Combine = total) -> Forward:
-    """The same from factor tables, of shape (tables, *axes, rows or 1) with zeros behind."""
+    """Run the forward pass from factor tables.
+
+    Args:
+        c: the contraction.
+        tables: factor tables, of shape (tables, *axes, rows or 1), which end with zeros.
+        rows: the number of rows.
+        unary: as in `forward`.
+        combine: as in `forward`.
+    """
     return forward_from(c, _inputs(c, tables, rows, unary), rows, combine)
 
 
 def forward_from(c: Contraction, inputs: Inputs, rows: int, combine: Combine = total) -> Forward:
-    """The same from all inputs."""
+    """Run the forward pass from all its inputs.
+
+    Args:
+        c: the contraction.
+        inputs: the result of `inputs_of`.
+        rows: the number of rows.
+        combine: as in `forward`.
+    """
     if c.loop is not None:
         (start,) = inputs.tables
         sums, found = summed_in_turn(start, c.loop) if combine is total else swept(start, c.loop, combine)
@@ -137,14 +169,16 @@ def forward_from(c: Contraction, inputs: Inputs, rows: int, combine: Combine = t
 
 
 def backward(c: Contraction, codes: Codes, found: Forward, words: Words | None = None) -> Codes:
-    """The free cells picked one after another given those picked before, in the order opposite to that of the sums.
+    """Pick the free cells one after another, each given those picked before.
+
+    The order is opposite to that of the sums.
 
     Args:
         c: the contraction.
-        codes: (cells, rows): a component without any possible value stays as it is there.
-        found: the forward pass.
+        codes: (cells, rows): a component without any possible value keeps these codes.
+        found: the result of the forward pass.
         words: random words of shape (places, rows), by which each cell is drawn; None: the best
-            value is taken, the first of equals.
+            value is taken, and the first among ties.
 
     Returns:
         Codes of shape (cells, rows).
@@ -158,7 +192,7 @@ def backward(c: Contraction, codes: Codes, found: Forward, words: Words | None =
 
 
 def _picked(c: Contraction, found: Forward, rows: int, words: Words | None) -> Int[Array, "places rows"]:
-    """What `backward` picks in each place of the stages."""
+    """Return the values that `backward` picks in each place of the stages."""
     picked = jnp.zeros((c.n_places + 1, rows), jnp.int32)
     inputs = found.inputs._replace(rows=rows)
     for stage in reversed(c.stages):
@@ -177,7 +211,16 @@ def _picked(c: Contraction, found: Forward, rows: int, words: Words | None) -> I
 
 
 def rest_sum(graph: Graph, params: Params, codes: Codes, c: Contraction) -> Float[Array, " rows"]:
-    """The sum of the factors that mention no free cell; -inf where one of their requirements fails."""
+    """Return the sum of the factors that mention no free cell.
+
+    It is -inf if one of their requirements fails.
+
+    Args:
+        graph: the factor graph.
+        params: parameters.
+        codes: the configurations, shape (cells, rows).
+        c: the contraction.
+    """
     total = jnp.zeros(codes.shape[1], float_type())
     nobody, nothing = jnp.full((1, 1, 1), c.n_cells, jnp.int32), jnp.zeros((1, 1, 1, 1), jnp.int32)
     for group, instances in zip(graph.groups, c.rest, strict=True):
@@ -187,12 +230,14 @@ def rest_sum(graph: Graph, params: Params, codes: Codes, c: Contraction) -> Floa
 
 
 def laws(c: Contraction, found: Forward, values: int) -> Unary:
-    """p(x_i = v | the rest) of every free cell, by the messages of a loop: 0 in a component without any possible value.
+    """Return p(x_i = v | the rest) of every free cell, from the messages of a loop.
+
+    It is 0 in a component without any possible value.
 
     Args:
         c: a contraction that is one loop.
-        found: its forward pass.
-        values: how many values each cell gets: entries beyond its own are 0.
+        found: the result of its forward pass.
+        values: the number of entries for each cell: entries beyond the cell's own values are 0.
     """
     assert c.loop is not None
     table = laws_in_turn(c.loop, found.messages[0])
@@ -200,19 +245,30 @@ def laws(c: Contraction, found: Forward, values: int) -> Unary:
 
 
 def log_sum(graph: Graph, params: Params, codes: Codes, c: Contraction, unary: Unary | None = None) -> Float[Array, " rows"]:
-    """log of the sum over the free cells of exp(log_potential), the other cells as in `codes`."""
+    """Return the log sum over the free cells of exp(log_potential).
+
+    Args:
+        graph: the factor graph.
+        params: parameters.
+        codes: codes of the other cells, shape (cells, rows).
+        c: the contraction over the free cells.
+        unary: as in `forward`.
+    """
     return rest_sum(graph, params, codes, c) + forward(graph, params, codes, c, unary).sums.sum(axis=0)
 
 
 def evidence(graph: Graph, codes: Codes, c: Contraction) -> Unary:
-    """What `unary` is where free cells are known in some rows: only the value of `codes` is possible; -1 leaves all."""
+    """Return `unary` for free cells whose value is known in some rows.
+
+    Only the value in `codes` is possible; the code -1 allows all values.
+    """
     here = codes[c.free][:, None]
     values = jnp.arange(graph.most_values, dtype=codes.dtype)[None, :, None]
     return jnp.where((here < 0) | (values == here), 0.0, -jnp.inf).astype(float_type())
 
 
 def _over_levels(level: Callable[[Array, Level], tuple[Array, None]], carry: Array, stage: Stage, reverse: bool = False) -> Array:
-    """Level after level, by one loop where there are several."""
+    """Run `level` for each level in order, by one loop if there are several."""
     feeds, uses = tuple((f.slots, f.to) for f in stage.feeds), tuple(u.slots for u in stage.uses)
     every = Level(jnp.arange(stage.levels, dtype=jnp.int32), stage.cells, stage.others, stage.sizes, feeds, uses)
     if stage.levels == 1:
@@ -221,15 +277,24 @@ def _over_levels(level: Callable[[Array, Level], tuple[Array, None]], carry: Arr
 
 
 def factor_sums(graph: Graph, params: Params, codes: Codes, c: Contraction) -> tuple[Array, ...]:
-    """The factor tables of a contraction, of shape (tables, *axes, rows or 1), with zeros behind."""
+    """Return the factor tables of a contraction, each of shape (tables, *axes, rows or 1).
+
+    Each array ends with zeros.
+
+    Args:
+        graph: the factor graph.
+        params: parameters.
+        codes: the configurations, shape (cells, rows).
+        c: the contraction.
+    """
     return tuple(_evaluated(graph, params, codes, t) for t in c.tables)
 
 
 def _evaluated(graph: Graph, params: Params, codes: Codes, t: FactorTables) -> Array:
-    """The tables, with zeros behind for places without one."""
+    """Return the tables, followed by zeros for places without a table."""
     b = t.blocks
     known = codes if t.by_row else jnp.zeros((codes.shape[0], 1), codes.dtype)
-    # what a shorter axis has beyond its values is left out later
+    # entries beyond the values of a shorter axis are excluded later
     given = jnp.minimum(b.codes, (t.sizes - 1)[:, None])
     total = jnp.zeros((b.cells.shape[0], b.n_values, known.shape[1]), float_type())
     for group, touch in zip(graph.groups, b.touch, strict=True):
@@ -246,7 +311,10 @@ def _evaluated(graph: Graph, params: Params, codes: Codes, t: FactorTables) -> A
 
 
 def _parts(stage: Stage, x: Level, inputs: Inputs, sent: tuple[Array, ...]) -> Iterator[tuple[tuple[int, ...], Array]]:
-    """What is added into the tables of a level: axes, and an array of shape (width, *axes, rows or 1)."""
+    """Yield the arrays that are added into the tables of a level.
+
+    Each item is a tuple of axes and an array of shape (width, *axes, rows or 1).
+    """
     for use, slots in zip(stage.uses, x.uses, strict=True):
         yield use.axes, inputs.tables[use.tables][slots]
     for f, (slots, to) in zip(stage.feeds, x.feeds, strict=True):
@@ -263,12 +331,18 @@ def _parts(stage: Stage, x: Level, inputs: Inputs, sent: tuple[Array, ...]) -> I
 
 
 def sum_of(messages: Array, slots: Int[Array, "width each"]) -> Array:
-    """The sum of the messages in each row of `slots`, one after another: side by side they would take more memory."""
+    """Return the sum of the messages in each row of `slots`.
+
+    Messages are added one after another, because all of them at once would take more memory.
+    """
     return reduce(jnp.add, (messages[slots[:, k]] for k in range(slots.shape[1])))
 
 
 def _fitted(message: Array, shape: tuple[int, ...]) -> Array:
-    """A message with the axes that the receiving table has for it: axes beyond them have one value, longer ones are padding."""
+    """Return a message with the axes that the receiving table has for it.
+
+    Axes beyond these have one value, and the excess of longer axes is padding.
+    """
     inner = message.shape[1:-1]
     message = message[(slice(None), *(slice(None, n) for n in shape), *(0 for _ in inner[len(shape) :]), slice(None))]
     short = [(0, n - m) for n, m in zip(shape, message.shape[1:-1], strict=True)]
@@ -276,7 +350,7 @@ def _fitted(message: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _joint(stage: Stage, x: Level, inputs: Inputs, sent: tuple[Array, ...]) -> Float[Array, "width *axes rows"]:
-    """The tables of one level; -inf where an axis has no such value."""
+    """Return the tables of one level; -inf beyond the values of an axis."""
     total = jnp.zeros((stage.width, *(1 for _ in stage.radix), 1), float_type())
     for axes, array in _parts(stage, x, inputs, sent):
         total = total + array.reshape(stage.width, *(n if a in axes else 1 for a, n in enumerate(stage.radix)), array.shape[-1])
@@ -293,9 +367,9 @@ def _joint(stage: Stage, x: Level, inputs: Inputs, sent: tuple[Array, ...]) -> F
 def _slice(
     stage: Stage, x: Level, inputs: Inputs, sent: tuple[Array, ...], picked: Int[Array, "places rows"]
 ) -> Float[Array, "width values rows"]:
-    """The tables of one level at the values that were picked for all axes but the first."""
+    """Return the tables of one level at the picked values of all axes but the first."""
     values = stage.radix[0]
-    others = picked[x.others]  # width, others, rows
+    others = picked[x.others]  # axes: width, others, rows
     total = jnp.zeros((stage.width, 1, 1), float_type())
     for axes, array in _parts(stage, x, inputs, sent):
         own = axes[:1] == (0,)

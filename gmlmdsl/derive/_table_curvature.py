@@ -1,4 +1,4 @@
-"""How losses from tables curve, summed over rows: what a metric for a minimiser is made of."""
+"""Second-order sums of losses from tables over rows, from which a minimiser's metric is built."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ from ._energy import Codes
 
 
 class TableCurvature(NamedTuple):
-    """Sums over rows, with w the weight of a row times a block's share, p the probabilities of a block's values, z the indicators.
+    """Sums over rows of second-order terms.
+
+    w is the weight of a row times a block's share, p the probabilities of a block's values, and z
+    the indicators.
 
     Attributes:
-        spread: of w (1{v = u} p_v - p_v p_u), shape (blocks, values, values).
-        beside: for each kind of contexts of w p_v (1 - p_v) z_k, k but the first, shape (blocks,
-            values, columns, width but one).
-        seen: for each kind of row weight times z, shape (contexts, width but one).
+        spread: the sum of w (1{v = u} p_v - p_v p_u), shape (blocks, values, values).
+        beside: for each kind of contexts the sum of w p_v (1 - p_v) z_k, for all k but the first,
+            shape (blocks, values, columns, width but one).
+        seen: for each kind of contexts the sum of row weight times z, shape (contexts, width but
+            one).
     """
 
     spread: Array
@@ -35,13 +39,22 @@ def table_curvature(
     row_weights: Float[Array, " rows"],
     chunk: int,
 ) -> TableCurvature:
-    """See `TableCurvature`; `chunk` rows at a time, in the float type of `weights`."""
+    """Return the sums of `TableCurvature` over rows, in the float type of `weights`.
+
+    Args:
+        weights: the constants and matrices of the blocks.
+        tabled: the blocks.
+        codes: the rows, shape (cells, rows).
+        shares: the share of each block.
+        row_weights: the weight of each row.
+        chunk: the number of rows to evaluate at a time.
+    """
     dtype = weights.constant.dtype
 
     def some(codes: Array, row_weights: Array) -> TableCurvature:
         seen = tabled.indicators(codes, dtype)
         scores = tabled.scores(weights, seen)
-        each = jnp.pad(scores, ((0, 0), (1, 0), (0, 0)))  # of the first value
+        each = jnp.pad(scores, ((0, 0), (1, 0), (0, 0)))  # the score of the first value
         each = jnp.exp(each - each.max(axis=1, keepdims=True))
         p = each / each.sum(axis=1, keepdims=True)
         p = jnp.broadcast_to(p, (*p.shape[:2], codes.shape[1]))
@@ -57,7 +70,10 @@ def table_curvature(
 
 
 def mean_indicators(curvature: TableCurvature, tabled: TabledBlocks, total: float) -> list[np.ndarray]:
-    """The means of all indicators beside each block, the first value's too, shape (blocks or 1, columns, width)."""
+    """Return the means of all indicators next to each block, including the first value's.
+
+    The shape is (blocks or 1, columns, width).
+    """
     out = []
     for context, seen in zip(tabled.contexts, curvature.seen, strict=True):
         mean = np.asarray(seen, float) / total

@@ -1,9 +1,9 @@
-"""Sweeps of single cells that read tables: no tree is evaluated per value and step.
+"""Sweeps of single cells that read tables instead of evaluating a tree for each value and step.
 
-`plan/_sweep_layout.py` says where entries and neighbours stand. Scores are differences from each
-cell's first value. Codes are held as small integers in the order in which cells are redrawn, so
-that a colour is a slice, and each number is drawn where it is used. Once parameters are known
-(`plan.ScoreForm`), weights exp(score) are multiplied and scores take fewer comparisons.
+`plan/_sweep_layout.py` states where entries and neighbours are stored. Scores are differences from
+the score of each cell's first value. Codes are stored as small integers in the order in which cells
+are redrawn, so that a colour is a slice. Each random number is drawn where it is used. At known
+parameters (`plan.ScoreForm`), weights exp(score) are multiplied, and scores take fewer comparisons.
 """
 
 from __future__ import annotations
@@ -29,31 +29,36 @@ from ._loop import INSIDE
 from ._picks import levels_of, pick_of_weights
 from ._random import Words, behind, fold, made_apart, words
 
-FEW_NEIGHBOURS = 16  # written out
-SHARED = 1 << 12  # values of a colour from which threads share them
-# of values but the first: one after another where they are few, else all at once
+FEW_NEIGHBOURS = 16  # up to this number, the loop over neighbours is written out
+SHARED = 1 << 12  # from this number of values of a colour on, several threads share them
+# The scores of all values except the first: one array for each value if they are few, else one
+# array for all of them.
 Scores = list[Float[Array, "blocks *values chains"]]
 
 
 class Lists(eqx.Module):
-    """`plan.NeighbourLists` on the device, without their places; leading axes colours, blocks."""
+    """`plan.NeighbourLists` on the device, without their places.
+
+    The leading axes are colours, blocks.
+    """
 
     slots: Int[Array, "*lead degree members"]
     strides: Int[Array, "*lead degree members"] | None  # None: every neighbour is one cell
 
 
 class Places(eqx.Module):
-    """Where the entries of `TabledColours` stand."""
+    """Places of the entries of `TabledColours`."""
 
     inside: Int[Array, "colours blocks several values"]
     matrices: tuple[Int[Array, "colours blocks several values degree width"], ...]
 
 
 class Scoring(eqx.Module):
-    """What scores are read from, -inf where a cell has no such value: less the first value's, whose are 0, or of all values.
+    """Numbers from which scores are computed, -inf if a cell does not have such a value.
 
-    `matrices` has one array for each kind of neighbours, or that of products: (colours, values but
-    one x blocks, slots x width but one).
+    They are either differences from the first value, without the 0 of the first value itself, or
+    given for all values. `matrices` has one array for each kind of neighbours, or the single array
+    of products: (colours, values but one x blocks, slots x width but one).
     """
 
     constant: Float[Array, "*lead values"]
@@ -63,7 +68,8 @@ class Scoring(eqx.Module):
 class Colours(eqx.Module):
     """`plan.TabledColours` on the device.
 
-    `rest` are the groups without a table, with cells by their slots; None: none touches these.
+    `rest` has the groups without a table, with cells numbered by their slots; it is None if no such
+    group touches these cells.
     """
 
     cells: Int[Array, "colours blocks"]
@@ -74,17 +80,17 @@ class Colours(eqx.Module):
 
     @property
     def blocks(self) -> int:
-        """Cells of a colour, padding included."""
+        """Number of cells of a colour, padding included."""
         return self.cells.shape[1]
 
     @property
     def values(self) -> int:
-        """The most values of a cell."""
+        """Maximum number of values of a cell."""
         return self.places.inside.shape[-1]
 
 
 class Reading(NamedTuple):
-    """How the lists of a stage are read, see `plan.ScoreForm`."""
+    """Form in which the lists of a stage are read, see `plan.ScoreForm`."""
 
     written: bool
     weighed: bool
@@ -93,7 +99,7 @@ class Reading(NamedTuple):
 
 
 class Turn(eqx.Module):
-    """A colour: what is stacked in `Colours` and `Scoring`, without the axis of colours."""
+    """One colour: the entries of `Colours` and `Scoring` without the axis of colours."""
 
     number: Int[Array, ""]
     cells: Int[Array, " blocks"]
@@ -103,19 +109,24 @@ class Turn(eqx.Module):
 
 
 class TabledSweepKernel(AbstractKernel):
-    """Every cell of a list once, colour after colour; the cells of one colour at once.
+    """Kernel that redraws every cell of a list once, colour after colour.
+
+    The cells of one colour are redrawn at once.
 
     Attributes:
-        plans: the tables of the graph's factors, and `codes` those of their slots, see `Table`.
-        most_values: of a cell.
+        plans: the tables of the graph's factors.
+        most_values: the maximum number of values of a cell.
         by_product: whether all scores of a colour are one product with indicators of all cells,
             which then are the state of a sweep.
         rest: the groups without a table.
-        order: the cell at each slot, the number of cells for none; `slots` the slot of each cell.
-        stages: colours in order, those of like size together.
-        form: how lists are read at parameters that are known; None: as at any.
-        scorings: of the stages at some parameters; None before `prepared`.
-        weighings: their exponentials, where weights are multiplied.
+        codes: the codes of the slots of the tables, see `Table`.
+        order: the cell at each slot, the number of cells for none.
+        slots: the slot of each cell.
+        stages: colours in order; colours of similar size share a stage.
+        form: the form in which lists are read at known parameters; None: the form for any
+            parameters.
+        scorings: the scorings of the stages at some parameters; None before `prepared`.
+        weighings: the exponentials of the scorings, if weights are multiplied.
     """
 
     plans: tuple[FactorTable, ...] = eqx.field(static=True)
@@ -143,7 +154,7 @@ class TabledSweepKernel(AbstractKernel):
         make = _product_scoring if self.by_product else _list_scoring
         whole, alike = (self.form.whole, self.form.alike) if self.form else ((False,) * len(self.stages),) * 2
         each = zip(((s.places, s.cells) for s in self.stages), alike, strict=True)
-        # one cell for all that are alike
+        # one cell represents all identical ones
         read = [jax.tree.map(lambda a: a[:, :1], s) if same else s for s, same in each]
         made = (make(entries, places, target.graph.sizes[cells], w) for (places, cells), w in zip(read, whole, strict=True))
         found = tuple(made)
@@ -151,7 +162,10 @@ class TabledSweepKernel(AbstractKernel):
         return replace(self, scorings=found, weighings=weighings)
 
     def formed(self, entries: np.ndarray, sizes: np.ndarray) -> TabledSweepKernel:
-        """The same at parameters at which the tables have these entries; `sizes`: of cells; both on the host."""
+        """Return the kernel in its form for parameters at which the tables have these entries.
+
+        `sizes` has the number of values of each cell. Both arrays are on the host.
+        """
         if self.by_product:
             return self
         places = [(np.asarray(s.places.inside), [np.asarray(m) for m in s.places.matrices]) for s in self.stages]
@@ -159,7 +173,7 @@ class TabledSweepKernel(AbstractKernel):
         return replace(self, form=score_form(entries, places, MOST_UNROLLED, each))
 
     def reading(self, target: Target, stage: int) -> Reading:
-        """How the lists of a stage are read."""
+        """Return the form in which the lists of a stage are read."""
         s = self.stages[stage]
         if self.form is None:
             few = s.values <= MOST_UNROLLED
@@ -174,7 +188,7 @@ class TabledSweepKernel(AbstractKernel):
         return self.leave(target, carried), info
 
     def enter(self, target: Target, state: State) -> Array:
-        """Codes in the order of colours, or indicators of their values."""
+        """Return the codes in the order of colours, or indicators of their values."""
         del target
         small = jnp.int8 if self.most_values <= 127 else jnp.int32
         held = jnp.concatenate([state.codes.astype(small), jnp.zeros((1, state.codes.shape[1]), small)]).at[self.order].get(**INSIDE)
@@ -186,7 +200,7 @@ class TabledSweepKernel(AbstractKernel):
 
     @property
     def width(self) -> int:
-        """Values behind the first whose indicators are held; 0 where codes are."""
+        """Number of values after the first whose indicators are stored; 0 if codes are stored."""
         return self.most_values - 1 if self.by_product else 0
 
     def move(self, target: Target, keys: PRNGKeyArray, carried: Array) -> tuple[Array, Info]:
@@ -204,7 +218,17 @@ class TabledSweepKernel(AbstractKernel):
         return held, Info(changed[None], jnp.broadcast_to(drawn, (1, before.shape[1])), none, none)
 
     def swept(self, target: Target, keys: PRNGKeyArray, stage: Colours, how: Reading, scoring: Scoring, held: Array, width: int) -> Array:
-        """What is held after a stage's colours: codes, or indicators of `width` values of each cell."""
+        """Return the state after all colours of a stage.
+
+        Args:
+            target: the distribution to draw from.
+            keys: a key for each chain.
+            stage: the colours.
+            how: the form in which lists are read.
+            scoring: the numbers from which scores are computed.
+            held: the state before: codes, or indicators of `width` values of each cell.
+            width: the number of values whose indicators are stored; 0 if codes are stored.
+        """
         n, each = stage.blocks, max(width, 1)
         levels, rest = levels_of(stage.values), behind(keys)
         many = words(keys, (stage.cells.shape[0], n), levels, rest=rest).colours if width else None
@@ -229,7 +253,14 @@ class TabledSweepKernel(AbstractKernel):
         return jax.lax.scan(one, held, (turns, many))[0]
 
     def excluded(self, target: Target, turn: Turn, held: Array, width: int) -> Float[Array, "blocks values chains"] | None:
-        """What the groups without a table add."""
+        """Return the scores of the groups without a table; None if there are none.
+
+        Args:
+            target: the distribution to draw from.
+            turn: the colour.
+            held: the state.
+            width: as in `swept`.
+        """
         if turn.rest is None:
             return None
         groups = (target.graph.groups[k] for k in self.rest)
@@ -240,7 +271,7 @@ class TabledSweepKernel(AbstractKernel):
 
 
 def tabled_sweep(host: FactorGraph, plan: SweepTables) -> TabledSweepKernel:
-    """A planned sweep on the device."""
+    """Return a planned sweep on the device."""
     sizes = np.append(host.sizes, 1)
     codes = tuple(table_codes(t, sizes[host.groups[t.group].cells]) for t in plan.tables.tables)
     stages = tuple(_colours(host, plan, s) for s in plan.stages)
@@ -259,7 +290,7 @@ def _colours(host: FactorGraph, plan: SweepTables, s: TabledColours) -> Colours:
 
 
 def _rest(host: FactorGraph, plan: SweepTables, cells: np.ndarray) -> Blocks | None:
-    """The blocks that groups without a table score, by slots."""
+    """Return the blocks that groups without a table score, with cells numbered by their slots."""
     if not plan.tables.rest:
         return None
     at, radix, strides, *touch = block_arrays(host, cells.reshape(-1, 1))
@@ -276,15 +307,19 @@ def _ints(a: np.ndarray) -> Array:
 
 
 def _list_scoring(entries: Array, places: Places, sizes: Int[Array, "colours blocks"], whole: bool) -> Scoring:
-    # colours, blocks, values, degree, width
+    # axes: colours, blocks, values, degree, width
     sums = [entries[m].sum(axis=2) for m in places.matrices]
-    if whole:  # less one entry of each neighbour, of which probabilities do not depend
+    # The first entry of each neighbour is subtracted; probabilities do not depend on it.
+    if whole:
         return Scoring(_constant(entries, places, sizes, whole), tuple(s - s[:, :, :1, :, :1] for s in sums))
     return Scoring(_constant(entries, places, sizes, whole), tuple(s[:, :, 1:] - s[:, :, :1] for s in sums))
 
 
 def _product_scoring(entries: Array, places: Places, sizes: Int[Array, "colours blocks"], whole: bool) -> Scoring:
-    """The entries beside the first value of every cell go to the constant."""
+    """Return the scoring by products.
+
+    The entries at the first value of every neighbour are added to the constant.
+    """
     (m,) = _list_scoring(entries, places, sizes, whole).matrices
     constant = _constant(entries, places, sizes, whole) + m[..., 0].sum(axis=3)
     return Scoring(constant, ((m[..., 1:] - m[..., :1]).reshape(m.shape[0], m.shape[1] * m.shape[2], -1),))
@@ -297,13 +332,13 @@ def _constant(entries: Array, places: Places, sizes: Int[Array, "colours blocks"
 
 
 def _indicators(codes: Codes, width: int) -> Float[Array, "cells_x_width chains"]:
-    """1 where a cell has a value, for each of `width` values behind the first."""
+    """Return 1 where a cell has a value, for each of `width` values after the first."""
     values = jnp.arange(1, width + 1, dtype=codes.dtype)
     return (codes[:, None] == values[None, :, None]).astype(float_type()).reshape(-1, codes.shape[1])
 
 
 def _codes(held: Array, width: int, dtype: Any) -> Codes:
-    """Codes from what is held: themselves, or indicators of `width` values of each cell."""
+    """Return codes from the state, which are codes or indicators of `width` values."""
     if not width:
         return held.astype(dtype)
     values = jnp.arange(1, width + 1, dtype=held.dtype)[None, :, None]
@@ -316,7 +351,7 @@ def _product_scores(scoring: Scoring, seen: Float[Array, "slots_x_width chains"]
 
 
 def _list_scores(turn: Turn, codes: Codes, how: Reading) -> Scores:
-    """The sum over neighbours, one kind after another; the product of weights."""
+    """Return the sum over neighbours, one kind after another, or the product of weights."""
     constant = turn.scoring.constant
     scores = _apart(jnp.broadcast_to(constant[..., None], (*constant.shape, codes.shape[1])), how.written)
     join = jnp.multiply if how.weighed else jnp.add
@@ -332,7 +367,7 @@ def _list_scores(turn: Turn, codes: Codes, how: Reading) -> Scores:
 
 
 def _joint_value(codes: Codes, lists: Lists) -> Int[Array, "blocks chains"]:
-    """Which value one neighbour of each cell has."""
+    """Return the number of the joint value that one neighbour of each cell has."""
     if lists.strides is None:
         return codes.at[lists.slots[:, 0]].get(**INSIDE)
     members = (codes.at[lists.slots[:, m]].get(**INSIDE).astype(jnp.int32) for m in range(lists.slots.shape[1]))
@@ -343,7 +378,10 @@ def _joint_value(codes: Codes, lists: Lists) -> Int[Array, "blocks chains"]:
 def _picked(
     matrix: Float[Array, "blocks *values width"], value: Int[Array, "blocks chains"], exceptions: Exceptions
 ) -> Float[Array, "blocks *values chains"]:
-    """What stands in the matrix at each value: by comparisons, which run on vectors where a look-up does not."""
+    """Return the entry of the matrix at each value, by comparisons.
+
+    Comparisons are vectorised, whereas a look-up is not.
+    """
     usual, others = exceptions
     found, value = matrix[..., usual, None], value if matrix.ndim == 2 else value[:, None]
     for k in others:
@@ -352,12 +390,19 @@ def _picked(
 
 
 def _apart(scores: Float[Array, "blocks values *rest"], written: bool) -> list[Array]:
-    """Value by value where they are written out: an axis of values in the middle keeps the loop over chains from running on vectors."""
+    """Return one array for each value if values are written out, else one array for all of them.
+
+    An axis of values in the middle prevents the vectorisation of the loop over chains.
+    """
     return [scores[:, v] for v in range(scores.shape[1])] if written else [scores]
 
 
 def _drawn(scores: Scores, more: Array | None, drawn: Words, how: Reading) -> tuple[Int[Array, "blocks chains"], Array]:
-    """See `pick_value`; `more` is added to the scores, of which that of the first value is 0 where they are not whole."""
+    """Draw values, see `pick_value`.
+
+    `more` is added to the scores. Unless the scores are given for all values, that of the first
+    value is 0.
+    """
     if len(scores) == 1 and scores[0].ndim == 3:
         whole = scores[0] if how.whole else jnp.pad(scores[0], ((0, 0), (1, 0), (0, 0)))
         return pick_value(whole if more is None else whole + more, drawn)
@@ -370,7 +415,7 @@ def _drawn(scores: Scores, more: Array | None, drawn: Words, how: Reading) -> tu
 
 
 def _in_turn(step: Callable[[Any, Any], tuple[Any, None]], start: Any, inputs: Any, count: int) -> Any:
-    """`jax.lax.scan`, with few turns written out."""
+    """Do the same as `jax.lax.scan`, with a small number of iterations written out."""
     if count > FEW_NEIGHBOURS:
         return jax.lax.scan(step, start, inputs)[0]
     for k in range(count):

@@ -1,7 +1,7 @@
-"""Replica exchange: chains at several inverse temperatures that swap configurations, so that the cold one leaves its mode.
+"""Replica exchange: chains at several inverse temperatures exchange their configurations.
 
-The replicas of a chain stand beside it on the axis of chains: the body of a `temper` is one kernel
-that moves them all.
+The exchanges let the cold chain leave its mode. The replicas of a chain are adjacent on the axis of
+chains: the body of a `temper` is one kernel that moves them all.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from ._random import fold, words
 
 
 class Replicas(NamedTuple):
-    """The configuration at every beta, betas ascending, and how many steps each chain has taken."""
+    """The configuration at every beta, ascending, and the number of steps of each chain."""
 
     codes: Int[Array, "cells replicas chains"]
     turn: Int[Array, " chains"]
 
 
 def log_acceptance(betas: Float[Array, "replicas chains"], log_p: Float[Array, "replicas chains"]) -> Float[Array, "pairs chains"]:
-    """The log of the ratio by which neighbours r and r + 1 exchange: (b_r - b_r+1) (l_r+1 - l_r), l unnormalised log p.
+    """Return the log of the ratio by which neighbours r and r + 1 exchange.
 
-    It is -inf where a replica is impossible, which no chain that starts in the support ever is.
+    It is (b_r - b_r+1) (l_r+1 - l_r), with l the unnormalised log p. It is -inf if a replica is
+    impossible, which never happens to a chain that starts in the support.
 
     Reference: Geyer 1991; Hukushima and Nemoto 1996.
     """
@@ -38,10 +39,10 @@ def log_acceptance(betas: Float[Array, "replicas chains"], log_p: Float[Array, "
 
 
 def proposed_pairs(turn: Int[Array, " chains"], pairs: int) -> Bool[Array, "pairs chains"]:
-    """Which pairs of neighbours are tried: those that begin at even places and those at odd ones, step by step in turn.
+    """Return the proposed pairs of neighbours: alternately those at even and at odd places.
 
-    Either set keeps the joint distribution of the replicas; in turn they carry a configuration
-    along the ladder faster than at random.
+    Each of the two sets leaves the joint distribution of the replicas invariant. In alternation
+    they carry a configuration along the ladder faster than in random order.
 
     Reference: Syed, Bouchard-Cote, Deligiannidis and Doucet 2022, "Non-reversible parallel
     tempering".
@@ -51,7 +52,10 @@ def proposed_pairs(turn: Int[Array, " chains"], pairs: int) -> Bool[Array, "pair
 
 
 def exchange(codes: Int[Array, "cells replicas chains"], accepted: Bool[Array, "pairs chains"]) -> Int[Array, "cells replicas chains"]:
-    """The replicas with each accepted pair of neighbours exchanged; accepted pairs share no replica."""
+    """Return the replicas after the exchange of each accepted pair of neighbours.
+
+    Accepted pairs do not share a replica.
+    """
     step = accepted.astype(jnp.int32)
     none = jnp.zeros_like(step[:1]) if step.shape[0] else jnp.zeros((1, codes.shape[2]), jnp.int32)
     source = jnp.arange(codes.shape[1], dtype=jnp.int32)[:, None] + jnp.concatenate([step, none]) - jnp.concatenate([none, step])
@@ -59,10 +63,11 @@ def exchange(codes: Int[Array, "cells replicas chains"], accepted: Bool[Array, "
 
 
 class TemperKernel(AbstractKernel):
-    """The body on replicas of p to the power of each beta, then exchanges of neighbours; the chain is the replica at beta 1.
+    """Kernel that runs its body on replicas of p to the power of each beta.
 
-    It keeps the product of the p^beta, whose factor at beta 1 is p, wherever the body keeps p^beta
-    at each.
+    After the body, it exchanges neighbouring replicas. The chain is the replica at beta 1. The
+    kernel leaves the product of the p^beta invariant, whose factor at beta 1 is p, if the body
+    leaves p^beta invariant at each beta.
     """
 
     part: AbstractKernel
@@ -92,12 +97,12 @@ class TemperKernel(AbstractKernel):
         return True
 
     def memory(self, codes: Codes) -> Any:
-        """Every replica starts where the chain does."""
+        """Return replicas that all start at the codes of the chain."""
         return Replicas(jnp.repeat(codes[:, None], self.betas.shape[0], axis=1), jnp.zeros(codes.shape[1], jnp.int32))
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         n, (cells, chains) = self.betas.shape[0], state.codes.shape
-        # Other statements of the sampler move the cold replica only.
+        # Other statements of the sampler move only the cold replica.
         codes = state.memory.codes.at[:, self.cold].set(state.codes)
         betas = jnp.broadcast_to(self.betas[:, None], (n, chains))
         if target.beta is not None:
@@ -111,7 +116,8 @@ class TemperKernel(AbstractKernel):
         proposed = proposed_pairs(state.memory.turn, n - 1)
         accepted = proposed & taken(log_acceptance(betas, log_p), words(fold(keys, 1), (n - 1,)))
         codes = exchange(moved.codes.reshape(cells, n, chains), accepted)
-        # Of all replicas: the cold one moves by exchanges, and may hardly ever flip a cell itself.
+        # The counts are over all replicas: the cold one moves by exchanges, and its own updates may
+        # hardly ever flip a cell.
         changed, drawn = (a.reshape(-1, n, chains).sum(axis=1, dtype=a.dtype) for a in (info.changed, info.drawn))
         found = Info(changed, drawn, proposed.astype(jnp.int32), accepted.astype(jnp.int32))
         return State(codes[:, self.cold], Replicas(codes, state.memory.turn + 1)), found

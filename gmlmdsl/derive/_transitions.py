@@ -1,7 +1,7 @@
 """The full transition matrix of a sampler on all configurations of a small model, in float64.
 
-It is assembled from the same conditionals, corrections and mask distributions that the kernels use,
-so that what is proved of the matrix holds of the chain.
+It is assembled from the conditionals, corrections and mask distributions that the kernels use.
+Whatever is proved for the matrix therefore holds for the chain.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ Array = np.ndarray
 
 
 def all_states(graph: FactorGraph, limit: float = BUDGET.states, what: str = "all configurations") -> Array:
-    """Every configuration as codes of shape (cells, configurations), the first position slowest.
+    """Return every configuration as codes of shape (cells, configurations).
+
+    The first position varies slowest.
 
     Raises:
-        GmlmError: E601 if there are more than `limit`.
+        GmlmError: E601 if there are more than `limit` configurations.
     """
     count = joint_count(graph.sizes)
     if count > limit:
@@ -43,7 +45,10 @@ def all_states(graph: FactorGraph, limit: float = BUDGET.states, what: str = "al
 
 
 class Transitions:
-    """Transition matrices of one model at given parameters, for p to the power `beta`. Call it under 64-bit types."""
+    """Transition matrices of one model at given parameters, for p to the power `beta`.
+
+    They must be computed under 64-bit types.
+    """
 
     def __init__(self, lowered: Lowered, params: Params, beta: float = 1.0):
         self.lowered, self.host, self.params = lowered, lowered.graph, params
@@ -52,42 +57,42 @@ class Transitions:
         self.states = all_states(lowered.graph, what="the transition matrix")
         self.codes = on_device(self.states)
         sizes = self.host.sizes.astype(np.int64)
-        # of a cell's code in a configuration's number
+        # the place value of a cell's code in the number of a configuration
         self.place = np.append(np.cumprod(np.append(sizes[1:], 1)[::-1])[::-1], 0)
         self.count = self.states.shape[1]
 
     def matrix(self, body: Sequence[ir.Kernel]) -> Array:
-        """The matrix of kernels run in order."""
+        """Return the matrix of kernels that run in order."""
         matrix = np.eye(self.count)
         for kernel in body:
             matrix = matrix @ kernel.accept(self)
         return matrix
 
     def cycle(self, kernel: ir.Cycle) -> Array:
-        """One after another."""
+        """Return the matrix of kernels that run one after another."""
         return self.matrix(kernel.body)
 
     def repeat(self, kernel: ir.Repeat) -> Array:
-        """A power of the body's."""
+        """Return a power of the body's matrix."""
         return np.linalg.matrix_power(self.matrix(kernel.body), repeat_count(self.lowered, kernel))
 
     def mixture(self, kernel: ir.KernelMixture) -> Array:
-        """The mean of the rows'."""
+        """Return the weighted mean of the parts' matrices."""
         rows = zip(row_weights(self.lowered, kernel), kernel.parts, strict=True)
         return sum((w * part.accept(self) for w, part in rows), np.zeros((self.count, self.count)))
 
     def temper(self, kernel: ir.Temper) -> Array:
-        """Refused: it has the configurations of several replicas."""
+        """Raise E507: the state of `temper` has the configurations of several replicas."""
         message = "`temper` moves a replica for each beta at once: its step is not a matrix over the configurations of one"
         help = "`sample` it; the matrix of its body says how each update moves"
         raise fail("E507", message, kernel.span, "several replicas", help=help)
 
     def start(self, kernel: ir.Start) -> Array:
-        """Refused: what a draw begins with does not depend on a state."""
+        """Raise E507: the start of a draw does not depend on a state."""
         raise fresh(kernel)
 
     def sweep(self, sweep: ir.Sweep) -> Array:
-        """Blocks in the order of their colours."""
+        """Return the product of the blocks' matrices in the order of their colours."""
         from ..graph.colours import colour
 
         blocks = sweep_blocks(self.lowered, sweep.blocks)
@@ -102,7 +107,10 @@ class Transitions:
         return matrix
 
     def random(self, update: ir.RandomUpdate) -> Array:
-        """The sum over blocks of p(K | x) times the block's own matrix; an empty block stays put."""
+        """Return the sum over blocks of p(K | x) times the block's own matrix.
+
+        An empty block leaves the configuration unchanged.
+        """
         if update.mask.body.is_percolation:
             return self.clusters(update)
         mask = lower_mask(self.lowered, update.mask)
@@ -128,17 +136,20 @@ class Transitions:
                 chosen = np.full(self.count, probabilities[k])
             step = self.parallel(block) if update.independently else self.block(block, found[k], correction)
             matrix += chosen[:, None] * step
-        # What is left over: every weight is 0, and K is empty.
+        # The remaining probability belongs to the empty K, which results if every weight is 0.
         return matrix + np.diag(np.maximum(0.0, 1 - matrix.sum(axis=1)))
 
     def clusters(self, update: ir.RandomUpdate) -> Array:
-        """A cluster drawn and redrawn among its images."""
+        """Return the matrix that draws a cluster and redraws it among its images."""
         log_p = np.asarray(log_potential(self.device, self.params, self.codes), float)
         params = {k: np.asarray(v, float) for k, v in self.params.items()}
         return cluster_matrix(plan_clusters(self.lowered, update), self.states, log_p, params, float(self.beta[0]))
 
     def pieces(self, blocks: Array, extra: Sequence[FactorGroup] = ()) -> dict[int, Blocks]:
-        """Every block on its own; like blocks in like shapes, so that few programs are compiled."""
+        """Return every block separately.
+
+        Similar blocks get arrays of the same shape, so that few programs are compiled.
+        """
         out: dict[int, Blocks] = {}
         for like in alike_blocks(self.host, blocks):
             together = jax.tree.map(np.asarray, fixed_blocks(self.host, blocks[like], extra))
@@ -146,28 +157,34 @@ class Transitions:
         return out
 
     def law_table(self, law: AbstractMaskLaw, block: Array, found: Blocks) -> Array:
-        """p(K | x') under every joint value of the block, shape (values, configurations)."""
+        """Return p(K | x') under every joint value of the block, shape (values, configurations)."""
         table = np.exp(np.asarray(_law_table(law, self.params, self.codes, found, found.touch[len(self.device.groups) :])))
         n_values = len(self.values(block))
         return np.broadcast_to(table[0, :n_values], (n_values, self.count))
 
     def value_now(self, block: Array) -> Array:
-        """The joint value that each configuration holds in a block, shape (1, configurations)."""
+        """Return the joint value of a block in each configuration, shape (1, configurations)."""
         members = self.members(block)
         sizes = tuple(self.host.sizes[members].tolist())
         return np.ravel_multi_index(tuple(self.states[members]), sizes)[None] if sizes else np.zeros((1, self.count), int)  # pyright: ignore[reportIndexIssue]
 
     def members(self, block: Array) -> Array:
-        """The cells of a padded block."""
+        """Return the cells of a padded block."""
         return block[0][block[0] < self.host.n_cells]
 
     def values(self, block: Array) -> Array:
-        """The codes of a block's members under each of its joint values, shape (values, members)."""
+        """Return the codes of a block's members under each of its joint values.
+
+        The shape is (values, members).
+        """
         sizes = tuple(self.host.sizes[self.members(block)].tolist())
         return np.stack(np.unravel_index(np.arange(int(np.prod(sizes))), sizes), axis=1) if sizes else np.zeros((1, 0), int)
 
     def conditional(self, block: Array, found: Blocks, correction: Array | None = None) -> tuple[Array, Array]:
-        """p(x_K = value | rest) of shape (values, configurations), and where the rest is impossible."""
+        """Return p(x_K = value | rest), and the configurations whose rest is impossible.
+
+        The shape of the probabilities is (values, configurations).
+        """
         local, possible = (np.asarray(a) for a in _scores(self.device, self.params, self.codes, found, self.beta))
         scores = local[: len(self.values(block))] + (0.0 if correction is None else correction)
         top = scores.max(axis=0)
@@ -176,12 +193,15 @@ class Transitions:
         return weights / np.where(impossible, 1.0, weights.sum(axis=0)), impossible
 
     def block(self, block: Array, found: Blocks, correction: Array | None = None) -> Array:
-        """One block drawn from its conditional."""
+        """Return the matrix that draws one block from its conditional."""
         table, impossible = self.conditional(block, found, correction)
         return self.spread(block, table, impossible)
 
     def parallel(self, block: Array) -> Array:
-        """Every cell of a block at once, each from its own conditional at the old x."""
+        """Return the matrix that draws all cells of a block at once.
+
+        Each cell is drawn from its own conditional at the old x.
+        """
         codes = self.values(block)
         table = np.ones((len(codes), self.count))
         cells = single_cells(block[0], self.host.n_cells)
@@ -193,7 +213,7 @@ class Transitions:
         return self.spread(block, table, np.zeros(self.count, bool))
 
     def spread(self, block: Array, table: Array, impossible: Array) -> Array:
-        """A table over a block's values as a matrix over configurations."""
+        """Return the matrix over configurations for a table over a block's values."""
         members, codes = self.members(block), self.values(block)
         base = np.arange(self.count) - self.place[members] @ self.states[members]
         target = base[None] + (codes @ self.place[members])[:, None]
@@ -205,11 +225,20 @@ class Transitions:
 
 
 def replica_matrix(lowered: Lowered, params: Params, kernel: ir.Temper, turn: int) -> tuple[Array, Array]:
-    """Step number `turn` of a `temper` on the product of its replicas' configurations, betas ascending, the first slowest.
+    """Return the matrix of step number `turn` of a `temper`, and its target distribution.
+
+    The matrix acts on the product of the replicas' configurations, with ascending betas, the first
+    varying slowest. It must be computed under 64-bit types, for very small models.
+
+    Args:
+        lowered: the model.
+        params: parameters.
+        kernel: the `temper` statement.
+        turn: the number of the step.
 
     Returns:
-        The distribution that it should keep, the product of the p^beta, and the matrix. Call it
-        under 64-bit types, for very small models.
+        The distribution that the step should leave invariant, which is the product of the p^beta,
+        and the matrix.
     """
     betas = plan_temper(lowered, kernel).betas
     every = Transitions(lowered, params)
@@ -226,15 +255,15 @@ def replica_matrix(lowered: Lowered, params: Params, kernel: ir.Temper, turn: in
         swapped = replicas.copy()
         swapped[[pair, pair + 1]] = replicas[[pair + 1, pair]]
         other = np.ravel_multi_index(tuple(swapped), (every.count,) * len(betas))
-        # From each state to itself, or to the one with the pair exchanged: both have the same other
-        # states.
+        # The transition goes from each state to itself, or to the state with the pair exchanged.
+        # The other replicas have the same configurations in both.
         body = body * (1 - accept[pair]) + (body * accept[pair])[:, other]
     return law, body
 
 
 @bounded_jit
 def _scores(graph: Graph, params: Params, codes: jax.Array, block: Blocks, beta: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The scores of the one block's values, and whether the rest is possible."""
+    """Return the scores of the block's values, and whether the rest is possible."""
     local = local_scores(graph, params, codes, block)
     return tempered(local, beta)[0], rest_possible(graph, params, codes, block, local)
 

@@ -1,7 +1,7 @@
-"""Outputs of a network that give no distribution: nan, +infinity, or -infinity for every value.
+"""Outputs of a network that do not define a distribution: nan, +infinity, or only -infinity.
 
-A cell that should be drawn from such outputs gets the code `UNDEFINED` and keeps it, so that a
-compiled loop tests nothing: whoever takes the codes from the device looks at them once.
+A cell that would be drawn from such outputs gets the code `UNDEFINED` and keeps it. A compiled loop
+therefore tests nothing; the code that takes the results from the device checks them once.
 """
 
 from __future__ import annotations
@@ -20,11 +20,17 @@ CURE = (
 
 
 def has_no_distribution(logits: Float[Array, "*shape values"]) -> Bool[Array, "*shape"]:
-    """Where logits are those of no distribution: the largest is no finite number, and nan is larger than all."""
+    """Return whether logits do not define a distribution, that is, their maximum is not finite.
+
+    nan counts as larger than every number.
+    """
     return ~jnp.isfinite(jnp.moveaxis(logits, -1, 0).max(axis=0))
 
 
 def undefined_outputs(network: str, where: str) -> GmlmError:
-    """The error for a network, or another oracle, whose outputs give no distribution at some place."""
+    """Return E747, the error for a network or other oracle whose outputs define no distribution.
+
+    `where` names the place in the message.
+    """
     message = f"{network} puts out nan, or other numbers that are no log probabilities, {where}: nothing can be drawn from them"
     return fail("E747", message, help=CURE)

@@ -1,8 +1,8 @@
-"""The mask that a decoder visits: which cells it hides in a pass, and which of them it settles, for a row that is known.
+"""The mask that a decoder visits: the cells that it hides and settles in one pass over a known row.
 
-One pass is drawn for a row, pass t with probability n_t / n, and what it scores is weighted back:
-the mean is the decoder's own bound of -log p, or -log p itself where the places of each pass are
-known. See `masks/_visits.py` for the sums.
+One pass is drawn for each row, pass t with probability n_t / n, and its score is weighted
+accordingly. The mean of the weighted scores is the decoder's bound of -log p. It is -log p itself
+if the cells that each pass settles are known in advance. `masks/_visits.py` has the sums.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ from ._refinement import RefinementKernel, refinement_kernel
 
 
 class VisitLaw(AbstractScoredMask):
-    """What a decoder hides and scores; of one part, with one stage, as a `NoisyMask` has them.
+    """Distribution of the cells that a decoder hides and scores in a pass.
+
+    It is an alternative to `NoisyMask`, with one stage and without distributions of parts.
 
     Attributes:
         kernel: the decoder.
-        is_known: whether places do not depend on what is seen.
-        is_random: whether a pass settles any of the open cells.
+        is_known: whether the cells that a pass settles are independent of the values that it sees.
+        is_random: whether a pass settles a random choice of the open cells.
     """
 
     kernel: RefinementKernel
@@ -39,16 +41,23 @@ class VisitLaw(AbstractScoredMask):
     is_stratified: ClassVar[bool] = True
 
     def mean_members(self, codes: Codes, present: Present) -> Float[Array, " rows"]:
-        """Over how many cells the loss of a row is spread: all of them, for it is in nats for a row."""
+        """Return the number of cells over which the loss of a row is averaged: all of its cells.
+
+        The loss is in nats for a whole row.
+        """
         return present.sum(axis=0).astype(float_type())
 
     def tempered(self, logits: Array) -> Array:
-        """The logits of the distribution that the decoder draws from."""
+        """Return the logits of the distribution that the decoder draws from, at its temperature."""
         temperature = self.kernel.rules.temperature
         return logits if temperature == 1 else logits / temperature
 
     def drawn(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, u: Array | None) -> MaskDraw:
-        """One pass of each row: that in which its cell number floor(u n), in the order of settling, settles."""
+        """Return one pass of each row: the pass in which cell number floor(u n) settles.
+
+        Cells are numbered in the order in which they settle. `AbstractScoredMask.drawn` describes
+        the arguments.
+        """
         assert u is not None
         count = present.sum(axis=0, dtype=jnp.int32)
         j = jnp.minimum((u * count.astype(u.dtype)).astype(jnp.int32), count - 1)
@@ -62,7 +71,7 @@ class VisitLaw(AbstractScoredMask):
         assert plan.open_after is not None
         number = j // plan.block
         size = jnp.minimum(plan.block, count - number * plan.block)
-        left = plan.open_after[jnp.maximum(size, 0)]  # rows, passes of the block
+        left = plan.open_after[jnp.maximum(size, 0)]  # axes: rows, passes of the block
         settled = size[:, None] - left
         s = (settled[:, 1:] <= (j - number * plan.block)[:, None]).sum(axis=1, dtype=jnp.int32)
         before, after = (jnp.take_along_axis(left, k[:, None], axis=1)[:, 0] for k in (s, s + 1))
@@ -79,7 +88,10 @@ class VisitLaw(AbstractScoredMask):
     def _by_path(
         self, graph: Any, params: Any, codes: Codes, present: Present, j: Int[Array, " rows"]
     ) -> tuple[Present, Present, Float[Array, " rows"]]:
-        """The passes one after another, by a network whose weights are held, up to the one in which cell j settles."""
+        """Run the passes one after another, up to the pass in which cell j settles.
+
+        The network's weights are held fixed, without a gradient.
+        """
         held = jax.lax.stop_gradient(params)
         none = jnp.zeros_like(present)
 
@@ -97,13 +109,35 @@ class VisitLaw(AbstractScoredMask):
     def one_pass(
         self, graph: Any, params: Any, codes: Codes, present: Present, open_: Present, t: Array
     ) -> tuple[Float[Array, "chains cells values"], Bool[Array, "cells rows"]]:
-        """What a pass over open cells predicts, and which of them it settles, the last all."""
+        """Return the logits of one pass over the open cells, and the cells that the pass settles.
+
+        The last pass settles all open cells.
+
+        Args:
+            graph: the network over the rows.
+            params: parameters.
+            codes: the rows, shape (cells, rows).
+            present: the cells that exist in each row.
+            open_: the open cells.
+            t: the number of the pass, from 1.
+        """
         logits = graph.logits(params, jnp.where(open_ | ~present, graph.most_values, codes))
         stays = self.kernel.left_open(self.kernel.sureness(logits), open_, present, t, None)
         return logits, open_ & ~(stays & (t < self.kernel.rules.steps))
 
     def losses(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, draws: int) -> Float[Array, "draws rows"]:
-        """The weighted score of one pass, drawn so often for each row; the draws of a row share its passes among them."""
+        """Return the weighted scores of `draws` passes for each row.
+
+        The draws of a row are stratified over its passes.
+
+        Args:
+            graph: the network over the rows.
+            params: parameters.
+            codes: the rows, shape (cells, rows).
+            present: the cells that exist in each row.
+            keys: a key for each row.
+            draws: the number of draws for each row.
+        """
         first = words_apart(fold_apart(keys, STRATA), 1).number()[0]
 
         def once(_: None, m: Array) -> tuple[None, Array]:
@@ -115,7 +149,16 @@ class VisitLaw(AbstractScoredMask):
         return jax.lax.scan(once, None, jnp.arange(draws))[1]
 
     def log_p(self, graph: Any, params: Any, codes: Codes, present: Present) -> Float[Array, " rows"]:
-        """log p of each row, by its one path: a pass after another, each scoring what it settles."""
+        """Return log p of each row along its single path of passes.
+
+        Each pass scores the cells that it settles.
+
+        Args:
+            graph: the network over the rows.
+            params: parameters.
+            codes: the rows, shape (cells, rows).
+            present: the cells that exist in each row.
+        """
 
         def once(carried: tuple[Present, Array], t: Array) -> tuple[tuple[Present, Array], None]:
             open_, total = carried
@@ -128,5 +171,5 @@ class VisitLaw(AbstractScoredMask):
 
 
 def visit_law(lowered: Lowered, mask: VisitMask) -> VisitLaw:
-    """The device form of a mask that a decoder visits."""
+    """Return the device form of the mask that a decoder visits."""
     return VisitLaw((), 1, False, refinement_kernel(lowered, mask.call), mask.is_listable, mask.order == "random")

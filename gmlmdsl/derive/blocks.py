@@ -1,4 +1,4 @@
-"""Scores of blocks, for the verbs that ask for one conditional."""
+"""Scores of blocks, for methods that evaluate one conditional."""
 
 from ._conditional import logsumexp as logsumexp
 from ._conditional import observed_value as observed_value

@@ -1,9 +1,9 @@
-"""How far the stationary distribution of a small chain is from p."""
+"""Distance between the stationary distribution of a small chain and p."""
 
 from __future__ import annotations
 
 import numpy as np
-import scipy  # its parts load when they are used
+import scipy  # SciPy loads its subpackages on first use
 
 from ..graph import FactorGraph
 from ._arrays import graph_arrays, on_device
@@ -12,20 +12,24 @@ from ._transitions import all_states
 from .compiled import log_potential
 
 Array = np.ndarray
-MOST_STATES = 2048  # a linear system of that size is solved
+MOST_STATES = 2048  # a linear system of this size is solved
 
 
 def verify_small(graph: FactorGraph) -> None:
-    """Refuse a model whose stationary distribution would take long.
+    """Raise unless the model is small enough for its stationary distribution to be solved for.
 
     Raises:
-        GmlmError: E601 with the number of configurations.
+        GmlmError: E601, with the number of configurations.
     """
     all_states(graph, MOST_STATES, "the exact bias of a sampler")
 
 
 def stationary_law(matrix: Array) -> Array | None:
-    """The distribution pi with pi P = pi of a stochastic matrix; None where it has several, one for each closed class of states."""
+    """Return the distribution pi with pi P = pi of the stochastic matrix P.
+
+    Returns:
+        pi, or None if P has several: one for each closed class of states.
+    """
     from scipy.sparse.csgraph import connected_components
 
     _, classes = connected_components(scipy.sparse.csr_matrix(matrix), connection="strong")
@@ -35,14 +39,18 @@ def stationary_law(matrix: Array) -> Array | None:
         return None
     inside = np.flatnonzero(classes == closed[0])
     system = matrix[np.ix_(inside, inside)].T - np.eye(len(inside))
-    system[-1] = 1.0  # one equation follows from the others; the law sums to 1 instead
+    # one equation follows from the others; instead of it the probabilities sum to 1
+    system[-1] = 1.0
     law = np.zeros(len(matrix))
     law[inside] = np.linalg.solve(system, np.eye(len(inside))[-1])
     return law
 
 
 def total_variation(graph: FactorGraph, params: Params, matrix: Array) -> float:
-    """1/2 sum over x of |pi(x) - p(x)|, pi the stationary distribution of `matrix`; nan where there is no single one."""
+    """Return 1/2 sum over x of |pi(x) - p(x)|, pi being the stationary distribution of `matrix`.
+
+    The result is nan if there is no unique pi.
+    """
     law = stationary_law(matrix)
     if law is None:
         return float("nan")

@@ -1,4 +1,8 @@
-"""In: a lowered model and the masks of its program. Out: distributions over blocks of cells, as arrays. Never: JAX."""
+"""Distributions over blocks of cells.
+
+In: a lowered model and the masks of its program. Out: distributions over blocks of cells, as
+arrays. Never: JAX.
+"""
 
 from ._bernoulli import BernoulliMask
 from ._block_terms import cells_of, term_blocks

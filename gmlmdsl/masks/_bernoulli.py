@@ -1,4 +1,7 @@
-"""Masks that draw cell by cell with rates that are numbers: `bernoulli(x, rate = r)`, and `each .. : x[i]` without cells in it."""
+"""Masks that draw each cell independently with rates that are numbers.
+
+They are `bernoulli(x, rate = r)`, and `each .. : x[i]` with rates that mention no cells.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,11 @@ from ._mask import AbstractMask, Array, CellKey, all_subsets, power_of_two
 
 @dataclass(frozen=True)
 class BernoulliMask(AbstractMask):
-    """Every cell on its own: with its rate in `rates` of shape (cells,), or all with one rate drawn from `uniform`."""
+    """Mask with independent cells.
+
+    Each cell has its rate in `rates` of shape (cells,), or all cells share one rate drawn from
+    `uniform`.
+    """
 
     cells: Array
     rates: Array | None
@@ -59,7 +66,10 @@ class BernoulliMask(AbstractMask):
         return (b**power - a**power) / (power * (b - a))
 
     def size_probabilities(self) -> Array:
-        """Of one given block of each size 0..n, under a rate drawn from uniform(a, b): the mean of r^k (1 - r)^(n - k)."""
+        """Return the probability of one given block of each size 0..n, for a random rate.
+
+        It is the mean of r^k (1 - r)^(n - k) over rates r drawn from uniform(a, b).
+        """
         from scipy.special import betainc, betaln
 
         assert self.uniform is not None
@@ -74,10 +84,10 @@ class BernoulliMask(AbstractMask):
 
 
 def lower_bernoulli(lowered: Lowered, body: ir.FormMask) -> BernoulliMask:
-    """The cells and the rate of `bernoulli(..)`.
+    """Return the mask of `bernoulli(..)`, with its cells and its rate.
 
     Raises:
-        GmlmError: E409 for a rate that is no probability, E410 for a rate of 0.
+        GmlmError: E409 for a rate that is not a probability, E410 for a rate of 0.
     """
     cells, rate, n_cells = cells_of(lowered, body.variables), body.call.arguments["rate"], lowered.graph.n_cells
     ends = tuple(lowered.bound.number(r) for r in (rate if isinstance(rate, tuple) else (rate,)))  # pyright: ignore[reportArgumentType]

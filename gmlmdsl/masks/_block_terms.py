@@ -1,4 +1,7 @@
-"""Blocks of cells that a program writes out, `{x[i], y[j]} for i in .. for j in ..`, as padded arrays, with their weights."""
+"""Blocks of cells that a program writes out, as padded arrays with their weights.
+
+An example of a term is `{x[i], y[j]} for i in .. for j in ..`.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,18 @@ MOST_BLOCK_ENTRIES = 1 << 27
 
 
 def cells_of(lowered: Lowered, variables: tuple[str, ...]) -> Array:
-    """The cells of whole variables, ascending."""
+    """Return the cells of whole variables, ascending."""
     parts = [lowered.graph.variable(v).positions.ravel() for v in variables]
     return np.sort(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
 
 
 def cells_and_size(lowered: Lowered, body: ir.FormMask, block: str) -> tuple[Array, int]:
-    """The cells of a form, and how many of them a block has; `block` is its word for one.
+    """Return the cells of a form, and the number of cells in one of its blocks.
+
+    `block` is the form's word for a block.
 
     Raises:
-        GmlmError: E410 for a size that the cells do not have.
+        GmlmError: E410 if there is no block of this size among the cells.
     """
     cells, size = cells_of(lowered, body.variables), body.block_size
     assert size is not None
@@ -37,10 +42,12 @@ def cells_and_size(lowered: Lowered, body: ir.FormMask, block: str) -> tuple[Arr
 
 
 def term_blocks(lowered: Lowered, term: ir.BlockTerm) -> tuple[Array, Turns]:
-    """The blocks of one term, one row per turn, positions ascending and padded; and the turns.
+    """Return the blocks of one term, one row per iteration of its loops, and the iterations.
+
+    The positions of a block are ascending and padded.
 
     Raises:
-        GmlmError: if a block holds a cell twice, or an index leaves its range.
+        GmlmError: if a block contains a cell twice, or an index is out of range.
     """
     turns = unroll(term.clauses, lowered.bound)
     rows = {n: loop.over for loop in term.clauses.loops for n in loop.names if loop.over.lists_cells}
@@ -61,7 +68,7 @@ def term_blocks(lowered: Lowered, term: ir.BlockTerm) -> tuple[Array, Turns]:
 
 
 def _verify_filled(blocks: Array, none: int, term: ir.BlockTerm, turns: Turns) -> None:
-    """Refuse a block without a cell, which `for` and `if` inside of braces may leave."""
+    """Raise E411 for a block without a cell, which `for` and `if` within braces may produce."""
     empty = (blocks >= none).all(axis=1)
     if not turns.n or not empty.any():
         return
@@ -72,7 +79,7 @@ def _verify_filled(blocks: Array, none: int, term: ir.BlockTerm, turns: Turns) -
 
 
 def _listed_cells(lowered: Lowered, cells: ir.Cells, turns: Turns) -> Array:
-    """The cells of all turns of the clauses inside of braces, for each turn of those outside; padded."""
+    """Return the cells of the clauses within braces for each outer iteration, padded."""
     clauses = cells.clauses
     assert clauses is not None
     lifted = {k: np.asarray(v)[..., None] for k, v in turns.names.items()}
@@ -122,14 +129,24 @@ def _term_index(e: ir.Expression, length: int, name: str, bound: Bound, turns: T
 
 
 def _outer(a: Array, b: Array) -> Array:
-    """Sums of two families of rows: every member of one with every member of the other."""
+    """Return the sums of every member of one family of rows with every member of the other."""
     return (a[:, :, None] + b[:, None, :]).reshape(max(len(a), len(b)), -1)
 
 
 def live_blocks(
     lowered: Lowered, blocks: Array, weight: ir.Expression, turns: Turns, kind: str, most_weight: float
 ) -> tuple[Array, FactorGroup]:
-    """A term's blocks and weights, without those that are 0 whatever the cells hold: no configuration draws them.
+    """Return a term's blocks and weights, without those whose weight is 0 in all configurations.
+
+    No configuration draws the omitted blocks.
+
+    Args:
+        lowered: the lowered model.
+        blocks: the blocks of the term.
+        weight: the expression of the weight.
+        turns: the iterations of the term's loops.
+        kind: the kind of the group, `weight` or `rate`.
+        most_weight: the upper limit of a weight.
 
     Raises:
         GmlmError: E409 for a weight that is negative, infinite or above `most_weight`.
@@ -142,5 +159,5 @@ def live_blocks(
 
 
 def are_numbers(groups: Sequence[FactorGroup]) -> bool:
-    """Whether weights mention neither cells nor parameters."""
+    """Return whether weights mention neither cells nor parameters."""
     return all(g.cells.shape[1] == 0 and not g.parameters for g in groups)

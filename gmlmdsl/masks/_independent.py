@@ -1,4 +1,7 @@
-"""`each x[i] for i in .. rate r(x)`: every cell on its own, with a rate that may look at cells or parameters."""
+"""`each x[i] for i in .. rate r(x)`: independent cells with rates.
+
+The rates may depend on cells or parameters.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ from ._mask import AbstractMask, Array, Weights, all_subsets, power_of_two
 
 @dataclass(frozen=True)
 class IndependentMask(AbstractMask):
-    """Every cell on its own with a rate that mentions cells or parameters: groups with one instance per cell, and which cell."""
+    """Mask with independent cells, whose rates mention cells or parameters.
+
+    `rates` has groups with one instance per cell, and `cell_of` the cell of each instance.
+    """
 
     cells: Array
     rates: Weights
@@ -50,11 +56,11 @@ class IndependentMask(AbstractMask):
 
 
 def lower_independent(lowered: Lowered, body: ir.Independent) -> BernoulliMask | IndependentMask:
-    """The cells and rates of `each ..`; a Bernoulli mask where all rates are numbers.
+    """Return the mask of `each ..`; if all rates are numbers, it is a Bernoulli mask.
 
     Raises:
-        GmlmError: E410 where no cell is left, E411 for a cell that has two rates, E409 for a rate
-            out of bounds.
+        GmlmError: E410 if no cell is left, E411 for a cell that has two rates, E409 for a rate out
+            of bounds.
     """
     found = each(lambda part: (*term_blocks(lowered, part[0]), part[1]), body.terms)
     _verify_distinct(lowered, [b.ravel() for b, t, _ in found if t.n], body)

@@ -1,4 +1,7 @@
-"""Masks that list their blocks: `blocks(..)`, `stripes(..)`, `everything(..)`, and `choose w : ..`."""
+"""Masks that list their blocks.
+
+They are `blocks(..)`, `stripes(..)`, `everything(..)`, and `choose w : ..`.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,17 @@ from ._mask import AbstractMask, Array, CellKey, Weights, padded_blocks
 
 @dataclass(frozen=True)
 class ListedMask(AbstractMask):
-    """Blocks with weights: p(K | x) = w_K(x) / sum of all weights; where every weight is 0, K is empty.
+    """Mask of listed blocks with weights, p(K | x) = w_K(x) / sum of all weights.
+
+    If every weight is 0, K is empty.
 
     Attributes:
         blocks: integers of shape (blocks, cells): positions ascending, padded with the number of
             cells; distinct rows.
-        probabilities: of each block, shape (blocks,); None where weights mention cells or
-            parameters.
-        weights: groups of weight expressions, one instance per listed block, and which block each
-            belongs to.
+        probabilities: the probability of each block, shape (blocks,); None if weights mention cells
+            or parameters.
+        weights: groups of weight expressions, one instance per listed block.
+        block_of: for each group, the block that each instance belongs to.
     """
 
     blocks: Array
@@ -86,15 +91,17 @@ class ListedMask(AbstractMask):
 
 
 def certain_mask(cells: Array, n_cells: int, span: Span) -> ListedMask:
-    """The mask whose only block is these cells."""
+    """Return the mask whose only block is these cells."""
     return ListedMask(cells[None].astype(np.int32), np.ones(1), (), (), n_cells, span)
 
 
 def lower_stripes(lowered: Lowered, body: ir.FormMask) -> ListedMask:
-    """The runs of `width` cells that follow one another, of `stripes(..)`; with n cells there are n - width + 1.
+    """Return the mask of `stripes(..)`, whose blocks are the runs of `width` successive cells.
+
+    With n cells there are n - width + 1 blocks.
 
     Raises:
-        GmlmError: E410 for a width that the cells do not have.
+        GmlmError: E410 if there are fewer cells than `width`, or `width` is below 1.
     """
     cells, width = cells_and_size(lowered, body, "stripe")
     blocks = np.lib.stride_tricks.sliding_window_view(cells, width).astype(np.int32)
@@ -102,11 +109,11 @@ def lower_stripes(lowered: Lowered, body: ir.FormMask) -> ListedMask:
 
 
 def lower_listed(lowered: Lowered, body: ir.Listed) -> ListedMask:
-    """The blocks of `blocks(..)` or of `choose w : ..`; equal ones are one block.
+    """Return the mask of `blocks(..)` or of `choose w : ..`; equal blocks are merged.
 
     Raises:
-        GmlmError: E410 where no block is left, E411 for a cell twice in a block, E409 for a weight
-            out of bounds.
+        GmlmError: E410 if no block is left, E411 for a cell that occurs twice in a block, E409 for
+            a weight out of bounds.
     """
     n_cells = lowered.graph.n_cells
     found = [(b, g) for b, g, n in each(lambda part: _weighted(lowered, *part), body.terms) if n]
@@ -130,7 +137,7 @@ def lower_listed(lowered: Lowered, body: ir.Listed) -> ListedMask:
 
 
 def _weighted(lowered: Lowered, term: ir.BlockTerm, weight: ir.Expression | None) -> tuple[Array, FactorGroup | None, int]:
-    """The blocks of a term, their weights where it has some, and its number of iterations."""
+    """Return the blocks of a term, their weights if it has any, and its number of iterations."""
     blocks, turns = term_blocks(lowered, term)
     if weight is None or not turns.n:
         return blocks, None, turns.n

@@ -1,4 +1,4 @@
-"""Lowers masks: one table of what a program writes, and of what makes a mask of it."""
+"""Lowering of masks: a table from the forms of a program to the functions that build masks."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ FORMS: dict[str, Callable[[Lowered, ir.FormMask], AbstractMask]] = {
 
 
 def lower_mask(lowered: Lowered, mask: ir.Mask) -> AbstractMask:
-    """The arrays of a mask.
+    """Return the arrays of a mask.
 
     Raises:
-        GmlmError: for a block with a cell twice, weights that are not finite and >= 0, a mask that
-            never hides anything.
+        GmlmError: for a block that contains a cell twice, weights that are not finite and >= 0, or
+            a mask that never hides anything.
     """
     return lower_body(lowered, mask.body)
 
 
 def lower_body(lowered: Lowered, body: ir.MaskBody) -> AbstractMask:
-    """The arrays of a mask or of a part of one; see `lower_mask`."""
+    """Return the arrays of a mask or of a part of one; see `lower_mask`."""
     found = _lower(lowered, body)
     return found if lowered.data is None else found.with_given(lowered.data, lowered.graph.sizes)
 
 
 def lower_clusters(lowered: Lowered, mask: ir.Mask) -> PercolationMask:
-    """The arrays of a mask that draws clusters."""
+    """Return the arrays of a mask that draws clusters."""
     assert isinstance(mask.body, ir.FormMask)
     return lower_percolation(lowered, mask.body)
 

@@ -1,4 +1,4 @@
-"""What every mask answers: its support, the cells that it reaches, and what its distribution p(K | x) depends on."""
+"""The interface of a mask: its support, its cells, and what its distribution depends on."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ CellKey = Callable[[int], Any]
 
 
 class AbstractMask(abc.ABC):
-    """A distribution p(K | x) over blocks K of the cells of a bound model.
+    """Distribution p(K | x) over blocks K of the cells of a bound model.
 
     Blocks are integer arrays of shape (blocks, members): positions of cells ascending, padded with
     `n_cells`.
 
     Attributes:
-        n_cells: the number of cells of the model, and what pads a block.
-        span: where the mask is written.
-        most_weight: the most that one of its own weights may be.
-        has_random_size: whether sizes vary from draw to draw so much that a step pays for buckets
-            of sizes.
+        n_cells: the number of cells of the model, which also pads blocks.
+        span: the place of the mask in the program.
+        most_weight: the upper limit of one of its own weights.
+        has_random_size: whether sizes vary so much between draws that size buckets pay off in a
+            step.
         is_listed: whether its blocks are written one by one.
-        is_mixture: whether it draws one of several masks first.
+        is_mixture: whether it first draws one of several masks.
     """
 
     n_cells: int
@@ -43,38 +43,49 @@ class AbstractMask(abc.ABC):
     @property
     @abc.abstractmethod
     def support_size(self) -> float:
-        """The number of distinct blocks (of a mixture, at most), the empty one included where a form draws it.
+        """Number of distinct blocks; for a mixture, an upper bound.
 
-        Where all weights of listed blocks are 0 nothing is drawn: that is none of them.
+        The empty block counts if the form draws it. If all weights of listed blocks are 0, nothing
+        is drawn, and this does not count as a block.
         """
 
     @property
     @abc.abstractmethod
     def reach(self) -> Array:
-        """The cells that some block holds, ascending."""
+        """Cells that occur in some block, ascending."""
 
     @property
     def largest_block(self) -> Array:
-        """The cells of the block with the most cells that can be drawn, here all that it reaches; of several the first by position."""
+        """Cells of the largest block that can be drawn; by default all cells of `reach`.
+
+        Ties go to the first block by position.
+        """
         return self.reach
 
     @abc.abstractmethod
     def enumerate_blocks(self) -> tuple[Array, Array | None]:
-        """Every distinct block, padded, and its probability (None where that depends on cells or parameters).
+        """Return every distinct block, padded, and its probability.
 
-        The caller has judged `support_size` first. The empty block is a row of padding.
+        The probability is None if it depends on cells or parameters. The caller must check
+        `support_size` first. The empty block is a row of padding.
         """
 
     @abc.abstractmethod
     def can_draw(self, block: Array) -> bool:
-        """Whether a block (distinct positions, ascending) is drawn at some configuration."""
+        """Return whether a block (distinct positions, ascending) is drawn at some configuration."""
 
     def written_blocks(self) -> list[Array] | None:
-        """Families of blocks that a program writes out, or that are single cells; None where a mask has others."""
+        """Return families of blocks that a program writes out, or that are single cells.
+
+        The result is None if the mask has other blocks.
+        """
         return None
 
     def leaves(self) -> Iterator[AbstractMask]:
-        """The masks that a mixture draws from, through mixtures in it; of another mask, itself."""
+        """Yield the masks that a mixture draws from, also those of nested mixtures.
+
+        A mask that is not a mixture yields itself.
+        """
         yield self
 
     @property
@@ -83,39 +94,47 @@ class AbstractMask(abc.ABC):
         return None
 
     def probability_of_holding(self, cells: Array) -> float | None:
-        """The probability that K contains these cells; None where it depends on cells or parameters."""
+        """Return the probability that K contains these cells.
+
+        The result is None if it depends on cells or parameters.
+        """
         return None
 
     def key(self, cell_key: CellKey) -> Any:
-        """What a mask draws, whatever numbers its cells have: equal keys mean one distribution. None where that varies.
+        """Return a key of the mask's distribution that is independent of the numbers of cells.
+
+        Equal keys mean equal distributions. The key is None if the distribution varies.
 
         Args:
-            cell_key: what stands for a cell in the comparison.
+            cell_key: a function that returns the representation of a cell in the comparison.
         """
         return None
 
     @property
     def counts_cells(self) -> bool:
-        """Whether some block is a fixed number of those cells that a row has: rows of other lengths then have other blocks."""
+        """Whether some block has a fixed number of the cells that a row has.
+
+        Rows of different lengths then have different blocks.
+        """
         return False
 
     @property
     def weight_groups(self) -> Weights:
-        """The weights or rates that mention cells, parameters or what is given."""
+        """Weights or rates that mention cells, parameters or given variables."""
         return ()
 
     def with_weight_groups(self, change: Callable[[FactorGroup], FactorGroup]) -> Self:
-        """The mask with each of its weight groups changed."""
+        """Return the mask with each of its weight groups changed."""
         return self
 
     @property
     def is_adaptive(self) -> bool:
-        """Whether p(K | x) varies with x."""
+        """Whether the mask is data-dependent, that is, p(K | x) varies with x."""
         return any(g.scope.shape[1] for g in self.weight_groups)
 
     @property
     def varies(self) -> bool:
-        """Whether p(K | x) varies from row to row: with x, or with what is given."""
+        """Whether p(K | x) varies from row to row, with x or with given variables."""
         return self.is_adaptive or any(g.given is not None for g in self.weight_groups)
 
     @property
@@ -125,12 +144,14 @@ class AbstractMask(abc.ABC):
 
     @property
     def looked_at(self) -> Array:
-        """The cells that p(K | x) depends on, ascending."""
+        """Cells that p(K | x) depends on, ascending."""
         cells = np.unique(np.concatenate([np.zeros(0, np.int64), *(g.cells.ravel() for g in self.weight_groups)]))
         return cells[cells < self.n_cells].astype(np.int64)
 
     def with_given(self, data: GivenRows, sizes: Array) -> Self:
-        """The mask with the data of given variables, its weights and rates judged on them; `sizes` are the numbers of values of the cells.
+        """Return the mask with the data of given variables, and verify its weights and rates.
+
+        `sizes` has the number of values of each cell.
 
         Raises:
             GmlmError: E409 for a weight or rate that some row makes negative, infinite or too
@@ -141,14 +162,16 @@ class AbstractMask(abc.ABC):
         return found
 
     def verify(self, sizes: Array, params: Mapping[str, Array] | None) -> None:
-        """Judge weights and rates that mention parameters; without `params`, those that mention given variables alone.
+        """Raise E409 unless the weights and rates that mention parameters are within bounds.
+
+        Without `params`, only weights and rates that mention given variables are verified.
 
         Args:
             sizes: the number of values of each cell, shape (cells,).
             params: parameters by name.
 
         Raises:
-            GmlmError: E409 with the number found.
+            GmlmError: E409, with the number found.
         """
         for group in self.weight_groups:
             if group.parameters if params is not None else group.given is not None:
@@ -157,13 +180,16 @@ class AbstractMask(abc.ABC):
 
 
 def padded_blocks(parts: list[Array], n_cells: int) -> Array:
-    """Families of blocks as one array, padded to the widest."""
+    """Return families of blocks as one array, padded to the widest."""
     width = max((p.shape[1] for p in parts), default=1)
     return np.concatenate([np.pad(p, ((0, 0), (0, width - p.shape[1])), constant_values=n_cells) for p in parts])
 
 
 def all_subsets(free: Array, always: Array, n_cells: int) -> tuple[Array, Array]:
-    """Every subset of `free` with `always` beside it, padded; and which of `free` it holds, shape (subsets, free)."""
+    """Return every subset of `free` together with `always`, padded, and its members in `free`.
+
+    The second array states which cells of `free` each subset contains, shape (subsets, free).
+    """
     chosen = (np.arange(2 ** len(free))[:, None] >> np.arange(len(free))[::-1]) & 1
     padded = np.where(chosen == 1, free, n_cells)
     blocks = np.sort(np.concatenate([padded, np.broadcast_to(always, (len(padded), len(always)))], axis=1), axis=1)
@@ -171,5 +197,5 @@ def all_subsets(free: Array, always: Array, n_cells: int) -> tuple[Array, Array]
 
 
 def power_of_two(exponent: int) -> float:
-    """2^exponent; infinite where it is no float."""
+    """Return 2^exponent, or infinity if that is too large for a float."""
     return 2.0**exponent if exponent < 1000 else math.inf

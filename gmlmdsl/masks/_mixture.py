@@ -1,4 +1,4 @@
-"""`mixture { v : m ..}`: one of several masks is drawn, and then its block."""
+"""`mixture { v : m ..}`: first one of several masks is drawn, and then its block."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ MOST_COUNTED = 1 << 17
 
 @dataclass(frozen=True)
 class MixtureMask(AbstractMask):
-    """p(K | x) = sum over parts of weight times the part's; `weights` of shape (parts,) are above 0 and sum to 1."""
+    """Mixture of masks: p(K | x) is the sum over parts of the weight times the part's probability.
+
+    `weights` of shape (parts,) are positive and sum to 1.
+    """
 
     weights: Array
     parts: tuple[AbstractMask, ...]
@@ -31,7 +34,8 @@ class MixtureMask(AbstractMask):
     @cached_property
     def support_size(self) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
         total = sum(p.support_size for p in self.parts)
-        # Distinct blocks of all parts; their sum where counting them one by one would take long.
+        # The number of distinct blocks of all parts, or an upper bound, the sum over parts, if
+        # counting them one by one would take long.
         return total if total > MOST_COUNTED else float(len(self.enumerate_blocks()[0]))
 
     @property
@@ -62,7 +66,7 @@ class MixtureMask(AbstractMask):
         return self._mean([p.probability_of_holding(cells) for p in self.parts])
 
     def _mean(self, found: list[float | None]) -> float | None:
-        """The mean of what the parts answer; None where one of them has no answer."""
+        """Return the weighted mean over parts, or None if it is unknown for one of them."""
         known = [f for f in found if f is not None]
         return float(sum(w * f for w, f in zip(self.weights, known, strict=True))) if len(known) == len(found) else None
 
@@ -97,7 +101,10 @@ class MixtureMask(AbstractMask):
 
 
 def lower_mixture(lowered: Lowered, body: ir.MaskMixture, lower_part: Callable[[Lowered, ir.MaskBody], AbstractMask]) -> MixtureMask:
-    """The masks of `mixture { .. }` whose weight is above 0, each lowered by `lower_part`."""
+    """Return the mask of `mixture { .. }`.
+
+    Each part with a positive weight is lowered by `lower_part`.
+    """
     weights = normalised(np.array([lowered.bound.number(w) for w, _ in body.rows]), body.span)
     kept = [(w, part) for w, (_, part) in zip(weights, body.rows, strict=True) if w > 0]
     parts = each(lambda part: lower_part(lowered, part), [part for _, part in kept])

@@ -1,4 +1,7 @@
-"""`percolation(G.edges)`: clusters of cells that bonds join, as Swendsen and Wang (1987) and Wolff (1989) draw them."""
+"""`percolation(G.edges)`: clusters of cells joined by bonds.
+
+They are the clusters of Swendsen and Wang (1987) and Wolff (1989).
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,11 @@ from ._mask import AbstractMask, Array
 
 @dataclass(frozen=True)
 class PercolationMask(AbstractMask):
-    """The cluster of a uniform cell under bonds on `edges`, distinct pairs i < j of shape (edges, 2); `cells` are theirs, ascending.
+    """Mask of the cluster of a uniform cell under bonds on `edges`.
 
-    A kernel of its own draws it. Its conditional takes images of the cluster alone, so no block is
-    listed, and none is asked for.
+    `edges` has distinct pairs i < j, shape (edges, 2), and `cells` has their cells, ascending. A
+    kernel of its own draws the cluster. The conditional of the cluster covers only its images, so
+    blocks are neither enumerated nor needed.
     """
 
     edges: Array
@@ -30,7 +34,7 @@ class PercolationMask(AbstractMask):
 
     @property
     def support_size(self) -> float:
-        return math.inf  # connected sets of cells: not counted
+        return math.inf  # the number of connected sets of cells is not computed
 
     @property
     def reach(self) -> Array:
@@ -42,7 +46,7 @@ class PercolationMask(AbstractMask):
 
     @property
     def is_adaptive(self) -> bool:
-        return True  # bonds grow by p(x), and so by parameters too
+        return True  # bonds depend on p(x), and thus on parameters too
 
     @property
     def varies(self) -> bool:
@@ -53,17 +57,19 @@ class PercolationMask(AbstractMask):
         return True
 
     def enumerate_blocks(self) -> tuple[Array, Array | None]:
-        raise AssertionError("clusters are not listed")  # callers ask for `support_size` first
+        raise AssertionError("clusters are not listed")  # callers check `support_size` first
 
     def can_draw(self, block: Array) -> bool:
         return False
 
 
 def lower_percolation(lowered: Lowered, body: ir.FormMask) -> PercolationMask:
-    """The edges, each once, and their cells, which all have the same values.
+    """Return the mask of `percolation(..)`, with each edge once.
+
+    All cells of the edges must have the same values.
 
     Raises:
-        GmlmError: E410 where there is no edge, E418 where two variables of different values would
+        GmlmError: E410 if there is no edge, E418 if two variables of different values would
             exchange them.
     """
     found = [blocks for blocks, turns in each(lambda term: term_blocks(lowered, term), body.edges) if turns.n]

@@ -1,4 +1,4 @@
-"""`subsets(x, size = k)`: every set of so many cells is as probable as every other."""
+"""`subsets(x, size = k)`: all sets of k cells have the same probability."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..program import ir
 from ._block_terms import cells_and_size
 from ._mask import AbstractMask, Array, CellKey
 
-LARGEST_LOG = 709.0  # of a float
+LARGEST_LOG = 709.0  # the log of the largest float
 
 
 @dataclass(frozen=True)
 class SubsetMask(AbstractMask):
-    """Uniform over the subsets of `size` of `cells`."""
+    """Mask that is uniform over the subsets of `cells` with `size` members."""
 
     cells: Array
     size: int
@@ -67,15 +67,18 @@ class SubsetMask(AbstractMask):
 
 
 def chance_among(n: int, k: int, size: int) -> float:
-    """The probability that k of n cells hold `size` given ones: binom(n - size, k - size) / binom(n, k)."""
+    """Return the probability that k random cells of n contain `size` given ones.
+
+    It is binom(n - size, k - size) / binom(n, k).
+    """
     return math.prod((k - i) / (n - i) for i in range(size)) if k >= size else 0.0
 
 
 def lower_subsets(lowered: Lowered, body: ir.FormMask) -> SubsetMask:
-    """The cells and the size of `subsets(..)`.
+    """Return the mask of `subsets(..)`, with its cells and its size.
 
     Raises:
-        GmlmError: E410 for a size that the cells do not have.
+        GmlmError: E410 if there are fewer cells than the size, or the size is below 1.
     """
     cells, size = cells_and_size(lowered, body, "subset")
     return SubsetMask(cells, size, lowered.graph.n_cells, body.span)

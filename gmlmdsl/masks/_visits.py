@@ -1,9 +1,10 @@
-"""`visits(S)`: what the sampler S hides in a pass drawn at random, and what it settles then, scored and weighted.
+"""`visits(S)`: the cells that the sampler S hides in a random pass, and those that it settles then.
 
-With n_t of the k_t open cells of a pool settled in pass t, -log p of a row is at most the sum over
-t of (n_t / k_t) times the mean, over the sets K of k_t cells, of the sum over K of -log p(x_i |
-x_rest, K hidden): so pass t is drawn with probability n_t / n and weighs n / k_t. Where the places
-are known each row has one path, and what is settled in pass t weighs n / n_t.
+The settled cells are scored, and the score is weighted. Let pass t settle n_t of the k_t open cells
+of a pool. Let s_t be the mean, over the sets K of k_t cells, of the sum over K of -log p(x_i |
+x_rest, K hidden). Then -log p of a row is at most the sum over t of (n_t / k_t) s_t. Therefore pass
+t is drawn with probability n_t / n and has the weight n / k_t. If the places of the settled cells
+are known, each row has one path. The cells that settle in pass t then have the weight n / n_t.
 
 Reference: Hoogeboom et al. 2022, Section 3 (one cell in a pass); Sahoo et al. 2024, Shi et al. 2024
 (its limit in continuous time).
@@ -29,10 +30,11 @@ ANY, PLACES, CONFIDENCE = "random", "left_to_right", "confidence"
 
 @dataclass(frozen=True)
 class VisitMask(AbstractMask):
-    """What a decoder hides; `order` says whether any open cells settle first, those on the left, or the confident ones.
+    """Mask of the cells that a decoder hides.
 
-    `call` is the decoder. Where the order is that of confidence, K depends on what a network sees,
-    and no block is listed.
+    `call` is the decoder. `order` states which open cells settle first: any, those on the left, or
+    the confident ones. If the order is that of confidence, K depends on the values that a network
+    sees, and blocks cannot be enumerated.
     """
 
     call: ir.FormCall
@@ -45,12 +47,15 @@ class VisitMask(AbstractMask):
 
     @property
     def is_listable(self) -> bool:
-        """Whether K does not depend on what a network sees."""
+        """Whether K is independent of the values that a network sees."""
         return self.passes.open_after is not None and self.order in (ANY, PLACES)
 
     @property
     def has_one_path(self) -> bool:
-        """Whether each row of full length is drawn along one path: no pass leaves any choice of cells."""
+        """Whether each row of full length is drawn along one path.
+
+        In that case no pass has a choice of cells.
+        """
         return self.order != ANY or all(settled == len(pool) for _, pool, settled in self._rounds())
 
     @property
@@ -64,7 +69,14 @@ class VisitMask(AbstractMask):
         return self.cells
 
     def _rounds(self) -> Iterator[tuple[int, Array, int]]:
-        """Of each pass that settles a cell: how many of a block are open before it, the block where it may be, and how many settle."""
+        """Yield for each pass that settles a cell its open cells, their pool, and the settled ones.
+
+        The items are:
+
+        - the number of cells of a block that are open before the pass,
+        - the block of cells that may be open,
+        - the number of cells that settle.
+        """
         table = self.passes.open_after
         assert table is not None
         for first in range(0, len(self.cells), self.passes.block):
@@ -74,7 +86,11 @@ class VisitMask(AbstractMask):
                     yield before, block if self.order == ANY else block[len(block) - before :], before - after
 
     def scored_blocks(self) -> tuple[Array, Array, Array]:
-        """Every K with what of it is scored and the weight of the score, whose sum is the bound; boolean (blocks, cells), and (blocks,)."""
+        """Return every K, the cells of it that are scored, and the weight of the score.
+
+        The sum of the weighted scores is the bound. The first two arrays are boolean (blocks,
+        cells), and the weights have the shape (blocks,).
+        """
         hidden, scored, weights = [], [], []
         for open_before, pool, settled in self._rounds():
             subsets = itertools.combinations(pool, open_before) if self.order == ANY else [tuple(pool[:settled])]
@@ -105,7 +121,7 @@ class VisitMask(AbstractMask):
 
 
 def lower_visits(lowered: Lowered, body: ir.FormMask) -> VisitMask:
-    """The passes of the sampler that `visits(..)` names.
+    """Return the mask of `visits(..)`, with the passes of the sampler that it names.
 
     Raises:
         GmlmError: E409 for options of the sampler that inputs make too large or too small.
@@ -116,7 +132,7 @@ def lower_visits(lowered: Lowered, body: ir.FormMask) -> VisitMask:
 
 
 def visits_of(lowered: Lowered, sampler: ir.Sampler, span: Span) -> VisitMask:
-    """What a decoder visits, of the cells that it decodes; see `lower_visits`."""
+    """Return the mask that a decoder visits, over the cells that it decodes; see `lower_visits`."""
     call = sampler.body
     assert isinstance(call, ir.FormCall)
     options = refinement(call, lowered.bound)

@@ -1,4 +1,7 @@
-"""log Z of models that are too wide for exact sums: annealed importance sampling, with its standard error."""
+"""Annealed importance sampling of log Z, with its standard error.
+
+It serves models that are too wide for exact sums.
+"""
 
 from __future__ import annotations
 
@@ -25,30 +28,31 @@ from ._run_kernel import filled_up
 from ._starts import law_of
 
 Array = np.ndarray
-CANDIDATES = 1 << 16  # uniform configurations, of which the possible ones are counted
+CANDIDATES = 1 << 16  # number of uniform configurations among which the possible ones are counted
 LEAST_POSSIBLE = 16
-BYTES_PER_BETA = 24  # as they are made, as they are kept, and on the device
-AT_ONCE = 1 << 24  # numbers in one array
-BASE = 2**32 - 1  # in the seed of the starts: no chain has that number
-# Chains, and as a share of all: below either, intervals of two standard errors cover less than nine
-# times in ten.
+BYTES_PER_BETA = 24  # a beta is stored as computed, as kept, and on the device
+AT_ONCE = 1 << 24  # maximum number of entries of one array
+BASE = 2**32 - 1  # stands for the chain in the seed of the starts: no chain has that number
+# A number of chains, and a share of all chains: below either, intervals of two standard errors
+# cover less than nine times in ten.
 LEAST_EFFECTIVE = (10.0, 0.1)
 
 
 @dataclass(frozen=True, repr=False)
 class LogPartitionEstimate:
-    """What annealed importance sampling says of log Z.
+    """Estimate of log Z by annealed importance sampling.
 
     Attributes:
-        log_partition: log of the mean weight. Z is estimated without bias, so log Z is rather too
-            low than too high, by about half the squared standard error.
-        standard_error: of it, by the delta method: sqrt(Var(w) / chains) / mean w, with what a
-            count of possible starts adds. It is too small where few weights carry the sum.
+        log_partition: log of the mean weight. Z is estimated without bias, so log Z tends to be too
+            low, by about half the squared standard error.
+        standard_error: the standard error of `log_partition` by the delta method: sqrt(Var(w) /
+            chains) / mean w, plus the contribution of a count of possible starts. It is too small
+            if few weights dominate the sum.
         effective_sample_size: (sum of w)^2 / (sum of w^2), from 1 to the number of chains.
-        log_weights: log w of each chain, shape (chains,); fewer where too few possible starts were
+        log_weights: log w of each chain, shape (chains,); fewer if too few possible starts were
             found.
         betas: the exponents of p, from 0 to 1.
-        warnings: what a user should act on, in sentences.
+        warnings: findings that a user should act on, as sentences.
     """
 
     log_partition: float
@@ -66,7 +70,7 @@ class LogPartitionEstimate:
 
 @dataclass(frozen=True)
 class AnnealingOptions:
-    """How to anneal; see `Model.annealed_log_partition`."""
+    """Options of annealing; see `Model.annealed_log_partition`."""
 
     betas: Any
     steps_per_beta: int
@@ -76,12 +80,12 @@ class AnnealingOptions:
 
 @dataclass(frozen=True)
 class Base:
-    """Independent draws of the distribution at beta 0, which is uniform on what is possible.
+    """Independent draws of the distribution at beta 0: uniform on the possible configurations.
 
     Attributes:
         codes: shape (cells, chains).
         log_size: the log of the number of possible configurations.
-        variance: of `log_size`, 0 where it is known.
+        variance: the variance of `log_size`, 0 if it is known.
     """
 
     codes: Array
@@ -90,13 +94,20 @@ class Base:
 
 
 def estimate(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax.Array], options: AnnealingOptions) -> LogPartitionEstimate:
-    """Anneal every chain from uniform draws to p; a chain's weight is w = Z_0 prod over k of p(x_k-1)^(b_k - b_k-1), p unnormalised.
+    """Anneal every chain from a uniform draw to p, and return the estimate of log Z.
 
-    x_0 is uniform on the possible configurations, whose number is Z_0; x_k comes from x_k-1 by
-    steps that keep p^b_k. The mean of w is Z whatever the betas, because every kernel keeps the
-    distribution of its beta exactly: `independently` and `temper` are refused.
+    The weight of a chain is w = Z_0 prod over k of p(x_k-1)^(b_k - b_k-1), with p unnormalised. x_0
+    is uniform on the possible configurations, whose number is Z_0. x_k follows from x_k-1 by steps
+    that leave p^b_k invariant. The mean of w is Z for any betas, because every kernel leaves the
+    distribution of its beta exactly invariant. `independently` and `temper` raise an error.
 
     Reference: Neal 2001, "Annealed importance sampling".
+
+    Args:
+        lowered: the model.
+        sampler: the sampler, or None for single-site sweeps.
+        params: parameters.
+        options: the options.
     """
     options, betas = _verified(options)
     kernel = _kernel(lowered, sampler, params)
@@ -109,7 +120,10 @@ def estimate(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax
 
 
 def summarise(log_weights: Array, betas: Array, variance: float = 0.0) -> LogPartitionEstimate:
-    """The estimate that weights give; `variance` is that of a number which all of them share."""
+    """Return the estimate from log weights.
+
+    `variance` is that of a number which all weights share.
+    """
     chains = len(log_weights)
     top = log_weights.max()
     w = np.exp(log_weights - top)
@@ -130,11 +144,11 @@ def summarise(log_weights: Array, betas: Array, variance: float = 0.0) -> LogPar
 
 
 def _upper_spread(log_weights: Array) -> float:
-    """The root mean square of how far logs of weights above their median lie above it.
+    """Return the root mean square distance from the median of the log weights above it.
 
-    Where log w is normal with standard deviation s, chains * exp(-s^2) are effective in the long
-    run. Few chains show more than that, because the large weights are the ones that they miss;
-    small weights, however small, do no harm and are left out.
+    If log w is normal with standard deviation s, chains * exp(-s^2) weights are effective in the
+    long run. The effective sample size of few chains is larger, because they miss the large
+    weights. Small weights do no harm, however small, and are left out.
     """
     above = log_weights - np.median(log_weights)
     above = above[above > 0]
@@ -148,7 +162,9 @@ def _verified(options: AnnealingOptions) -> tuple[AnnealingOptions, Array]:
 
 
 def verified_betas(betas: Any) -> Array:
-    """The betas as the device will hold them, in float64: a number n stands for 0, 1/n, .., 1.
+    """Return the betas as they are on the device, in float64.
+
+    An integer n stands for 0, 1/n, .., 1.
 
     Raises:
         GmlmError: E507.
@@ -178,7 +194,7 @@ def _kernel(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax.
     if sampler is None:
         return derive.at_parameters(lowered.graph, derive.single_site_sweep(lowered.graph), params)
     planned = derive.build_kernel(lowered, sampler, params)
-    assert not isinstance(sampler.body, ir.FormCall)  # `build_kernel` refuses them
+    assert not isinstance(sampler.body, ir.FormCall)  # `build_kernel` raises an error for them
     _verify_keeps(lowered, sampler.body)
     for mask in masks_in(sampler.body):
         lower_mask(lowered, mask).verify(lowered.graph.sizes, {k: np.asarray(v) for k, v in params.items()})
@@ -186,7 +202,10 @@ def _kernel(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax.
 
 
 def _verify_keeps(lowered: Lowered, body: Sequence[ir.Kernel]) -> None:
-    """Refuse kernels that do not keep p at every beta. An adaptive mask's update does: p(K | x) is no part of what is scaled."""
+    """Raise E507 for kernels that do not leave p invariant at every beta.
+
+    The update of a data-dependent mask is allowed: p(K | x) is not scaled by beta.
+    """
     help = "name another sampler, or none: then every cell is redrawn in turn"
     ladder = ir.ladder_in(body)
     for kernel in ir.kernels_in(body):
@@ -201,15 +220,21 @@ def _refuse(why: str, span: Span, help: str) -> None:
 
 
 def uniform_base(graph: FactorGraph, params: Mapping[str, jax.Array], chains: int, seed: int) -> Base:
-    """Uniform draws of possible configurations, and the log of how many there are.
+    """Return uniform draws of possible configurations, and the log of their total number.
 
-    Small models are listed. Otherwise configurations are drawn uniformly and the possible ones
-    kept; their share of a fixed number of candidates, independent of which ones they are, estimates
-    the number of possible configurations without bias. Where no factor is minus infinity and
-    nothing is required, every candidate is possible, and their number is known.
+    Small models are enumerated. Otherwise configurations are drawn uniformly and the possible ones
+    kept. Their share of a fixed number of candidates, independent of which ones they are, gives an
+    unbiased estimate of the number of possible configurations. If no factor is minus infinity and
+    nothing is required, every candidate is possible, and the number is known.
+
+    Args:
+        graph: the factor graph.
+        params: parameters.
+        chains: the number of draws.
+        seed: the seed.
 
     Raises:
-        GmlmError: E509 where nothing, or too small a share, is possible.
+        GmlmError: E509 if nothing, or too small a share, is possible.
     """
     rng = generator(seed, BASE)
     sizes, law = graph.sizes, law_of(graph, params)
@@ -226,7 +251,7 @@ def uniform_base(graph: FactorGraph, params: Mapping[str, jax.Array], chains: in
     per_call = max(1, min(tries, AT_ONCE // max(1, graph.n_cells)))
     kept: list[Array] = []
     for start in range(0, tries, per_call):
-        # always as many: one compiled program
+        # every batch has the same size, so that one program is compiled
         found = rng.integers(0, sizes[:, None], (graph.n_cells, per_call), dtype=np.int32)
         good = law.possible(found) & (np.arange(per_call) < tries - start)
         kept.append(found[:, good])
@@ -240,7 +265,10 @@ def uniform_base(graph: FactorGraph, params: Mapping[str, jax.Array], chains: in
 
 
 def _annealed(kernel: AbstractKernel, target: Target, codes: Array, betas: Array, options: AnnealingOptions) -> Array:
-    """The sum over k of (b_k - b_k-1) log p(x_k-1) of each chain, in float64, so many chains at a time that arrays stay small."""
+    """Return the sum over k of (b_k - b_k-1) log p(x_k-1) of each chain, in float64.
+
+    Chains run in batches, so that arrays stay small.
+    """
     chains = codes.shape[1]
     per_chain = max(len(betas), codes.shape[0] * target.graph.most_values)
     batches = -(-chains // max(1, AT_ONCE // per_chain))
@@ -248,7 +276,7 @@ def _annealed(kernel: AbstractKernel, target: Target, codes: Array, betas: Array
     steps, found = np.diff(betas), []
     below, count = on_device(betas[1:], derive.float_type()), on_device(options.steps_per_beta)
     for start in range(0, chains, size):
-        # the last batch repeats a chain: one compiled program
+        # the last batch repeats a chain, so that one program is compiled
         numbers = np.minimum(np.arange(start, start + size), chains - 1)
         keys = keys_of(options.seed, numbers)
         log_p = np.asarray(_anneal(kernel, target, keys, on_device(codes[:, numbers]), below, count), float)
@@ -258,7 +286,10 @@ def _annealed(kernel: AbstractKernel, target: Target, codes: Array, betas: Array
 
 @bounded_jit
 def _anneal(kernel: AbstractKernel, target: Target, keys: Any, codes: jax.Array, betas: jax.Array, count: jax.Array) -> jax.Array:
-    """log p of each chain before its steps at each beta, shape (betas, chains); after the last beta nothing moves."""
+    """Return log p of each chain before its steps at each beta, shape (betas, chains).
+
+    There are no steps at the last beta.
+    """
     chains, last, ready = codes.shape[1], betas.shape[0] - 1, kernel.prepared(target)
 
     def one(state: derive.State, k: jax.Array) -> tuple[derive.State, jax.Array]:

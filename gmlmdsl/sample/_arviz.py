@@ -1,8 +1,9 @@
-"""The one file that knows which ArviZ is installed: InferenceData on 0.x, DataTree on 1.x.
+"""Draws for ArviZ: the only file that depends on its installed version.
 
-The groups are built as xarray Datasets here, because `from_dict` changed its meaning between the
-two. ArviZ 0.x loads Matplotlib and SciPy's statistics, which takes longer than to draw: labelled
-draws become an InferenceData when something is asked of them.
+Draws become InferenceData on 0.x and a DataTree on 1.x. The groups are built as xarray Datasets
+here, because `from_dict` has a different meaning in the two versions. ArviZ 0.x loads Matplotlib
+and SciPy's statistics, which takes longer than the draws. Labelled draws therefore become an
+InferenceData only at the first access.
 """
 
 from __future__ import annotations
@@ -27,23 +28,26 @@ from ..files import whole_file
 
 SAMPLE_DIMS = ("chain", "draw")
 PSEUDO = "log_pseudolikelihood"
-OWN_GROUPS = "guided_stats", PSEUDO  # which ArviZ does not know
-ROW = "row"  # the axis of observed data that a draw does not have
+OWN_GROUPS = "guided_stats", PSEUDO  # groups that ArviZ does not define
+ROW = "row"  # the axis of observed data that draws do not have
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Silence what ArviZ 0.23 says at import and for each plot; nothing a user can act on."""
+    """Silence the warnings of ArviZ 0.23 at import and for each plot.
+
+    A user cannot act on any of them.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        warnings.simplefilter("ignore", DeprecationWarning)  # MatplotlibDeprecationWarning is one
+        warnings.simplefilter("ignore", DeprecationWarning)  # covers MatplotlibDeprecationWarning
         for name in OWN_GROUPS:
             warnings.filterwarnings("ignore", message=f"{name} group is not defined")
         yield
 
 
 def arviz() -> ModuleType:
-    """The `arviz` module, imported when it is first needed."""
+    """Return the `arviz` module, imported on first use."""
     with quiet():
         import arviz as az
 
@@ -51,9 +55,10 @@ def arviz() -> ModuleType:
 
 
 def is_datatree() -> bool:
-    """Whether the installed ArviZ takes a DataTree (1.x, where the name `InferenceData` still answers, with a warning).
+    """Return whether the installed ArviZ works with a DataTree, that is, has version 1.x.
 
-    A DataTree is made by xarray alone, so ArviZ is not imported to know it.
+    The name `InferenceData` still exists there, with a warning. A DataTree is an object of xarray,
+    so this does not import ArviZ.
     """
     return int(version("arviz").split(".")[0]) >= 1
 
@@ -74,25 +79,25 @@ def to_arviz(
 
     Args:
         posterior: by variable, draws (chain, draw, *axes); bool becomes int8.
-        dims: by variable, the name of each of `axes`; a variable left out gets `<variable>_dim_0`
-            and so on. A name that occurs twice in one variable is numbered: `site`, `site_2`.
+        dims: by variable, the name of each of `axes`; a variable without an entry gets
+            `<variable>_dim_0` and so on. A name that occurs twice in one variable is numbered:
+            `site`, `site_2`.
         coords: by dim, the label of each index; members that are not text or numbers are written as
             text.
-        sample_stats: as `posterior`, for statistics of the draws.
+        sample_stats: like `posterior`, for statistics of the draws.
         observed: by variable, data (*rows, *axes); gives the group `observed_data`.
         attrs: provenance (seed, versions, hash of the program, sampler), on the root and on
-            `posterior`; what netCDF cannot hold becomes text (JSON).
+            `posterior`; values that netCDF does not support become text (JSON).
         log_likelihood: by variable, log p of each row at each draw, (chain, draw, row); gives the
             group `log_likelihood`.
-        log_pseudolikelihood: in its place, where the draws' density is not the product of what the
-            rows add, and no row can be left out by weighing draws; gives the group
-            `log_pseudolikelihood`, and on 0.x E550 to whoever asks for `log_likelihood`.
-        guided_stats: as `sample_stats`, for what guided samplers count; gives the group
+        log_pseudolikelihood: replaces `log_likelihood` if the density of the draws is not the
+            product of the rows' terms, so that no row can be left out by weighting draws; gives the
+            group `log_pseudolikelihood`. On 0.x, access to `log_likelihood` then raises E550.
+        guided_stats: like `sample_stats`, for the counts of guided samplers; gives the group
             `guided_stats`.
 
     Returns:
-        InferenceData on ArviZ 0.x, and until something is asked of it an `Unread` one; DataTree on
-        1.x.
+        InferenceData on ArviZ 0.x, as an `Unread` object until the first access; DataTree on 1.x.
 
     Raises:
         ValueError: the shape of an array does not fit its dims, or a dim does not fit its coords.
@@ -114,9 +119,9 @@ def to_arviz(
 
 
 def summary(idata: Any, var_names: Sequence[str] | None = None) -> Any:
-    """`arviz.summary` in full floats, with the ESS and Monte Carlo errors of a constant variable as NaN.
+    """Return `arviz.summary` in full floats, with NaN as ESS and Monte Carlo errors of a constant.
 
-    ArviZ itself gives a chain that never moves an ESS of all its draws. The columns are those of
+    ArviZ itself assigns a chain that never moves an ESS of all its draws. The columns are those of
     the installed version.
 
     Args:
@@ -127,7 +132,7 @@ def summary(idata: Any, var_names: Sequence[str] | None = None) -> Any:
         A pandas DataFrame with one row per scalar.
     """
     with quiet(), warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)  # 0/0 for a constant variable
+        warnings.simplefilter("ignore", RuntimeWarning)  # a constant variable gives 0/0
         table = arviz().summary(idata, var_names=None if var_names is None else list(var_names), round_to="none")
     columns = [c for c in table.columns if c.startswith(("ess", "mcse", "r_hat"))]
     table[columns] = table[columns].astype(float)
@@ -136,20 +141,20 @@ def summary(idata: Any, var_names: Sequence[str] | None = None) -> Any:
 
 
 def save(idata: Any, path: str | os.PathLike[str]) -> Path:
-    """Write draws to a `.nc` file (netCDF, which ArviZ reads) or to an `.npz` file (which NumPy alone reads).
+    """Write draws to a `.nc` file (netCDF, for ArviZ) or to an `.npz` file (for NumPy alone).
 
     In the `.npz` file the array `posterior/x` has its dims in the JSON text `metadata` and its
-    coords in `posterior/coords/site`. The file appears only when it is whole.
+    coords in `posterior/coords/site`. The file appears only when it is complete.
 
     Args:
         idata: from `to_arviz`.
-        path: where to; the ending chooses the format.
+        path: the file to write; its suffix determines the format.
 
     Returns:
         The path.
 
     Raises:
-        GmlmError: E560 the file cannot be written; E561 netCDF needs packages that are not
+        GmlmError: E560 if the file cannot be written; E561 if netCDF needs packages that are not
             installed.
     """
     path = Path(path)
@@ -169,17 +174,18 @@ def save(idata: Any, path: str | os.PathLike[str]) -> Path:
 
 
 def groups_of(idata: Any) -> dict[str, Any]:
-    """The Dataset of each group, on both versions."""
+    """Return the Dataset of each group, on both versions."""
     if is_datatree():
         return {name: node.to_dataset() for name, node in idata.children.items()}
     return {name: idata[name] for name in idata.groups()}
 
 
 class Unread(Mapping[str, Any]):
-    """Labelled draws that nothing was asked of yet. Whatever is asked, ArviZ is imported and this object becomes an InferenceData.
+    """Labelled draws before the first access.
 
-    It becomes one itself, so that `isinstance` and `type` say so and no part of ArviZ meets
-    anything else.
+    The first access of any kind imports ArviZ and turns this object into an InferenceData. It
+    becomes one itself, so that `isinstance` and `type` report an InferenceData, and no part of
+    ArviZ meets another type.
     """
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -205,14 +211,14 @@ def _asked(name: str) -> Callable[..., Any]:
     return method
 
 
-# what Python asks the class for, and Mapping does not have
+# methods that Python looks up in the class and that Mapping lacks
 for _name in ("add", "delattr", "delitem", "repr", "setattr", "setitem"):
     setattr(Unread, f"__{_name}__", _asked(f"__{_name}__"))
 _READING = threading.RLock()
 
 
 def _read(draws: Any) -> Any:
-    """The draws, an InferenceData from now on."""
+    """Return the draws, which are an InferenceData from now on."""
     with _READING:
         if type(draws) is Unread:
             own = object.__getattribute__(draws, "__dict__")
@@ -223,7 +229,7 @@ def _read(draws: Any) -> Any:
     return draws
 
 
-# by name: variables with their axes, labels of axes
+# two dictionaries by name: variables with their axes, and labels of axes
 Arrays = tuple[dict[str, tuple[list[str], np.ndarray]], dict[str, np.ndarray]]
 
 
@@ -252,7 +258,10 @@ def _arrays(
     dims: Mapping[str, Sequence[str]],
     coords: Mapping[str, Sequence[Any]],
 ) -> Arrays:
-    """What one group holds; `leading` are the first axes of every array, or None where they are rows of data."""
+    """Return the content of one group.
+
+    `leading` has the first axes of every array, or is None if these are rows of data.
+    """
     variables, used = {}, {}
     for name, values in arrays.items():
         array = np.asarray(values)
@@ -273,7 +282,10 @@ def _arrays(
 
 
 def _distinct(names: Sequence[str], taken: set[str]) -> list[str]:
-    """Names of axes of one array that differ from each other and from the variables, as xarray asks."""
+    """Return names of axes of one array that differ from each other and from the variables.
+
+    xarray requires this.
+    """
     found: list[str] = []
     for name in names:
         base = f"{name}_dim" if name in taken else name
@@ -297,7 +309,7 @@ def _as_text(member: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """An attribute as netCDF holds it."""
+    """Return an attribute in a type that netCDF supports."""
     if isinstance(value, (str, float)) or (isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63):
         return value
     if isinstance(value, (np.integer, np.floating)):
@@ -306,7 +318,7 @@ def _plain(value: Any) -> Any:
 
 
 def _flat(idata: Any) -> dict[str, Any]:
-    """Every array under `group/name`, and the metadata as JSON text; no pickled objects."""
+    """Return every array under `group/name`, and the metadata as JSON text; no pickled objects."""
     arrays: dict[str, Any] = {}
     metadata: dict[str, Any] = {"attrs": dict(idata.attrs), "groups": {}}
     for name, group in groups_of(idata).items():
@@ -322,7 +334,7 @@ def _npz_labels(values: np.ndarray) -> np.ndarray:
 
 
 def need_netcdf() -> None:
-    """Refuse netCDF where the packages for it are not installed.
+    """Raise E561 unless the packages for netCDF are installed.
 
     Raises:
         GmlmError: E561.

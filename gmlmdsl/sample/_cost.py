@@ -1,4 +1,4 @@
-"""What chains will hold and do, told before they start."""
+"""Costs of chains in memory and time, verified before the chains start."""
 
 from __future__ import annotations
 
@@ -12,13 +12,21 @@ from .._diagnostics import fail
 from ..derive import AbstractKernel, float_type
 from ..plan import BUDGET, verify_held
 
-MOST_STEPS = 2**31 - 1  # they are numbered in 32 bits
-COPIES = 3  # of kept draws: call by call, in one piece, and as values
+MOST_STEPS = 2**31 - 1  # steps are numbered in 32 bits
+COPIES = 3  # copies of kept draws: by call, in one piece, and as values
 FEWER = "fewer `draws=` or `chains=`"
 
 
 def verify_chains(kernel: AbstractKernel, cells: int, chains: int, steps: int) -> None:
-    """Refuse chains that hold or do too much: their states and what a step needs, and how often cells are redrawn.
+    """Raise E601 if chains take too much memory or too many steps.
+
+    The memory is that of their states and of a step, and the work is the number of cells redrawn.
+
+    Args:
+        kernel: the kernel.
+        cells: the number of cells of a chain.
+        chains: the number of chains.
+        steps: the number of steps of each chain.
 
     Raises:
         GmlmError: E601.
@@ -36,7 +44,18 @@ def verify_chains(kernel: AbstractKernel, cells: int, chains: int, steps: int) -
 
 
 def verify_draws(kernel: AbstractKernel, cells: int, most_values: int, chains: int, draws: int, keep: bool, observe: Any = None) -> None:
-    """Refuse draws that take too much memory: what is kept of each, what is observed, and the numbers of the diagnostics.
+    """Raise E601 if draws take too much memory.
+
+    The memory is that of kept draws, of observables, and of the numbers for diagnostics.
+
+    Args:
+        kernel: the kernel.
+        cells: the number of cells of a chain.
+        most_values: the maximum number of values of a cell.
+        chains: the number of chains.
+        draws: the number of draws of each chain.
+        keep: whether draws are kept.
+        observe: the function of codes that is recorded, or None.
 
     Raises:
         GmlmError: E601.

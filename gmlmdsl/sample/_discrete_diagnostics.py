@@ -1,8 +1,9 @@
-"""Convergence diagnostics for discrete draws: stuck chains, unvisited categories, ESS and R-hat of every category.
+"""Convergence diagnostics for discrete draws.
 
-R-hat and ESS of integer codes depend on how nominal categories happen to be numbered, and a
-constant chain looks perfect to them. Here both are computed on the 0/1 indicator of each category,
-and a constant chain is reported as stuck.
+They report stuck chains, unvisited categories, and ESS and R-hat of every category. R-hat and ESS
+of integer codes depend on the numbering of nominal categories, and they do not detect a constant
+chain. Here both are computed on the 0/1 indicator of each category, and a constant chain is
+reported as stuck.
 """
 
 from __future__ import annotations
@@ -21,18 +22,19 @@ MIN_ESS_PER_CHAIN = 100
 MIN_DRAWS = 100
 MIN_CHAINS = 4
 MIN_FLIP_RATE = 1e-3
-# exp(-10) = 5e-5: so rarely does a chain miss a category that it should visit ten times
+# The probability that a chain misses a category with ten expected visits is exp(-10) = 5e-5.
 MIN_EXPECTED_VISITS = 10
-FALSE_ALARM = 0.001  # of the chi-square test, over all cells together (Bonferroni)
+FALSE_ALARM = 0.001  # level of the chi-square test, over all cells together (Bonferroni)
 SHOWN = 5
-_CHUNK = 1 << 19  # draws of indicators held at once, each in some numbers of eight bytes
+# maximum number of indicator draws held at once, each with several numbers of eight bytes
+_CHUNK = 1 << 19
 
 _DETAILS = "See https://arxiv.org/abs/1903.08008 for details."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Diagnosis:
-    """What the draws of a discrete chain say about its convergence.
+    """Convergence diagnostics of the draws of discrete chains.
 
     Axes: `cell` in the order given, `category` padded with NaN (or False) to the largest domain.
     Clamped cells are NaN throughout and are never reported.
@@ -40,22 +42,23 @@ class Diagnosis:
     Attributes:
         cells: name of each cell.
         categories: names of the categories of each cell.
-        clamped: (cell,) held at a value by the user.
+        clamped: (cell,) whether the user fixed the cell at a value.
         frequency: (cell, category) share of all draws.
-        ess: (cell, category) bulk effective sample size of the indicator; NaN where it is constant.
-        r_hat: (cell, category) split R-hat of the indicator; NaN where it is constant, infinite
-            where every chain is constant but they differ, NaN for one chain.
+        ess: (cell, category) bulk effective sample size of the indicator; NaN if it is constant.
+        r_hat: (cell, category) split R-hat of the indicator; NaN if it is constant, infinite if
+            every chain is constant but they differ, NaN for one chain.
         worst_category: (cell,) category of the largest R-hat, or of the smallest ESS for one chain;
-            -1 where none has one.
-        stuck: (chain, cell) every draw of the chain has the same value and the cell is not clamped.
-        visited: (chain, cell, category).
+            -1 if no category has one.
+        stuck: (chain, cell) whether every draw of the chain has the same value and the cell is not
+            clamped.
+        visited: (chain, cell, category) whether the chain visited the category.
         flip_rate: (cell,) share of successive draws that differ.
         chi_square: (cell,) corrected statistic of `chain_by_category_test`, with its `degrees` and
             `p_value`.
-        block_flip_rate: flip rate by block, as the sampler counted it.
-        worst_cells: indices of the cells, worst first: stuck, then by R-hat, then by ESS; clamped
-            ones left out.
-        warnings: what a user should know, each with a remedy; empty where nothing was found.
+        block_flip_rate: flip rate by block, as counted by the sampler.
+        worst_cells: indices of the cells without clamped ones, worst first: stuck, then by R-hat,
+            then by ESS.
+        warnings: findings that a user should know, each with a remedy; empty if there are none.
     """
 
     cells: tuple[str, ...]
@@ -92,7 +95,7 @@ class Diagnosis:
         return _over_categories(np.fmax, self.r_hat)
 
     def table(self, most: int = 10) -> tuple[list[str], list[list[object]]]:
-        """Headers and rows of the `most` worst cells, for a terminal or a report."""
+        """Return headers and rows of the `most` worst cells, for a terminal or a report."""
         headers = ["cell", "worst category", "frequency", "ess", "r_hat", "flip rate", "stuck chains"]
         ess, r_hat = self.min_ess, self.max_r_hat
         rows: list[list[object]] = []
@@ -120,13 +123,13 @@ def diagnose(
     clamped: np.ndarray | None = None,
     flip_rates: Mapping[str, float | np.ndarray] | None = None,
 ) -> Diagnosis:
-    """Check discrete draws for everything that can be seen in them.
+    """Check discrete draws for all detectable failures of convergence.
 
     Args:
         codes: (chain, draw, cell) category of each cell, counted from 0.
         cells: name of each cell.
         categories: names of the categories of each cell; their number is the size of its domain.
-        clamped: (cell,) cells that the user holds at a value; none by default.
+        clamped: (cell,) cells that the user fixed at a value; none by default.
         flip_rates: by block, the share of its updates that changed a cell (a number, or an array
             that is averaged).
 
@@ -134,14 +137,12 @@ def diagnose(
         A `Diagnosis`.
 
     Raises:
-        ValueError: `codes` does not have the shape that the names say, or holds a code outside a
-            domain.
+        ValueError: `codes` does not have the shape that the names require, or contains a code
+            outside a domain.
 
-    Reference:
-        Vehtari, Gelman, Simpson, Carpenter and Buerkner, "Rank-normalization, folding, and
-        localization" (2021);
-        Deonovic and Smith, "Convergence diagnostics for MCMC draws of a categorical variable"
-        (2017).
+    Reference: Vehtari, Gelman, Simpson, Carpenter and Buerkner, "Rank-normalization, folding, and
+    localization" (2021); Deonovic and Smith, "Convergence diagnostics for MCMC draws of a
+    categorical variable" (2017).
     """
     codes = np.asarray(codes)
     sizes = np.array([len(c) for c in categories], dtype=int)
@@ -194,14 +195,17 @@ def _inside(sizes: np.ndarray) -> np.ndarray:
 
 
 def _pieces(codes: np.ndarray) -> Iterator[slice]:
-    """Cells, as many at a time as one chain's draws of them are few: what is computed of draws takes several times their memory."""
+    """Yield slices of cells such that one chain's draws of them are few.
+
+    Computations on draws take several times the memory of the draws.
+    """
     step = max(1, _CHUNK // max(1, codes.shape[1]))
     for start in range(0, codes.shape[2], step):
         yield slice(start, start + step)
 
 
 def _counts(codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """(chain, cell, category) number of draws."""
+    """Return the (chain, cell, category) number of draws."""
     width = int(sizes.max(initial=0))
     out = np.zeros((codes.shape[0], len(sizes), width), np.int64)
     for chain, found in zip(codes, out, strict=True):
@@ -213,7 +217,7 @@ def _counts(codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def _same(codes: np.ndarray) -> np.ndarray:
-    """(chain, cell) share of successive draws that are alike; nan of a single draw."""
+    """Return the (chain, cell) share of successive draws that are equal; NaN for a single draw."""
     out = np.full((codes.shape[0], codes.shape[2]), np.nan)
     for chain, found in zip(codes if codes.shape[1] > 1 else (), out, strict=False):
         for piece in _pieces(codes):
@@ -224,7 +228,7 @@ def _same(codes: np.ndarray) -> np.ndarray:
 def _indicator_diagnostics(codes: np.ndarray, sizes: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     ess = np.full((len(sizes), int(sizes.max(initial=0))), np.nan)
     r_hat = ess.copy()
-    # the indicators of a two-valued cell are each other's complement: one is enough
+    # The two indicators of a two-valued cell are complements: one of them suffices.
     cell, category = np.nonzero((np.arange(ess.shape[1]) < np.where(sizes == 2, 1, sizes)[:, None]) & wanted[:, None])
     step = max(1, _CHUNK // max(1, codes.shape[0] * codes.shape[1]))
     for start in range(0, len(cell), step):
@@ -239,7 +243,7 @@ def _indicator_diagnostics(codes: np.ndarray, sizes: np.ndarray, wanted: np.ndar
 
 
 def _over_categories(pick: Callable[..., np.ndarray], values: np.ndarray) -> np.ndarray:
-    """(cell,) smallest or largest value over the categories, NaN only where all are."""
+    """Return the (cell,) smallest or largest value over the categories, NaN only if all are NaN."""
     best = np.full(values.shape[0], np.nan)
     for column in values.T:
         best = pick(best, column)
@@ -338,7 +342,10 @@ def _category_names(found: Diagnosis, which: np.ndarray) -> str:
 
 
 def _watched(found: Diagnosis) -> np.ndarray:
-    """(cell, category) that should be visited; cells with a stuck chain already have their own warning."""
+    """Return the (cell, category) pairs that should be visited.
+
+    Cells with a stuck chain are left out, because they have their own warning.
+    """
     sizes = np.array([len(c) for c in found.categories], dtype=int)
     return _inside(sizes) & ~(found.clamped | found.stuck.any(axis=0))[:, None]
 

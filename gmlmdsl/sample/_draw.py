@@ -1,4 +1,7 @@
-"""Sampling asked for by name: options checked, chains run, draws labelled for ArviZ."""
+"""Sampling for the methods of a model.
+
+Options are verified, chains run, and draws are labelled for ArviZ.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,12 @@ from ._discrete_diagnostics import Diagnosis, diagnose
 from ._run_kernel import Draws, sample
 from ._starts import Annealed, Starts, at_held, starts
 
-MIN_SWAP_RATE = 0.05  # of neighbours in a ladder
+MIN_SWAP_RATE = 0.05  # minimum swap rate of neighbours in a ladder without a warning
 
 
 @dataclass(frozen=True)
 class SampleOptions:
-    """How to sample; see `Model.sample`."""
+    """Options of sampling; see `Model.sample`."""
 
     sampler: str
     draws: int
@@ -48,7 +51,15 @@ class SampleOptions:
 def draw_chains(
     lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array], options: SampleOptions, provenance: dict[str, Any]
 ) -> Any:
-    """Draws as the installed ArviZ takes them."""
+    """Run the chains of a sampler, and return their draws as the object of the installed ArviZ.
+
+    Args:
+        lowered: the model.
+        sampler: the sampler.
+        params: parameters.
+        options: the options of sampling.
+        provenance: attributes to record with the draws.
+    """
     options = verified_options(options)
     graph = lowered.graph
     planned = derive.build_kernel(lowered, sampler, params, keep=True)
@@ -83,17 +94,26 @@ def draw_chains(
 def draw_exact(
     lowered: Lowered, kept: Contractions, params: dict[str, jax.Array], options: SampleOptions, provenance: dict[str, Any]
 ) -> Any:
-    """Independent draws from p, given clamped cells, as the installed ArviZ takes them: no warm-up, no thinning, no start.
+    """Return independent draws from p, given clamped cells, as the object of the installed ArviZ.
+
+    There is no warm-up, no thinning, and no start.
+
+    Args:
+        lowered: the model.
+        kept: the contractions of the model.
+        params: parameters.
+        options: the options of sampling.
+        provenance: attributes to record with the draws.
 
     Raises:
-        GmlmError: E601 where that is not affordable; E507 for `init=`; E512 where no configuration
-            agrees with the clamped cells.
+        GmlmError: E601 if that is not affordable; E507 for `init=`; E512 if no configuration agrees
+            with the clamped cells.
     """
     options = verified_options(options)
     if options.init is not None:
         raise fail("E507", "exact draws are independent: they start nowhere", help="leave out `init=`")
     graph = lowered.graph
-    # with cells for partial sums
+    # the graph with cells for partial sums
     whole = graph if kept.graph.n_cells == graph.n_cells else kept.graph
     held = clamped_cells(whole, options.clamp)
     device = derive.graph_arrays(whole)
@@ -123,7 +143,7 @@ def _verify_cost(kernel: derive.AbstractKernel, graph: FactorGraph, options: Sam
 
 
 def masks_in(body: tuple[ir.Kernel, ...] | ir.FormCall) -> list[ir.Mask]:
-    """The masks of a sampler that mention parameters."""
+    """Return the masks of a sampler that mention parameters."""
     drawn = (update.drawn_mask for update in ir.updates_in(body))
     return [mask for mask in drawn if mask is not None and mask.mentions_parameter]
 
@@ -140,7 +160,7 @@ def _words(begun: Starts, init: Any) -> str:
 
 
 def verified_options(options: SampleOptions) -> SampleOptions:
-    """Options with Python's whole numbers.
+    """Return the options with Python integers.
 
     Raises:
         GmlmError: E507.
@@ -151,7 +171,7 @@ def verified_options(options: SampleOptions) -> SampleOptions:
 
 
 class LetValues(eqx.Module):
-    """The values of a `let`, chains first."""
+    """Values of a `let`, chains first."""
 
     group: derive.Group
     params: dict[str, jax.Array]
@@ -162,7 +182,7 @@ class LetValues(eqx.Module):
 
 
 class FunctionValues(eqx.Module):
-    """The values of a user's function of one configuration, chains first."""
+    """Values of a user's function of one configuration, chains first."""
 
     function: Callable[[Any], Any] = eqx.field(static=True)
     variables: tuple[VariableArray, ...] = eqx.field(static=True)
@@ -175,7 +195,7 @@ class FunctionValues(eqx.Module):
 
 
 class Observables(eqx.Module):
-    """A function from codes (cells, chains) to arrays by name, chains first."""
+    """Function from codes (cells, chains) to arrays by name, chains first."""
 
     parts: dict[str, LetValues | FunctionValues]
 
@@ -186,7 +206,14 @@ class Observables(eqx.Module):
 def observables(
     lowered: Lowered, params: dict[str, jax.Array], observe: Any, variables: tuple[VariableArray, ...] | None = None
 ) -> Observables | None:
-    """What is recorded of draws; functions get `variables`, None for all."""
+    """Return the function that records observables of draws, or None if there are none.
+
+    Args:
+        lowered: the model.
+        params: parameters.
+        observe: functions by name, or names of `let`s.
+        variables: the variables that functions take; None for all.
+    """
     named = _named(observe)
     if not named:
         return None
@@ -196,7 +223,7 @@ def observables(
 
 
 def _named(observe: Any) -> dict[Any, Any]:
-    """By name what is recorded: functions, or names of `let`s.
+    """Return by name the observables to record: functions, or names of `let`s.
 
     Raises:
         GmlmError: E507.
@@ -221,12 +248,12 @@ def _observable(
         return LetValues(derive.group_arrays(group, lowered.graph.n_cells), params, shape)
     if not callable(what):
         raise fail("E507", f"observe: `{name}` must be a function of one configuration, or the name of a `let`")
-    # A function of its own in every call: what the user's one looks up may have changed since it
-    # was compiled.
+    # Every call gets a new function, because values that the user's function looks up may have
+    # changed since it was compiled.
     observable = FunctionValues(lambda x: what(x), variables)
     try:
         jax.eval_shape(observable, jax.ShapeDtypeStruct((lowered.graph.n_cells, 1), jnp.int32))
-    except Exception as error:  # a user's function may fail in any way
+    except Exception as error:  # a user's function may raise any exception
         first = str(error).strip().splitlines()[0] if str(error).strip() else ""
         help = "it takes one configuration as arrays, labels and letters as codes from 0; it uses `jax.numpy`, and `jnp.where` for `if`"
         raise fail("E553", f"`{name}` fails: {type(error).__name__}: {first}", help=help) from None
@@ -236,7 +263,16 @@ def _observable(
 def label(
     graph: FactorGraph, found: Draws, clamped: np.ndarray, planned: derive.Planned, options: SampleOptions, provenance: dict[str, Any]
 ) -> Any:
-    """Named dims and coords, statistics, warnings and provenance."""
+    """Return draws with named dims and coords, statistics, warnings and provenance.
+
+    Args:
+        graph: the factor graph.
+        found: the draws.
+        clamped: the clamped cells.
+        planned: the kernel, with the names of its updates and pairs.
+        options: the options of sampling.
+        provenance: attributes to record with the draws.
+    """
     posterior, dims, coords = dict(found.observed), {}, {}
     diagnosis = None
     overall = _rates(found.changed.sum(axis=(0, 1)), found.drawn.sum(axis=(0, 1)))
@@ -247,7 +283,7 @@ def label(
         for v in graph.variables:
             dims[v.name] = list(v.dims)
             coords |= {d: [_plain(x) for x in c] for d, c in zip(v.dims, v.coords, strict=True)}
-        # independent draws have nothing to diagnose but chance
+        # independent draws need no diagnostics: they differ only by chance
         if not isinstance(planned.kernel, derive.IndependentKernel):
             cells = [graph.cell_name(i) for i in range(graph.n_random)]
             values = [tuple(str(x) for x in v.labels) for v in graph.variables for _ in range(v.size)]
@@ -274,7 +310,7 @@ def label(
 
 
 def _rates(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Shares, nan where nothing was tried."""
+    """Return shares, NaN where the denominator is 0."""
     return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
 
 
@@ -283,12 +319,18 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def _moving(names: Sequence[str], rates: np.ndarray) -> dict[str, float]:
-    """Flip rates of the updates that had a cell to draw: where all are clamped there is none."""
+    """Return the flip rates of the updates that had a cell to draw.
+
+    An update whose cells are all clamped has no rate.
+    """
     return {n: r for n, r in zip(names, rates.tolist(), strict=True) if not np.isnan(r)}
 
 
 def _seldom_exchanged(pairs: Sequence[str], found: Draws) -> list[str]:
-    """A warning about neighbours in a ladder that hardly ever exchange, for then the colder one gains nothing from the hotter."""
+    """Return a warning about neighbours in a ladder that hardly ever exchange, if there are any.
+
+    The colder one of such a pair gains nothing from the hotter one.
+    """
     rates = _rates(found.accepted.sum(axis=(0, 1)), found.proposed.sum(axis=(0, 1)))
     rare = [f"{pair} ({rate:.2g})" for pair, rate in zip(pairs, rates.tolist(), strict=True) if rate < MIN_SWAP_RATE]
     if not rare:
@@ -316,4 +358,4 @@ def _announce(diagnosis: Diagnosis) -> None:
 
 
 class SamplingWarning(UserWarning):
-    """Something about the draws that a user should act on."""
+    """Finding about the draws that a user should act on."""

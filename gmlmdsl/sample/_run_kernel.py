@@ -1,4 +1,4 @@
-"""Runs a kernel: annealing, warm-up, and one scan over draws for all chains at once."""
+"""Runs of a kernel: annealing, warm-up, and one scan over draws for all chains at once."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ from ..derive import AbstractKernel, Info, State, Target, bounded_jit, float_typ
 
 Array = np.ndarray
 STEPS_PER_CALL = 64  # draws per compiled call: the progress bar moves between calls
-LANES = 16  # chains that a processor's vectors hold: fewer fill a power of two, more a multiple
-# codes held by one call, up to which it records as many draws though fewer are asked for
+LANES = 16  # chains in a processor's vector: fewer are padded to a power of two, more to a multiple
+# If a full call has at most this many codes, it records the full number of draws even if fewer are
+# requested.
 MOST_SPARE = 1 << 24
-# folded into the keys of annealing steps: no step of the chain has that number
+# number to fold into the keys of annealing steps: no step of the chain has that number
 ANNEALING = 2**32 - 1
 Observe = Callable[[jax.Array], dict[str, jax.Array]]
 
 
 @dataclass(frozen=True)
 class Draws:
-    """What sampling gives.
+    """Result of sampling.
 
     Attributes:
-        codes: (chains, draws, cells), or None where draws were not kept.
-        score: unnormalised log p, or what the kernel records instead, (chains, draws), where draws
-            are not kept of the last of each compiled call only; None where there is nothing.
-        memory: what `remember` gave of each draw, leading axis draws.
-        changed, drawn: cells that changed and that were drawn, (chains, draws, updates).
-        proposed, accepted: exchanges of neighbouring replicas, (chains, draws, pairs).
+        codes: (chains, draws, cells), or None if draws were not kept.
+        score: unnormalised log p, or the score that the kernel records instead, (chains, draws); if
+            draws are not kept, only that of the last draw of each compiled call; None if there is
+            none.
+        memory: the results of `remember` for all draws, with a leading axis of draws.
+        changed, drawn: numbers of cells that changed and that were drawn, (chains, draws, updates).
+        proposed, accepted: numbers of exchanges of neighbouring replicas, (chains, draws, pairs).
         observed: by name, (chains, draws, *shape).
         last: the final codes, (cells, chains).
     """
@@ -51,7 +53,7 @@ class Draws:
 
 
 def forget(state: State) -> None:
-    """Keep nothing beside the codes."""
+    """Return None: nothing beside the codes is kept."""
 
 
 def sample(
@@ -70,14 +72,25 @@ def sample(
     keys: Any = None,
     remember: Callable[[State], Any] = forget,
 ) -> Draws:
-    """Run every chain from its start; draw t of chain c depends on the seed, c and t only.
+    """Run every chain from its start; draw t of chain c depends only on the seed, c and t.
 
-    Before the warm-up come `anneal` steps on p to the power 1/anneal, 2/anneal, .., 1. `keys` are
-    the chains' own, where a chain's number does not say which it is; `remember` keeps of each draw
-    what a kernel leaves beside the codes.
+    Without `keys`, chains and draws are padded to sizes that many calls share, so that these calls
+    compile nothing.
 
-    Where a chain's number says which it is, chains and draws are filled up to sizes that many calls
-    share, so that these compile nothing.
+    Args:
+        kernel: the kernel.
+        target: the distribution to draw from.
+        codes: the starts, shape (cells, chains).
+        seed: the seed.
+        draws: the number of draws of each chain.
+        warmup: the number of steps before the first draw.
+        thin: the number of steps for each draw.
+        anneal: the number of steps before the warm-up, on p to the power 1/anneal, 2/anneal, .., 1.
+        observe: the function of codes that is recorded of each draw, or None.
+        keep: whether draws are kept.
+        progress: whether to show a progress bar.
+        keys: the keys of the chains, if they do not follow from the chains' numbers.
+        remember: returns the part of a state that is kept of each draw beside the codes.
     """
     chains, per_call = codes.shape[1], min(STEPS_PER_CALL, 1 << (draws - 1).bit_length())
     if keys is None:
@@ -93,15 +106,15 @@ def sample(
         steps = _whole(first), _whole(thin), _whole(count)
         return _record(kernel, target, keys, state, *steps, per_call, observe, keep, remember)
 
-    # one draw that nobody keeps, behind so many steps: a program of its own would be compiled as
-    # long again
+    # The warm-up records one draw that is discarded, after `warmup` steps: a program of its own
+    # would take as long again to compile.
     if warmup:
         state, _ = recorded(state, 0, warmup, 1)
     with _bar(draws, progress) as moved:
         for start in range(0, draws, per_call):
             count = min(per_call, draws - start)
-            # Every call records as many draws, so that one compilation serves; the last takes no
-            # step for those it cuts off.
+            # Every call records the same number of draws, so that one compilation suffices. The
+            # last call takes no steps for the draws that it cuts off.
             state, out = recorded(state, warmup + start * thin, thin, count)
             parts.append(jax.tree.map(lambda a, n=count: np.asarray(a)[:n], out))
             moved(count, parts[-1])
@@ -110,7 +123,7 @@ def sample(
 
 
 def _chains_first(out: dict[str, Any], chains: int, last: Array) -> Draws:
-    """What `_record` gave of all draws, without what filled a call up."""
+    """Return the output of `_record` for all draws, without the padding of a call."""
     info = jax.tree.map(lambda rows: np.moveaxis(rows, 2, 0)[:chains], out["info"])
     return Draws(
         None if out["codes"] is None else np.moveaxis(out["codes"], 2, 0)[:chains],
@@ -126,17 +139,23 @@ def _chains_first(out: dict[str, Any], chains: int, last: Array) -> Draws:
 
 
 def filled_up(chains: int) -> int:
-    """How many chains are run for so many: the last stands in for those that lack, and is left out again."""
+    """Return the number of chains that are run for `chains` chains.
+
+    The last chain is repeated to fill up, and its copies are dropped again.
+    """
     return 1 << (chains - 1).bit_length() if chains <= LANES else -(-chains // LANES) * LANES
 
 
 def _whole(number: int) -> jax.Array:
-    """A number on the device, for which nothing is compiled."""
+    """Return an integer on the device, without compiling anything."""
     return on_device(number, jax.dtypes.result_type(int))
 
 
 def _first_state(kernel: AbstractKernel, codes: Array) -> State:
-    """What chains begin with. Most kernels keep nothing beside the codes, and nothing is compiled for that."""
+    """Return the first state of the chains.
+
+    Most kernels have no memory beside the codes; for these nothing is compiled.
+    """
     begun = on_device(codes, np.int32)
     return _begun(kernel, begun) if kernel.remembers else kernel.init(begun)
 
@@ -171,7 +190,10 @@ def _record(
     keep: bool,
     remember: Callable[[State], Any] = forget,
 ) -> tuple[State, dict[str, Any]]:
-    """`count` draws, then zeros up to `most`; of draws that are not kept the last log p only."""
+    """Record `count` draws, then zeros up to `most`.
+
+    If draws are not kept, only the last log p is recorded.
+    """
     ready, small = kernel.prepared(target), jnp.int32 if target.graph.most_values > 127 else jnp.int8
 
     def of(carried: Any) -> dict[str, Any]:
@@ -203,7 +225,7 @@ def _record(
 
 
 class _bar:
-    """A progress bar over draws: time left, log p and flip rate; nothing where it is not wanted."""
+    """Progress bar over draws with time left, log p and flip rate; does nothing unless shown."""
 
     def __init__(self, total: int, show: bool):
         self.total, self.show, self.progress = total, show, None

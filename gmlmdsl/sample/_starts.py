@@ -1,4 +1,7 @@
-"""Where chains start: given configurations, uniform ones, and ones that are built where uniform ones are all impossible."""
+"""Starts of chains: given or uniform configurations, or constructed ones.
+
+Configurations are constructed if all uniform ones that were tried are impossible.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +22,22 @@ from ..plan import verify_held, with_partial_sums
 
 Array = np.ndarray
 START_TRIES = 2000
-MOST_SUMMED = 1e7  # operations of a sum for starts: more is left to who asks for exact draws
-# folded into the keys of starts that are drawn: no step of a chain has that number
+MOST_SUMMED = 1e7  # operations of a sum for starts; a larger sum is left to explicit exact draws
+# number to fold into the keys of starts that are drawn: no step of a chain has that number
 START = 2**32 - 2
-FEW = 64  # rows that are looked for where most random ones are impossible
-NOISE = 0.05  # of the moves of a search take a value at random, so that it leaves dead ends
-MOVES = (1000, 20)  # the most moves of a search: so many, and so many per cell
+FEW = 64  # number of possible rows to find if most random ones are impossible
+NOISE = 0.05  # share of random moves in a search, by which it leaves dead ends
+MOVES = (1000, 20)  # maximum number of moves of a search: a constant, and a number per cell
 
 
 @dataclass(frozen=True)
 class Annealed:
-    """Starts that are cooled: `steps` runs of the sampler's body on p to the power 1/steps, 2/steps, .., 1, from uniform values.
+    """Starts that are cooled from uniform values.
 
-    A chain then begins in a mode that it found while it was hot, rather than in the one nearest to
-    a random configuration. Chains still need their warm-up; and where modes are far apart, only
-    `temper` moves between them.
+    The sampler's body runs `steps` times, on p to the power 1/steps, 2/steps, .., 1. A chain then
+    begins in a mode that it found while it was hot, rather than in the mode nearest to a random
+    configuration. Chains still need their warm-up; and if modes are far apart, only `temper` moves
+    between them.
 
     Reference: Kirkpatrick, Gelatt and Vecchi 1983.
     """
@@ -42,13 +46,14 @@ class Annealed:
 
 
 def annealed(steps: int = 200) -> Annealed:
-    """For `init=` of `Model.sample`: chains that start at uniform values and are cooled from beta 0 to 1.
+    """Return a value for `init=` of `Model.sample`: uniform starts, cooled from beta 0 to 1.
 
     Args:
-        steps: runs of the sampler's body before the warm-up, at beta 1/steps, 2/steps, .., 1.
+        steps: the number of runs of the sampler's body before the warm-up, at beta 1/steps,
+            2/steps, .., 1.
 
     Raises:
-        GmlmError: E507 unless `steps` is a whole number of at least 1.
+        GmlmError: E507 unless `steps` is an integer of at least 1.
     """
     return Annealed(whole_number("annealed: steps", steps, 1))
 
@@ -57,7 +62,8 @@ def annealed(steps: int = 200) -> Annealed:
 class Starts:
     """Codes of shape (cells, chains), and how they were found.
 
-    `given`, `uniform`, `built` or `drawn` from p for some chains, or the sampler's `own`.
+    `how` is `given`, `uniform`, `built`, `drawn` (from p, for some chains), or `own` (the sampler's
+    own).
     """
 
     codes: Array
@@ -65,30 +71,41 @@ class Starts:
 
 
 def at_held(held: tuple[Array, Array], chains: int) -> Starts:
-    """The held cells, and anything in the others: where each draw begins anew nothing looks at them."""
+    """Return the fixed cells with arbitrary values in the others.
+
+    It serves samplers whose draws start afresh and therefore do not read the other cells.
+    """
     return Starts(np.repeat(held[1][:, None], chains, axis=1), "own")
 
 
 def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Array, Array], params: Mapping[str, Any]) -> Starts:
-    """Starts of positive probability: given, or independent uniform values.
+    """Return starts of positive probability: given ones, or independent uniform values.
 
-    Where no uniform configuration out of 2000 is possible, one is built: from a uniform one, cells
-    of broken requirements are set, one after another, to the value that breaks the fewest (the
-    min-conflicts heuristic). Such starts are possible, but not uniform. Where that fails, starts
-    are draws from p, if p can be summed exactly.
+    If none of 2000 uniform configurations is possible, one is constructed from a uniform one. The
+    cells of violated requirements are set, one after another, to the value that violates the fewest
+    requirements (the min-conflicts heuristic). Such starts are possible, but not uniform. If that
+    fails, starts are draws from p, provided that p can be summed exactly.
+
+    Args:
+        graph: the factor graph.
+        chains: the number of chains.
+        seed: the seed.
+        init: given starts, `Annealed`, or None.
+        held: which cells are fixed, and the codes of all cells, each of shape (cells,).
+        params: parameters.
 
     Raises:
-        GmlmError: E509 if a start is impossible, or none was found; E512 where it is known that
-            there is none.
+        GmlmError: E509 if a start is impossible, or none was found; E512 if it is known that there
+            is none.
 
     Reference: Minton, Johnston, Philips and Laird 1992.
     """
     law = law_of(graph, params)
     if init is not None and not isinstance(init, Annealed):
         return Starts(_given(law, chains, seed, init, held), "given")
-    # chain by chain, and turned once: columns are slow to write
+    # filled by chain and transposed once, because writing columns is slow
     codes, how = np.zeros((chains, graph.n_cells), np.int32), "uniform"
-    exact: dict[int, Array] | None = None  # draws from p by chain, made where one is wanted
+    exact: dict[int, Array] | None = None  # draws from p by chain, computed on demand
     for c in range(chains):
         rng = generator(seed, c)
         found = _uniform(law, rng, held)
@@ -105,10 +122,12 @@ def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Ar
 
 
 def _drawn(graph: FactorGraph, chains: int, seed: int, held: tuple[Array, Array], params: Mapping[str, Any]) -> dict[int, Array]:
-    """Independent draws given the held cells by chain, each by its number alone; none where p cannot be summed quickly.
+    """Return an independent draw for each chain given the fixed cells; empty if p is costly to sum.
+
+    The draw of a chain depends only on the number of the chain.
 
     Raises:
-        GmlmError: E512 where no configuration agrees with the held cells.
+        GmlmError: E512 if no configuration agrees with the fixed cells.
     """
     whole = with_partial_sums(graph)
     more = whole.n_cells - graph.n_cells
@@ -130,19 +149,22 @@ def _drawn(graph: FactorGraph, chains: int, seed: int, held: tuple[Array, Array]
 
 @dataclass(frozen=True)
 class Law:
-    """What decides whether a configuration is possible; `device` is None where bounds show that every one is."""
+    """Distribution that decides whether a configuration is possible.
+
+    `device` is None if bounds show that every configuration is possible.
+    """
 
     graph: FactorGraph
     params: Mapping[str, Any]
     device: Graph | None
 
     def possible(self, codes: Array) -> Array:
-        """Which configurations have a positive probability, shape (rows,)."""
+        """Return which configurations have a positive probability, shape (rows,)."""
         return np.ones(codes.shape[1], bool) if self.device is None else log_potentials(self.device, self.params, codes) > -np.inf
 
 
 def law_of(graph: FactorGraph, params: Mapping[str, Any]) -> Law:
-    """The distribution of a model at some parameters."""
+    """Return the distribution of a model at some parameters."""
     positive = is_positive(graph, {k: np.asarray(v) for k, v in params.items()})
     return Law(graph, params, None if positive else graph_arrays(graph))
 
@@ -165,7 +187,10 @@ def _given(law: Law, chains: int, seed: int, init: Any, held: tuple[Array, Array
 
 
 def _completed(law: Law, rng: np.random.Generator, codes: Array) -> Array:
-    """A start whose lacking latents and masked cells are filled in; with any values where none that is possible was found."""
+    """Return a start with its missing latents and masked cells filled in.
+
+    They have arbitrary values if no possible start was found.
+    """
     held = codes >= 0, np.maximum(codes, 0)
     found = _uniform(law, rng, held)
     if found is None:
@@ -181,7 +206,10 @@ def _random(graph: FactorGraph, rng: np.random.Generator, held: tuple[Array, Arr
 
 
 def _uniform(law: Law, rng: np.random.Generator, held: tuple[Array, Array]) -> Array | None:
-    """A uniform possible configuration by rejection, more at a time after each failure; None after too many."""
+    """Return a uniform possible configuration by rejection; None after too many tries.
+
+    Each failure increases the number of configurations in the next try.
+    """
     tries = 1
     while True:
         found = _random(law.graph, rng, held, tries)
@@ -194,15 +222,15 @@ def _uniform(law: Law, rng: np.random.Generator, held: tuple[Array, Array]) -> A
 
 
 def _built(law: Law, rng: np.random.Generator, held: tuple[Array, Array]) -> Array | None:
-    """A possible configuration by moves of single cells; None where the search ends without one."""
+    """Return a possible configuration found by moves of single cells; None if the search fails."""
     graph, device = law.graph, law.device
-    assert device is not None  # a uniform configuration was impossible
+    assert device is not None  # otherwise uniform configurations would have been possible
     free = np.append(~held[0], False)
     scopes = _padded_scopes(graph)
     most = MOVES[0] + MOVES[1] * graph.n_cells
     breaks: Callable[[Array], Array] = lambda codes: np.asarray(_broken(device, law.params, on_device(codes)))  # noqa: E731
     codes = _random(graph, rng, held, 1)[:, 0]
-    # one shape for every move, so that one program is compiled
+    # one shape for all moves, so that one program is compiled
     width = int(graph.sizes.max(initial=1))
     broken = breaks(np.repeat(codes[:, None], width, axis=1))[:, 0]
     for _ in range(most):
@@ -211,7 +239,7 @@ def _built(law: Law, rng: np.random.Generator, held: tuple[Array, Array]) -> Arr
         scope = scopes[rng.choice(np.flatnonzero(broken))]
         cells = scope[free[scope]]
         if not len(cells):
-            continue  # clamped as a whole; another one is picked next time
+            continue  # all its cells are clamped; another requirement is picked next time
         cell = int(rng.choice(cells))
         trials = np.repeat(codes[:, None], width, axis=1)
         trials[cell] = np.arange(width) % graph.sizes[cell]
@@ -224,7 +252,7 @@ def _built(law: Law, rng: np.random.Generator, held: tuple[Array, Array]) -> Arr
 
 
 def _padded_scopes(graph: FactorGraph) -> Array:
-    """The cells of every instance of every group, padded with the number of cells."""
+    """Return the cells of every instance of every group, padded with the number of cells."""
     width = max((g.scope.shape[1] for g in graph.groups), default=0)
     padded = [np.pad(g.scope, ((0, 0), (0, width - g.scope.shape[1])), constant_values=graph.n_cells) for g in graph.groups]
     return np.concatenate(padded)
@@ -232,13 +260,19 @@ def _padded_scopes(graph: FactorGraph) -> Array:
 
 @bounded_jit
 def _broken(device: Graph, params: Mapping[str, Any], codes: jax.Array) -> jax.Array:
-    """Which instances make a configuration impossible, shape (instances of all groups, rows)."""
+    """Return the instances that make each configuration impossible, shape (instances, rows).
+
+    The instances are those of all groups.
+    """
     values = [(g.kind, all_values(g, params, codes)) for g in device.groups]
     return jnp.concatenate([~v if kind == "require" else v == -jnp.inf for kind, v in values])
 
 
 def random_rows(graph: FactorGraph, rows: int) -> dict[str, Any]:
-    """Uniform configurations by variable, latents left out; where some are impossible, copies of a few possible ones take their place."""
+    """Return uniform configurations by variable, without latents.
+
+    If some of them are impossible, copies of a few possible ones replace them.
+    """
     verify_held(4 * rows * graph.n_cells, f"{rows:,} random rows of {counted(graph.n_cells, 'cell')}", "fewer `rows=`")
     params = {k: jnp.asarray(v) for k, v in init_params(graph).items()}
     codes = generator(0).integers(0, graph.sizes[:, None], (graph.n_cells, rows), dtype=np.int32)

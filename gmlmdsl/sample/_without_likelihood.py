@@ -1,4 +1,7 @@
-"""Draws for ArviZ 0.x of which no row can be left out: whoever asks for the likelihood of their rows is told why, and what to do."""
+"""Draws for ArviZ 0.x from which no row can be left out.
+
+An access to the likelihood of their rows raises an error that explains why, and what to do.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from .._diagnostics import fail
 
 
 class _Refused:
-    """Stands where ArviZ looks for the group; one that a user adds stands before it."""
+    """Descriptor in place of the group; a group that a user adds takes precedence."""
 
     def __get__(self, draws: Any, kind: type) -> Any:
         if draws is None:
@@ -27,10 +30,10 @@ class _Refused:
 
 
 class WithoutLikelihood(InferenceData):
-    """An InferenceData without a group `log_likelihood`.
+    """InferenceData without a group `log_likelihood`.
 
     Raises:
-        GmlmError: E550 where that is asked for, as `arviz.loo`, `waic` and `compare` do.
+        GmlmError: E550 on access to that group, as by `arviz.loo`, `waic` and `compare`.
     """
 
     log_likelihood = _Refused()

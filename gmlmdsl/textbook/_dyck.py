@@ -1,4 +1,7 @@
-"""Words of matching brackets, of any kinds, bounded or not in depth, as programs (Li 2025, Definitions 2.2.1 and 3.2.1)."""
+"""Programs of words of matching brackets, of several kinds, with or without a limit of the depth.
+
+Reference: Li 2025, Definitions 2.2.1 and 3.2.1.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,10 @@ from typing import cast
 
 from .._diagnostics import fail, whole_number
 
-# open, close, open, close, ..
+# alternately opening and closing: open, close, open, close, ..
 LETTERS = "()[]{}<>" + "".join(a + a.upper() for a in ascii_lowercase)
-MOST_STACKS = 1 << 13  # whose depths stand in a text
-OFF = 1e-9  # how far from 1 probabilities may sum
+MOST_STACKS = 1 << 13  # maximum number of stacks, whose depths are written into the text
+OFF = 1e-9  # tolerance of the sum of probabilities around 1
 
 
 def dyck(
@@ -26,32 +29,41 @@ def dyck(
     closed: bool = True,
     model: str = "words",
 ) -> str:
-    """The text of a program whose model draws brackets that match: whole words, or prefixes of words.
+    """Return the text of a program whose model draws words of matching brackets, or their prefixes.
 
-    Where nothing is open a bracket opens, where `depth` are open or as many as there are cells left
-    (of whole words) one closes, and else one opens with probability q. One that opens is of kind a
-    with probability p_a, one that closes is the last that is open.
+    Each bracket is drawn by the first of these rules that applies:
 
-    With a `depth` the brackets that are open are a latent number, of which there are (k^(depth + 1)
-    - 1) / (k - 1): `sampler="exact"`, `next_symbol`, `log_prob` and `marginals` are exact, and `q`,
-    `kind` and `n` are inputs of the program. Without one they would be too many, so symbols are
-    drawn alike everywhere, with weights q p_a and 1 - q, and `sampler draw` takes the first that
-    the verifier `right`, a stack, lets stand: of the closing ones only one does, so its strings
-    have that same distribution.
+    - If no bracket is open, one opens.
+    - If `depth` brackets are open, one closes. For whole words, one also closes if as many brackets
+      are open as there are cells left.
+    - Otherwise one opens with probability q.
+
+    A bracket that opens is of kind a with probability p_a, and a bracket that closes matches the
+    last open one.
+
+    With a `depth`, the stack of open brackets is a latent number with (k^(depth + 1) - 1) / (k - 1)
+    values. Then `sampler="exact"`, `next_symbol`, `log_prob` and `marginals` are exact. `n` is an
+    input of the program, and so are `q` and `kind` unless q is None.
+
+    Without a `depth` there would be too many stacks. In that case all symbols are drawn from the
+    same distribution, with weights q p_a and 1 - q. `sampler draw` takes the first symbol that the
+    verifier `right`, a stack, accepts. It accepts only one of the closing brackets, so the strings
+    have the distribution above.
 
     Args:
         kinds: k, 1 to 30; the values are letters, `()[]{}<>` first.
-        length: symbols of a string.
-        depth: the most brackets that are open at once; None: any number.
-        q: above 0 and below 1; None: every string is equally likely, which is what `completable`
-            and counts take; only with a depth.
-        p: of each kind, or of the first one, the others alike; None: all alike.
-        closed: whole words (Definition 3.2.1), which are of even length, or prefixes of words
-            (Definition 2.2.1).
-        model: its name.
+        length: the number of symbols of a string.
+        depth: the maximum number of brackets that are open at once; None: any number.
+        q: the probability that a bracket opens, above 0 and below 1; None: every string is equally
+            likely, which is the distribution for `completable` and counts; only with a depth.
+        p: the probability of each kind, or of the first one, with equal probabilities of the
+            others; None: all kinds are equally likely.
+        closed: whether strings are whole words (Definition 3.2.1), which have even length, or
+            prefixes of words (Definition 2.2.1).
+        model: the name of the model.
 
     Raises:
-        GmlmError: E507 for numbers out of bounds, E601 where a depth has more than 8192 stacks.
+        GmlmError: E507 for numbers out of bounds, E601 if a depth has more than 8192 stacks.
 
     Reference: Li 2025, Definitions 2.2.1 and 3.2.1; Wen et al. 2023.
     """
@@ -73,7 +85,7 @@ def dyck(
 
 
 def _shares(kinds: int, p: float | Sequence[float] | None) -> list[float]:
-    """The probability of each kind."""
+    """Return the probability of each kind."""
     if p is None:
         return [1 / kinds] * kinds
     found = (
@@ -87,7 +99,7 @@ def _shares(kinds: int, p: float | Sequence[float] | None) -> list[float]:
 
 
 def _stacks(kinds: int, depth: int) -> int:
-    """How many there are of at most that depth."""
+    """Return the number of stacks of at most that depth."""
     return depth + 1 if kinds == 1 else (kinds ** (depth + 1) - 1) // (kinds - 1)
 
 
@@ -132,7 +144,7 @@ def _bounded(kinds: int, length: int, depth: int, q: float | None, shares: list[
 
 
 def _moves(a: int, one: str) -> list[str]:
-    """How brackets of a kind change the number of those that are open."""
+    """Return the requirements by which brackets of a kind change the stack of open ones."""
     opening, closing = LETTERS[2 * a], LETTERS[2 * a + 1]
     return [
         f'require (x[i] == "{opening}") == (s[i + 1] == {one}s[i] + {a + 1}) for i in t',
