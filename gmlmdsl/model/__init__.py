@@ -1,4 +1,8 @@
-"""In: a bound program. Out: models with their verbs, fits. Never: mathematics of its own: each verb is a call into a room."""
+"""Models with their methods, and fitted models.
+
+Input: a bound program. Output: models and fits. This package contains no mathematics of its own:
+each method is a call into another package.
+"""
 
 from __future__ import annotations
 
