@@ -1,6 +1,7 @@
-"""In: the record of a fit, or data and a mask. Out: a NumPyro model of the parameters, its calibration, draws from posteriors.
+"""Posteriors of parameters by NumPyro.
 
-Never: losses or curvatures of its own.
+Input: the record of a fit, or data and a mask. Output: a NumPyro model of the parameters, its
+calibration, draws from posteriors. This package contains no losses or curvatures.
 """
 
 from __future__ import annotations
