@@ -56,7 +56,7 @@ class Bootstrap:
 
     @property
     def without_estimate(self) -> Array:
-        """For each entry, the number of replications without a finite estimate.
+        """The number of replications without a finite estimate, for each entry.
 
         Variances exclude these replications.
         """
@@ -141,7 +141,15 @@ class Bootstrap:
 
 
 def bootstrap(made: FitRecord, replications: int, seed: int, max_seconds: float, progress: bool | None) -> Bootstrap:
-    """Refit to resampled rows; see `Fit.bootstrap`."""
+    """Refit to resampled rows; see `Fit.bootstrap`.
+
+    Args:
+        made: the fit.
+        replications: the number of refits.
+        seed: the seed of the rows.
+        max_seconds: the maximum expected run time in seconds.
+        progress: whether a progress bar is shown.
+    """
     verified_seed(seed)
     replications = whole_number("replications", replications, 2)
     if not isinstance(max_seconds, int | float) or not max_seconds > 0:

@@ -140,7 +140,8 @@ def _by_wald(a: FitRecord, b: FitRecord, plan: PairTables, apart: Array, instead
         raise fail("E601", f"{message}, more than the limit of {MOST_DIRECTIONS}", help=help_)
     covariance = sum((f.determined_covariance("sandwich") for f in (a, b)), np.zeros(())) + pulls(a, b)
     each = _directions(plan)
-    slopes = np.stack([[interaction_slopes(f.graph, plan, f.params, d) for d in each] for f in (a, b)]).mean(axis=0)  # (k, pairs, entries)
+    # The slopes have the shape (k, pairs, entries).
+    slopes = np.stack([[interaction_slopes(f.graph, plan, f.params, d) for d in each] for f in (a, b)]).mean(axis=0)
     found = np.stack([(d * apart).sum(axis=(1, 2)) for d in each])
     open_ = np.zeros(len(plan.pairs), bool)
     for fit in (a, b):

@@ -27,9 +27,10 @@ NO_MINIMUM = ("no-minimiser", "not-converged", "diverged")
 
 @dataclass(frozen=True, repr=False)
 class InformationCriterion:
-    """CLIC = 2 * (loss + effective parameters); a smaller value is better.
+    """The composite-likelihood information criterion CLIC; a smaller value is better.
 
-    For a well specified maximum likelihood fit it is -2 log p + 2 k.
+    CLIC is 2 * (loss + effective parameters). For a well specified maximum likelihood fit it is -2
+    log p + 2 k.
 
     Attributes:
         loss: c * sum over rows of w loss at the estimate, without the prior.
@@ -53,7 +54,7 @@ class InformationCriterion:
 
     @property
     def value(self) -> float:
-        """2 * (loss + effective parameters), in nats."""
+        """The criterion 2 * (loss + effective parameters), in nats."""
         return 2 * (self.loss + self.effective_parameters)
 
     @property
@@ -78,7 +79,15 @@ def sum_error(values: Array) -> float:
 
 
 def information_criterion(fit: FitRecord, x: Any, weights: Any, missing: Any, given: Any) -> InformationCriterion:
-    """See `Fit.information_criterion`."""
+    """Return the information criterion of a fit; see `Fit.information_criterion`.
+
+    Args:
+        fit: the fit.
+        x: the rows of the fit, or None.
+        weights: the weights of the rows, or None.
+        missing: the value that marks a missing cell.
+        given: the data of given variables of the rows.
+    """
     verify_minimum(fit, "an information criterion")
     evidence = evidence_of(fit, x, weights, missing, given=given)
     verify_spread(scored_rows(evidence), "an information criterion")

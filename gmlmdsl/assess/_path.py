@@ -123,7 +123,7 @@ class Path:
 
 
 def fit_path(evidence: Evidence, options: PathOptions, refit: Callable[[Mapping[str, Any], Mapping[str, Array]], Any]) -> Path:
-    """See `Model.fit_path`."""
+    """Return the path of penalised fits; see `Model.fit_path`."""
     _verify(evidence, options)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         edges = edges_of(evidence.lowered.graph, options.on)

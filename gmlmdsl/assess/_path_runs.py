@@ -137,7 +137,12 @@ class Runs:
     def refit(self, values: Copied, start: Penalised, kept: Array, metric: Array | None = None, **limits: Any) -> Penalised:
         """Return the minimisers with the kept couplings of each copy free and the others 0.
 
-        `kept` has the shape (copies, couplings).
+        Args:
+            values: the objectives of the copies.
+            start: the minimisers at which the fit starts.
+            kept: shape (copies, couplings), which couplings are free.
+            metric: the metric of the flat vector. If None, `metric` of this object.
+            limits: further options of `minimise_penalised`.
         """
         weights, metric = np.where(kept, 0.0, 1.0), self.metric if metric is None else metric
         full = np.full(len(kept), EXCLUDED)

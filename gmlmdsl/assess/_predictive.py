@@ -68,9 +68,9 @@ class Statistics:
 
     @cached_property
     def z(self) -> Array:
-        """(observed - mean) / standard deviation.
+        """The z-scores (observed - mean) / standard deviation.
 
-        z is 0 if both are the same constant, and infinite if they are different constants.
+        A z-score is 0 if both are the same constant, and infinite if they are different constants.
         """
         return _standardised(self.observed, self.mean, self.spread)
 
@@ -206,7 +206,7 @@ def predictive(
     thin: int | None,
     progress: bool | None,
 ) -> PredictiveCheck:
-    """See `Fit.predictive`."""
+    """Return a predictive check of a fit; the arguments are those of `Fit.predictive`."""
     draws = whole_number("draws", draws, LEAST_DRAWS)
     _verify(seed, statistics, functions, summaries)
     if fit.graph.given:

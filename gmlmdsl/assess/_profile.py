@@ -61,7 +61,7 @@ class Profile:
 
     @property
     def drop(self) -> Array:
-        """2 * (objective - its minimum) / adjustment.
+        """The adjusted drop 2 * (objective - its minimum) / adjustment.
 
         At the true value it is nearly chi-square with one degree of freedom.
         """

@@ -25,7 +25,7 @@ F = TypeVar("F", bound="FitRecord")
 
 
 def refit_selected(fit: F, x: Any, weights: Any, missing: Any, given: Any) -> F:
-    """See `Fit.refit_selected`."""
+    """Return a refit of the selected entries; the arguments are those of `Fit.refit_selected`."""
     fixed = tuple(fit.meta["fixed"])
     slopes = unflatten(fit.graph, laplace_priors(fit.graph, fixed)[1])
     kinks = unflatten(fit.graph, at_kinks(fit.graph, fixed, fit.params))

@@ -75,7 +75,7 @@ class Kinds:
 
 
 def simulated_errors(fit: F, how: How) -> F:
-    """See `Fit.simulated_errors`."""
+    """Return the fit with simulated standard errors; see `Fit.simulated_errors`."""
     _verify(fit, how)
     how = with_whole_numbers(how, {"draws": 2, "warmup": 0, "thin": 1})
     verify_held(16 * how.draws, f"{how.draws:,} simulated rows", "fewer `draws=`")

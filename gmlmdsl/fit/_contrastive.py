@@ -103,6 +103,13 @@ class ClampedRows(eqx.Module):
         """Return the chosen rows, with redrawn missing cells.
 
         Missing cells are redrawn from p(. | observed) unless they are summed out.
+
+        Args:
+            params: the parameters.
+            codes: shape (cells, rows), the completed rows.
+            chosen: the numbers of the chosen rows.
+            sweeps: the number of times that missing cells are redrawn.
+            key: a JAX key.
         """
         if self.blocks is None:
             return codes[:, chosen]
@@ -147,7 +154,14 @@ class Climb(eqx.Module):
     method: PersistentContrastiveDivergence = eqx.field(static=True)
 
     def moved(self, params: dict[str, jax.Array], state: State, first: jax.Array, count: jax.Array) -> State:
-        """Return the chains after `count` runs of the sampler's body, numbered from `first`."""
+        """Return the chains after some runs of the sampler's body.
+
+        Args:
+            params: the parameters.
+            state: the chains.
+            first: the number of the first run, with which keys are folded.
+            count: the number of runs.
+        """
         target = Target(self.rows.graph, params, None)
         ready = self.kernel.prepared(target)
 
@@ -163,6 +177,12 @@ class Climb(eqx.Module):
 
         The difference is the mean over the chains minus the mean over the rows. The gradient is
         that per unit of row weight.
+
+        Args:
+            free: the unconstrained parameters.
+            codes: the completed codes of the chosen rows.
+            chosen: the numbers of the chosen rows.
+            chains: the codes of the chains.
         """
 
         def contrast(at: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -194,7 +214,14 @@ class Carry(NamedTuple):
 
 @bounded_jit
 def advance(climb: Climb, carry: Carry, first: jax.Array, last: jax.Array) -> Carry:
-    """Run steps `first` to `last` (half-open)."""
+    """Run steps `first` to `last` (half-open).
+
+    Args:
+        climb: the constants of the steps.
+        carry: the state before the first step.
+        first: the number of the first step.
+        last: the number after that of the last step.
+    """
     steps, sweeps = climb.method.steps, climb.method.sweeps
     half = steps // 2
 
@@ -271,7 +298,17 @@ def prepared(
     method: PersistentContrastiveDivergence,
     seed: int,
 ) -> tuple[Climb, Carry]:
-    """Return the constants of the steps and the first carry; the arguments are those of `climb`."""
+    """Return the constants of the steps and the first carry.
+
+    Args:
+        lowered: as in `climb`.
+        codes: as in `climb`.
+        weights: as in `climb`.
+        start: as in `climb`.
+        fixed: as in `climb`.
+        method: the method with its options.
+        seed: the seed of the fit.
+    """
     host, alive = lowered.graph, weights > 0
     kernel = build_kernel(lowered, chosen_sampler(lowered, method.sampler)).kernel
     verify_chains(kernel, host.n_cells, int(method.chains), int(method.burn_in) + int(method.steps) * int(method.sweeps))

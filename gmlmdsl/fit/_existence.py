@@ -74,7 +74,12 @@ def find_recession(
     """Return the directions that data and priors leave open, or None if that is not affordable.
 
     The result concerns the parameters without a prior, because a prior would pull the others back.
-    If `asks_data_alone` is set, `alone` of the result concerns all parameters.
+
+    Args:
+        objective: the objective.
+        params: the parameters at which statistics are evaluated.
+        colours: the colouring of the objective.
+        asks_data_alone: whether `alone` of the result is computed, which concerns all parameters.
     """
     host, fixed = objective.frame.host, frozenset(objective.frame.fixed)
     held = frozenset(p.name for p in host.parameters if has_proper_prior(host, p)) | fixed

@@ -78,12 +78,12 @@ class Later:
 
     @property
     def status(self) -> Status:
-        """See `Inferred`."""
+        """The `status` of the `Inferred`."""
         return self._found.status
 
     @property
     def covariances(self) -> Mapping[str, Array]:
-        """See `Inferred`."""
+        """The `covariances` of the `Inferred`."""
         return self._found.covariances
 
 

@@ -142,7 +142,7 @@ def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOp
         rows = effective_rows(mask, codes, weights, options.weights_are == "counts")
         inferred = Later(lambda: _judged(objective, params, outcome, look, colours, missing, rows, exact), options.progress)
         if not infers(objective, params):
-            inferred.status  # noqa: B018 - it costs nothing without a curvature, and lets go of the rows
+            inferred.status  # noqa: B018 - cheap without a curvature, and releases the rows
     evidence, seconds = Evidence(lowered, mask, codes, options, index), time.perf_counter() - started
     return Estimate(evidence, arrays, inferred, outcome, value, use, fixed, convex, codes.shape[1], missing, seconds)
 

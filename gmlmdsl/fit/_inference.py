@@ -149,9 +149,10 @@ class Curvature:
 
     @cached_property
     def influence(self) -> Array:
-        """H^-1 e_p in the directions of `basis` as row p: the change of an entry with the gradient.
+        """The matrix whose row p is H^-1 e_p in the directions of `basis`.
 
-        The shape is (parameters, dimensions). H includes the coupling of imputed cells.
+        Row p is the derivative of entry p with respect to the gradient, up to its sign; the shape
+        is (parameters, dimensions). H includes the coupling of imputed cells.
         """
         if self.coupling is not None:
             return self.basis @ np.linalg.pinv(self.hessian + self.coupling)
@@ -166,7 +167,7 @@ class Curvature:
 
     @cached_property
     def spread(self) -> Array:
-        """H^-1 S: the covariation of the rows' gradients with each entry.
+        """The matrix H^-1 S, the covariation of the rows' gradients with each entry.
 
         The shape is (parameters, dimensions).
         """

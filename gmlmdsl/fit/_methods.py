@@ -191,7 +191,8 @@ def completed_masks(graph: FactorGraph, mask: AbstractMask, latents: np.ndarray)
     if mask.support_size <= BUDGET.support:
         blocks, probabilities = mask.enumerate_blocks()
         joined = np.sort(np.concatenate([blocks, np.broadcast_to(latents, (len(blocks), len(latents)))], axis=1), axis=1)
-        joined = np.where((blocks < graph.n_cells).any(axis=1, keepdims=True), joined, graph.n_cells)  # an empty block stays empty
+        # An empty block remains empty.
+        joined = np.where((blocks < graph.n_cells).any(axis=1, keepdims=True), joined, graph.n_cells)
         joint = ListedMask(joined.astype(np.int32), probabilities, (), (), graph.n_cells, mask.span)
         plan = plan_mask(graph, joint, False)
         if plan.values <= JOINT_VALUES:

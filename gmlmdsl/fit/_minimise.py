@@ -176,7 +176,14 @@ def _with_pauses(
 
 
 def stochastic(objective: Objective, mask: AbstractMask, free: dict[str, Any], options: FitOptions) -> Outcome:
-    """Minimise by minibatches; the rows and masks of a step depend on (seed, step) only."""
+    """Minimise by minibatches; the rows and masks of a step depend on (seed, step) only.
+
+    Args:
+        objective: the objective of all rows.
+        mask: the mask of the loss.
+        free: the unconstrained starting values.
+        options: the options of the fit, with an `optimizer`.
+    """
     assert options.optimizer is not None
     key, host = random_key(options.seed), objective.frame.host
     alive = jnp.flatnonzero(objective.weights > 0)

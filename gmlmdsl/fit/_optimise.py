@@ -89,8 +89,14 @@ class Scaled(eqx.Module):
 def scaling(objective: Objective, free: dict[str, Any], hessian: np.ndarray, basis: np.ndarray) -> Any:
     """Return a matrix under which the objective's Hessian at `free` is nearly the identity.
 
-    The matrix is H^(-1/2) in the free directions. `hessian` is the Hessian of the objective per row
-    in the directions of `basis`. Directions in which it vanishes have a finite scale.
+    The matrix is H^(-1/2) in the free directions. Directions in which the Hessian vanishes have a
+    finite scale.
+
+    Args:
+        objective: the objective.
+        free: the unconstrained parameters.
+        hessian: the Hessian of the objective per row in the directions of `basis`.
+        basis: orthonormal directions of the parameters, as columns.
     """
     if not np.isfinite(hessian).all() or not hessian.size:
         return None

@@ -59,6 +59,12 @@ BYTES_PER_COPY = 4 * 8  # bytes per cell: filled, on the device, and redrawn for
 def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[str, jax.Array]) -> None:
     """Raise E508 for a row that has probability zero under the model.
 
+    Args:
+        lowered: the model.
+        codes: shape (cells, rows), -1 if a cell is missing.
+        weights: the weights of the rows; rows of weight 0 are not verified.
+        start: the parameters.
+
     Raises:
         GmlmError: E508 with the row and the `require`.
     """

@@ -95,7 +95,8 @@ class Fit(FitRecord):
                 direction in which the Hessian is weakest among those that move unbounded parameters
                 only.
             points: the number of grid points, 5 or more. A side on which the interval is still open
-                gets up to six more points, each twice as far.
+                gets up to six more points. Each is twice as far from the estimate as the previous
+                one.
             probability: the probability of the interval.
             progress: whether a progress bar is shown. If None, it is shown if a person watches the
                 output.
@@ -390,13 +391,13 @@ class Fit(FitRecord):
                 output.
 
         Returns:
-            An InferenceData or a DataTree with the groups `posterior`, `sample_stats` (`lp` in
-            unconstrained coordinates, `diverging`, `n_steps`, `acceptance_rate`), `observed_data`,
-            and a group with the contribution of each row to log p of the parameters, of shape
-            (chain, draw, row). That group is `log_likelihood` if the draws have that density; under
-            `everything` its entries are log p(x_r). It is `log_pseudolikelihood` (-c w loss) if the
-            draws were calibrated, so that no row can be left out by weights. The attribute
-            `calibration` describes the calibration.
+            An InferenceData or a DataTree with the groups `posterior`, `sample_stats` and
+            `observed_data`. `sample_stats` has `lp` in unconstrained coordinates, `diverging`,
+            `n_steps` and `acceptance_rate`. One more group has the contribution of each row to log
+            p of the parameters, of shape (chain, draw, row). That group is `log_likelihood` if the
+            draws have that density; under `everything` its entries are log p(x_r). It is
+            `log_pseudolikelihood` (-c w loss) if the draws were calibrated, so that no row can be
+            left out by weights. The attribute `calibration` describes the calibration.
 
         Raises:
             GmlmError: E552 if the fit is not a minimum; E554 if the loss cannot be calibrated
@@ -424,7 +425,16 @@ class Fit(FitRecord):
     ) -> Any:
         """Draw the `posterior` of a fit that has a likelihood, with log p(x_r) of each row.
 
-        The draws serve `arviz.loo` and `arviz.compare`. The arguments are those of `posterior`.
+        The draws serve `arviz.loo` and `arviz.compare`.
+
+        Args:
+            draws: as in `posterior`.
+            chains: as in `posterior`.
+            seed: as in `posterior`.
+            x: as in `posterior`.
+            missing: as in `posterior`.
+            given: as in `posterior`.
+            progress: as in `posterior`.
 
         Returns:
             The result of `posterior`.
@@ -464,8 +474,8 @@ class Fit(FitRecord):
             draws: the number of simulated data sets. The relative Monte Carlo error of a standard
                 error is about 1 / sqrt(2 draws).
             seed: the seed of the draws.
-            sampler: the sampler of the draws. If None, the draws are exact if a plan affords them,
-                and else come from the model's only sampler, by 8 chains for each row of given data.
+            sampler: the sampler of the draws. If None, the draws are exact if a plan affords them.
+                Otherwise the model's only sampler draws by 8 chains for each row of given data.
                 `"exact"` requires exact draws.
             warmup: the number of steps before the first draw. Like `thin`, it has no effect on
                 exact draws.

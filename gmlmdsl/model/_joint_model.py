@@ -135,7 +135,7 @@ class JointModel(Model):
         Args:
             params: the parameters.
             sampler: the sampler that moves the chains. If None, sweeps of single cells move them.
-            betas: the powers of p, ascending from 0 to 1, or a number of evenly spaced powers.
+            betas: the powers of p, ascending from 0 to 1, or the number of equal steps from 0 to 1.
             steps_per_beta: the number of steps at each beta.
             chains: the number of chains.
             seed: the seed of the chains.
@@ -247,7 +247,8 @@ class JointModel(Model):
             if clamp is not None or over is not None:
                 raise fail("E507", "marginals: `x` holds what each row knows; `clamp` and `over` stand without it", help="pass one of them")
             lowered, rows = bound_rows(self.lowered, x, missing, in_row_order(self.graph, given, row_index(self.graph, x)))
-            counts = np.full((self._counted.graph.n_cells - len(rows.codes), rows.codes.shape[1]), -1)  # partial sums are the last cells
+            # The partial sums are the last cells.
+            counts = np.full((self._counted.graph.n_cells - len(rows.codes), rows.codes.shape[1]), -1)
             tables = exact.marginals_of_rows(*self._elimination(params, lowered), np.concatenate([rows.codes, counts]), rows.shape)
             return {v.name: tables[v.name] for v in self.graph.variables}
         found = encode_given(self.graph, given)
@@ -405,8 +406,8 @@ class JointModel(Model):
 
         Raises:
             GmlmError: E511 for missing cells under a data-dependent mask, E601 if summing them out
-                costs too much, E602 if the mask has more blocks than the limit and `key` and
-                `n_masks` are not given, E514 if a factor is nan or +inf.
+                costs too much, E602 if the mask has more blocks than the limit without `key` and
+                `n_masks`, E514 if a factor is nan or +inf.
 
         Reference: Li et al. 2024, Definitions 2 and 7.
         """
@@ -1041,7 +1042,7 @@ class JointModel(Model):
     def _law(self, given: Any) -> Law:
         from ..posterior import Law
 
-        with jax.ensure_compile_time_eval():  # The kept value outlives a function that is traced now.
+        with jax.ensure_compile_time_eval():  # the kept value outlives a function traced now
             found = encode_given(self.graph, given)
             if found is not None:
                 lowered = with_given(self.lowered, found)

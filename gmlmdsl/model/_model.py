@@ -151,11 +151,27 @@ class Model(ABC):
 
     @abstractmethod
     def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None, sampler: str | None = None) -> Any:
-        """Return log p(x) of each row."""
+        """Return log p(x) of each row.
+
+        Args:
+            params: the parameters.
+            x: the rows.
+            missing: the value that marks a missing cell or padding.
+            given: the data of given variables, as in `fit`.
+            sampler: the name of a decoder whose draws have the returned log p.
+        """
 
     @abstractmethod
     def log_conditional(self, params: Params, x: Any, K: Sequence[int] | int, mask: str | None = None, *, given: Any = None) -> jax.Array:
-        """Return the table log p(x_K | x_rest)."""
+        """Return the table log p(x_K | x_rest).
+
+        Args:
+            params: the parameters.
+            x: the configurations; their values in K have no effect.
+            K: the positions of cells, see `positions`.
+            mask: the mask that drew K.
+            given: the data of given variables, as in `fit`.
+        """
 
     @abstractmethod
     def next_symbol(self, params: Params, prefix: Any, *, given: Any = None) -> np.ndarray:

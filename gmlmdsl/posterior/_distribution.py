@@ -243,7 +243,7 @@ def typed(key: Any) -> jax.Array:
 
 
 def distribution(law: Law, params: Params) -> GmlmDistribution:
-    """See `Model.distribution`."""
+    """Return p(x) as a NumPyro distribution; see `Model.distribution`."""
     law.verify()
     return GmlmDistribution(law, params)
 

@@ -56,9 +56,16 @@ class Chains:
 
 
 def posterior(fit: FitRecord, how: Chains, calibrate: Any, x: Any, missing: Any, given: Any, rows_only: bool = False) -> Any:
-    """See `Fit.posterior` and `Fit.to_arviz`.
+    """Return draws of the parameters of a fit; see `Fit.posterior` and `Fit.to_arviz`.
 
-    If `rows_only` is set, evidence without a likelihood of rows raises an error.
+    Args:
+        fit: the fit.
+        how: the options of the chains.
+        calibrate: the kind of calibration, or None.
+        x: the rows of the fit, or None.
+        missing: the value that marks a missing cell.
+        given: the data of given variables of the rows.
+        rows_only: whether evidence without a likelihood of rows raises an error.
     """
     how = _verified(how)
     verify_choice(calibrate, (CURVATURE, OPEN_FACED, SIMULATED))
@@ -229,6 +236,14 @@ def begun(likelihood: Likelihood, scale: jax.Array, start: jax.Array, key: jax.A
 
     The chains start at draws of a normal distribution whose covariance is also the inverse mass
     matrix.
+
+    Args:
+        likelihood: the likelihood that is drawn from.
+        scale: the covariance, in coordinates.
+        start: the mean of the starts, in coordinates.
+        key: a JAX key.
+        chains: the number of chains.
+        warmup: the number of steps that adapt the step size.
     """
     root = jnp.linalg.cholesky(scale)
 
@@ -241,7 +256,14 @@ def begun(likelihood: Likelihood, scale: jax.Array, start: jax.Array, key: jax.A
 
 @quickly_compiled(lambda likelihood, *_: likelihood.cost < WORTH_MERGING)
 def walked(likelihood: Likelihood, scale: jax.Array, state: Any, warmup: int) -> tuple[Any, Any]:
-    """Run STRIDE steps of each chain; steps before the step `warmup` adapt the step size."""
+    """Run STRIDE steps of each chain.
+
+    Args:
+        likelihood: the likelihood that is drawn from.
+        scale: the inverse mass matrix, in coordinates.
+        state: the states of the chains.
+        warmup: the number of steps of a chain that adapt the step size.
+    """
     kernel = _kernel(likelihood, scale)
 
     def step(at: Any, _: None) -> tuple[Any, Any]:

@@ -126,7 +126,12 @@ class GmlmKernel(MCMCKernel):
     def init(self, rng_key: jax.Array, num_warmup: int, init_params: Any, model_args: Any, model_kwargs: Any) -> BlockState:
         """Return a state with NumPyro's starting values, if they are possible.
 
-        `num_warmup` has no effect, because nothing adapts.
+        Args:
+            rng_key: a JAX key, or one for each chain.
+            num_warmup: has no effect, because nothing adapts.
+            init_params: the starting values of sites by name; the others are drawn.
+            model_args: has no effect.
+            model_kwargs: has no effect.
         """
         del num_warmup, model_args, model_kwargs
         return self._mapped(rng_key, lambda key, z: self._begun(key, z or {}), init_params)
@@ -184,7 +189,13 @@ class GmlmKernel(MCMCKernel):
 
 
 def numpyro_kernel(law: Law, kernel: derive.AbstractKernel, x: Mapping[str, Any], params: Any) -> GmlmKernel:
-    """See `Model.numpyro_kernel`.
+    """Return a sampler as a kernel for `numpyro.infer.Gibbs`; see `Model.numpyro_kernel`.
+
+    Args:
+        law: the distribution of the model.
+        kernel: the kernel of the sampler.
+        x: a dict of the observed variables.
+        params: a function from the values of other sites to parameters, or None.
 
     Raises:
         GmlmError: E507 for a sampler whose state has more than the cells, for `params` that are not

@@ -37,7 +37,7 @@ class GivenRows(eqx.Module):
 
 
 class Likelihood(eqx.Module):
-    """-c * sum over rows of weight * loss as a function of parameters, with c as in `fit`.
+    """The function -c * sum over rows of weight * loss of parameters, with c as in `fit`.
 
     Under `everything` this is the log likelihood. The objective stores equal rows once.
 

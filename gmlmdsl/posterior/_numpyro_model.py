@@ -133,7 +133,15 @@ def _drawn(site: Site, law: Any) -> Any:
 
 
 def to_numpyro(evidence: Evidence, method: Any, how: How, meta: dict[str, Any], model: Any) -> NumpyroModel:
-    """See `Model.to_numpyro`."""
+    """Return a NumPyro model of the parameters; see `Model.to_numpyro`.
+
+    Args:
+        evidence: the rows under a mask.
+        method: "curvature", "simulated" or None.
+        how: the options of simulated data sets.
+        meta: the text and numbers of the model, as a fit records them.
+        model: a function that returns the model.
+    """
     graph = evidence.lowered.graph
     if graph.network is not None:
         raise no_joint(graph)

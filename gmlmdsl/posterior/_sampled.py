@@ -53,7 +53,7 @@ def has_spikes(graph: FactorGraph) -> bool:
 
 
 def sample_posterior(lowered: Lowered, mask: AbstractMask, codes: Array, options: SampledOptions, provenance: Mapping[str, Any]) -> Any:
-    """See `Model.posterior`.
+    """Return draws of the parameters and their indicators; see `Model.posterior`.
 
     Args:
         lowered: the model.

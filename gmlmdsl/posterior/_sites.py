@@ -162,9 +162,17 @@ def at_coordinates(sites: tuple[Site, ...], vector: Any, params: Mapping[str, An
 def jacobian(graph: FactorGraph, sites: tuple[Site, ...], params: Mapping[str, Any], basis: Array) -> Array:
     """Return the derivative of the flat parameters with respect to the coordinates.
 
-    The derivative is expressed in an orthonormal basis, shape (directions, coordinates). It is
-    computed site by site, so that no array is larger than the derivative of one parameter. It must
-    be called under 64-bit types.
+    It is computed site by site, so that no array is larger than the derivative of one parameter. It
+    must be called under 64-bit types.
+
+    Args:
+        graph: the factor graph with the parameters.
+        sites: the sites.
+        params: the parameters at which the derivative is evaluated.
+        basis: orthonormal directions of the flat parameters, as columns.
+
+    Returns:
+        An array of shape (directions, coordinates), in the directions of `basis`.
     """
     starts = dict(zip((p.name for p in graph.parameters), np.cumsum([0, *(p.size for p in graph.parameters)]), strict=False))
     parts = []

@@ -33,6 +33,12 @@ def couplings_figure(report: Report, fit: Fit, level: float, centrality: pd.Data
     """Add the couplings as a network, and the centrality of cells.
 
     If there are many cells or values, the couplings are a map instead.
+
+    Args:
+        report: the report.
+        fit: the fit.
+        level: the probability of the intervals.
+        centrality: the result of `Fit.centrality`. If None, that of the fit, if it has few cells.
     """
     cells = fit.graph.n_random
     if cells > MOST_MAPPED or fit.graph.latents:

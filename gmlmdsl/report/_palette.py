@@ -125,7 +125,15 @@ def axes_of(ax: Axes | None, height: float, width: float = WIDTH) -> Axes:
 
 
 def panels_of(ax: Any, height: float, rows: int, columns: int, **options: Any) -> list[Axes]:
-    """Return the given axes, in any array, or the panels of a new figure."""
+    """Return the given axes, in any array, or the panels of a new figure.
+
+    Args:
+        ax: the axes, or None.
+        height: the height of a new figure in inches.
+        rows: the number of rows of panels.
+        columns: the number of columns of panels.
+        options: further options of matplotlib's `subplots`.
+    """
     import numpy as np
 
     return list(np.ravel(np.array(new_figure(height).subplots(rows, columns, **options) if ax is None else ax, object)))

@@ -35,7 +35,17 @@ def verified_table(table: Any, columns: Sequence[str], source: str) -> None:
 
 
 def verified_number(name: str, value: Any, above: float, cure: str = "") -> float:
-    """Return a finite number above a bound; raise E507 for other values."""
+    """Return a finite number above a bound.
+
+    Args:
+        name: the name of the argument.
+        value: the argument.
+        above: the bound.
+        cure: the suggested fix of the error.
+
+    Raises:
+        GmlmError: E507 for other values.
+    """
     if not is_real_number(value) or not abs(value) <= LARGEST or not value > above:
         raise wrong(f"{name} must be a number above {above:g}, got {value!r}", cure)
     return float(value)
@@ -75,9 +85,16 @@ def verified_names(name: str, values: Any) -> list[Any]:
 
 
 def made_by(what: str, value: Any, attribute: str, call: str) -> Any:
-    """Return the result of a call, recognised by an attribute; raise E507 for other values.
+    """Return the result of a call, recognised by an attribute.
 
-    A class raises E507 too.
+    Args:
+        what: the name of the argument.
+        value: the argument.
+        attribute: the name of an attribute of the result.
+        call: the text of the call.
+
+    Raises:
+        GmlmError: E507 for other values, such as the class of the result.
     """
     if isinstance(value, type) or not hasattr(value, attribute):
         raise wrong(f"{what} must be what `{call}` gives, got {type(value).__name__}", f"pass `{call}`")
@@ -131,9 +148,16 @@ def errors_of(name: str, values: Any, shape: tuple[int, ...]) -> Array:
 
 
 def rows_of(name: str, values: Any, axes: str, empty: bool = True) -> Array:
-    """Return an array of numbers with these axes, such as `(chain, draw)`.
+    """Return an array of numbers with named axes.
 
-    `empty` states whether the array may have no entry. Other values raise E507.
+    Args:
+        name: the name of the argument.
+        values: the argument.
+        axes: the names of the axes, such as `(chain, draw)`.
+        empty: whether the array may have no entry.
+
+    Raises:
+        GmlmError: E507 for other values.
     """
     count = len(axes.strip("()").rstrip(",").split(","))
     try:
