@@ -1,6 +1,6 @@
 """Checks of fits: bootstrap, profiles, scores, predictive checks, simulated errors, tests.
 
-Input: the record of a fit. Output: the result of a check. This package contains no models.
+In: the record of a fit. Out: the result of a check. Never: models.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fits a model, and records fits.
 
-Input: data, a mask, options. Output: an estimate with errors and status; the record of a fit, and
-its file. This package contains no checks of a fit.
+In: data, a mask, options. Out: an estimate with errors and status; the record of a fit, and its
+file. Never: checks of a fit.
 """
 
 from __future__ import annotations

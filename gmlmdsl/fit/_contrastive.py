@@ -146,7 +146,7 @@ class Climb(eqx.Module):
     rows: ClampedRows
     kernel: AbstractKernel
     held: dict[str, jax.Array]
-    total: jax.Array  # the sum of the rows' weights: the prior counts once beside it
+    total: jax.Array  # the sum of the rows' weights, relative to which the prior counts once
     key: jax.Array
     chain_keys: jax.Array
     frame: Frame = eqx.field(static=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
-import scipy  # its parts load when they are used
+import scipy  # its modules load at first use
 
 from ..evaluate import Colouring, Objective, differences, flatten, free_basis, has_proper_prior, tangent
 

@@ -269,7 +269,7 @@ def outside(graph: FactorGraph, params: Mapping[str, Array], meta: Mapping[str, 
         if p.kind == "simplex":
             inside = (value >= 0).all() and np.abs(value.sum(-1, dtype=float) - 1).max(initial=0) <= SIMPLEX_ERROR
         else:
-            bounds = np.array([p.lower, p.upper]).astype(value.dtype)  # rounded as the estimate was
+            bounds = np.array([p.lower, p.upper]).astype(value.dtype)  # rounded like the estimate
             inside = ((value >= bounds[0]) & (value <= bounds[1])).all()
         if not inside:
             return f"`param:{p.name}` has values that this parameter does not take"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-import scipy  # its parts load when they are used
+import scipy  # its modules load at first use
 
 Array = np.ndarray
 LEVEL = 1e-3  # significance level of each test

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import jax
 import numpy as np
-import scipy  # its parts load when they are used
+import scipy  # its modules load at first use
 
 from .._diagnostics import counted
 from ..evaluate import Colouring, Missing, Objective, entry_names, is_reducible, revealed_cells

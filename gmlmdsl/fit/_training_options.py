@@ -57,8 +57,9 @@ class Training:
         resume: whether the run resumes from checkpoints in the folder. False: the run starts from
             the beginning.
         log: a file with one line of JSON for every 20 steps, and one for every measurement. The
-            former has the norms of the network's parts (roots of the sums of squares of their
-            weights). The file is started again, or cut back to the step from which a run resumes.
+            lines of steps have the norms of the network's parts (roots of the sums of squares of
+            their weights). The file is started again, or cut back to the step from which a run
+            resumes.
         warmup: the number of steps of linear warm-up of the default optimiser. None: a fiftieth.
         learning_rate: the peak of the default optimiser, AdaFactor (Shazeer and Stern 2018) with a
             cosine schedule down to 1e-5. None: 0.03 for up to 5000 updates, then lower in

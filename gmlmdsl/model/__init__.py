@@ -1,7 +1,7 @@
 """Models with their methods, and fitted models.
 
-Input: a bound program. Output: models and fits. This package contains no mathematics of its own:
-each method is a call into another package.
+In: a bound program. Out: models and fits. Never: mathematics; each method is a call into another
+package.
 """
 
 from __future__ import annotations

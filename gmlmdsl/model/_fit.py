@@ -503,7 +503,7 @@ class Fit(FitRecord):
         with waiting("errors by simulation", shows_progress(progress)):
             return simulated_errors(self, How(draws, seed, sampler, warmup, thin))
 
-    # The couplings of its cells
+    # Couplings
 
     def couplings(
         self,

@@ -70,7 +70,7 @@ class JointModel(Model):
         """
         return {k: v.astype(derive.float_type()) for k, v in parameters.init_params(self.graph, seed).items()}
 
-    # Probabilities, exact
+    # Exact probabilities
 
     def log_potential(self, params: Params, x: Any, *, missing: Any = None, given: Any = None) -> jax.Array:
         """Return the unnormalised log p of each row, the sum of all factors; shape (rows..).
@@ -960,7 +960,7 @@ class JointModel(Model):
         options = SampledOptions(name, draws, warmup, chains, seed, weights, gaps)
         return sample_posterior(bound, lowered, rows.codes, options, self.program.provenance() | {"model": self.name})
 
-    # How it is shown
+    # Display
 
     def __repr__(self) -> str:
         n_params = sum(p.size for p in self.graph.parameters)
@@ -975,7 +975,7 @@ class JointModel(Model):
         rows += "".join(f"<tr><td>{escape(p.name)}</td><td>{p.kind}</td><td>{p.shape}</td></tr>" for p in self.graph.parameters)
         return f"<div><p>{escape(repr(self))}</p><table><tr><th>name</th><th>kind</th><th>shape</th></tr>{rows}</table></div>"
 
-    # Inside
+    # Private helpers
 
     def _params(self, params: Params, lowered: Lowered, summed: bool = True) -> dict[str, jax.Array]:
         """Return parameters that are verified for the factors of `lowered` and its given data."""

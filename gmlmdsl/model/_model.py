@@ -68,13 +68,13 @@ class Model(ABC):
         return _made_again, (self.program, self.name, self._plan)
 
     def __deepcopy__(self, memo: Any) -> Model:
-        return self  # nothing changes it
+        return self  # a model never changes
 
     def __getattr__(self, name: str) -> Any:
         """Raise AttributeError, with the name, for attributes that only other models have."""
         raise AttributeError(f"`{type(self).__name__}` has no attribute `{name}`", name=name, obj=self)
 
-    # What there is
+    # Parts of a model
 
     @property
     def graph(self) -> Any:
@@ -139,7 +139,7 @@ class Model(ABC):
         checked = self.program.checked
         return (*self.program.warnings, *allowed(plan.lint_sizes(self.lowered, checked, self.name), checked.allowances))
 
-    # What all models answer
+    # Methods of all models
 
     @abstractmethod
     def init_params(self, seed: int = 0) -> dict[str, Any]:
@@ -289,7 +289,7 @@ class Model(ABC):
         """
         return decoder_bounds.predict(self.lowered, self._denoising(params), x, hidden, missing, given)
 
-    # Inside
+    # Private helpers
 
     @abstractmethod
     def _denoising(self, params: Params) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
 """Posteriors of parameters by NumPyro.
 
-Input: the record of a fit, or data and a mask. Output: a NumPyro model of the parameters, its
-calibration, draws from posteriors. This package contains no losses or curvatures.
+In: the record of a fit, or data and a mask. Out: a NumPyro model of the parameters, its
+calibration, draws from posteriors. Never: losses or curvatures.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pictures and reports.
 
-Input: results as names, numbers and matplotlib figures. Output: one self-contained HTML file. This
-package uses no JAX, no network and no JavaScript.
+In: results as names, numbers and matplotlib figures. Out: one self-contained HTML file. Never: JAX,
+the network, JavaScript.
 """
 
 from ._centrality_picture import plot_centrality as plot_centrality
