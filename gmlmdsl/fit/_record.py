@@ -203,9 +203,9 @@ class FitRecord:
         """Return intervals by parameter.
 
         The interval of a real parameter is estimate -+ z * standard error. The interval of a
-        bounded parameter is normal on the log or logit scale. The intervals cover the limit of the
-        estimate. If a prior shrinks the estimate (`status.shrunk`), this limit is not the true
-        value. Nan stands for no interval.
+        bounded parameter is normal on the log or logit scale. The intervals are intervals for the
+        limit of the estimate. If a prior shrinks the estimate (`status.shrunk`), this limit is not
+        the true value. Nan stands for no interval.
         """
         return intervals(self.graph, self.params, self.standard_errors_of(errors), verified_quantile(probability))
 
@@ -226,8 +226,8 @@ class FitRecord:
 
         The columns are the estimate, the standard error, the interval, and a note if these are
         exceptional. Nan stands for no interval, if a laplace prior holds the entry at its centre.
-        "shrunk" marks entries whose interval does not cover the true value, because priors shift
-        the estimate by more than half a standard error.
+        "shrunk" marks entries whose interval is not an interval for the true value, because priors
+        shift the estimate by more than half a standard error.
 
         Args:
             probability: the probability of the intervals.
