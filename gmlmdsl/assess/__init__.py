@@ -1,4 +1,7 @@
-"""In: the record of a fit. Out: bootstrap, profiles, scores, predictive checks, simulated errors, tests. Never: a model of its own."""
+"""Checks of fits: bootstrap, profiles, scores, predictive checks, simulated errors, tests.
+
+In: the record of a fit. Out: the result of a check. Never: models.
+"""
 
 from __future__ import annotations
 

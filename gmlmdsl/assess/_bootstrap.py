@@ -1,4 +1,7 @@
-"""The bootstrap of a fit: refits to rows drawn anew with replacement, by their weights, so that nothing is compiled again."""
+"""The bootstrap of a fit: refits to rows drawn with replacement.
+
+The draws are expressed as row weights, so that nothing is compiled again.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +35,16 @@ class Bootstrap:
     """Estimates of refits to resampled rows.
 
     Attributes:
-        estimates: shape (replications, entries of the flat parameter vector): plus or minus
-            infinity where a replication's data separate, nan where an entry is not determined, or
-            where the refit did not converge.
-        estimate: of the fit, in the same order.
-        failed: replications that did not converge.
-        seconds: what it took.
-        held: which entries the fit has at the centre of a laplace prior; they have no error and no
-            interval here either, for the bootstrap is inconsistent at a kink (Andrews 2000).
+        estimates: shape (replications, entries of the flat parameter vector). An entry is plus or
+            minus infinity if a replication's data separate, and nan if the entry is not determined
+            or the refit did not converge.
+        estimate: the estimate of the fit, in the same order.
+        failed: the number of replications that did not converge.
+        seconds: the run time.
+        graph: the factor graph of the model.
+        held: the entries that the fit has at the centre of a laplace prior. They have no error and
+            no interval here either, because the bootstrap is inconsistent at a non-smooth point
+            (Andrews 2000).
     """
 
     estimates: Array
@@ -51,23 +56,36 @@ class Bootstrap:
 
     @property
     def without_estimate(self) -> Array:
-        """For each entry the number of replications without a finite estimate: counted, and left out of variances."""
+        """The number of replications without a finite estimate, for each entry.
+
+        Variances exclude these replications.
+        """
         return (~np.isfinite(self.estimates)).sum(axis=0)
 
     @property
     def covariance(self) -> Array:
-        """Of the estimates over the replications in which all entries have one, shape (entries, entries); nan if fewer than two."""
+        """The covariance of the estimates, shape (entries, entries).
+
+        It uses the replications in which all entries have an estimate, and is nan if there are
+        fewer than two.
+        """
         whole = self.estimates[np.isfinite(self.estimates).all(axis=1)]
         n = self.estimates.shape[1]
         return np.full((n, n), np.nan) if len(whole) < 2 else np.cov(whole, rowvar=False).reshape(n, n)
 
     @property
     def standard_errors(self) -> dict[str, Array]:
-        """By parameter: the standard deviation over the replications in which the entry has an estimate; nan if fewer than two."""
+        """The standard errors by parameter.
+
+        Each is the standard deviation over the replications in which the entry has an estimate, and
+        is nan if there are fewer than two.
+        """
         return unflatten(self.graph, self._errors())
 
     def interval(self, probability: float = 0.94) -> dict[str, tuple[Array, Array]]:
-        """Percentile intervals by parameter; infinite where too many replications separate.
+        """Return percentile intervals by parameter.
+
+        An end is infinite if too many replications separate.
 
         Reference: Efron and Tibshirani 1993, Section 13.3.
         """
@@ -76,10 +94,11 @@ class Bootstrap:
         return {name: (ends[0][name], ends[1][name]) for name in ends[0]}
 
     def summary(self, probability: float = 0.94) -> pd.DataFrame:
-        """One row per entry: estimate, standard error, percentile interval, and how many replications have no finite estimate.
+        """Return a table with one row per entry.
 
-        Where the fit has entries at the centre of a laplace prior, `away` is the share of
-        replications in which one left it.
+        The columns are the estimate, the standard error, the percentile interval, and the number of
+        replications without a finite estimate. If the fit has entries at the centre of a laplace
+        prior, `away` is the share of replications in which such an entry left it.
         """
         import pandas as pd
 
@@ -122,7 +141,15 @@ class Bootstrap:
 
 
 def bootstrap(made: FitRecord, replications: int, seed: int, max_seconds: float, progress: bool | None) -> Bootstrap:
-    """Refits to resampled rows; see `Fit.bootstrap`."""
+    """Refit to resampled rows; see `Fit.bootstrap`.
+
+    Args:
+        made: the fit.
+        replications: the number of refits.
+        seed: the seed of the rows.
+        max_seconds: the maximum expected run time in seconds.
+        progress: whether a progress bar is shown.
+    """
     verified_seed(seed)
     replications = whole_number("replications", replications, 2)
     if not isinstance(max_seconds, int | float) or not max_seconds > 0:
@@ -146,16 +173,20 @@ def bootstrap(made: FitRecord, replications: int, seed: int, max_seconds: float,
 
 
 def _start(made: FitRecord) -> dict[str, Any]:
-    """The estimate where it is finite and of a real parameter; elsewhere where the fit began."""
+    """Return the starts of the refits.
+
+    An entry starts at the estimate if that is finite and the parameter is real; otherwise it starts
+    at the start of the fit.
+    """
     usual = init_params(made.graph) | {k: np.asarray(v) for k, v in (made.evidence.options.init or {}).items()}
-    # With latents another start may lead to the same minimum with its values named otherwise.
+    # With latents, another start may lead to the same minimum with permuted values of the latents.
     away = lambda p: p.kind != "real" and not made.graph.latents  # noqa: E731
     open_ = unflatten(made.graph, (made.status.separated != 0) | made.status.undetermined)
     return {p.name: np.where(open_[p.name] | away(p), usual[p.name], made.params[p.name]) for p in made.graph.parameters}
 
 
 def _drawn(evidence: Evidence, replications: int, seed: int, show: bool) -> Iterator[tuple[int, Array]]:
-    """Row weights of each replication."""
+    """Yield the number and the row weights of each replication."""
     rows, options = evidence.codes.shape[1], evidence.options
     given = np.ones(rows) if options.weights is None else verified_weights(options.weights, rows)
     counts = options.weights_are == "counts"

@@ -1,4 +1,4 @@
-"""How central each cell is in the network of couplings, and how stable that is over refits to resampled rows."""
+"""The centrality of cells in the network of couplings, and its stability over the bootstrap."""
 
 from __future__ import annotations
 
@@ -20,13 +20,21 @@ if TYPE_CHECKING:
     from ..fit import FitRecord
 
 Array = np.ndarray
-SAME = 1e-9  # of two lengths that are one
+SAME = 1e-9  # relative difference below which two lengths count as equal
 UNORDERED = "nan: a coupling of values that have no order has no sign, and a cell with one has no expected influence"
 MEASURES = ("strength", "expected_influence", "closeness", "betweenness")
 
 
 def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probability: float, progress: bool | None) -> pd.DataFrame:
-    """One row for each cell that has a coupling; see `Fit.centrality`."""
+    """Return one row for each cell that has a coupling; see `Fit.centrality`.
+
+    Args:
+        fit: the fit.
+        score: "norm" or "value".
+        bootstrap: a bootstrap of the fit, or None.
+        probability: the probability of the intervals.
+        progress: whether a progress bar is shown.
+    """
     import pandas as pd
 
     from .._printed_table import PrintedTable
@@ -67,7 +75,7 @@ def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probabil
 
 
 def _weights(fit: FitRecord, plan: PairTables, params: Any, score: str, signs: Array) -> tuple[Array, Array]:
-    """The couplings, and the same with their signs, nan where a coupling has none."""
+    """Return the couplings, and the couplings with signs, nan if a coupling has no sign."""
     tables = pair_interactions(fit.graph, plan, params)
     weights = scored(plan, tables, score)[0]
     if score == "value":
@@ -77,10 +85,11 @@ def _weights(fit: FitRecord, plan: PairTables, params: Any, score: str, signs: A
 
 
 def _signs(fit: FitRecord, plan: PairTables) -> Array:
-    """For each pair the products of both cells' values, centred, shape (pairs, width, width); nan where the values of one have no order.
+    """Return for each pair the products of both cells' centred values, shape (pairs, width, width).
 
-    In the zero-sum gauge the product of centred values is the linear-by-linear part of a table: of
-    J s t with spins or ranges s and t its sum with the table has the sign of J.
+    Entries are nan if the values of a cell have no order. In the zero-sum gauge the product of
+    centred values is the linear-by-linear part of a table. For J s t with spins or ranges s and t,
+    its sum with the table has the sign of J.
     """
     values = np.full((fit.graph.n_cells, plan.width), np.nan)
     for v in fit.graph.variables:
@@ -88,12 +97,12 @@ def _signs(fit: FitRecord, plan: PairTables) -> Array:
             own = np.asarray(v.labels, float)
             values[np.ravel(v.positions)[:, None], np.arange(len(own))] = own - own.mean()
     first, second = (values[plan.pairs[:, k]] for k in (0, 1))
-    # nan stays where a value has no number
+    # Values that are not numbers have nan here.
     return np.where(plan.present, first[:, :, None] * second[:, None, :], 0.0)
 
 
 def _measures(pairs: Array, count: int, weights: Array, signed: Array) -> Array:
-    """Strength, expected influence, closeness and betweenness of each cell, shape (4, cells)."""
+    """Return the four measures of each cell, shape (4, cells), in the order of `MEASURES`."""
     strength, influence = np.zeros(count), np.zeros(count)
     for s in (0, 1):
         np.add.at(strength, pairs[:, s], np.abs(weights))
@@ -113,9 +122,12 @@ def _measures(pairs: Array, count: int, weights: Array, signed: Array) -> Array:
 
 
 def _paths(near: list[list[tuple[int, float]]], source: int) -> tuple[Array, Array]:
-    """Distances from a cell, and for each other the share of the shortest paths from it that run through, summed over their ends.
+    """Return the distances from a cell to all cells, and the dependency of the cell on each cell.
 
-    Reference: Brandes 2001, algorithm 1, by Dijkstra's.
+    The dependency on a cell is the share of the shortest paths that run through it, summed over the
+    ends of the paths.
+
+    Reference: Brandes 2001, algorithm 1, with Dijkstra's algorithm.
     """
     count = len(near)
     distance, paths = np.full(count, np.inf), np.zeros(count)
@@ -145,7 +157,10 @@ def _paths(near: list[list[tuple[int, float]]], source: int) -> tuple[Array, Arr
 
 
 def _stability(again: Array, found: Array) -> float:
-    """The mean rank correlation of a replication's centralities with those of the fit; nan where all cells are alike."""
+    """Return the mean rank correlation of a replication's centralities with those of the fit.
+
+    The result is nan if all cells have the same centrality.
+    """
     from scipy.stats import rankdata
 
     ranks = np.array([rankdata(row) for row in (found, *again)])

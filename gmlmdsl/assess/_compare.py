@@ -1,4 +1,7 @@
-"""Fits side by side: differences of information criteria or of held-out losses, each with its standard error."""
+"""Comparison of fits by information criteria or held-out losses.
+
+Differences have standard errors.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,15 @@ Array = np.ndarray
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """What `compare` found.
+    """The result of `compare`.
 
     Attributes:
-        table: one row per fit, the best first. `clic` and `effective` are `InformationCriterion`'s,
-            `loss` the mean held-out loss of a row; each `.._difference` is to the best, its
-            `.._error` the standard error of that difference over rows.
-        words: under which mask.
+        table: one row per fit, the best first. `clic` and `effective` are those of
+            `InformationCriterion`, and `loss` is the mean held-out loss of a row. Each
+            `.._difference` is relative to the best fit, and its `.._error` is the standard error of
+            that difference over rows.
+        words: the name of the mask.
+        notes: remarks on the table.
     """
 
     table: pd.DataFrame
@@ -59,22 +64,23 @@ def compare(
     """Compare fits of different models to the same rows, under one mask.
 
     Args:
-        fits: by name, all of one kind: fits, whose information criteria are compared; or what
-            `Fit.information_criterion`, `Fit.cross_validate` or `Fit.score` gave.
-        folds: cross-validates fits too, each in the same folds.
-        seed: of the folds.
-        mask: cross-validates under this mask instead of comparing criteria: what fits under
-            different masks can be compared by.
+        fits: a dict by name of objects of one kind: fits, whose information criteria are compared,
+            or results of `Fit.information_criterion`, `Fit.cross_validate` or `Fit.score`.
+        folds: the number of folds of a cross-validation of the fits, which all use the same folds.
+            If None, fits are not cross-validated.
+        seed: the seed of the folds.
+        mask: the mask of a cross-validation that replaces the information criteria. It makes fits
+            under different masks comparable.
         groups: see `Fit.cross_validate`.
         strata: see `Fit.cross_validate`.
 
     Returns:
-        A `Comparison`: differences to the best with their standard errors. A difference below two
-        of these says little.
+        A `Comparison` with differences from the best fit and their standard errors. A difference
+        below two standard errors is not evidence of a difference.
 
     Raises:
-        GmlmError: E551 where the losses are not of the same mask and the same rows; E507 for what
-            cannot be compared.
+        GmlmError: E551 if the losses are not of the same mask and the same rows; E507 for objects
+            that cannot be compared.
 
     Reference: Varin and Vidoni 2005, "A note on composite likelihood inference and model
     selection"; Vehtari, Gelman and Gabry 2017, section 5.2, for the errors of differences.
@@ -90,7 +96,7 @@ def compare(
 
 
 def _found(fits: Mapping[str, Any], folds: int | None, options: dict[str, Any]) -> tuple[dict[str, InformationCriterion], dict[str, Score]]:
-    """Criteria and held-out scores, of fits or as they were given."""
+    """Return criteria and held-out scores: computed from fits, or as given."""
     kinds = {FitRecord if isinstance(v, FitRecord) else type(v) for v in fits.values()}
     if len(kinds) != 1 or not kinds <= {FitRecord, InformationCriterion, CrossValidation, Score}:
         named = ", ".join(sorted({type(v).__name__ for v in fits.values()}))
@@ -108,7 +114,7 @@ def _found(fits: Mapping[str, Any], folds: int | None, options: dict[str, Any]) 
 
 
 def _verify_comparable(measures: Mapping[str, Measure]) -> None:
-    """Refuse losses of different masks or rows.
+    """Raise E551 for losses of different masks or rows.
 
     Raises:
         GmlmError: E551.

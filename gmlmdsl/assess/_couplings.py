@@ -1,4 +1,4 @@
-"""The couplings of a fit, pair by pair: scores in the zero-sum gauge, with their errors by the delta method."""
+"""The couplings of a fit by pair: scores in the zero-sum gauge, with errors by the delta method."""
 
 from __future__ import annotations
 
@@ -24,7 +24,16 @@ GAUGE = "zero_sum"
 
 
 def couplings(fit: FitRecord, top: int | None, gauge: str, score: str, probability: float, progress: bool | None) -> pd.DataFrame:
-    """One row for each pair of cells, the largest score first; see `Fit.couplings`."""
+    """Return one row for each pair of cells, the largest score first; see `Fit.couplings`.
+
+    Args:
+        fit: the fit.
+        top: the number of rows, or None.
+        gauge: "zero_sum".
+        score: "norm", "apc" or "value".
+        probability: the probability of the intervals.
+        progress: whether a progress bar is shown.
+    """
     from .._printed_table import PrintedTable
 
     z = _verified(top, gauge, score, probability)
@@ -58,9 +67,11 @@ def couplings(fit: FitRecord, top: int | None, gauge: str, score: str, probabili
 
 
 def apc(pairs: Array, scores: Array) -> tuple[Array, Array]:
-    """S_ij - S_i S_j / S, S_i the mean of a cell's scores with the L - 1 others, S the mean of all L (L - 1) / 2; and its Jacobian.
+    """Return the scores with the average product correction, and its Jacobian.
 
-    L counts the cells that have a coupling; pairs without one score 0.
+    The corrected score is S_ij - S_i S_j / S. S_i is the mean of a cell's scores with the L - 1
+    other cells, and S is the mean of all L (L - 1) / 2 scores. L counts the cells that have a
+    coupling; pairs without one score 0.
 
     Reference: Dunn, Wahl and Gloor 2008, equation 7.
     """
@@ -78,19 +89,25 @@ def apc(pairs: Array, scores: Array) -> tuple[Array, Array]:
 
 
 def scored(plan: PairTables, tables: Array, score: str) -> tuple[Array, Array]:
-    """The number of each pair before any correction, and its derivative by the tables."""
+    """Return the uncorrected score of each pair, and its derivative with respect to the tables."""
     return _signed(plan, tables) if score == "value" else _norms(tables)
 
 
 def _norms(tables: Array) -> tuple[Array, Array]:
-    """Frobenius norms, and their derivative by the tables; nan where a table is 0, at which a norm has none."""
+    """Return Frobenius norms, and their derivatives with respect to the tables.
+
+    A derivative is nan if the table is 0, because a norm is not differentiable there.
+    """
     norm = np.sqrt((tables**2).sum(axis=(1, 2)))
     with np.errstate(invalid="ignore"):
         return norm, tables / norm[:, None, None]
 
 
 def _signed(plan: PairTables, tables: Array) -> tuple[Array, Array]:
-    """T(last, last) of cells with two values, which is J where the factor is J s t of two spins."""
+    """Return T(last, last) of cells with two values, and its derivative.
+
+    It is J for a factor J s t of two spins.
+    """
     if plan.width > 2:
         message = 'score="value" is for cells with two values, whose coupling is one number; here some have '
         raise fail("E507", f"{message}{plan.width}", help='`score="norm"` or `score="apc"`')
@@ -99,7 +116,11 @@ def _signed(plan: PairTables, tables: Array) -> tuple[Array, Array]:
 
 
 def _errors(fit: FitRecord, slopes: Array) -> Array:
-    """sqrt(g' V g) of each row g; inf with a part in a direction without estimate or error, nan where a laplace prior holds it."""
+    """Return sqrt(g' V g) of each row g.
+
+    It is inf if g has a part in a direction without estimate or error, and nan if a laplace prior
+    holds an entry of g.
+    """
     covariance = fit.determined_covariance("sandwich")
     error = np.sqrt(np.maximum(np.einsum("pi,ij,pj->p", slopes, covariance, slopes, optimize=True), 0.0))
     open_ = np.linalg.norm(slopes @ fit.status.open_directions.T, axis=1) > PART * np.linalg.norm(slopes, axis=1)

@@ -1,4 +1,7 @@
-"""Which couplings differ between two fits of one model: by Wald tests, or by permutations of their rows; corrected for their number."""
+"""Tests of the differences of couplings between two fits of one model.
+
+The tests are Wald tests or permutation tests, corrected for the number of pairs.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,12 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 CORRECTIONS = ("holm", "bh", "none")
-MOST_DIRECTIONS = 64  # of a pair's table, for Wald tests
+MOST_DIRECTIONS = 64  # maximum number of directions of a pair's table, for Wald tests
 
 
 @dataclasses.dataclass(frozen=True)
 class Permutations:
-    """How many, from which seed, and how long they may take."""
+    """The number of permutations, their seed, and the maximum run time in seconds."""
 
     count: int
     seed: int
@@ -39,7 +42,15 @@ class Permutations:
 
 
 def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permuted: Permutations) -> pd.DataFrame:
-    """One row for each pair of cells; see `Fit.differences`."""
+    """Return one row for each pair of cells; see `Fit.differences`.
+
+    Args:
+        a: the first fit.
+        b: the second fit.
+        correction: "holm", "bh" or "none".
+        level: the level of the tests.
+        permuted: the options of the permutations.
+    """
     from .._printed_table import PrintedTable
 
     verify_alike(a, b)
@@ -82,16 +93,18 @@ def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permu
 
 
 def permutations_needed(pairs: int, correction: str, level: float) -> int:
-    """The least number n of permutations with m / (n + 1) <= level, m the factor of the smallest p-value: m p is then told apart.
+    """Return the minimum number n of permutations with which a pair can differ significantly.
 
-    Under Benjamini and Hochberg's correction all pairs may share the smallest, and m is 1.
+    n satisfies m / (n + 1) <= level. m is the factor by which the correction multiplies the
+    smallest p-value. Under Benjamini and Hochberg's correction all pairs may share the smallest
+    p-value, and m is 1.
     """
     factor = max(pairs, 1) if correction == "holm" else 1
     return math.ceil(factor / level * (1 - 1e-12)) - 1
 
 
 def adjusted(p: Array, correction: str) -> Array:
-    """p-values corrected for the number of those that are not nan."""
+    """Return p-values corrected for the number of p-values that are not nan."""
     out, known = np.full(p.shape, np.nan), ~np.isnan(p)
     if correction == "none":
         return p
@@ -100,7 +113,9 @@ def adjusted(p: Array, correction: str) -> Array:
 
 
 def benjamini_hochberg(p: Array) -> Array:
-    """The least level at which each is among those that the step-up procedure rejects: min over k' >= k of m p_(k') / k', at most 1.
+    """Return for each p-value the minimum level at which the step-up procedure rejects it.
+
+    It is min over k' >= k of m p_(k') / k', at most 1.
 
     Reference: Benjamini and Hochberg 1995.
     """
@@ -112,7 +127,11 @@ def benjamini_hochberg(p: Array) -> Array:
 
 
 def _by_wald(a: FitRecord, b: FitRecord, plan: PairTables, apart: Array, instead: int) -> tuple[Array, Array, Array]:
-    """d' V^- d of each pair's table of differences d, its rank, and the chance that a chi-square exceeds it; nan without an error."""
+    """Return the Wald statistic of each pair, its rank, and its p-value.
+
+    The statistic is d' V^- d for the table of differences d. The p-value is that of a chi-square
+    distribution, and nan if there is no error.
+    """
     from scipy.special import chdtrc
 
     if (plan.width - 1) ** 2 > MOST_DIRECTIONS:
@@ -121,7 +140,8 @@ def _by_wald(a: FitRecord, b: FitRecord, plan: PairTables, apart: Array, instead
         raise fail("E601", f"{message}, more than the limit of {MOST_DIRECTIONS}", help=help_)
     covariance = sum((f.determined_covariance("sandwich") for f in (a, b)), np.zeros(())) + pulls(a, b)
     each = _directions(plan)
-    slopes = np.stack([[interaction_slopes(f.graph, plan, f.params, d) for d in each] for f in (a, b)]).mean(axis=0)  # (k, pairs, entries)
+    # The slopes have the shape (k, pairs, entries).
+    slopes = np.stack([[interaction_slopes(f.graph, plan, f.params, d) for d in each] for f in (a, b)]).mean(axis=0)
     found = np.stack([(d * apart).sum(axis=(1, 2)) for d in each])
     open_ = np.zeros(len(plan.pairs), bool)
     for fit in (a, b):
@@ -137,7 +157,10 @@ def _by_wald(a: FitRecord, b: FitRecord, plan: PairTables, apart: Array, instead
 
 
 def _directions(plan: PairTables) -> list[Array]:
-    """Tables with zero sums over rows and columns that span those of every pair, (pairs, width, width) each."""
+    """Return tables with zero sums over rows and columns that span those of every pair.
+
+    Each has the shape (pairs, width, width).
+    """
     out = []
     for i in range(plan.width - 1):
         for j in range(plan.width - 1):
@@ -150,7 +173,11 @@ def _directions(plan: PairTables) -> list[Array]:
 def _by_permutations(
     a: FitRecord, b: FitRecord, plan: PairTables, tables: list[Array], permuted: Permutations
 ) -> tuple[Array, float, float]:
-    """p-values (1 + permutations at least as far apart) / (1 + permutations): of each pair, of the largest, of the sums of norms."""
+    """Return p-values of each pair, of the largest difference, and of the sums of norms.
+
+    A p-value is (1 + number of permutations with at least as large a difference) / (1 +
+    permutations).
+    """
     count = permuted.count
     pooled, sizes = _pooled(a, b)
     found, each, started = _apart(tables), [], False
@@ -163,7 +190,7 @@ def _by_permutations(
                 message = f"{counted(2 * count, 'refit')} take about {expected:.3g} s, more than the limit of {permuted.max_seconds:g} s"
                 raise fail("E546", message, help="ask for fewer `permutations=`, or raise `max_seconds=`")
         if any(e.status.code in ("diverged", "not-converged") for e in refits):
-            each.append(np.full(len(found), np.inf))  # counts against a difference
+            each.append(np.full(len(found), np.inf))  # a failed refit counts as a larger difference
         else:
             each.append(_apart([pair_interactions(a.graph, plan, e.params) for e in refits]))
     again = np.array(each)
@@ -172,14 +199,17 @@ def _by_permutations(
 
 
 def _apart(tables: list[Array]) -> Array:
-    """The norm of the difference of each pair, the largest of them, and how far the sums of all norms are apart."""
+    """Return the norm of each pair's difference, and two statistics of all pairs.
+
+    These are the maximum of the norms, and the absolute difference of the sums of all norms.
+    """
     norms = np.sqrt(((tables[0] - tables[1]) ** 2).sum(axis=(1, 2)))
     total = [np.sqrt((t**2).sum(axis=(1, 2))).sum() for t in tables]
     return np.append(norms, [norms.max(initial=0.0), abs(total[0] - total[1])])
 
 
 def _pooled(a: FitRecord, b: FitRecord) -> tuple[Evidence, tuple[int, int]]:
-    """The rows of both fits as one evidence, and how many each has."""
+    """Return the rows of both fits as one evidence, and the numbers of rows."""
     first, second = a.evidence, b.evidence
     if a.graph.given:
         raise fail("E510", "rows of given data are not exchanged: a permutation test is for models without", help="`permutations=0`")

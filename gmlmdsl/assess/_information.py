@@ -1,4 +1,7 @@
-"""The composite-likelihood information criterion: what a fit would lose on rows it has not seen, without refitting it."""
+"""The composite-likelihood information criterion.
+
+It estimates the loss of a fit on new rows without refitting.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +21,28 @@ if TYPE_CHECKING:
     from ..fit import FitRecord
 
 Array = np.ndarray
-MOST_SCORES = 1 << 27  # entries of rows by directions
+MOST_SCORES = 1 << 27  # maximum number of entries of a matrix of rows by directions
 NO_MINIMUM = ("no-minimiser", "not-converged", "diverged")
 
 
 @dataclass(frozen=True, repr=False)
 class InformationCriterion:
-    """CLIC = 2 * (loss + effective parameters): smaller is better, and -2 log p + 2 k of a well specified maximum likelihood fit.
+    """The composite-likelihood information criterion CLIC; a smaller value is better.
+
+    CLIC is 2 * (loss + effective parameters). For a well specified maximum likelihood fit it is -2
+    log p + 2 k.
 
     Attributes:
         loss: c * sum over rows of w loss at the estimate, without the prior.
-        effective_parameters: tr(S H^-1), S the covariance of the rows' scores summed over rows, H
-            the Hessian of what was minimised, prior and all: a prior that holds a parameter fast
-            makes it count less than 1.
-        parameters: the free directions of the parameters.
-        contributions: of each row to the value, shape (rows,): half of them sum to the
-            leave-one-out loss, nearly.
-        measure: what the losses measure; only like ones can be compared.
+        effective_parameters: tr(S H^-1). S is the covariance of the rows' scores summed over rows.
+            H is the Hessian of the minimised objective, prior included. A parameter with a strong
+            prior therefore counts less than 1.
+        parameters: the number of free directions of the parameters.
+        contributions: the contribution of each row to the value, shape (rows,). Half of their sum
+            is nearly the leave-one-out loss.
+        weights: the weights of the rows.
+        measure: the quantity that the losses measure; only losses of the same quantity can be
+            compared.
     """
 
     loss: float
@@ -46,12 +54,15 @@ class InformationCriterion:
 
     @property
     def value(self) -> float:
-        """2 * (loss + effective parameters), in nats."""
+        """The criterion 2 * (loss + effective parameters), in nats."""
         return 2 * (self.loss + self.effective_parameters)
 
     @property
     def std_error(self) -> float:
-        """Of the value, over rows: sqrt(n / (n - 1) * sum of (contribution - mean)^2)."""
+        """The standard error over rows of the value.
+
+        It is sqrt(n / (n - 1) * sum of (contribution - mean)^2).
+        """
         return sum_error(self.contributions[self.weights > 0])
 
     def __repr__(self) -> str:
@@ -62,17 +73,25 @@ class InformationCriterion:
 
 
 def sum_error(values: Array) -> float:
-    """The standard error of the sum of independent values; nan where there is one."""
+    """Return the standard error of the sum of independent values; nan if there is only one."""
     n = len(values)
     return float(np.sqrt(n / (n - 1) * ((values - values.mean()) ** 2).sum())) if n > 1 else float("nan")
 
 
 def information_criterion(fit: FitRecord, x: Any, weights: Any, missing: Any, given: Any) -> InformationCriterion:
-    """See `Fit.information_criterion`."""
+    """Return the information criterion of a fit; see `Fit.information_criterion`.
+
+    Args:
+        fit: the fit.
+        x: the rows of the fit, or None.
+        weights: the weights of the rows, or None.
+        missing: the value that marks a missing cell.
+        given: the data of given variables of the rows.
+    """
     verify_minimum(fit, "an information criterion")
     evidence = evidence_of(fit, x, weights, missing, given=given)
     verify_spread(scored_rows(evidence), "an information criterion")
-    fit.covariance  # noqa: B018 - refuses where curvature would be too large
+    fit.covariance  # noqa: B018 - raises if the curvature would be too large
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         params = params64(fit, evidence)
         rows = rows_under(evidence, params)
@@ -86,10 +105,11 @@ def information_criterion(fit: FitRecord, x: Any, weights: Any, missing: Any, gi
 
 
 def effective_shares(rows: ScoredRows, params: dict[str, jax.Array]) -> tuple[Array, int]:
-    """Each row's share of tr(S H^-1), u_r' H^-1 (u_r - mean u), and the number of free directions.
+    """Return each row's share of tr(S H^-1), and the number of free directions.
 
-    H^-1 u_r is how far the estimate moves when row r is left out, to first order; so the share is
-    what the row's loss then grows by. An entry at the kink of its prior does not move.
+    The share is u_r' H^-1 (u_r - mean u). To first order, H^-1 u_r is the change of the estimate if
+    row r is left out, and the share is the increase of the row's loss. An entry at the centre of
+    its laplace prior does not move.
     """
     host, fixed = rows.objective.frame.host, rows.objective.frame.fixed
     held = at_kinks(host, fixed, params)
@@ -109,7 +129,9 @@ def effective_shares(rows: ScoredRows, params: dict[str, jax.Array]) -> tuple[Ar
 
 
 def verify_minimum(fit: FitRecord, what: str) -> None:
-    """Refuse what is expanded around a minimum where there is none.
+    """Raise E552 if the fit is not a minimum around which its objective can be expanded.
+
+    `what` names the caller.
 
     Raises:
         GmlmError: E552.

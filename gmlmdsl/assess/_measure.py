@@ -1,4 +1,7 @@
-"""What a row's loss measures: under which mask, on which rows. Losses that measure different things cannot be compared."""
+"""The quantity that a row's loss measures: the mask and the rows.
+
+Losses that measure different quantities cannot be compared.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,13 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Measure:
-    """Digests of a mask's distribution and of rows, with the words that name the mask.
+    """Digests of a mask's distribution and of rows, with the text that names the mask.
 
-    `law` tells masks of any program apart, whatever they are called; `rows` tells codes, weights
-    and drawn masks. Each is told twice: with the cells of the data by their names, and by their
-    places among each other, so that two models may declare other latents, or the same variables in
-    another order, or call cells otherwise. What has no short list of blocks is told by all places
-    of the model alone.
+    `law` identifies the distribution of a mask of any program, whatever its name is. `rows`
+    identifies codes, weights and drawn masks. Each digest is computed twice: with the names of the
+    observed cells, and with their order. Two models may therefore have different latents, the same
+    variables in another order, or other names of cells. A mask without a short list of blocks is
+    identified by all positions of the model only.
     """
 
     words: str
@@ -34,16 +37,16 @@ class Measure:
     rows: tuple[str, str]
 
     def same_law(self, other: Measure) -> bool:
-        """Whether both are of one distribution of blocks."""
+        """Return whether both measures have the same distribution of blocks."""
         return any(mine == its for mine, its in zip(self.law, other.law, strict=True))
 
     def same_rows(self, other: Measure) -> bool:
-        """Whether both are of the same rows."""
+        """Return whether both measures have the same rows."""
         return any(mine == its for mine, its in zip(self.rows, other.rows, strict=True))
 
 
 def measure_of(evidence: Evidence, use: MaskUse) -> Measure:
-    """What losses of this evidence measure."""
+    """Return the quantity that losses of this evidence measure."""
     host = evidence.lowered.graph
     seen = np.flatnonzero(host.is_observed)
     names = [host.cell_name(int(c)) for c in seen]
@@ -54,7 +57,7 @@ def measure_of(evidence: Evidence, use: MaskUse) -> Measure:
 
 
 def _law_digest(evidence: Evidence, use: MaskUse, told: dict[int, Any]) -> str:
-    """Of p(K | x), cells as `told` names them, with the labels of their values."""
+    """Return a digest of p(K | x) and of the labels of values, with cells as `told` names them."""
     host, options, law = evidence.lowered.graph, evidence.options, hashlib.sha256()
     labels = {v.offset + k: tuple(str(x) for x in v.labels) for v in host.observed for k in range(v.size)}
     _feed(law, tuple((name, labels[c]) for c, name in told.items()))
@@ -64,7 +67,10 @@ def _law_digest(evidence: Evidence, use: MaskUse, told: dict[int, Any]) -> str:
 
 
 def _rows_digest(evidence: Evidence, told: dict[int, Any]) -> str:
-    """Of codes, in the order of `told`, and weights; what latents hold, where data have them, comes after."""
+    """Return a digest of weights and of codes in the order of `told`.
+
+    The values of latents follow, if the data contain them.
+    """
     host, options, rows = evidence.lowered.graph, evidence.options, hashlib.sha256()
     codes = np.asarray(evidence.codes[: host.n_random], np.int32)
     _feed(rows, codes[list(told)])
@@ -77,7 +83,11 @@ def _rows_digest(evidence: Evidence, told: dict[int, Any]) -> str:
 
 
 def _law(mask: AbstractMask, n_cells: int, told: dict[int, Any]) -> Any:
-    """What decides p(K | x): the blocks with their probabilities where they are few, else the mask's own arrays, its cells as told."""
+    """Return the data that determine p(K | x).
+
+    These are the blocks with their probabilities if there are few, else the mask's own arrays with
+    cells as `told` names them.
+    """
     if mask.varies:
         return mask
     if mask.support_size > BUDGET.support:
@@ -90,12 +100,15 @@ def _law(mask: AbstractMask, n_cells: int, told: dict[int, Any]) -> Any:
 
 
 def _told(cells: Iterable[Any], told: dict[int, Any]) -> tuple[Any, ...]:
-    """Cells as told, latents as numbers below 0, in an order of their own."""
+    """Return cells as `told` names them, and latents as numbers below 0, in a canonical order."""
     return tuple(sorted((told.get(int(c), -1 - int(c)) for c in cells), key=repr))
 
 
 def _feed(digest: Any, value: Any) -> None:
-    """Arrays, and what holds them; places in the text do not count."""
+    """Update a digest with arrays and with the objects that contain them.
+
+    Positions in the text are excluded.
+    """
     if isinstance(value, np.ndarray):
         digest.update(f"{value.dtype.str}{value.shape}".encode())
         digest.update(np.ascontiguousarray(value).tobytes())

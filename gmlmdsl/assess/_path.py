@@ -1,4 +1,7 @@
-"""A path of penalised fits, from no coupling to many: the table, the model that a criterion chooses, and its refit without penalty."""
+"""A path of penalised fits, from no couplings to many.
+
+It contains the table, the model that a criterion chooses, and a refit without the penalty.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,11 @@ if TYPE_CHECKING:
 Array = np.ndarray
 CRITERIA = ("ebic", "cv", "stability")
 RULES = ("and", "or")
-ABOVE = 1 + 1e-5  # of the least penalty without couplings, so that rounding leaves none
-# penalties that are chosen here; a coarse grid steps over what the bound still admits
+# factor on the smallest penalty without couplings, so that rounding leaves no coupling
+ABOVE = 1 + 1e-5
+# default numbers of penalties; a coarse grid may skip the last penalty that the bound admits
 POINTS = {"ebic": 30, "cv": 30, "stability": 100}
-SPAN = 0.01  # the last of them as a share of the first
+SPAN = 0.01  # the last penalty as a share of the first
 
 
 @dataclass(frozen=True)
@@ -36,29 +40,30 @@ class Path:
     """Penalised fits, the largest penalty first.
 
     Attributes:
-        table: a DataFrame, a row for each penalty: `penalty`, `couplings` (how many are not 0),
-            `parameters` (their free directions), `loss` (c * loss per unit of row weight),
-            `converged`: whether the penalised fit did, and all that the criterion takes beside it,
-            the refit, the folds or the halves; with "ebic" `refit_loss`, the same without the
-            penalty, `degrees` of freedom and `ebic`; with "cv" `held_out` and its `std_error` over
-            folds. With a rule a row for each block of the mask and penalty, `block` and `chosen`
-            besides, c left out; with a rule and "stability" a row for each penalty, as its share of
+        table: a DataFrame with a row for each penalty. `penalty`, `couplings` (the number that are
+            not 0), `parameters` (their free directions) and `loss` (c * loss per unit of row
+            weight) are always present. `converged` states whether the penalised fit converged, and
+            the refit, folds or half samples that the criterion uses. With "ebic" there are
+            `refit_loss` (the loss without the penalty), `degrees` of freedom and `ebic`. With "cv"
+            there are `held_out` and its `std_error` over folds. With a rule, the table has a row
+            for each block of the mask and penalty, with `block` and `chosen` too, and losses
+            without c. With a rule and "stability", it has a row for each penalty, as its share of
             the largest.
-        params: parameters at each penalty; with a rule of one model, the chosen couplings fitted
-            jointly without penalty.
-        selected: shape (penalties, couplings): which couplings are not 0; with a rule of one model.
-        couplings: names of the couplings, the columns of `selected`.
-        chosen: the row that the criterion chooses; with "stability" the last penalty that the error
-            bound admits.
-        rule: "and", "or", or none.
-        by_block: with a rule, shape (blocks, couplings): which couplings each block's own model
-            has.
-        stable: with "stability" a DataFrame, a row for each coupling, the most stable first:
-            `probability`, the share of half samples in which it was selected at a penalty down to
-            the chosen one, and `stable`, whether that reaches the threshold.
-        error_bound: with "stability" the bound on the expected number of couplings that are wrongly
-            stable.
-        converged: whether all fits that the chosen model rests on did.
+        params: the parameters at each penalty. With a rule there is one element: the chosen
+            couplings fitted jointly without the penalty.
+        selected: shape (penalties, couplings), which couplings are not 0; with a rule, one row.
+        couplings: the names of the couplings, which are the columns of `selected`.
+        chosen: the row that the criterion chooses; with "stability", the last penalty that the
+            error bound admits.
+        criterion: "ebic", "cv" or "stability".
+        rule: "and", "or", or None.
+        by_block: with a rule, shape (blocks, couplings), the couplings of each block's own model.
+        stable: with "stability", a DataFrame with a row for each coupling, the most stable first.
+            `probability` is the share of half samples in which it was selected at some penalty down
+            to the chosen one. `stable` states whether that reaches the threshold.
+        error_bound: with "stability", the bound on the expected number of wrongly stable couplings.
+        converged: whether all fits converged on which the chosen model is based.
+        edges: the groups of the path.
     """
 
     table: pd.DataFrame
@@ -81,13 +86,14 @@ class Path:
         return tuple(name for name, kept in zip(self.couplings, self._kept(None), strict=True) if kept)
 
     def refit(self, row: int | None = None) -> Any:
-        """The chosen couplings, or those of another row, fitted without penalty and without their priors; the others are held at 0.
+        """Fit the chosen couplings, or those of another row, without penalty and priors.
 
-        The choice counts as given, see `Fit.refit_selected`.
+        The other couplings are held at 0. The selection is treated as given, see
+        `Fit.refit_selected`.
 
         Raises:
             GmlmError: E549 for parameters with a gauge, whose entries move together; E507 for a row
-                that is none.
+                that does not exist.
         """
         if row is not None and (not is_whole_number(row) or not 0 <= row < len(self.selected)):
             raise fail("E507", f"row must be the number of a model of this path, 0 to {len(self.selected) - 1}, got {row!r}")
@@ -117,7 +123,7 @@ class Path:
 
 
 def fit_path(evidence: Evidence, options: PathOptions, refit: Callable[[Mapping[str, Any], Mapping[str, Array]], Any]) -> Path:
-    """See `Model.fit_path`."""
+    """Return the path of penalised fits; see `Model.fit_path`."""
     _verify(evidence, options)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         edges = edges_of(evidence.lowered.graph, options.on)
@@ -151,7 +157,7 @@ def fit_path(evidence: Evidence, options: PathOptions, refit: Callable[[Mapping[
 
 
 def _judged(run: Runs, found: list[Penalised], selected: Array, penalties: Array, options: PathOptions) -> tuple[dict[str, Array], Array]:
-    """The columns of the table by penalty and copy, and the row that the criterion chooses for each copy."""
+    """Return the columns of the table by penalty and copy, and the chosen row of each copy."""
     size = run.size(run.whole)
     columns: dict[str, Array] = {"penalty": penalties, "couplings": selected.sum(axis=2), "parameters": selected @ run.edges.degrees}
     with options.waiting("losses"):
@@ -169,14 +175,14 @@ def _judged(run: Runs, found: list[Penalised], selected: Array, penalties: Array
 
 
 def _table(columns: Mapping[str, Array]) -> pd.DataFrame:
-    """Of the fit of all blocks together: a row for each penalty."""
+    """Return the table of the joint fit of all blocks: a row for each penalty."""
     import pandas as pd
 
     return pd.DataFrame({name: v[:, 0] for name, v in columns.items()})
 
 
 def _table_of_blocks(run: Runs, columns: Mapping[str, Array], chosen: Array) -> pd.DataFrame:
-    """A row for each block and penalty."""
+    """Return a table with a row for each block and penalty."""
     import pandas as pd
 
     rows = len(columns["penalty"])
@@ -185,7 +191,7 @@ def _table_of_blocks(run: Runs, columns: Mapping[str, Array], chosen: Array) -> 
 
 
 def _table_of_shares(shares: Array, selected: Array) -> pd.DataFrame:
-    """Of stable couplings by a rule: a row for each step of the penalties."""
+    """Return the table of stable couplings by a rule: a row for each step of the penalties."""
     import pandas as pd
 
     return pd.DataFrame({"penalty": shares, "couplings": selected.sum(axis=1)})
@@ -216,7 +222,10 @@ def _verify_number(name: str, value: Any, range_: str, holds: Callable[[float], 
 
 
 def _penalties(run: Runs, given: Any, points: int) -> tuple[Array, Array]:
-    """The penalties, shape (penalties, copies), the largest first; and their shares of the largest."""
+    """Return the penalties, shape (penalties, copies), and their shares of the largest.
+
+    The largest penalty comes first.
+    """
     if given is None or is_whole_number(given):
         points = points if given is None else whole_number("penalty", given, 2)
         verify_held(16 * points * run.copies, f"{points:,} penalties", "fewer of them: `penalty=30`")

@@ -1,4 +1,4 @@
-"""What chooses a model of a path beside EBIC: held-out rows, and how stable couplings are over half samples."""
+"""Criteria of a path other than EBIC: held-out rows, and the stability over half samples."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Array = np.ndarray
-AT_ONCE = 5  # penalties of each half before the bound is looked at
-ROUNDING = 1e-9  # of a share of half samples
+AT_ONCE = 5  # number of penalties that are fitted between two evaluations of the bound
+ROUNDING = 1e-9  # rounding error of a share of half samples
 
 
 def held_out(run: Runs, penalties: Array, options: PathOptions) -> tuple[Array, Array, Array]:
-    """The loss of the rows left out per unit of weight, by penalty and copy, its standard error over folds, and which fits converged."""
+    """Return the held-out loss by penalty and copy, its standard error, and which fits converged.
+
+    The loss is per unit of row weight, and the standard error is over folds.
+    """
     rows, converged = len(run.weights), np.ones(penalties.shape, bool)
     fold = generator(options.seed, 0).permutation(rows) % options.folds
     sums, parts, weight = np.zeros(penalties.shape), [], np.zeros(run.copies)
@@ -35,15 +38,18 @@ def held_out(run: Runs, penalties: Array, options: PathOptions) -> tuple[Array, 
 
 
 def stability(run: Runs, penalties: Array, options: PathOptions) -> tuple[pd.DataFrame, float, int, Array]:
-    """How often each coupling is selected in halves of the rows, down to the last penalty that the error bound admits.
+    """Return the selection probabilities of couplings over half samples, with an error bound.
 
-    Last comes by penalty and copy which fits of halves converged, those that were left out too.
+    The results are the table of couplings, the error bound, the last penalty that the bound admits,
+    and, by penalty and copy, which fits of half samples converged; penalties that were not fitted
+    count as converged.
 
-    With q the mean number of couplings that a half selects at a penalty or above it, p their number
-    and pi the threshold, the expected number of wrongly stable ones is at most q^2 / ((2 pi - 1)
-    p): of those that are no coupling where all these are alike (Meinshausen and Buhlmann 2010,
-    Theorem 1), and of those that a half selects with a chance below q / p whatever they are, where
-    halves come in complementary pairs, as here (Shah and Samworth 2013, Theorem 1).
+    Let q be the mean number of couplings that a half sample selects at a penalty or above it, p the
+    number of couplings, and pi the threshold. The expected number of wrongly stable couplings is at
+    most q^2 / ((2 pi - 1) p). This holds for couplings that are absent if all these are
+    exchangeable (Meinshausen and Buhlmann 2010, Theorem 1). It also holds for couplings of any kind
+    that a half sample selects with probability below q / p, if half samples come in complementary
+    pairs, as they do here (Shah and Samworth 2013, Theorem 1).
     """
     import pandas as pd
 
@@ -52,7 +58,7 @@ def stability(run: Runs, penalties: Array, options: PathOptions) -> tuple[pd.Dat
     states: list[Penalised | None] = [None] * len(halves)
     ever = np.zeros((len(halves), count), bool)
     bounds, converged = np.full(len(penalties), np.inf), np.ones(penalties.shape, bool)
-    # the bound grows: what is below it is not fitted
+    # The bound grows as the penalty falls: penalties beyond the limit are not fitted.
     for start in range(0, len(penalties), AT_ONCE):
         here = slice(start, start + AT_ONCE)
         what = f"half samples, penalties {start + 1} to {min(start + AT_ONCE, len(penalties))} of {len(penalties)}"
@@ -72,7 +78,7 @@ def stability(run: Runs, penalties: Array, options: PathOptions) -> tuple[pd.Dat
 
 
 def _halves(run: Runs, options: PathOptions) -> list[Array]:
-    """The weights of rows in each half sample: two of each pair, which have no row in common."""
+    """Return the row weights of each half sample; the two of a pair have no row in common."""
     rows, out = len(run.weights), []
     for k in range(-(-options.subsamples // 2)):
         order = generator(options.seed, k).permutation(rows)

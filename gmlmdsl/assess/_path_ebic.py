@@ -1,4 +1,8 @@
-"""EBIC of the models of a path: at refits without penalty, with the degrees of freedom of a composite likelihood."""
+"""EBIC of the models of a path.
+
+It is evaluated at refits without the penalty, with the degrees of freedom of a composite
+likelihood.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +18,20 @@ from ..fit import MOST_INFERRED, Curvature, Penalised, curvature, objective_colo
 from ._path_runs import PathOptions, Runs
 
 Array = np.ndarray
-# of a refit: one that needs more, which may have no minimum, has not converged, and its loss is
-# what they give
+# Maximum number of steps of a refit. A refit that needs more may have no minimum; it counts as not
+# converged, and its loss is that after these steps.
 MOST_STEPS = 1000
-# of a curvature of 1, as each entry alone has in its own units: what is flatter is no direction
+# Share of a curvature of 1, which each entry has in its own units. Flatter directions do not count.
 FLAT = 1e-9
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """By penalty and copy: the refits' `loss` over all rows, the `degrees` of freedom of the couplings, `ebic`; nan: not refitted.
+    """The values of the criterion, by penalty and copy.
 
-    `converged`: whether the refit did, where there is one.
+    `loss` is the loss of the refits over all rows, `degrees` are the degrees of freedom of the
+    couplings, and `ebic` is the criterion. They are nan if a model was not refitted. `converged`
+    states whether the refit converged, if there is one.
     """
 
     loss: Array
@@ -35,10 +41,17 @@ class Criterion:
 
 
 def ebic(run: Runs, found: list[Penalised], selected: Array, options: PathOptions) -> Criterion:
-    """2 loss + degrees (log n + 2 gamma log(candidates)) of each model, see `Model.fit_path`; `selected`: (penalties, copies, couplings).
+    """Return 2 loss + degrees (log n + 2 gamma log(candidates)) of each model.
 
-    The last model, which has nearly all couplings of the others, is refitted first: one that could
-    not win with its loss is left out.
+    See `Model.fit_path`.
+    The last model, which has nearly all couplings of the others, is refitted first. A model that
+    could not win even with the loss of the last model is not refitted.
+
+    Args:
+        run: the fits of the path.
+        found: the penalised fits.
+        selected: shape (penalties, copies, couplings), which couplings are not 0.
+        options: the options of the path.
     """
     price = np.log(run.size(run.whole)) + 2 * options.gamma * np.log(np.maximum(run.touch.sum(axis=1), 1))
     degrees = selected @ run.edges.degrees.astype(float)
@@ -59,7 +72,11 @@ def ebic(run: Runs, found: list[Penalised], selected: Array, options: PathOption
 
 
 def _refits(run: Runs, found: list[Penalised], selected: Array, least: Array, price: Array, options: PathOptions) -> list[Penalised | None]:
-    """The refits of the models that may win; `least` and `price`: what degrees cost at least, and about, by penalty and copy."""
+    """Return the refits of the models that may win.
+
+    `least` and `price` are a lower bound and an approximation of the term of the degrees, by
+    penalty and copy.
+    """
 
     def refit(k: int, start: Penalised) -> Penalised:
         return run.refit(run.whole, start, selected[k], most=MOST_STEPS)
@@ -80,9 +97,10 @@ def _refits(run: Runs, found: list[Penalised], selected: Array, least: Array, pr
 
 
 def conditionals_of_a_pair(run: Runs) -> float:
-    """In how many conditionals a coupling counts: what it adds to tr(H^-1 S) where cells are independent.
+    """Return the number of conditionals in which a coupling counts.
 
-    With blocks of k of N cells, c = N / k times the chance that a block meets the pair.
+    This is its contribution to tr(H^-1 S) if cells are independent. With blocks of k of N cells, it
+    is c = N / k times the probability that a block contains a cell of the pair.
     """
     factor, cells = float(run.whole.objective.factor), run.edges.cells
     size = cells / factor
@@ -91,7 +109,9 @@ def conditionals_of_a_pair(run: Runs) -> float:
 
 
 def effective_degrees(run: Runs, curve: Curvature, kept: Array) -> float:
-    """tr(H^-1 S) of all free entries less that without couplings, in the directions in which the couplings that are not kept stay 0.
+    """Return tr(H^-1 S) of all free entries minus the same trace without couplings.
+
+    Couplings that are not kept stay at 0.
 
     Reference: Varin and Vidoni 2005; Gao and Song 2010.
     """
@@ -101,10 +121,10 @@ def effective_degrees(run: Runs, curve: Curvature, kept: Array) -> float:
 
 
 def trace(curve: Curvature, allowed: Array) -> float:
-    """tr(H^-1 S) in the directions in which only some entries move; flat ones count nothing.
+    """Return tr(H^-1 S) in the directions in which only the allowed entries move.
 
-    Each direction is taken in the unit in which its curvature is 1, so that what is flat depends on
-    no unit.
+    Flat directions do not contribute. Each direction is scaled to a curvature of 1, so that
+    flatness does not depend on units.
     """
     diagonal = np.diag(curve.hessian)
     unit = np.where(diagonal > 0, 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 0.0)
@@ -116,23 +136,26 @@ def trace(curve: Curvature, allowed: Array) -> float:
 
 
 def _within(basis: Array, unit: Array, allowed: Array, matrix: Array) -> Array:
-    """A matrix of the directions of `basis`, in these units, in those in which only some entries move."""
+    """Restrict a matrix to the directions of `basis` in which only the allowed entries move.
+
+    The result is in the units `unit`.
+    """
     scaled = unit[:, None] * matrix * unit
     if basis.shape[0] == basis.shape[1] and np.array_equal(basis, np.eye(len(basis))):
         return scaled[np.ix_(allowed, allowed)]
     if allowed.all():
         return scaled
     still = (basis * unit)[~allowed]
-    size = np.abs(still).max(axis=1, keepdims=True)  # of the units of an entry that stays
+    size = np.abs(still).max(axis=1, keepdims=True)  # the scale of an entry that does not move
     q = scipy.linalg.null_space(still / np.where(size > 0, size, 1.0))
     return q.T @ scaled @ q
 
 
 def _curve(run: Runs, found: Penalised) -> Curvature | None:
-    """H and S at a refit; None where there are too many parameters.
+    """Return H and S at a refit; None if there are too many parameters.
 
     Raises:
-        GmlmError: E552 where the refit is no minimum, as a latent model's may be.
+        GmlmError: E552 if the refit is not a minimum, as a latent model's may be.
     """
     objective = run.whole.objective
     params = run.params(found)

@@ -1,4 +1,4 @@
-"""What a path penalises: the parameters of couplings, pair by pair."""
+"""The penalised parameters of a path: the parameters of couplings, grouped by pair."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Edges:
     """The groups of a path.
 
     Attributes:
-        groups: of entries of parameters.
-        pairs: for each group the pairs of positions i < j that it couples.
-        names: of each group.
-        degrees: how many directions of each group are free.
-        cells: how many cells have a coupling.
+        groups: the groups of entries of parameters.
+        pairs: for each group, the pairs of positions i < j that it couples.
+        names: the names of the groups.
+        degrees: the number of free directions of each group.
+        cells: the number of cells that have a coupling.
     """
 
     groups: Groups
@@ -36,10 +36,14 @@ class Edges:
 
 
 def edges_of(graph: FactorGraph, on: Sequence[str] | None) -> Edges:
-    """Entries of real parameters that factors of two cells and more mention; those that stand in the tables of the same pairs are a group.
+    """Return the groups of a path.
+
+    They contain the entries of real parameters in factors of two or more cells. Entries that stand
+    in the tables of the same pairs form a group.
 
     Raises:
-        GmlmError: E506 for unknown names, E555 where nothing is left to penalise.
+        GmlmError: E507 unless `on` is a list of names, E506 for unknown names, E555 if nothing is
+            left to penalise.
     """
     names = [p.name for p in graph.parameters]
     if on is not None and (not isinstance(on, list | tuple) or not all(isinstance(name, str) for name in on)):
@@ -74,7 +78,10 @@ def edges_of(graph: FactorGraph, on: Sequence[str] | None) -> Edges:
 
 
 def _pairs_of_entries(graph: FactorGraph, plan: PairTables) -> tuple[Array, Array]:
-    """Entries of the flat parameter vector beside the pairs in whose tables they stand, ascending."""
+    """Return entries of the flat parameter vector and the pairs in whose tables they stand.
+
+    Both are sorted in ascending order.
+    """
     import scipy.sparse
 
     entry, parameter = (np.concatenate(a) for a in zip(*(entry_parameters(graph, t) for t in plan.tables), strict=True))
@@ -86,6 +93,6 @@ def _pairs_of_entries(graph: FactorGraph, plan: PairTables) -> tuple[Array, Arra
 
 
 def _runs(values: Array) -> tuple[Array, Array, Array]:
-    """The distinct values of an ascending array, with where each begins and ends."""
+    """Return the distinct values of an ascending array, with the start and end of each."""
     distinct, starts = np.unique(values, return_index=True)
     return distinct, starts, np.append(starts[1:], [len(values)] * bool(len(values))).astype(np.int64)

@@ -1,4 +1,7 @@
-"""The fits of a path: one objective, or one for each block of the mask, under many penalties and weights of rows."""
+"""The fits of a path, under many penalties and row weights.
+
+There is one objective, or one for each block of the mask.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,12 @@ if TYPE_CHECKING:
     from ..evaluate import Objective
 
 Array = np.ndarray
-STATES = 8  # arrays of the size of the parameters that a descent holds for each copy
+STATES = 8  # number of arrays of the size of the parameters that a descent stores for each copy
 
 
 @dataclass(frozen=True)
 class PathOptions:
-    """How a path is made and what chooses its model; see `Model.fit_path`."""
+    """The options of a path and of its criterion; see `Model.fit_path`."""
 
     penalty: Any
     criterion: str
@@ -44,19 +47,19 @@ class PathOptions:
     progress: bool | None
 
     def waiting(self, text: str) -> AbstractContextManager[None]:
-        """A bar for what is not counted."""
+        """Return a progress bar for work that has no count."""
         return waiting(f"path, {text}", shows_progress(self.progress))
 
 
 class Runs:
-    """Fits of one path, which share one program whatever the penalties and the weights of rows are.
+    """The fits of one path, which share one compiled program for all penalties and row weights.
 
-    Without a rule there is one copy of the parameters; with one each block of the mask has a copy,
-    that its conditional is fitted by.
+    Without a rule there is one copy of the parameters. With a rule each block of the mask has its
+    own copy, by which its conditional is fitted.
 
     Attributes:
-        touch: which couplings each copy sees, shape (copies, couplings).
-        blocks: what each copy is called; empty without a rule.
+        touch: which couplings each copy depends on, shape (copies, couplings).
+        blocks: the name of each copy; empty without a rule.
     """
 
     def __init__(self, evidence: Evidence, edges: Edges, weights: Array, rule: str | None):
@@ -77,16 +80,16 @@ class Runs:
 
     @property
     def copies(self) -> int:
-        """How many copies of the parameters there are."""
+        """The number of copies of the parameters."""
         return len(self.touch)
 
     def objective(self, weights: Array) -> Objective:
-        """The objective with these weights of rows."""
+        """Return the objective with these row weights."""
         options = dataclasses.replace(self.evidence.options, weights=weights)
         return reopened(dataclasses.replace(self.evidence, options=options), self.start)
 
     def values(self, objective: Objective) -> Copied:
-        """What the copies minimise."""
+        """Return the objectives of the copies."""
         if self.rule is None:
             return JointObjective(objective)
         start: Any = self.start
@@ -94,15 +97,20 @@ class Runs:
         return block_objectives(objective, block_weights_of_rows(objective, start), self.shared)
 
     def size(self, values: Copied) -> Array:
-        """The row weight that counts for each copy."""
+        """Return the total row weight of each copy."""
         return np.atleast_1d(np.asarray(values.objective.scale if isinstance(values, JointObjective) else values.weight, float))
 
     def path(
         self, values: Copied, penalties: Array, what: str | None, options: PathOptions, begin: Penalised | None = None
     ) -> list[Penalised]:
-        """Minimisers under each row of penalties, shape (penalties, copies), each started at the one before.
+        """Return the minimisers under each row of penalties, each started at the previous one.
 
-        `what`: of the bar, none: no bar; `begin`: the one before the first.
+        Args:
+            values: the objectives of the copies.
+            penalties: shape (penalties, copies).
+            what: the title of the progress bar. If None, no bar is shown.
+            options: the options of the path.
+            begin: the minimisers at which the first fit starts, or None.
         """
         found: list[Penalised] = []
         free, curvature = (self._begin(values), np.ones(self.copies)) if begin is None else (begin.free, begin.curvature)
@@ -119,32 +127,40 @@ class Runs:
 
     @cached_property
     def metric(self) -> Array:
-        """What the lengths of all fits are taken in: the curvatures where there is no coupling."""
+        """The metric of all fits: the curvatures at the minimisers without couplings."""
         return diagonal_metric(self.whole, self.uncoupled.free)
 
     def largest(self) -> Array:
-        """The least penalty of each copy without couplings."""
+        """Return for each copy the smallest penalty without couplings."""
         return largest_penalty(self.whole, self.uncoupled.free, self.edges.groups)
 
     def refit(self, values: Copied, start: Penalised, kept: Array, metric: Array | None = None, **limits: Any) -> Penalised:
-        """The minimisers with these couplings of each copy free and the others 0, shape (copies, couplings)."""
+        """Return the minimisers with the kept couplings of each copy free and the others 0.
+
+        Args:
+            values: the objectives of the copies.
+            start: the minimisers at which the fit starts.
+            kept: shape (copies, couplings), which couplings are free.
+            metric: the metric of the flat vector. If None, `metric` of this object.
+            limits: further options of `minimise_penalised`.
+        """
         weights, metric = np.where(kept, 0.0, 1.0), self.metric if metric is None else metric
         full = np.full(len(kept), EXCLUDED)
         return minimise_penalised(values, start.free, self.edges.groups, full, start.curvature, metric, weights=weights, **limits)
 
     def joined(self, kept: Array) -> Penalised:
-        """The one fit of all blocks with these couplings, shape (couplings,)."""
+        """Return the joint fit of all blocks with these couplings, shape (couplings,)."""
         values = JointObjective(self.whole.objective)
         free = {name: v[None] for name, v in values.objective.frame.unconstrain(values.objective.held).items()}
         return self.refit(values, Penalised(free, 0, np.ones(1, bool), np.ones(1)), kept[None], diagonal_metric(values, free))
 
     def params(self, found: Penalised) -> dict[str, Any]:
-        """The parameters of the first copy."""
+        """Return the parameters of the first copy."""
         objective = self.whole.objective
         return objective.frame.constrain({name: v[0] for name, v in found.free.items()}, objective.held)
 
     def selected(self, found: Penalised) -> Array:
-        """Which couplings of each copy are not 0."""
+        """Return which couplings of each copy are not 0."""
         out, at = np.zeros((self.copies + 1, len(self.edges.names)), bool), 0
         owner = np.asarray(self.whole.owner)
         for p in self.evidence.lowered.graph.parameters:
@@ -156,13 +172,17 @@ class Runs:
         return out[:-1]
 
     def combined(self, selected: Array) -> Array:
-        """Which couplings are there by the rule: all copies that see them select them, or some; `selected` ends in (copies, couplings)."""
+        """Return which couplings are present by the rule.
+
+        Under "and" all copies that depend on a coupling must select it; otherwise one is enough.
+        `selected` ends in the axes (copies, couplings).
+        """
         seen = selected & self.touch
         some = np.asarray(seen.any(axis=-2))
         return some if self.rule != "and" else some & (seen == self.touch).all(axis=-2)
 
     def losses(self, values: Copied, found: Penalised) -> Array:
-        """Of each copy the loss summed over rows, c times it without a rule."""
+        """Return for each copy the loss summed over rows; without a rule it is multiplied by c."""
         return np.asarray(_losses(values, found.free))
 
     def _begin(self, values: Copied) -> dict[str, Any]:
@@ -171,7 +191,7 @@ class Runs:
 
 
 def _touching(blocks: Sequence[Sequence[int]], pairs: Sequence[Sequence[tuple[int, int]]], cells: int) -> Array:
-    """Which couplings, each of some pairs of cells, have a cell in which blocks, shape (blocks, couplings)."""
+    """Return which couplings have a cell in which blocks, shape (blocks, couplings)."""
     held = np.zeros((len(blocks), cells), bool)
     for k, block in enumerate(blocks):
         held[k, list(block)] = True
@@ -179,10 +199,10 @@ def _touching(blocks: Sequence[Sequence[int]], pairs: Sequence[Sequence[tuple[in
 
 
 def verified_blocks(objective: Objective) -> ExactLoss:
-    """The loss, where it is one entry for each block.
+    """Return the loss, if it has one entry for each block.
 
     Raises:
-        GmlmError: E507 where it is not.
+        GmlmError: E507 if it does not.
     """
     if objective.gaps is not None:
         why = "missing cells that are summed out join the blocks of a mask, and a rule is about the fit of each block"

@@ -1,4 +1,4 @@
-"""Predictive checks: statistics of the data beside those of data sets that the fitted model makes."""
+"""Predictive checks: statistics of the data and of data sets simulated from the fitted model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 LEVEL = 0.94
-LEAST_DRAWS = 33  # fewer have no band of 94 %
+LEAST_DRAWS = 33  # with fewer draws there is no band of 94 %
 MOST_OPERATIONS = 2e12
 BUILT_IN = ("marginals", "pairs")
 
@@ -45,10 +45,10 @@ class Statistics:
     """One kind of statistics, of the data and of the replicated data sets.
 
     Attributes:
-        name: marginals, pairs, or the user's.
-        labels: of the statistics.
-        observed: their values on the data, shape (statistics,).
-        replicated: on the replicated data sets, shape (draws, statistics).
+        name: marginals, pairs, or the user's name.
+        labels: the labels of the statistics.
+        observed: the values on the data, shape (statistics,).
+        replicated: the values on the replicated data sets, shape (draws, statistics).
     """
 
     name: str
@@ -58,7 +58,7 @@ class Statistics:
 
     @cached_property
     def mean(self) -> Array:
-        """Over the replicated data sets."""
+        """The mean over the replicated data sets."""
         return self.replicated.mean(axis=0)
 
     @cached_property
@@ -68,14 +68,18 @@ class Statistics:
 
     @cached_property
     def z(self) -> Array:
-        """(observed - mean) / spread; 0 where both are the same constant, infinite where they are different ones."""
+        """The z-scores (observed - mean) / standard deviation.
+
+        A z-score is 0 if both are the same constant, and infinite if they are different constants.
+        """
         return _standardised(self.observed, self.mean, self.spread)
 
     @cached_property
     def p_values(self) -> Array:
-        """Two-sided: 2 (r + 1) / (m + 1), r the replicated values at or beyond the observed one on the nearer side; at most 1.
+        """The two-sided p-values 2 (r + 1) / (m + 1), at most 1.
 
-        Where the parameters are the true ones and rows independent, P(p <= a) <= a whatever the
+        r is the number of the m replicated values at or beyond the observed value on the nearer
+        side. If the parameters are the true ones and rows are independent, P(p <= a) <= a for every
         statistic.
         """
         above = (self.replicated >= self.observed).sum(axis=0)
@@ -84,7 +88,7 @@ class Statistics:
 
     @cached_property
     def bands(self) -> tuple[Array, Array]:
-        """The ends of the 94 % bands: p <= 0.06 for what lies outside."""
+        """The ends of the 94 % bands; values outside have p <= 0.06."""
         m = len(self.replicated)
         k = _tail(m)
         ordered = np.partition(self.replicated, (k - 1, m - k), axis=0)
@@ -92,25 +96,32 @@ class Statistics:
 
     @property
     def outside(self) -> Array:
-        """Which statistics lie outside their band."""
+        """The statistics that lie outside their band, as booleans."""
         low, high = self.bands
         return (self.observed < low) | (self.observed > high)
 
     @property
     def expected_outside(self) -> float:
-        """How many lie outside on average where the model is right; at most, where statistics have ties."""
+        """The expected number of statistics outside their bands if the model is right.
+
+        It is an upper bound if statistics have ties.
+        """
         m = len(self.replicated)
         return len(self.labels) * 2 * _tail(m) / (m + 1)
 
     @cached_property
     def worst_p_value(self) -> float:
-        """How rarely a replicated data set has a largest |z| as large as the data's: one test of all statistics together."""
+        """The p-value of the largest |z|, which is one test of all statistics together.
+
+        It is the share of data sets, replicated or observed, whose largest |z| is at least as large
+        as that of the data.
+        """
         pool = np.concatenate([self.observed[None], self.replicated]).astype(float)
         largest = np.abs(_standardised(pool, pool.mean(axis=0), pool.std(axis=0, ddof=1))).max(axis=1)
         return float((largest >= largest[0]).mean())
 
     def table(self, most: int | None = None) -> pd.DataFrame:
-        """The statistics as rows, the largest |z| first; `most` of them, or all."""
+        """Return the statistics as rows, the largest |z| first: `most` of them, or all."""
         import pandas as pd
 
         most = None if most is None else whole_number("most", most, 0)
@@ -130,14 +141,15 @@ class Statistics:
 
 @dataclass(frozen=True, repr=False)
 class PredictiveCheck:
-    """What `Fit.predictive` found.
+    """The result of `Fit.predictive`.
 
     Attributes:
-        statistics: by name.
-        rows: of the data; incomplete: how many of them lack a cell.
+        statistics: the statistics by name.
+        rows: the number of rows of the data.
+        incomplete: the number of these rows that lack a cell.
         draws: the number of replicated data sets.
-        source: how rows were drawn.
-        notes: what must be said of the draws.
+        source: a description of how rows were drawn.
+        notes: remarks on the draws.
     """
 
     statistics: Mapping[str, Statistics]
@@ -154,12 +166,12 @@ class PredictiveCheck:
 
     @property
     def head(self) -> str:
-        """One sentence: how many data sets, of what."""
+        """One sentence with the number of data sets and their source."""
         gaps = f", {self.incomplete:,} of them with the data's gaps" if self.incomplete else ""
         return f"{self.draws} data sets of {self.rows:,} rows{gaps}; {self.source}"
 
     def table(self, most: int | None = 10) -> pd.DataFrame:
-        """The worst of all statistics together, by |z|."""
+        """Return the statistics with the largest |z|."""
         import pandas as pd
 
         found = pd.concat([s.table(most) for s in self.statistics.values()])
@@ -194,7 +206,7 @@ def predictive(
     thin: int | None,
     progress: bool | None,
 ) -> PredictiveCheck:
-    """See `Fit.predictive`."""
+    """Return a predictive check of a fit; the arguments are those of `Fit.predictive`."""
     draws = whole_number("draws", draws, LEAST_DRAWS)
     _verify(seed, statistics, functions, summaries)
     if fit.graph.given:
@@ -242,7 +254,7 @@ def _verify(seed: int, statistics: Any, functions: Any, summaries: Any) -> None:
 
 
 def _verify_cost(fit: FitRecord, rows: int, draws: int, statistics: Sequence[str]) -> None:
-    """Refuse data sets, and statistics of all pairs, where they take too long or too much memory.
+    """Raise E601 if data sets, or statistics of all pairs, take too much time or memory.
 
     Raises:
         GmlmError: E601.
@@ -276,7 +288,7 @@ def _statistics(
     summaries: Mapping[str, Callable[[Any], Any]],
 ) -> list[AbstractStatistics]:
     seen = codes >= 0
-    # functions see what data hold: no latent
+    # Functions depend on observed variables only, and not on latents.
     complete = np.asarray(seen[:, fit.graph.is_observed].all(axis=1))
     if (functions or summaries) and not complete.any():
         raise fail("E553", "functions of a configuration need rows without gaps, and there are none", help="use `statistics=` alone")
@@ -290,7 +302,7 @@ def _statistics(
 
 
 def _tail(draws: int) -> int:
-    """How many of the smallest values, and of the largest, count as outside."""
+    """Return how many of the smallest values, and of the largest, count as outside."""
     return int((1 - LEVEL) / 2 * (draws + 1) + 1e-9)
 
 

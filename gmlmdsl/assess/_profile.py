@@ -1,4 +1,7 @@
-"""The profile of a fit: its objective along one entry or one direction, the rest minimised anew at each point."""
+"""The profile of a fit: its objective along one entry or one direction.
+
+The objective is minimised over the rest at each point.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +26,10 @@ if TYPE_CHECKING:
     from ..fit import FitRecord
 
 Array = np.ndarray
-# times the interval's half width by standard errors: how far the grid goes to each side
+# the extent of the grid to each side, in units of the interval's half width by standard errors
 REACH = 1.5
 MOST_POINTS = 10_000
-# points beyond the grid, each twice as far, where the profile has not risen enough
+# number of points beyond the grid, each twice as far, while the profile has not risen enough
 MOST_FURTHER = 6
 
 
@@ -37,15 +40,14 @@ class Profile:
     Attributes:
         name: the entry, or the direction in words.
         direction: d, shape (entries,).
-        grid: values of d'theta, ascending, with the estimate among them.
-        objective: c * sum of losses - log prior, minimised where d'theta is held at the grid's
-            value.
+        grid: the values of d'theta, ascending, with the estimate among them.
+        objective: c * sum of losses - log prior, minimised with d'theta held at the grid's value.
         estimate: d'theta of the fit.
-        adjustment: Var(d'theta) by the sandwich over that by H^-1: what the drop is divided by
-            before chi-square is asked.
-        interval: where the adjusted drop stays below the quantile; infinite where it did so as far
-            as was looked.
-        probability: of the interval.
+        adjustment: Var(d'theta) by the sandwich divided by that by H^-1. The drop is divided by it
+            before it is compared with chi-square.
+        interval: the values at which the adjusted drop is below the quantile. An end is infinite if
+            the drop was below the quantile at all evaluated points of its side.
+        probability: the probability of the interval.
     """
 
     name: str
@@ -59,11 +61,14 @@ class Profile:
 
     @property
     def drop(self) -> Array:
-        """2 * (objective - its minimum) / adjustment: near chi-square of one degree of freedom at the true value."""
+        """The adjusted drop 2 * (objective - its minimum) / adjustment.
+
+        At the true value it is nearly chi-square with one degree of freedom.
+        """
         return 2 * (self.objective - self.objective.min()) / self.adjustment
 
     def table(self) -> pd.DataFrame:
-        """One row per point of the grid."""
+        """Return one row per point of the grid."""
         import pandas as pd
 
         return pd.DataFrame({"objective": self.objective, "drop": self.drop}, index=pd.Index(self.grid, name=self.name))
@@ -77,7 +82,15 @@ class Profile:
 
 
 def profile(made: FitRecord, along: Any, points: int, probability: float, progress: bool | None) -> Profile:
-    """The objective by L-BFGS in the planes where d'theta is held; see `Fit.profile`."""
+    """Minimise the objective by L-BFGS in the planes of constant d'theta; see `Fit.profile`.
+
+    Args:
+        made: the fit.
+        along: an entry, a dict of coefficients, or None.
+        points: the number of grid points.
+        probability: the probability of the interval.
+        progress: whether a progress bar is shown.
+    """
     z = verified_quantile(probability)
     points = whole_number("points", points, 5)
     if points > MOST_POINTS:
@@ -109,10 +122,11 @@ def profile(made: FitRecord, along: Any, points: int, probability: float, progre
 
 @dataclass(frozen=True)
 class Line:
-    """Unconstrained parameters move by `offset` standard errors along `step` (with the rest where a quadratic puts it), then by `matrix` z.
+    """A line of unconstrained parameters, with the coordinates z of the remaining directions.
 
-    `at` are the unconstrained parameters of the estimate; `value` gives d'theta of unconstrained
-    parameters.
+    The parameters move by `offset` standard errors along `step`, which also moves the rest to the
+    minimum of the quadratic approximation, and then by `matrix` z. `at` are the unconstrained
+    parameters of the estimate. `value` is a function from unconstrained parameters to d'theta.
     """
 
     at: dict[str, Any]
@@ -123,7 +137,7 @@ class Line:
 
 
 def _direction(made: FitRecord, curve: Curvature, along: Any) -> tuple[str, Array]:
-    """A name and a coefficient vector."""
+    """Return the name and the coefficients of a direction."""
     names = entry_names(made.graph)
     if isinstance(along, str):
         place = _place(along, names)
@@ -143,7 +157,7 @@ def _direction(made: FitRecord, curve: Curvature, along: Any) -> tuple[str, Arra
 
 
 def _place(entry: str, names: list[str]) -> int:
-    """`J[0, 1]` and `J[0-1]` are one entry."""
+    """Return the position of an entry; `J[0, 1]` and `J[0-1]` are the same entry."""
 
     def plain(text: str) -> str:
         return re.sub(r"\s*[,-]\s*", ",", text.strip())
@@ -155,7 +169,7 @@ def _place(entry: str, names: list[str]) -> int:
 
 
 def _line(made: FitRecord, objective: Objective, curve: Curvature, c: Array, name: str) -> Line:
-    """How the parameters move, and the adjustment."""
+    """Return the line along which the parameters move, with the adjustment."""
     d = curve.basis.T @ c
     open_ = made.status.open_directions
     if len(open_) and np.linalg.norm(open_ @ c) > PART * np.linalg.norm(c):
@@ -192,7 +206,10 @@ def _bounded(made: FitRecord) -> Array:
 
 
 def _walk(objective: Objective, line: Line, points: int, z: float, show: bool) -> tuple[list[float], list[tuple[float, float]]]:
-    """Offsets in standard errors, and at each (d'theta, objective): outwards from the estimate, each point from its neighbour's rest."""
+    """Return offsets in standard errors, and d'theta and the objective at each.
+
+    The points go outwards from the estimate; each starts at the solution of its inner neighbour.
+    """
     half = points // 2
     inside = [REACH * z * (k + 1) / half for k in range(half)]
     found = {0.0: _minimum(objective, line, line.at)}
@@ -214,8 +231,11 @@ def _walk(objective: Objective, line: Line, points: int, z: float, show: bool) -
 
 
 def _minimum(objective: Objective, line: Line, start: dict[str, Any]) -> tuple[dict[str, Any], float, float]:
-    """Where the rest settles: unconstrained parameters, d'theta, objective."""
-    if line.matrix is None:  # nothing is left to settle
+    """Minimise over the remaining directions.
+
+    The results are the unconstrained parameters, d'theta and the objective.
+    """
+    if line.matrix is None:  # no direction remains
         value = value_at(objective, objective.frame.constrain(start, objective.held))
         return start, line.value(start), float(value) * float(objective.scale)
     outcome = lbfgs(Scaled(objective, start, line.matrix), None)
@@ -237,7 +257,7 @@ def _profile(
             ends.append(side * np.inf)
             continue
         k = int(above[0])
-        # the signed root of the drop is nearly straight
+        # The signed root of the drop is nearly linear.
         share = (z - rises[k - 1]) / (rises[k] - rises[k - 1])
         ends.append(float(where[k - 1] + share * (where[k] - where[k - 1])))
     return Profile(name, c, grid, objective, float(grid[middle]), line.adjustment, (ends[0], ends[1]), probability)

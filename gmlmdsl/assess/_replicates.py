@@ -1,4 +1,4 @@
-"""Replicated data sets: where their rows come from, and the statistics that are computed of each."""
+"""Replicated data sets: the sources of their rows, and the statistics of each data set."""
 
 from __future__ import annotations
 
@@ -23,24 +23,27 @@ if TYPE_CHECKING:
     from ..fit import FitRecord
 
 Array = np.ndarray
-MOST_STATES = 2**16  # configurations that are listed: then rows are independent draws from p itself
-PILOT = 256  # draws of the run from which `thin` is chosen
-# draws for each row of the data: their Monte Carlo error is then a third of the data's noise
+# maximum number of configurations that are enumerated; rows are then independent draws from p
+MOST_STATES = 2**16
+PILOT = 256  # number of draws of the run that determines `thin`
+# number of draws for each row of the data; their Monte Carlo error is a third of the data's noise
 PER_ROW = 10
-MOST_SEQUENCES = 1000  # whose effective sample size is looked at
-MOST_BINS = 12  # distinct values of a function that are counted one by one
+MOST_SEQUENCES = 1000  # maximum number of indicators whose effective sample size is computed
+MOST_BINS = 12  # maximum number of distinct values of a function that are counted separately
 
 
 @dataclass(frozen=True)
 class ReplicateSource:
-    """Configurations that rows are drawn from, with replacement.
+    """Configurations from which rows are drawn with replacement.
 
     Attributes:
-        codes: (cells, configurations).
-        weights: in proportion to their probabilities; None: all alike.
-        chains: how many chains they come from, one after the other; 0: they are all there are.
-        words: how they were made.
-        notes: what must be said of them.
+        codes: shape (cells, configurations).
+        weights: numbers proportional to the probabilities. None: all configurations have the same
+            probability.
+        chains: the number of chains from which the configurations come, one after the other. 0:
+            they are all configurations.
+        words: a description of the source.
+        notes: remarks on the source.
     """
 
     codes: Array
@@ -50,14 +53,14 @@ class ReplicateSource:
     notes: tuple[str, ...] = ()
 
     def draw(self, rng: np.random.Generator, rows: int) -> Array:
-        """Numbers of configurations, one per row."""
+        """Return the numbers of configurations, one per row."""
         if self.weights is None:
             return rng.integers(self.codes.shape[1], size=rows)
         return picked(rng, self.weights, rows)
 
 
 def exact_source(fit: FitRecord) -> ReplicateSource:
-    """Every configuration with its probability.
+    """Return every configuration with its probability.
 
     Raises:
         GmlmError: E601 if there are too many.
@@ -70,16 +73,29 @@ def exact_source(fit: FitRecord) -> ReplicateSource:
 
 
 def is_listable(graph: FactorGraph) -> bool:
-    """Whether all configurations can be listed."""
+    """Return whether all configurations can be enumerated."""
     return joint_count(graph.sizes) <= MOST_STATES
 
 
 def chain_source(fit: FitRecord, sampler: str | None, rows: int, seed: int, chains: int, warmup: int, thin: int | None) -> ReplicateSource:
-    """Draws of a sampler, `PER_ROW` for each row of the data; without `thin`, a short run says how far apart they must be."""
+    """Return draws of a sampler, `PER_ROW` for each row of the data.
+
+    Without `thin`, a short run determines the number of steps between draws.
+
+    Args:
+        fit: the fit.
+        sampler: the sampler's name, or None.
+        rows: the number of rows of the data.
+        seed: the seed of the chains.
+        chains: the number of chains.
+        warmup: the number of steps before the first draw.
+        thin: the number of steps per draw, or None.
+    """
     options: dict[str, Any] = {"warmup": warmup, "chains": chains, "seed": seed, "progress": False}
     if thin is None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of a run that is meant to be short
+            # warnings of a run that is intentionally short
+            warnings.simplefilter("ignore", UserWarning)
             pilot = _codes(fit, fit.sample(sampler, draws=PILOT, thin=1, **options))
         ess = _least(pilot, chains, fit.graph)
         thin = 1 if np.isnan(ess) else max(1, round(pilot.shape[1] / ess))
@@ -102,7 +118,7 @@ def chain_source(fit: FitRecord, sampler: str | None, rows: int, seed: int, chai
 
 
 def _codes(fit: FitRecord, idata: Any) -> Array:
-    """Codes of draws, shape (cells, chains * draws)."""
+    """Return the codes of draws, shape (cells, chains * draws)."""
     posterior = groups_of(idata)["posterior"]
     values = {v.name: np.asarray(posterior[v.name].values) for v in fit.graph.variables}
     found = encode(fit.graph, values if len(values) > 1 else next(iter(values.values())))
@@ -110,7 +126,10 @@ def _codes(fit: FitRecord, idata: Any) -> Array:
 
 
 def _least(codes: Array, chains: int, graph: FactorGraph) -> float:
-    """The least effective sample size of the indicators of values and of agreements of neighbouring cells; nan where none moves."""
+    """Return the smallest effective sample size of some indicators; nan if none of them varies.
+
+    The indicators are those of values of cells, and of agreements of neighbouring cells.
+    """
     draws = codes.reshape(graph.n_cells, chains, -1)
     singles = [draws[c] == v for c in range(graph.n_cells) for v in range(1 if graph.sizes[c] == 2 else 0, int(graph.sizes[c]))]
     starts, near = graph.neighbours
@@ -126,18 +145,27 @@ def _least(codes: Array, chains: int, graph: FactorGraph) -> float:
 
 
 class AbstractStatistics(ABC):
-    """Statistics of a data set, each with a label; rows are codes of shape (rows, cells), `index` says where they come from."""
+    """Statistics of a data set, each with a label.
+
+    Rows are codes of shape (rows, cells), and `index` contains their numbers in the source.
+    """
 
     name: str
     labels: tuple[str, ...]
 
     @abstractmethod
     def statistic(self, rows: Array, index: Array | None) -> Array:
-        """The value of each, shape (statistics,): of the source's configurations `index`, or of the data where it is None."""
+        """Return the value of each statistic, shape (statistics,).
+
+        The rows are the source's configurations `index`, or the data if `index` is None.
+        """
 
 
 class Marginals(AbstractStatistics):
-    """The share of each value of each cell among the rows where it is observed; of two values the second."""
+    """The share of each value of each cell among the rows in which the cell is observed.
+
+    For a cell with two values, only the share of the second value is included.
+    """
 
     def __init__(self, graph: FactorGraph, seen: Array, weights: Array):
         self.name, self.seen, self.weights = "marginals", seen, weights
@@ -156,7 +184,10 @@ class Marginals(AbstractStatistics):
 
 
 class Pairs(AbstractStatistics):
-    """For each two cells, among the rows where both are observed: the share that agrees, or the joint table where domains differ."""
+    """The agreement of each two cells among the rows in which both are observed.
+
+    This is the share of rows in which they agree, or their joint table if their domains differ.
+    """
 
     def __init__(self, graph: FactorGraph, seen: Array, weights: Array):
         self.name, self.seen = "pairs", seen
@@ -182,7 +213,7 @@ class Pairs(AbstractStatistics):
 
     @staticmethod
     def cost(graph: FactorGraph, rows: int) -> float:
-        """Operations for one data set."""
+        """Return the number of operations for one data set."""
         domains = [(v.kind, v.labels) for v in graph.variables for _ in range(v.size)]
         alike = sum(domains.count(d) ** 2 * len(d[1]) for d in dict.fromkeys(domains))
         apart = float(graph.sizes.sum()) ** 2 if len(set(domains)) > 1 else 0.0
@@ -207,14 +238,15 @@ class Pairs(AbstractStatistics):
         return np.concatenate(parts)
 
     def _product(self, left: Array, right: Array) -> Array:
-        """The weighted number of rows at which two columns hold together."""
+        """Return the weighted number of rows in which two columns are both true."""
         return ((left * self.weights).T @ right.astype(self.type)).astype(float)
 
 
 class Function(AbstractStatistics):
-    """The distribution of a function of one configuration over the rows that are complete: mean, spread, and shares of its values.
+    """The distribution of a function of one configuration over the complete rows.
 
-    Of a function with two values the mean says it all.
+    The statistics are the mean, the standard deviation, and shares of values. For a function with
+    two values the mean determines the distribution.
     """
 
     def __init__(self, name: str, source: Array, data: Array, complete: Array, weights: Array):
@@ -245,7 +277,7 @@ class Function(AbstractStatistics):
 
 
 class Summary(AbstractStatistics):
-    """A function of a whole data set, of its complete rows."""
+    """A function of a whole data set, evaluated on its complete rows."""
 
     def __init__(self, name: str, f: Callable[[Any], Any], graph: FactorGraph, complete: Array):
         self.name, self.labels, self.f, self.graph, self.complete = name, (name,), f, graph, complete
@@ -260,15 +292,17 @@ class Summary(AbstractStatistics):
 
 
 def labels_of(graph: FactorGraph) -> list[tuple[Any, ...]]:
-    """The values of each cell."""
+    """Return the labels of the values of each cell."""
     return [v.labels for v in graph.variables for _ in range(v.size)]
 
 
 def function_values(fit: FitRecord, functions: Mapping[str, Any], codes: Array) -> dict[str, Array]:
-    """Functions of one configuration, or `let`s by name, at each column of codes; shape (columns,).
+    """Evaluate functions of one configuration, or `let`s by name, at each column of codes.
+
+    The arrays have the shape (columns,).
 
     Raises:
-        GmlmError: E553 where a function fails, or does not give one number.
+        GmlmError: E553 if a function fails, or does not return one number.
     """
     from ..sample import observables
 
@@ -299,7 +333,7 @@ def _number(name: str, f: Callable[[], Any]) -> float:
 
 
 def _guarded(name: str, f: Callable[[], Array]) -> Array:
-    """A user's function, its faults one diagnostic."""
+    """Call a user's function and report its errors as one diagnostic."""
     from .._diagnostics import GmlmError
 
     try:

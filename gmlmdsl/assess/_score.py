@@ -1,4 +1,4 @@
-"""Held-out losses: of new rows, and of a fit's own rows by cross-validation."""
+"""Held-out losses of new rows, and of a fit's own rows by cross-validation."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ MOST_FITS = 1000
 
 @dataclass(frozen=True, repr=False)
 class Score:
-    """Losses of rows that a fit has not seen, in nats.
+    """Losses of rows that were not part of a fit, in nats.
 
     Attributes:
-        losses: c * loss of each row, c = (cells the mask can reach) / E|K|: -log p(x) under
-            `everything`, minus the log pseudolikelihood under masks of one cell; shape (rows,).
-        weights: of the rows.
-        groups: which rows belong together, counted from 0; None: each on its own.
-        measure: what the losses measure; only like ones can be compared.
+        losses: c * loss of each row, c = (cells the mask can reach) / E|K|, shape (rows,). This is
+            -log p(x) under `everything`, and minus the log pseudolikelihood under masks of one
+            cell.
+        weights: the weights of the rows.
+        groups: the group of each row, counted from 0. None: each row is its own group.
+        measure: the quantity that the losses measure; only losses of the same quantity can be
+            compared.
     """
 
     losses: Array
@@ -51,7 +53,7 @@ class Score:
 
     @property
     def std_error(self) -> float:
-        """Its standard error over rows, or over groups; nan where there is only one."""
+        """The standard error of `mean` over rows, or over groups; nan if there is only one."""
         return standard_error(self.losses, self.weights, self.groups)
 
     def __repr__(self) -> str:
@@ -65,9 +67,9 @@ class CrossValidation:
 
     Attributes:
         held_out: the losses; see `Score`.
-        training: the mean loss of a row under the fit to all rows: what it is below `held_out.mean`
-            is optimism.
-        folds: which fold held each row out, -1 for rows of weight 0; shape (rows,).
+        training: the mean loss of a row under the fit to all rows. Its distance below
+            `held_out.mean` is optimism.
+        folds: the fold that held each row out, -1 for rows of weight 0; shape (rows,).
         statuses: the status code of each fold's fit.
     """
 
@@ -88,7 +90,10 @@ class CrossValidation:
 
     @property
     def std_error(self) -> float:
-        """Its standard error over rows (or groups), as if the folds' fits were one: it leaves out that they differ."""
+        """The standard error of `mean` over rows (or groups).
+
+        It treats the fits of all folds as one fit and ignores their differences.
+        """
         return self.held_out.std_error
 
     def __repr__(self) -> str:
@@ -101,13 +106,16 @@ class CrossValidation:
 
 
 def weighted_mean(values: Array, weights: Array) -> float:
-    """The mean over rows of positive weight."""
+    """Return the weighted mean over rows of positive weight."""
     alive = weights > 0
     return float((weights[alive] * values[alive]).sum() / weights.sum())
 
 
 def standard_error(values: Array, weights: Array, groups: Array | None = None) -> float:
-    """Of the weighted mean: sqrt(n / (n - 1) * sum over groups of (sum in it of w (v - mean))^2) / sum w; weights are importances."""
+    """Return the standard error of the weighted mean; weights are importances.
+
+    It is sqrt(n / (n - 1) * sum over groups of (sum in the group of w (v - mean))^2) / sum w.
+    """
     alive = weights > 0
     v, w = values[alive], weights[alive]
     with np.errstate(invalid="ignore"):
@@ -120,7 +128,18 @@ def standard_error(values: Array, weights: Array, groups: Array | None = None) -
 
 
 def score(fit: FitRecord, x: Any, weights: Any, mask: str | None, missing: Any, given: Any, groups: Any, n_masks: Any) -> Score:
-    """Losses of new rows under a fit; see `Fit.score`."""
+    """Return the losses of new rows under a fit; see `Fit.score`.
+
+    Args:
+        fit: the fit.
+        x: the rows.
+        weights: one weight per row, or None.
+        mask: the mask of the scored loss, or None for that of the fit.
+        missing: the value that marks a missing cell.
+        given: the data of given variables of the rows.
+        groups: one label per row, or None.
+        n_masks: the number of masks per row, or None for that of the fit.
+    """
     evidence = evidence_of(fit, x, weights, missing, mask, n_masks, given)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         params = params64(fit, evidence)
@@ -144,10 +163,10 @@ def cross_validate(
     n_masks: int | str | None,
     progress: bool | None,
 ) -> CrossValidation:
-    """Losses of each row under a fit to the other folds; see `Fit.cross_validate`.
+    """Return the losses of each row under a fit to the other folds.
 
-    Rows that are held out have weight 0: all folds have the same shapes, and only the first
-    compiles.
+    The arguments are those of `Fit.cross_validate`. Held-out rows have weight 0: all folds have the
+    same shapes, and only the first fit compiles.
     """
     own = evidence_of(fit, x, weights, missing, given=given)
     scored = own if mask is None or is_one_of(mask, (fit.mask,)) else evidence_of(fit, x, weights, missing, mask, n_masks, given)
@@ -171,7 +190,16 @@ def cross_validate(
 
 
 def assign_folds(weights: Array, folds: int, seed: int, groups: Array | None, strata: Array | None) -> Array:
-    """A fold for each row of positive weight, else -1: groups stay whole, and every stratum is spread evenly.
+    """Return a fold for each row of positive weight, and -1 for the other rows.
+
+    Groups stay whole, and every stratum is distributed evenly.
+
+    Args:
+        weights: the weights of the rows.
+        folds: the number of folds.
+        seed: the seed of the folds.
+        groups: the group of each row, or None.
+        strata: the stratum of each row, or None.
 
     Raises:
         GmlmError: E507 for a number of folds that does not fit, or a group in two strata; E601 for
@@ -202,7 +230,10 @@ def assign_folds(weights: Array, folds: int, seed: int, groups: Array | None, st
 
 
 def _labels(values: Sequence[Any] | Array | None, rows: int, what: str, index: Any) -> Array | None:
-    """Numbers from 0 for labels, one per row; a series goes by the labels of the rows."""
+    """Return numbers from 0 for labels, one per row.
+
+    A series is aligned with the labels of the rows.
+    """
     if values is None:
         return None
     values = with_rows_of(index, values, what)

@@ -1,4 +1,4 @@
-"""Losses and scores of single rows: what held-out losses and information criteria are made of."""
+"""Losses and scores of single rows, for held-out losses and information criteria."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ COSTLY = "single rows are scored with their missing cells summed out: drop the r
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """Rows under a mask, ready to be scored at any parameters; call it under 64-bit types.
+    """Rows under a mask, which can be scored at any parameters under 64-bit types.
 
-    `codes` has the shape (cells, rows), `weights` (rows,).
+    `codes` has the shape (cells, rows), and `weights` has the shape (rows,).
     """
 
     objective: Objective
@@ -39,7 +39,10 @@ class ScoredRows:
     weights: Array
 
     def losses(self, params: Params) -> Array:
-        """c * loss of each row, c = (cells the mask can reach) / E|K|; infinite where the model gives the row probability zero."""
+        """Return c * loss of each row, c = (cells the mask can reach) / E|K|.
+
+        The loss is infinite if the model gives the row probability zero.
+        """
         host, gapped, params = self.objective.frame.host, self.apart, dict(params)
         sure = stays_finite(host, params)
         found, (whole, apart) = np.zeros(self.codes.shape[1]), _losses(self.objective, params, not sure)
@@ -52,7 +55,10 @@ class ScoredRows:
         return found
 
     def scores(self, params: Params, directions: Array) -> Array:
-        """u_r = c w_r grad loss_r of each row in some directions of the flat vector, shape (rows, directions)."""
+        """Return u_r = c w_r grad loss_r of each row in some directions of the flat vector.
+
+        The shape is (rows, directions).
+        """
         vector, gapped = flatten(self.objective.frame.host, params), self.apart
         found = np.zeros((self.codes.shape[1], directions.shape[1]))
         found[~gapped] = np.asarray(_scores(self.objective, vector, on_device(directions)))[: (~gapped).sum()]
@@ -62,16 +68,22 @@ class ScoredRows:
 
     @property
     def apart(self) -> Array:
-        """Which rows have missing cells: the objective has them apart from the others, both in their order, unless it ignores gaps."""
+        """The rows with missing cells, as booleans.
+
+        The objective stores them separately from the other rows, with the order of both preserved.
+        No row is marked if the objective ignores missing cells.
+        """
         return np.any(self.codes < 0, axis=0) & (not self.objective.gapped)
 
 
 def rows_under(evidence: Evidence, params: Params) -> ScoredRows:
-    """The rows of the evidence under its mask; masks that a fit drew are drawn again, the same ones.
+    """Return the rows of the evidence under its mask.
+
+    Masks that a fit drew are drawn again and are identical.
 
     Raises:
-        GmlmError: E601 for a row whose missing cells cost too much to sum out; what
-            `make_objective` raises.
+        GmlmError: E601 for a row whose missing cells cost too much to sum out; and the errors of
+            `make_objective`.
     """
     codes, host = evidence.codes, evidence.lowered.graph
     weights = row_weights(evidence)
@@ -94,10 +106,21 @@ def evidence_of(
     n_masks: int | str | None = None,
     given: Any = None,
 ) -> Evidence:
-    """What a fit was made from; or other rows, or another mask, in its place.
+    """Return the inputs of a fit, or other rows or another mask in their place.
+
+    Args:
+        fit: the fit.
+        x: other rows, or None.
+        weights: the weights of other rows.
+        missing: the value that marks a missing cell of other rows.
+        mask: the name of another mask, or None.
+        n_masks: the number of masks per row, or None.
+        given: the data of given variables of other rows.
 
     Raises:
-        GmlmError: E505 where the fit was loaded from a file and no rows are given.
+        GmlmError: E505 if the fit was loaded from a file and no rows are given; E507 or E510 for
+            `weights` or `given` without `x`; E542 if the weights are counts; E501 for rows of
+            another shape.
     """
     if x is None and weights is not None:
         raise fail("E507", "`weights=` go with `x=`: the rows of the fit have their own", help="pass both, or neither")
@@ -133,7 +156,7 @@ def _of_rows(fit: FitRecord, x: Any, weights: Any, missing: Any, given: Any) -> 
 
 
 def verify_own(fit: FitRecord, rows: ScoredRows, params: Params) -> None:
-    """Refuse rows that are not those of the fit: the objective at the estimate tells.
+    """Raise E551 unless the rows are those of the fit, judged by the objective at the estimate.
 
     Raises:
         GmlmError: E551.
@@ -145,12 +168,18 @@ def verify_own(fit: FitRecord, rows: ScoredRows, params: Params) -> None:
 
 
 def params64(fit: FitRecord, evidence: Evidence | None = None) -> dict[str, jax.Array]:
-    """The estimates in the working float type, factors judged with the given data of the rows; call it under 64-bit types."""
+    """Return the estimates in the working float type, under 64-bit types.
+
+    Factors are verified with the given data of the rows.
+    """
     return as_params(fit.graph if evidence is None else evidence.lowered.graph, fit.params)
 
 
 def map_rows(objective: Objective, f: Callable[[Any, Any, Any], Any]) -> Any:
-    """`f(codes, weights, masks)` of chunks of rows, its first axis the rows, one after the other."""
+    """Return `f(codes, weights, masks)` of chunks of rows, joined along the first axis.
+
+    The first axis of the result of `f` must be that of rows.
+    """
     n = objective.codes.shape[1] // objective.chunk
     if n <= 1:
         return f(objective.codes, objective.weights, objective.masks)
@@ -164,7 +193,10 @@ def map_rows(objective: Objective, f: Callable[[Any, Any, Any], Any]) -> Any:
 
 @bounded_jit
 def _losses(objective: Objective, params: dict[str, jax.Array], checked: bool) -> tuple[jax.Array, jax.Array | None]:
-    """Of the complete rows, infinite where `checked` finds them impossible, and of the others: in one program."""
+    """Return the losses of complete rows, and those of the other rows, in one program.
+
+    If `checked` is set, a complete row has an infinite loss if it is impossible.
+    """
 
     def rows(codes: jax.Array, weights: jax.Array, masks: jax.Array | None) -> jax.Array:
         del weights

@@ -1,4 +1,7 @@
-"""The entries that a laplace prior left free, fitted again without it; the others stay at their centre."""
+"""Refits of the entries that a laplace prior left free, without that prior.
+
+The other entries stay at the centre of their prior.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ F = TypeVar("F", bound="FitRecord")
 
 
 def refit_selected(fit: F, x: Any, weights: Any, missing: Any, given: Any) -> F:
-    """See `Fit.refit_selected`."""
+    """Return a refit of the selected entries; the arguments are those of `Fit.refit_selected`."""
     fixed = tuple(fit.meta["fixed"])
     slopes = unflatten(fit.graph, laplace_priors(fit.graph, fixed)[1])
     kinks = unflatten(fit.graph, at_kinks(fit.graph, fixed, fit.params))
@@ -42,7 +45,15 @@ def refit_selected(fit: F, x: Any, weights: Any, missing: Any, given: Any) -> F:
 
 
 def with_choice(found: Estimate, selected: Selected, sizes: Mapping[str, int], other_rows: bool, what: str = "A laplace prior") -> Estimate:
-    """An estimate whose status says that its entries were chosen, and on which rows."""
+    """Return an estimate whose status states that its entries were selected, and on which rows.
+
+    Args:
+        found: the estimate.
+        selected: by parameter, the entries that do not move.
+        sizes: the number of entries of each parameter.
+        other_rows: whether the selection was made on other rows.
+        what: the reason for the selection, as the subject of the message.
+    """
     free = sum(sizes[name] - len(still) for name, still in selected.items())
     finding = _told(f"{what} left {counted(free, 'estimate')} free, fitted here without it", other_rows)
     status = dataclasses.replace(found.status, findings=(*found.status.findings, finding))
@@ -52,15 +63,17 @@ def with_choice(found: Estimate, selected: Selected, sizes: Mapping[str, int], o
 def path_refit(
     kind: type[F], evidence: Evidence, index: Any, graph: FactorGraph, meta: dict[str, Any], model: Callable[[], Any]
 ) -> Callable[[Selected, Mapping[str, Any]], F]:
-    """How a path fits a choice of couplings without its penalty: a function of the entries that are held at 0 and of a start.
+    """Return a function that refits a selection of couplings without the penalty of a path.
+
+    The arguments of the function are the entries that are held at 0, and a start.
 
     Args:
         kind: the class of the fits that it returns.
         evidence: the data and options of the path.
-        index: labels of the rows.
-        graph: the model's, without given data.
-        meta: what a fit keeps of its program.
-        model: returns the model.
+        index: the labels of the rows.
+        graph: the model's graph, without given data.
+        meta: the text and numbers of the program that a fit records.
+        model: a function that returns the model.
     """
     bound, dtype = evidence.lowered, derive.float_type()
 

@@ -1,9 +1,10 @@
-"""Simulated errors: the sandwich with the covariance of the gradient over data sets that the fitted model makes.
+"""Simulated errors: the sandwich with S measured over data sets simulated from the fitted model.
 
 H^-1 S H^-1 needs the covariance S of the gradient of c * sum over rows of w loss over data sets.
 Rows are independent given the model, so S is the sum over rows of the covariance of a row's
-gradient, and each is measured over simulated configurations of that row, with its given data, its
-missing cells and its drawn masks. So it asks for no second row, and takes the model as right.
+gradient. Each of these is measured over simulated configurations of that row, with its given data,
+its missing cells and its drawn masks. The method therefore needs no second row, and it assumes that
+the model is right.
 """
 
 from __future__ import annotations
@@ -45,21 +46,25 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 F = TypeVar("F", bound="FitRecord")
-# simulated rows whose gradients are held at once, where one row has no more of them
+# maximum number of simulated rows whose gradients are in memory at once, unless one kind has more
+# draws
 MOST_COLUMNS = 1 << 12
-FEWEST_EFFECTIVE = 100  # draws: of fewer a standard error is off by 7 % and more
+FEWEST_EFFECTIVE = 100  # number of draws; with fewer, the error of a standard error is 7 % or more
 FEW_DRAWS = "few-draws"  # slug
 
 
 @dataclass(frozen=True)
 class Kinds:
-    """Rows that are simulated alike: with the same row of given data, the same missing cells, the same masks.
+    """Kinds of rows whose simulations have the same distribution.
+
+    Rows of a kind have the same row of given data, the same missing cells and the same masks.
 
     Attributes:
-        rows: the first row of each kind. distributions: the numbers of its row of given data,
-            ascending, and which one each kind has.
-        missing: (cells, kinds). weights: by which the covariance of a kind's gradient counts in the
-            sum.
+        rows: the first row of each kind.
+        laws: the numbers of the rows of given data, ascending; each determines a distribution.
+        law: the index in `laws` of each kind.
+        missing: shape (cells, kinds), which cells are missing.
+        weights: the factor of the covariance of a kind's gradient in the sum.
     """
 
     rows: Array
@@ -70,7 +75,7 @@ class Kinds:
 
 
 def simulated_errors(fit: F, how: How) -> F:
-    """See `Fit.simulated_errors`."""
+    """Return the fit with simulated standard errors; see `Fit.simulated_errors`."""
     _verify(fit, how)
     how = with_whole_numbers(how, {"draws": 2, "warmup": 0, "thin": 1})
     verify_held(16 * how.draws, f"{how.draws:,} simulated rows", "fewer `draws=`")
@@ -94,10 +99,10 @@ def simulated_errors(fit: F, how: How) -> F:
 
 @dataclass(frozen=True)
 class Job:
-    """What gradients of simulated rows are taken from.
+    """The data from which gradients of simulated rows are computed.
 
-    `rows` are those of the fit, `curve` is the curvature there, `influence` says how a gradient
-    moves each entry, see `influence_in`.
+    `rows` are the rows of the fit, and `curve` is the curvature at the estimate. `influence` maps a
+    gradient to the move of each entry, see `influence_in`.
     """
 
     evidence: Evidence
@@ -108,11 +113,12 @@ class Job:
     influence: Array
 
     def score(self, drawn: SimulatedRows) -> tuple[Array, float]:
-        """S in the directions of the curvature's basis, and the effective number of draws: of independent ones that tell it as well.
+        """Return S in the directions of the curvature's basis, and the effective number of draws.
 
-        The variance of an entry is a sum over kinds of means over draws; a kind's mean has the
-        variance of what is averaged over the effective number of its draws. What the sum of these
-        is, over what it would be of one draw each, is told for each entry.
+        The variance of an entry is a sum over kinds of means over draws. The variance of a kind's
+        mean is the variance of the averaged values divided by the effective number of its draws.
+        For each entry, the effective number is the variance of that sum for one draw of each kind,
+        divided by its actual variance. The result is the minimum over entries.
         """
         draws, kinds = drawn.codes.shape[2], self.kinds
         at_once = int(np.clip(MOST_COLUMNS // draws, 1, len(kinds.rows)))
@@ -129,31 +135,43 @@ class Job:
         return total, float(np.nanmin(np.append(effective, draws)))
 
     def moved(self, codes: Array) -> Array:
-        """What the autocorrelation of draws of the first distribution is judged by, shape (draws, entries)."""
+        """Return the functions by which the autocorrelation of draws is judged.
+
+        The draws are those of the first distribution, and the shape is (draws, entries).
+        """
         first = np.flatnonzero(self.kinds.law == 0)[:1]
         return self._squares(self.gradients(first, codes[:, None])[0])
 
     def gradients(self, some: Array, codes: Array) -> Array:
-        """c * grad loss of simulated rows of some kinds, codes of shape (cells, kinds, draws); shape (kinds, draws, directions)."""
+        """Return c * grad loss of simulated rows of some kinds, shape (kinds, draws, directions).
+
+        `codes` has the shape (cells, kinds, draws).
+        """
         cells, count, draws = codes.shape
         whole = np.where(self.kinds.missing[:, some, None], -1, codes.astype(self.evidence.codes.dtype)).reshape(cells, -1)
-        # draws are kept in bytes, and numbers of rows may be larger
+        # Draws are stored in bytes, but numbers of rows may be larger.
         if self.evidence.lowered.graph.row_cell is not None:
             whole[self.evidence.lowered.graph.row_cell] = np.repeat(self.kinds.laws[self.kinds.law[some]], draws)
         repeats = Repeats(self.evidence.codes.shape[1], np.repeat(self.kinds.rows[some], draws))
         options = dataclasses.replace(self.evidence.options, weights=None, weights_are="importances", repeats=repeats)
         made = rows_under(dataclasses.replace(self.evidence, codes=whole, options=options), self.params)
-        # c is that of the data given
+        # The factor c is that of the given data.
         factor = float(self.rows.objective.factor) / float(made.objective.factor)
         return factor * made.scores(self.params, self.curve.basis).reshape(count, draws, -1)
 
     def _squares(self, u: Array) -> Array:
-        """How far each draw would move each entry from the mean, squared: a variance is the mean of these."""
+        """Return the squared move of each entry from the mean by each draw.
+
+        The mean over draws is the variance of the entry.
+        """
         return ((u - u.mean(axis=0)) @ self.influence) ** 2
 
 
 def _noise(values: Array, chains: int) -> Array:
-    """The variance of each of some functions, shape (draws, functions), and that of its mean; 0 where it does not move."""
+    """Return the variance of each function, and the variance of its mean; 0 if it does not vary.
+
+    `values` has the shape (draws, functions).
+    """
     effective, spread = effective_each(values, chains), values.var(axis=0)
     return np.nan_to_num(np.stack([spread, spread / effective])) * ~np.isnan(effective)
 
@@ -174,20 +192,20 @@ def _kinds(rows: ScoredRows, evidence: Evidence) -> Kinds:
 
 
 def _verify(fit: FitRecord, how: How) -> None:
-    """Refuse options that are none, and fits that are no minimum.
+    """Raise unless the options are valid and the fit is a minimum.
 
     Raises:
-        GmlmError: E507, E552, E505 for a fit without its data, E548 where no row scores, E543 or
-            E601 where no curvature is computed.
+        GmlmError: E507 for options, E552 for a fit that is not a minimum, E505 for a fit without
+            its data, E548 if no row scores, E543 or E601 if no curvature is computed.
     """
     verified_seed(how.seed)
     verify_minimum(fit, "the simulation of standard errors")
     verify_scored(scored_rows(fit.evidence), "the covariance of the gradient")
-    fit.covariance  # noqa: B018 - refuses where curvature would be too large
+    fit.covariance  # noqa: B018 - raises if the curvature would be too large
 
 
 def _verify_cost(rows: ScoredRows, kinds: Kinds, draws: int) -> None:
-    """Refuse what takes too much memory, or an hour and more.
+    """Raise E601 if the simulation takes too much memory, or an hour or more.
 
     Raises:
         GmlmError: E601 with the figure.
@@ -206,13 +224,16 @@ def _verify_cost(rows: ScoredRows, kinds: Kinds, draws: int) -> None:
 
 
 def influence_in(curve: Curvature, open_: Array, held: Array) -> Array:
-    """H^-1 on what is determined: how a gradient in the directions of the curvature moves each entry, shape (directions, entries)."""
+    """Return H^-1 in the determined directions, shape (directions, entries).
+
+    It maps a gradient in the directions of the curvature to the move of each entry.
+    """
     rest = determined(curve, open_, held)
     return curve.basis.T @ rest.basis @ rest.influence.T
 
 
 def _with(fit: F, found: Covariances, drawn: SimulatedRows, effective: float, how: How) -> F:
-    """The fit with other errors, which says what they are."""
+    """Return the fit with other errors and a description of them."""
     draws = drawn.codes.shape[2]
     off = 100 / np.sqrt(2 * effective)
     worth = f", worth {effective:,.0f} independent ones" if drawn.chains else ""

@@ -1,4 +1,7 @@
-"""Configurations that a fitted model makes, for each row of given data: exact draws where a plan affords them, else a sampler's."""
+"""Configurations drawn from a fitted model, for each row of given data.
+
+The draws are exact if a plan affords them; otherwise they are those of a sampler.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +28,17 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 EXACT = "exact"
-CHAINS = 8  # of each law
-PILOT = 256  # draws of each chain from which `thin` is chosen
-MOST_AT_ONCE = 256  # independent draws at once
-MOST_ENTRIES = 1 << 22  # table entries of exact draws at once
-MOST_EVALUATIONS = 1e12  # of factors, an hour or more
+CHAINS = 8  # number of chains for each distribution
+PILOT = 256  # number of draws of each chain from which `thin` is determined
+MOST_AT_ONCE = 256  # maximum number of independent draws at once
+MOST_ENTRIES = 1 << 22  # maximum number of table entries of exact draws at once
+MOST_EVALUATIONS = 1e12  # maximum number of evaluations of factors: an hour or more
 Track = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
 class How:
-    """How to draw; see `Fit.simulated_errors`."""
+    """The options of the draws; see `Fit.simulated_errors`."""
 
     draws: int
     seed: int
@@ -49,9 +52,9 @@ class SimulatedRows:
     """Configurations of each distribution.
 
     Attributes:
-        codes: (cells, distributions, draws), the draws of one chain after those of another.
-        chains: of each distribution; 0: draws are independent.
-        words: how they were made.
+        codes: shape (cells, distributions, draws), the draws of one chain after those of another.
+        chains: the number of chains of each distribution; 0 if draws are independent.
+        words: a description of the draws.
     """
 
     codes: Array
@@ -60,20 +63,20 @@ class SimulatedRows:
 
 
 def draw(fit: FitRecord, lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How, track: Track) -> SimulatedRows:
-    """Draws from the model at each of some rows of given data.
+    """Draw from the model at each of some rows of given data.
 
     Args:
-        fit: whose model it is.
+        fit: the fit, whose samplers are used.
         lowered: the model with its given data.
-        params: at which it draws.
-        laws: the numbers of the rows of given data; 0 of a model without.
-        how: options.
-        track: of codes (cells, chains * draws) of the first distribution, what their
-            autocorrelation is judged by, shape (chains * draws, functions).
+        params: the parameters.
+        laws: the numbers of the rows of given data; 0 for a model without given data.
+        how: the options.
+        track: a function from codes (cells, chains * draws) of the first distribution to the
+            functions by which their autocorrelation is judged, shape (chains * draws, functions).
 
     Raises:
-        GmlmError: E601 with the figure where the draws cost too much; E506, E507 or E704 for a
-            sampler that does not fit.
+        GmlmError: E601 with the figure if the draws cost too much; E506, E507 or E704 for a sampler
+            that does not fit.
     """
     exact = is_one_of(how.sampler, (EXACT,))
     if how.sampler is None or (exact and EXACT not in fit.model.samplers):
@@ -89,7 +92,7 @@ def draw(fit: FitRecord, lowered: Lowered, params: dict[str, jax.Array], laws: A
 
 
 def verify_memory(graph: FactorGraph, configurations: float) -> None:
-    """Refuse more configurations than memory takes, one byte for each cell.
+    """Raise E601 for more configurations than memory can hold, at one byte per cell.
 
     Raises:
         GmlmError: E601.
@@ -101,7 +104,7 @@ def verify_memory(graph: FactorGraph, configurations: float) -> None:
 
 
 def verify_evaluations(count: float, what: str) -> None:
-    """Refuse more evaluations of factors than an hour or so takes.
+    """Raise E601 for more evaluations of factors than about an hour takes.
 
     Raises:
         GmlmError: E601.
@@ -112,14 +115,14 @@ def verify_evaluations(count: float, what: str) -> None:
 
 
 def _independent(lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How) -> SimulatedRows:
-    """By elimination, or every cell given its parents."""
+    """Return independent draws, by elimination or by drawing every cell given its parents."""
     graph, device = lowered.graph, derive.graph_arrays(lowered.graph)
     kept, nothing = Contractions(graph), np.zeros(graph.n_cells, bool)
     line, parts, at_once = "", [], _laws_at_once(kept, nothing, len(laws))
     steps = math.ceil(how.draws / MOST_AT_ONCE) if len(laws) == 1 else how.draws
     columns = math.ceil(how.draws / steps)
     for first in range(0, len(laws), at_once):
-        # groups of one size: one compilation
+        # All groups have the same size, so that they share one compilation.
         mine = np.resize(laws[first : first + at_once], at_once)
         codes = _at_laws(lowered, mine)
         kernel, line = independent_kernel(kept, device, params, (nothing, codes))
@@ -142,7 +145,10 @@ def _laws_at_once(kept: Contractions, nothing: Array, laws: int) -> int:
 
 
 def _of_chains(fit: FitRecord, lowered: Lowered, params: dict[str, jax.Array], laws: Array, how: How, track: Track) -> SimulatedRows:
-    """By chains of a sampler, `CHAINS` for each law; without `thin`, a short run says how far apart draws must be."""
+    """Return draws of chains of a sampler, `CHAINS` for each distribution.
+
+    Without `thin`, a short run determines the number of steps between draws.
+    """
     name, checked = fit.model.sampler(how.sampler)
     _verify_sampler(lowered, checked, params)
     graph, device, each = lowered.graph, derive.graph_arrays(lowered.graph), math.ceil(how.draws / CHAINS)
@@ -171,23 +177,29 @@ def _of_chains(fit: FitRecord, lowered: Lowered, params: dict[str, jax.Array], l
 
 
 def effective_draws(values: Array, chains: int) -> float:
-    """The least effective number of draws of functions, shape (chains * draws, functions); nan where none moves."""
+    """Return the smallest effective number of draws of some functions; nan if none of them varies.
+
+    `values` has the shape (chains * draws, functions).
+    """
     found = effective_each(values, chains)
     return float(np.nanmin(found)) if np.isfinite(found).any() else float("nan")
 
 
 def effective_each(values: Array, chains: int) -> Array:
-    """The effective number of draws of each of some functions, shape (chains * draws, functions); nan where it does not move."""
+    """Return the effective number of draws of each function; nan if the function does not vary.
+
+    `values` has the shape (chains * draws, functions).
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
         return effective_sample_size(values.reshape(chains, -1, values.shape[1]))
 
 
 def _verify_sampler(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array]) -> None:
-    """Refuse a sampler whose draws do not follow the model.
+    """Raise unless the draws of a sampler follow the model.
 
     Raises:
-        GmlmError: E507 for updates that do not keep p, E704 for cells that stay where they are;
-            E410 and others for a mask.
+        GmlmError: E507 for updates that do not leave p invariant, E704 for cells that are never
+            moved; E410 and others for a mask.
     """
     if isinstance(sampler.body, ir.FormCall):
         raise derive.no_chain(sampler.body)
@@ -201,7 +213,7 @@ def _verify_sampler(lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax
 
 
 def _at_laws(lowered: Lowered, laws: Array) -> Array:
-    """Codes (cells, laws) that say which row of given data counts."""
+    """Return codes (cells, laws) that contain the number of the row of given data."""
     codes = np.zeros((lowered.graph.n_cells, len(laws)), np.int32)
     if lowered.graph.row_cell is not None:
         codes[lowered.graph.row_cell] = laws
@@ -215,7 +227,7 @@ def _held(lowered: Lowered, law: int) -> tuple[Array, Array]:
 
 
 def _keys(seed: int, numbers: Array) -> Any:
-    """One key for each number, row-major."""
+    """Return one key for each number, row-major."""
     return keys_of(seed, numbers.ravel())
 
 

@@ -24,30 +24,32 @@ if TYPE_CHECKING:
     from ..fit import FitRecord
 
 Array = np.ndarray
-PART = 1e-6  # of a contrast's length: a smaller part in an open direction is rounding
-FEW_ROWS = 10  # rows per entry: below, the text says so
-# of the largest eigenvalue, after scaling to unit variances: below, a direction does not vary
+PART = 1e-6  # share of a contrast's length: a smaller part in an open direction is a rounding error
+FEW_ROWS = 10  # rows per entry below which the text mentions it
+# share of the largest eigenvalue, after scaling to unit variances, below which a direction has no
+# variance
 RANK = 1e-9
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """A linear combination of parameters: its estimate and standard error, inf where it has a part in an open direction.
+    """A linear combination of parameters with its standard error.
 
-    By the rows it is inf too where they all pull alike along it, as one row does.
+    The standard error is inf if the combination has a part in an open direction. The standard error
+    by the rows is also inf if all rows have the same gradient along it, as a single row does.
     """
 
     estimate: float
     std_error: float
 
     def interval(self, probability: float = 0.94) -> tuple[float, float]:
-        """The normal interval."""
+        """Return the normal interval."""
         half = verified_quantile(probability) * self.std_error
         return self.estimate - half, self.estimate + half
 
 
 def contrast(fit: FitRecord, parts: Mapping[str, Any], errors: str) -> Contrast:
-    """The contrast c'theta; see `Fit.contrast`."""
+    """Return the contrast c'theta; see `Fit.contrast`."""
     c = coefficients(fit, parts)
     estimate = float(c @ fit.flat(fit.params))
     covariance = fit.determined_covariance(errors)
@@ -61,7 +63,10 @@ def contrast(fit: FitRecord, parts: Mapping[str, Any], errors: str) -> Contrast:
 
 
 def _is_untold(fit: FitRecord, c: Array, variance: float) -> bool:
-    """Whether a contrast's variance by few rows is 0 but for rounding, though its entries' are not and the curvature's is not."""
+    """Return whether a contrast's variance by few rows is only a rounding error.
+
+    The variances of its entries and the curvature must not be 0.
+    """
     if not any(f.slug == TOO_FEW for f in fit.status.findings):
         return False
     size = np.abs(c) @ np.abs(fit.determined_covariance("sandwich")) @ np.abs(c)
@@ -69,6 +74,11 @@ def _is_untold(fit: FitRecord, c: Array, variance: float) -> bool:
 
 
 def coefficients(fit: FitRecord, parts: Mapping[str, Any]) -> Array:
+    """Return the flat vector of the coefficients of a contrast.
+
+    Raises:
+        GmlmError: E544 for coefficients that do not fit.
+    """
     if not isinstance(parts, Mapping) or not parts:
         raise fail(
             "E544", f"a contrast is a dict of coefficients by parameter, got {type(parts).__name__}", help='`{"h": [1, -1, 0]}`, say'
@@ -92,17 +102,19 @@ def coefficients(fit: FitRecord, parts: Mapping[str, Any]) -> Array:
 
 @dataclass(frozen=True)
 class WaldTest:
-    """Whether two fits differ by more than their standard errors.
+    """A test of whether two fits differ by more than their standard errors.
 
     Attributes:
-        statistic: d' V^- d, d the difference of the estimates that are compared.
+        statistic: d' V^- d, with d the difference of the compared estimates.
         degrees_of_freedom: the rank p of V.
         rows: the effective number n of rows, or of simulated data sets, of the smaller fit.
-        p_value: the chance that Hotelling's T^2 with p and n - 1 degrees of freedom exceeds the
-            statistic, which is chi-square with p for many rows; nan where n is not above p.
-        table: one row per entry, the farthest apart first: both estimates, their difference, its
-            standard error, z, and the two-sided p-value adjusted for their number by Holm's method.
-        left_out: entries without a finite estimate, or that do not vary, in one of the fits.
+        p_value: the probability that Hotelling's T^2 with p and n - 1 degrees of freedom exceeds
+            the statistic. For many rows T^2 is chi-square with p degrees of freedom. The value is
+            nan unless n is above p.
+        table: one row per entry, the largest |z| first: both estimates, their difference, its
+            standard error, z, and the two-sided p-value adjusted for the number of entries by
+            Holm's method.
+        left_out: entries without a finite estimate, or without variance, in one of the fits.
     """
 
     statistic: float
@@ -123,26 +135,27 @@ class WaldTest:
 
 
 def wald_test(a: FitRecord, b: FitRecord, parameters: Sequence[str] | None = None, *, names: tuple[str, str] = ("a", "b")) -> WaldTest:
-    """The Wald test that two fits of one model, to independent data, have the same parameters.
+    """Test whether two fits of one model, to independent data, have the same parameters.
 
-    d' V^- d with d the difference of estimates is, where the parameters are the same, chi-square
-    with rank(V) degrees of freedom for many rows; p-values are those of Hotelling's T^2 with the
-    rows of the smaller fit, since V is estimated from them.
+    The statistic is d' V^- d with d the difference of estimates. If the parameters are the same, it
+    is chi-square with rank(V) degrees of freedom for many rows. The p-values are those of
+    Hotelling's T^2 with the rows of the smaller fit, since V is estimated from them.
 
-    V is the sum of the sandwich covariances and, where there is a prior, of what it adds: it pulls
-    an estimate from the common truth by -L P (truth - mean), L the inverse of the fit's penalised
-    Hessian and P the prior's curvature; fits to fewer rows are pulled further. Over truths that
-    follow the prior the difference of the two pulls has covariance (L_a - L_b) P (L_a - L_b). The
-    test is valid for misspecified models too: it compares what the fits converge to.
+    V is the sum of the sandwich covariances and, if there is a prior, of the contribution of the
+    prior. A prior shifts an estimate from the common true value by -L P (truth - mean). L is the
+    inverse of the fit's penalised Hessian, and P is the prior's curvature; fits to fewer rows are
+    shifted further. Over true values that follow the prior, the difference of the two shifts has
+    the covariance (L_a - L_b) P (L_a - L_b). The test is also valid for misspecified models,
+    because it compares the limits of the fits.
 
     Args:
         a: a fit.
-        b: another, of the same model and mask, to other rows.
-        parameters: which ones are compared; none: all.
-        names: of the two fits, in the table.
+        b: another fit of the same model and mask, to other rows.
+        parameters: the names of the compared parameters. If None, all are compared.
+        names: the names of the two fits in the table.
 
     Raises:
-        GmlmError: E545 for fits that cannot be compared, or of which nothing can.
+        GmlmError: E545 for fits that cannot be compared, or have no comparable entries.
 
     Reference: Wald 1943; Hotelling 1931; White 1982, Theorem 3.4; Holm 1979.
     """
@@ -178,7 +191,7 @@ def wald_test(a: FitRecord, b: FitRecord, parameters: Sequence[str] | None = Non
 
 
 def pulls(a: FitRecord, b: FitRecord) -> Array:
-    """(L_a - L_b) P (L_a - L_b): the covariance of the difference of the priors' pulls."""
+    """Return (L_a - L_b) P (L_a - L_b), the covariance of the difference of the priors' shifts."""
     middle = (a.flat(a.params).astype(float) + b.flat(b.params)) / 2
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         prior = -np.asarray(_prior_bend(a.graph, on_device(middle)))
@@ -188,12 +201,16 @@ def pulls(a: FitRecord, b: FitRecord) -> Array:
 
 @quickly_compiled()
 def _prior_bend(graph: FactorGraph, vector: jax.Array) -> jax.Array:
-    """The diagonal of the Hessian of log prior, which is a sum over entries."""
+    """Return the diagonal of the Hessian of log prior, which is a sum over entries."""
     return jax.jvp(jax.grad(lambda v: log_prior(graph, unflatten(graph, v))), (vector,), (jnp.ones_like(vector),))[1]
 
 
 def holm(p: Array) -> Array:
-    """Holm's adjusted p-values: the k-th smallest of m times m - k + 1, made monotone, at most 1."""
+    """Return Holm's adjusted p-values.
+
+    The k-th smallest of m p-values is multiplied by m - k + 1; the results are made monotone and
+    are at most 1.
+    """
     order = np.argsort(p, kind="stable")
     scaled = np.minimum(np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p)))), 1.0)
     out = np.empty(len(p))
@@ -219,6 +236,11 @@ def _chosen(fit: FitRecord, parameters: Sequence[str] | None) -> Array:
 
 
 def verify_alike(a: FitRecord, b: FitRecord) -> None:
+    """Raise unless two fits have the same program, model, mask and parameters.
+
+    Raises:
+        GmlmError: E507 if `b` is not a fit, E545 for fits that differ.
+    """
     if not hasattr(b, "meta") or not hasattr(type(b), "full_covariance"):
         raise fail(
             "E507", f"a fit is compared with another fit, got {type(b).__name__}", help="`model.fit(rows)` of the other group's rows"

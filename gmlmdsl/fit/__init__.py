@@ -1,4 +1,8 @@
-"""In: data, a mask, options. Out: an estimate with errors and status; the record of a fit, and its file. Never: checks of a fit."""
+"""Fits a model, and records fits.
+
+In: data, a mask, options. Out: an estimate with errors and status; the record of a fit, and its
+file. Never: checks of a fit.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,15 @@
-"""Persistent contrastive divergence: the likelihood climbed by a gradient that chains estimate.
+"""Persistent contrastive divergence: the likelihood is maximised along estimated gradients.
 
-grad mean_r w_r log p(x_r) = mean_r w_r E[grad log p~(x, h) | x_r] - E[grad log p~(x, h)], p~ the
-unnormalised p. The first mean sums latents and missing cells out where that is affordable, else one
-completion of each row is redrawn at every step; the second is over chains that are never started
-anew. With steps that are small beside the chains' mixing both are near their stationary
-distributions, and the iterates settle around the maximum; their mean over the last half of the
-steps has less noise than any of them.
+The gradient is
+
+    grad mean_r w_r log p(x_r) = mean_r w_r E[grad log p~(x, h) | x_r] - E[grad log p~(x, h)]
+
+with p~ the unnormalised p. In the first mean, latents and missing cells are summed out if that is
+affordable; otherwise one completion of each row is redrawn at every step. The second mean is over
+chains that are never restarted. If the steps are small relative to the mixing of the chains,
+completions and chains are near their stationary distributions, and the iterates settle around the
+maximum. The mean of the iterates over the last half of the steps has less noise than any single
+iterate.
 
 Reference: Younes 1989; Tieleman 2008; Polyak and Juditsky 1992.
 """
@@ -58,24 +62,27 @@ if TYPE_CHECKING:
     from ._options import FitOptions
 
 Array = np.ndarray
-ADAM = optax.adam(0.01)  # one object for all fits, so that a second compiles nothing
+ADAM = optax.adam(0.01)  # one object for all fits, so that a second fit compiles nothing
 STEPS_PER_CALL = 50
-# of the last half of the steps: their spread is the Monte Carlo error of the mean gradient
+# The last half of the steps is split into this many batches. Their standard deviation gives the
+# Monte Carlo error of the mean gradient.
 BATCHES = 16
 
 
 class ClampedRows(eqx.Module):
-    """The rows, and how the mean of grad log p over them is found.
+    """The rows, with the method that computes the mean of grad log p over them.
 
     Attributes:
-        codes: (cells, rows), completed where missing cells are redrawn.
-        weights: (rows,), with mean 1.
-        gaps: what sums missing cells out, whose code is -1; None where nothing is missing, or it is
-            redrawn.
-        blocks: the blocks in which missing cells are redrawn, (steps, members, patterns of missing
-            cells); None where they are not.
-        pattern: which pattern each row has. values: the most joint values of a block.
-        size: rows per step, None for all.
+        graph: the factor graph on the device.
+        codes: shape (cells, rows), completed if missing cells are redrawn.
+        weights: shape (rows,), with mean 1.
+        gaps: the contraction that sums out missing cells, whose code is -1. None if no cell is
+            missing, or if missing cells are redrawn.
+        blocks: the blocks in which missing cells are redrawn, shape (steps, members, patterns of
+            missing cells). None if they are not redrawn.
+        pattern: the pattern of missing cells of each row.
+        values: the maximum number of joint values of a block.
+        size: the number of rows per step, None for all.
     """
 
     graph: Graph
@@ -88,24 +95,37 @@ class ClampedRows(eqx.Module):
     size: int | None = eqx.field(static=True)
 
     def choose(self, key: jax.Array) -> jax.Array:
-        """The rows of a step: all, or drawn with replacement."""
+        """Return the rows of a step: all rows, or rows drawn with replacement."""
         rows = self.codes.shape[1]
         return jnp.arange(rows) if self.size is None else jax.random.randint(key, (self.size,), 0, rows, jnp.int32)
 
     def redrawn(self, params: Mapping[str, jax.Array], codes: jax.Array, chosen: jax.Array, sweeps: int, key: jax.Array) -> jax.Array:
-        """The chosen rows, their missing cells redrawn from p(. | observed) where they are not summed out."""
+        """Return the chosen rows, with redrawn missing cells.
+
+        Missing cells are redrawn from p(. | observed) unless they are summed out.
+
+        Args:
+            params: the parameters.
+            codes: shape (cells, rows), the completed rows.
+            chosen: the numbers of the chosen rows.
+            sweeps: the number of times that missing cells are redrawn.
+            key: a JAX key.
+        """
         if self.blocks is None:
             return codes[:, chosen]
         return redraw_gaps(self.graph, params, codes[:, chosen], self.blocks[:, :, self.pattern[chosen]], self.values, sweeps, key)
 
     def each(self, params: Mapping[str, jax.Array], codes: jax.Array) -> jax.Array:
-        """The unnormalised log p of as many rows as a step takes, what they lack summed out (of redrawn ones: of the completion)."""
+        """Return the unnormalised log p of each row of a step, with missing cells summed out.
+
+        If missing cells are redrawn, the result is that of the completed rows.
+        """
         if self.gaps is None:
             return log_potential(self.graph, params, codes)
         return log_sum(self.graph, params, jnp.maximum(codes, 0), self.gaps, evidence(self.graph, codes, self.gaps))
 
     def mean(self, params: Mapping[str, jax.Array], codes: jax.Array, chosen: jax.Array) -> jax.Array:
-        """The weighted mean of `each` over the chosen rows."""
+        """Return the weighted mean of `each` over the chosen rows."""
         return (self.weights[chosen] * self.each(params, codes)).mean()
 
 
@@ -113,7 +133,7 @@ _each, _redrawn = bounded_jit(ClampedRows.each), bounded_jit(ClampedRows.redrawn
 
 
 def log_rows(rows: ClampedRows, params: Mapping[str, jax.Array], codes: jax.Array) -> Array:
-    """`Rows.each` of all rows, as many at a time as a step takes."""
+    """Return `ClampedRows.each` of all rows, evaluated for as many rows at a time as a step has."""
     count = codes.shape[1]
     size = count if rows.size is None else rows.size
     found = [np.asarray(_each(rows, params, codes[:, np.arange(k, k + size) % count])) for k in range(0, count, size)]
@@ -121,12 +141,12 @@ def log_rows(rows: ClampedRows, params: Mapping[str, jax.Array], codes: jax.Arra
 
 
 class Climb(eqx.Module):
-    """What a step needs beside its carry; keys are folded with the step's number."""
+    """The constants of a step, as opposed to its carry; keys are folded with the step's number."""
 
     rows: ClampedRows
     kernel: AbstractKernel
     held: dict[str, jax.Array]
-    total: jax.Array  # the sum of the rows' weights: the prior counts once beside it
+    total: jax.Array  # the sum of the rows' weights, relative to which the prior counts once
     key: jax.Array
     chain_keys: jax.Array
     frame: Frame = eqx.field(static=True)
@@ -134,7 +154,14 @@ class Climb(eqx.Module):
     method: PersistentContrastiveDivergence = eqx.field(static=True)
 
     def moved(self, params: dict[str, jax.Array], state: State, first: jax.Array, count: jax.Array) -> State:
-        """The chains after `count` runs of the sampler's body, numbered from `first`."""
+        """Return the chains after some runs of the sampler's body.
+
+        Args:
+            params: the parameters.
+            state: the chains.
+            first: the number of the first run, with which keys are folded.
+            count: the number of runs.
+        """
         target = Target(self.rows.graph, params, None)
         ready = self.kernel.prepared(target)
 
@@ -146,7 +173,17 @@ class Climb(eqx.Module):
     def gradient(
         self, free: dict[str, jax.Array], codes: jax.Array, chosen: jax.Array, chains: jax.Array
     ) -> tuple[jax.Array, dict[str, jax.Array]]:
-        """The mean log p~ of the chains above that of the rows, and the estimated gradient of the objective per unit of row weight."""
+        """Return a difference of means of log p~, and the estimated gradient of the objective.
+
+        The difference is the mean over the chains minus the mean over the rows. The gradient is
+        that per unit of row weight.
+
+        Args:
+            free: the unconstrained parameters.
+            codes: the completed codes of the chosen rows.
+            chosen: the numbers of the chosen rows.
+            chains: the codes of the chains.
+        """
 
         def contrast(at: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
             params = self.frame.constrain(at, self.held)
@@ -161,7 +198,10 @@ _moved = bounded_jit(Climb.moved)
 
 
 class Carry(NamedTuple):
-    """What one step hands to the next; `gradients` and `places`, the parameters, are summed in batches of the last half of the steps."""
+    """The state that one step passes to the next.
+
+    `places` (the parameters) and `gradients` are summed in batches over the last half of the steps.
+    """
 
     free: dict[str, jax.Array]
     optimizer: Any
@@ -174,7 +214,14 @@ class Carry(NamedTuple):
 
 @bounded_jit
 def advance(climb: Climb, carry: Carry, first: jax.Array, last: jax.Array) -> Carry:
-    """Steps `first` to `last` (half-open)."""
+    """Run steps `first` to `last` (half-open).
+
+    Args:
+        climb: the constants of the steps.
+        carry: the state before the first step.
+        first: the number of the first step.
+        last: the number after that of the last step.
+    """
     steps, sweeps = climb.method.steps, climb.method.sweeps
     half = steps // 2
 
@@ -198,7 +245,10 @@ def advance(climb: Climb, carry: Carry, first: jax.Array, last: jax.Array) -> Ca
 
 @dataclass(frozen=True)
 class Climbed:
-    """What persistent contrastive divergence found; `objective` is nan where log Z costs too much."""
+    """The result of persistent contrastive divergence.
+
+    `objective` is nan if log Z costs too much.
+    """
 
     outcome: Outcome
     params: dict[str, jax.Array]
@@ -214,11 +264,11 @@ def climb(
 
     Args:
         lowered: the model.
-        codes: (cells, rows), -1 where a cell is missing.
-        weights: of the rows.
-        start: of all parameters.
-        fixed: names of those that stay.
-        options: of the fit, with the method's.
+        codes: shape (cells, rows), -1 if a cell is missing.
+        weights: the weights of the rows.
+        start: the starting values of all parameters.
+        fixed: the names of the parameters that are held at their start.
+        options: the options of the fit, with those of the method.
 
     Raises:
         GmlmError: E506 or E704 for a sampler or given data that do not fit, E508 for a row without
@@ -248,7 +298,17 @@ def prepared(
     method: PersistentContrastiveDivergence,
     seed: int,
 ) -> tuple[Climb, Carry]:
-    """What the steps need, and their first carry; arguments as in `climb`."""
+    """Return the constants of the steps and the first carry.
+
+    Args:
+        lowered: as in `climb`.
+        codes: as in `climb`.
+        weights: as in `climb`.
+        start: as in `climb`.
+        fixed: as in `climb`.
+        method: the method with its options.
+        seed: the seed of the fit.
+    """
     host, alive = lowered.graph, weights > 0
     kernel = build_kernel(lowered, chosen_sampler(lowered, method.sampler)).kernel
     verify_chains(kernel, host.n_cells, int(method.chains), int(method.burn_in) + int(method.steps) * int(method.sweeps))
@@ -263,10 +323,10 @@ def prepared(
 
 
 def chosen_sampler(lowered: Lowered, name: str | None) -> ir.Sampler:
-    """The sampler that moves the chains.
+    """Return the sampler that moves the chains.
 
     Raises:
-        GmlmError: E506 for an unknown one, E704 for one that leaves cells where they are.
+        GmlmError: E506 for an unknown sampler, E704 for a sampler that never moves some cells.
     """
     model = lowered.names.model.name
     found = {n: s for n, s in lowered.bound.program.samplers.items() if s.model == model}
@@ -281,7 +341,16 @@ def chosen_sampler(lowered: Lowered, name: str | None) -> ir.Sampler:
 
 
 def rows_of(host: FactorGraph, device: Graph, codes: Array, weights: Array, size: int | None, seed: int) -> ClampedRows:
-    """Rows whose missing cells are summed out where that is affordable in every step, else redrawn."""
+    """Return rows whose missing cells are summed out if every step can afford it, else redrawn.
+
+    Args:
+        host: the factor graph on the host.
+        device: the factor graph on the device.
+        codes: shape (cells, rows), -1 if a cell is missing.
+        weights: the weights of the rows.
+        size: the number of rows per step, None for all.
+        seed: the seed of the first values of missing cells.
+    """
     count = codes.shape[1]
     patterns, pattern = np.unique(codes < 0, axis=1, return_inverse=True)
     scaled = jnp.asarray(weights * (count / weights.sum()), jnp.zeros(()).dtype)
@@ -292,20 +361,20 @@ def rows_of(host: FactorGraph, device: Graph, codes: Array, weights: Array, size
         plan = plan_sum(host, np.any(patterns, axis=1), size or count, "what rows lack", "")
         return dataclasses.replace(whole, codes=jnp.asarray(codes, jnp.int32), gaps=contraction(host, plan))
     except GmlmError:
-        pass  # each cell is redrawn instead
+        pass  # the missing cells are redrawn instead
     blocks, values = missing_blocks(host, patterns)
     filled = first_values(host, codes, generator(seed))
     return dataclasses.replace(whole, codes=jnp.asarray(filled, jnp.int32), blocks=jnp.asarray(blocks), values=values)
 
 
 def _report(rows: ClampedRows, report: Missing, codes: Array) -> Missing:
-    """What was done about missing cells."""
+    """Return the report with the number of rows whose missing cells were summed out or redrawn."""
     count = int((codes < 0).any(axis=0).sum())
     return dataclasses.replace(report, imputed=count) if rows.blocks is not None else dataclasses.replace(report, summed=count)
 
 
 def _begin(job: Climb, host: FactorGraph, seed: int) -> Carry:
-    """Chains that are burnt in, completions that are drawn, sums at 0."""
+    """Return the first carry: chains after burn-in, drawn completions, and sums at 0."""
     method, held = job.method, (np.arange(host.n_cells) >= host.n_random, np.zeros(host.n_cells, np.int32))
     begun = starts(host, method.chains, seed, None, held, job.held)
     first = job.kernel.init(jnp.asarray(begun.codes, jnp.int32))
@@ -320,7 +389,9 @@ def _begin(job: Climb, host: FactorGraph, seed: int) -> Carry:
 
 
 def _verify_one_law(lowered: Lowered, method: PersistentContrastiveDivergence) -> None:
-    """Refuse rows that have given data of their own: the chains are never started anew, and follow one law.
+    """Raise E704 if rows have given data of their own.
+
+    The chains are never restarted and follow one distribution.
 
     Raises:
         GmlmError: E704.
@@ -331,7 +402,7 @@ def _verify_one_law(lowered: Lowered, method: PersistentContrastiveDivergence) -
 
 
 def _verify_rows(job: Climb, carry: Carry, numbers: Array) -> None:
-    """Refuse a row that no values of what it lacks make possible.
+    """Raise E508 for a row that has no possible completion of its missing cells.
 
     Raises:
         GmlmError: E508.
@@ -352,7 +423,10 @@ def _run(job: Climb, carry: Carry, show: bool) -> Carry:
 def _judged(
     host: FactorGraph, free: dict[str, jax.Array], begun: Array, carry: Carry, method: PersistentContrastiveDivergence
 ) -> tuple[Outcome, Status]:
-    """The estimate stands still, or the status says what it has reached; see `settled`."""
+    """Return the outcome and a status.
+
+    The status states whether the estimate has settled; see `settled`.
+    """
     size, late = sum(p.size for p in host.parameters), np.arange(method.steps - method.steps // 2)
     each, trace = np.bincount(late * BATCHES // len(late), minlength=BATCHES)[:, None], np.asarray(carry.trace)
     gradients, places = np.asarray(carry.gradients, float) / each, np.asarray(carry.places, float) / each
@@ -374,7 +448,10 @@ def _judged(
 
 
 def _objective(rows: ClampedRows, host: FactorGraph, params: dict[str, jax.Array], total: float) -> float:
-    """-sum over rows of w log p(x) - log prior; nan where rows are redrawn or log Z costs too much."""
+    """Return -sum over rows of w log p(x) - log prior.
+
+    The value is nan if rows are redrawn or log Z costs too much.
+    """
     if rows.blocks is not None:
         return float("nan")
     try:

@@ -1,7 +1,8 @@
-"""Whether symmetric matrices are definite, and how far, by Cholesky factors: eigenvalues take thirty times as long.
+"""Tests and measures of positive definiteness by Cholesky factors.
 
-Factors are upper ones: beside other work on both cores OpenBLAS 0.3.30 was seen to take many times
-as long for lower ones; alone, as long.
+Eigenvalues take thirty times as long. The factors are upper ones: with other work on both cores,
+OpenBLAS 0.3.30 was seen to take many times as long for lower factors; without it, both take the
+same time.
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ import scipy.linalg
 from scipy.linalg import lapack
 
 Array = np.ndarray
-SMALL = 64  # rows up to which eigenvalues cost nothing
+SMALL = 64  # rows up to which the cost of eigenvalues is negligible
 POWER_STEPS = 30
-MARGIN = 1.1  # of a largest eigenvalue that is estimated from below
-SURE = 10.0  # times too small that norm may be estimated: three is rare
+MARGIN = 1.1  # factor on a largest eigenvalue that is estimated from below
+SURE = 10.0  # factor by which the estimate of |inverse|_1 may be too small: three is rare
 
 
 def largest_eigenvalue(matrix: Array) -> float:
-    """An upper estimate of the largest eigenvalue, by at most a tenth: exact where the matrix is small."""
+    """Return an estimate of the largest eigenvalue.
+
+    The value is exact for a small matrix. Otherwise it is an estimate that is meant as an upper
+    bound, too large by at most a tenth.
+    """
     if not matrix.size:
         return 0.0
     if len(matrix) <= SMALL:
@@ -30,12 +35,15 @@ def largest_eigenvalue(matrix: Array) -> float:
 
 
 def exceeds(matrix: Array, least: float) -> bool:
-    """Whether all eigenvalues of a symmetric matrix are above `least`."""
+    """Return whether all eigenvalues of a symmetric matrix are above `least`."""
     return cholesky(matrix, least) is not None
 
 
 def least_eigenvalue(matrix: Array, factor: Array) -> float:
-    """What no eigenvalue of a matrix with this Cholesky factor is below, by an estimate of |inverse|_1: not above the smallest one."""
+    """Return a lower bound of the eigenvalues of a matrix with this Cholesky factor.
+
+    The bound uses an estimate of |inverse|_1, and is not above the smallest eigenvalue.
+    """
     if not matrix.size:
         return 0.0
     largest = norm(matrix)
@@ -44,12 +52,15 @@ def least_eigenvalue(matrix: Array, factor: Array) -> float:
 
 
 def norm(matrix: Array) -> float:
-    """|matrix|_1, which no eigenvalue exceeds."""
+    """Return |matrix|_1, which is an upper bound of all eigenvalues."""
     return float(np.abs(matrix).sum(axis=0).max(initial=0.0))
 
 
 def cholesky(matrix: Array, shift: float = 0.0) -> Array | None:
-    """The upper Cholesky factor of `matrix - shift I`; None where that is not positive definite."""
+    """Return the upper Cholesky factor of `matrix - shift I`.
+
+    The result is None if that matrix is not positive definite.
+    """
     if not np.isfinite(matrix).all():
         return None
     whole = np.array(matrix, float, order="F")
@@ -59,12 +70,15 @@ def cholesky(matrix: Array, shift: float = 0.0) -> Array | None:
 
 
 def inverse(factor: Array) -> Array:
-    """The inverse of U' U, in a third of the time that `solve` takes for the columns of the identity."""
+    """Return the inverse of U' U.
+
+    This takes a third of the time that `solve` takes for the columns of the identity.
+    """
     upper, _ = lapack.dpotri(factor, lower=0)  # pyright: ignore[reportAttributeAccessIssue]
     upper = np.triu(upper)
     return upper + np.triu(upper, 1).T
 
 
 def solve(factor: Array, right: Array) -> Array:
-    """The solution of U' U x = right."""
+    """Return the solution x of U' U x = right."""
     return scipy.linalg.cho_solve((factor, False), right, check_finite=False)

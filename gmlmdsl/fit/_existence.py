@@ -1,9 +1,9 @@
-"""Whether a convex pseudolikelihood has a minimiser: a linear programme for a direction along which it falls for ever.
+"""Tests whether a convex pseudolikelihood has a minimiser, by linear programming.
 
-With log p affine in the parameters, a row's loss for a mask is log sum_a exp(s_a . theta) - s_x .
-theta. It falls without end along v, or stays, exactly if (s_x - s_a) . v >= 0 for every value a of
-the block. Such a v with one strict inequality is a recession direction: the data separate, and
-there is no minimiser (Albert and Anderson 1984; Geyer 2009).
+If log p is affine in the parameters, a row's loss for a mask is log sum_a exp(s_a . theta) - s_x .
+theta. Along a direction v it decreases without end, or stays constant, exactly if (s_x - s_a) . v
+>= 0 for every value a of the block. A direction v with one strict inequality is a recession
+direction: the data separate, and there is no minimiser (Albert and Anderson 1984; Geyer 2009).
 """
 
 from __future__ import annotations
@@ -12,35 +12,38 @@ from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
-import scipy  # its parts load when they are used
+import scipy  # its modules load at first use
 
 from ..evaluate import Colouring, Objective, differences, flatten, free_basis, has_proper_prior, tangent
 
 Array = np.ndarray
-MOST_ENTRIES = 2e9  # statistics that are compared
+MOST_ENTRIES = 2e9  # number of statistics above which they are not compared
 FIRST_ROWS = 4000
 MOST_ROUNDS = 30
-MOST_SPARSE = 500  # entries among which a sparse direction is sought
-PART = 1e-6  # of the largest entry: below, an entry has no part in a direction
-# parameters with priors of which it is asked what the data alone would leave open
+MOST_SPARSE = 500  # number of entries above which no sparse direction is sought
+PART = 1e-6  # share of the largest entry below which an entry has no part in a direction
+# The directions that the data alone leave open are computed for at most this many parameters with
+# priors.
 MOST_ALONE = 1000
-LEAST_UNIT = 1e-150  # of the statistics of a parameter, so that none is divided by 0
-GAIN = 1e-6  # of a row of length one along a direction in the box: below, it gains nothing
+LEAST_UNIT = 1e-150  # smallest size of the statistics of a parameter, which avoids a division by 0
+GAIN = 1e-6  # smallest gain of a row of length one along a direction in the box
 
 
 @dataclass(frozen=True)
 class Recession:
-    """What the data leave open of some parameters.
+    """The directions of some parameters in which the data leave the estimate open.
 
     Attributes:
-        direction: a recession direction in parameter space, None if there is none: of those along
-            which every loss falls that can, the one with the least sum of absolute entries.
-        span: an orthonormal basis of all open directions, shape (parameters, directions): no loss
-            changes along them, or none that is left where the recession ends. What is orthogonal to
-            it has a finite estimate.
-        checked: whether statistics were compared; if not, `span` is where the curvature vanishes.
-        alone: what the data leave open where priors are left out; None if nothing, or if it was not
-            asked.
+        direction: a recession direction in parameter space, None if there is none. It is a
+            direction along which every loss decreases that can decrease, and among these the one
+            with the smallest sum of absolute entries.
+        span: an orthonormal basis of all open directions, shape (parameters, directions). No loss
+            changes along them, or none of those that are left at the end of the recession. The
+            orthogonal complement has a finite estimate.
+        checked: whether statistics were compared. If not, `span` contains the directions in which
+            the curvature vanishes.
+        alone: the open directions if priors are left out. None if there are none, or if they were
+            not computed.
     """
 
     direction: Array | None
@@ -50,7 +53,10 @@ class Recession:
 
     @property
     def flat(self) -> Array:
-        """An orthonormal basis of the open directions of the entries that the recession leaves in their place."""
+        """An orthonormal basis of the open directions, without the entries that move.
+
+        The recession moves these entries.
+        """
         if self.direction is None:
             return self.span
         left, size, _ = np.linalg.svd(np.where(moves(self.direction)[:, None], 0.0, self.span), full_matrices=False)
@@ -58,21 +64,28 @@ class Recession:
 
 
 def moves(direction: Array) -> Array:
-    """The entries that have a part in a direction."""
+    """Return the entries that have a part in a direction."""
     return np.abs(direction) > PART * np.abs(direction).max()
 
 
 def find_recession(
     objective: Objective, params: dict[str, jax.Array], colours: Colouring, asks_data_alone: bool = True
 ) -> Recession | None:
-    """What the data leave open: of parameters without a prior, which would pull them back; and, as `alone` where it is asked, of all.
+    """Return the directions that data and priors leave open, or None if that is not affordable.
 
-    None where the comparison is not affordable.
+    The result concerns the parameters without a prior, because a prior would pull the others back.
+
+    Args:
+        objective: the objective.
+        params: the parameters at which statistics are evaluated.
+        colours: the colouring of the objective.
+        asks_data_alone: whether `alone` of the result is computed, which concerns all parameters.
     """
     host, fixed = objective.frame.host, frozenset(objective.frame.fixed)
     held = frozenset(p.name for p in host.parameters if has_proper_prior(host, p)) | fixed
     if held.issuperset(p.name for p in host.parameters) and sum(p.size for p in host.parameters) > MOST_ALONE:
-        # there is an estimate: what the data alone would say is told by the share of the curvature
+        # There is an estimate. The share of the prior in the curvature shows whether the data alone
+        # would determine it.
         return None
     if not asks_data_alone:
         return _recession(objective, params, colours, held)
@@ -94,12 +107,12 @@ def _recession(objective: Objective, params: dict[str, jax.Array], colours: Colo
     rows = _differences(objective, flatten(host, params), colours, basis)
     if rows.shape[0] == 0:  # pyright: ignore[reportOptionalSubscript]
         return Recession(None, basis)
-    # A direction is sought in the units in which the statistics of each parameter are of one size,
-    # whatever theirs are.
+    # A direction is sought in units in which the statistics of all parameters have the same size,
+    # whatever the units of the parameters are.
     unit = scipy.sparse.diags(1 / np.maximum(np.sqrt(np.asarray(rows.multiply(rows).mean(axis=0)).ravel()), LEAST_UNIT))
     direction, alive = _generic(_of_length_one(rows @ unit), _bounds(objective, held))
     direction = None if direction is None else unit @ direction
-    # At the end of the recession only the rows along which nothing falls have a say (Geyer 2009,
+    # At the end of the recession, only the rows whose loss does not decrease matter (Geyer 2009,
     # limiting conditional model).
     flat = basis @ _null_space(rows[alive])
     if direction is None:
@@ -109,7 +122,10 @@ def _recession(objective: Objective, params: dict[str, jax.Array], colours: Colo
 
 
 def _null_space(rows: scipy.sparse.csr_matrix) -> Array:
-    """An orthonormal basis of the directions along which no row changes, each entry in its own unit."""
+    """Return an orthonormal basis of the directions along which no row changes.
+
+    Each entry is measured in its own unit.
+    """
     square = (rows.T @ rows).toarray()
     diagonal = np.diag(square)
     unit = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
@@ -118,7 +134,11 @@ def _null_space(rows: scipy.sparse.csr_matrix) -> Array:
 
 
 def _generic(rows: scipy.sparse.csr_matrix, bounds: list[tuple[float, float]]) -> tuple[Array | None, Array]:
-    """A sum of recession directions along which every row gains that gains along any; and the rows that never do."""
+    """Return a sum of recession directions, and the rows that gain along none of them.
+
+    Every row that gains along any recession direction gains along the sum. The first result is None
+    if there is no recession direction.
+    """
     total, alive = np.zeros(rows.shape[1]), np.ones(rows.shape[0], bool)  # pyright: ignore[reportOptionalSubscript]
     for _ in range(MOST_ROUNDS):
         found = _programme(rows, alive, bounds)
@@ -130,9 +150,11 @@ def _generic(rows: scipy.sparse.csr_matrix, bounds: list[tuple[float, float]]) -
 
 
 def _sparsest(strict: scipy.sparse.csr_matrix, span: Array, basis: Array, ends: tuple[Array, Array]) -> Array:
-    """min |v|_1 over v = basis span z with strict v >= 1: a direction whose signs are those that matter; 0 where it is not found.
+    """Return a sparse recession direction v, which minimises |v|_1.
 
-    `ends` are the least and the greatest entries that v may have.
+    v = basis span z satisfies strict v >= 1, and the signs of its entries are those that matter.
+    The result is 0 if no such direction is found. `ends` are the smallest and the largest entries
+    that v may have.
     """
     whole = basis @ span
     mine = (np.abs(whole) > PART).any(axis=1)
@@ -150,7 +172,7 @@ def _sparsest(strict: scipy.sparse.csr_matrix, span: Array, basis: Array, ends: 
 
 
 def _differences(objective: Objective, vector: jax.Array, colours: Colouring, basis: Array) -> scipy.sparse.csr_matrix:
-    """Distinct rows (phi(x) - phi(a)) . basis over data rows, blocks and values."""
+    """Return the distinct rows (phi(x) - phi(a)) . basis over data rows, blocks and values."""
     found = [scipy.sparse.csr_matrix((0, basis.shape[0]))]
     for parameters, rows in differences(objective, vector, colours):
         place = (np.repeat(np.arange(len(rows)), len(parameters)), np.tile(parameters, len(rows)))
@@ -167,7 +189,11 @@ def _of_length_one(rows: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
 
 
 def _bounds(objective: Objective, held: frozenset[str]) -> list[tuple[float, float]]:
-    """Directions are scaled to [-1, 1]; a parameter bounded on one side cannot run that way without end."""
+    """Return the bounds of the entries of a direction.
+
+    Directions are scaled to [-1, 1]. A parameter with one bound cannot go in the direction of that
+    bound without end.
+    """
     bounds: list[tuple[float, float]] = []
     for p in objective.frame.host.parameters:
         if p.name in held:
@@ -180,7 +206,11 @@ def _bounds(objective: Objective, held: frozenset[str]) -> list[tuple[float, flo
 
 
 def _ends(objective: Objective) -> tuple[Array, Array]:
-    """For each entry of the flat vector 0 where its parameter is bounded below, and above; else infinite."""
+    """Return lower and upper bounds of each entry of a direction in the flat parameter vector.
+
+    A lower bound is 0 if the parameter is bounded below, and an upper bound is 0 if it is bounded
+    above; the others are infinite.
+    """
     parameters = objective.frame.host.parameters
     low = [np.full(p.size, 0.0 if np.isfinite(p.lower) else -np.inf) for p in parameters]
     high = [np.full(p.size, 0.0 if np.isfinite(p.upper) else np.inf) for p in parameters]
@@ -188,7 +218,10 @@ def _ends(objective: Objective) -> tuple[Array, Array]:
 
 
 def _programme(rows: scipy.sparse.csr_matrix, wanted: Array, bounds: list[tuple[float, float]]) -> Array | None:
-    """max sum(wanted rows v) with rows v >= 0 and v in a box; None where that is 0."""
+    """Maximise sum(wanted rows v) subject to rows v >= 0 and v in a box.
+
+    The result is None if the maximum is 0.
+    """
     if not wanted.any():
         return None
     found = _cut(-np.asarray(rows[wanted].sum(axis=0)).ravel(), rows, 0.0, bounds, np.zeros((0, rows.shape[1])))  # pyright: ignore[reportOptionalSubscript]
@@ -196,7 +229,10 @@ def _programme(rows: scipy.sparse.csr_matrix, wanted: Array, bounds: list[tuple[
 
 
 def _cut(cost: Array, rows: scipy.sparse.csr_matrix, floor: float, bounds: list, within: Array) -> Array | None:
-    """min cost v with rows v >= floor, within v <= 0 and bounds, by adding violated rows until none is left."""
+    """Minimise cost v subject to rows v >= floor, within v <= 0 and the bounds.
+
+    Violated rows are added until none is left.
+    """
     chosen = np.unique(np.linspace(0, rows.shape[0] - 1, FIRST_ROWS).astype(int))  # pyright: ignore[reportOptionalSubscript]
     for _ in range(MOST_ROUNDS):
         matrix = scipy.sparse.vstack([-rows[chosen], scipy.sparse.csr_matrix(within)])

@@ -1,9 +1,10 @@
-"""Standard errors by the rows: the covariances of a fit, and where its rows cannot tell them.
+"""Standard errors by the rows: the covariances of a fit, and the entries that rows leave unknown.
 
-The sandwich H^-1 S H^-1 measures by S how far the rows' gradients differ. Of one row, or where all
-rows pull alike, S is 0 in some direction, and the sandwich would say that the estimate is certain:
-there the rows tell no standard error, and it is infinite. With fewer rows than parameters S lacks
-rank, and what it says is too small.
+In the sandwich H^-1 S H^-1, S measures how much the gradients of the rows differ. For one row, or
+if all rows have the same gradient in some direction, S is 0 in that direction, and the sandwich
+would make the estimate certain. The rows then do not determine a standard error there, and it is
+infinite. With fewer rows than parameters S does not have full rank, and the standard errors are too
+small.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from ._status import Finding, Status
 
 Array = np.ndarray
 NO_SPREAD, TOO_FEW = "no-spread", "few-rows"  # slugs
-FEWEST = 2 - 1e-9  # effective rows: of fewer there is no telling how far rows differ
-# of the curvature that the rows give: below, their gradients are the same, but for rounding
+FEWEST = 2 - 1e-9  # effective rows: fewer do not determine the differences between rows
+# Below this share of the rows' part of the curvature, the gradients of the rows are equal up to
+# rounding.
 ALIKE = 1e-10
-ROUNDING = 1e-14  # of the whole curvature
+ROUNDING = 1e-14  # share of the whole curvature
 MOST_NAMED = 6
 MORE_ROWS = "Bring more rows, or take the estimate there for the prior's"
 SIMULATE = "`fit.simulated_errors()` takes the model as right and measures how estimates spread over data sets that it makes"
@@ -39,10 +41,10 @@ IMPUTED = "Bring more rows; or fit with `impute=False` or without `method=`, who
 
 @dataclass(frozen=True)
 class Inferred:
-    """The status of a fit with what its rows say of standard errors, and its covariances.
+    """The status of a fit, including the findings about its standard errors, and its covariances.
 
-    `covariances` are those of what is determined, by kind; none where the curvature was not
-    computed.
+    `covariances` are those of the determined directions, by kind. The dict is empty if the
+    curvature was not computed.
     """
 
     status: Status
@@ -50,10 +52,11 @@ class Inferred:
 
 
 class Later:
-    """What `find` infers, when it is first asked for: a fit whose estimates are all that is wanted does not wait for its curvature.
+    """An `Inferred` that the function `find` computes at the first access.
 
-    It holds what `find` needs, the rows on the device among it, until then. `progress`: whether it
-    shows a bar, as the fit did.
+    A fit whose estimates alone are used does not wait for its curvature. Until then the object
+    holds everything that `find` needs, including the rows on the device. `progress` states whether
+    a progress bar is shown, as during the fit.
     """
 
     def __init__(self, find: Callable[[], Inferred], progress: bool | None = None):
@@ -64,7 +67,7 @@ class Later:
     @property
     def _found(self) -> Inferred:
         find = self._find
-        if find is not None:  # two threads that ask at once both find it
+        if find is not None:  # two threads that access it at the same time both compute it
             with waiting("standard errors", shows_progress(self._progress)):
                 self._known = find()
             if isinstance(self._known.covariances, Covariances):
@@ -75,23 +78,23 @@ class Later:
 
     @property
     def status(self) -> Status:
-        """See `Inferred`."""
+        """The `status` of the `Inferred`."""
         return self._found.status
 
     @property
     def covariances(self) -> Mapping[str, Array]:
-        """See `Inferred`."""
+        """The `covariances` of the `Inferred`."""
         return self._found.covariances
 
 
 def infer(objective: Objective, params: dict[str, jax.Array], status: Status, curve: Curvature | None, rows: float) -> Inferred:
-    """Covariances at an estimate, and what must be said of them.
+    """Return the covariances at an estimate, and the status with the findings about them.
 
     Args:
-        objective: what was minimised.
+        objective: the objective that was minimised.
         params: the estimate.
-        status: what is known already.
-        curve: the curvature there; None where it was not computed.
+        status: the status so far.
+        curve: the curvature at the estimate; None if it was not computed.
         rows: the effective number of rows, see `effective_rows`.
     """
     if curve is None:
@@ -108,15 +111,16 @@ def infer(objective: Objective, params: dict[str, jax.Array], status: Status, cu
 
 
 def without_error(rest: Curvature, rows: float) -> Array:
-    """The entries whose estimate could move, and whose sandwich says it does not; `rest` is what is determined.
+    """Return the entries whose estimate can move but whose sandwich variance is 0.
 
-    e_p' H^-1 S H^-1 e_p = d'S d with d = H^-1 e_p: how far row r moves entry p is d'u_r, and where
-    all rows move it alike the gradients have rank 0 around their mean in that direction. Where
-    there are fewer than two effective rows, that is everywhere.
+    `rest` is the curvature in the determined directions. The variance of entry p is e_p' H^-1 S
+    H^-1 e_p = d'S d with d = H^-1 e_p. Row r moves entry p by d'u_r. If all rows move it equally,
+    the gradients have rank 0 around their mean in that direction. With fewer than two effective
+    rows, all entries that can move are returned.
     """
     d = rest.influence
     prior = _diagonal(_times(d, rest.prior), d)
-    # d H d' by d H = the basis, where H is definite and no imputed cell adds to it.
+    # d H equals the basis if H is definite and no imputed cell contributes to it; d H d' follows.
     whole = _diagonal(rest.basis if rest.factor is not None and rest.coupling is None else d @ rest.hessian, d)
     spread = _diagonal(rest.spread, d)
     moves = np.abs(d).max(axis=1, initial=0.0) > 1e-12 * np.abs(d).max(initial=0.0)
@@ -124,13 +128,16 @@ def without_error(rest: Curvature, rows: float) -> Array:
 
 
 def _times(left: Array, right: Array) -> Array:
-    """The product, which costs nothing where the right one is diagonal, as that of a prior is without a gauge."""
+    """Return the matrix product, at no cost if the right matrix is diagonal.
+
+    The curvature of a prior without a gauge is diagonal.
+    """
     diagonal = np.diag(right)
     return left * diagonal if np.count_nonzero(right) == np.count_nonzero(diagonal) else left @ right
 
 
 def _diagonal(left: Array, right: Array) -> Array:
-    """Of left right' its diagonal."""
+    """Return the diagonal of left right'."""
     return np.einsum("pk,pk->p", left, right)
 
 
@@ -156,26 +163,34 @@ def _findings(unknown: Array, parameters: int, rows: float, names: list[str], re
 
 
 def effective_rows(mask: AbstractMask, codes: Array, weights: Array, counts: bool) -> float:
-    """Kish's number of rows: (sum w)^2 / sum w^2 of importances, sum w of counts; a row that scores 0 whatever it holds is none.
+    """Return Kish's number of rows.
+
+    This is (sum w)^2 / sum w^2 for importances and sum w for counts. A row that scores 0 whatever
+    its values are does not count.
 
     Args:
-        mask: of the loss.
-        codes: (cells, rows), -1 where a cell is missing: a row scores where some cell is observed
-            that the mask reaches.
-        weights: of the rows.
-        counts: whether they are counts.
+        mask: the mask of the loss.
+        codes: shape (cells, rows), -1 if a cell is missing. A row scores if some cell that the mask
+            reaches is observed.
+        weights: the weights of the rows.
+        counts: whether the weights are counts.
     """
     w = weights[(codes[mask.reach] >= 0).any(axis=0)]
     return float(w.sum() if counts or not w.any() else w.sum() ** 2 / (w**2).sum())
 
 
 def _without_errors(finding: Finding) -> Finding:
-    """The finding where no standard error is told: none is too small."""
+    """Return the finding without the remark that standard errors are too small.
+
+    It is used if there are no standard errors.
+    """
     return dataclasses.replace(finding, remedy=MORE_ROWS) if finding.slug == "prior-decides" else finding
 
 
 def verify_scored(rows: float, what: str) -> None:
-    """Refuse what simulates rows where none scores.
+    """Raise E548 if no row has an observed cell that the mask reaches.
+
+    `what` names the caller, which simulates the observed cells of rows.
 
     Raises:
         GmlmError: E548.
@@ -185,7 +200,9 @@ def verify_scored(rows: float, what: str) -> None:
 
 
 def verify_spread(rows: float, what: str) -> None:
-    """Refuse what rests on how far rows differ where there is one.
+    """Raise E548 unless there are at least two effective rows.
+
+    `what` names the caller, which depends on the differences between rows.
 
     Raises:
         GmlmError: E548.
@@ -196,5 +213,5 @@ def verify_spread(rows: float, what: str) -> None:
 
 
 def scored_rows(evidence: Evidence) -> float:
-    """The effective number of rows, of those that score."""
+    """Return the effective number of the rows that score."""
     return effective_rows(evidence.mask, evidence.codes, row_weights(evidence), evidence.options.weights_are == "counts")

@@ -1,4 +1,4 @@
-"""Fits a model: data, mask and start to an estimate with its standard errors and what must be said about it."""
+"""Fits a model: from data, a mask and a start to an estimate with standard errors and status."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a fit found, as arrays; `Fit` gives it names."""
+    """The result of a fit as arrays; `Fit` adds names."""
 
     evidence: Evidence
     params: dict[str, Array]
@@ -78,30 +78,37 @@ class Estimate:
 
     @property
     def status(self) -> Status:
-        """What must be said of it."""
+        """The status of the fit with its findings."""
         return self.inference.status
 
     @property
     def covariances(self) -> Mapping[str, Array]:
-        """Of what is determined, by kind."""
+        """The covariances of the determined directions, by kind."""
         return self.inference.covariances
 
 
 def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOptions, index: Any = None) -> Estimate:
     """Minimise c * sum over rows of w loss - log prior; `index` labels the rows.
 
+    Args:
+        lowered: the model.
+        mask: the mask of the loss.
+        codes: shape (cells, rows), -1 if a cell is missing.
+        options: the options of the fit.
+        index: the labels of the rows.
+
     Raises:
         GmlmError: for options, weights or starts that do not fit, an impossible row, an unbounded
-            prior, a mask that mentions a parameter, a cost above the budget.
+            prior, a mask that mentions a parameter, or a cost above the budget.
     """
     started = time.perf_counter()
     host = lowered.graph
     options = _verified_options(options)
     weights = verified_rows(mask, codes, options)
-    # Digits matter in a line search and in standard errors: full-batch fits run in float64 whatever
+    # A line search and standard errors need many digits: full-batch fits run in float64 whatever
     # the default.
     exact = options.optimizer is None and not isinstance(options.method, PersistentContrastiveDivergence)
-    # the others count their steps
+    # the other methods show a count of their steps
     bar = waiting(f"fitting under mask {options.mask}", exact and shows_progress(options.progress))
     with bar, jax.enable_x64(exact or bool(jax.config.jax_enable_x64)):  # pyright: ignore[reportAttributeAccessIssue]
         start, fixed = _start(host, options)
@@ -121,7 +128,7 @@ def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOp
             curve = curvature_at(objective, params_of(objective, outcome), colours(), options, copies)
             open_ = examine(objective, params_of(objective, outcome), curve, None, None)
             look = lambda: (curve, open_)  # noqa: E731
-            # Rounds may have run along a recession until rounding stopped them.
+            # The rounds may have followed a recession direction until rounding stopped them.
             if has_vanished(curve, start_of_vanished(objective, curve, colours())):
                 outcome = dataclasses.replace(outcome, reason="steps")
         elif options.optimizer is None:
@@ -135,7 +142,7 @@ def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOp
         rows = effective_rows(mask, codes, weights, options.weights_are == "counts")
         inferred = Later(lambda: _judged(objective, params, outcome, look, colours, missing, rows, exact), options.progress)
         if not infers(objective, params):
-            inferred.status  # noqa: B018 - it costs nothing without a curvature, and lets go of the rows
+            inferred.status  # noqa: B018 - cheap without a curvature, and releases the rows
     evidence, seconds = Evidence(lowered, mask, codes, options, index), time.perf_counter() - started
     return Estimate(evidence, arrays, inferred, outcome, value, use, fixed, convex, codes.shape[1], missing, seconds)
 
@@ -150,7 +157,7 @@ def _judged(
     rows: float,
     exact: bool,
 ) -> Inferred:
-    """What must be said of an estimate, with its covariances: for whoever asks first."""
+    """Return the status of an estimate with its covariances; it runs at the first access."""
     with jax.enable_x64(exact or bool(jax.config.jax_enable_x64)):  # pyright: ignore[reportAttributeAccessIssue]
         curve, open_ = look()
         status = judge(objective, params, outcome, open_, curve, colours(), missing)
@@ -158,11 +165,11 @@ def _judged(
 
 
 def verified_rows(mask: AbstractMask, codes: Array, options: FitOptions) -> Array:
-    """The weights of rows that a mask can be fitted to.
+    """Return the weights of the rows, after verifying that the mask can be fitted to them.
 
     Raises:
-        GmlmError: E702 for a mask that mentions a parameter, E505 for no rows, and for weights that
-            do not fit.
+        GmlmError: E702 for a mask that mentions a parameter, E505 if there are no rows, and for
+            weights that do not fit.
     """
     if mask.mentions_parameter:
         raise fail("E702", f"mask `{options.mask}` mentions a parameter: it may sample, not fit", mask.span, "mentions a parameter")
@@ -174,7 +181,7 @@ def verified_rows(mask: AbstractMask, codes: Array, options: FitOptions) -> Arra
 
 
 def _climbed(evidence: Evidence, found: Climbed, fixed: tuple[str, ...], started: float) -> Estimate:
-    """The estimate of persistent contrastive divergence, which has no covariance."""
+    """Return the estimate of persistent contrastive divergence, which has no covariance."""
     rows, cells = evidence.codes.shape[1], int((evidence.lowered.graph.is_observed).sum())
     use = MaskUse(evidence.options.mask, None, 1, False, cells, cells)
     params = {k: np.asarray(v) for k, v in found.params.items()}
@@ -184,13 +191,16 @@ def _climbed(evidence: Evidence, found: Climbed, fixed: tuple[str, ...], started
 
 
 def reopen(evidence: Evidence, params: Mapping[str, Array]) -> tuple[Objective, Colouring | None]:
-    """The objective that a fit minimised, with `params` as its start, and its colours; to be called and used in float64."""
+    """Return the objective that a fit minimised, with `params` as its start, and its colouring.
+
+    It must be called and used in float64.
+    """
     objective = reopened(evidence, params)
     return objective, objective_colouring(objective)
 
 
 def reopened(evidence: Evidence, params: Mapping[str, Array]) -> Objective:
-    """The objective alone."""
+    """Return the objective that a fit minimised, with `params` as its start."""
     lowered, mask, codes, options = evidence.lowered, evidence.mask, evidence.codes, evidence.options
     weights = np.ones(codes.shape[1]) if options.weights is None else verified_weights(options.weights, codes.shape[1])
     start, fixed = _start(lowered.graph, dataclasses.replace(options, init=params))
@@ -229,7 +239,11 @@ def _start(host: FactorGraph, options: FitOptions) -> tuple[dict[str, jax.Array]
 
 
 def _impute(prepared: Prepared, options: FitOptions, colours: Colouring | None) -> tuple[Objective, Outcome, Missing, Copies]:
-    """Monte Carlo EM; its Monte Carlo error is judged by the standard errors of the first completed rows."""
+    """Run Monte Carlo EM on an objective with imputed rows.
+
+    The standard errors of the first completed rows are the scale on which its Monte Carlo error is
+    judged.
+    """
     if options.optimizer is not None:
         message = f"{prepared.missing.imputed:,} rows have missing cells that must be imputed, which goes with L-BFGS only"
         raise fail("E511", message, help="leave `optimizer` out, or drop these rows")

@@ -1,12 +1,13 @@
-"""Minimises objectives plus penalty * sum over groups of weight * ||entries of the group||, by accelerated proximal gradients.
+"""Minimises objectives plus a group penalty by accelerated proximal gradients.
 
-A group of one entry has the penalty |entry|, the lasso's; a group's entries leave 0 together.
-Several copies of the parameters, each with an objective and a penalty of its own, go side by side:
-each has its own step size, momentum and end.
+The penalty is penalty * sum over groups of weight * ||entries of the group||. A group of one entry
+has the lasso penalty |entry|; the entries of a larger group leave 0 together. Several copies of the
+parameters are minimised side by side. Each copy has its own objective, penalty, step size, momentum
+and end.
 
-Lengths are taken in a metric: the diagonal of the objective's Hessian, see `diagonal_metric`. Steps
-and stops are then the same whatever the units of the parameters are, as those of a coupling are
-when the values of a variable are given in others.
+Lengths are measured in a metric, the diagonal of the objective's Hessian; see `diagonal_metric`.
+Steps and stopping therefore do not depend on the units of the parameters. The units of a coupling
+change, for example, if the values of a variable are given in other units.
 """
 
 from __future__ import annotations
@@ -25,21 +26,22 @@ from ..evaluate import BlockObjectives, JointObjective
 
 Array = np.ndarray
 Copied = JointObjective | BlockObjectives
-TOLERANCE = 1e-7  # of the largest entry of the proximal gradient in the metric, per row
+TOLERANCE = 1e-7  # bound on the largest entry of the proximal gradient in the metric, per row
 MOST_STEPS = 5000
-NOISE = 8  # roundings of the value that are no increase
+NOISE = 8  # an increase by fewer roundings of the value does not count
 EXCLUDED = 1e12  # a penalty that holds a group at 0
-MOST_PROBES = 256  # directions of each parameter along which its curvatures are told apart
-FLATTEST = 1e-3  # of the mean curvature of a parameter's entries: flatter ones are taken as this
+MOST_PROBES = 256  # number of directions of each parameter along which curvatures are computed
+FLATTEST = 1e-3  # smallest curvature, as a share of the mean curvature of a parameter's entries
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Which entries a penalty holds together.
+    """The groups of entries of a penalty.
 
     Attributes:
-        of: by parameter, in its shape: the number of an entry's group, -1 where it has no penalty.
-        weights: of each group.
+        of: by parameter, in its shape, the number of an entry's group; -1 if the entry has no
+            penalty.
+        weights: the weight of each group.
     """
 
     of: dict[str, Array]
@@ -48,9 +50,13 @@ class Groups:
 
 @dataclass(frozen=True)
 class Penalised:
-    """Minimisers, one for each copy: unconstrained parameters with an axis of copies, the steps of the longest, and which converged.
+    """The minimisers of all copies.
 
-    `curvature`, one for each copy, starts the next one.
+    Attributes:
+        free: the unconstrained parameters, with an axis of copies.
+        steps: the number of steps of the longest copy.
+        converged: which copies converged.
+        curvature: one number for each copy, from which the next call starts.
     """
 
     free: dict[str, Any]
@@ -71,20 +77,23 @@ def minimise_penalised(
     tolerance: float = TOLERANCE,
     most: int = MOST_STEPS,
 ) -> Penalised:
-    """The minimisers of values(free) + penalty * sum over groups of weight * norm; one compilation for all penalties and row weights.
+    """Minimise values(free) + penalty * sum over groups of weight * norm.
+
+    All penalties and row weights share one compiled program.
 
     Args:
         values: the objectives.
-        free: where to start, with an axis of copies.
-        groups: of entries.
-        penalties: one for each copy.
-        curvature: one for each copy, to start with: how much larger than the metric.
-        metric: of the flat vector of all arrays, see `diagonal_metric`; a group has the largest of
-            its entries.
-        weights: of groups, one row for each copy; none: those of `groups` for all.
-        tolerance: of the largest entry of the proximal gradient, in units of the square root of the
-            metric.
-        most: steps.
+        free: the starting point, with an axis of copies.
+        groups: the groups of entries.
+        penalties: one penalty for each copy.
+        curvature: one starting value for each copy: the ratio of the curvature to the metric.
+        metric: the metric of the flat vector of all arrays, see `diagonal_metric`. A group has the
+            largest metric of its entries.
+        weights: the weights of the groups, one row for each copy. If None, all copies have those of
+            `groups`.
+        tolerance: the bound on the largest entry of the proximal gradient, in units of the square
+            root of the metric.
+        most: the maximum number of steps.
 
     Reference: Beck and Teboulle 2009; O'Donoghue and Candes 2015 for restarts; Yuan and Lin 2006
     for groups.
@@ -100,9 +109,9 @@ def minimise_penalised(
 
 
 def largest_penalty(values: Copied, free: dict[str, Any], groups: Groups) -> Array:
-    """The least penalty of each copy at which all groups are 0, `free` being the minimiser under that.
+    """Return, for each copy, the smallest penalty at which all groups are 0.
 
-    It is max of ||gradient of a group|| / weight.
+    It is max of ||gradient of a group|| / weight. `free` must be the minimiser under that penalty.
     """
     places = _placed(values, free, groups)
     slope = np.asarray(ravel_pytree(jax.device_get(_gradient(values, free)))[0])
@@ -113,10 +122,11 @@ def largest_penalty(values: Copied, free: dict[str, Any], groups: Groups) -> Arr
 
 
 class _Places(NamedTuple):
-    """Of the flat vector of all arrays, in the order of `ravel_pytree`: whose copy an entry is, its group, and whose copy a group is.
+    """Index arrays of the flat vector of all arrays, in the order of `ravel_pytree`.
 
-    Each array has groups of its own; the last number is of entries without one, or without an
-    owner.
+    `owner` is the copy of each entry, `group` the group of each entry, and `group_owner` the copy
+    of each group. Each array has its own groups. The last number stands for entries without a
+    group, or without an owner.
     """
 
     owner: Any
@@ -124,22 +134,28 @@ class _Places(NamedTuple):
     group_owner: Any
 
     def total(self, v: Any, copies: int) -> Any:
-        """The sum over the entries of each copy."""
+        """Return the sum over the entries of each copy."""
         return jax.ops.segment_sum(v, self.owner, copies + 1)[:-1]
 
     def spread(self, v: Any) -> Any:
-        """What each entry's copy has; 1 of nobody's."""
+        """Return for each entry the value of its copy, and 1 for an entry without an owner."""
         return jnp.append(v, jnp.ones(1, v.dtype))[self.owner]
 
     def alike(self, metric: Array) -> tuple[Array, Array]:
-        """The metric with the largest of each group at all its entries, and that of each group."""
+        """Return the metric of all entries and the metric of each group.
+
+        All entries of a group have the maximum of their metrics.
+        """
         largest = np.zeros(len(self.group_owner) + 1)
         np.maximum.at(largest, self.group, metric)
         grouped = self.group < len(self.group_owner)
         return np.where(grouped, largest[self.group], metric), np.where(largest > 0, largest, 1.0)[:-1]
 
     def shrunk(self, z: Any, by: Any, weights: Any) -> Any:
-        """Every group nearer to 0, by its copy's `by` times its weight: what the penalty's proximal map does."""
+        """Apply the proximal map of the penalty: move every group nearer to 0.
+
+        A group moves by its weight times the number `by` of its copy.
+        """
         count = self.group_owner.shape[0]
         norms = jnp.sqrt(jax.ops.segment_sum(z * z, self.group, count + 1))
         limit = jnp.append(jnp.append(by, 0.0)[self.group_owner] * weights, 0.0)
@@ -148,12 +164,15 @@ class _Places(NamedTuple):
 
 
 def _entries(values: Copied, free: dict[str, Any]) -> dict[str, tuple[Array, Array]]:
-    """Of each free parameter, in the order of `ravel_pytree`, which entries are unconstrained and whose they are in all arrays."""
+    """Return, for each free parameter, its unconstrained entries and their copies in all arrays.
+
+    The parameters are in the order of `ravel_pytree`.
+    """
     whole, at, found = np.asarray(values.owner), 0, {}
     for p in values.objective.frame.host.parameters:
         if p.name in free:
             here = np.arange(p.size)
-            if p.kind == "simplex":  # whose rows have one unconstrained entry less
+            if p.kind == "simplex":  # a row of a simplex has one unconstrained entry less
                 here = here.reshape(p.shape)[..., :-1].ravel()
             found[p.name] = here, whole[:, at + here]
         at += p.size
@@ -161,7 +180,7 @@ def _entries(values: Copied, free: dict[str, Any]) -> dict[str, tuple[Array, Arr
 
 
 def _owners(values: Copied, free: dict[str, Any]) -> tuple[Array, Array]:
-    """Of the flat vector of all arrays, whose copy an entry is and the number of its parameter."""
+    """Return the copy and the number of the parameter of each entry of the flat vector."""
     entries = [owner.ravel() for _, owner in _entries(values, free).values()]
     return np.concatenate(entries), np.repeat(np.arange(len(entries)), [len(e) for e in entries])
 
@@ -193,11 +212,12 @@ class _State(NamedTuple):
 
 
 def diagonal_metric(values: Copied, free: dict[str, Any]) -> Array:
-    """The diagonal of the Hessian of each copy's objective, in the order of `ravel_pytree`: positive, 1 where nothing is curved.
+    """Return the diagonal of the Hessian of each copy's objective, in the order of `ravel_pytree`.
 
-    A product with the Hessian is taken along some entries of one parameter, one of each copy, or
-    with signs along more where a copy has more than `MOST_PROBES`: what those add to each other is
-    of their own units.
+    All entries are positive; an entry is 1 if the objective has no curvature there. A product with
+    the Hessian is evaluated along one entry of a parameter in each copy. If a copy has more than
+    `MOST_PROBES` entries, a product is evaluated along several entries with random signs. Those
+    entries belong to one parameter, so their contributions to each other have the same units.
     """
     owner, array = _owners(values, free)
     _, number = np.unique(np.stack([array, owner]), axis=1, return_inverse=True)
@@ -214,7 +234,7 @@ def diagonal_metric(values: Copied, free: dict[str, Any]) -> Array:
 
 @bounded_jit
 def _curvatures(values: Copied, free: dict[str, Any], probe: Any, signs: Any) -> Any:
-    """v * (H v) at the entries of each probe, v being their signs."""
+    """Return v * (H v) at the entries of each probe, where v contains their signs."""
     flat, restore = ravel_pytree(free)
     slope = jax.grad(lambda z: values(restore(z)).sum())
 
@@ -229,7 +249,10 @@ def _curvatures(values: Copied, free: dict[str, Any], probe: Any, signs: Any) ->
 def _descent(
     values: Copied, free: dict[str, Any], places: _Places, weights: Any, numbers: Any, lengths: Any, limits: Any
 ) -> tuple[Any, ...]:
-    """The minimisers, their steps, their last gaps and step sizes, one for each copy; a copy that has ended stays."""
+    """Return the minimisers, steps, last gaps and curvatures, one for each copy.
+
+    A copy that has ended does not move.
+    """
     (penalties, curvature), (metric, of_groups), (tolerance, most) = numbers, lengths, limits
     start, restore = ravel_pytree(free)
     number, spread = penalties.shape[0], places.spread
@@ -249,7 +272,7 @@ def _descent(
             return places.shrunk(s.y - slope / (metric * spread(c)), penalties / c, weights / of_groups)
 
         def above(c: Any) -> Any:
-            """Which copies lie above the parabola of curvature c."""
+            """Return which copies lie above the parabola of curvature c."""
             to = moved(c)
             move = to - s.y
             slack = NOISE * jnp.finfo(to.dtype).eps * jnp.abs(value)
@@ -262,7 +285,7 @@ def _descent(
 
         c, _ = jax.lax.while_loop(lambda state: state[1].any(), widened, (s.curvature, above(s.curvature)))
         to = moved(c)
-        # momentum that points uphill is dropped
+        # The momentum is reset if it points uphill.
         again = places.total(metric * (s.y - to) * (to - s.x), number) > 0
         momentum = jnp.where(again, 1.0, (1 + jnp.sqrt(1 + 4 * s.momentum**2)) / 2)
         ahead = jnp.where(again, 0.0, (s.momentum - 1) / momentum)

@@ -1,10 +1,10 @@
 """Monte Carlo EM for rows whose missing cells cannot be summed out.
 
-Each round redraws the missing cells of several copies of each row by block dynamics at the present
-parameters, and then minimises the objective of the completed rows. At the truth the mean gradient
-of completed rows is 0, so the fixed point is consistent where cells are missing at random. The
-estimate is the mean over the last rounds; it is accepted when that mean drifts no further than its
-Monte Carlo error, and that error is small beside the standard errors.
+Each iteration redraws the missing cells of several copies of each row by block dynamics at the
+present parameters, and then minimises the objective of the completed rows. At the true parameters
+the mean gradient of completed rows is 0, so the fixed point is consistent if cells are missing at
+random. The estimate is the mean over the last iterations. It is accepted if this mean drifts no
+further than its Monte Carlo error, and if that error is small relative to the standard errors.
 
 Reference: Wei and Tanner 1990; for composite likelihoods Gao and Song 2011.
 """
@@ -33,22 +33,27 @@ from ._optimise import Outcome
 
 Array = np.ndarray
 COPIES = 20
-BLOCK_VALUES = 8  # joint values of a block of missing cells that is redrawn at once
+BLOCK_VALUES = 8  # maximum number of joint values of a block that is redrawn at once
 FIRST_SWEEPS, SWEEPS = 50, 2
 FEWEST_ROUNDS, MOST_ROUNDS, ROUNDS_BETWEEN = 30, 300, 10
-# with latents it starts near a saddle, where the values of a latent mean the same
+# With latents, the fit starts near a saddle, at which the values of a latent are exchangeable.
 FEWEST_LATENT = 100
-NOISE = 0.05  # of a standard error
-# of an estimate, at least of 1: stands for its standard error where that is not known
+NOISE = 0.05  # in units of a standard error
+# If the standard error of an estimate is unknown, this share of the estimate (or of 1, if larger)
+# replaces it.
 UNKNOWN = 0.1
-DRIFT = 3.0  # Monte Carlo errors
-REDRAWN = 5  # imputations of every copy from which standard errors are computed
-STEPS = 5  # of the minimiser in one round: the next round moves the imputations anyway
+DRIFT = 3.0  # in units of Monte Carlo errors
+REDRAWN = 5  # number of imputations of every copy from which standard errors are computed
+STEPS = 5  # steps of the minimiser in one iteration, after which the imputations move anyway
 
 
 @dataclass(frozen=True)
 class Imputed:
-    """Rows to impute: where their copies stand in an objective, and the blocks of missing cells of each."""
+    """The rows to impute: the columns of their copies in an objective, and their missing cells.
+
+    `blocks` are the blocks of missing cells of each column, and `values` is the maximum number of
+    joint values of a block.
+    """
 
     copies: Copies
     blocks: Array  # (steps, members, columns)
@@ -57,7 +62,10 @@ class Imputed:
 
 
 def missing_blocks(graph: FactorGraph, missing: Array) -> tuple[Array, int]:
-    """Each row's missing cells in blocks of few joint values, shape (steps, members, rows), padded; and the most joint values."""
+    """Return each row's missing cells in blocks of few joint values, and the maximum number.
+
+    The blocks have the shape (steps, members, rows) and are padded.
+    """
     rows: list[list[list[int]]] = []
     most = 1
     for r in range(missing.shape[1]):
@@ -82,7 +90,10 @@ def missing_blocks(graph: FactorGraph, missing: Array) -> tuple[Array, int]:
 
 
 def first_values(graph: FactorGraph, codes: Array, rng: np.random.Generator) -> Array:
-    """Missing cells filled with values that other rows have in them (any value where none has)."""
+    """Fill missing cells with values that the cell has in other rows.
+
+    If the cell has no value in any row, any value is used.
+    """
     out = codes.copy()
     for cell in np.flatnonzero((codes < 0).any(axis=1)):
         gaps = codes[cell] < 0
@@ -105,26 +116,26 @@ def monte_carlo_em(
     most_rounds: int = MOST_ROUNDS,
     sweeps: int = SWEEPS,
 ) -> tuple[Objective, Outcome, Missing, Copies]:
-    """Alternate redrawing and minimising until the estimate stands still.
+    """Alternate redrawing and minimising until the estimate has settled.
 
     Args:
-        objective: with first values in the missing cells.
+        objective: the objective, with first values in the missing cells.
         imputed: the rows to impute.
         graph: the factor graph on the device.
-        minimise: from an objective and a start to an outcome.
-        errors: rough standard errors of the unconstrained parameters, by which the Monte Carlo
-            error is judged.
-        seed: what the imputations depend on.
-        report: to be completed.
-        most_rounds: the most rounds.
-        sweeps: how often missing cells are redrawn in one round.
+        minimise: a function from an objective and a start to an outcome.
+        errors: rough standard errors of the unconstrained parameters, the scale on which the Monte
+            Carlo error is judged.
+        seed: the seed of the imputations.
+        report: the report to complete.
+        most_rounds: the maximum number of iterations.
+        sweeps: the number of times that missing cells are redrawn in one iteration.
 
     Returns:
-        The objective with the last imputations, the outcome at the mean of the last rounds, the
-        report, and further imputations there.
+        The objective with the last imputations, the outcome at the mean of the last iterations, the
+        report, and further imputations at that mean.
 
     Raises:
-        GmlmError: E508 if a row admits no completion that was found.
+        GmlmError: E508 if no possible completion of a row was found.
     """
     key = jax.random.fold_in(random_key(seed), 0x1117)
     columns = imputed.copies.columns
@@ -168,7 +179,11 @@ def monte_carlo_em(
 
 
 def _judge(rounds: Array, errors: Array) -> tuple[float, float]:
-    """The Monte Carlo error of the mean over rounds as a share of the standard errors, and its drift between halves, at their largest."""
+    """Return the largest Monte Carlo error of the mean over iterations, and its largest drift.
+
+    The error is in units of the standard errors. The drift between the two halves is in units of
+    its Monte Carlo error.
+    """
     n = len(rounds)
     batch = max(1, int(np.sqrt(n)))
     batches = rounds[n % batch :].reshape(-1, batch, rounds.shape[1]).mean(axis=1)
@@ -178,7 +193,7 @@ def _judge(rounds: Array, errors: Array) -> tuple[float, float]:
         return float("inf"), float("inf")
     known = np.isfinite(errors) & (errors > 0)
     scale = np.where(known, errors, UNKNOWN * np.maximum(1.0, np.abs(rounds.mean(axis=0))))
-    # A drift that is far below a standard error does not matter, however surely it is one.
+    # A drift far below a standard error does not matter, even if it is significant.
     z = halves / np.maximum(2 * error, NOISE * scale)
     return float((error / scale).max(initial=0.0)), float(z.max(initial=0.0))
 
@@ -193,7 +208,7 @@ def _verify_possible(objective: Objective, graph: Graph, columns: slice, imputed
 
 
 def unconstrained_errors(objective: Objective, free: dict[str, Any], errors: Array) -> Array:
-    """Standard errors of the unconstrained parameters, in the order of a flattened dict."""
+    """Return standard errors of the unconstrained parameters, in the order of a flattened dict."""
     at, out = 0, {}
     for p in objective.frame.host.parameters:
         if p.name in free:

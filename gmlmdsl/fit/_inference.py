@@ -1,4 +1,4 @@
-"""Standard errors of what was optimised, and the directions that data and prior leave open."""
+"""Standard errors of the estimate, and the directions that data and prior leave open."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ from ..evaluate import (
 from ._definite import cholesky, exceeds, inverse, largest_eigenvalue, least_eigenvalue, norm, solve
 
 Array = np.ndarray
-FALLING = 1e-6  # of the largest eigenvalue: what is further below 0 is no rounding
-# of a largest eigenvalue: below, all directions are flat, and squares of inverses leave the range
+# share of the largest eigenvalue: an eigenvalue further below 0 is not a rounding error
+FALLING = 1e-6
+# Below this largest eigenvalue all directions are flat, and squares of inverses leave the range
 # of floats
 LEAST = 1e-100
-SINGULAR = 1e-9  # of the largest eigenvalue: below, a direction is undetermined
+SINGULAR = 1e-9  # share of the largest eigenvalue below which a direction is undetermined
 
 
 def verify_counts(weights_are: str, weights: Array) -> None:
-    """Refuse a reading of weights that is none, and counts that are not whole.
+    """Raise unless `weights_are` is valid, and counts are whole numbers.
 
     Raises:
-        GmlmError: E540, E541.
+        GmlmError: E540 for an invalid `weights_are`, E541 for counts that are not whole numbers.
     """
     if not is_one_of(weights_are, ("importances", "counts")):
         raise fail("E540", f'weights_are must be "importances" or "counts", got {weights_are!r}')
@@ -53,17 +54,18 @@ def verify_counts(weights_are: str, weights: Array) -> None:
 
 @dataclass(frozen=True)
 class Curvature:
-    """The objective's second-order picture at an estimate, on the tangent space.
+    """Second-order properties of the objective at an estimate, on the tangent space.
 
     Attributes:
         basis: orthonormal directions, shape (parameters, dimensions).
-        hessian: of the objective in those directions.
-        prior: the part of it that -log prior gives.
-        score: the covariance of the rows' contributions to its gradient, summed over rows.
-        one_mask: gives the same if each row had one mask drawn; None where it cannot be computed.
+        hessian: the Hessian of the objective in those directions.
+        prior: the part of the Hessian that comes from -log prior.
+        score: the covariance of the rows' contributions to the gradient, summed over rows.
+        one_mask: a function that returns `score` for one drawn mask per row; None if it cannot be
+            computed.
         pull: the gradient of -log prior in those directions.
-        coupling: what the imputed cells' own dependence on the parameters adds to the derivative of
-            the estimating equation.
+        coupling: the contribution to the derivative of the estimating equation from imputed cells,
+            whose distribution depends on the parameters.
     """
 
     basis: Array
@@ -76,22 +78,25 @@ class Curvature:
 
     @cached_property
     def data(self) -> Array:
-        """The part of the Hessian that the rows give."""
+        """The part of the Hessian that comes from the rows."""
         return self.hessian - self.prior if self.has_prior else self.hessian
 
     @cached_property
     def has_prior(self) -> bool:
-        """Whether a prior gives some of the curvature."""
+        """Whether a prior contributes to the curvature."""
         return bool(self.prior.any())
 
     @cached_property
     def largest(self) -> float:
-        """The largest eigenvalue of the rows' part, see `largest_eigenvalue`."""
+        """The largest eigenvalue of the rows' part of the Hessian, see `largest_eigenvalue`."""
         return largest_eigenvalue(self.data)
 
     @cached_property
     def factor(self) -> Array | None:
-        """The Cholesky factor of the Hessian; None where it has a direction that is flat, or falls, beside its largest eigenvalue."""
+        """The Cholesky factor of the Hessian.
+
+        It is None if some eigenvalue is negative, or 0 relative to the largest one.
+        """
         least = SINGULAR * (largest_eigenvalue(self.hessian) if self.has_prior else self.largest)
         found = cholesky(self.hessian) if least > SINGULAR * LEAST else None
         sound = found is not None and (least_eigenvalue(self.hessian, found) > least or exceeds(self.hessian, least))
@@ -99,31 +104,40 @@ class Curvature:
 
     @cached_property
     def least(self) -> float:
-        """What no eigenvalue of the Hessian is below; 0 where it has no factor."""
+        """A lower bound of the eigenvalues of the Hessian; 0 if it has no factor."""
         return 0.0 if self.factor is None else least_eigenvalue(self.hessian, self.factor)
 
     def exceeds(self, least: float, share: float = 1.0) -> bool:
-        """Whether `share` x Hessian - prior is above `least` in every direction: from bounds, where these tell."""
+        """Return whether `share` * Hessian - prior is above `least` in every direction.
+
+        Bounds decide this if they can; otherwise a Cholesky factorisation does.
+        """
         if share * self.least - norm(self.prior) > least:
             return True
         return exceeds(share * self.hessian - self.prior, least)
 
     def flat(self) -> Array:
-        """An orthonormal basis of the directions in which the curvature vanishes, shape (parameters, directions)."""
+        """Return an orthonormal basis of the directions without curvature.
+
+        The shape is (parameters, directions).
+        """
         if self.factor is not None:
             return self.basis[:, :0]
         values, vectors = np.linalg.eigh(self.hessian)
         return self.basis @ vectors[:, values <= SINGULAR * max(values.max(initial=0.0), 1e-300)]
 
     def falling(self) -> Array:
-        """An orthonormal basis of the directions in which the objective curves down, shape (parameters, directions): at a saddle."""
+        """Return an orthonormal basis of the directions of negative curvature, as at a saddle.
+
+        The shape is (parameters, directions).
+        """
         if self.factor is not None:
             return self.basis[:, :0]
         values, vectors = np.linalg.eigh(self.hessian)
         return self.basis @ vectors[:, values < -FALLING * max(values.max(initial=0.0), 1e-300)]
 
     def without(self, directions: Array) -> Curvature:
-        """The picture on the orthogonal complement of some directions of parameter space."""
+        """Return the curvature on the orthogonal complement of some directions."""
         if not directions.shape[1]:
             return self
         left, size, _ = np.linalg.svd(self.basis.T @ directions)
@@ -135,13 +149,17 @@ class Curvature:
 
     @cached_property
     def influence(self) -> Array:
-        """Row p is H^-1 e_p in the directions of `basis`: how an entry moves with the gradient; shape (parameters, dimensions)."""
+        """The matrix whose row p is H^-1 e_p in the directions of `basis`.
+
+        Row p is the derivative of entry p with respect to the gradient, up to its sign; the shape
+        is (parameters, dimensions). H includes the coupling of imputed cells.
+        """
         if self.coupling is not None:
             return self.basis @ np.linalg.pinv(self.hessian + self.coupling)
         if self.factor is not None:
             return inverse(self.factor) if _is_identity(self.basis) else solve(self.factor, self.basis.T).T
         diagonal = np.abs(np.diag(self.hessian))
-        # in which digits are not lost to the units of others
+        # In this unit, no digits are lost because of the units of other entries.
         unit = 1 / np.sqrt(np.where(diagonal > LEAST, diagonal, 1.0))
         values, vectors = np.linalg.eigh(unit[:, None] * self.hessian * unit)
         whole = (vectors / np.maximum(values, 1e-14 * max(values.max(initial=0.0), LEAST))) @ vectors.T
@@ -149,15 +167,25 @@ class Curvature:
 
     @cached_property
     def spread(self) -> Array:
-        """H^-1 S: how the gradients of rows vary with each entry, shape (parameters, dimensions)."""
+        """The matrix H^-1 S, the covariation of the rows' gradients with each entry.
+
+        The shape is (parameters, dimensions).
+        """
         return self.influence @ self.score
 
     def sandwich(self) -> Array:
-        """The Godambe covariance H^-1 S H^-1' in parameter space, H with the coupling of imputed cells."""
+        """Return the Godambe covariance H^-1 S H^-1' in parameter space.
+
+        H includes the coupling of imputed cells.
+        """
         return self.spread @ self.influence.T
 
     def laplace(self) -> Array:
-        """H^-1 in parameter space: the covariance of Laplace's approximation to a posterior whose -log density is the objective."""
+        """Return H^-1 in parameter space.
+
+        This is the covariance of Laplace's approximation to a posterior whose -log density is the
+        objective.
+        """
         inverse = self.influence if _is_identity(self.basis) else self.influence @ self.basis.T
         return 0.5 * (inverse + inverse.T)
 
@@ -167,16 +195,17 @@ def _is_identity(basis: Array) -> bool:
 
 
 def _within(basis: Array, matrix: Array) -> Array:
-    """A matrix of parameter space in the directions of `basis`."""
+    """Return a matrix of parameter space in the directions of `basis`."""
     return matrix if _is_identity(basis) else basis.T @ matrix @ basis
 
 
 @dataclass(frozen=True)
 class Copies:
-    """Imputed rows among an objective's: `rows` of them from column `first` on, `count` completed copies of each side by side.
+    """Columns of an objective that contain imputed rows.
 
-    `redrawn` are further completions of the same columns, shape (draws, cells, columns), so that
-    more than `count` are seen.
+    There are `rows` imputed rows from column `first` on, with `count` completed copies of each row
+    side by side. `redrawn` are further completions of the same columns, shape (draws, cells,
+    columns), so that more than `count` completions enter the averages.
     """
 
     first: int
@@ -186,30 +215,30 @@ class Copies:
 
     @property
     def columns(self) -> slice:
-        """Where the copies stand."""
+        """The columns of the copies."""
         return slice(self.first, self.first + self.rows * self.count)
 
 
 def curvature(
     objective: Objective, params: dict[str, jax.Array], colours: Colouring | None, copies: Copies | None = None, counts: bool = False
 ) -> Curvature:
-    """Hessian and score covariance at an estimate.
+    """Return the Hessian and the score covariance at an estimate.
 
     The sandwich (Godambe) covariance of the minimiser of sum_r c w_r loss_r - log prior is H^-1 S
-    H^-1 with H its Hessian and S = sum_r (u_r - mean u)(u_r - mean u)', u_r = c w_r grad loss_r. Of
-    an imputed row, u_r is the mean over its copies; the imputations follow p(missing | observed) at
-    the estimate, and that adds c w_r Cov(grad loss_r, grad log p) over the copies to H.
+    H^-1. H is the Hessian, and S = sum_r (u_r - mean u)(u_r - mean u)' with u_r = c w_r grad
+    loss_r. For an imputed row, u_r is the mean over its copies. The imputations follow p(missing |
+    observed) at the estimate, which adds c w_r Cov(grad loss_r, grad log p) over the copies to H.
 
-    Where weights are counts, a row of weight w is w rows of weight 1: S = sum_r w_r (g_r - mean
-    g)(g_r - mean g)', g_r = u_r / w_r.
+    If weights are counts, a row of weight w is w rows of weight 1: S = sum_r w_r (g_r - mean g)(g_r
+    - mean g)' with g_r = u_r / w_r.
 
     Args:
-        objective: what was minimised.
-        params: where.
-        colours: of an exponential family under all masks: local statistics then give the sums;
-            None: automatic differentiation.
-        copies: which rows are imputed.
-        counts: whether weights are counts of like rows, not importances.
+        objective: the objective that was minimised.
+        params: the estimate.
+        colours: the colouring of an exponential family under all masks, with which local statistics
+            give the sums. If None, automatic differentiation is used.
+        copies: the imputed rows.
+        counts: whether weights are counts of identical rows instead of importances.
 
     Reference: Li et al. 2024, Lemmas 1 and 2; White 1982; for imputed cells Louis 1982, Robins and
     Wang 2000.
@@ -228,7 +257,7 @@ def curvature(
         by_rows, second, first = (np.asarray(a) for a in _by_directions(whole, vector, directions, jax.device_put(spread)))
         hessian = by_rows + prior
     else:
-        # sum w g g' has the moments of weights sqrt w: the same compiled sums, run again.
+        # sum w g g' is the second moment for weights sqrt w: the same compiled sums run again.
         rooted = dataclasses.replace(known, weights=np.sqrt(np.asarray(known.weights)), repeated=None) if counts else known
         c, sums = float(objective.factor), second_order(objective, vector, colours)
         seen = sums if copies is None else second_order(known, vector, colours)
@@ -253,30 +282,36 @@ def curvature(
 
 
 def _one_mask(objective: Objective, vector: jax.Array, colours: Colouring, basis: Array, mean: Array, wide: bool) -> Array:
-    """`Curvature.one_mask` of complete rows; `wide`: in float64, whatever holds where it is asked for."""
+    """Return `Curvature.one_mask` of complete rows.
+
+    `wide` states whether the computation runs in float64, whatever the caller's setting is.
+    """
     with jax.enable_x64(wide):  # pyright: ignore[reportAttributeAccessIssue]
         return float(objective.factor) ** 2 * _within(basis, one_mask_moments(objective, vector, colours)) - mean
 
 
 def _size(objective: Objective, copies: Copies | None, counts: bool) -> float:
-    """The number of rows."""
+    """Return the number of rows."""
     if counts:
         return float(objective.weights.sum()) + (0.0 if objective.gap_weights is None else float(objective.gap_weights.sum()))
     return float(objective.n_rows) - (0 if copies is None else copies.rows * (copies.count - 1))
 
 
 class Covariances(Mapping[str, Array]):
-    """The covariances of what is determined, by kind: each is computed when it is first asked for.
+    """The covariances of the determined directions, by kind; each is computed at the first access.
 
-    sandwich: H^-1 S H^-1; laplace: H^-1; one_mask: the sandwich if each row had one mask drawn,
-    where it can be computed. They have zeros for what `curve` leaves out, and, save laplace, at the
-    entries of which `unknown` says that the rows tell no error.
+    - sandwich: H^-1 S H^-1
+    - laplace: H^-1
+    - one_mask: the sandwich for one drawn mask per row, if it can be computed
+
+    The covariances have zeros for entries outside the directions of `curve`. All but laplace also
+    have zeros at the entries in `unknown`, whose error the rows do not determine.
     """
 
     def __init__(self, curve: Curvature, unknown: Array):
         self._curve, self._unknown = curve, unknown
         self._found: dict[str, Array] = {}
-        # whether a bar is shown: `Later` sets it as the fit had it
+        # whether a progress bar is shown: `Later` copies the setting of the fit
         self.progress: bool | None = False
 
     def __getitem__(self, kind: str) -> Array:
@@ -292,10 +327,13 @@ class Covariances(Mapping[str, Array]):
         return 2 + (self._curve.one_mask is not None)
 
     def __contains__(self, kind: object) -> bool:
-        return kind in tuple(self)  # nothing is computed for it, as `Mapping` would
+        return kind in tuple(self)  # `Mapping` would compute the covariance
 
     def variances(self, kind: str) -> Array:
-        """The diagonal: of a sandwich that was not asked for, without the rest."""
+        """Return the diagonal of a covariance.
+
+        For a sandwich that has not been computed yet, only the diagonal is computed.
+        """
         if kind in self._found or kind != "sandwich":
             return np.diag(self[kind])
         return np.where(self._unknown, 0.0, np.einsum("pk,pk->p", self._curve.spread, self._curve.influence))
@@ -314,23 +352,23 @@ class Covariances(Mapping[str, Array]):
 
 
 def determined(curve: Curvature, open_: Array, held: Array) -> Curvature:
-    """The picture of what is determined.
+    """Return the curvature in the determined directions.
 
     Args:
-        curve: at the estimate.
+        curve: the curvature at the estimate.
         open_: directions without an estimate, as columns.
-        held: which entries a kink holds.
+        held: the entries that a laplace prior holds at its centre.
     """
     return curve.without(np.concatenate([open_, np.eye(len(held))[:, held]], axis=1))
 
 
 def complete_rows(objective: Objective, copies: Copies | None) -> Objective:
-    """The objective without its rows with gaps."""
+    """Return the objective without its imputed rows and rows with missing cells."""
     return dataclasses.replace(_without(objective, copies), gaps=None, gap_weights=None)
 
 
 def _without(objective: Objective, copies: Copies | None) -> Objective:
-    """The objective without its imputed rows."""
+    """Return the objective without its imputed rows."""
     if copies is None:
         return objective
     weights = objective.weights.at[copies.columns].set(0)
@@ -338,7 +376,7 @@ def _without(objective: Objective, copies: Copies | None) -> Objective:
 
 
 def _imputed(objective: Objective, vector: jax.Array, basis: Array, copies: Copies) -> tuple[Array, Array]:
-    """u_r of the imputed rows and the coupling, means over the completions."""
+    """Return u_r of the imputed rows and the coupling, both as means over the completions."""
     completions = [objective.codes[:, copies.columns]] if copies.redrawn is None else list(copies.redrawn)
     shape = (copies.rows, copies.count)
     found = [_imputed_scores(objective, vector, jax.device_put(basis), codes, copies.first, shape) for codes in completions]
@@ -349,7 +387,10 @@ def _imputed(objective: Objective, vector: jax.Array, basis: Array, copies: Copi
 def _imputed_scores(
     objective: Objective, vector: jax.Array, basis: jax.Array, completed: jax.Array, first: int, shape: tuple[int, int]
 ) -> tuple[jax.Array, jax.Array]:
-    """u_r of the imputed rows, and the sum of c w_r Cov(grad loss_r, grad log p); (rows, directions) and (directions, directions)."""
+    """Return u_r of the imputed rows, and the sum of c w_r Cov(grad loss_r, grad log p).
+
+    The shapes are (rows, directions) and (directions, directions).
+    """
     host = objective.frame.host
     columns = slice(first, first + shape[0] * shape[1])
 
@@ -376,7 +417,7 @@ def _imputed_scores(
 
 
 def prior_curvature(objective: Objective, params: dict[str, jax.Array]) -> Array:
-    """The diagonal of the Hessian of -log prior."""
+    """Return the diagonal of the Hessian of -log prior."""
     vector = flatten(objective.frame.host, {k: np.asarray(v) for k, v in params.items()})
     bend = np.asarray(_prior_second_order(objective, vector)[1])
     return -(np.diag(bend) if bend.ndim == 2 else bend)
@@ -384,7 +425,11 @@ def prior_curvature(objective: Objective, params: dict[str, jax.Array]) -> Array
 
 @quickly_compiled()
 def _prior_second_order(objective: Objective, vector: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Gradient of log prior, and the diagonal of its Hessian: it is a sum over entries; all of it where some are arguments of others'."""
+    """Return the gradient of log prior, and the diagonal of its Hessian.
+
+    log prior is a sum over entries, so its Hessian is diagonal. If some parameters are arguments of
+    the priors of others, the whole Hessian is returned instead.
+    """
     host = objective.frame.host
     gradient = jax.grad(lambda v: log_prior(host, unflatten(host, v)))
     if host.hyperpriors:
@@ -394,11 +439,15 @@ def _prior_second_order(objective: Objective, vector: jax.Array) -> tuple[jax.Ar
 
 @quickly_compiled()
 def _by_directions(objective: Objective, vector: jax.Array, basis: jax.Array, spread: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Sums over rows, in the directions of `basis`: of c w times the Hessians of losses, of (s u)(s u)' and of [s > 0] u, s of `spread`.
+    """Return sums over rows for H, S and the mean of u, in the directions of `basis`.
 
-    With l_r the weighted loss of row r, f = sum l_r and D_d the derivative along d, D_d of (l, grad
-    f) is (u d, H d): what every row adds to S and what all add to H share one traced loss, and one
-    program. One direction at a time: side by side they leave the cache.
+    The sums are those of c w times the Hessian of the loss, of (s u)(s u)', and of [s > 0] u, with
+    s from `spread`.
+
+    Let l_r be the weighted loss of row r, f = sum l_r, and D_d the derivative along d. D_d of (l,
+    grad f) is (u d, H d). The contributions of each row to S and of all rows to H therefore share
+    one traced loss and one program. Directions are processed one at a time, because several at once
+    do not fit in the cache.
     """
     host = objective.frame.host
 

@@ -1,8 +1,9 @@
-"""Laplace priors have a kink at their centre, where an estimate may stay: found by an active set, judged by the subdifferential.
+"""Non-smooth laplace priors: an estimate may stay at the centre of its prior.
 
-At a minimiser the smooth part of the objective has |gradient| <= 1 / scale in an entry that stands
-at its prior's centre, and gradient -sign(entry - centre) / scale in any other (Tibshirani 1996;
-Rockafellar 1970, Theorem 27.4).
+Such entries are found by an active set, and judged by the subdifferential. At a minimiser, the
+smooth part of the objective has |gradient| <= 1 / scale in an entry at its prior's centre, and
+gradient -sign(entry - centre) / scale in any other entry (Tibshirani 1996; Rockafellar 1970,
+Theorem 27.4).
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ from ._optimise import TOLERANCE, Outcome, Scaled, joined, lbfgs, scaling
 
 Array = np.ndarray
 MOST_ROUNDS = 50
-STEPS = 100  # of L-BFGS at once: near a kink more are wasted
-SLACK = 1e-6  # of 1 / scale
-# by parameter that had a laplace prior: the entries that stay, in row-major order
+STEPS = 100  # steps of L-BFGS in one run: near a non-smooth point, more are wasted
+SLACK = 1e-6  # share of 1 / scale
+# by parameter with a former laplace prior: the entries that do not move, in row-major order
 Selected = Mapping[str, Sequence[int]]
 
 
 def laplace_priors(host: FactorGraph, fixed: Sequence[str]) -> tuple[Array, Array]:
-    """The centre and the slope 1 / scale of each entry of the flat vector; slope 0 where no laplace prior has a kink in reach.
+    """Return the centre and the slope 1 / scale of the laplace prior of each entry.
 
-    A gauge moves entries together, and a bounded parameter is fitted on another scale: their kinks
-    are left to the minimiser.
+    The entries are those of the flat parameter vector. The slope is 0 if the entry has no laplace
+    prior, or one that is ignored here: a gauge moves entries together, and a bounded parameter is
+    fitted on a different scale. The non-smooth points of such priors are left to the minimiser.
     """
     centres, slopes = [], []
     for p in host.parameters:
@@ -46,24 +48,27 @@ def laplace_priors(host: FactorGraph, fixed: Sequence[str]) -> tuple[Array, Arra
 
 
 def has_kinks(objective: Objective) -> bool:
-    """Whether some laplace prior has a kink in reach."""
+    """Return whether `laplace_priors` finds some laplace prior."""
     return bool(laplace_priors(objective.frame.host, objective.frame.fixed)[1].any())
 
 
 def fewer(steps: int | None) -> int:
-    """The steps at once, of those that are left."""
+    """Return the number of steps of one run, given the number of steps that are left."""
     return STEPS if steps is None else min(steps, STEPS)
 
 
 def at_kinks(host: FactorGraph, fixed: Sequence[str], params: Mapping[str, Any]) -> Array:
-    """The entries that stand at the centre of their laplace prior."""
+    """Return the entries that are at the centre of their laplace prior."""
     centres, slopes = laplace_priors(host, fixed)
     flat = np.asarray(flatten(host, params))
     return (slopes > 0) & (flat == centres.astype(flat.dtype))
 
 
 def held_graph(graph: FactorGraph, selected: Selected | None) -> FactorGraph:
-    """The graph without the laplace priors of a selection; the entries that it left out do not move."""
+    """Return the graph without the laplace priors of a selection.
+
+    Entries that are not selected do not move.
+    """
     if selected is None:
         return graph
     parameters = (replace(p, prior=None, still=tuple(selected[p.name])) if p.name in selected else p for p in graph.parameters)
@@ -71,16 +76,26 @@ def held_graph(graph: FactorGraph, selected: Selected | None) -> FactorGraph:
 
 
 def without_interval(host: FactorGraph, fixed: Sequence[str], params: Mapping[str, Any]) -> Array:
-    """The entries whose place a laplace prior decided: at its centre, or held there by a fit of the others alone."""
+    """Return the entries whose value a laplace prior determined.
+
+    They are at its centre, or were held there by a fit of the other entries.
+    """
     still = [np.isin(np.arange(p.size), p.still) for p in host.parameters]
     return at_kinks(host, fixed, params) | np.concatenate([*still, np.zeros(0, bool)])
 
 
 def settle(objective: Objective, outcome: Outcome, curve_at: Callable[[dict[str, Any]], Curvature | None], steps: int | None) -> Outcome:
-    """Minimise on from where L-BFGS stalled at kinks.
+    """Continue the minimisation from the point at which L-BFGS stalled at non-smooth points.
 
-    Entries that a step of coordinate descent would leave at their kink are held there and the rest
-    is minimised, and entries are held or let go until the subdifferential holds 0.
+    Entries that a step of coordinate descent would leave at the centre of their prior are held
+    there, and the rest is minimised. Entries are held or released until the subdifferential
+    contains 0.
+
+    Args:
+        objective: the objective.
+        outcome: the outcome of L-BFGS.
+        curve_at: a function from parameters to the curvature there, or to None.
+        steps: the maximum number of steps, None for no limit.
     """
     host = objective.frame.host
     centres, slopes = laplace_priors(host, objective.frame.fixed)
@@ -93,10 +108,10 @@ def settle(objective: Objective, outcome: Outcome, curve_at: Callable[[dict[str,
         if curve is None:
             return outcome
         away = np.asarray(flatten(host, params)) - centres
-        # JAX takes |t|' = 1 at t = 0
+        # JAX differentiates |t| to 1 at t = 0.
         smooth = scale * _gradient(objective, free) - slopes * np.where(away >= 0, 1.0, -1.0)
         stiff = np.einsum("pj,jk,pk->p", curve.basis, curve.hessian, curve.basis)
-        # the soft threshold gives 0
+        # The soft threshold of these entries is 0.
         held = (slopes > 0) & (np.abs(stiff * away - smooth) <= slopes * (1 + SLACK))
         free = _moved(objective, free, np.where(held, centres, centres + away), held)
         left = None if steps is None else steps - outcome.steps
@@ -105,7 +120,7 @@ def settle(objective: Objective, outcome: Outcome, curve_at: Callable[[dict[str,
         outcome = joined(outcome, lbfgs(Scaled(objective, free, _others(objective, free, curve, held)), fewer(left)))
         free = outcome.free
         pulled = np.abs(scale * _gradient(objective, free) - slopes) - slopes * (1 + SLACK)
-        # of the subdifferential: 0 where it holds 0
+        # the distance of the subdifferential from 0
         excess = float(pulled[held].max(initial=0.0)) / scale
         if max(excess, outcome.gradient) <= TOLERANCE:
             return outcome
@@ -114,14 +129,21 @@ def settle(objective: Objective, outcome: Outcome, curve_at: Callable[[dict[str,
 
 
 def _gradient(objective: Objective, free: dict[str, Any]) -> Array:
-    """Per row, in the order of the flat vector, of parameters that are their own unconstrained arrays; 0 of others, which have no kinks."""
+    """Return the gradient per row, in the order of the flat vector, of the real parameters.
+
+    Real parameters equal their unconstrained arrays. The entries of other parameters are 0, because
+    they have no non-smooth points here.
+    """
     found, host = gradient_at(objective, free), objective.frame.host
     parts = [np.ravel(found[p.name]) if p.kind == "real" and p.name in found else np.zeros(p.size) for p in host.parameters]
     return np.concatenate([*parts, np.zeros(0)])
 
 
 def _moved(objective: Objective, free: dict[str, Any], flat: Array, held: Array) -> dict[str, Any]:
-    """The held entries at their centres; these parameters are their own unconstrained arrays."""
+    """Return the unconstrained parameters with the held entries at their centres.
+
+    The parameters concerned equal their unconstrained arrays.
+    """
     out, at = dict(free), 0
     for p in objective.frame.host.parameters:
         mine = slice(at, at + p.size)
@@ -132,7 +154,10 @@ def _moved(objective: Objective, free: dict[str, Any], flat: Array, held: Array)
 
 
 def _others(objective: Objective, free: dict[str, Any], curve: Curvature, held: Array) -> Array:
-    """A scaling that moves no held entry; columns of zeros keep its shape, so that no round compiles anew."""
+    """Return a scaling that moves no held entry.
+
+    Columns of zeros preserve its shape, so that no iteration compiles again.
+    """
     size = curve.basis.shape[1]
     rest = curve.without(np.eye(len(held))[:, held])
     if not rest.basis.shape[1]:

@@ -1,4 +1,4 @@
-"""Ways to fit other than minimising an exact objective: what they are, and their options."""
+"""Fitting methods other than the minimisation of an exact objective, with their options."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ from ._training_options import Training
 if TYPE_CHECKING:
     from ._options import FitOptions
 
-JOINT_VALUES = 2**10  # of a block with the latents: it is enumerated for every copy of every row
-WHOLE = "(everything)"  # the mask of a likelihood that no mask of the file was named for
+# maximum for a block with the latents, which is enumerated for every copy of every row
+JOINT_VALUES = 2**10
+WHOLE = "(everything)"  # the name of the mask of a likelihood if no mask of the file was named
 
 
 @dataclass(frozen=True)
 class PersistentContrastiveDivergence:
-    """For `method=` of `Model.fit`: stochastic maximum likelihood with persistent chains.
+    """Stochastic maximum likelihood with persistent chains, for `method=` of `Model.fit`.
 
     The gradient of the mean log p of rows is E[grad log p~ | row] averaged over rows, minus E[grad
-    log p~] under the model, p~ the unnormalised p. The second mean is estimated from chains that a
-    sampler of the file moves on between steps, while the parameters change slowly. In the first,
-    latents and missing cells are summed out where that is affordable, else they too are redrawn.
-    The estimate is the mean of the last half of the steps.
+    log p~] under the model, with p~ the unnormalised p. The second mean is estimated from chains. A
+    sampler of the file moves them between steps, while the parameters change slowly. In the first
+    mean, latents and missing cells are summed out if that is affordable; otherwise they are redrawn
+    too. The estimate is the mean of the last half of the steps.
 
     Args:
-        sampler: which sampler of the file moves the chains; none: the only one. It must move every
-            cell, latents too.
-        chains: how many.
-        sweeps: runs of the sampler's body per step.
-        steps: of the optimiser.
-        batch_size: rows per step, drawn with replacement; none: all.
-        optimizer: an optax transformation; none: Adam with a learning rate of 0.01.
-        burn_in: runs of the sampler's body before the first step.
+        sampler: the sampler of the file that moves the chains. If None, the only one. It must move
+            every cell, latents included.
+        chains: the number of chains.
+        sweeps: the number of runs of the sampler's body per step.
+        steps: the number of steps of the optimiser.
+        batch_size: the number of rows per step, drawn with replacement. If None, all rows.
+        optimizer: an optax transformation. If None, Adam with a learning rate of 0.01.
+        burn_in: the number of runs of the sampler's body before the first step.
         average: whether the estimate is the mean of the last half of the steps, or the last step.
 
     Reference: Younes 1989; Tieleman 2008; Polyak and Juditsky 1992.
@@ -68,21 +69,23 @@ class PersistentContrastiveDivergence:
 
 @dataclass(frozen=True)
 class MonteCarloEM:
-    """For `method=` of `Model.fit`: latents and missing cells drawn inside the fit, whatever the mask.
+    """Monte Carlo EM, for `method=` of `Model.fit`.
 
-    Each round redraws them in several copies of each row from p(. | observed) at the present
-    parameters, by block dynamics, and then lowers a loss of the completed rows by a few steps. The
-    estimate is the mean over the last rounds.
+    Latents and missing cells are drawn inside the fit, whatever the mask is. Each iteration redraws
+    them in several copies of each row from p(. | observed) at the present parameters, by block
+    dynamics. It then lowers a loss of the completed rows by a few steps. The estimate is the mean
+    over the last iterations.
 
-    Latents H join each block K of the mask where that stays small: the mean of grad log p(x_K, h |
-    x_rest) over p(h | x) is grad log p(x_K | x_rest), so the fit ends where one that sums them out
-    ends. Else each cell of H is a block of its own beside the mask's: the pseudolikelihood of
-    completed rows, whose mean gradient is 0 at the truth too.
+    Latents H join each block K of the mask if the joint block stays small. The mean of grad log
+    p(x_K, h | x_rest) over p(h | x) is grad log p(x_K | x_rest), so the fit ends at the same point
+    as a fit that sums them out. Otherwise each cell of H is a separate block beside those of the
+    mask. The loss is then the pseudolikelihood of completed rows, whose mean gradient is 0 at the
+    true parameters too.
 
     Args:
-        copies: completed copies of each row.
-        rounds: the most rounds; it stops earlier where the estimate stands still.
-        sweeps: how often the cells of each row are redrawn in one round.
+        copies: the number of completed copies of each row.
+        rounds: the maximum number of iterations; the fit stops earlier if the estimate has settled.
+        sweeps: the number of times that the cells of each row are redrawn in one iteration.
 
     Reference: Wei and Tanner 1990; for composite likelihoods Gao and Song 2011.
     """
@@ -110,10 +113,11 @@ def _verify_numbers(method: Any, least: Mapping[str, int]) -> None:
 
 
 def method_of(given: Any) -> Method | None:
-    """A method from what a user passes: an object, or the short name of one with its defaults.
+    """Return the method that a user passes: an object, or a short name for its defaults.
 
     Raises:
-        GmlmError: E506 for another name, E704 for what trains networks, E507 for another thing.
+        GmlmError: E506 for an unknown name, E704 for `gm.Training`, which trains networks, E507 for
+            any other object.
     """
     if isinstance(given, str):
         if given not in SHORT:
@@ -129,10 +133,10 @@ def method_of(given: Any) -> Method | None:
 
 
 def verify_method(options: FitOptions) -> None:
-    """Refuse options of `fit` that have no meaning for its method.
+    """Raise unless the options of `fit` are valid together with its method.
 
     Raises:
-        GmlmError: E704.
+        GmlmError: E507 for an invalid `gaps`, E704 for options that cannot be combined.
     """
     method = options.method
     if not is_one_of(options.gaps, ("sum", "ignore")):
@@ -153,12 +157,14 @@ def verify_method(options: FitOptions) -> None:
 
 
 def whole_mask(graph: FactorGraph) -> ListedMask:
-    """The mask of a likelihood: every cell that data hold."""
+    """Return the mask of a likelihood, which hides every observed cell."""
     return certain_mask(np.flatnonzero(graph.is_observed), graph.n_cells, Span(Source("<method>", ""), 0, 0))
 
 
 def verify_whole(graph: FactorGraph, name: str, mask: AbstractMask) -> None:
-    """Refuse a mask that does not hide every cell that data hold: its loss is not -log p(x).
+    """Raise E704 for a mask that does not hide every observed cell.
+
+    The loss of such a mask is not -log p(x).
 
     Raises:
         GmlmError: E704.
@@ -171,11 +177,13 @@ def verify_whole(graph: FactorGraph, name: str, mask: AbstractMask) -> None:
 
 
 def completed_masks(graph: FactorGraph, mask: AbstractMask, latents: np.ndarray) -> tuple[AbstractMask, AbstractMask]:
-    """The mask of the loss of completed rows, and the one that its factor c is counted by; see `MonteCarloEM`.
+    """Return the mask of the loss of completed rows, and the mask that determines its factor c.
+
+    See `MonteCarloEM`.
 
     Args:
         graph: the factor graph.
-        mask: as it was named, over what data hold; it looks at nothing.
+        mask: the named mask over the observed cells, which is not data-dependent.
         latents: the latent cells that rows lack.
     """
     if not len(latents):
@@ -183,13 +191,14 @@ def completed_masks(graph: FactorGraph, mask: AbstractMask, latents: np.ndarray)
     if mask.support_size <= BUDGET.support:
         blocks, probabilities = mask.enumerate_blocks()
         joined = np.sort(np.concatenate([blocks, np.broadcast_to(latents, (len(blocks), len(latents)))], axis=1), axis=1)
-        joined = np.where((blocks < graph.n_cells).any(axis=1, keepdims=True), joined, graph.n_cells)  # an empty block stays empty
+        # An empty block remains empty.
+        joined = np.where((blocks < graph.n_cells).any(axis=1, keepdims=True), joined, graph.n_cells)
         joint = ListedMask(joined.astype(np.int32), probabilities, (), (), graph.n_cells, mask.span)
         plan = plan_mask(graph, joint, False)
         if plan.values <= JOINT_VALUES:
             return joint, mask
     assert mask.mean_size is not None
-    each = len(mask.reach) / mask.mean_size  # so that every cell counts as often as every other
+    each = len(mask.reach) / mask.mean_size  # All cells then have the same weight.
     weights = np.array([each, len(latents)]) / (each + len(latents))
     alone = MixtureMask(weights, (mask, SubsetMask(latents, 1, graph.n_cells, mask.span)), graph.n_cells, mask.span)
     return alone, alone

@@ -1,4 +1,7 @@
-"""Minimises a fit's objective: full-batch L-BFGS that pauses, kinks and edges settled, or minibatches."""
+"""Minimises the objective of a fit by full-batch L-BFGS or by minibatches.
+
+L-BFGS pauses, and handles non-smooth priors and bounds.
+"""
 
 from __future__ import annotations
 
@@ -23,26 +26,35 @@ from ._status import SUSPECT, examine
 if TYPE_CHECKING:
     from ._options import FitOptions
 
-MOST_INFERRED = 2000  # parameters whose standard errors are computed without being asked
-MOST_SCALED = 256  # parameters whose curvature costs little beside a fit, unless rows are many
-MOST_ENTRIES = 2.0**36  # table entries of that computation
-MOST_LOOKED = 2.0**24  # the same of one that costs little beside a fit
-RENEWED = (20, 60)  # steps after which the metric is made anew
-NEAR = 1e-6  # of an edge
-PULL = 1e-6  # per row, of a slope away from an edge
-Colours = Callable[[], Colouring | None]  # found when they are first asked for
-# the curvature at an estimate, and what is open there
+MOST_INFERRED = 2000  # maximum number of parameters for which standard errors are computed
+# number of parameters whose curvature costs little compared with a fit, unless there are many rows
+MOST_SCALED = 256
+MOST_ENTRIES = 2.0**36  # maximum number of table entries of that computation
+# number of table entries of a computation that costs little compared with a fit
+MOST_LOOKED = 2.0**24
+RENEWED = (20, 60)  # steps after which the metric is computed again
+NEAR = 1e-6  # distance from a bound
+PULL = 1e-6  # slope away from a bound, per row
+Colours = Callable[[], Colouring | None]  # computed at the first call
+# the curvature at an estimate, and the open directions there
 Look = Callable[[], tuple[Curvature | None, Recession]]
 
 
 def full_batch(objective: Objective, free: dict[str, Any], options: FitOptions, colours: Colours) -> tuple[Outcome, Look]:
-    """L-BFGS, scaled by the curvature where that is cheap; then with a pause to see whether there is a minimum.
+    """Minimise by L-BFGS, scaled by the curvature if that is cheap.
 
-    Along a recession direction it would crawl for ever; where the curvature is costly, to the end
-    and one look at it there is cheaper, when somebody asks for it.
+    L-BFGS then pauses, and it is tested whether there is a minimum: along a recession direction it
+    would continue for a long time. If the curvature is costly, it is cheaper to run to the end and
+    to examine the end point at the first access.
+
+    Args:
+        objective: the objective.
+        free: the unconstrained starting values.
+        options: the options of the fit.
+        colours: a function that returns the colouring.
     """
     kinked, size = has_kinks(objective), sum(p.size for p in objective.frame.host.parameters)
-    # costly at rows with gaps, not here
+    # This is costly for rows with missing cells, but not here.
     first = None if objective.gaps is None or kinked else first_curvature(objective, colours())
     costly = size > MOST_SCALED or objective.products >= MANY or inference_cost(objective, size) > MOST_LOOKED
     if not kinked and (costly if objective.gaps is None else first is not None):
@@ -59,7 +71,10 @@ def full_batch(objective: Objective, free: dict[str, Any], options: FitOptions, 
 
 
 def _with_metric(objective: Objective, free: dict[str, Any], most_steps: int | None) -> Outcome:
-    """L-BFGS that starts from an approximate inverse Hessian where the loss has one, see `Metric`: made anew after some steps."""
+    """Minimise by L-BFGS from an approximate inverse Hessian, if the loss has one (see `Metric`).
+
+    The approximation is computed again after some steps.
+    """
     made = metrics(objective) if objective.products >= MANY else None
     outcome, at = None, free
     for stop in (*RENEWED, None):
@@ -84,7 +99,16 @@ def looking(
     options: FitOptions,
     before: Callable[[Curvature | None], Curvature | None],
 ) -> Look:
-    """A look at an estimate; `before` gives the curvature at the start, where that at the estimate makes it matter."""
+    """Return a function that examines an estimate.
+
+    Args:
+        objective: the objective.
+        params: the estimate.
+        colours: a function that returns the colouring.
+        options: the options of the fit.
+        before: a function from the curvature at the estimate to the curvature at the start, or to
+            None if the latter does not matter.
+    """
 
     def look() -> tuple[Curvature | None, Recession]:
         curve = curvature_at(objective, params, colours(), options)
@@ -100,9 +124,10 @@ def _scaled(objective: Objective, at: dict[str, Any], curve: Curvature | None, c
 
 
 def start_of_vanished(objective: Objective, curve: Curvature | None, colours: Colouring | None) -> Curvature | None:
-    """The curvature at the start, where that of the data at the end may be far below it, as where rows are separated; else None.
+    """Return the curvature at the start if that at the end may be far below it, else None.
 
-    What it would be at most is known from the slopes of tables, without a sum over rows.
+    The data's curvature falls so far if rows are separated, for example. The slopes of tables give
+    an upper bound of the curvature at the start without a sum over rows.
     """
     if curve is None or colours is None or not curve.hessian.size:
         return None
@@ -114,7 +139,7 @@ def start_of_vanished(objective: Objective, curve: Curvature | None, colours: Co
 
 
 def has_vanished(curve: Curvature | None, first: Curvature | None) -> bool:
-    """Whether the data's curvature is a thousandth of what it was at the start, or less."""
+    """Return whether the data's curvature is a thousandth of its value at the start, or less."""
     if curve is None or first is None or not curve.hessian.size:
         return False
     return curve.largest < SUSPECT * first.largest
@@ -144,18 +169,25 @@ def _with_pauses(
             pull = off_wrong_edges(objective, outcome.free)[1]
             outcome = dataclasses.replace(outcome, reason="stalled", gradient=pull) if pull else outcome
         curve = curve_at(params_of(objective, outcome))
-        # without the linear programme, the curvature at the end is what tells
+        # Without the linear programme, the curvature at the end decides.
         if objective.gaps is not None:
             open_ = examine(objective, params_of(objective, outcome), curve, first, colours, options.asks_data_alone)
     return outcome, lambda: (curve, open_)
 
 
 def stochastic(objective: Objective, mask: AbstractMask, free: dict[str, Any], options: FitOptions) -> Outcome:
-    """Minibatches keyed by step: rows, and drawn masks, depend on (seed, step) only."""
+    """Minimise by minibatches; the rows and masks of a step depend on (seed, step) only.
+
+    Args:
+        objective: the objective of all rows.
+        mask: the mask of the loss.
+        free: the unconstrained starting values.
+        options: the options of the fit, with an `optimizer`.
+    """
     assert options.optimizer is not None
     key, host = random_key(options.seed), objective.frame.host
     alive = jnp.flatnonzero(objective.weights > 0)
-    # listed rows lie apart: every batch has all
+    # Enumerated rows are stored separately: every batch has all of them.
     gaps, lacking = objective.gaps, jnp.zeros(0, jnp.int32)
     if gaps is not None and gaps.eliminated is not None:
         assert objective.gap_weights is not None
@@ -190,14 +222,17 @@ def stochastic(objective: Objective, mask: AbstractMask, free: dict[str, Any], o
 
     steps = 2000 if options.max_steps is None else options.max_steps
     outcome = minibatches(batch, free, options.optimizer, steps, shows_progress(options.progress))
-    # Minibatches say nothing about the whole: judge the end by the gradient over all rows.
+    # Minibatches do not give the gradient over all rows, which is computed to judge the end point.
     gradient = jax.tree.leaves(gradient_at(objective, outcome.free))
     largest = max((float(jnp.abs(g).max(initial=0.0)) for g in gradient), default=0.0)
     return dataclasses.replace(outcome, gradient=largest)
 
 
 def _shares(batch_size: int | None, complete: int, lacking: int) -> tuple[int, int] | None:
-    """How many complete rows and how many that lack cells a batch has, in proportion; None: all."""
+    """Return the numbers of complete and incomplete rows of a batch, in proportion.
+
+    None means all rows.
+    """
     if batch_size is None or not complete + lacking:
         return None
     size = min(batch_size, complete + lacking)
@@ -206,32 +241,44 @@ def _shares(batch_size: int | None, complete: int, lacking: int) -> tuple[int, i
 
 
 def params_of(objective: Objective, outcome: Outcome) -> dict[str, jax.Array]:
-    """The parameters at which a minimiser stopped."""
+    """Return the parameters at which a minimiser stopped."""
     return objective.frame.constrain(outcome.free, objective.held) if outcome.params is None else outcome.params
 
 
 def curvature_at(
     objective: Objective, params: dict[str, jax.Array], colours: Colouring | None, options: FitOptions, copies: Copies | None = None
 ) -> Curvature | None:
-    """Where it is affordable and the parameters are finite."""
+    """Return the curvature at `params`, or None if it is not affordable or not finite.
+
+    Args:
+        objective: the objective.
+        params: the parameters.
+        colours: the colouring, see `curvature`.
+        options: the options of the fit.
+        copies: the imputed rows.
+    """
     if not infers(objective, params):
         return None
     return _sound(curvature(objective, params, colours, copies, options.weights_are == "counts"))
 
 
 def infers(objective: Objective, params: dict[str, jax.Array]) -> bool:
-    """Whether the curvature at an estimate is computed, see `curvature_at`."""
+    """Return whether the curvature at an estimate is computed, see `curvature_at`."""
     flat = np.concatenate([np.ravel(v) for v in params.values()] or [np.zeros(0)])
     return flat.size <= MOST_INFERRED and bool(np.isfinite(flat).all()) and inference_cost(objective, flat.size) <= MOST_ENTRIES
 
 
 def _sound(curve: Curvature) -> Curvature | None:
-    """None where the objective has no second derivative there."""
+    """Return the curvature, or None if the objective has no second derivative there."""
     return curve if np.isfinite(curve.hessian).all() and np.isfinite(curve.score).all() else None
 
 
 def inference_cost(objective: Objective, size: int) -> float:
-    """Table entries and evaluations of a second derivative by every parameter, where rows are eliminated or lack cells; 0 elsewhere."""
+    """Return the cost of second derivatives by every parameter of rows that are summed out.
+
+    The cost is a number of table entries and evaluations. It is 0 unless rows are eliminated or
+    have missing cells.
+    """
     lacking = 0.0 if objective.gaps is None else objective.gaps.second_order_cost(size)
     passes = 1 if objective.masks is None else len(objective.masks)
     whole = 0.0
@@ -241,16 +288,20 @@ def inference_cost(objective: Objective, size: int) -> float:
 
 
 def first_curvature(objective: Objective, colours: Colouring | None, copies: Copies | None = None) -> Curvature | None:
-    """The curvature at the start of the complete rows, which is cheap: it scales the minimiser."""
+    """Return the curvature of the complete rows at the start.
+
+    It is cheap to compute and scales the minimiser.
+    """
     whole = complete_rows(objective, copies)
     return None if colours is None or not bool((np.asarray(whole.weights) > 0).any()) else _sound(curvature(whole, objective.held, colours))
 
 
 def off_wrong_edges(objective: Objective, free: dict[str, Any]) -> tuple[dict[str, Any], float]:
-    """Entries at an edge from which the objective falls inwards, moved back to where the fit began; and the largest such slope.
+    """Move entries off a bound if the objective decreases inwards there.
 
-    At a minimiser on an edge the slope points outwards (Karush, Kuhn and Tucker); where it does
-    not, a step has gone too far.
+    At a minimiser on a bound, the slope points outwards (Karush, Kuhn and Tucker); otherwise a step
+    has gone too far. Such entries are moved back to their start. The second result is the largest
+    such slope.
     """
     bounded = [p for p in objective.frame.host.parameters if p.name in free and p.kind in ("positive", "bounded")]
     if not bounded:

@@ -1,4 +1,4 @@
-"""What a table of estimates notes beside each entry: where its estimate, error or interval is not what it seems."""
+"""Notes beside the entries of a table of estimates, for exceptional estimates and errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_LAPLACE = "no valid error: the mask's loss is not a likelihood"
 
 
 class Noted(Protocol):
-    """What notes are made from; the record of a fit has it."""
+    """The attributes of the record of a fit from which notes are made."""
 
     @property
     def graph(self) -> FactorGraph: ...
@@ -34,7 +34,7 @@ class Noted(Protocol):
 
 
 def notes_on(fit: Noted, errors: str) -> Array:
-    """A text for each entry of the flat vector, empty where there is nothing to note."""
+    """Return a note for each entry of the flat vector; it is empty if there is nothing to note."""
     status, fixed = fit.status, fit.meta["fixed"]
     notes = np.full(len(status.separated), "", object)
     if errors == "sandwich" and "sandwich" in fit.determined:
@@ -51,16 +51,17 @@ def notes_on(fit: Noted, errors: str) -> Array:
 
 
 def _is_likelihood(fit: Noted) -> bool:
-    """Whether each row's loss is -log p of what the mask can reach given the rest, as it is where every block is all of that.
+    """Return whether each row's loss is -log p of all reachable cells given the rest.
 
-    Else the terms of a row are dependent, their Hessian is not the covariance of their gradient,
-    and its inverse is no covariance.
+    This is the case if every block contains all cells that the mask can reach. Otherwise the terms
+    of a row are dependent, their Hessian is not the covariance of their gradient, and its inverse
+    is not a covariance.
     """
     return fit.meta.get("mean_block_size") == fit.meta.get("reached")
 
 
 def _on_errors(fit: Noted) -> Array:
-    """What is to be said of each entry's sandwich."""
+    """Return a note on the sandwich error of each entry."""
     status = fit.status
     if fit.simulated is not None:
         return np.full(len(status.separated), "assumes the model", object)

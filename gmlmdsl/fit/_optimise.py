@@ -1,4 +1,7 @@
-"""Minimisers: full-batch L-BFGS, value and gradient in one place of one loop, or any optax transformation on minibatches."""
+"""Minimisers: full-batch L-BFGS in one loop, and optax transformations on minibatches.
+
+The loop of L-BFGS evaluates value and gradient at a single place.
+"""
 
 from __future__ import annotations
 
@@ -18,40 +21,49 @@ from .._progress import tracked
 from ..derive import bounded_jit, quickly_compiled
 from ..evaluate import MANY, Metric, Objective, unconstrained_moves
 
-MEMORY = 20  # pairs of steps and changes of the gradient
-MOST_REMEMBERED = 1 << 25  # numbers in them
+MEMORY = 20  # number of stored pairs of a step and a change of the gradient
+MOST_REMEMBERED = 1 << 25  # maximum number of floats in these pairs
 MOST_STEPS = 3000
-TOLERANCE = 1e-8  # of the largest gradient entry, per row
-ROUGH = 1e-5  # where it pauses to see whether there is a minimum at all
-SINGLE = 3e-6  # where float32 has given what it can
-# of the largest eigenvalue, each entry in its own unit: flatter directions are scaled like this one
+TOLERANCE = 1e-8  # bound on the largest gradient entry, per row
+ROUGH = 1e-5  # tolerance at which L-BFGS pauses, and it is tested whether there is a minimum
+SINGLE = 3e-6  # smallest tolerance of a pass in float32
+# share of the largest eigenvalue, each entry in its own unit: flatter directions are scaled like
+# this
 FLAT = 1e-6
-LEAST_DIAGONAL = 1e-14  # of the largest entry of a Hessian's diagonal: a smaller one is no unit
-# of a bounded parameter or a simplex in its unconstrained one, which may run to the edge
+# share of the largest diagonal entry of a Hessian: a smaller one defines no unit
+LEAST_DIAGONAL = 1e-14
+# smallest slope of a bounded or simplex parameter in its unconstrained one, which may reach a bound
 LEAST_SLOPE = 1e-6
-STALLED = 5  # steps that lower neither value nor gradient after which digits are used up
-SHORTER = 30  # halvings of a step before the search along it is given up
-ENOUGH = 1e-4  # of the decrease that the slope foretells
-NOISE = 8  # roundings of the value that are no increase
+# number of steps that lower neither value nor gradient, after which the precision is exhausted
+STALLED = 5
+SHORTER = 30  # number of halvings of a step after which the search along it stops
+ENOUGH = 1e-4  # share of the decrease that the slope predicts
+NOISE = 8  # an increase by fewer roundings of the value does not count
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Where a minimiser stopped. `trace` is the objective per unit of row weight, step by step."""
+    """The point at which a minimiser stopped.
+
+    `trace` is the objective per unit of row weight, step by step. `reason` is "converged",
+    "stalled", "steps" or "diverged".
+    """
 
     free: dict[str, Any]
     trace: np.ndarray
     gradient: float
     steps: int
     reason: str  # converged, stalled, steps or diverged
-    value: float = float("nan")  # of the objective there
-    params: dict[str, Any] | None = None  # there, where the minimiser gives them too
+    value: float = float("nan")  # the objective at that point
+    # the parameters at that point, if the minimiser returns them
+    params: dict[str, Any] | None = None
 
 
 class Scaled(eqx.Module):
-    """An objective as a function of a vector z: the parameters move from `origin` by `matrix` z, by z itself where it is None.
+    """An objective as a function of a vector z.
 
-    `metric`: an approximate inverse Hessian in z, see `evaluate.Metric`; None: the identity.
+    The parameters are `origin` plus `matrix` z, or plus z if `matrix` is None. `metric` is an
+    approximate inverse Hessian in z, see `evaluate.Metric`; None is the identity.
     """
 
     objective: Objective
@@ -60,25 +72,31 @@ class Scaled(eqx.Module):
     metric: Metric | None = None
 
     def free(self, z: Any) -> dict[str, Any]:
-        """The unconstrained parameters at z."""
+        """Return the unconstrained parameters at z."""
         flat, restore = ravel_pytree(self.origin)
         return restore(flat + (z if self.matrix is None else self.matrix @ z))
 
     def __call__(self, z: Any) -> Any:
-        """The objective at z."""
+        """Return the objective at z."""
         return self.objective(self.free(z))
 
     @property
     def has_single(self) -> bool:
-        """Whether a pass in float32 is worth its compilation."""
+        """Whether a first pass in float32 is worth its compilation."""
         return self.objective.products >= MANY and bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def scaling(objective: Objective, free: dict[str, Any], hessian: np.ndarray, basis: np.ndarray) -> Any:
-    """A matrix that makes the objective's Hessian at `free` the identity, or nearly: H^(-1/2) in the free directions.
+    """Return a matrix under which the objective's Hessian at `free` is nearly the identity.
 
-    `hessian` is that of the objective per row in the directions of `basis`; directions in which it
-    vanishes keep a finite scale.
+    The matrix is H^(-1/2) in the free directions. Directions in which the Hessian vanishes have a
+    finite scale.
+
+    Args:
+        objective: the objective.
+        free: the unconstrained parameters.
+        hessian: the Hessian of the objective per row in the directions of `basis`.
+        basis: orthonormal directions of the parameters, as columns.
     """
     if not np.isfinite(hessian).all() or not hessian.size:
         return None
@@ -90,29 +108,33 @@ def scaling(objective: Objective, free: dict[str, Any], hessian: np.ndarray, bas
         if p.name in free:
             columns[p.name] = unconstrained_moves(p, free[p.name], moved[at : at + p.size], LEAST_SLOPE)
         at += p.size
-    # the order of a flattened dict
+    # This is the order of a flattened dict.
     return np.concatenate([columns[name] for name in sorted(columns)])
 
 
 def units(hessian: np.ndarray) -> np.ndarray:
-    """Of each direction the length along which its curvature is 1, so that what is compared depends on no unit of a parameter."""
+    """Return for each direction the length along which its curvature is 1.
+
+    Comparisons in these units do not depend on the units of parameters.
+    """
     diagonal = np.diag(hessian)
     return 1 / np.sqrt(np.maximum(diagonal, max(LEAST_DIAGONAL * diagonal.max(initial=0.0), 1e-300)))
 
 
 def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = TOLERANCE) -> Outcome:
-    """Full-batch L-BFGS until the largest gradient entry per row is below `tolerance`.
+    """Run full-batch L-BFGS until the largest gradient entry per row is below `tolerance`.
 
-    A step is halved until the value falls by a part of what the slope foretells (Armijo); a pair
-    along which the gradient does not grow is not remembered. Products of many rows are summed in
-    float32 first, as far as its digits reach.
+    A step is halved until the value falls by a share of the decrease that the slope predicts
+    (Armijo). A pair of a step and a change of the gradient is not stored if the gradient does not
+    grow along the step. Products of many rows are first summed in float32, as far as its precision
+    allows.
 
     Reference: Liu and Nocedal 1989; Nocedal and Wright 2006, algorithms 3.1 and 7.4.
     """
     sizes = [np.size(v) for v in jax.tree.leaves(scaled.origin)]
     size = sum(sizes) if scaled.matrix is None else scaled.matrix.shape[1]
     limit = MOST_STEPS if most_steps is None else most_steps
-    room = max(limit, MOST_STEPS)  # mostly the same: one compilation
+    room = max(limit, MOST_STEPS)  # the same for most fits, which share one compilation
     start = np.zeros(size)
     found = _lbfgs(scaled, start, np.asarray(limit), np.asarray(tolerance), room, scaled.has_single)
     free, params, trace, value, gradient, steps, stalled = found
@@ -123,13 +145,17 @@ def lbfgs(scaled: Scaled, most_steps: int | None, tolerance: float = TOLERANCE) 
         reason = "converged"
     else:
         reason = "stalled" if bool(stalled) else "steps"
-    # a dict comes back sorted
+    # JAX returns a sorted dict.
     named = {p.name: np.asarray(params[p.name]) for p in scaled.objective.frame.host.parameters}
     return Outcome(free, np.asarray(trace)[:n] if n else np.array([value]), gradient, n, reason, value, named)
 
 
 class _Search(NamedTuple):
-    """The state of L-BFGS: the point with value and gradient, the direction and the step to try, the pairs, and what was counted."""
+    """The state of L-BFGS.
+
+    It contains the point with value and gradient, the direction and the step to try, the pairs, and
+    counters.
+    """
 
     z: Any
     value: Any
@@ -138,15 +164,15 @@ class _Search(NamedTuple):
     step: Any
     moves: Any  # (memory, parameters)
     changes: Any
-    inverse: Any  # 1 / (move . change), 0 where there is none
+    inverse: Any  # 1 / (move . change), 0 if there is no pair
     scale: Any
     pairs: Any
     steps: Any
     shorter: Any
     stalled: Any
-    least: Any  # value and gradient so far
+    least: Any  # the smallest value and gradient so far
     trace: Any
-    fresh: Any  # whether the start is not evaluated yet
+    fresh: Any  # whether the start has not been evaluated yet
 
 
 @quickly_compiled(lambda scaled, *_: not scaled.has_single)
@@ -169,12 +195,16 @@ def _largest(gradient: Any) -> Any:
 
 
 def _minimised(f: Scaled, z: Any, limit: Any, tolerance: Any, trace: Any, steps: Any, rounding: float) -> _Search:
-    """The loop: each turn evaluates value and gradient once, at a step that is then taken or halved; the first one at the start."""
+    """Run the loop of L-BFGS.
+
+    Each iteration evaluates value and gradient once, at a step that is then accepted or halved. The
+    first iteration evaluates the start.
+    """
     both = jax.value_and_grad(f)
 
     def going(s: _Search) -> Any:
         steep = _largest(s.gradient)
-        # one step at least, where there is one
+        # At least one step is taken unless the gradient is 0.
         small = (steep <= tolerance) & ((s.steps > steps) | (steep == 0))
         worn = (s.stalled >= STALLED) | (s.shorter >= SHORTER) | ~jnp.isfinite(s.value)
         return s.fresh | ((s.steps < limit) & ~small & ~worn)
@@ -197,7 +227,7 @@ def _minimised(f: Scaled, z: Any, limit: Any, tolerance: Any, trace: Any, steps:
 
 
 def _advanced(s: _Search, to: Any, value: Any, gradient: Any, rounding: float, metric: Metric | None) -> _Search:
-    """The state after a step that was taken."""
+    """Return the state after an accepted step."""
     newton = (lambda v: v) if metric is None else metric
     move, change = to - s.z, gradient - s.gradient
     product = move @ change
@@ -212,7 +242,7 @@ def _advanced(s: _Search, to: Any, value: Any, gradient: Any, rounding: float, m
     pairs = s.pairs + curved.astype(s.pairs.dtype)
     here = jnp.stack([value, _largest(gradient)])
     direction = _direction(gradient, moves, changes, inverse, lambda v: scale * newton(v), pairs)
-    # else, at the start, nothing is known of lengths
+    # Without a metric or a pair, as at the start, the length of a step is unknown.
     known = jnp.asarray(metric is not None) | (pairs > 0)
     short = jnp.minimum(1.0, 1.0 / jnp.maximum(jnp.sqrt(gradient @ gradient), 1e-30))
     return s._replace(
@@ -236,7 +266,10 @@ def _advanced(s: _Search, to: Any, value: Any, gradient: Any, rounding: float, m
 
 
 def _direction(gradient: Any, moves: Any, changes: Any, inverse: Any, rough: Callable[[Any], Any], pairs: Any) -> Any:
-    """-H gradient, H the inverse Hessian that the pairs tell, `rough` where they say nothing: the two loops."""
+    """Return -H gradient by the two-loop recursion.
+
+    H is the inverse Hessian that the pairs determine; `rough` replaces it elsewhere.
+    """
     memory = moves.shape[0]
 
     def back(k: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -254,7 +287,7 @@ def _direction(gradient: Any, moves: Any, changes: Any, inverse: Any, rough: Cal
 
 
 def joined(first: Outcome, second: Outcome) -> Outcome:
-    """Two runs, one after the other, as one."""
+    """Return two consecutive runs as one."""
     trace = np.concatenate([first.trace, second.trace])
     return dataclasses.replace(second, trace=trace, steps=first.steps + second.steps)
 
@@ -262,7 +295,17 @@ def joined(first: Outcome, second: Outcome) -> Outcome:
 def minibatches(
     batch: Callable[[int], Objective], start: dict[str, Any], optimizer: optax.GradientTransformation, steps: int, progress: bool
 ) -> Outcome:
-    """Steps of an optax transformation; `batch(step)` gives the objective of one batch, scaled to the whole data."""
+    """Run the steps of an optax transformation.
+
+    `batch(step)` returns the objective of one batch, scaled to the whole data.
+
+    Args:
+        batch: a function from the number of a step to the objective of its batch.
+        start: the unconstrained starting values.
+        optimizer: the optax transformation.
+        steps: the number of steps.
+        progress: whether a progress bar is shown.
+    """
     state, free, trace = optimizer.init(start), start, []
     for step in tracked(range(steps), "fitting", progress):
         free, state, value = _step(optimizer, batch(step), free, state)

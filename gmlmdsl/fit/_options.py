@@ -1,4 +1,4 @@
-"""How a fit is made, and from what."""
+"""The options and the data of a fit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class FitOptions:
-    """How to fit; see `Model.fit`."""
+    """The options of a fit; see `Model.fit`."""
 
     mask: str
     seed: int = 0
@@ -37,21 +37,22 @@ class FitOptions:
     method: Any = None
     repeats: Repeats | None = None
     gaps: str = "sum"
-    # what the data would leave open without priors, which a refit among many does not tell
+    # whether the directions that data alone leave open are computed; refits of many do not need
+    # them
     asks_data_alone: bool = True
 
     @property
     def ignores(self) -> bool:
-        """Whether missing cells are left out, not summed out."""
+        """Whether missing cells are left out instead of summed out."""
         return is_one_of(self.gaps, ("ignore",))
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a fit was made from; it is kept beside the fit in memory, and never saved.
+    """The inputs of a fit; they are kept with the fit in memory and are never saved.
 
-    `codes` has the shape (cells, rows), -1 where a cell is missing; `index` labels the rows, where
-    they came with labels.
+    `codes` has the shape (cells, rows), with -1 for a missing cell. `index` contains the labels of
+    the rows, if the rows came with labels.
     """
 
     lowered: Lowered
@@ -62,6 +63,6 @@ class Evidence:
 
 
 def row_weights(evidence: Evidence) -> Array:
-    """The weights of the rows, 1 where none were given."""
+    """Return the weights of the rows, 1 if none were given."""
     rows = evidence.codes.shape[1]
     return np.ones(rows) if evidence.options.weights is None else verified_weights(evidence.options.weights, rows)

@@ -1,4 +1,8 @@
-"""What a fit minimises, made from a model, data, a mask and options: complete rows, copies of imputed ones, rows that are summed out."""
+"""Builds the objective of a fit from a model, data, a mask and options.
+
+The objective contains complete rows, copies of imputed rows, and rows whose missing cells are
+summed out.
+"""
 
 from __future__ import annotations
 
@@ -47,13 +51,19 @@ from ._minimise import MOST_INFERRED
 from ._options import FitOptions
 
 Array = np.ndarray
-# factor evaluations, or table entries, of all rows, from which on equal rows are looked for
+# number of factor evaluations or table entries of all rows above which equal rows are merged
 WORTH_MERGING = 1 << 19
-BYTES_PER_COPY = 4 * 8  # of a cell: filled, on the device, and redrawn for the standard errors
+BYTES_PER_COPY = 4 * 8  # bytes per cell: filled, on the device, and redrawn for the standard errors
 
 
 def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[str, jax.Array]) -> None:
-    """Refuse a row that the model gives probability zero.
+    """Raise E508 for a row that has probability zero under the model.
+
+    Args:
+        lowered: the model.
+        codes: shape (cells, rows), -1 if a cell is missing.
+        weights: the weights of the rows; rows of weight 0 are not verified.
+        start: the parameters.
 
     Raises:
         GmlmError: E508 with the row and the `require`.
@@ -85,7 +95,10 @@ def verify_possible(lowered: Lowered, codes: Array, weights: Array, start: dict[
 
 
 def stays_finite(host: FactorGraph, start: dict[str, jax.Array]) -> bool:
-    """Whether bounds show that every row is possible: nothing is required, and every factor is finite."""
+    """Return whether bounds show that every row is possible.
+
+    There must be no `require`, and every factor must be finite.
+    """
     return all(g.kind != "require" for g in host.groups) and _finite_factors(host, start)
 
 
@@ -96,7 +109,7 @@ def _finite_factors(host: FactorGraph, start: dict[str, jax.Array]) -> bool:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The objective of a fit, how it uses its mask, and its rows with gaps."""
+    """The objective of a fit, its use of the mask, and its rows with missing cells."""
 
     objective: Objective
     use: MaskUse
@@ -114,9 +127,20 @@ def make_objective(
     options: FitOptions,
     merge: bool = False,
 ) -> Prepared:
-    """The objective of a fit: complete rows and copies of imputed ones side by side, rows that are summed out apart.
+    """Return the objective of a fit.
 
-    `merge`: equal rows may stand there as one.
+    Complete rows and copies of imputed rows are stored side by side; rows whose missing cells are
+    summed out are stored separately.
+
+    Args:
+        host: the factor graph.
+        mask: the mask of the loss.
+        codes: shape (cells, rows), -1 if a cell is missing.
+        weights: the weights of the rows.
+        start: the starting values of all parameters.
+        fixed: the names of the parameters that are held at their start.
+        options: the options of the fit.
+        merge: whether equal rows may be stored as one.
     """
     named, ignores = mask, options.ignores
     if ignores:
@@ -161,7 +185,10 @@ def make_objective(
 
 
 def _merged(codes: Array, weights: Array) -> tuple[Array, Array, Array | None]:
-    """Rows and their weights, equal rows as one where many are; see `Objective.repeated`."""
+    """Return rows and their weights, with equal rows stored as one if there are many.
+
+    See `Objective.repeated`.
+    """
     found = distinct_rows(codes, weights)
     return (codes, weights, None) if found is None else (found.codes, found.weights, found.repeated)
 
@@ -172,7 +199,7 @@ def _verify_hides(size: float, mask: AbstractMask, options: FitOptions) -> None:
 
 
 def _counts(mask: AbstractMask, n_masks: int | None, weights: Array, options: FitOptions) -> Array | None:
-    """Weights that are counts of rows; None: those that are not."""
+    """Return the weights if they are counts of rows, else None."""
     if options.weights_are != "counts":
         return None
     if n_masks is not None:
@@ -182,7 +209,10 @@ def _counts(mask: AbstractMask, n_masks: int | None, weights: Array, options: Fi
 
 
 def _mean_size(host: FactorGraph, mask: AbstractMask, codes: jax.Array, counts: Array | None) -> float:
-    """E|K|: of a mask that looks at rows the mean over them, where one of count w is w rows."""
+    """Return E|K|.
+
+    For a data-dependent mask this is the mean over the rows; a row of count w counts as w rows.
+    """
     plain = None if mask.varies else mask.mean_size
     if plain is not None:
         return plain
@@ -190,7 +220,10 @@ def _mean_size(host: FactorGraph, mask: AbstractMask, codes: jax.Array, counts: 
 
 
 def _completed_masks(host: FactorGraph, mask: AbstractMask, codes: Array, options: FitOptions) -> tuple[AbstractMask, AbstractMask]:
-    """The mask of the loss, and the one that its factor is counted by: the mask named, unless latents are drawn; see `MonteCarloEM`."""
+    """Return the mask of the loss, and the mask that determines its factor.
+
+    Both are the named mask unless latents are drawn; see `MonteCarloEM`.
+    """
     drawing = isinstance(options.method, MonteCarloEM)
     verify_latents(host, mask, options.mask, codes, not drawing)
     if options.impute and reported(host, codes).latents:
@@ -204,7 +237,11 @@ def _completed_masks(host: FactorGraph, mask: AbstractMask, codes: Array, option
 
 
 def _columns(host: FactorGraph, codes: Array, kinds: Sorted, options: FitOptions) -> tuple[Array, Array, Array, Imputed | None]:
-    """Complete rows, then copies of the imputed ones: which row each column is, its share of the row's weight, and its codes."""
+    """Return the columns of the objective: complete rows, then copies of the imputed rows.
+
+    The results are the row of each column, its share of the row's weight, its codes, and the
+    imputed rows.
+    """
     order, rows = kinds.complete, kinds.imputed
     if not len(rows):
         return order, np.ones(len(order)), codes[:, order], None
@@ -220,7 +257,11 @@ def _columns(host: FactorGraph, codes: Array, kinds: Sorted, options: FitOptions
 
 
 def _verify_finite(objective: Objective, start: dict[str, jax.Array], rows: Array) -> None:
-    """Refuse a row that no values of its missing cells make possible."""
+    """Raise E508 for a row that is impossible for all values of its missing cells.
+
+    Raises:
+        GmlmError: E508.
+    """
     host = objective.frame.host
     if stays_finite(host, start):
         return
@@ -235,7 +276,10 @@ def _verify_finite(objective: Objective, start: dict[str, jax.Array], rows: Arra
 
 
 def objective_colouring(objective: Objective) -> Colouring | None:
-    """Of an exponential family under all masks of a support; otherwise local statistics say nothing."""
+    """Return the colouring of an exponential family under all masks of a support, else None.
+
+    Without that form, local statistics do not determine the sums.
+    """
     host = objective.frame.host
     size = sum(p.size for p in host.parameters)
     rows = int((np.asarray(objective.weights) > 0).sum())

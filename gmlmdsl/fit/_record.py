@@ -1,4 +1,4 @@
-"""The record of a fit: estimates by name, standard errors, status; saved without code."""
+"""The record of a fit: estimates by name, standard errors, status; it is saved without code."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ MINIMA = (
 
 @dataclass(frozen=True, repr=False)
 class FitRecord:
-    """What is known of a fitted model, by name; its attributes are those of `Fit`, which adds the verbs that check it."""
+    """The data of a fitted model, by name.
+
+    The attributes are those of `Fit`, which adds the methods that check the fit.
+    """
 
     params: dict[str, Array]
     inference: Inferred | Later = field(repr=False)
@@ -57,21 +60,24 @@ class FitRecord:
 
     @property
     def status(self) -> Status:
-        """Whether it converged, and what has no estimate, with remedies; of many parameters found when it is first asked for."""
+        """The status: whether the fit converged, and which entries have no estimate, with remedies.
+
+        If there are many parameters, the status is computed at the first access.
+        """
         return self.inference.status
 
     @property
     def determined(self) -> Mapping[str, Array]:
-        """The covariances of what is determined, by kind; see `determined_covariance`."""
+        """The covariances of the determined directions, by kind; see `determined_covariance`."""
         return self.inference.covariances
 
     @property
     def evidence(self) -> Evidence:
-        """The data and the options the fit was made from.
+        """The data and the options of the fit.
 
         Raises:
-            GmlmAttributeError: E505 for a fit that was loaded from a file: data are not saved with
-                it.
+            GmlmAttributeError: E505 for a fit that was loaded from a file, because data are not
+                saved with it.
         """
         if self._evidence is None:
             help = "`posterior`, `predictive` and `score` take rows, `x=..`; for all else"
@@ -82,7 +88,7 @@ class FitRecord:
 
     @property
     def model(self) -> Any:
-        """The model that was fitted."""
+        """The fitted model."""
         return self._model()
 
     @property
@@ -92,36 +98,45 @@ class FitRecord:
 
     @property
     def simulated(self) -> dict[str, Any] | None:
-        """Of a fit by `simulated_errors`: `words`, the number of `draws` and what they are worth, `effective`; else None."""
+        """A description of simulated standard errors, as a dict.
+
+        It is None unless the fit is by `simulated_errors`. The dict has `words`, the number of
+        `draws`, and `effective`, their effective number.
+        """
         return self.meta.get("simulated")
 
     @property
     def effective_rows(self) -> float:
-        """Kish's number of rows: (sum w)^2 / sum w^2 of importances, sum w of counts, of the rows with an observed cell to score."""
+        """Kish's number of rows.
+
+        This is (sum w)^2 / sum w^2 for importances and sum w for counts, over the rows with an
+        observed cell to score.
+        """
         return float(self.meta.get("effective_rows", self.meta["rows"]))
 
     @cached_property
     def full_covariance(self) -> Array | None:
-        """`covariance`, or None where there is none."""
+        """The matrix `covariance`, or None if there is none."""
         found = self.determined.get("sandwich")
         return None if found is None else self.status.inflate(found)
 
     @cached_property
     def one_mask_covariance(self) -> Array | None:
-        """The sandwich covariance if each row had one mask drawn, not all; None where it cannot be computed."""
+        """The sandwich covariance for one drawn mask per row; None if it cannot be computed."""
         found = self.determined.get("one_mask")
         return None if found is None else self.status.inflate(found)
 
     @property
     def covariance(self) -> Array:
-        """The sandwich covariance of all parameters, shape (parameters, parameters), in declaration order, then row-major.
+        """The sandwich covariance of all parameters, shape (parameters, parameters).
 
-        Infinite on the diagonal, and nan beside it, where an entry has no finite estimate, or the
-        rows do not tell its error.
+        The parameters are in declaration order, and their entries are row-major. If an entry has no
+        finite estimate, or if the rows do not determine its error, the diagonal is infinite and the
+        rest of its row and column is nan.
 
         Raises:
-            GmlmAttributeError: E543 for a method that has none, E601 where it was not computed
-                because there are too many parameters.
+            GmlmAttributeError: E543 for a method without standard errors, E601 if the covariance
+                was not computed because there are too many parameters.
         """
         if "sandwich" not in self.determined and self.meta.get("method") == PersistentContrastiveDivergence.name:
             message = f"a fit by {self.meta['method']} has no standard errors: its optimum is approximate, and no curvature is computed"
@@ -134,17 +149,20 @@ class FitRecord:
         return self.full_covariance
 
     def determined_covariance(self, errors: str = "sandwich") -> Array:
-        """The covariance of what is determined, shape (parameters, parameters), with zeros where an estimate is not, or its error.
+        """Return the covariance of the determined directions, shape (parameters, parameters).
+
+        It has zeros for entries whose estimate or error is not determined.
 
         Args:
-            errors: "sandwich", H^-1 S H^-1, of what was optimised, a prior counting as a fixed
-                penalty; or "laplace", H^-1: that of Laplace's approximation to the posterior, the
-                errors of a model that is taken to be right; of a fit under another mask than
-                `everything` it is no valid error, and wrong in both directions.
+            errors: "sandwich" or "laplace". "sandwich" is H^-1 S H^-1 of the estimator, with a
+                prior as a fixed penalty. "laplace" is H^-1, the covariance of Laplace's
+                approximation to the posterior: the errors of a model that is assumed to be right.
+                For a fit under another mask than `everything`, "laplace" is not a valid error, and
+                may be too small or too large.
 
         Raises:
-            GmlmError: E543 for another kind, E601 where it was not computed because there are too
-                many parameters.
+            GmlmError: E543 for another kind, E601 if the covariance was not computed because there
+                are too many parameters.
         """
         verify_kind(errors)
         if errors not in self.determined and "sandwich" in self.determined:
@@ -153,40 +171,50 @@ class FitRecord:
         return self.covariance if found is None else found
 
     def covariance_of(self, errors: str) -> Array:
-        """The covariance by its kind, see `determined_covariance`; infinite on the diagonal where there is no finite estimate or error."""
+        """Return the covariance of a kind, see `determined_covariance`.
+
+        The diagonal is infinite at entries without a finite estimate or error.
+        """
         return self.status.inflate(self.determined_covariance(errors), by_rows=errors == "sandwich")
 
     @property
     def standard_errors(self) -> dict[str, Array]:
-        """Sandwich (Godambe) standard errors by parameter; 0 where fixed, inf where there is no finite estimate or no telling its error.
+        """The sandwich (Godambe) standard errors by parameter.
 
-        Nan where a laplace prior holds an entry at its centre: such an estimate is not normal, and
-        has no interval.
+        A standard error is 0 if the parameter is fixed, and inf if there is no finite estimate or
+        if the rows do not determine the error. It is nan if a laplace prior holds the entry at its
+        centre: such an estimate is not normal and has no interval.
         """
         return self.standard_errors_of("sandwich")
 
     def standard_errors_of(self, errors: str) -> dict[str, Array]:
-        """Standard errors by parameter and kind, see `determined_covariance`."""
+        """Return the standard errors of a kind by parameter, see `determined_covariance`."""
         none = without_interval(self.graph, self.meta["fixed"], self.params)
         return unflatten(self.graph, np.where(none, np.nan, np.sqrt(np.maximum(self._variances(errors), 0))))
 
     def _variances(self, errors: str) -> Array:
-        """The diagonal of `covariance_of`."""
+        """Return the diagonal of `covariance_of`."""
         found = self.determined
         if not isinstance(found, Covariances) or not is_one_of(errors, KINDS):
             return np.diag(self.covariance_of(errors))
         return np.where(self.status.open_entries(errors == "sandwich"), np.inf, found.variances(errors))
 
     def interval(self, probability: float = 0.94, errors: str = "sandwich") -> dict[str, tuple[Array, Array]]:
-        """Intervals by parameter: estimate -+ z * standard error for a real one; normal on the log or logit scale for a bounded one.
+        """Return intervals by parameter.
 
-        They are about what the estimate tends to: where a prior shrinks it (`status.shrunk`), not
-        about the true value. Nan for none.
+        The interval of a real parameter is estimate -+ z * standard error. The interval of a
+        bounded parameter is normal on the log or logit scale. The intervals are intervals for the
+        limit of the estimate. If a prior shrinks the estimate (`status.shrunk`), this limit is not
+        the true value. Nan stands for no interval.
         """
         return intervals(self.graph, self.params, self.standard_errors_of(errors), verified_quantile(probability))
 
     def undetermined_directions(self) -> pd.DataFrame:
-        """The directions without a finite estimate, one column each with many zeros, largest part 1; rows are the entries with a part."""
+        """Return the directions without a finite estimate, one column each.
+
+        The columns have many zeros and a largest part of 1. The rows are the entries that have a
+        part in some direction.
+        """
         import pandas as pd
 
         directions = sparse_directions(self.status.open_directions.T)
@@ -194,16 +222,17 @@ class FitRecord:
         return frame.loc[(frame != 0).any(axis=1)]
 
     def summary(self, probability: float = 0.94, errors: str = "sandwich") -> pd.DataFrame:
-        """One row per parameter entry: estimate, standard error, interval, and a note where these are not what they seem.
+        """Return a table with one row per parameter entry.
 
-        Nan stands for no interval, of an entry that a laplace prior holds at its centre; "shrunk"
-        notes those whose interval is not one for the true value, because priors pull the estimate
-        by more than half a standard error.
+        The columns are the estimate, the standard error, the interval, and a note if these are
+        exceptional. Nan stands for no interval, if a laplace prior holds the entry at its centre.
+        "shrunk" marks entries whose interval is not an interval for the true value, because priors
+        shift the estimate by more than half a standard error.
 
         Args:
-            probability: of the intervals.
-            errors: "sandwich" or "laplace", see `determined_covariance`; `fit.bootstrap()` has a
-                summary of its own.
+            probability: the probability of the intervals.
+            errors: "sandwich" or "laplace", see `determined_covariance`; `fit.bootstrap()` has its
+                own summary.
         """
         import pandas as pd
 
@@ -226,16 +255,19 @@ class FitRecord:
         return frame
 
     def flat(self, arrays: Mapping[str, Array]) -> Array:
-        """One vector of arrays by parameter: declaration order, then row-major.
+        """Return one vector from arrays by parameter: declaration order, then row-major.
 
         Raises:
-            GmlmError: E507, E506 for what is no dict with an array of each parameter.
+            GmlmError: E507 or E506 unless `arrays` is a dict with an array for each parameter.
         """
         verify_all(self.graph, arrays, "arrays")
         return np.concatenate([np.ravel(arrays[p.name]) for p in self.graph.parameters] or [np.zeros(0)])
 
     def sample(self, sampler: str | None = None, **options: Any) -> Any:
-        """Draws from the fitted model; see `Model.sample`. Given data that the rows of the fit had in common are taken along."""
+        """Draw from the fitted model; see `Model.sample`.
+
+        Given data that all rows of the fit share are passed on.
+        """
         data = None if self._evidence is None else self._evidence.lowered.data
         if data is not None and data.shape == () and "given" not in options:
             options["given"] = {v.name: data.arrays[v.name].reshape(v.shape) for v in self.graph.given}
@@ -260,7 +292,7 @@ class FitRecord:
         return "\n".join(lines)
 
     def _no_errors(self) -> list[str]:
-        """Why there are none, where parameters are too many."""
+        """Return the line on why there are no standard errors, if there are too many parameters."""
         count = sum(p.size for p in self.graph.parameters)
         if count <= MOST_INFERRED:
             return []
@@ -276,19 +308,22 @@ class FitRecord:
         return f"<div><p>{escape(repr(self).splitlines()[0])}</p>{notes}{rows}{more}</div>"
 
     def save(self, path: str | Path) -> None:
-        """Write the fit as one file, whole or not at all: arrays and text only, so that loading runs no code.
+        """Write the fit as one file, whole or not at all.
+
+        The file contains arrays and text only, so that loading it runs no code.
 
         Raises:
-            GmlmError: E560 if the file cannot be written; E520 for a fit that was changed to what
-                no fit is.
+            GmlmError: E560 if the file cannot be written; E520 for a fit that was changed so that
+                it is not valid.
         """
         write_whole(path, fit_bytes(*_content(self)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """How it travels to another process: as `save` writes it, with its model, and with its data unless it has an `optimizer`.
+        """Return the state that is pickled.
 
-        An optax transformation is made of functions, which do not travel; such a fit arrives as a
-        file's does, without its data.
+        It consists of the content that `save` writes, the model, and the data. A fit with an
+        `optimizer` is pickled without its data, like a fit in a file: an optax transformation
+        consists of functions, which cannot be pickled.
         """
         return _made_again, (type(self), self.model, fit_bytes(*_content(self)), _data_of(self))
 
@@ -297,12 +332,12 @@ class FitRecord:
 
     def __deepcopy__(self: F, memo: Any) -> F:
         params, trace, meta = copy.deepcopy((self.params, self.loss_trace, self.meta), memo)
-        # nothing changes the rest
+        # The other attributes are never changed.
         return dataclasses.replace(self, params=params, loss_trace=trace, meta=meta)
 
 
 def _data_of(fit: FitRecord) -> tuple[Any, ...] | None:
-    """What a fit was made from, but for its model."""
+    """Return the inputs of a fit without its model."""
     known = fit._evidence
     if known is None or known.options.optimizer is not None:
         return None
@@ -310,7 +345,7 @@ def _data_of(fit: FitRecord) -> tuple[Any, ...] | None:
 
 
 def _made_again(kind: type[F], model: Any, content: bytes, data: tuple[Any, ...] | None) -> F:
-    """A fit from another process."""
+    """Return a fit from another process."""
     saved = read_fit(io.BytesIO(content), "the pickled fit")
     saved.meta["inputs"] = dict(model.program.bound.inputs)
     fit = fit_from_file(kind, saved, model.graph, lambda: model)
@@ -322,7 +357,7 @@ def _made_again(kind: type[F], model: Any, content: bytes, data: tuple[Any, ...]
 
 
 def verify_kind(errors: str) -> None:
-    """Refuse a kind of standard errors that is none.
+    """Raise E543 for an unknown kind of standard errors.
 
     Raises:
         GmlmError: E543.
@@ -333,7 +368,7 @@ def verify_kind(errors: str) -> None:
 
 
 def _content(fit: FitRecord) -> tuple[dict[str, Any], dict[str, Array]]:
-    """What a file keeps of a fit: text, and arrays by name."""
+    """Return the content of a fit's file: text, and arrays by name."""
     status = fit.status
     arrays = {f"param:{k}": v for k, v in fit.params.items()} | {f"{INPUT}{k}": v for k, v in fit.meta["inputs"].items()}
     arrays |= {"loss_trace": fit.loss_trace, "separated": status.separated, "undetermined": status.undetermined}
@@ -353,7 +388,16 @@ def _content(fit: FitRecord) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def estimate_to_fit(kind: type[F], estimate: Estimate, graph: FactorGraph, meta: dict[str, Any], model: Callable[[], Any], dtype: Any) -> F:
-    """A fit of some kind: names for what was found; numbers in the working float type."""
+    """Return a fit of class `kind` from an estimate, with named arrays in the working float type.
+
+    Args:
+        kind: the class of the fit.
+        estimate: the estimate.
+        graph: the factor graph.
+        meta: the text and numbers to which those of the estimate are added.
+        model: a function that returns the model.
+        dtype: the working float type.
+    """
     params = {k: v.astype(dtype) for k, v in estimate.params.items()}
     meta = meta | {
         "mask": estimate.use.name,
@@ -376,10 +420,16 @@ def estimate_to_fit(kind: type[F], estimate: Estimate, graph: FactorGraph, meta:
 
 
 def fit_from_file(kind: type[F], saved: SavedFit, graph: FactorGraph, model: Callable[[], Any]) -> F:
-    """A fit from what `read_fit` found.
+    """Return a fit of class `kind` from the result of `read_fit`.
+
+    Args:
+        kind: the class of the fit.
+        saved: the result of `read_fit`.
+        graph: the factor graph.
+        model: a function that returns the model.
 
     Raises:
-        GmlmError: E520 where it is not a fit of this model.
+        GmlmError: E520 if it is not a fit of this model.
     """
     meta, size = dict(saved.meta), sum(p.size for p in graph.parameters)
     square = [*(f"determined:{k}" for k in KINDS), "covariance", "one_mask_covariance"]

@@ -1,8 +1,9 @@
-"""Saved fits as files: arrays and text, so that reading runs no code; every array is verified against the model that it is of.
+"""Saved fits as files of arrays and text, so that reading runs no code.
 
-A fit is an archive as `_archive.py` makes them: its manifest holds the program's text and what else
-is known of the fit (`meta`), its parts are arrays. The format before was an .npz file without a
-hash over everything: it is read with a warning.
+Every array is verified against the model of the fit. A fit is an archive as in `_archive.py`: its
+manifest contains the program's text and the other data of the fit (`meta`), and its parts are
+arrays. The previous format was an .npz file without a hash over everything; it is read with a
+warning.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ from ..read import PlainHeader, entries_behind, plain_header
 from ._saved_meta import fault_of_meta
 
 Array = np.ndarray
-ENDING = ".npy"  # of a part: each is the .npy file of an array
-LONGEST_PART = 300  # letters of its name
-MOST_META = 1 << 26  # bytes of text
-BEFORE = 1  # the format without a hash over everything, whose parts may be compressed
-# bytes of a program's inputs there: nothing but the program itself says how large they should be
+ENDING = ".npy"  # the ending of a part, which is the .npy file of an array
+LONGEST_PART = 300  # maximum number of letters of the name of a part
+MOST_META = 1 << 26  # maximum number of bytes of text
+BEFORE = 1  # the number of the format without a hash over everything, whose parts may be compressed
+# Maximum number of bytes of a program's inputs in that format. Only the program determines their
+# sizes.
 MOST_INPUTS = 1 << 28
-INPUT = "input:"  # before the name of one
+INPUT = "input:"  # prefix of the name of an input
 
 
 def _limit(name: str) -> int | None:
@@ -56,10 +58,10 @@ FIT = ArchiveKind(
 
 
 def fit_bytes(meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
-    """What a fit is in a file; the same fit gives the same bytes.
+    """Return the bytes of the file of a fit; the same fit gives the same bytes.
 
     Raises:
-        GmlmError: E520 for what could not be read again.
+        GmlmError: E520 for content that could not be read again.
     """
     _verify_meta(dict(meta), "the fit")
     parts = {}
@@ -71,7 +73,7 @@ def fit_bytes(meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
 
 
 def warn_of_size(size: int) -> None:
-    """Say before anything is trained that so many bytes of parameters fit into no file.
+    """Warn, before a training starts, that parameters of so many bytes do not fit into a file.
 
     Warns:
         GmlmWarning: with the figure.
@@ -83,13 +85,15 @@ def warn_of_size(size: int) -> None:
 
 @dataclass
 class SavedFit:
-    """What is in the file of a fit. Of an array nothing but its header is read before it is asked for.
+    """The content of the file of a fit.
+
+    Before an array is accessed, only its header is read.
 
     Attributes:
-        path: what messages call it.
-        meta: what is known of the fit.
-        headers: of the arrays by name.
-        most_inputs: the bytes that all inputs together may have.
+        path: the name of the file in messages.
+        meta: the text and numbers of the fit.
+        headers: the headers of the arrays by name.
+        most_inputs: the maximum number of bytes of all inputs together.
     """
 
     path: object
@@ -100,15 +104,15 @@ class SavedFit:
     _sizes: dict[str, int] = field(repr=False)
 
     def array(self, name: str, shape: tuple[int | None, ...], kinds: str) -> Array:
-        """An array.
+        """Return an array.
 
         Args:
-            name: of it.
-            shape: that it must have; None: any number.
-            kinds: NumPy's letters of what it may hold.
+            name: the name of the array.
+            shape: the required shape; None stands for any length.
+            kinds: NumPy's letters of the allowed kinds of data.
 
         Raises:
-            GmlmError: E520 where it has another shape or kind, is lacking or damaged.
+            GmlmError: E520 if the array has another shape or kind, or is missing or damaged.
         """
         header = self.headers.get(name)
         if header is None:
@@ -122,13 +126,13 @@ class SavedFit:
             return entries_behind(file, plain_header(file, self._sizes[name]))
 
     def inputs(self, known: Collection[str]) -> dict[str, Array]:
-        """The inputs of the program.
+        """Return the inputs of the program.
 
         Args:
-            known: the names of those that it has.
+            known: the names of the program's inputs.
 
         Raises:
-            GmlmError: E520 for any other.
+            GmlmError: E520 for any other input.
         """
         names = [name.removeprefix(INPUT) for name in self.headers if name.startswith(INPUT)]
         if strange := [name for name in names if name not in known]:
@@ -138,7 +142,7 @@ class SavedFit:
         return {name: self.array(INPUT + name, (None,) * len(self.headers[INPUT + name].shape), "biufU") for name in names}
 
     def verify_names(self, needed: Collection[str], optional: Collection[str] = ()) -> None:
-        """Refuse arrays that are lacking, and those that a fit of this model does not have.
+        """Raise E520 for missing arrays, and for arrays that a fit of this model does not have.
 
         Raises:
             GmlmError: E520.
@@ -151,17 +155,20 @@ class SavedFit:
 
 
 def read_fit(file: IO[bytes], path: object) -> SavedFit:
-    """What is in the file of a fit; all that can be told without its model is verified, and sizes before anything is read.
+    """Return the content of the file of a fit.
+
+    Everything that does not need the model is verified, and sizes are verified before anything is
+    read.
 
     Args:
-        file: opened to read bytes, from any place in it.
-        path: what messages call it.
+        file: the file, opened to read bytes, at any position.
+        path: the name of the file in messages.
 
     Raises:
-        GmlmError: E520 for what is no fit, or is damaged.
+        GmlmError: E520 for a file that is not a fit, or is damaged.
 
     Warns:
-        GmlmWarning: for a fit of the format before.
+        GmlmWarning: for a fit in the previous format.
     """
     with damage(path):
         verify_count(FIT, file, path)
@@ -183,7 +190,7 @@ def _read(file: IO[bytes], path: object) -> SavedFit:
 
 
 def _read_before(file: IO[bytes], path: object) -> SavedFit:
-    """A fit of the format before, an .npz file: what it says of the fit is one of its arrays."""
+    """Return a fit in the previous format, an .npz file with `meta` as one of its arrays."""
     with damage(path):
         archive = zipfile.ZipFile(file)
         file.seek(-TAIL, os.SEEK_END)
@@ -214,7 +221,7 @@ def _read_before(file: IO[bytes], path: object) -> SavedFit:
 
 @contextmanager
 def damage(path: object) -> Iterator[None]:
-    """Says of what cannot be read that it is no fit, or is damaged.
+    """Raise E520 in place of errors from a file that is not a fit, or is damaged.
 
     Raises:
         GmlmError: E520.
@@ -233,7 +240,7 @@ def _verify_meta(meta: Any, path: object) -> None:
 
 
 def verify_numbers(path: object, name: str, array: Array) -> None:
-    """Refuse nan among numbers.
+    """Raise E520 if numbers contain nan.
 
     Raises:
         GmlmError: E520.
@@ -243,7 +250,11 @@ def verify_numbers(path: object, name: str, array: Array) -> None:
 
 
 def outside(graph: FactorGraph, params: Mapping[str, Array], meta: Mapping[str, Any]) -> str | None:
-    """What no fit of the model has: parameters held that are not its own, nan unless it diverged, values outside of their range."""
+    """Return a description of content that no fit of the model has, or None.
+
+    Such content is a held parameter that the model does not have, nan unless the fit diverged, or a
+    value outside of its range.
+    """
     if strange := [name for name in meta["fixed"] if name not in params]:
         return f"it holds a parameter `{strange[0]}` fixed, which its model has not"
     entries = {p.name: p.size for p in graph.parameters if p.kind == "real" and not p.gauge}
@@ -258,7 +269,7 @@ def outside(graph: FactorGraph, params: Mapping[str, Array], meta: Mapping[str, 
         if p.kind == "simplex":
             inside = (value >= 0).all() and np.abs(value.sum(-1, dtype=float) - 1).max(initial=0) <= SIMPLEX_ERROR
         else:
-            bounds = np.array([p.lower, p.upper]).astype(value.dtype)  # rounded as the estimate was
+            bounds = np.array([p.lower, p.upper]).astype(value.dtype)  # rounded like the estimate
             inside = ((value >= bounds[0]) & (value <= bounds[1])).all()
         if not inside:
             return f"`param:{p.name}` has values that this parameter does not take"

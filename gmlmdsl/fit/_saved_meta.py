@@ -1,4 +1,4 @@
-"""What is known of a fit beside its arrays, entry by entry: `meta`, as a saved fit has it."""
+"""The entries of `meta`, the text and numbers of a saved fit, with their types."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 CODES = ("converged", "no-minimiser", "undetermined", "not-converged", "diverged")
 REASONS = ("steps", "patience", "diverged")
-SHOWN = 100  # letters of an entry that is not as it should be
+SHOWN = 100  # maximum number of letters of a wrong entry that a message shows
 Check = Callable[[Any], bool]
 
 
@@ -54,7 +54,8 @@ MISSING = {
 }
 SIMULATED = {"words": _is_text, "draws": _is_whole, "effective": _is_number}
 HOW = {"seed": _is_whole, "sampler": _or_none(_is_text), "warmup": _is_whole, "thin": _or_none(_is_whole)}
-# Of every fit; of a fit of a factor model; of a trained network. `MORE` may be there or not.
+# The entries of every fit, of a fit of a factor model, and of a trained network. The entries in
+# `MORE` are optional.
 META = {
     "program": lambda value: _dict_of(_is_text)(value) and bool(value),
     "sha256": _is_text,
@@ -83,17 +84,21 @@ ESTIMATE_META = META | {
 NETWORK_META = META | {"kind": _one_of("network"), "cells": _is_number, "widths": _list_of(_is_whole), "reason": _one_of(*REASONS)}
 MORE = {
     "missing": _has(MISSING),
-    "simulated": lambda value: _has(SIMULATED)(value) or _has(SIMULATED | {"how": _has(HOW)})(value),  # an earlier version kept no `how`
+    # files of an earlier version have no `how`
+    "simulated": lambda value: _has(SIMULATED)(value) or _has(SIMULATED | {"how": _has(HOW)})(value),
     "selected": _dict_of(_list_of(_is_whole)),
     "batch_size": _is_whole,
     "kept": _is_whole,
-    "loss": _one_of("squared"),  # of a network; else cross-entropy
+    "loss": _one_of("squared"),  # for a network; without the entry, the loss is the cross-entropy
     "gaps": _one_of("ignore"),
 }
 
 
 def fault_of_meta(meta: Any) -> str | None:
-    """What is wrong with it: an entry that is lacking, that no fit has, or that has another type; None where nothing is."""
+    """Return a description of a fault in `meta`, or None if there is none.
+
+    A fault is a missing entry, an entry that no fit has, or an entry of another type.
+    """
     if not isinstance(meta, dict):
         return "what it says of the fit is not a JSON object"
     needed = NETWORK_META if "kind" in meta else ESTIMATE_META

@@ -1,13 +1,14 @@
-"""Whether a stochastic climb stands still, judged by the last half of its steps in batches.
+"""Tests whether a stochastic maximisation has settled, by batches of the last half of its steps.
 
-It does where two things hold. The mean gradient is 0 within its Monte Carlo error: entry by entry,
-and all entries together, for of many entries each may be lost in its noise while all push one way.
-And the estimate does not travel: the batches' mean parameters do not go on in one direction by a
-good part of the way from the start, nor wander as far as they have come.
+Two conditions must hold. First, the mean gradient is 0 within its Monte Carlo error, for each entry
+and for all entries together. The joint test is needed because each of many entries may be lost in
+its noise although all have a common direction. Second, the estimate does not move: the mean
+parameters of the batches do not continue in one direction by a large share of the distance from the
+start, and their error is small relative to that distance.
 
-All entries together are judged by exchanging signs. Where the mean gradient is 0 a batch's mean is
-as likely as its negative, so that the length of the sum over batches, each entry in units of its
-own size, is that of the same sum under random signs.
+The joint test exchanges signs. If the mean gradient is 0, the mean of a batch is as likely as its
+negative. The length of the sum over batches, with each entry in units of its own size, then has the
+distribution of the length of the same sum under random signs.
 """
 
 from __future__ import annotations
@@ -17,35 +18,36 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-import scipy  # its parts load when they are used
+import scipy  # its modules load at first use
 
 Array = np.ndarray
-LEVEL = 1e-3  # of each test
+LEVEL = 1e-3  # significance level of each test
 NEAR = 1e-3  # the largest gradient entry per row at which steps of a stochastic minimiser may end
-QUARTERS = 4  # of the batches: their mean parameters show where the estimate goes
-# the cosine between moves of one quarter and the next; of noise around a place it is -1/2 in the
+QUARTERS = 4  # number of groups of batches, whose mean parameters show the path of the estimate
+# the cosine between consecutive moves of quarters; for noise around a fixed point it is -1/2 in the
 # mean
 STRAIGHT = 0.5
-# of the way from the start: a larger error of the mean parameters says nothing of where the optimum
-# is
+# Share of the distance from the start. With a larger error, the mean parameters do not locate the
+# optimum.
 WIDE = 0.25
-FAR = 0.02  # of the way from the start: shorter moves are no travel
+FAR = 0.02  # share of the distance from the start; shorter moves do not count
 
 
 @dataclass(frozen=True)
 class Settled:
-    """What the last half of the steps show.
+    """The result of the tests on the last half of the steps.
 
     Attributes:
-        largest: of the mean gradient, by entry, per row. noise: the largest Monte Carlo error of an
-            entry.
-        moving: the largest entry of the mean gradient that is not 0 within its error; 0: none.
-        together: the mean gradient relative to its errors, root mean square over the entries; 0
-            where signs may explain it.
-        travelled: the share of the way from the start that the last quarter of these steps went on
-            in one direction; 0: none.
-        wandered: the error of the mean parameters, by the batches, as a share of that way; 0 where
-            it is small.
+        largest: the largest entry of the mean gradient, per row.
+        noise: the largest Monte Carlo error of an entry.
+        moving: the largest entry of the mean gradient that is not 0 within its error; 0 if there is
+            none.
+        together: the root mean square over the entries of the mean gradient relative to its errors;
+            0 if random signs may explain it.
+        travelled: the share of the distance from the start that the last quarter of these steps
+            continued in one direction; 0 if it did not.
+        wandered: the error of the mean parameters, computed from the batches, as a share of that
+            distance; 0 if it is small.
     """
 
     largest: float
@@ -57,11 +59,11 @@ class Settled:
 
     @property
     def stands_still(self) -> bool:
-        """Whether nothing shows that it moves."""
+        """Whether no test shows that the estimate moves."""
         return not (self.moving or self.together or self.travelled or self.wandered)
 
     def reached(self, steps: int) -> str:
-        """What shows, after so many steps, that the estimate still moves."""
+        """Return a message on the test which shows that the estimate moves after `steps` steps."""
         head = f"The estimate still moves after {steps} steps: "
         if self.moving:
             return f"{head}its mean gradient is {self.moving:.2g} per row, the Monte Carlo error {self.noise:.2g}"
@@ -74,7 +76,13 @@ class Settled:
 
 
 def settled(gradients: Array, places: Array, start: Array) -> Settled:
-    """Of batches' mean gradients and mean parameters, shape (batches, entries), and the parameters at the start."""
+    """Test the batches of the last half of the steps.
+
+    Args:
+        gradients: the mean gradients of the batches, shape (batches, entries).
+        places: the mean parameters of the batches, shape (batches, entries).
+        start: the parameters at the start.
+    """
     count, size = gradients.shape
     mean, error = gradients.mean(axis=0), gradients.std(axis=0, ddof=1) / np.sqrt(count)
     bound = -scipy.special.stdtrit(count - 1, LEVEL / (2 * max(size, 1)))
@@ -87,7 +95,10 @@ def settled(gradients: Array, places: Array, start: Array) -> Settled:
 
 
 def _pushes(gradients: Array) -> bool:
-    """Whether the sum over batches is longer than under nearly all signs, each entry by its size, which no sign changes."""
+    """Return whether the sum over batches is longer than under nearly all signs.
+
+    Each entry is in units of its size, which no sign changes.
+    """
     size = np.sqrt((gradients**2).mean(axis=0))
     scaled, signs = gradients / np.where(size > 0, size, 1.0), _signs(len(gradients))
     lengths = ((signs @ (scaled @ scaled.T)) * signs).sum(axis=1)
@@ -96,12 +107,15 @@ def _pushes(gradients: Array) -> bool:
 
 @cache
 def _signs(count: int) -> Array:
-    """All signs of so many batches, the first one +, all + first; shape (2^(count - 1), count)."""
+    """Return all sign vectors for `count` batches whose first sign is +, starting with all +.
+
+    The shape is (2^(count - 1), count).
+    """
     return np.array([(1, *rest) for rest in itertools.product((1, -1), repeat=count - 1)], float)
 
 
 def _travelled(places: Array, start: Array) -> float:
-    """See `Settled`."""
+    """Return `travelled`, see `Settled`."""
     quarters = places.reshape(QUARTERS, -1, places.shape[1]).mean(axis=1)
     moves = np.diff(quarters, axis=0)
     lengths, way = np.linalg.norm(moves, axis=1), float(np.linalg.norm(quarters[-1] - start))
@@ -113,7 +127,7 @@ def _travelled(places: Array, start: Array) -> float:
 
 
 def _wandered(places: Array, start: Array) -> float:
-    """See `Settled`."""
+    """Return `wandered`, see `Settled`."""
     way = float(np.linalg.norm(places.mean(axis=0) - start))
     error = float(np.linalg.norm(places.std(axis=0, ddof=1))) / np.sqrt(len(places))
     return error / way if way and error > WIDE * way else 0.0

@@ -1,4 +1,4 @@
-"""What must be said of a fit: whether it converged, what has no estimate, and what to do."""
+"""The status of a fit: whether it converged, which entries have no estimate, and remedies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import jax
 import numpy as np
-import scipy  # its parts load when they are used
+import scipy  # its modules load at first use
 
 from .._diagnostics import counted
 from ..evaluate import Colouring, Missing, Objective, entry_names, is_reducible, revealed_cells
@@ -18,17 +18,18 @@ from ._optimise import Outcome
 from ._settled import NEAR
 
 Array = np.ndarray
-SUSPECT = 1e-3  # of the largest eigenvalue, here or at the start: below, the data may separate
-SHARE = 0.5  # of the curvature in some direction: where a prior gives more, it decides
-ALL = 1e-6  # a share of 1 and so much more is rounding
-SUSPECT_SHARE = 0.02  # where a prior gives more, the data alone may have no estimate
-# slug; the distance from a bound below which a parameter is said to be at it
+# share of the largest eigenvalue, here or at the start, below which the data may separate
+SUSPECT = 1e-3
+SHARE = 0.5  # share of the curvature in some direction; a prior that supplies more decides
+ALL = 1e-6  # a share that exceeds 1 by less is a rounding error
+SUSPECT_SHARE = 0.02  # if a prior supplies more, the data alone may have no estimate
+# the slug, and the distance from a bound below which a parameter counts as at the bound
 AT_BOUND, NEAREST = "at-bound", 1e-6
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to say: `slug`, the sentence, and what to do about it."""
+    """One remark on a fit: an identifier `slug`, the message, and a remedy."""
 
     slug: str
     message: str
@@ -41,15 +42,15 @@ class Status:
 
     Attributes:
         code: converged, no-minimiser, undetermined, not-converged, or diverged.
-        findings: everything to say, the gravest first.
-        separated: for each entry of the flat parameter vector +1 or -1 where its estimate runs to
+        findings: all findings, the most serious first.
+        separated: for each entry of the flat parameter vector +1 or -1 if its estimate tends to
             plus or minus infinity, else 0.
-        undetermined: where neither data nor prior fix the entry.
+        undetermined: the entries that neither data nor prior determine.
         open_directions: an orthonormal basis of all directions without an estimate, shape
             (directions, entries).
-        unknown: the entries that have an estimate, and of whose standard error the rows tell
-            nothing; None: there is none.
-        shrunk: where priors pull the estimate by more than half a standard error; None: not known.
+        unknown: the entries that have an estimate but whose standard error the rows do not
+            determine; None if there are none.
+        shrunk: the entries that priors shift by more than half a standard error; None if unknown.
     """
 
     code: str
@@ -62,7 +63,7 @@ class Status:
 
     @property
     def without_error(self) -> Array:
-        """Which entries have an estimate, and no standard error by the rows."""
+        """The entries that have an estimate but no standard error by the rows, as booleans."""
         return np.zeros(len(self.separated), bool) if self.unknown is None else self.unknown
 
     @property
@@ -76,11 +77,17 @@ class Status:
         return not (len(self.open_directions) or self.without_error.any())
 
     def open_entries(self, by_rows: bool = True) -> Array:
-        """Which entries have no finite estimate, or, `by_rows`, no telling its error."""
+        """Return the entries without a finite estimate, as booleans.
+
+        If `by_rows` is set, entries whose error the rows do not determine are included.
+        """
         return (self.separated != 0) | self.undetermined | (self.without_error & by_rows)
 
     def inflate(self, covariance: Array, by_rows: bool = True) -> Array:
-        """The covariance with infinite variances where there is no finite estimate, and, of one `by_rows`, no telling its error."""
+        """Return the covariance with infinite variances at entries without a finite estimate.
+
+        If `by_rows` is set, variances that the rows do not determine are infinite too.
+        """
         out = covariance.copy()
         open_ = np.flatnonzero(self.open_entries(by_rows))
         out[open_, :] = out[:, open_] = np.nan
@@ -101,11 +108,18 @@ def examine(
     colours: Colouring | None,
     asks_data_alone: bool = True,
 ) -> Recession:
-    """What data and prior leave open: by comparison of all statistics where the curvature looks thin, else where it vanishes.
+    """Return the directions that data and prior leave open.
 
-    Rows with gaps have no statistics to compare.
+    If the curvature looks small, all statistics are compared; otherwise the open directions are
+    those in which the curvature vanishes. Rows with missing cells have no statistics to compare.
 
-    `curve` and `first` are the curvatures at the estimate and at the start.
+    Args:
+        objective: the objective.
+        params: the estimate.
+        curve: the curvature at the estimate.
+        first: the curvature at the start.
+        colours: the colouring of the objective, if it has one.
+        asks_data_alone: whether the directions that the data alone leave open are computed too.
     """
     if curve is None:
         size = sum(p.size for p in objective.frame.host.parameters)
@@ -126,7 +140,17 @@ def judge(
     colours: Colouring | None,
     missing: Missing | None = None,
 ) -> Status:
-    """The status of a fit that has run; `open_` is what `examine` found, `curve` the curvature at the estimate."""
+    """Return the status of a fit that has run.
+
+    Args:
+        objective: the objective.
+        params: the estimate.
+        outcome: the outcome of the minimiser.
+        open_: the result of `examine`.
+        curve: the curvature at the estimate.
+        colours: the colouring of the objective, if it has one.
+        missing: the report on missing cells.
+    """
     host = objective.frame.host
     size = sum(p.size for p in host.parameters)
     names = entry_names(host) if size <= 100_000 else []
@@ -157,10 +181,11 @@ def judge(
 
 
 def _is_suspect(curve: Curvature, first: Curvature | None) -> bool:
-    """Where all rows separate every curvature vanishes at once: only the start's tells that they were larger.
+    """Return whether the curvature is small enough that the data may separate.
 
-    A prior that holds separated data back supplies a fair part of the curvature (`normal`), or of
-    the pull (`laplace`).
+    If all rows separate, all curvatures vanish together, and only the curvature at the start shows
+    that they were larger. A prior that keeps the estimate of separated data finite supplies a
+    considerable share of the curvature (`normal`), or of the gradient (`laplace`).
     """
     if not curve.hessian.size:
         return False
@@ -169,7 +194,10 @@ def _is_suspect(curve: Curvature, first: Curvature | None) -> bool:
 
 
 def _shares(curve: Curvature) -> tuple[Array, Array]:
-    """Of the curvature, what the prior supplies: in the directions where it supplies most and least, as columns."""
+    """Return the prior's shares of the curvature, and their directions as columns.
+
+    The directions are sorted from the smallest share to the largest.
+    """
     values, vectors = np.linalg.eigh(curve.hessian)
     floor = np.maximum(values, 1e-12 * max(values.max(), 1e-300))
     half = vectors / np.sqrt(floor)
@@ -178,7 +206,7 @@ def _shares(curve: Curvature) -> tuple[Array, Array]:
 
 
 def _parts(directions: Array) -> Array:
-    """The entries that have a part in some direction."""
+    """Return the entries that have a part in some direction."""
     return (np.abs(directions) > PART).any(axis=1) if directions.shape[1] else np.zeros(len(directions), bool)  # pyright: ignore[reportReturnType]
 
 
@@ -187,7 +215,10 @@ def _signs(direction: Array) -> Array:
 
 
 def sparse_directions(span: Array) -> Array:
-    """Directions with many zeros and a largest part of 1 that span the same: the reduced echelon form, shape (directions, entries)."""
+    """Return directions with many zeros and a largest part of 1 that span the same space.
+
+    They are the reduced echelon form, shape (directions, entries).
+    """
     if not span.shape[1]:
         return span.T
     order = scipy.linalg.qr(span.T, pivoting=True, mode="economic")[2]  # pyright: ignore[reportGeneralTypeIssues]
@@ -198,7 +229,7 @@ def sparse_directions(span: Array) -> Array:
 
 
 def in_words(direction: Array, names: list[str], most: int = 4) -> str:
-    """``h[0]` - 0.5 `h[1]``: the largest parts of a direction."""
+    """Return the largest parts of a direction as text: ``h[0]` - 0.5 `h[1]``."""
     order = [i for i in np.argsort(-np.abs(direction), kind="stable") if abs(direction[i]) > PART]
     words = ""
     for i in order[:most]:
@@ -230,12 +261,15 @@ def _no_minimiser(separated: Array, names: list[str], constant: list[str]) -> Fi
 
 
 def constant_cells(objective: Objective, separated: Array, colours: Colouring | None) -> list[str]:
-    """Cells with one value in all rows, in blocks that see a separated parameter: "`x[3]` is yes"."""
+    """Return the cells with one value in all rows, in blocks that depend on a separated parameter.
+
+    The texts have the form "`x[3]` is yes".
+    """
     if colours is None:
         return []
     codes = np.asarray(objective.codes)[:, np.asarray(objective.weights) > 0]
     highest = codes.max(axis=1)
-    # a missing cell holds nothing
+    # A missing cell has no value.
     still = np.append(np.where(codes < 0, highest[:, None], codes).min(axis=1) == highest, False)
     found: set[int] = set()
     for blocks, seen in zip(objective.loss.blocks, colours.seen, strict=True):  # pyright: ignore[reportAttributeAccessIssue]
@@ -307,7 +341,7 @@ def _at_kinks(kinks: Array, names: list[str]) -> list[Finding]:
 
 
 def _unseen(colours: Colouring | None, size: int) -> Array:
-    """Entries that no block of the mask depends on."""
+    """Return the entries that no block of the mask depends on."""
     seen = np.ones(size + 1, bool) if colours is None else np.zeros(size + 1, bool)
     for places in () if colours is None else colours.seen:
         seen[places.ravel()] = True

@@ -1,4 +1,4 @@
-"""How a network is trained: the options, checked, and the optimiser that they make."""
+"""The options of the training of a network, their verification, and the default optimiser."""
 
 from __future__ import annotations
 
@@ -14,64 +14,67 @@ import optax
 
 from .._diagnostics import fail, with_whole_numbers
 
-# Of Li et al. 2024, Appendix L: 500,000 steps, of which a fiftieth warm up, with a learning rate of
+# Li et al. 2024, Appendix L: 500,000 steps, of which a fiftieth warm up, with a learning rate of
 # 0.003 that falls to 1e-5
 PUBLISHED_STEPS, WARM, PUBLISHED_PEAK, END = 500_000, 50, 0.003, 1e-5
-# of fewer steps; AdaFactor's steps are relative to the size of the weights, so that this is 3 %
+# The peak for fewer steps. AdaFactor's steps are relative to the size of the weights, so this is 3
+# %.
 MOST_PEAK = 0.03
 
 
 @dataclass(frozen=True)
 class Training:
-    """How a network is trained: `fit(.., method=gm.Training(..))`.
+    """The options of the training of a network: `fit(.., method=gm.Training(..))`.
 
     Attributes:
-        steps: batches; every `accumulate`-th one ends with an update. A run with checkpoints whose
-            `optimizer` does not depend on them goes on when it is asked for more.
-        batch_size: rows of a step; all rows where there are fewer.
-        label_smoothing: s: every target is 1 - s of the true value and s of the uniform
+        steps: the number of batches; every `accumulate`-th one ends with an update. A run with
+            checkpoints resumes if more steps are requested, provided that its `optimizer` does not
+            depend on their number.
+        batch_size: the number of rows of a step; all rows if there are fewer.
+        label_smoothing: the number s. Every target is 1 - s of the true value and s of the uniform
             distribution (Szegedy et al. 2016).
-        ema: decay, at each update, of the exponential moving average of the weights that the fit
-            returns; the first weights have no part in it (Kingma and Ba 2015, Section 3, on that
-            correction). None: the last weights.
-        average_last: the fit returns the mean of the weights at the last so many save points, see
-            `save_every` (Vaswani et al. 2017, Section 6.1), whether or not checkpoints are written.
-        accumulate: batches whose gradients are averaged for one update.
-        precision: "float32", or "bfloat16": then weights are cast for each pass, with logits, norms
-            and updates in float32.
-        buckets: widths, ascending; rows of like length share a batch, and each width is compiled
+        ema: the decay, at each update, of the exponential moving average of the weights, which the
+            fit returns. The first weights have no part in it (see Kingma and Ba 2015, Section 3, on
+            that correction). None: the fit returns the last weights.
+        average_last: the number of last save points (see `save_every`) whose mean weights the fit
+            returns (Vaswani et al. 2017, Section 6.1), whether or not checkpoints are written.
+        accumulate: the number of batches whose gradients are averaged for one update.
+        precision: "float32" or "bfloat16". With "bfloat16", weights are cast for each pass, with
+            logits, norms and updates in float32.
+        buckets: widths, ascending. Rows of similar length share a batch, and each width is compiled
             once. None: 8, 16, 24, 32, 48, 64, ..
-        validation: `{"x": .., "given": ..}`: rows whose loss is measured every `evaluate_every`
+        validation: `{"x": .., "given": ..}`, rows whose loss is measured every `evaluate_every`
             steps, always under the same masks.
-        evaluate_every: steps between measurements; None: a tenth of the steps.
-        patience: measurements without a lower loss after which training ends; the best weights are
-            returned. None: it never does.
-        checkpoint: a folder; a run that is killed goes on from its latest checkpoint, bit for bit
-            as if it had not been. SIGTERM and Ctrl-C write one after the step at hand, and end the
-            process with status 143, or the call with `KeyboardInterrupt`; a second Ctrl-C ends it
-            at once.
-        save_every: steps between save points; None: a twentieth of the steps. The last step is one
-            too.
-        resume: whether checkpoints that lie in the folder are gone on from; False: the run begins
-            anew.
-        log: a file of one line of JSON for every 20 steps, with the norms of the network's parts
-            (roots of the sums of squares of their weights), and for every measurement. It is begun
-            anew, or cut back to the step that a run goes on from.
-        warmup: steps of linear warm-up of the default optimiser; None: a fiftieth.
+        evaluate_every: the number of steps between measurements. None: a tenth of the steps.
+        patience: the number of measurements without a lower loss after which training ends; the fit
+            then returns the best weights. None: training never ends early.
+        checkpoint: a folder. A run that is killed resumes from its latest checkpoint, with results
+            that are identical bit for bit to those of an uninterrupted run. SIGTERM and Ctrl-C
+            write a checkpoint after the current step. They then end the process with status 143, or
+            the call with `KeyboardInterrupt`; a second Ctrl-C ends it at once.
+        save_every: the number of steps between save points. None: a twentieth of the steps. The
+            last step is a save point too.
+        resume: whether the run resumes from checkpoints in the folder. False: the run starts from
+            the beginning.
+        log: a file with one line of JSON for every 20 steps, and one for every measurement. The
+            lines of steps have the norms of the network's parts (roots of the sums of squares of
+            their weights). The file is started again, or cut back to the step from which a run
+            resumes.
+        warmup: the number of steps of linear warm-up of the default optimiser. None: a fiftieth.
         learning_rate: the peak of the default optimiser, AdaFactor (Shazeer and Stern 2018) with a
-            cosine down to 1e-5; None: 0.03 for up to 5000 updates, then less, as 1 / sqrt(updates):
-            0.003, the published peak, for the published 500,000.
-        loss: of a hidden cell: "cross_entropy", -log p of its value, or "squared", the sum over
-            values of (output - 1 or 0)^2. The outputs then estimate probabilities: they are no
-            logits, and the fit neither samples nor has a `loss` of other rows.
-        l2: lambda: lambda times the sum of the squares of all weights is added to the loss, of each
-            batch.
-        regulariser: a function of (network, batch) that JAX can differentiate; what it returns, a
-            number, is added to the loss of each batch. The network is as the fit's `params` hold it
-            (the user's own module is its `.module`); of the batch, `x` has the rows' codes (rows,
-            cells), -1 where they are missing, `given` the given arrays, `weights` one number a row,
-            0 of those that fill the batch up, and `key` is a key of JAX of its own. Losses of rows
-            that are shown or measured are without it, and without `l2`.
+            cosine schedule down to 1e-5. None: 0.03 for up to 5000 updates, then lower in
+            proportion to 1 / sqrt(updates): 0.003, the published peak, for the published 500,000.
+        loss: the loss of a hidden cell. "cross_entropy" is -log p of its value. "squared" is the
+            sum over values of (output - 1 or 0)^2. The outputs then estimate probabilities and are
+            not logits, and the fit neither samples nor has a `loss` of other rows.
+        l2: the number lambda; lambda times the sum of the squares of all weights is added to the
+            loss of each batch.
+        regulariser: a function of (network, batch) that JAX can differentiate. The number that it
+            returns is added to the loss of each batch. The network is the one in the fit's `params`
+            (the user's own module is its `.module`). The batch has `x`, the codes of the rows
+            (rows, cells), -1 if they are missing; `given`, the given arrays; `weights`, one number
+            per row, 0 for rows that fill up the batch; and `key`, a separate JAX key. Losses of
+            rows that are shown or measured exclude it, and exclude `l2`.
     """
 
     steps: int = 1000
@@ -99,29 +102,29 @@ class Training:
 
 
 def measured_every(t: Training) -> int:
-    """Steps between measurements on validation rows."""
+    """Return the number of steps between measurements on validation rows."""
     return t.evaluate_every or max(1, t.steps // 10)
 
 
 def saved_every(t: Training) -> int:
-    """Steps between save points."""
+    """Return the number of steps between save points."""
     return t.save_every or max(1, t.steps // 20)
 
 
 def save_points(t: Training) -> int:
-    """How many save points a run has: every `saved_every`-th step, and the last."""
+    """Return the number of save points of a run: every `saved_every`-th step, and the last step."""
     return -(-t.steps // saved_every(t))
 
 
 WHOLE = {"steps": 1, "batch_size": 1, "accumulate": 1, "evaluate_every": 1, "save_every": 1, "patience": 1, "warmup": 0, "average_last": 1}
-MOST = 2**31 - 1  # steps are counted in 32 bits, by schedules of optax too
+MOST = 2**31 - 1  # steps are counted in 32 bits, also by schedules of optax
 
 
 def verified_training(t: Training) -> Training:
-    """Options with Python's whole numbers; those that cannot be meant are refused.
+    """Return the options with Python integers, after verifying their ranges.
 
     Raises:
-        GmlmError: E704.
+        GmlmError: E704 for options that are not valid.
     """
     t = with_whole_numbers(t, WHOLE, "E704", "Training: ")
     for name in WHOLE:
@@ -154,7 +157,11 @@ def _verify_loss(t: Training) -> None:
 
 
 def _verify_together(t: Training) -> None:
-    """Refuse options that mean nothing beside the others, rather than ignore them."""
+    """Raise E704 for options that have no effect together with the others.
+
+    Raises:
+        GmlmError: E704.
+    """
     for name in ("patience", "evaluate_every"):
         if getattr(t, name) is not None and t.validation is None:
             message = f"Training: {name} counts measurements on validation rows, and there are none"
@@ -174,7 +181,7 @@ def _verify_together(t: Training) -> None:
 
 
 def verify_schedule(t: Training, optimizer: Any) -> None:
-    """Refuse options of the default optimiser beside another one.
+    """Raise E704 for options of the default optimiser together with another optimiser.
 
     Raises:
         GmlmError: E704.
@@ -186,10 +193,10 @@ def verify_schedule(t: Training, optimizer: Any) -> None:
 
 
 def training_of(method: Any, batch_size: int | None, max_steps: int | None) -> Training:
-    """The training that `fit` was asked for.
+    """Return the training that the arguments of `fit` describe.
 
     Raises:
-        GmlmError: E704 for another method, or a number of steps or rows that is said twice.
+        GmlmError: E704 for another method, or a number of steps or rows that is given twice.
     """
     if method is not None and not isinstance(method, Training):
         raise fail("E704", f"a network is trained by `method=gm.Training(..)`, got {method!r:.60}")
@@ -202,35 +209,41 @@ def training_of(method: Any, batch_size: int | None, max_steps: int | None) -> T
 
 
 def default_optimizer(t: Training) -> optax.GradientTransformation:
-    """AdaFactor with linear warm-up and a cosine, by updates: one for every `accumulate` steps."""
+    """Return AdaFactor with linear warm-up and a cosine schedule.
+
+    Its schedule counts updates: one for every `accumulate` steps.
+    """
     updates = t.steps // t.accumulate
     warm = max(1, updates // WARM) if t.warmup is None else t.warmup // t.accumulate
     return _adafactor(default_peak(updates) if t.learning_rate is None else t.learning_rate, warm, max(updates, warm + 1))
 
 
 def default_peak(updates: int) -> float:
-    """Of AdaFactor: the published one for the published length, and more for shorter runs, as 1 / sqrt(updates), 0.03 at the most.
+    """Return the default peak of the learning rate of AdaFactor.
 
-    The rate that T5 trains with falls like that too, by the updates that were made (Raffel et al.
-    2020, Section 3.1.2).
+    It is the published peak for the published number of updates, and larger for shorter runs in
+    proportion to 1 / sqrt(updates), up to 0.03. The learning rate of T5 falls in the same way with
+    the number of updates (Raffel et al. 2020, Section 3.1.2).
     """
     return min(MOST_PEAK, PUBLISHED_PEAK * math.sqrt(PUBLISHED_STEPS / max(1, updates)))
 
 
 @cache
 def _adafactor(peak: float, warm: int, updates: int) -> optax.GradientTransformation:
-    """The same object for the same numbers: what is compiled for one fit serves the next."""
+    """Return the same object for the same numbers, so that fits share compiled programs."""
     return optax.adafactor(optax.warmup_cosine_decay_schedule(0.0, peak, warm, updates, END))
 
 
 @cache
 def accumulated(optimizer: optax.GradientTransformation, batches: int) -> optax.MultiSteps:
-    """Gradients of so many batches averaged for one update."""
+    """Return the optimiser with gradients averaged over `batches` batches for one update."""
     return optax.MultiSteps(optimizer, batches)
 
 
 def verify_optimizer(optimizer: Any, weights: Any) -> None:
-    """Refuse what is no optax transformation, or one that needs more than gradients and weights, as line searches do.
+    """Raise E507 unless `optimizer` is None or an optax transformation of gradients and weights.
+
+    Transformations that need more, such as line searches, raise E507 too.
 
     Raises:
         GmlmError: E507.

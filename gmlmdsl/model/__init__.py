@@ -1,4 +1,8 @@
-"""In: a bound program. Out: models with their verbs, fits. Never: mathematics of its own: each verb is a call into a room."""
+"""Models with their methods, and fitted models.
+
+In: a bound program. Out: models and fits. Never: mathematics; each method is a call into another
+package.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A model whose conditionals are a network's: the same verbs, but for those that ask for a joint distribution."""
+"""A model whose conditionals are given by a network, without a joint distribution.
+
+It has the methods of `JointModel` except those that need a joint distribution.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +29,19 @@ if TYPE_CHECKING:
 
 
 class ConditionalModel(Model):
-    """A model with `conditional x ~ net(..)`: p(x_i | x_rest, K) for every cell i of K on its own, for any K, and no joint distribution.
+    """A model with `conditional x ~ net(..)`, which has no joint distribution.
 
+    For any set K of cells, the network gives p(x_i | x_rest, K) for every cell i of K separately.
     Parameters are `{"net": module}`, an Equinox module under the network's name. Rows of x and of
-    given data may end early: missing cells behind the last value (`missing=`) are padding, never
-    attended, scored or noised. log p, marginals, modes and exact draws are refused (E742), as is
-    everything in `gm.theory` that needs a joint distribution. A network with `causal = true` gives
-    p(x_i | the cells before it) instead: it has a `log_prob`, and is sampled by `autoregressive`.
+    given data may end early: missing cells after the last value (`missing=`) are padding, which is
+    never attended, scored or noised. log p, marginals, modes and exact draws raise E742, and so
+    does everything in `gm.theory` that needs a joint distribution. A network with `causal = true`
+    gives p(x_i | the cells before it) instead. Such a model has a `log_prob` and is sampled by
+    `autoregressive`.
     """
 
     def __getattr__(self, name: str) -> Any:
-        """A verb that needs a joint distribution is refused as what it is.
+        """Raise E742 for a method that needs a joint distribution.
 
         Raises:
             GmlmAttributeError: E742.
@@ -46,7 +51,7 @@ class ConditionalModel(Model):
         return super().__getattr__(name)
 
     def init_params(self, seed: int = 0) -> dict[str, Any]:
-        """A network with random weights, under its name."""
+        """Return a network with random weights, under its name."""
         return network_queries.init_params(self.graph, seed)
 
     def loss(
@@ -61,42 +66,47 @@ class ConditionalModel(Model):
         missing: Any = None,
         given: Any = None,
     ) -> jax.Array:
-        """The mean over rows (weighted) of the mean over masks and their noise of the sum over K of -log p(x_i | x_rest, K).
+        """Return the mean over rows (weighted), masks and their noise of the loss of a mask.
+
+        The loss of a mask K is the sum over the cells i of K of -log p(x_i | x_rest, K).
 
         Args:
             params: `{"net": module}`.
-            x: rows.
+            x: the rows.
             mask: the mask's name.
-            weights: one per row.
-            key: a key of JAX or a seed; with `n_masks` (1 if not said), draws that many masks, with
-                their noise, for each row.
-            n_masks: masks per row.
-            missing: what stands for a missing cell: padding at the end of a row, hidden and never
-                scored before it.
-            given: data of given variables, as in `fit`.
+            weights: one weight per row.
+            key: a JAX key or a seed. With `n_masks` (1 by default), that many masks with their
+                noise are drawn for each row.
+            n_masks: the number of masks per row.
+            missing: the value that marks a missing cell. At the end of a row missing cells are
+                padding; before the end they are hidden and never scored.
+            given: the data of given variables, as in `fit`.
 
         Raises:
-            GmlmError: E602 where the mean over all masks cannot be listed, or what the network sees
-                is random, and no `key` is given.
+            GmlmError: E602 if no `key` is given, and the masks cannot be enumerated or the input of
+                the network is random.
 
         Reference: Li et al. 2024, Definition 2; Section 3.2 for stages.
         """
         return network_queries.loss(self.lowered, self._network(params), x, self._checked(mask), weights, key, n_masks, missing, given)
 
     def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None, sampler: str | None = None) -> Any:
-        """log p(x) of each row by a causal network, the sum over its cells of log p(x_i | the cells before it); shape (rows..).
+        """Return log p(x) of each row under a causal network; shape (rows..).
+
+        log p(x) is the sum over the cells of log p(x_i | the cells before it).
 
         Args:
             params: `{"net": module}`.
-            x: rows; where a row ends is not part of its distribution unless its last value says so.
-            missing: what stands for padding at the end of a row.
-            given: data of given variables, as in `fit`.
-            sampler: of any network a decoder whose places do not depend on what it draws: log p of
-                what that draws, by a row's one path.
+            x: the rows; the end of a row is not part of its distribution unless its last value
+                marks the end.
+            missing: the value that marks padding at the end of a row.
+            given: the data of given variables, as in `fit`.
+            sampler: for any network, the name of a decoder whose places do not depend on its draws.
+                The result is then log p of its draws, along the only path that leads to a row.
 
         Raises:
-            GmlmError: E742 for every other network: its conditionals declare no joint distribution;
-                E507 for a sampler with many paths.
+            GmlmError: E742 for a network that is not causal, whose conditionals declare no joint
+                distribution; E507 for a sampler with many paths.
         """
         if sampler is not None:
             return decoder_bounds.log_prob(self.lowered, self._denoising(params), x, self.sampler(sampler)[1], missing, given)
@@ -104,16 +114,19 @@ class ConditionalModel(Model):
         return network_queries.log_prob(self.lowered, self._network(params), x, missing, given)
 
     def next_symbol(self, params: Params, prefix: Any, *, given: Any = None) -> np.ndarray:
-        """p(x_t = v | x_0, .., x_(t-1)) by a causal network, of the first cell that a prefix lacks.
+        """Return p(x_t = v | x_0, .., x_(t-1)) for the first cell t that a prefix lacks.
+
+        The network must be causal.
 
         Args:
             params: `{"net": module}`.
-            prefix: the first t cells in row-major order, shape (rows.., t), values or labels; of
-                letters also one string per row.
-            given: data of given variables, as in `fit`.
+            prefix: the first t cells in row-major order, as values or labels, of shape (rows.., t).
+                Letters may also be one string per row.
+            given: the data of given variables, as in `fit`.
 
         Returns:
-            Shape (rows.., values), rows sum to 1. A second call with another t compiles nothing.
+            An array of shape (rows.., values) whose rows sum to 1. A second call with a different t
+            compiles nothing.
 
         Raises:
             GmlmError: E507 for a prefix that is too long, E742 for a network that is not causal.
@@ -122,29 +135,35 @@ class ConditionalModel(Model):
         return network_queries.next_symbol(self.lowered, self._network(params), prefix, given)
 
     def log_conditional(self, params: Params, x: Any, K: Sequence[int] | int, mask: str | None = None, *, given: Any = None) -> jax.Array:
-        """The table log p(x_K | x_rest, K), the sum over the cells of K of the network's log p(x_i | x_rest, K), all of K hidden.
+        """Return the table log p(x_K | x_rest, K).
+
+        It is the sum over the cells i of K of the network's log p(x_i | x_rest, K), with all of K
+        hidden.
 
         Args:
             params: `{"net": module}`.
-            x: configurations; what they hold in K does not matter.
-            K: positions of cells, see `positions`.
-            mask: has no effect: the network knows K, and nothing corrects its output.
-            given: data of given variables, as in `fit`.
+            x: the configurations; their values in K have no effect.
+            K: the positions of cells, see `positions`.
+            mask: has no effect, because the network knows K and nothing corrects its output.
+            given: the data of given variables, as in `fit`.
 
         Returns:
-            Shape (rows.., values of the first member, values of the second, ..), members ascending.
+            An array of shape (rows.., values of the first member, values of the second, ..), with
+            the members of K in ascending order.
 
         Raises:
-            GmlmError: for positions that are none, a table too large.
+            GmlmError: for positions that do not exist, or a table that is too large.
         """
         return network_queries.log_conditional(self.lowered, self._network(params), x, K, given)
 
     def transition_matrix(self, params: Params, sampler: str | None = None, *, given: Any = None) -> np.ndarray:
-        """One run of a sampler's body as a matrix over all configurations, first position slowest; float64, rows sum to 1.
+        """Return one run of a sampler's body as a matrix over all configurations.
+
+        The matrix is float64, its rows sum to 1, and the first position varies slowest.
 
         Raises:
-            GmlmError: E601 for more configurations than the limit, E507 for a refinement sampler:
-                its draw depends on no draw before.
+            GmlmError: E601 for more configurations than the limit; E507 for a refinement sampler,
+                whose draws do not depend on earlier draws.
         """
         _, checked = self.sampler(sampler)
         return network_queries.transition_matrix(self.lowered, self._known(params), checked, given)
@@ -166,31 +185,35 @@ class ConditionalModel(Model):
         progress: bool | None = None,
         method: Any = None,
     ) -> Any:
-        """Train the network: the loss of the mask by minibatches, in nats per hidden cell, and the loss of lengths where it predicts them.
+        """Train the network by minibatches on the loss of the mask, in nats per hidden cell.
+
+        If the network predicts lengths, the loss of lengths is added.
 
         Args:
-            x: rows, of cells that may end early.
-            mask: the mask's name; left out where the model has one.
-            seed: of the first weights, the order of rows, masks, noise and dropout; those of a step
-                depend on (seed, step) only.
-            n_masks: masks drawn for each row and step; 1 where None.
-            weights: one per row, multiplying its loss.
-            missing: what stands for a missing cell or given entry; at the end of a row it is
+            x: the rows; they may end early.
+            mask: the mask's name; it may be left out if the model has only one.
+            seed: the seed of the first weights, the order of rows, masks, noise and dropout. Those
+                of a step depend on (seed, step) only.
+            n_masks: the number of masks drawn for each row and step; 1 if None.
+            weights: one weight per row, which multiplies its loss.
+            missing: the value that marks a missing cell or given entry; at the end of a row it is
                 padding.
-            given: data of given variables, one row for each row of x, or without rows, the same for
-                all.
-            init: the first weights, `{"net": module}`; none: random ones.
-            optimizer: an optax transformation; none: AdaFactor with linear warm-up and a cosine (Li
-                et al. 2024, Appendix L).
-            batch_size: rows per step; with `max_steps`, a short way to write
+            given: the data of given variables, with one row for each row of x, or without rows for
+                all rows.
+            init: the first weights, `{"net": module}`. If None, they are random.
+            optimizer: an optax transformation. If None, AdaFactor with linear warm-up and a cosine
+                schedule (Li et al. 2024, Appendix L).
+            batch_size: the number of rows per step; with `max_steps`, a short form of
                 `method=gm.Training(batch_size=..)`.
-            max_steps: steps.
-            progress: whether to show a bar; none: where a person watches.
-            method: `gm.Training(..)`: steps, smoothing, averages, validation, checkpoints; none:
-                its defaults.
+            max_steps: the number of steps.
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
+            method: `gm.Training(..)`, which has the steps, smoothing, averages, validation and
+                checkpoints. If None, its defaults.
 
         Returns:
-            A `NetworkFit`: the network, traces of the loss, and what `save` keeps.
+            A `NetworkFit` with the network, traces of the loss, and the contents that `save`
+            writes.
 
         Raises:
             GmlmError: for data, options or a mask that do not fit.
@@ -225,46 +248,47 @@ class ConditionalModel(Model):
     ) -> Any:
         """Run chains of updates, or decode by refinement.
 
-        A sampler of updates draws from the network's conditionals, cell by cell or,
-        `independently`, many cells in one pass. They need not belong to any joint distribution, and
-        what such a chain keeps is not known. A refinement sampler decodes: each draw is a decode of
-        its own.
+        A sampler of updates draws from the network's conditionals: cell by cell or,
+        `independently`, many cells in one pass. The conditionals need not belong to any joint
+        distribution, so the stationary distribution of such a chain is unknown. A refinement
+        sampler decodes: each draw is a separate decode.
 
         Args:
             params: `{"net": module}`.
-            sampler: the sampler's name; left out where the model has one.
-            draws: kept draws per chain; none: 1000, of a refinement sampler 1.
-            warmup: steps before the first; none: 500, of a refinement sampler 0.
-            chains: number of chains; none: 4, of a refinement sampler 1.
-            thin: steps per draw.
-            seed: draw t of chain c for row r depends on (seed, c, r, t) only, and on the precision,
-                float32 or float64.
-            clamp: cells or whole variables held at values; with `missing`, a whole variable may be
-                rows with holes, which are free.
-            init: a start, or one for each row: of chains, or the draft that a refinement begins
-                with; its padding says the lengths.
-            observe: of chains as everywhere. Of a decode a list of "candidates" (all candidates, or
-                beams, by falling score) and, of a refinement, "trace" (the tokens after each pass),
-                which `sample_stats` then holds.
+            sampler: the sampler's name; it may be left out if the model has only one.
+            draws: the number of kept draws per chain. If None, 1000, or 1 for a refinement sampler.
+            warmup: the number of steps before the first draw. If None, 500, or 0 for a refinement
+                sampler.
+            chains: the number of chains. If None, 4, or 1 for a refinement sampler.
+            thin: the number of steps per draw.
+            seed: the seed. Draw t of chain c for row r depends on (seed, c, r, t) only, and on the
+                precision, float32 or float64.
+            clamp: cells or whole variables held at values. With `missing`, a whole variable may
+                have missing cells, which are free.
+            init: one start, or one for each row: the start of chains, or the draft at which a
+                refinement begins. The padding of a draft determines the lengths.
+            observe: for chains, as in `JointModel.sample`. For a decode, a list of "candidates"
+                (all candidates, or beams, by falling score) and, for a refinement, "trace" (the
+                tokens after each pass). `sample_stats` then has these arrays.
             keep_draws: whether configurations are kept.
-            progress: whether to show a bar; none: where a person watches.
-            given: data of given variables, one row or many: draws then have an axis of rows.
-            missing: what stands for padding in given data, `init` and `clamp`.
-            lengths: of the rows, where they are known; none: those of `init`, else predicted, else
-                all cells.
-            oracle: of guided samplers: a `gm.Oracle` that draws in the network's place.
-            prompt: of `autoregressive` and guided samplers, what each row begins with: a list of
-                prefixes of any length, values or labels, of letters also strings. Draws then have
-                an axis of rows.
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
+            given: the data of given variables, one row or many. Draws then have an axis of rows.
+            missing: the value that marks padding in given data, `init` and `clamp`.
+            lengths: the lengths of the rows, if they are known. If None, they are those of `init`,
+                else predicted, else all cells are used.
+            prompt: for `autoregressive` and guided samplers, the beginning of each row: a list of
+                prefixes of any length, as values or labels; letters may also be strings. Draws then
+                have an axis of rows.
+            oracle: for guided samplers, a `gm.Oracle` that draws in the network's place.
 
         Returns:
-            What the installed ArviZ takes. `posterior` holds the cells, behind a row's length -1,
-            of spins 0; in a model without given
-            data the cells behind `end` hold `end`. Of a decode
-            `sample_stats` has `score`, the mean log p of the tokens that are predicted, `length`,
-            and `passes`, how many
-            were run: all of `steps`, unless `stop` or the schedule ends them earlier (of
-            `autoregressive` one for each cell).
+            An InferenceData or a DataTree, as the installed ArviZ requires. `posterior` has the
+            cells, with -1 (0 for spins) after the end of a row. In a model without given data the
+            cells after `end` hold `end`. For a decode, `sample_stats` has `score`, the mean log p
+            of the predicted tokens, `length`, and `passes`, the number of passes that were run. All
+            of `steps` are run unless `stop` or the schedule ends them earlier; `autoregressive`
+            runs one for each cell.
 
         Raises:
             GmlmError: for options or data that do not fit.
@@ -306,27 +330,32 @@ class ConditionalModel(Model):
         trace: bool = False,
         prompt: Any = None,
     ) -> Decodes:
-        """One decode of each row as plain arrays: what `sample` gives, without labels, for programs that decode many rows.
+        """Decode each row once and return plain arrays.
+
+        The results are those of `sample` without labels, for programs that decode many rows.
 
         Args:
             params: `{"net": module}`.
             sampler: a sampler that decodes: `autoregressive`, `refinement` or one of its presets.
-            given: data of given variables, one row or many.
-            missing: what stands for padding in given data, `init` and `clamp`.
-            lengths: of the rows, where they are known.
+            given: the data of given variables, one row or many.
+            missing: the value that marks padding in given data, `init` and `clamp`.
+            lengths: the lengths of the rows, if they are known.
             clamp: cells that are held, as in `sample`.
-            init: the draft that a refinement begins with.
-            seed: row r depends on (seed, r) only.
-            rows: the numbers r, where these rows are some of many; none: 0, 1, 2, ..
+            init: the draft at which a refinement begins.
+            seed: the seed; row r depends on (seed, r) only.
+            rows: the numbers r, if these rows are a part of a larger set. If None, 0, 1, 2, ..
             trace: whether the tokens after each pass of a refinement are kept.
-            prompt: of `autoregressive`, what each row begins with, as in `sample`.
+            prompt: for `autoregressive`, the beginning of each row, as in `sample`.
 
         Returns:
-            `tokens` (rows.., candidates, cells), codes, -1 behind a row's length; `score`, `length`
-            and `passes` (rows.., candidates), the
-            best candidate first; `trace` (rows.., passes, cells) of the best, `traces` (rows..,
-            candidates, passes, cells) of all; `seen`
-            (rows.., candidates, cells), what the last pass saw, -1 in cells that were hidden.
+            A `Decodes` object with these arrays:
+
+            - `tokens`: shape (rows.., candidates, cells), codes, -1 after the end of a row
+            - `score`, `length` and `passes`: shape (rows.., candidates), the best candidate first
+            - `trace`: shape (rows.., passes, cells), for the best candidate
+            - `traces`: shape (rows.., candidates, passes, cells), for all candidates
+            - `seen`: shape (rows.., candidates, cells), the input of the last pass, -1 in hidden
+              cells
 
         Raises:
             GmlmError: E507 for a sampler of updates; for options or data that do not fit.
@@ -338,17 +367,19 @@ class ConditionalModel(Model):
     def length_coverage(
         self, params: Params, x: Any, *, given: Any = None, missing: Any = None, top: Sequence[int] = (1, 3, 5)
     ) -> dict[int, float]:
-        """The share of rows whose true length is among the k that the network finds likeliest; k = 1 is its accuracy.
+        """Return the share of rows whose true length is among the k most probable lengths.
+
+        The network predicts the lengths. The share for k = 1 is the accuracy.
 
         Args:
             params: `{"net": module}`.
-            x: rows, whose lengths are the true ones.
-            given: data of given variables, as in `fit`.
-            missing: what stands for padding.
-            top: the k.
+            x: the rows, whose lengths are the true ones.
+            given: the data of given variables, as in `fit`.
+            missing: the value that marks padding.
+            top: the values of k.
 
         Returns:
-            Shares by k.
+            A dict of shares by k.
 
         Raises:
             GmlmError: E507 for a network that predicts no length.
@@ -356,28 +387,29 @@ class ConditionalModel(Model):
         return length_coverage(self.lowered, self._known(params), x, given, missing, top)
 
     def attention(self, params: Params, x: Any, *, given: Any = None, missing: Any = None, lengths: Any = None) -> dict[str, np.ndarray]:
-        """The attention weights of one pass that sees x; rows of weights sum to 1 over the last axis.
+        """Return the attention weights of one pass whose input is x.
 
-        For the last pass of a decode, x is what it saw, with the row's length: `seen` and `length`
-        of `decode(.., trace=True)`.
+        Rows of weights sum to 1 over the last axis. For the last pass of a decode, x is the input
+        of that pass, with the row's length: `seen` and `length` of `decode(.., trace=True)`.
 
         Args:
             params: `{"net": module}`.
             x: rows of cells.
-            given: data of given variables, as in `fit`.
-            missing: what stands for padding, and within a row for a cell that is hidden.
-            lengths: of the rows; None: they end with their last value.
+            given: the data of given variables, as in `fit`.
+            missing: the value that marks padding and, within a row, a hidden cell.
+            lengths: the lengths of the rows. If None, the rows end with their last value.
 
         Returns:
-            By kind: `self`, shape (rows, layers, heads, cells, cells); of an encoder-decoder
-            `cross`, (rows, layers, heads, cells, given
-            entries), and `positional` where it has such attention.
+            A dict by kind of attention. `self` has shape (rows, layers, heads, cells, cells). An
+            encoder-decoder also has `cross`, of shape (rows, layers, heads, cells, given entries),
+            and `positional` if it has such attention.
 
         Raises:
-            GmlmError: E738 for a network without attention, a class of Python without a method
-                `attention` among them; E507 for lengths that do not fit.
+            GmlmError: E738 for a network without attention, including a Python class without a
+                method `attention`; E507 for lengths that do not fit.
 
-        Reference: Li et al. 2024, Section 3.4, which `gm.attention_dependency` computes from them.
+        Reference: Li et al. 2024, Section 3.4, whose quantity `gm.attention_dependency` computes
+        from the weights.
         """
         return network_queries.attention(self.lowered, self._known(params), x, given, missing, lengths)
 

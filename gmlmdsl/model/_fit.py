@@ -1,4 +1,4 @@
-"""A fit with the verbs that check it; each loads what it needs when it is first called."""
+"""A fitted model with the methods that check it; each method loads its module at the first call."""
 
 from __future__ import annotations
 
@@ -21,23 +21,27 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, repr=False)
 class Fit(FitRecord):
-    """A fitted model: estimates, standard errors, status, and the verbs that check it.
+    """A fitted model: estimates, standard errors, status, and the methods that check it.
 
     Attributes:
-        params: estimates by parameter name.
-        status: whether it converged, and what has no estimate, with remedies.
+        params: the estimates by parameter name.
+        status: whether the fit converged, and which entries have no estimate, with remedies.
         loss_trace: the objective per unit of row weight, step by step.
         objective: c * sum over rows of w loss - log prior at the estimate.
-        mask: the mask's name. n_masks: masks drawn per row, None where all were used.
-        meta: program text, inputs, seed, versions, seconds: what `save` keeps.
-        missing: how many cells were missing, and what was done about them.
+        mask: the mask's name.
+        n_masks: the number of masks drawn per row, None if all were used.
+        meta: the contents that `save` writes: program text, inputs, seed, versions, seconds.
+        missing: the number of missing cells, and how they were treated.
     """
 
     def contrast(self, parts: Mapping[str, Any], errors: str = "sandwich") -> Contrast:
-        """A linear combination of parameters, with its standard error: finite also where it is determined and its entries are not.
+        """Return a linear combination of parameters with its standard error.
+
+        The error is finite if the combination is determined, even if its entries are not.
 
         Args:
-            parts: coefficients by parameter, each of the parameter's shape: `{"h": [1, -1, 0]}`.
+            parts: the coefficients by parameter, each of the parameter's shape: `{"h": [1, -1,
+                0]}`.
             errors: see `determined_covariance`.
 
         Raises:
@@ -48,27 +52,29 @@ class Fit(FitRecord):
         return contrast(self, parts, errors)
 
     def bootstrap(self, replications: int = 200, seed: int = 0, *, max_seconds: float = 3600.0, progress: bool | None = None) -> Bootstrap:
-        """Refit to rows drawn with replacement: a second opinion on the standard errors. Nothing is compiled anew.
+        """Refit to rows drawn with replacement, as a check of the standard errors.
 
-        As many rows are drawn as there are, single rows where weights are counts; a row keeps its
-        importance and its drawn masks. Where rows come in groups (time series, families) they are
-        not independent, and neither this nor the sandwich is valid.
+        Nothing is compiled again. Each replication draws as many rows as there are; if weights are
+        counts, single rows are drawn. A row keeps its importance and its drawn masks. If rows come
+        in groups (time series, families), they are not independent, and neither the bootstrap nor
+        the sandwich is valid.
 
         Args:
-            replications: refits, each started at the estimate; with 200 a standard error is within
-                5 % of what more would give.
-            seed: replication r depends on (seed, r) only.
-            max_seconds: refused, after the first refit, where the others are expected to take
-                longer.
-            progress: whether to show a bar; none: where a person watches.
+            replications: the number of refits, each started at the estimate. With 200, a standard
+                error is within 5 % of its value with more replications.
+            seed: the seed; replication r depends on (seed, r) only.
+            max_seconds: an error is raised, after the first refit, if the others are expected to
+                take longer.
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
 
         Returns:
-            A `Bootstrap`: estimates, standard errors, percentile intervals, and how many
-            replications have no finite estimate.
+            A `Bootstrap` with estimates, standard errors, percentile intervals, and the number of
+            replications without a finite estimate.
 
         Raises:
-            GmlmError: E505 for a fit without its data, E507 for options, E546 with the cost where
-                it is above `max_seconds`.
+            GmlmError: E505 for a fit without its data, E507 for options, E546 with the cost if it
+                is above `max_seconds`.
 
         Reference: Efron and Tibshirani 1993, Chapters 6 and 13.
         """
@@ -77,24 +83,27 @@ class Fit(FitRecord):
         return bootstrap(self, replications, seed, max_seconds, progress)
 
     def profile(self, along: Any = None, points: int = 13, *, probability: float = 0.94, progress: bool | None = None) -> Profile:
-        """The objective along one entry or one direction d, minimised over all else at each point of a grid.
+        """Profile the objective along one direction d.
 
-        Twice the rise of a likelihood is chi-square at the true value. That of a composite
-        likelihood is near lambda chi-square, lambda = (d'Vd) / (d'H^-1 d) with V the sandwich and H
-        the Hessian, and is divided by it. A prior counts as a fixed penalty.
+        At each point of a grid along d, the objective is minimised over all other directions. Twice
+        the rise of a likelihood has a chi-square distribution at the true value. Twice the rise of
+        a composite likelihood is nearly lambda times chi-square and is divided by lambda = (d'Vd) /
+        (d'H^-1 d). V is the sandwich and H is the Hessian. A prior counts as a fixed penalty.
 
         Args:
-            along: an entry, `"J[0, 1]"`; a dict of coefficients, see `contrast`; none: the
-                direction in which the Hessian is weakest, of those that move unbounded parameters
+            along: an entry, `"J[0, 1]"`, or a dict of coefficients, see `contrast`. If None, the
+                direction in which the Hessian is weakest among those that move unbounded parameters
                 only.
-            points: of the grid, 5 or more; a side on which the interval is still open gets up to
-                six more, each twice as far.
-            probability: of the interval.
-            progress: whether to show a bar; none: where a person watches.
+            points: the number of grid points, 5 or more. A side on which the interval is still open
+                gets up to six more points. Each is twice as far from the estimate as the previous
+                one.
+            probability: the probability of the interval.
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
 
         Returns:
-            A `Profile`: grid, objective, adjusted drop, interval; `gmlmdsl.report.plot_profile`
-            draws it.
+            A `Profile` with grid, objective, adjusted drop and interval;
+            `gmlmdsl.report.plot_profile` draws it.
 
         Raises:
             GmlmError: E505 for a fit without its data, E506 for an unknown entry, E547 for a
@@ -107,25 +116,26 @@ class Fit(FitRecord):
         return profile(self, along, points, probability, progress)
 
     def refit_selected(self, x: Any = None, weights: Any = None, *, missing: Any = None, given: Any = None) -> Fit:
-        """The entries that laplace priors left free, fitted without these priors; those at their centre are held there.
+        """Refit the entries that laplace priors left free, without these priors.
 
-        So they are not shrunk (Meinshausen 2007, the relaxed lasso). The choice of entries counts
-        as given, which it is not where the same rows made it: then intervals hold the true value
-        less often than they say, and the fit tells so. Rows that had no part in the choice mend
-        that.
+        Entries at the centre of their prior are held there. The free entries are therefore not
+        shrunk (Meinshausen 2007, the relaxed lasso). The selection of entries is treated as given.
+        If the same rows made the selection, intervals cover the true value less often than their
+        nominal probability, and the status of the fit reports it. Rows that had no part in the
+        selection avoid this.
 
         Args:
-            x: other rows; none: those of the fit.
-            weights: of other rows.
-            missing: what stands for a missing cell of other rows.
-            given: data of given variables of other rows.
+            x: other rows. If None, the rows of the fit.
+            weights: the weights of other rows.
+            missing: the value that marks a missing cell of other rows.
+            given: the data of given variables of other rows.
 
         Returns:
-            A fit like any other, under the same mask and options; it can be saved.
+            An ordinary fit under the same mask and options, which can be saved.
 
         Raises:
-            GmlmError: E549 where no parameter that was fitted has a laplace prior; E505 for a fit
-                without its data.
+            GmlmError: E549 if no fitted parameter has a laplace prior; E505 for a fit without its
+                data.
         """
         from ..assess import refit_selected
 
@@ -148,39 +158,46 @@ class Fit(FitRecord):
         thin: int | None = None,
         progress: bool | None = None,
     ) -> PredictiveCheck:
-        """Compare statistics of the data with those of replicated data sets: as many rows from the fitted model, with the same gaps.
+        """Compare statistics of the data with those of data sets simulated from the fitted model.
+
+        A simulated data set has as many rows as the data, with the same missing cells.
 
         Args:
-            sampler: whose draws the rows come from; none: independent rows where all configurations
-                can be listed (`"exact"` insists on that), else the model's only sampler.
-            draws: how many data sets.
-            statistics: `marginals`, the share of each value of each cell, and `pairs`, for each two
-                cells the share of rows in which they agree, or their joint table where their
-                domains differ; among the rows where the cells are observed.
-            functions: by name, functions of one configuration as in `observe=`, or names of `let`s:
-                mean, spread, and shares of values.
-            summaries: by name, NumPy functions of a whole data set that give one number; like
-                functions, of the complete rows.
-            x: other rows than the fit's, or its own where it was loaded from a file; with `weights`
-                and `missing` as in `Model.fit`.
-            weights: one per row of x.
+            sampler: the sampler that draws the rows. If None, the rows are independent if all
+                configurations can be enumerated, and else come from the model's only sampler.
+                `"exact"` requires independent rows.
+            draws: the number of data sets.
+            statistics: `marginals` and `pairs`. `marginals` is the share of each value of each
+                cell. `pairs` is, for each two cells, the share of rows in which they agree, or
+                their joint table if their domains differ. Both use the rows in which the cells are
+                observed.
+            functions: a dict by name of functions of one configuration as in `observe=`, or names
+                of `let`s. Their mean, standard deviation and shares of values are compared, over
+                the complete rows.
+            summaries: a dict by name of NumPy functions of a whole data set that return one number,
+                over the complete rows.
+            x: other rows than those of the fit, or its own if the fit was loaded from a file; with
+                `weights` and `missing` as in `Model.fit`.
+            weights: one weight per row of x.
             missing: see `Model.fit`.
-            seed: of chains and of data sets.
-            chains: number of chains.
-            warmup: steps before the first draw.
-            thin: steps per draw; none: a short run says how many make draws nearly independent.
-            progress: whether to show a bar; none: where a person watches.
+            seed: the seed of chains and of data sets.
+            chains: the number of chains.
+            warmup: the number of steps before the first draw.
+            thin: the number of steps per draw. If None, a short run determines how many steps make
+                draws nearly independent.
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
 
         Returns:
             A `PredictiveCheck`; `gmlmdsl.report.plot_predictive` draws it. The parameters are held
-            at the estimates: statistics that the
-            fit matched are near z = 0 by construction, and p-values of the others are, on average,
-            rather too large than too small.
+            at the estimates. Statistics that the fit matched are therefore near z = 0 by
+            construction. The p-values of the other statistics are, on average, too large rather
+            than too small.
 
         Raises:
-            GmlmError: E510 for a model with given variables, whose rows have a distribution each;
-                E553 for a statistic that does not fit, E601 with the figure where all pairs are too
-                many, E505 without rows.
+            GmlmError: E510 for a model with given variables, whose rows each have their own
+                distribution; E553 for a statistic that does not fit, E601 with the figure if there
+                are too many pairs, E505 without rows.
 
         Reference: Gelman, Meng and Stern 1996, section 2; Davison and Hinkley 1997, section 4.2.5,
         for the p-value.
@@ -215,20 +232,20 @@ class Fit(FitRecord):
         groups: Any = None,
         n_masks: Any = None,
     ) -> Score:
-        """The losses of new rows: held-out pseudolikelihood, in nats per row.
+        """Return the losses of new rows (held-out pseudolikelihood), in nats per row.
 
         Args:
-            x: rows that the fit has not seen.
-            weights: one per row.
-            mask: the mask to score under; none: the fit's.
+            x: rows that were not part of the fit.
+            weights: one weight per row.
+            mask: the mask of the scored loss. If None, the mask of the fit.
             missing: see `Model.fit`.
-            given: of these rows, see `Model.fit`.
+            given: the data of given variables of these rows, see `Model.fit`.
             groups: one label per row; rows of one group count as one observation in the standard
                 error.
-            n_masks: see `Model.fit`; none: what the fit did.
+            n_masks: see `Model.fit`. If None, the value of the fit.
 
         Returns:
-            A `Score`: c * loss of each row, their mean and its standard error.
+            A `Score` with c * loss of each row, their mean and its standard error.
 
         Raises:
             GmlmError: for data or a mask that do not fit.
@@ -252,24 +269,27 @@ class Fit(FitRecord):
         n_masks: Any = None,
         progress: bool | None = None,
     ) -> CrossValidation:
-        """The loss of each row under a fit, made in the same way, to the other folds.
+        """Return the loss of each row under a fit to the other folds.
+
+        The fits are made in the same way as this one.
 
         Args:
-            folds: how many fits; as many as rows leaves out one row at a time.
-            seed: of the folds.
-            mask: the mask to score under; none: the fit's.
+            folds: the number of folds and fits; as many folds as rows leave out one row at a time.
+            seed: the seed of the folds.
+            mask: the mask of the scored loss. If None, the mask of the fit.
             groups: one label per row; a group is held out as a whole.
             strata: one label per row; every fold has its share of each stratum.
-            x: the rows, where the fit was loaded from a file; with `weights` and `missing` as in
+            x: the rows, if the fit was loaded from a file; with `weights` and `missing` as in
                 `Model.fit`.
-            weights: one per row of x.
+            weights: one weight per row of x.
             missing: see `Model.fit`.
-            given: of the rows x, see `Model.fit`.
-            n_masks: of the scoring mask, see `Model.fit`.
-            progress: whether to show a bar; none: where a person watches.
+            given: the data of given variables of the rows x, see `Model.fit`.
+            n_masks: the number of masks of the scoring mask, see `Model.fit`.
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
 
         Returns:
-            A `CrossValidation`: held-out losses, their mean and its standard error.
+            A `CrossValidation` with held-out losses, their mean and its standard error.
 
         Raises:
             GmlmError: E507 for folds, groups or strata that do not fit, E505 without rows, E601 for
@@ -285,28 +305,39 @@ class Fit(FitRecord):
     def bits_per_cell(
         self, x: Any, sampler: str | None = None, *, draws: int = 64, seed: int = 0, missing: Any = None, given: Any = None
     ) -> Estimate:
-        """-log2 p of rows under a decoder for each cell of a `var`, by its bound, with a standard error over rows; see `log_prob_bound`."""
+        """Return -log2 p of rows under a decoder, per cell of a `var`.
+
+        The result has a standard error over rows. log p is bounded by `log_prob_bound`.
+
+        Args:
+            x: the rows.
+            sampler: the decoder's name, as in `log_prob_bound`.
+            draws: as in `log_prob_bound`.
+            seed: as in `log_prob_bound`.
+            missing: as in `log_prob_bound`.
+            given: as in `log_prob_bound`.
+        """
         bound = self.model.log_prob_bound(self.params, x, sampler, draws=draws, seed=seed, missing=missing, given=given)
         return bits_per_cell(bound, np.full(bound.values.size, int(self.model.graph.is_observed.sum())))
 
     def information_criterion(self, x: Any = None, weights: Any = None, missing: Any = None, given: Any = None) -> InformationCriterion:
-        """CLIC = 2 * (loss + tr(S H^-1)), the composite-likelihood information criterion.
+        """Return CLIC = 2 * (loss + tr(S H^-1)), the composite-likelihood information criterion.
 
-        S = sum_r (u_r - mean u)(u_r - mean u)', u_r = c w_r grad loss_r; H is the Hessian of c sum
-        w loss - log prior, so with a prior the trace is the effective number of parameters. Under
-        `everything` it is Takeuchi's criterion, and without a prior and where the model is right
-        Akaike's. Half of it is nearly the loss by leaving out one row at a time.
+        S = sum_r (u_r - mean u)(u_r - mean u)' with u_r = c w_r grad loss_r. H is the Hessian of c
+        sum w loss - log prior, so the trace is the effective number of parameters if there is a
+        prior. Under `everything` CLIC is Takeuchi's criterion. It is Akaike's if there is also no
+        prior and the model is right. Half of CLIC is nearly the leave-one-out loss.
 
         Args:
-            x: the rows of the fit, where it was loaded from a file; with `weights` and `missing` as
-                in `Model.fit`.
-            weights: one per row of x.
+            x: the rows of the fit, if it was loaded from a file; with `weights` and `missing` as in
+                `Model.fit`.
+            weights: one weight per row of x.
             missing: see `Model.fit`.
-            given: of the rows x, see `Model.fit`.
+            given: the data of given variables of the rows x, see `Model.fit`.
 
         Raises:
-            GmlmError: E552 where the fit is no minimum, E551 where x is not what was fitted, E601
-                for too many parameters.
+            GmlmError: E552 if the fit is not a minimum, E551 if x are not the fitted rows, E601 for
+                too many parameters.
 
         Reference: Varin and Vidoni 2005, equation 3; Shibata 1989 for penalised fits; Takeuchi
         1976.
@@ -328,44 +359,50 @@ class Fit(FitRecord):
         given: Any = None,
         progress: bool | None = None,
     ) -> Any:
-        """Draws of the parameters from their posterior, by NUTS on the model of `Model.to_numpyro`, for ArviZ.
+        """Draw the parameters from their posterior by NUTS on the model of `Model.to_numpyro`.
 
-        Under `everything` the posterior is that of the likelihood. Under another mask exp(-c * sum
-        over rows of w loss) times the priors is no posterior: its spread is H^-1 where estimates
-        spread by the Godambe covariance H^-1 S H^-1. "curvature" takes the loss at est + C (theta -
-        est), C' H C = H S^-1 H; "open_faced" multiplies draws around the estimate by a matrix that
-        takes H^-1 to H^-1 S H^-1; "simulated" is "curvature" with S over 1000 data sets that the
-        model at est makes, right for one row too; None leaves it as it is, and says "not
-        calibrated". est, H and S are those of the loss without priors, C acts in NumPyro's
-        unconstrained coordinates. Of a fit by `simulated_errors` S is simulated too.
+        Under `everything` the posterior is that of the likelihood. Under another mask, exp(-c * sum
+        over rows of w loss) times the priors is not a posterior: its covariance is H^-1, whereas
+        the covariance of estimates is the Godambe covariance H^-1 S H^-1. est, H and S are those of
+        the loss without priors, and C acts in NumPyro's unconstrained coordinates. `calibrate` has
+        these options:
+
+        - "curvature" evaluates the loss at est + C (theta - est), C' H C = H S^-1 H.
+        - "open_faced" multiplies draws around the estimate by a matrix that maps H^-1 to H^-1 S
+          H^-1.
+        - "simulated" is "curvature" with S computed over 1000 data sets that are simulated from the
+          model at est. It is right for one row too.
+        - None does not calibrate, and labels the draws "not calibrated".
+
+        If the fit comes from `simulated_errors`, S is simulated too.
 
         Args:
-            draws: per chain.
-            chains: number of chains; they start at draws of the normal approximation around the
+            draws: the number of draws per chain.
+            chains: the number of chains; they start at draws of the normal approximation around the
                 estimate.
-            calibrate: "curvature", "open_faced", "simulated" or None; of a likelihood without
-                meaning.
-            seed: of the draws.
-            warmup: steps before the first draw, which find the step size.
-            x: the rows of the fit, where it was loaded from a file.
+            calibrate: "curvature", "open_faced", "simulated" or None. The option has no effect on a
+                likelihood.
+            seed: the seed of the draws.
+            warmup: the number of steps before the first draw, which adapt the step size.
+            x: the rows of the fit, if it was loaded from a file.
             missing: see `Model.fit`.
-            given: of the rows x, see `Model.fit`.
-            progress: whether to show a bar; none: where a person watches.
+            given: the data of given variables of the rows x, see `Model.fit`.
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
 
         Returns:
-            InferenceData or DataTree with the groups `posterior`, `sample_stats` (`lp` in
-            unconstrained coordinates, `diverging`,
-            `n_steps`, `acceptance_rate`), `observed_data`, and what each row adds to log p of the
-            parameters, (chain, draw, row):
-            `log_likelihood` where the draws have that density (under `everything` it is log
-            p(x_r)), `log_pseudolikelihood` (-c w loss)
-            where they were calibrated, so that no row can be left out by weights. The attribute
-            `calibration` says how it was done.
+            An InferenceData or a DataTree with the groups `posterior`, `sample_stats` and
+            `observed_data`. `sample_stats` has `lp` in unconstrained coordinates, `diverging`,
+            `n_steps` and `acceptance_rate`. One more group has the contribution of each row to log
+            p of the parameters, of shape (chain, draw, row). That group is `log_likelihood` if the
+            draws have that density; under `everything` its entries are log p(x_r). It is
+            `log_pseudolikelihood` (-c w loss) if the draws were calibrated, so that no row can be
+            left out by weights. The attribute `calibration` describes the calibration.
 
         Raises:
-            GmlmError: E552 where the fit is no minimum; E554 where the loss cannot be calibrated:
-                it has no minimiser, or the rows do not tell S; E601 with the figure where the draws
-                cost too much; E505 for a fit without its data, E507 for options.
+            GmlmError: E552 if the fit is not a minimum; E554 if the loss cannot be calibrated
+                because it has no minimiser or the rows do not determine S; E601 with the figure if
+                the draws cost too much; E505 for a fit without its data; E507 for options.
 
         Reference: Hoffman and Gelman 2014; Ribatet, Cooley and Davison 2012, Section 2.3; Shaby
         2014.
@@ -386,18 +423,27 @@ class Fit(FitRecord):
         given: Any = None,
         progress: bool | None = None,
     ) -> Any:
-        """`posterior` of a fit that has a likelihood: draws with log p(x_r) of each row, for `arviz.loo` and `arviz.compare`.
+        """Draw the `posterior` of a fit that has a likelihood, with log p(x_r) of each row.
 
-        Arguments are those of `posterior`.
+        The draws serve `arviz.loo` and `arviz.compare`.
+
+        Args:
+            draws: as in `posterior`.
+            chains: as in `posterior`.
+            seed: as in `posterior`.
+            x: as in `posterior`.
+            missing: as in `posterior`.
+            given: as in `posterior`.
+            progress: as in `posterior`.
 
         Returns:
-            What `posterior` gives.
+            The result of `posterior`.
 
         Raises:
-            GmlmError: E550 for a fit under a mask other than `everything`, or with weights: it has
-                no likelihood of rows; and what `posterior` refuses.
+            GmlmError: E550 for a fit under a mask other than `everything`, or with weights, since
+                it has no likelihood of rows; and the errors of `posterior`.
 
-        Reference: Vehtari, Gelman and Gabry 2017 for what the draws serve.
+        Reference: Vehtari, Gelman and Gabry 2017 for the use of the draws.
         """
         from ..posterior import Chains, posterior
 
@@ -414,36 +460,40 @@ class Fit(FitRecord):
         thin: int | None = None,
         progress: bool | None = None,
     ) -> Fit:
-        """The sandwich H^-1 S H^-1 with S measured over data sets that the fitted model makes: right for one row too.
+        """Compute the sandwich H^-1 S H^-1 with S measured over data sets simulated from the model.
 
-        H is the Hessian of the objective at the data given. S is the covariance of the gradient of
-        c * sum over rows of w loss over data sets of the same rows, weights, missing cells, drawn
-        masks and given data, whose cells are drawn from the model at the estimate. Rows are
-        independent given the model, so S is the sum over rows of the covariance of a row's gradient
-        over `draws` configurations; like rows share them. A prior counts as a fixed penalty. The
-        errors assume the model; the sandwich by the rows does not.
+        The errors are right for one row too. H is the Hessian of the objective at the given data. S
+        is the covariance of the gradient of c * sum over rows of w loss over simulated data sets.
+        These have the same rows, weights, missing cells, drawn masks and given data, and their
+        cells are drawn from the model at the estimate. Rows are independent given the model, so S
+        is the sum over rows of the covariance of a row's gradient over `draws` configurations;
+        identical rows share the configurations. A prior counts as a fixed penalty. These errors
+        assume the model, whereas the sandwich by the rows does not.
 
         Args:
-            draws: simulated data sets; the Monte Carlo error of a standard error is about 1 /
-                sqrt(2 draws) of it.
-            seed: of the draws.
-            sampler: whose draws they are; none: exact draws where a plan affords them (`"exact"`
-                insists on that), else the model's only sampler, by 8 chains for each row of given
-                data.
-            warmup: steps before the first draw; of exact draws without meaning, as `thin`.
-            thin: steps per draw; none: a short run says how many make draws nearly independent.
-            progress: whether to show a bar; none: where a person watches.
+            draws: the number of simulated data sets. The relative Monte Carlo error of a standard
+                error is about 1 / sqrt(2 draws).
+            seed: the seed of the draws.
+            sampler: the sampler of the draws. If None, the draws are exact if a plan affords them.
+                Otherwise the model's only sampler draws by 8 chains for each row of given data.
+                `"exact"` requires exact draws.
+            warmup: the number of steps before the first draw. Like `thin`, it has no effect on
+                exact draws.
+            thin: the number of steps per draw. If None, a short run determines how many steps make
+                draws nearly independent.
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
 
         Returns:
-            The fit with these standard errors in place of the sandwich's; `print`, `summary`,
-            reports and files say that they assume the
-            model, and, of a sampler's draws, how many independent ones they are worth.
+            The fit with these standard errors in place of those of the sandwich. `print`,
+            `summary`, reports and files state that the errors assume the model. For the draws of a
+            sampler they also give the effective number of independent draws.
 
         Raises:
-            GmlmError: E552 for a fit that is no minimum, that drew missing cells or latents, or
-                that maximised by sampling; E505 for one loaded from a file; E548 where no row has
-                an observed cell to score; E507, E506 or E704 for options or samplers that do not
-                fit; E601 with the figure where draws or gradients cost too much, before they start.
+            GmlmError: E552 for a fit that is not a minimum, that drew missing cells or latents, or
+                that maximised by sampling; E505 for a fit loaded from a file; E548 if no row has an
+                observed cell to score; E507, E506 or E704 for options or samplers that do not fit;
+                E601 with the figure if draws or gradients cost too much, before they start.
 
         Reference: Godambe 1960; Varin, Reid and Firth 2011, Section 5.1; for graphs Schmid and
         Hunter 2023.
@@ -453,7 +503,7 @@ class Fit(FitRecord):
         with waiting("errors by simulation", shows_progress(progress)):
             return simulated_errors(self, How(draws, seed, sampler, warmup, thin))
 
-    # The couplings of its cells
+    # Couplings
 
     def couplings(
         self,
@@ -464,24 +514,27 @@ class Fit(FitRecord):
         *,
         progress: bool | None = None,
     ) -> DataFrame:
-        """One row for each two cells that share a factor, the strongest first: how strongly they are coupled, with errors and intervals.
+        """Return a table of the strengths of couplings between cells.
 
-        T_ij(a, b) is the part of log p of both cells, with sums 0 over a and over b: what belongs
-        to one cell is taken off, whatever the gauge of the parameters. Of a factor of three cells
-        and more its mean over the others counts, of requirements nothing.
+        The table has one row for each two cells that share a factor. The strongest couplings come
+        first, with errors and intervals. T_ij(a, b) is the part of log p that depends on both
+        cells, with sums 0 over a and over b. Terms that belong to one cell are removed, whatever
+        the gauge of the parameters. A factor of three or more cells contributes its mean over the
+        other cells, and a requirement contributes nothing.
 
         Args:
-            top: how many rows; none: all.
+            top: the number of rows. If None, all.
             gauge: "zero_sum", the only one.
-            score: "norm", ||T_ij|| = sqrt(sum of T_ij(a, b)^2); "apc", S_ij - S_i S_j / S of these
-                norms; or "value", of cells with two values, T_ij(last, last), with its sign: J of a
-                factor J * s * t of two spins.
-            probability: of the intervals.
-            progress: whether to show a bar; none: where a person watches.
+            score: "norm", "apc" or "value". "norm" is ||T_ij|| = sqrt(sum of T_ij(a, b)^2). "apc"
+                is S_ij - S_i S_j / S of these norms. "value", for cells with two values, is
+                T_ij(last, last) with its sign; it is J for a factor J * s * t of two spins.
+            probability: the probability of the intervals.
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
 
         Returns:
-            Columns `first`, `second`, `value`, `std_error` (delta method; not valid of norms near
-            0), the ends of the interval, `score`.
+            A DataFrame with the columns `first`, `second`, `value`, `std_error` (delta method; not
+            valid for norms near 0), the ends of the interval, and `score`.
 
         Raises:
             GmlmError: E555 for a model without couplings, E507 for options, E601 for too many
@@ -496,30 +549,35 @@ class Fit(FitRecord):
     def centrality(
         self, score: str = "norm", bootstrap: Bootstrap | None = None, probability: float = 0.94, *, progress: bool | None = None
     ) -> DataFrame:
-        """How central each cell is in the network of couplings w: one row for each cell that has one.
+        """Return the centrality of each cell that has a coupling in the network of couplings w.
 
-        `strength` is the sum of |w| over a cell's couplings, `expected_influence` the sum of w with
-        signs. `closeness` is 1 / (sum of the distances to all other cells), 0 where one is out of
-        reach. `betweenness` is the number of pairs of other cells between which the shortest path
-        runs through it, ties shared. A coupling has the length 1 / |w|.
+        A coupling has the length 1 / |w|. The measures are:
+
+        - `strength`: the sum of |w| over a cell's couplings
+        - `expected_influence`: the sum of w with signs
+        - `closeness`: 1 / (sum of the distances to all other cells), 0 if one of them is out of
+          reach
+        - `betweenness`: the number of pairs of other cells whose shortest path runs through the
+          cell, with ties shared
 
         Args:
-            score: "norm" or, of cells with two values, "value", which has signs; see `couplings`. A
-                norm takes the sign of sum over a, b of T_ij(a, b) s(a) t(b), s and t the values of
-                both cells less their means: that of J where the factor is J * x[i] * x[j]. Values
-                without an order (letters, labels) have no sign: `expected_influence` is nan for a
-                cell with such a coupling, and `attrs["note"]` says so.
-            bootstrap: from `bootstrap`; then each measure has a percentile interval over its
-                replications.
-            probability: of the intervals. Those of sums of |w| tend to lie above the fit's own
-                numbers, for noise makes |w| larger.
-            progress: whether to show a bar; none: where a person watches.
+            score: "norm" or, for cells with two values, "value", which has signs; see `couplings`.
+                A norm takes the sign of sum over a, b of T_ij(a, b) s(a) t(b). s and t are the
+                values of both cells minus their means. This sign is that of J if the factor is J *
+                x[i] * x[j]. Values without an order (letters, labels) have no sign:
+                `expected_influence` is nan for a cell with such a coupling, and `attrs["note"]`
+                states it.
+            bootstrap: the result of `bootstrap`. Each measure then has a percentile interval over
+                its replications.
+            probability: the probability of the intervals. Intervals of sums of |w| tend to lie
+                above the estimates of the fit, because noise makes |w| larger.
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
 
         Returns:
-            A DataFrame; with `bootstrap`, `attrs["stability"]` has by measure the mean rank
-            correlation of a replication with the fit:
-            near 1 where the order of the cells is told, near 0 where it is not.
-            `gmlmdsl.report.plot_centrality` draws it.
+            A DataFrame. With `bootstrap`, `attrs["stability"]` has by measure the mean rank
+            correlation of a replication with the fit: near 1 if the order of the cells is well
+            determined, near 0 if it is not. `gmlmdsl.report.plot_centrality` draws it.
 
         Raises:
             GmlmError: E507 for options, E555 for a model without couplings.
@@ -542,42 +600,46 @@ class Fit(FitRecord):
         max_seconds: float = 3600.0,
         progress: bool | None = None,
     ) -> DataFrame:
-        """Which couplings differ between two fits of one model to independent rows: two groups of people, say.
+        """Test which couplings differ between two fits of one model to independent sets of rows.
 
-        Without permutations, d' V^- d of each pair, d the difference of the tables T_ij of
-        `couplings` in the zero-sum gauge, V the sum of their sandwich covariances and of what
-        priors add (see `gm.wald_test`), is compared with chi-square of its rank. With permutations,
-        rows are exchanged between the groups at random and both groups refitted: p = (1 + how many
-        are at least as far apart) / (1 + permutations), exact where the groups' rows have one
-        distribution.
+        The two sets may be two groups of respondents. Without permutations, d' V^- d of each pair
+        is compared with the chi-square distribution whose degrees of freedom are its rank. d is the
+        difference of the tables T_ij of `couplings` in the zero-sum gauge. V is the sum of their
+        sandwich covariances and of the contributions of priors (see `gm.wald_test`).
+
+        With permutations, rows are exchanged between the groups at random and both groups are
+        refitted. p = (1 + number of permutations with at least as large a difference) / (1 +
+        permutations). It is exact if the groups' rows have one distribution.
 
         Args:
             other: a fit of the same program, model and mask to the other group's rows.
-            correction: "holm", which bounds the chance of any wrong difference; "bh", Benjamini and
-                Hochberg's, which bounds the expected share of wrong ones among those told; "none",
-                of pairs chosen before the data were seen.
-            level: of that chance, or share.
-            permutations: how many; p is 1 / (1 + permutations) at least, and is then corrected:
-                fewer than m / level - 1 of m pairs, which tell none under Holm's correction, give a
-                warning.
-            seed: permutation r depends on (seed, r) only.
-            max_seconds: refused, after the first two refits, where all are expected to take longer.
-            progress: whether to show a bar; none: where a person watches.
+            correction: "holm", "bh" or "none". "holm" bounds the probability of any wrong
+                difference. "bh" (Benjamini and Hochberg) bounds the expected share of wrong
+                differences among those reported. "none" is for pairs chosen before the data were
+                seen.
+            level: the bound on that probability or share.
+            permutations: the number of permutations. p is at least 1 / (1 + permutations) and is
+                then corrected. A warning is issued for fewer than m / level - 1 permutations of m
+                pairs, which cannot detect a difference under Holm's correction.
+            seed: the seed; permutation r depends on (seed, r) only.
+            max_seconds: an error is raised, after the first two refits, if all refits are expected
+                to take longer.
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
 
         Returns:
-            A DataFrame, the smallest p-values first: `first`, `second`, `a` and `b` (the couplings
-            of both fits; of cells with more than
-            two values their norms), `value` (their difference, or its norm), `p_value`,
-            `p_adjusted`, `differs`; nan where a fit has no
-            error. With permutations `attrs` has `p_largest`, of the largest difference, and
-            `p_strength`, of the difference of the sums of
-            all norms. `gmlmdsl.report.plot_network` draws it, what does not differ pale.
+            A DataFrame, the smallest p-values first, with the columns `first`, `second`, `a` and
+            `b` (the couplings of both fits; norms for cells with more than two values), `value`
+            (their difference, or its norm), `p_value`, `p_adjusted` and `differs`. Entries are nan
+            if a fit has no error. With permutations, `attrs` has `p_largest`, for the largest
+            difference, and `p_strength`, for the difference of the sums of all norms.
+            `gmlmdsl.report.plot_network` draws the table, with couplings that do not differ in pale
+            colours.
 
         Raises:
             GmlmError: E545 for fits that cannot be compared, E507 for options, E505 for
-                permutations of a fit without its data, E510 with given data, E546 with the cost
-                where it is above `max_seconds`, E601 for Wald tests of more than nine values a
-                cell.
+                permutations of a fit without its data, E510 with given data, E546 with the cost if
+                it is above `max_seconds`, E601 for Wald tests of more than nine values a cell.
 
         Reference: Wald 1943; Holm 1979; Benjamini and Hochberg 1995; van Borkulo et al. 2022 for
         the permutation test of networks.

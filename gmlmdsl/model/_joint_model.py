@@ -1,4 +1,4 @@
-"""A model with a joint distribution p(x), the normalised product of its factors, and its verbs."""
+"""A model with a joint distribution p(x), which is the normalised product of its factors."""
 
 from __future__ import annotations
 
@@ -56,42 +56,54 @@ if TYPE_CHECKING:
 
 
 class JointModel(Model):
-    """A model with a joint distribution: p(x) is proportional to the product of its factors, and each verb is one call into a room."""
+    """A model with a joint distribution p(x), proportional to the product of its factors.
+
+    Each method is one call into a package that does the work.
+    """
 
     def init_params(self, seed: int = 0) -> dict[str, np.ndarray]:
-        """Where a fit starts: 0, positive 1, simplex uniform; with noise of sd 0.01 from `seed` where the model has latents."""
+        """Return the parameters at which a fit starts.
+
+        Real parameters start at 0, positive parameters at 1, and simplex parameters at the uniform
+        distribution. If the model has latents, noise with standard deviation 0.01 drawn from `seed`
+        is added.
+        """
         return {k: v.astype(derive.float_type()) for k, v in parameters.init_params(self.graph, seed).items()}
 
-    # Probabilities, exact
+    # Exact probabilities
 
     def log_potential(self, params: Params, x: Any, *, missing: Any = None, given: Any = None) -> jax.Array:
-        """The unnormalised log p of each row: the sum of all factors, -inf where a `require` fails; shape (rows..).
+        """Return the unnormalised log p of each row, the sum of all factors; shape (rows..).
+
+        The value is -inf if a `require` fails.
 
         Args:
-            params: parameters.
-            x: configurations.
-            missing: what stands for a missing cell, as in `fit`; such cells are summed out: the log
-                of the sum of exp(log p).
-            given: data of given variables, as in `fit`.
+            params: the parameters.
+            x: the configurations.
+            missing: the value that marks a missing cell, as in `fit`. Missing cells are summed out:
+                the result is the log of the sum of exp(log p) over their values.
+            given: the data of given variables, as in `fit`.
 
         Raises:
-            GmlmError: E601 where the sum over a row's missing cells costs too much, E514 where a
-                factor is nan or +inf.
+            GmlmError: E601 if the sum over a row's missing cells costs too much, E514 if a factor
+                is nan or +inf.
         """
         lowered, rows = bound_rows(self.lowered, x, missing, given)
         found = log_completions(lowered.graph, self._device(lowered), self._params(params, lowered, summed=False), rows.codes)
         return answer(parameters.verified_answer(lowered.graph, found, jnp.inf), rows.shape)
 
     def log_partition(self, params: Params, *, given: Any = None) -> jax.Array:
-        """log Z, exact, by variable elimination; 0 where distributions cover every cell and nothing else stands.
+        """Return log Z, computed exactly by variable elimination.
+
+        log Z is 0 if distributions cover every cell and the model has no other factor.
 
         Args:
-            params: parameters.
-            given: data of given variables, as in `fit`: there is one log Z for each row, of shape
-                (rows..).
+            params: the parameters.
+            given: the data of given variables, as in `fit`. With it, each row has its own log Z,
+                and the result has shape (rows..).
 
         Raises:
-            GmlmError: E601 with the cost where it is above the budget, before any work; E514 where
+            GmlmError: E601 with the cost, before any work, if the cost is above the budget; E514 if
                 a factor is nan or +inf.
         """
         found = encode_given(self.graph, given)
@@ -115,12 +127,23 @@ class JointModel(Model):
         seed: int = 0,
         progress: bool | None = None,
     ) -> annealed_importance.LogPartitionEstimate:
-        """log Z with its standard error by annealed importance sampling (Neal 2001), from uniform configurations at beta 0 to p at 1.
+        """Estimate log Z with its standard error by annealed importance sampling (Neal 2001).
 
-        `sampler` takes `steps_per_beta` steps on p to the power of each of `betas` (ascending from
-        0 to 1, or a number of even steps); none: sweeps of single cells. `progress`: whether to
-        show a bar; none: where a person watches. E507, E509 for options, samplers or models that it
-        cannot use.
+        The chains start at uniform configurations (beta = 0) and end at p (beta = 1). At each beta,
+        `sampler` takes `steps_per_beta` steps on p to the power beta.
+
+        Args:
+            params: the parameters.
+            sampler: the sampler that moves the chains. If None, sweeps of single cells move them.
+            betas: the powers of p, ascending from 0 to 1, or the number of equal steps from 0 to 1.
+            steps_per_beta: the number of steps at each beta.
+            chains: the number of chains.
+            seed: the seed of the chains.
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
+
+        Raises:
+            GmlmError: E507 or E509 for options, samplers or models that the method cannot use.
         """
         checked = None if sampler is None else self.sampler(sampler)[1]
         options = annealed_importance.AnnealingOptions(betas, steps_per_beta, chains, seed)
@@ -128,14 +151,24 @@ class JointModel(Model):
             return annealed_importance.estimate(self.lowered, checked, self._known(params), options)
 
     def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None, sampler: str | None = None) -> Any:
-        """log p(x) = log_potential - log Z of each row, of its observed cells where some are `missing`; shape (rows..).
+        """Return log p(x) = log_potential - log Z of each row; shape (rows..).
 
-        -inf where p(x) = 0. Of a model with given variables it is log p(x | given). With `sampler`
-        it is log p of what that decoder draws, where the places of each pass do not depend on what
-        it draws: the sum along the row's one path.
+        If some cells of a row are `missing`, the result is log p of its observed cells. The value
+        is -inf if p(x) = 0. If the model has given variables, the result is log p(x | given).
+
+        If a `sampler` is named, the result is log p of the draws of that decoder. The places of
+        each pass of the decoder must not depend on its draws. The result is then the sum along the
+        only path that leads to the row.
+
+        Args:
+            params: the parameters.
+            x: the configurations.
+            missing: the value that marks a missing cell, as in `fit`.
+            given: the data of given variables, as in `fit`.
+            sampler: the name of a decoder. If None, the result is log p of the model.
 
         Raises:
-            GmlmError: E507 for a sampler with many paths to a row, with the cure.
+            GmlmError: E507, with a suggested fix, for a sampler with many paths to a row.
         """
         if sampler is not None:
             return decoder_bounds.log_prob(self.lowered, self._denoising(params), x, self.sampler(sampler)[1], missing, given)
@@ -144,26 +177,28 @@ class JointModel(Model):
         return parts[0] - parts[1] if is_traced(parts) else answer(np.asarray(parts[0]) - np.asarray(parts[1]))
 
     def log_conditional(self, params: Params, x: Any, K: Sequence[int] | int, mask: str | None = None, *, given: Any = None) -> jax.Array:
-        """The table log p(x_K | x_rest), or with `mask` log p(x_K | x_rest, K), proportional to p(x) p(K | x).
+        """Return the table log p(x_K | x_rest), or log p(x_K | x_rest, K) if `mask` is given.
+
+        log p(x_K | x_rest, K) is proportional to p(x) p(K | x).
 
         Args:
-            params: parameters.
-            x: configurations; what they hold in K does not matter.
-            K: positions of cells, see `positions`.
+            params: the parameters.
+            x: the configurations; their values in K have no effect.
+            K: the positions of cells, see `positions`.
             mask: the mask that drew K.
-            given: data of given variables, as in `fit`.
+            given: the data of given variables, as in `fit`.
 
         Returns:
-            Shape (rows.., values of the first member, values of the second, ..), members ascending;
-            -inf at impossible values,
-            nan where the rest itself is impossible.
+            An array of shape (rows.., values of the first member, values of the second, ..), with
+            the members of K in ascending order. Entries are -inf at impossible values, and nan if
+            the rest itself is impossible.
 
         Raises:
-            GmlmError: for positions that are none, a K outside the mask's support, a block too
-                costly to enumerate.
+            GmlmError: for positions that do not exist, a K outside the mask's support, or a block
+                that is too costly to enumerate.
 
         Warns:
-            GmlmWarning: W901 without `mask`, where only masks that look at x draw K.
+            GmlmWarning: W901 if no `mask` is given and only data-dependent masks draw K.
 
         Reference: Li et al. 2024, Definition 7.
         """
@@ -185,33 +220,35 @@ class JointModel(Model):
         x: Any = None,
         missing: Any = None,
     ) -> dict[Any, np.ndarray]:
-        """p(x_i = v | known cells) of every cell, or of groups of cells together, exact.
+        """Return p(x_i = v | known cells), exactly, for every cell or jointly for groups of cells.
 
         Args:
-            params: parameters.
-            clamp: cells or whole variables held at values, as in `sample`; they are sure of them.
-            given: data of given variables, as in `fit`.
-            over: groups of cells whose joint distributions are asked for, such as `[("a", "b"),
-                (("x", 0), ("x", 3))]`: a cell is the name of a variable of one cell, or its name
-                and place.
-            x: rows of data, as in `fit`, in place of `clamp`: what each knows is held, and latents
-                and missing cells are asked for.
-            missing: what stands for a missing cell of x, as in `fit`.
+            params: the parameters.
+            clamp: cells or whole variables held at values, as in `sample`. A clamped cell has
+                probability 1 at its value.
+            given: the data of given variables, as in `fit`.
+            over: groups of cells whose joint distributions are computed, such as `[("a", "b"),
+                (("x", 0), ("x", 3))]`. A cell is the name of a variable of one cell, or a pair of a
+                name and a place.
+            x: rows of data, as in `fit`, in place of `clamp`. The known cells of each row are held,
+                and the marginals of latents and missing cells are computed.
+            missing: the value that marks a missing cell of x, as in `fit`.
 
         Returns:
-            By variable (latents too), shape (*axes, values), values in domain order; rows of x or
-            given data before them. With `over`,
-            by group, shape (values of its first cell, .., of its last).
+            A dict by variable, latents included, of arrays of shape (*axes, values) with the values
+            in domain order. Rows of x or of given data come before these axes. With `over`, a dict
+            by group of arrays of shape (values of the first cell, .., values of the last cell).
 
         Raises:
-            GmlmError: E601 with the cost where no plan is affordable; E512 where no configuration
-                agrees with the known cells; E507 for what is no group of cells.
+            GmlmError: E601 with the cost if no plan is affordable; E512 if no configuration agrees
+                with the known cells; E507 for a group that does not consist of cells.
         """
         if x is not None:
             if clamp is not None or over is not None:
                 raise fail("E507", "marginals: `x` holds what each row knows; `clamp` and `over` stand without it", help="pass one of them")
             lowered, rows = bound_rows(self.lowered, x, missing, in_row_order(self.graph, given, row_index(self.graph, x)))
-            counts = np.full((self._counted.graph.n_cells - len(rows.codes), rows.codes.shape[1]), -1)  # partial sums are cells behind
+            # The partial sums are the last cells.
+            counts = np.full((self._counted.graph.n_cells - len(rows.codes), rows.codes.shape[1]), -1)
             tables = exact.marginals_of_rows(*self._elimination(params, lowered), np.concatenate([rows.codes, counts]), rows.shape)
             return {v.name: tables[v.name] for v in self.graph.variables}
         found = encode_given(self.graph, given)
@@ -223,22 +260,22 @@ class JointModel(Model):
 
     @at_once
     def map(self, params: Params, clamp: Mapping[str, Any] | None = None, given: Any = None) -> tuple[Any, Any]:
-        """A most probable configuration that agrees with the clamped cells, and its log_prob.
+        """Return a most probable configuration given the clamped cells, and its log_prob.
 
         Args:
-            params: parameters.
+            params: the parameters.
             clamp: cells or whole variables held at values, as in `sample`.
-            given: data of given variables, as in `fit`.
+            given: the data of given variables, as in `fit`.
 
         Returns:
-            The configuration, an array where the model has one variable, else a dict (latents too),
-            letters and labels as codes; of
-            equally probable ones, the same in every run. And log p of it, nan where log Z is not
-            affordable (while the mode is).
+            A pair. The first element is the configuration: an array if the model has one variable,
+            else a dict (latents included), with letters and labels as codes. If several
+            configurations are equally probable, every run returns the same one. The second element
+            is log p of the configuration, or nan if the mode is affordable but log Z is not.
 
         Raises:
-            GmlmError: E601 with the cost where no plan is affordable; E512 where no configuration
-                agrees with the clamped cells.
+            GmlmError: E601 with the cost if no plan is affordable; E512 if no configuration agrees
+                with the clamped cells.
         """
         found = encode_given(self.graph, given)
         shape = () if found is None else found.shape
@@ -252,23 +289,25 @@ class JointModel(Model):
 
     @at_once
     def next_symbol(self, params: Params, prefix: Any, *, given: Any = None) -> np.ndarray:
-        """p(x_t = v | x_0, .., x_(t-1)), of the first cell that a prefix lacks; latents and later cells are summed out.
+        """Return p(x_t = v | x_0, .., x_(t-1)) for the first cell t that a prefix lacks.
+
+        Latents and later cells are summed out.
 
         Args:
-            params: parameters.
-            prefix: the first t cells of the model's only `var`, in row-major order, shape (rows..,
-                t), values or labels; of letters also one string per row. t is below the number of
-                cells, and may be 0: shape (rows.., 0).
-            given: data of given variables, as in `fit`.
+            params: the parameters.
+            prefix: the first t cells of the model's only `var` in row-major order, as values or
+                labels, of shape (rows.., t). Letters may also be one string per row. t is below the
+                number of cells and may be 0, which gives the shape (rows.., 0).
+            given: the data of given variables, as in `fit`.
 
         Returns:
-            Shape (rows.., values), rows sum to 1; nan where the prefix is impossible, which is
-            warned of. A second call with another t
-            compiles nothing.
+            An array of shape (rows.., values) whose rows sum to 1. A row is nan if its prefix is
+            impossible, and a warning is then issued. A second call with a different t compiles
+            nothing.
 
         Raises:
             GmlmError: E507 for a model with several `var`s or a prefix that is too long, E601 with
-                the cost where no plan is affordable.
+                the cost if no plan is affordable.
 
         Warns:
             GmlmWarning: with the first prefix that has probability 0.
@@ -296,33 +335,36 @@ class JointModel(Model):
         given: Any = None,
         progress: bool | None = None,
     ) -> Effects:
-        """How log p changes where cells of one configuration hold other values: log p(mutant) - log p(wildtype), in nats.
+        """Return log p(mutant) - log p(wildtype), in nats, for substitutions in one configuration.
 
-        Every single substitution, and every double one at chosen pairs of cells. log Z cancels, so
-        that only the factors that touch the cells count: exact whatever the size of the model, the
-        arity of its factors and its domains.
+        The result covers every single substitution, and every double substitution at chosen pairs
+        of cells. log Z cancels, so only the factors that touch the substituted cells contribute.
+        The result is therefore exact whatever the size of the model, the arity of its factors and
+        its domains.
 
         Args:
-            params: parameters.
-            wildtype: one configuration, as a row of `fit` without the axis of rows.
-            doubles: pairs of cells, positions or names such as `("x[0]", "x[3]")`, or a table with
-                columns `first` and `second`, such as `fit.couplings(top=10)`; none: no double
-                substitutions.
-            missing: what stands for a missing cell, as in `fit`; such cells, and latents that
-                `wildtype` lacks, are summed out.
+            params: the parameters.
+            wildtype: one configuration, like a row of `fit` without the axis of rows.
+            doubles: pairs of cells, given as positions or names such as `("x[0]", "x[3]")`, or a
+                table with columns `first` and `second`, such as `fit.couplings(top=10)`. If None,
+                no double substitutions are computed.
+            missing: the value that marks a missing cell, as in `fit`. Missing cells, and latents
+                that `wildtype` lacks, are summed out.
             given: one row of data of given variables, without an axis of rows.
-            progress: whether to show a bar; none: where a person watches.
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
 
         Returns:
-            `Effects`: `singles`, an array (cells, values); `table`, a DataFrame of them; `doubles`
-                and `double_table`, with `epistasis`,
-            the effect of both less those of each; -inf where a mutant is impossible.
+            An `Effects` object. `singles` is an array of shape (cells, values), and `table` is a
+            DataFrame of the same effects. `doubles` and `double_table` cover the double
+            substitutions. Their `epistasis` is the effect of the double substitution minus the
+            effects of both single ones. An effect is -inf if the mutant is impossible.
             `gmlmdsl.report.plot_effects` draws the singles.
 
         Raises:
-            GmlmError: E508 where the wildtype is impossible, E507 and E506 for rows or pairs that
-                are none, E601 where summing out missing cells costs too much, E742 for a
-                conditional model.
+            GmlmError: E508 if the wildtype is impossible, E507 and E506 for rows or pairs that do
+                not exist, E601 if summing out missing cells costs too much, E742 for a conditional
+                model.
 
         Reference: Hopf et al. 2017, equation 3.
         """
@@ -345,25 +387,27 @@ class JointModel(Model):
         missing: Any = None,
         given: Any = None,
     ) -> jax.Array:
-        """The mean over rows (weighted) of the mean over masks of -log p(x_K | x_rest[, K]), joint over K, never divided by |K|.
+        """Return the mean over rows (weighted) and masks of -log p(x_K | x_rest[, K]).
+
+        The loss of a mask is joint over K and is never divided by |K|.
 
         Args:
-            params: parameters.
-            x: rows.
+            params: the parameters.
+            x: the rows.
             mask: the mask's name.
-            weights: one per row.
-            key: a key of JAX or a seed; with `n_masks`, draws that many masks per row instead of
-                averaging over all. Its value must be known: within a function that is compiled as a
-                whole, the masks are those of the key at its compilation.
-            n_masks: masks per row.
-            missing: what stands for a missing cell, as in `fit`; such cells are summed out of both
-                p(x_K, x_rest) and p(x_rest).
-            given: data of given variables, as in `fit`.
+            weights: one weight per row.
+            key: a JAX key or a seed. With `n_masks`, that many masks per row are drawn instead of
+                averaging over all masks. The value of the key must be known: inside a function that
+                is compiled as a whole, the masks are those of the key at compilation.
+            n_masks: the number of masks per row.
+            missing: the value that marks a missing cell, as in `fit`. Missing cells are summed out
+                of both p(x_K, x_rest) and p(x_rest).
+            given: the data of given variables, as in `fit`.
 
         Raises:
-            GmlmError: E511 for missing cells under a mask that looks at x, E601 where summing them
-                out costs too much, E602 where the mask has more blocks than the limit and no `key`
-                and `n_masks` are given, E514 where a factor is nan or +inf.
+            GmlmError: E511 for missing cells under a data-dependent mask, E601 if summing them out
+                costs too much, E602 if the mask has more blocks than the limit without `key` and
+                `n_masks`, E514 if a factor is nan or +inf.
 
         Reference: Li et al. 2024, Definitions 2 and 7.
         """
@@ -374,11 +418,13 @@ class JointModel(Model):
 
     @at_once
     def transition_matrix(self, params: Params, sampler: str | None = None, *, given: Any = None) -> np.ndarray:
-        """One run of a sampler's body as a matrix over all configurations, first position slowest; float64, rows sum to 1.
+        """Return one run of a sampler's body as a matrix over all configurations.
+
+        The matrix is float64, its rows sum to 1, and the first position varies slowest.
 
         Args:
-            params: parameters.
-            sampler: the sampler's name; left out where the model has one.
+            params: the parameters.
+            sampler: the sampler's name; it may be left out if the model has only one.
             given: one row of data of given variables, without an axis of rows.
 
         Raises:
@@ -393,15 +439,18 @@ class JointModel(Model):
 
     @at_once
     def sampler_bias(self, params: Params, sampler: str | None = None, *, given: Any = None) -> float:
-        """How far a sampler's long run is from p: max over sets A of |pi(A) - p(A)| = 1/2 sum over x of |pi(x) - p(x)|.
+        """Return the total variation distance between a sampler's stationary distribution and p.
 
-        pi is the stationary distribution of `transition_matrix`, solved for in float64. 0 up to
-        rounding where every update keeps p; an update drawn `independently` keeps it only where no
-        two cells of a block interact. Between 0 and 1, without a unit.
+        The distance is max over sets A of |pi(A) - p(A)| = 1/2 sum over x of |pi(x) - p(x)|. pi is
+        the stationary distribution of `transition_matrix`, computed in float64. The distance lies
+        between 0 and 1 and has no unit.
+
+        It is 0 up to rounding if every update leaves p invariant. An update drawn `independently`
+        leaves p invariant only if no two cells of a block interact.
 
         Returns:
-            The total variation distance; nan where the chain settles in no single distribution, so
-            that its long run depends on the start.
+            The total variation distance. It is nan if the chain has several stationary
+            distributions, so that its long run depends on the start.
 
         Raises:
             GmlmError: E601 for more configurations than 2048.
@@ -440,53 +489,60 @@ class JointModel(Model):
         method: Any = None,
         gaps: str = "sum",
     ) -> Fit:
-        """Minimise c * sum over rows of w loss_r - log prior, c = (cells the mask can reach) / E|K|.
+        """Minimise c * sum over rows of w loss_r - log prior over the parameters.
 
-        So masks of one cell give penalised pseudolikelihood, and `everything` the usual penalised
-        maximum likelihood.
+        The factor c is (cells the mask can reach) / E|K|, and w is the weight of a row. Masks of
+        one cell therefore give the penalised pseudolikelihood, and `everything` gives the usual
+        penalised maximum likelihood.
 
         Args:
-            x: rows.
-            mask: the mask's name; left out where the model has one.
-            seed: of drawn masks and minibatches.
-            n_masks: None averages over every mask for every row where there are at most 4096 ("all"
-                forces it); otherwise that many masks per row (1 where None) are drawn once and
-                kept.
-            weights: one per row, multiplying its loss; standard errors take them as `weights_are`
-                says.
-            missing: a number or text outside the domain, nan for nan and None, or a dict of them by
-                variable: such cells are summed out of both p(x_K, x_rest) and p(x_rest); a row
-                without an observed cell in K scores 0. Right where cells are missing completely at
-                random, or the mask is `everything`; where at random only, see `impute`. Whatever
-                `missing` says, what `numpy.ma` masks is such a cell; nan, None and `pandas.NA` are
-                errors unless it is nan.
-            given: data of given variables, a dict of arrays by name: as x, one row for each row of
-                x, or without rows, the same for all.
-            init: starts of some parameters.
-            fixed: values at which some are held.
-            optimizer: an optax transformation; none: full-batch L-BFGS with a line search, in
-                float64; where rows are many its first steps are taken in float32.
-            batch_size: rows per step of `optimizer`; none: all.
-            max_steps: the most steps.
-            weights_are: "importances", or "counts": then a row of weight 3 is three rows, in
-                standard errors too.
-            progress: whether to show a bar; none: where a person watches.
-            impute: what becomes of rows whose missing cells cost too much to sum out. None: they
-                are drawn inside the fit by block dynamics (Monte Carlo EM); True: so are all rows
-                with missing cells; False: they are refused with the cost.
-            method: none: the exact objective, latents that x lacks summed out (refused where that
-                costs too much); `gm.MonteCarloEM()`: they are drawn inside the fit;
-                `gm.PersistentContrastiveDivergence()`: the likelihood, by chains, and then `mask`
-                may be left out. "mcem" and "pcd" stand for these with their defaults.
-            gaps: "sum": missing cells are summed out, as `missing` says. "ignore": they are left
-                out, as plmc's `-g` does: with O the observed cells of a row, the term of K is -log
-                p_O(x_(K and O) | x_(O - K)), p_O the product of the factors whose cells are all in
-                O. Quick and convex, and no conditional of p where a missing cell is a neighbour. It
-                refuses latents that x lacks, missing cells of a `require` or of a mask that looks
-                at x, `impute` and `method`.
+            x: the rows.
+            mask: the mask's name; it may be left out if the model has only one.
+            seed: the seed of drawn masks and minibatches.
+            n_masks: the number of masks per row. None averages over every mask for every row if
+                there are at most 4096 masks; "all" always does. Otherwise that many masks per row
+                (1 if None) are drawn once and kept.
+            weights: one weight per row, which multiplies its loss. `weights_are` decides how
+                standard errors use the weights.
+            missing: the value that marks a missing cell: a number or text outside the domain, nan
+                for nan and None, or a dict of such values by variable. Missing cells are summed out
+                of both p(x_K, x_rest) and p(x_rest). A row without an observed cell in K scores 0.
+                This is right if cells are missing completely at random, or if the mask is
+                `everything`; if cells are only missing at random, see `impute`. Entries that
+                `numpy.ma` masks are always missing cells. nan, None and `pandas.NA` are errors
+                unless `missing` is nan.
+            given: the data of given variables, a dict of arrays by name. Like x, each array has one
+                row for each row of x; without rows it applies to all rows.
+            init: the starting values of some parameters.
+            fixed: values at which some parameters are held.
+            optimizer: an optax transformation. If None, full-batch L-BFGS with a line search runs
+                in float64; if there are many rows, its first steps run in float32.
+            batch_size: the number of rows per step of `optimizer`. If None, each step uses all
+                rows.
+            max_steps: the maximum number of steps.
+            weights_are: "importances" or "counts". With "counts", a row of weight 3 counts as three
+                rows, in standard errors too.
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
+            impute: the treatment of rows whose missing cells cost too much to sum out. None: these
+                cells are drawn inside the fit by block dynamics (Monte Carlo EM). True: the missing
+                cells of all rows are drawn. False: such rows raise an error with the cost.
+            method: the fitting method. None: the exact objective, in which latents that x lacks are
+                summed out; it raises an error if that costs too much. `gm.MonteCarloEM()`: latents
+                are drawn inside the fit. `gm.PersistentContrastiveDivergence()`: the likelihood is
+                maximised by chains, and `mask` may be left out. "mcem" and "pcd" stand for the
+                latter two with their defaults.
+            gaps: "sum" or "ignore". With "sum", missing cells are summed out, as `missing`
+                describes. With "ignore", missing cells are left out, as the option `-g` of plmc
+                does. The term of K is then -log p_O(x_(K and O) | x_(O - K)). O is the set of
+                observed cells of a row, and p_O is the product of the factors whose cells are all
+                in O. "ignore" is quick and convex, but the term is not a conditional of p if a
+                missing cell is a neighbour. "ignore" raises an error for latents that x lacks, for
+                missing cells of a `require` or of a data-dependent mask, and together with `impute`
+                or `method`.
 
         Returns:
-            A `Fit`: estimates, sandwich standard errors, status with remedies.
+            A `Fit` with estimates, sandwich standard errors, and a status with remedies.
 
         Raises:
             GmlmError: for data, options or a mask that do not fit, an impossible row, or a cost
@@ -526,60 +582,64 @@ class JointModel(Model):
         gaps: str = "sum",
         progress: bool | None = None,
     ) -> Path:
-        """Fits under a penalty that holds couplings at 0, from none to many, and the one that a criterion chooses.
+        """Fit under a range of penalties on couplings, and choose one fit by a criterion.
 
-        Each minimises (c * sum over rows of w loss - log prior) / (sum of w) + penalty * sum over
-        couplings g of sqrt(d_g) ||theta_g||, theta_g the d_g entries of parameters that stand in
-        the tables of the same pairs: the lasso where a coupling is one number, the group lasso
-        where it is a table. Each fit starts at the one before; all, those of refits, folds and
-        halves too, share one program.
+        The penalties hold couplings at 0: the fits range from no couplings to many. Each fit
+        minimises (c * sum over rows of w loss - log prior) / (sum of w) + penalty * sum over
+        couplings g of sqrt(d_g) ||theta_g||. theta_g are the d_g entries of parameters that stand
+        in the tables of the same pairs. The penalty is the lasso if a coupling is one number, and
+        the group lasso if it is a table. Each fit starts at the previous one. All fits share one
+        compiled program, those of refits, folds and half samples included.
 
         Args:
-            x: rows, as in `fit`.
-            mask: the mask's name; left out where the model has one.
-            penalty: numbers, a number of them (2 or more, from the least without couplings to a
-                hundredth of it), or none: 30, with "stability" 100.
-            criterion: "ebic": the least 2 c n loss + k (log n + 2 gamma log(candidates)), the loss
-                that of a refit of the couplings that are not 0 without the penalty, n the sum of w,
-                `candidates` how many couplings there are, and k the couplings' degrees of freedom,
-                tr(H^-1 S) with the Hessian H of the summed loss and the covariance S of its
-                gradient, less the same without couplings: of a likelihood their number, of a
-                pseudolikelihood up to twice as many, since a pair is in two conditionals. "cv": the
-                least loss of rows left out. "stability": the couplings that `threshold` of the half
-                samples select.
-            gamma: 0 for BIC; larger ones choose fewer couplings.
-            rule: none: one fit of all blocks of the mask. "and", "or": each block's conditional is
-                fitted by itself, with parameters, penalties and a choice of its own (n and
-                candidates are those of the block, c is 1, k the number of free directions); a
-                coupling is there where all blocks that see it have chosen it, or some have. Of
-                single cells these are the neighbourhoods of Meinshausen and Buhlmann; IsingFit's
-                differ in that its EBIC takes the penalised loss.
-            on: names of the parameters that are penalised; none: the real ones in factors of two
-                cells and more.
-            folds: of "cv".
-            subsamples: half samples of "stability", in complementary pairs.
-            threshold: share of them that must select a stable coupling, above a half.
-            wrong: of "stability", the expected number of wrongly stable couplings up to whose bound
-                the penalties go down.
-            seed: of folds and half samples.
-            weights: one per row.
-            missing: see `fit`; cells that cost too much to sum out are refused.
-            given: data of given variables, as in `fit`.
-            gaps: see `fit`; a rule goes with "ignore".
-            progress: whether to show a bar; none: where a person watches.
+            x: the rows, as in `fit`.
+            mask: the mask's name; it may be left out if the model has only one.
+            penalty: the penalties, or their number (2 or more, from the smallest penalty without
+                couplings to a hundredth of it). If None, the number is 30, or 100 with "stability".
+            criterion: "ebic", "cv" or "stability". "ebic" chooses the minimum of 2 c n loss + k
+                (log n + 2 gamma log(candidates)). The loss is that of a refit, without the penalty,
+                of the couplings that are not 0. n is the sum of w, and `candidates` is the number
+                of couplings. k is the couplings' degrees of freedom, tr(H^-1 S) minus the same
+                trace without couplings. H is the Hessian of the summed loss, and S is the
+                covariance of its gradient. For a likelihood k is the number of couplings; for a
+                pseudolikelihood it is up to twice that number, since a pair is in two conditionals.
+                "cv" chooses the minimum loss of left-out rows. "stability" chooses the couplings
+                that a share `threshold` of the half samples select.
+            gamma: the parameter gamma of EBIC: 0 gives BIC, and larger values choose fewer
+                couplings.
+            rule: None, "and" or "or". None: one fit covers all blocks of the mask. "and" and "or":
+                each block's conditional is fitted separately, with its own parameters, penalties
+                and choice. n and candidates are then those of the block, c is 1, and k is the
+                number of free directions. A coupling is present if all blocks that see it have
+                chosen it ("and") or if some have ("or"). For single cells these fits are the
+                neighbourhoods of Meinshausen and Buhlmann. IsingFit differs in that its EBIC uses
+                the penalised loss.
+            on: the names of the penalised parameters. If None, these are the real parameters in
+                factors of two or more cells.
+            folds: the number of folds of "cv".
+            subsamples: the number of half samples of "stability", in complementary pairs.
+            threshold: the share of half samples that must select a stable coupling, above a half.
+            wrong: for "stability", a limit on the expected number of wrongly stable couplings. The
+                penalties decrease until its bound reaches this limit.
+            seed: the seed of folds and half samples.
+            weights: one weight per row.
+            missing: see `fit`; cells that cost too much to sum out raise an error.
+            given: the data of given variables, as in `fit`.
+            gaps: see `fit`; a rule can be combined with "ignore".
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
 
         Returns:
-            A `Path`: `.table`, `.chosen_couplings`, `.params`, `.selected`, `.refit()`, the chosen
-            model without penalty; with "stability"
-            `.stable` and `.error_bound`. H and S are taken once, at the refit that would be chosen
-            were cells independent; above 2000
-            parameters k is what it would be then. Models that could not win with the loss of the
-            last one are not refitted.
+            A `Path` with `.table`, `.chosen_couplings`, `.params` and `.selected`. `.refit()` fits
+            the chosen model without the penalty. With "stability" the path also has `.stable` and
+            `.error_bound`. H and S are evaluated once, at the refit that would be chosen if cells
+            were independent; above 2000 parameters, k is its value under that independence. Models
+            that could not win even with the loss of the last model are not refitted.
 
         Raises:
-            GmlmError: E507 and E506 for options, E555 where nothing can be penalised, E601 for too
-                many copies, E552 where a latent model's refit is no minimum, E742 for a conditional
-                model, and what `fit` refuses.
+            GmlmError: E507 and E506 for options, E555 if nothing can be penalised, E601 for too
+                many copies, E552 if the refit of a latent model is not a minimum, E742 for a
+                conditional model, and the errors of `fit`.
 
         Reference: Tibshirani 1996; Yuan and Lin 2006; Hofling and Tibshirani 2009; Chen and Chen
         2008, Foygel and Drton 2010, Barber and Drton 2015 for EBIC, at refits; Varin and Vidoni
@@ -618,51 +678,54 @@ class JointModel(Model):
         prompt: Any = None,
         oracle: Any = None,
     ) -> Any:
-        """Run many chains of a sampler in one compiled scan; a guided one draws strings, all prompts and draws in one compiled loop.
+        """Run many chains of a sampler in one compiled scan, or draw strings by a guided sampler.
 
-        Each value is drawn with its probability given what it is drawn from to 1e-5 of itself down
-        to 1e-30, in float64 to 1e-12.
+        A guided sampler draws all prompts and draws in one compiled loop. Each value is drawn with
+        its conditional probability to a relative accuracy of 1e-5 down to probabilities of 1e-30,
+        and of 1e-12 in float64.
 
         Args:
-            params: parameters.
-            sampler: the sampler's name; left out where the model has one; "exact" (unless the file
-                has a sampler of that name): independent draws, where a plan is affordable, for
-                which `warmup`, `thin` and `init` have no meaning.
-            draws: kept draws per chain; none: 1000, of a guided sampler with `prompt=` 1.
-            warmup: steps before the first; none: 500.
-            thin: steps per draw.
-            chains: number of chains; none: 4, of a guided sampler 1.
-            seed: draw t of chain c depends on (seed, c, t) only, with prompts of their row too.
-                Draws of a seed are others under `jax_enable_x64` than without it: they follow from
-                the same random words, by numbers and probabilities in float64.
+            params: the parameters.
+            sampler: the sampler's name; it may be left out if the model has only one. "exact"
+                (unless the file has a sampler of that name) gives independent draws if a plan is
+                affordable; `warmup`, `thin` and `init` then have no effect.
+            draws: the number of kept draws per chain. If None, 1000, or 1 for a guided sampler with
+                `prompt=`.
+            warmup: the number of steps before the first draw. If None, 500.
+            chains: the number of chains. If None, 4, or 1 for a guided sampler.
+            thin: the number of steps per draw.
+            seed: the seed. Draw t of chain c depends on (seed, c, t) only, and with prompts also on
+                their row. The draws of a seed differ with and without `jax_enable_x64`: they follow
+                from the same random words, but by numbers and probabilities in float64.
             clamp: cells or whole variables held at values: `{"x": {0: +1}}`.
-            init: a start, or one per chain; none: independent uniform values that satisfy every
-                `require` (where none is found among 2000, values built by moves of single cells,
-                which are not uniform); `gm.annealed(steps=200)`: the same, then cooled.
-            observe: functions of one configuration (a value array, or a dict of them), or the name
-                of a `let`, or several.
-            keep_draws: whether configurations, and `lp`, are kept; nothing is checked for
-                convergence where they are not.
-            progress: whether to show a bar; none: where a person watches.
+            init: one start, or one start per chain. If None, the starts are independent uniform
+                values that satisfy every `require`. If none is found among 2000 values, starts are
+                built by moves of single cells and are not uniform. `gm.annealed(steps=200)` cools
+                the same starts.
+            observe: functions of one configuration (a value array, or a dict of arrays), or the
+                name of a `let`, or several.
+            keep_draws: whether configurations and `lp` are kept. If not, convergence is not
+                checked.
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
             given: one row of data of given variables, without an axis of rows, for all chains.
-            prompt: of guided samplers and `autoregressive`: what strings begin with, a list of
-                prefixes of any length, values or labels, of letters also strings. Draws then have
-                an axis of rows.
-            oracle: of guided samplers: a `gm.Oracle` that draws in the model's place.
+            prompt: for guided samplers and `autoregressive`, the beginnings of the strings: a list
+                of prefixes of any length, as values or labels; letters may also be strings. Draws
+                then have an axis of rows.
+            oracle: for guided samplers, a `gm.Oracle` that draws in the model's place.
 
         Returns:
-            What the installed ArviZ takes (InferenceData or DataTree): `posterior` with named dims
-            and coords, `sample_stats`
-            with `lp` (unnormalised log p of kept draws), the flip rate of each update, and under
-            `temper` the swap rate of each pair
-            of betas.
-            Of a guided sampler `guided_stats`: `oracle_calls`, `verifier_calls`, `backtracks` by
-            position, `length`, `valid`, and
-            `failed`, where the string is -1 (0 of spins) throughout.
+            An InferenceData or a DataTree, as the installed ArviZ requires. `posterior` has named
+            dimensions and coordinates. `sample_stats` has `lp` (the unnormalised log p of kept
+            draws), the flip rate of each update and, under `temper`, the swap rate of each pair of
+            betas. For a guided sampler `guided_stats` has `oracle_calls`, `verifier_calls`,
+            `backtracks` by position, `length`, `valid` and `failed`. A failed string is -1 (0 for
+            spins) throughout.
 
         Raises:
-            GmlmError: for options that do not fit, a start of probability zero, a block too costly
-                to draw; E745, E746 for what verifiers, values and oracles of the user's do.
+            GmlmError: for options that do not fit, a start of probability zero, or a block that is
+                too costly to draw; E745 and E746 for errors of the user's verifiers, values and
+                oracles.
         """
         lowered = bound_once(self.lowered, given, "a sampler")
         checked = None if is_one_of(sampler, ("exact",)) and sampler not in self.samplers else self.sampler(sampler)[1]
@@ -685,27 +748,27 @@ class JointModel(Model):
         return draw_chains(lowered, checked, self._known(params, lowered), options, self._provenance())
 
     def distribution(self, params: Params, given: Any = None) -> GmlmDistribution:
-        """p(x) as a NumPyro `Distribution`: `log_prob` is normalised, `sample` draws exactly, latents are summed out.
+        """Return p(x) as a NumPyro `Distribution`.
 
-        Both run inside `jax.jit`, `jax.vmap`, plates and NUTS, where the parameters are traced, and
-        so may a value be.
+        Its `log_prob` is normalised, its `sample` draws exactly, and latents are summed out. Both
+        run inside `jax.jit`, `jax.vmap`, plates and NUTS. The parameters may be traced there, and
+        so may the value.
 
         Args:
-            params: parameters, arrays or what JAX traces; axes before a parameter's own are a
-                batch, as NumPyro's distributions have.
-            given: data of given variables, a row each: the batch is then that of its rows, and log
-                Z is one for each.
+            params: the parameters, as arrays or JAX tracers. Axes before a parameter's own axes are
+                a batch, as in NumPyro's distributions.
+            given: the data of given variables, one row each. The batch is then that of its rows,
+                and each row has its own log Z.
 
         Returns:
-            A distribution over one configuration: its event has the shape of the model's only
-            `var`; of several, they are their cells one
-            after another, which `unpack` takes apart and `pack` puts together. Values are integers:
-            -1 and +1 of spins, 0 and 1 of
-            bits, numbers of ranges, codes from 0 of letters and labels. What is no value of a cell
+            A distribution over one configuration. Its event has the shape of the model's only
+            `var`. If there are several, the event is their cells one after another; `unpack` splits
+            it and `pack` joins it. Values are integers: -1 and +1 for spins, 0 and 1 for bits,
+            numbers for ranges, codes from 0 for letters and labels. A value outside a cell's domain
             has `log_prob` -inf.
 
         Raises:
-            GmlmError: E601 with the cost where log Z, or the sum over the latents, is above the
+            GmlmError: E601 with the cost if log Z, or the sum over the latents, is above the
                 budget; E742 for a conditional model; E510, E506 and E501 for given data and
                 parameters that do not fit.
         """
@@ -716,29 +779,33 @@ class JointModel(Model):
     def numpyro_kernel(
         self, sampler: str | None = None, *, x: Any = None, params: Callable[[Mapping[str, Any]], Params] | None = None, given: Any = None
     ) -> GmlmKernel:
-        """A sampler as a kernel for `numpyro.infer.Gibbs`: it redraws the cells that `x` lacks, given the parameters, and NUTS the rest.
+        """Return a sampler as a kernel for `numpyro.infer.Gibbs`.
+
+        The kernel redraws the cells that `x` lacks, given the parameters; NUTS draws the rest.
 
             kernel = model.numpyro_kernel("alternate", x={"v": v})
 
             def program():
                 W = numpyro.sample("W", ...)
-                kernel.sites({"W": W, ...})      # the sites of the latents, and the factor log p(v, latents | W, ..)
+                # the sites of the latents, and the factor log p(v, latents | W, ..)
+                kernel.sites({"W": W, ...})
 
             Gibbs([(kernel, kernel.names), (NUTS(program), None)])
 
         Args:
-            sampler: the sampler's name; left out where the model has one. One run of its body is a
-                step.
-            x: a dict of the variables that data hold, each in all its cells, an array where that is
-                the model's only `var`; none: no cell is known. All other variables are sites, of
+            sampler: the sampler's name; it may be left out if the model has only one. One run of
+                its body is a step.
+            x: a dict of the observed variables, each with all its cells, or an array if that is the
+                model's only `var`. If None, no cell is known. All other variables are sites with
                 their own names and of shape (rows.., *axes).
-            params: from the values of all other sites to parameters; none: the sites called like
-                parameters.
-            given: data of given variables, one row for each of x, or one for all.
+            params: a function from the values of all other sites to parameters. If None, the
+                parameters are the sites with the parameters' names.
+            given: the data of given variables, one row for each row of x, or one for all.
 
-        The distribution of the cells given everything else must be the model's at these parameters:
-        what else the NumPyro program makes depend on them must be factors of the model. Chains run
-        by `chain_method="sequential"` or `"parallel"`, as NumPyro's Gibbs kernel asks.
+        The distribution of the cells given everything else must be the model's at these parameters.
+        All other terms of the NumPyro program that depend on the cells must therefore be factors of
+        the model. Chains run by `chain_method="sequential"` or `"parallel"`, as NumPyro's Gibbs
+        kernel requires.
 
         Raises:
             GmlmError: E507 for a sampler under `temper`, or one that draws whole strings; E506 and
@@ -768,43 +835,44 @@ class JointModel(Model):
         sampler: str | None = None,
         gaps: str = "sum",
     ) -> NumpyroModel:
-        """An ordinary NumPyro model of the parameters: for its kernels, guides and handlers, and within models of the user's own.
+        """Return an ordinary NumPyro model of the parameters.
 
-        It has a site for each parameter with its declared prior, flat where there is none (uniform
-        on a simplex and between two bounds, improper elsewhere), and the factor `<model>.data`: -c
-        * sum over rows of w loss, c as in `fit`. What moves in a subspace (a gauge) has the site
-        `J.tangent` on an orthonormal basis of it, and `J` is deterministic. Under `everything` the
-        factor is the log likelihood.
+        The model works with NumPyro's kernels, guides and handlers, and within models of the user's
+        own. It has a site for each parameter with its declared prior. A parameter without a prior
+        has a flat one: uniform on a simplex and between two bounds, improper elsewhere. The factor
+        `<model>.data` is -c * sum over rows of w loss, with c as in `fit`. A parameter `J` that
+        moves in a subspace (a gauge) has the site `J.tangent` on an orthonormal basis of the
+        subspace, and `J` is deterministic. Under `everything` the factor is the log likelihood.
 
-        Under another mask exp of the factor is no likelihood, and is calibrated: the loss is taken
-        at est + C (theta - est) with C' H C = H S^-1 H, the inverse of the Godambe covariance. est
-        minimises the loss without priors, H is its Hessian there, S the covariance over rows of its
-        gradient, and C acts in NumPyro's unconstrained coordinates.
+        Under another mask, exp of the factor is not a likelihood, and the factor is calibrated. The
+        loss is evaluated at est + C (theta - est) with C' H C = H S^-1 H, the inverse of the
+        Godambe covariance. est minimises the loss without priors, H is its Hessian there, and S is
+        the covariance over rows of its gradient. C acts in NumPyro's unconstrained coordinates.
 
         Args:
-            x: rows, as in `fit`.
-            mask: the mask's name; left out where the model has one.
-            weights: one per row, multiplying its loss.
-            missing: as in `fit`; such cells are summed out.
-            given: data of given variables, as in `fit`.
-            calibrate: "curvature"; "simulated", the same with S over 1000 data sets that the model
-                at est makes, right for one row too; None: not calibrated. Of a likelihood without
-                meaning.
+            x: the rows, as in `fit`.
+            mask: the mask's name; it may be left out if the model has only one.
+            weights: one weight per row, which multiplies its loss.
+            missing: the value that marks a missing cell, as in `fit`; missing cells are summed out.
+            given: the data of given variables, as in `fit`.
+            calibrate: "curvature"; "simulated", the same with S computed over 1000 data sets
+                simulated from the model at est, which is right for one row too; or None for no
+                calibration. The option has no effect on a likelihood.
             n_masks: as in `fit`; masks are drawn with seed 0.
-            sampler: whose draws simulated data sets are, with "simulated" alone; see
+            sampler: the sampler that draws simulated data sets, with "simulated" only; see
                 `Fit.simulated_errors`.
-            gaps: "ignore" leaves missing cells out in place of summing them out; see `fit`.
+            gaps: "ignore" leaves missing cells out instead of summing them out; see `fit`.
 
         Returns:
-            A function without arguments, or of `params`, a dict of parameters that the caller
-            computes: these have no site and no
-            prior in it. It returns all parameters by name. `.calibration` says how it was
-            calibrated, `.log_likelihood(params)` gives
-            -c w loss of each row, at one value of all parameters or a batch of them.
+            A function without arguments, or with the argument `params`, a dict of parameters that
+            the caller computes. These parameters have neither a site nor a prior in the function.
+            The function returns all parameters by name. `.calibration` describes the calibration,
+            and `.log_likelihood(params)` gives -c w loss of each row, at one value of all
+            parameters or at a batch of values.
 
         Raises:
-            GmlmError: E507 for `calibrate="open_faced"`, which transforms draws; E554 where the
-                loss cannot be calibrated; what `fit` refuses.
+            GmlmError: E507 for `calibrate="open_faced"`, which transforms draws; E554 if the loss
+                cannot be calibrated; and the errors of `fit`.
 
         Reference: Ribatet, Cooley and Davison 2012, Section 2.3.
         """
@@ -834,41 +902,45 @@ class JointModel(Model):
         given: Any = None,
         gaps: str = "sum",
     ) -> Any:
-        """Draws of the parameters, those under `spike_slab` with whether each entry is in; see `gm.inclusion`.
+        """Draw the parameters from their posterior.
 
-        A model without such a prior is fitted, and its parameters drawn by `Fit.posterior`; one
-        whose priors have fitted parameters for arguments, which has no mode, is drawn by NUTS on
-        its `to_numpyro`, not calibrated. What follows is of the others.
+        For a parameter under `spike_slab`, the draws also indicate whether each entry is included;
+        see `gm.inclusion`. A model without such a prior is fitted, and its parameters are drawn by
+        `Fit.posterior`. A model whose priors have fitted parameters as arguments has no mode; it is
+        drawn by NUTS on its `to_numpyro`, without calibration. The rest of this text is about
+        models with a `spike_slab` prior.
 
         The target is exp(-c * sum over rows of w loss) times the priors, with c and the loss as in
-        `fit`. Under `everything` that is the posterior. Under a pseudolikelihood mask it is not:
-        the draws are labelled "not calibrated", their spread and the probabilities of being in are
-        those of the pseudolikelihood, and may be too sure or too unsure.
+        `fit`. Under `everything` the target is the posterior. Under a pseudolikelihood mask it is
+        not the posterior: the draws are labelled "not calibrated". Their standard deviations and
+        inclusion probabilities are those of the pseudolikelihood, and may be too certain or too
+        uncertain.
 
         Args:
-            x: rows.
-            mask: the mask's name; left out where the model has one.
-            draws: kept draws per chain.
-            chains: number of chains; each starts with its own entries in, drawn from the prior.
-            warmup: steps before the first draw, which adapt the step of the trajectories.
-            seed: of chains, and of drawn masks.
-            weights: one per row, multiplying its loss.
-            missing: what stands for a missing cell, as in `fit`; such cells are summed out, and
-                nothing is imputed.
-            given: data of given variables, as in `fit`.
-            gaps: "ignore" leaves missing cells out in place of summing them out; see `fit`.
+            x: the rows.
+            mask: the mask's name; it may be left out if the model has only one.
+            draws: the number of kept draws per chain.
+            chains: the number of chains. Each chain starts with its own included entries, drawn
+                from the prior.
+            warmup: the number of steps before the first draw, which adapt the step of the
+                trajectories.
+            seed: the seed of chains and of drawn masks.
+            weights: one weight per row, which multiplies its loss.
+            missing: the value that marks a missing cell, as in `fit`; missing cells are summed out,
+                and nothing is imputed.
+            given: the data of given variables, as in `fit`.
+            gaps: "ignore" leaves missing cells out instead of summing them out; see `fit`.
 
         Returns:
-            What the installed ArviZ takes: `posterior` with each parameter `J`, and 0/1 in
-            `J_included` where its prior is `spike_slab`;
-            `sample_stats` with `lp`, `switched` (the share of entries that changed) and
-            `acceptance_rate`; `calibration` among the
-            attributes.
+            An InferenceData or a DataTree, as the installed ArviZ requires. `posterior` has each
+            parameter `J`, and 0/1 in `J_included` if its prior is `spike_slab`. `sample_stats` has
+            `lp`, `switched` (the share of entries that changed) and `acceptance_rate`. The
+            attributes include `calibration`.
 
         Raises:
-            GmlmError: E601 with the cost where the draws, or missing cells, take too much; E552
-                where neither data nor priors determine some direction; E742 for a conditional
-                model; what `fit` refuses, E706 aside.
+            GmlmError: E601 with the cost if the draws, or missing cells, cost too much; E552 if
+                neither data nor priors determine some direction; E742 for a conditional model; and
+                the errors of `fit` except E706.
 
         Reference: Mitchell and Beauchamp 1988; Gottardo and Raftery 2008.
         """
@@ -888,7 +960,7 @@ class JointModel(Model):
         options = SampledOptions(name, draws, warmup, chains, seed, weights, gaps)
         return sample_posterior(bound, lowered, rows.codes, options, self.program.provenance() | {"model": self.name})
 
-    # How it is shown
+    # Display
 
     def __repr__(self) -> str:
         n_params = sum(p.size for p in self.graph.parameters)
@@ -903,10 +975,10 @@ class JointModel(Model):
         rows += "".join(f"<tr><td>{escape(p.name)}</td><td>{p.kind}</td><td>{p.shape}</td></tr>" for p in self.graph.parameters)
         return f"<div><p>{escape(repr(self))}</p><table><tr><th>name</th><th>kind</th><th>shape</th></tr>{rows}</table></div>"
 
-    # Inside
+    # Private helpers
 
     def _params(self, params: Params, lowered: Lowered, summed: bool = True) -> dict[str, jax.Array]:
-        """Parameters, with which the factors of `lowered` are judged: those that read given data where it has them."""
+        """Return parameters that are verified for the factors of `lowered` and its given data."""
         with evaluated(params):
             return parameters.as_params(lowered.graph, params, summed=summed)
 
@@ -914,16 +986,19 @@ class JointModel(Model):
         return self._known(params)
 
     def _known(self, params: Params, lowered: Lowered | None = None) -> dict[str, jax.Array]:
-        """The same where nothing may be traced; `lowered`: the model with its given data, where it has some."""
+        """Return verified parameters, which must not be traced.
+
+        `lowered` is the model with its given data, if it has some.
+        """
         return parameters.known_params(self.graph if lowered is None else lowered.graph, params)
 
     def _mask(self, name: str | None, lowered: Lowered) -> tuple[str, AbstractMask]:
-        """A mask by name, with the given data that `lowered` has."""
+        """Return a mask by name, with the given data that `lowered` has."""
         name, mask = self.mask(name)
         return name, bound_mask(lowered, mask)
 
     def _warn_plain(self, K: Sequence[int] | int) -> None:
-        """Say W901 of a block that only adaptive masks draw."""
+        """Warn (W901) of a block that only data-dependent masks draw."""
         checked = self.program.checked
         own = [m for m in checked.masks.values() if m.model == self.name]
         if any(m.adaptive for m in own):
@@ -933,12 +1008,15 @@ class JointModel(Model):
                 warnings.warn(f"\n{d.render()}", GmlmWarning, stacklevel=3)
 
     def _device(self, lowered: Lowered, counted: bool = False) -> derive.Graph:
-        """The device form of the graph, or of the one with partial sums for cells; the model's own is made once for each type."""
+        """Return the device form of the graph, or of the graph with partial sums as cells.
+
+        The device form of the model's own graph is made once for each floating-point type.
+        """
         if lowered is not self.lowered:
-            return derive.graph_arrays(lowered.graph)  # given data, with which nothing is counted
+            return derive.graph_arrays(lowered.graph)  # no partial sums with given data
         key = str(derive.float_type()), counted and self._counted is not self._contractions
         if key not in self._devices:
-            # what is kept outlives a function that is traced now
+            # The kept value outlives a function that is traced now.
             with jax.ensure_compile_time_eval():
                 self._devices[key] = derive.graph_arrays(self._counted.graph if counted else self.graph)
         return self._devices[key]
@@ -949,12 +1027,12 @@ class JointModel(Model):
 
     @cached_property
     def _counted(self) -> exact.Contractions:
-        """Those of the model with partial sums of its large factors for cells, where it has such."""
+        """The contractions of the graph in which partial sums of large factors are cells."""
         graph = plan.with_partial_sums(self.graph)
         return self._contractions if graph is self.graph else exact.Contractions(graph)
 
     def _elimination(self, params: Params, lowered: Lowered) -> tuple[exact.Contractions, derive.Graph, Mapping[str, jax.Array]]:
-        """What exact answers are computed by: contractions, the graph on the device, and its parameters."""
+        """Return the contractions, the device graph and its parameters, for exact answers."""
         return self._counted, self._device(lowered, counted=True), self._known(params, lowered)
 
     @cached_property
@@ -964,7 +1042,7 @@ class JointModel(Model):
     def _law(self, given: Any) -> Law:
         from ..posterior import Law
 
-        with jax.ensure_compile_time_eval():  # what is kept outlives a function that is traced now
+        with jax.ensure_compile_time_eval():  # the kept value outlives a function traced now
             found = encode_given(self.graph, given)
             if found is not None:
                 lowered = with_given(self.lowered, found)

@@ -1,4 +1,4 @@
-"""What every model has: its program, variables, masks and samplers; and the verbs that all models share."""
+"""The base class of all models: program, variables, masks, samplers and common methods."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ def _made_again(program: AbstractProgram, name: str, plan: str | None) -> Any:
 
 
 class Model(ABC):
-    """A model of a bound program: a `JointModel`, or a `ConditionalModel` where `conditional x ~ net(..)` declares it.
+    """The base class of the models of a bound program.
 
-    Configurations `x` are arrays where the model has one variable, else dicts by variable, of shape
-    (rows.., *axes): values for spin, bit and range, texts or 0-based codes for letters and labels.
-    Parameters are dicts by name.
+    A model is a `JointModel`, or a `ConditionalModel` if the program declares it by `conditional x
+    ~ net(..)`. Configurations `x` are arrays if the model has one variable, else dicts by variable,
+    of shape (rows.., *axes). Their entries are values for spin, bit and range, and texts or 0-based
+    codes for letters and labels. Parameters are dicts by name.
     """
 
     def __init__(self, program: AbstractProgram, name: str, plan: str | None = None):
@@ -52,11 +53,13 @@ class Model(ABC):
         self._plan = plan
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """How it travels to another process: by its program, of which it is made again; nothing compiled is kept.
+        """Return the state that is pickled: the program, from which the model is built again.
+
+        Nothing that is compiled is pickled.
 
         Raises:
-            GmlmError: E739 for a model whose network is a class of Python: making it again would
-                import and run that class.
+            GmlmError: E739 for a model whose network is a Python class, because building the model
+                again would import and run that class.
         """
         network = self.graph.network
         if network is not None and network.name == "python":
@@ -65,13 +68,13 @@ class Model(ABC):
         return _made_again, (self.program, self.name, self._plan)
 
     def __deepcopy__(self, memo: Any) -> Model:
-        return self  # nothing changes it
+        return self  # a model never changes
 
     def __getattr__(self, name: str) -> Any:
-        """What only other models have is refused here, by name."""
+        """Raise AttributeError, with the name, for attributes that only other models have."""
         raise AttributeError(f"`{type(self).__name__}` has no attribute `{name}`", name=name, obj=self)
 
-    # What there is
+    # Parts of a model
 
     @property
     def graph(self) -> Any:
@@ -89,14 +92,16 @@ class Model(ABC):
         return tuple(n for n, s in self.program.checked.samplers.items() if s.model == self.name)
 
     def positions(self, variable: str) -> np.ndarray:
-        """The global positions of a variable's cells, in its shape."""
+        """Return the global positions of a variable's cells, in the variable's shape."""
         return self.graph.variable(known(variable, [v.name for v in self.graph.variables], "variable")).positions
 
     def mask(self, name: str | None) -> tuple[str, AbstractMask]:
-        """A lowered mask by name; without one, the model's only mask that may fit.
+        """Return the name of a mask and the lowered mask.
+
+        If `name` is None, the mask is the model's only mask that has a loss.
 
         Raises:
-            GmlmError: E707 for a mask that draws clusters, which only an update takes.
+            GmlmError: E707 for a mask that draws clusters, which is valid only in an update.
         """
         checked = self.program.checked.masks
         with_loss = tuple(n for n in self.masks if not checked[n].body.is_percolation)
@@ -116,45 +121,65 @@ class Model(ABC):
         return {}
 
     def sampler(self, name: str | None) -> tuple[str, ir.Sampler]:
-        """A checked sampler by name; without one, the model's only sampler."""
+        """Return the name of a sampler and the checked sampler.
+
+        If `name` is None, the sampler is the model's only sampler.
+        """
         name = only(name, self.samplers, "sampler", self.name)
         return name, self.program.checked.samplers[name]
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """What the checker warns of in the program, and what only the sizes show: cells never hidden or moved, factors that reach -inf.
+        """The warnings of the checker, and warnings that depend on the sizes of the model.
 
-        Warnings that a comment `# gmlm: allow CODE` allows are left out. Each has `code`, `message`
-        and `render()`.
+        The latter concern cells that are never hidden or moved, and factors that reach -inf.
+        Warnings that a comment `# gmlm: allow CODE` allows are left out. Each warning has `code`,
+        `message` and `render()`.
         """
         checked = self.program.checked
         return (*self.program.warnings, *allowed(plan.lint_sizes(self.lowered, checked, self.name), checked.allowances))
 
-    # What all models answer
+    # Methods of all models
 
     @abstractmethod
     def init_params(self, seed: int = 0) -> dict[str, Any]:
-        """Where a fit starts."""
+        """Return the parameters at which a fit starts."""
 
     @abstractmethod
     def loss(self, *arguments: Any, **options: Any) -> jax.Array:
-        """The mean over rows of the mean over masks of -log p(x_K | x_rest)."""
+        """Return the mean over rows of the mean over masks of -log p(x_K | x_rest)."""
 
     @abstractmethod
     def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None, sampler: str | None = None) -> Any:
-        """log p(x) of each row."""
+        """Return log p(x) of each row.
+
+        Args:
+            params: the parameters.
+            x: the rows.
+            missing: the value that marks a missing cell or padding.
+            given: the data of given variables, as in `fit`.
+            sampler: the name of a decoder whose draws have the returned log p.
+        """
 
     @abstractmethod
     def log_conditional(self, params: Params, x: Any, K: Sequence[int] | int, mask: str | None = None, *, given: Any = None) -> jax.Array:
-        """The table log p(x_K | x_rest)."""
+        """Return the table log p(x_K | x_rest).
+
+        Args:
+            params: the parameters.
+            x: the configurations; their values in K have no effect.
+            K: the positions of cells, see `positions`.
+            mask: the mask that drew K.
+            given: the data of given variables, as in `fit`.
+        """
 
     @abstractmethod
     def next_symbol(self, params: Params, prefix: Any, *, given: Any = None) -> np.ndarray:
-        """p(x_t = v | x_0, .., x_(t-1)) of the first cell that a prefix lacks."""
+        """Return p(x_t = v | x_0, .., x_(t-1)) for the first cell t that a prefix lacks."""
 
     @abstractmethod
     def transition_matrix(self, params: Params, sampler: str | None = None, *, given: Any = None) -> np.ndarray:
-        """One run of a sampler's body as a matrix over all configurations."""
+        """Return one run of a sampler's body as a matrix over all configurations."""
 
     @abstractmethod
     def fit(self, *arguments: Any, **options: Any) -> Any:
@@ -167,24 +192,24 @@ class Model(ABC):
     def compile(
         self, rows: int | None = None, mask: str | None = None, *, sampler: str | None = None, draws: int = 1000, chains: int = 4
     ) -> None:
-        """Compile ahead what `fit` of so many rows, and `sample` of so many draws and chains, will run.
+        """Compile the programs that a later `fit` or `sample` of these sizes will run.
 
-        The programs are there for the first such calls of this process and, kept on disk, of later
-        ones. For a fit, one of random rows takes a single step; for draws nothing is run. What
-        depends on more than shapes is compiled when it is met: weights, missing cells, other
-        options, and what only some data need, such as a search for parameters without a finite
-        estimate.
+        The first such calls of this process use the compiled programs, and so do later processes
+        because the programs are cached on disk. For a fit, a fit to random rows takes a single
+        step; for draws nothing is run. Programs that depend on more than shapes are compiled when
+        they are first needed. They depend on weights, missing cells or other options, or only some
+        data need them, such as the search for parameters without a finite estimate.
 
         Args:
-            rows: of the fit; none: no fit is compiled.
-            mask: of the fit; left out where the model has one.
-            sampler: of the draws, as in `sample`; none: no draws are compiled.
+            rows: the number of rows of the fit. If None, no fit is compiled.
+            mask: the mask of the fit; it may be left out if the model has only one.
+            sampler: the sampler of the draws, as in `sample`. If None, no draws are compiled.
             draws: as in `sample`.
             chains: as in `sample`.
 
         Raises:
-            GmlmError: E507 for neither `rows` nor `sampler`; what `fit` and `sample` refuse, given
-                variables without their data among it.
+            GmlmError: E507 if neither `rows` nor `sampler` is given; also the errors of `fit` and
+                `sample`, which include given variables without their data.
         """
         if rows is None and sampler is None:
             raise fail("E507", "compile: neither `rows` nor `sampler` says what for", help="`rows=1000` for a fit, `sampler=` for draws")
@@ -209,28 +234,30 @@ class Model(ABC):
         missing: Any = None,
         given: Any = None,
     ) -> LogProbBound:
-        """Lower bounds of log p of what a decoder draws, by the passes that it makes; in nats, one for each row.
+        """Return lower bounds of log p of a decoder's draws, in nats, one for each row.
 
-        Of a random order: the sum over t of (n_t / k_t) times the mean over K, |K| = k_t, of the
-        sum over K of log p(x_i | x_rest, K hidden), where pass t settles n_t of k_t open cells.
-        Where the places are known it is log p itself.
+        The bounds are computed from the passes that the decoder makes. For a random order the bound
+        is the sum over t of (n_t / k_t) times the mean over K, |K| = k_t, of the sum over K of log
+        p(x_i | x_rest, K hidden). Pass t settles n_t of k_t open cells. If the places of the passes
+        are known, the bound is log p itself.
 
         Args:
-            params: parameters.
-            x: rows.
-            sampler: the decoder's name; left out where the model has one sampler.
-            draws: passes that are drawn for a row, where they are not all listed: up to 8 times as
-                many are.
-            seed: what is drawn for row r depends on (seed, r) only.
-            missing: what stands for padding at the end of a network's row.
-            given: data of given variables, as in `fit`.
+            params: the parameters.
+            x: the rows.
+            sampler: the decoder's name; it may be left out if the model has only one sampler.
+            draws: the number of passes that are drawn for a row. All passes are enumerated instead
+                if there are at most 8 times as many.
+            seed: the seed. The draws for row r depend on (seed, r) only.
+            missing: the value that marks padding at the end of a network's row.
+            given: the data of given variables, as in `fit`.
 
         Returns:
-            `values`, `standard_error`, and `exact`: whether nothing was drawn.
+            A `LogProbBound` with `values`, `standard_error` and `exact`, which is true if nothing
+            was drawn.
 
         Raises:
-            GmlmError: E507 for a decoder without such a bound, with the cure; E601 where a joint
-                distribution's conditionals cost too much.
+            GmlmError: E507, with a suggested fix, for a decoder without such a bound; E601 if a
+                joint distribution's conditionals cost too much.
 
         Reference: Hoogeboom et al. 2022 (any-order models), Sahoo et al. 2024 (masked diffusion).
         """
@@ -239,31 +266,34 @@ class Model(ABC):
 
     @at_once
     def predict(self, params: Params, x: Any, hidden: Any, *, missing: Any = None, given: Any = None) -> np.ndarray:
-        """log p(x_i = v | the cells that are not hidden) of each hidden cell; of a network its prediction, all hidden cells at once.
+        """Return log p(x_i = v | the cells that are not hidden) for each hidden cell.
+
+        For a network, the result is its prediction of all hidden cells in one pass.
 
         Args:
-            params: parameters.
-            x: rows; what they hold in hidden cells does not matter.
-            hidden: booleans, (rows.., cells) or (cells,), cells of the `var`s in their order.
-            missing: what stands for a missing cell: it is hidden too.
-            given: data of given variables, as in `fit`.
+            params: the parameters.
+            x: the rows; their values in hidden cells have no effect.
+            hidden: booleans of shape (rows.., cells) or (cells,), for the cells of the `var`s in
+                their order.
+            missing: the value that marks a missing cell; missing cells are hidden too.
+            given: the data of given variables, as in `fit`.
 
         Returns:
-            Shape (rows.., cells, values), of cells with fewer values -inf behind; of a cell that is
-            seen 0 at its value, else -inf. In a
-            joint distribution other hidden cells and latents are summed out; where what is seen is
-            impossible all values are alike.
+            An array of shape (rows.., cells, values). A cell with fewer values has -inf at the end.
+            A visible cell has 0 at its value and -inf elsewhere. In a joint distribution, other
+            hidden cells and latents are summed out; if the visible cells are impossible, all values
+            have the same probability.
 
         Raises:
-            GmlmError: E601 where that costs too much.
+            GmlmError: E601 if that costs too much.
         """
         return decoder_bounds.predict(self.lowered, self._denoising(params), x, hidden, missing, given)
 
-    # Inside
+    # Private helpers
 
     @abstractmethod
     def _denoising(self, params: Params) -> Mapping[str, Any]:
-        """The parameters as decoders read them, who take either kind of model."""
+        """Return the parameters in the form that decoders read, for both kinds of model."""
 
     def _provenance(self) -> dict[str, Any]:
         return self.program.provenance() | {"model": self.name}
@@ -279,7 +309,11 @@ class Model(ABC):
         oracle: Any,
         stated: Mapping[str, bool],
     ) -> Any:
-        """The draws of a sampler that grows strings; `stated`: the options of chains that a caller gave, none of which it takes."""
+        """Return the draws of a sampler that grows strings.
+
+        `stated` contains the options of chains that a caller gave. Such a sampler accepts none of
+        them.
+        """
         setting = Setting(lowered, params, verified_seed(seed), self.program.allow_python, oracle)
         refuse_options(sampler, stated)
         return draw_guided(setting, call, options, self._provenance())

@@ -1,6 +1,7 @@
-"""In: the record of a fit, or data and a mask. Out: a NumPyro model of the parameters, its calibration, draws from posteriors.
+"""Posteriors of parameters by NumPyro.
 
-Never: losses or curvatures of its own.
+In: the record of a fit, or data and a mask. Out: a NumPyro model of the parameters, its
+calibration, draws from posteriors. Never: losses or curvatures.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Calibration: what makes a posterior of a pseudolikelihood as wide as its estimate spreads over data sets.
+"""Calibration: gives a posterior of a pseudolikelihood the covariance of its estimate.
 
-With H the Hessian of c * loss and S the covariance of its gradient over data sets, both at the
-minimiser of the loss alone, a posterior made of exp(-c loss) has covariance H^-1 where the estimate
-spreads by V = H^-1 S H^-1. The curvature adjustment takes the loss at est + C (theta - est) with C'
-H C = V^-1 = H S^-1 H; the open-faced one multiplies draws by the inverse of C instead. Of all such
-C this is (S^-1 H)^(1/2), the one that a linear change of coordinates changes with them.
+Let H be the Hessian of c * loss and S the covariance of its gradient over data sets, both at the
+minimiser of the loss alone. A posterior made of exp(-c loss) has the covariance H^-1, whereas the
+estimate has the covariance V = H^-1 S H^-1. The curvature adjustment evaluates the loss at est + C
+(theta - est) with C' H C = V^-1 = H S^-1 H. The open-faced adjustment multiplies draws by the
+inverse of C instead. Several matrices C satisfy the equation; this one is (S^-1 H)^(1/2), which is
+equivariant under linear changes of coordinates.
 
 Reference: Ribatet, Cooley and Davison 2012, Section 2.3; Shaby 2014, "The open-faced sandwich
 adjustment for MCMC".
@@ -42,7 +43,8 @@ from ._sites import Site, at_coordinates, coordinates, jacobian, sites_of
 
 Array = np.ndarray
 CURVATURE, OPEN_FACED, SIMULATED = "curvature", "open_faced", "simulated"
-NOTHING = 1e-12  # of the largest variance: below, a direction has no estimate, and no calibration
+# share of the largest variance below which a direction has no estimate and no calibration
+NOTHING = 1e-12
 WITHOUT = "`calibrate=None` draws from the posterior of the loss as it is, labelled: not calibrated"
 RIGHT = 'take the model as right: `calibrate="simulated"`; or '
 
@@ -54,25 +56,28 @@ class Calibration(eqx.Module):
     matrix: jax.Array
 
     def moved(self, sites: tuple[Site, ...], params: Mapping[str, Any]) -> dict[str, Any]:
-        """The parameters at centre + matrix (coordinates - centre)."""
+        """Return the parameters at centre + matrix (coordinates - centre)."""
         return at_coordinates(sites, self.at(coordinates(sites, params)), params)
 
     def at(self, vector: Any) -> Any:
-        """The same of coordinates, shape (.., size)."""
+        """Return centre + matrix (vector - centre) for coordinates of shape (.., size)."""
         return self.centre + (vector - self.centre) @ self.matrix.T
 
     def inverse(self, centre: Any) -> Calibration:
-        """The map with the inverse matrix, around another centre."""
+        """Return the map with the inverse matrix, around another centre."""
         return Calibration(centre, on_device(np.linalg.inv(np.asarray(self.matrix, np.float64)), float_type()))
 
 
 @dataclass(frozen=True)
 class Source:
-    """What a calibration is found from.
+    """The inputs of a calibration.
 
     Attributes:
-        meta: of the model, as a fit has it. model: it, see `FitRecord.model`.
-        how: of simulated data sets, from which S is taken; None: from the rows.
+        evidence: the rows under a mask.
+        meta: the text and numbers of the model, as a fit records them.
+        model: a function that returns the model, see `FitRecord.model`.
+        init: the starting values of some parameters.
+        how: the options of simulated data sets that determine S. None: the rows determine S.
     """
 
     evidence: Evidence
@@ -83,11 +88,13 @@ class Source:
 
 
 def calibrate(source: Source) -> Calibration:
-    """The curvature adjustment at the minimiser of the loss alone, in NumPyro's coordinates, in the working float type.
+    """Return the curvature adjustment at the minimiser of the loss alone.
+
+    The map is in NumPyro's coordinates, and in the working float type.
 
     Raises:
-        GmlmError: E554 where the loss has no minimiser, or S no inverse; what `fit_model` and
-            `simulated_errors` raise.
+        GmlmError: E554 if the loss has no minimiser, or S has no inverse; and the errors of
+            `fit_model` and `simulated_errors`.
     """
     evidence = _without_priors(source)
     if source.how is None and scored_rows(evidence) < FEWEST:
@@ -110,7 +117,10 @@ def calibrate(source: Source) -> Calibration:
 
 
 def _without_priors(source: Source) -> Evidence:
-    """The same evidence of the model without priors; rows whose missing cells cost too much are refused, not imputed."""
+    """Return the same evidence with the model without priors.
+
+    Rows whose missing cells cost too much raise an error and are not imputed.
+    """
     evidence, graph = source.evidence, source.evidence.lowered.graph
     bare = graph.with_parameters(tuple(dataclasses.replace(p, prior=None) for p in graph.parameters))
     options = dataclasses.replace(evidence.options, init=source.init, impute=False, method=None)
@@ -131,10 +141,12 @@ def _verify_minimiser(estimate: Estimate) -> None:
 
 
 def _covariances(source: Source, evidence: Evidence, estimate: Estimate) -> tuple[Array, Array]:
-    """H^-1 and H^-1 S H^-1 in the space of flat parameters, zero in directions without an estimate.
+    """Return H^-1 and H^-1 S H^-1 in the space of flat parameters.
+
+    Both are zero in directions without an estimate.
 
     Raises:
-        GmlmError: E554 where the rows do not tell S.
+        GmlmError: E554 if the rows do not determine S.
     """
     if source.how is not None:
         record = estimate_to_fit(FitRecord, estimate, evidence.lowered.graph, source.meta, source.model, np.float64)
@@ -148,9 +160,10 @@ def _covariances(source: Source, evidence: Evidence, estimate: Estimate) -> tupl
 
 
 def _adjustment(laplace: Array, sandwich: Array, basis: Array) -> Array | None:
-    """C in the directions of the basis: (S^-1 H)^(1/2) where there is an estimate, the identity elsewhere; None where S has no inverse.
+    """Return C in the directions of the basis, or None if S has no inverse.
 
-    With K K' = H^-1 and W = K^-1 V K^-1', it is K W^(-1/2) K^-1: its square is H^-1 V^-1 = S^-1 H.
+    C is (S^-1 H)^(1/2) in directions with an estimate, and the identity in the others. With K K' =
+    H^-1 and W = K^-1 V K^-1', it is K W^(-1/2) K^-1: its square is H^-1 V^-1 = S^-1 H.
     """
     inverse, spread = (basis.T @ m @ basis for m in (laplace, sandwich))
     values, vectors = np.linalg.eigh(inverse)

@@ -1,4 +1,7 @@
-"""A model as a NumPyro distribution: normalised, with exact draws, of parameters that may be traced or come in batches."""
+"""A model as a NumPyro distribution: normalised, with exact draws.
+
+The parameters may be traced or come in batches.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,11 @@ from ._law import Law, Params, codes_with, values_of
 
 
 class CellValues(Constraint):
-    """Each cell of an event has a value of its domain: low, low + step, .., high. A part of compiled programs."""
+    """The constraint that each cell of an event has a value of its domain.
+
+    The domain of a cell is low, low + step, .., high.
+    It is static data of compiled programs.
+    """
 
     is_discrete = True
 
@@ -39,7 +46,7 @@ class CellValues(Constraint):
         return good.reshape(*good.shape[: good.ndim - len(self.shape)], -1).all(-1)
 
     def feasible_like(self, prototype: Any) -> Any:
-        """The lowest value of each cell."""
+        """Return the lowest value of each cell."""
         return jnp.broadcast_to(jnp.reshape(jnp.asarray(self.low), self.shape), jnp.shape(prototype))
 
     def tree_flatten(self) -> Any:
@@ -50,18 +57,19 @@ class CellValues(Constraint):
 
 
 def cell_values(variables: tuple[VariableArray, ...], shape: tuple[int, ...]) -> CellValues:
-    """The values of some variables' cells, one after another."""
+    """Return the constraint of some variables' cells, one variable after another."""
     ends = [(v.first, v.values_of(len(v.labels) - 1), v.step) for v in variables for _ in range(v.size)]
     low, high, step = zip(*ends, strict=True) if ends else ((), (), ())
     return CellValues(low, high, step, shape)
 
 
 class GmlmDistribution(Distribution):
-    """p(x) of a model at parameters; see `Model.distribution`.
+    """The distribution p(x) of a model at given parameters; see `Model.distribution`.
 
     Attributes:
-        params: parameters by name, each of its own shape, or with the axes of a batch before it.
-        law: what does not change with the parameters.
+        params: the parameters by name, each with its own shape, or with the axes of a batch before
+            it.
+        law: the data that do not change with the parameters.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -83,18 +91,25 @@ class GmlmDistribution(Distribution):
 
     @property
     def support(self) -> CellValues:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The values of every cell. Some may have probability zero all the same: `log_prob` is -inf there."""
+        """The values of every cell.
+
+        Some configurations of these values may still have probability zero; `log_prob` is -inf
+        there.
+        """
         return cell_values(self.law.observed, self.event_shape)
 
     def log_prob(self, value: Any, intermediates: Any = None) -> jax.Array:
-        """log p(value), normalised, latents summed out; -inf for what is no value of the cells.
+        """Return log p(value), normalised, with latents summed out.
+
+        The result is -inf if a cell has a value outside its domain.
 
         Args:
-            value: shape (.., *batch_shape, *event_shape), which may be traced.
+            value: shape (.., *batch_shape, *event_shape); it may be traced.
             intermediates: not used.
 
         Raises:
-            GmlmError: E501 for a shape that does not fit, E502 for what is no array of numbers.
+            GmlmError: E501 for a shape that does not fit, E502 unless `value` is an array of
+                numbers.
         """
         del intermediates
         return self._log_prob(self._verified_event(value))
@@ -109,7 +124,10 @@ class GmlmDistribution(Distribution):
         return jnp.where(jnp.broadcast_to(good, lead), found.reshape(lead), -jnp.inf)
 
     def sample(self, key: jax.Array | None, sample_shape: tuple[int, ...] = ()) -> jax.Array:
-        """Independent draws, of shape (*sample_shape, *batch_shape, *event_shape): integers, as `Model.sample` gives values."""
+        """Return independent draws, of shape (*sample_shape, *batch_shape, *event_shape).
+
+        The values are integers, as in `Model.sample`.
+        """
         batch = self._batch()
         lead = (*sample_shape, *batch)
         keys = jax.random.split(typed(key), math.prod(lead)).reshape(lead)
@@ -117,10 +135,13 @@ class GmlmDistribution(Distribution):
         return self._values(codes.reshape(*lead, -1))
 
     def unpack(self, value: Any) -> dict[str, jax.Array]:
-        """An event's parts by variable, (.., *axes) each; events of several variables are their cells one after another.
+        """Return the parts of an event by variable, each of shape (.., *axes).
+
+        An event of several variables contains their cells one after another.
 
         Raises:
-            GmlmError: E501 for a shape that does not fit, E502 for what is no array of numbers.
+            GmlmError: E501 for a shape that does not fit, E502 unless `value` is an array of
+                numbers.
         """
         value, at, out = self._verified_event(value, batched=False), 0, {}
         lead = value.shape[: value.ndim - len(self.event_shape)]
@@ -131,10 +152,12 @@ class GmlmDistribution(Distribution):
         return out
 
     def pack(self, x: Mapping[str, Any]) -> jax.Array:
-        """An event from its parts by variable: numbers, codes for letters and labels; the inverse of `unpack`.
+        """Return an event from its parts by variable; this is the inverse of `unpack`.
+
+        The parts are numbers, or codes for letters and labels.
 
         Raises:
-            GmlmError: E507, E506 for what is no dict of every variable.
+            GmlmError: E507 or E506 unless `x` is a dict of every variable.
         """
         names = [v.name for v in self.law.observed]
         if not isinstance(x, Mapping) or not all(n in x for n in names):
@@ -145,7 +168,10 @@ class GmlmDistribution(Distribution):
         return jnp.concatenate(flat, axis=-1).reshape(*lead, *self.event_shape)
 
     def _verified_event(self, value: Any, batched: bool = True) -> jax.Array:
-        """An array of values; `batched`: whose rows fit the batch of the distribution."""
+        """Return an array of values after verifying its shape.
+
+        If `batched` is set, its rows must fit the batch of the distribution.
+        """
         event = self.event_shape
         if isinstance(value, Mapping):
             raise fail("E502", "an event is one array, got a dict by variable", help="`pack` makes one of it")
@@ -164,14 +190,19 @@ class GmlmDistribution(Distribution):
         return listed([f"{v.name}, {v.shape or 'a number'}" for v in self.law.observed])
 
     def _batch(self) -> tuple[int, ...]:
-        """The batch of the parameters and given data as they are now: under `jax.vmap` it is not the one they came with."""
+        """Return the present batch of the parameters and given data.
+
+        Under `jax.vmap` it differs from the batch at construction.
+        """
         shapes = [np.shape(self.params[p.name])[: np.ndim(self.params[p.name]) - len(p.shape)] for p in self.law.graph.parameters]
         return np.broadcast_shapes(*shapes, self.law.shape)
 
     def _by_batch(self, function: Any, batch: tuple[int, ...], lead: tuple[int, ...], what: Any, axes: int = 0) -> jax.Array:
-        """A function of parameters, some arrays whose last axes are `lead`, and rows of given data, for each member of a batch.
+        """Evaluate a function for each member of a batch.
 
-        What it gives has one axis of configurations, followed by `axes` more.
+        The arguments of the function are parameters, arrays whose last axes are `lead`, and rows of
+        given data. The result of the function has one axis of configurations, followed by `axes`
+        more.
         """
         graph, shape = self.law.graph, what.shape[: what.ndim - len(lead)]
         row = jnp.broadcast_to(jnp.arange(math.prod(self.law.shape), dtype=jnp.int32).reshape(self.law.shape), batch)
@@ -185,21 +216,24 @@ class GmlmDistribution(Distribution):
         return jnp.moveaxis(found, 0, 1).reshape(*lead, *found.shape[2:])
 
     def _codes(self, value: jax.Array) -> jax.Array:
-        """Codes of all cells, (.., cells), from an event's values; 0 in latents and where there is no such value."""
+        """Return codes of all cells, (.., cells), from an event's values.
+
+        The code is 0 in latents, and if there is no such value.
+        """
         codes = jnp.zeros((*value.shape[: value.ndim - len(self.event_shape)], self.law.graph.n_cells), jnp.int32)
         return codes_with(codes, self.law.observed, self.unpack(value))
 
     def _values(self, codes: jax.Array) -> jax.Array:
-        """An event's values from codes of all cells, (.., cells)."""
+        """Return an event's values from codes of all cells, (.., cells)."""
         values = [a.reshape(*codes.shape[:-1], -1) for a in values_of(codes, self.law.observed).values()]
         return jnp.concatenate(values, axis=-1).reshape(*codes.shape[:-1], *self.event_shape)
 
 
 def typed(key: Any) -> jax.Array:
-    """A key of JAX's new style from either style.
+    """Return a JAX key of the new style from a key of either style.
 
     Raises:
-        GmlmError: E507 for what is no key.
+        GmlmError: E507 unless `key` is a key.
     """
     if not is_prng_key(key):
         raise fail(
@@ -209,13 +243,13 @@ def typed(key: Any) -> jax.Array:
 
 
 def distribution(law: Law, params: Params) -> GmlmDistribution:
-    """See `Model.distribution`."""
+    """Return p(x) as a NumPyro distribution; see `Model.distribution`."""
     law.verify()
     return GmlmDistribution(law, params)
 
 
 def _numbers(value: Any, what: str) -> jax.Array:
-    """An array of numbers, which may be traced.
+    """Return an array of numbers, which may be traced.
 
     Raises:
         GmlmError: E502 for anything else.

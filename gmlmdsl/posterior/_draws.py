@@ -1,4 +1,7 @@
-"""Draws of the parameters of a fit from their posterior, by NUTS on the model of `to_numpyro`, with the log likelihood of each row."""
+"""Draws of the parameters of a fit from their posterior.
+
+The draws come from NUTS on the model of `to_numpyro`, with the log likelihood of each row.
+"""
 
 from __future__ import annotations
 
@@ -30,15 +33,21 @@ if TYPE_CHECKING:
     from ..fit import FitRecord
 
 Array = np.ndarray
-STEPS = 8  # gradients of a draw, as a rule: a posterior near normal, in the scale of its curvature
+# typical number of gradients of a draw, for a nearly normal posterior scaled by its curvature
+STEPS = 8
 MOST_OPERATIONS = 1e12
-UNCOUNTED = 10**200  # draws: more of them are no float, and as far beyond any limit
-FEWEST = 1e-9  # of the largest variance: below, the curvature is not positive
+# number of draws: more are not representable as a float, and far above any limit
+UNCOUNTED = 10**200
+# share of the largest standard deviation below which the curvature does not count as positive
+FEWEST = 1e-9
 
 
 @dataclass(frozen=True)
 class Chains:
-    """How to draw: `draws` of each of so many `chains`, after `warmup` steps, from `seed`."""
+    """The options of the chains.
+
+    There are `draws` draws of each of `chains` chains, after `warmup` steps, from `seed`.
+    """
 
     draws: int
     chains: int
@@ -47,7 +56,17 @@ class Chains:
 
 
 def posterior(fit: FitRecord, how: Chains, calibrate: Any, x: Any, missing: Any, given: Any, rows_only: bool = False) -> Any:
-    """See `Fit.posterior`, and `Fit.to_arviz`: with `rows_only` what has no likelihood of rows is refused."""
+    """Return draws of the parameters of a fit; see `Fit.posterior` and `Fit.to_arviz`.
+
+    Args:
+        fit: the fit.
+        how: the options of the chains.
+        calibrate: the kind of calibration, or None.
+        x: the rows of the fit, or None.
+        missing: the value that marks a missing cell.
+        given: the data of given variables of the rows.
+        rows_only: whether evidence without a likelihood of rows raises an error.
+    """
     how = _verified(how)
     verify_choice(calibrate, (CURVATURE, OPEN_FACED, SIMULATED))
     evidence = evidence_of(fit, x, None, missing, given=given)
@@ -57,7 +76,7 @@ def posterior(fit: FitRecord, how: Chains, calibrate: Any, x: Any, missing: Any,
     if fit.status.undetermined.any():
         message = "neither data nor prior determine some direction of the parameters: the posterior cannot be normalised"
         raise fail("E552", message, help="give them a prior, or fix a `gauge`")
-    fit.covariance  # noqa: B018 - refuses where curvature would be too large
+    fit.covariance  # noqa: B018 - raises if the curvature would be too large
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         task = task_of(fit, evidence, calibrate)
         _verify_cost(task.likelihood, how)
@@ -69,14 +88,18 @@ def posterior(fit: FitRecord, how: Chains, calibrate: Any, x: Any, missing: Any,
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What is drawn from: chains of `target` begin at draws of a normal distribution with mean `start` and covariance `scale`.
+    """The distribution that is drawn from.
+
+    Chains of `target` start at draws of a normal distribution with mean `start` and covariance
+    `scale`.
 
     Attributes:
-        likelihood: of the rows, at the parameters themselves. target: where it is calibrated, what
-            is drawn from.
-        start, scale: in coordinates, shapes (size,) and (size, size).
-        open_faced: the map that draws are put through afterwards; None: they stay.
-        words: how the draws are calibrated.
+        likelihood: the likelihood of the rows, at the parameters themselves.
+        target: the likelihood that is drawn from, calibrated if there is a calibration of it.
+        start: the mean of the starts, in coordinates, shape (size,).
+        scale: the covariance of the starts, in coordinates, shape (size, size).
+        open_faced: the map that is applied to draws afterwards. None: draws do not change.
+        words: a description of the calibration of the draws.
     """
 
     likelihood: Likelihood
@@ -88,21 +111,25 @@ class Task:
 
     @property
     def rows(self) -> str:
-        """What ArviZ is to call the terms of the rows: they are a `log_likelihood`, which it weighs draws by, of the draws' own density."""
+        """The name of the group of the rows' terms in ArviZ.
+
+        The terms are a `log_likelihood`, by which ArviZ weights draws, only if they are part of the
+        density of the draws.
+        """
         weighs = self.target is self.likelihood and self.open_faced is None
         return "log_likelihood" if weighs else "log_pseudolikelihood"
 
     def moved(self, vectors: Array) -> Array:
-        """The draws in coordinates, shape (.., size), from those of the target."""
+        """Return the draws in coordinates, shape (.., size), from those of the target."""
         return vectors if self.open_faced is None else np.asarray(self.open_faced.at(vectors))
 
 
 def task_of(fit: FitRecord, evidence: Evidence, calibrate: str | None) -> Task:
-    """The target of `posterior`, under 64-bit types.
+    """Return the target of `posterior`, under 64-bit types.
 
     Raises:
-        GmlmError: E552 where the curvature is not positive, E554 of the calibration; what
-            `likelihood_of_rows` raises.
+        GmlmError: E552 if the curvature is not positive, E554 from the calibration; and the errors
+            of `likelihood_of_rows`.
     """
     params = params64(fit, evidence)
     rows = rows_under(evidence, params)
@@ -124,7 +151,7 @@ def _verified(how: Chains) -> Chains:
 
 
 def _verify_likelihood(evidence: Evidence) -> None:
-    """Refuse rows whose loss is not -log p(x).
+    """Raise E550 unless the loss of the rows is -log p(x).
 
     Raises:
         GmlmError: E550.
@@ -141,7 +168,11 @@ def _verify_likelihood(evidence: Evidence) -> None:
 
 
 def _simulation(fit: FitRecord, calibrate: str | None) -> How | None:
-    """How data sets are simulated: as those that the errors of a fit are from, or 1000 where the call asks; None where S is by the rows."""
+    """Return the options of simulated data sets, or None if the rows determine S.
+
+    If the errors of the fit are simulated, the options are those of the fit. Otherwise "simulated"
+    means 1000 data sets.
+    """
     simulated = fit.simulated
     if simulated is None:
         return How(1000, 0, None, 500) if calibrate == SIMULATED else None
@@ -150,7 +181,7 @@ def _simulation(fit: FitRecord, calibrate: str | None) -> How | None:
 
 
 def _verify_cost(likelihood: Likelihood, how: Chains) -> None:
-    """Refuse what takes an hour and more, or more memory than there is.
+    """Raise E601 if the draws take an hour or more, or more memory than the budget.
 
     Raises:
         GmlmError: E601 with the figure.
@@ -167,12 +198,13 @@ def _verify_cost(likelihood: Likelihood, how: Chains) -> None:
 
 
 def _normal(fit: FitRecord, likelihood: Likelihood, params: dict[str, jax.Array]) -> tuple[Array, Array]:
-    """The normal approximation of the posterior: the estimate's coordinates, and their covariance.
+    """Return the normal approximation of the posterior.
 
-    An entry that a laplace prior holds at its centre has the variance that the rows give it.
+    It consists of the estimate's coordinates and their covariance.
+    An entry that a laplace prior holds at its centre has the variance that the rows determine.
 
     Raises:
-        GmlmError: E552 where the curvature is not positive in every direction.
+        GmlmError: E552 if the curvature is not positive in every direction.
     """
     graph, sites = fit.graph, likelihood.sites
     fixed = frozenset(likelihood.objective.frame.fixed)
@@ -191,7 +223,7 @@ def _normal(fit: FitRecord, likelihood: Likelihood, params: dict[str, jax.Array]
 
 
 def _drawn(likelihood: Likelihood, start: Array, scale: Array, how: Chains) -> tuple[Array, dict[str, Array]]:
-    """Draws in coordinates, shape (chains, draws, size), with what is told of each."""
+    """Return draws in coordinates, shape (chains, draws, size), with the statistics of each."""
     target = likelihood.of_any_rows, on_device(scale)
     state = begun(*target, on_device(start), random_key(how.seed), how.chains, how.warmup)
     vectors, *told = in_strides(lambda state, _: walked(*target, state, how.warmup), state, how.warmup, how.draws)
@@ -200,7 +232,19 @@ def _drawn(likelihood: Likelihood, start: Array, scale: Array, how: Chains) -> t
 
 @quickly_compiled(lambda likelihood, *_: likelihood.cost < WORTH_MERGING)
 def begun(likelihood: Likelihood, scale: jax.Array, start: jax.Array, key: jax.Array, chains: int, warmup: int) -> Any:
-    """Where NUTS begins, so many chains: at draws of a normal distribution whose covariance is the inverse mass matrix too."""
+    """Return the initial states of NUTS, one for each chain.
+
+    The chains start at draws of a normal distribution whose covariance is also the inverse mass
+    matrix.
+
+    Args:
+        likelihood: the likelihood that is drawn from.
+        scale: the covariance, in coordinates.
+        start: the mean of the starts, in coordinates.
+        key: a JAX key.
+        chains: the number of chains.
+        warmup: the number of steps that adapt the step size.
+    """
     root = jnp.linalg.cholesky(scale)
 
     def one(key: jax.Array) -> Any:
@@ -212,7 +256,14 @@ def begun(likelihood: Likelihood, scale: jax.Array, start: jax.Array, key: jax.A
 
 @quickly_compiled(lambda likelihood, *_: likelihood.cost < WORTH_MERGING)
 def walked(likelihood: Likelihood, scale: jax.Array, state: Any, warmup: int) -> tuple[Any, Any]:
-    """STRIDE steps of each chain, of which those before the step `warmup` find the step size."""
+    """Run STRIDE steps of each chain.
+
+    Args:
+        likelihood: the likelihood that is drawn from.
+        scale: the inverse mass matrix, in coordinates.
+        state: the states of the chains.
+        warmup: the number of steps of a chain that adapt the step size.
+    """
     kernel = _kernel(likelihood, scale)
 
     def step(at: Any, _: None) -> tuple[Any, Any]:
@@ -220,7 +271,7 @@ def walked(likelihood: Likelihood, scale: jax.Array, state: Any, warmup: int) ->
         return at, (at.z, -at.potential_energy, at.diverging, at.num_steps, at.accept_prob)
 
     def one(at: Any) -> tuple[Any, Any]:
-        # NumPyro's kernel learns here how it steps: what it gives is not computed
+        # NumPyro's kernel sets up its step function here; the returned state is not computed.
         kernel.init(at.rng_key, warmup, at.z, (), {})
         return jax.lax.scan(step, at, None, length=STRIDE)
 
@@ -234,7 +285,7 @@ def _kernel(likelihood: Likelihood, scale: jax.Array) -> Any:
 
 
 def potential(likelihood: Likelihood) -> Any:
-    """NumPyro's potential energy of the model, a function of the vector of coordinates."""
+    """Return NumPyro's potential energy of the model as a function of the vector of coordinates."""
     from numpyro.infer.util import potential_energy
 
     model, sites = NumpyroModel("posterior", likelihood, ""), likelihood.sites
@@ -250,7 +301,10 @@ def potential(likelihood: Likelihood) -> Any:
 
 
 def _told(likelihood: Likelihood, vectors: Array) -> tuple[dict[str, Array], Array]:
-    """Parameters, and the log likelihood of each row, at coordinates of shape (chains, draws, size)."""
+    """Return parameters, and the log likelihood of each row, at coordinates.
+
+    The coordinates have the shape (chains, draws, size).
+    """
     lead, alone = vectors.shape[:-1], likelihood.of_any_rows
     flat, distinct = over_rows(lambda v: _at_draws(alone, v), vectors.reshape(-1, vectors.shape[-1]).T, (), likelihood.cost)
     draws = {k: np.moveaxis(v, -1, 0).reshape(*lead, *v.shape[:-1]) for k, v in flat.items()}
@@ -259,7 +313,10 @@ def _told(likelihood: Likelihood, vectors: Array) -> tuple[dict[str, Array], Arr
 
 @bounded_jit
 def _at_draws(likelihood: Likelihood, vectors: jax.Array) -> tuple[dict[str, jax.Array], jax.Array]:
-    """Parameters and `Likelihood.distinct` at vectors of shape (size, draws), behind whose axes those of the draws come last."""
+    """Return parameters and `Likelihood.distinct` at vectors of shape (size, draws).
+
+    The axis of the draws is the last one of each result.
+    """
     sites, held = likelihood.sites, likelihood.objective.held
 
     def at(vector: jax.Array) -> tuple[dict[str, jax.Array], jax.Array]:

@@ -1,4 +1,7 @@
-"""Posteriors of models whose priors have fitted parameters for arguments: NUTS on the NumPyro model, which needs no mode."""
+"""Posteriors of models whose priors have fitted parameters as arguments.
+
+The draws come from NUTS on the NumPyro model, which needs no mode.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,13 @@ from ._sampled import SampledOptions
 
 
 def draw_hierarchical(model: NumpyroModel, graph: FactorGraph, options: SampledOptions, provenance: Mapping[str, Any]) -> Any:
-    """Draws of all parameters for ArviZ; see `Model.posterior`.
+    """Return draws of all parameters for ArviZ; see `Model.posterior`.
 
     Args:
-        model: priors, and the likelihood of the rows, or what a mask makes of it.
-        graph: whose parameters they are.
-        options: numbers of draws and chains, the seed.
-        provenance: of the program.
+        model: the priors, and the likelihood of the rows or its replacement under a mask.
+        graph: the factor graph with the parameters.
+        options: the numbers of draws and chains, and the seed.
+        provenance: the text and versions of the program.
     """
     from numpyro.infer import MCMC, NUTS
 

@@ -1,4 +1,4 @@
-"""Which entries are in: shares of draws with their Monte Carlo errors."""
+"""Inclusion probabilities of entries: shares of draws with their Monte Carlo errors."""
 
 from __future__ import annotations
 
@@ -13,28 +13,26 @@ from ._sampled import INCLUDED
 if TYPE_CHECKING:
     import pandas as pd
 
-LIKELY = 0.5  # above it an entry belongs to the median probability model
+LIKELY = 0.5  # probability above which an entry belongs to the median probability model
 
 
 def inclusion(idata: Any, name: str | None = None) -> pd.DataFrame:
-    """How likely each entry of a parameter under `spike_slab` is in, from draws of `Model.posterior`.
+    """Return the inclusion probability of each entry of a parameter under `spike_slab`.
 
-    The entries above one half are the median probability model: of edges, the network to report
-    (Barbieri and Berger 2004).
+    The probabilities are computed from draws of `Model.posterior`. The entries above one half are
+    the median probability model; for edges, it is the network to report (Barbieri and Berger 2004).
 
     Args:
-        idata: draws.
-        name: the parameter, `"J"`; left out where one has indicators.
+        idata: the draws.
+        name: the parameter, `"J"`; it may be left out if only one has indicators.
 
     Returns:
-        One row for each entry, in order: `probability`, the share of draws with the entry in;
-        `mcse`, `ess` and `r_hat` of that share;
-        `included`, whether it is above one half; `mean` and `sd` of the entry, draws at 0 among
-        them; `mean_in`, the mean of the draws
-        with the entry in. `mcse`, `ess` and `r_hat` are nan where all draws agree: a share of 0 or
-        1 says no more than about
-        3 / (effective number of draws), which only more draws tell. `attrs` has the `calibration`
-        of the draws.
+        A DataFrame with one row for each entry, in order. `probability` is the share of draws that
+        include the entry, and `mcse`, `ess` and `r_hat` are those of that share. `included` states
+        whether it is above one half. `mean` and `sd` are those of the entry, with draws at 0
+        included. `mean_in` is the mean of the draws that include the entry. `mcse`, `ess` and
+        `r_hat` are nan if all draws agree: a share of 0 or 1 is then known to about 3 / (effective
+        number of draws), which only more draws improve. `attrs` has the `calibration` of the draws.
 
     Raises:
         GmlmError: E506 for a parameter without indicators, E507 for draws that have none.
@@ -53,10 +51,10 @@ def inclusion(idata: Any, name: str | None = None) -> pd.DataFrame:
 
 
 def _posterior_of(idata: Any) -> Any:
-    """Its group of draws; empty of draws of nothing.
+    """Return the group of draws; it is empty if there are no draws.
 
     Raises:
-        GmlmError: E507 for what is no object of ArviZ's.
+        GmlmError: E507 unless `idata` is an ArviZ object.
     """
     try:
         return groups_of(idata).get("posterior", {})
@@ -89,7 +87,7 @@ def _table(idata: Any, draws: Any, name: str) -> pd.DataFrame:
 
 
 def _entries(name: str, value: Any) -> list[str]:
-    """`J[0, 1]`: the entries by their coords, in row-major order."""
+    """Return the names of entries by their coordinates, such as `J[0, 1]`, in row-major order."""
     axes = [np.asarray(value.coords[d]) for d in value.dims[2:]]
     found = []
     for place in np.ndindex(*value.shape[2:]):

@@ -1,4 +1,7 @@
-"""A compiled sampler as a block of NumPyro's Gibbs kernel: cells by block dynamics, parameters by NUTS."""
+"""A compiled sampler as a block of NumPyro's Gibbs kernel.
+
+Block dynamics draw the cells, and NUTS draws the parameters.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,11 @@ Sites = Mapping[str, Any]
 
 
 class BlockState(NamedTuple):
-    """Values of the sites by name, the share of cells that the last step changed, and the key of the next step."""
+    """The state of `GmlmKernel`.
+
+    It contains the values of the sites by name, the share of cells that the last step changed, and
+    the key of the next step.
+    """
 
     z: dict[str, jax.Array]
     changed: jax.Array
@@ -37,7 +44,10 @@ class BlockState(NamedTuple):
 
 
 class UniformCells(Distribution):
-    """Every value of some cells alike: the site of cells whose distribution is a factor, see `GmlmKernel.sites`."""
+    """The uniform distribution over the values of some cells.
+
+    It is the site of cells whose distribution is a factor, see `GmlmKernel.sites`.
+    """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
     pytree_aux_fields = ("variable",)
@@ -53,12 +63,12 @@ class UniformCells(Distribution):
         return cell_values((self.variable,), self.variable.shape)
 
     def sample(self, key: jax.Array | None, sample_shape: tuple[int, ...] = ()) -> jax.Array:
-        """Independent uniform values."""
+        """Return independent uniform values."""
         codes = jax.random.randint(typed(key), self.shape(sample_shape), 0, len(self.variable.labels), jnp.int32)
         return self.variable.values_of(codes)
 
     def log_prob(self, value: Any, intermediates: Any = None) -> jax.Array:
-        """log p(value)."""
+        """Return log p(value)."""
         del intermediates
         lead = jnp.shape(value)[: jnp.ndim(value) - len(self.event_shape)]
         each = -self.variable.size * math.log(len(self.variable.labels))
@@ -66,11 +76,13 @@ class UniformCells(Distribution):
 
 
 class GmlmKernel(MCMCKernel):
-    """Redraws the cells that data lack by a sampler of the program, given the parameters; see `Model.numpyro_kernel`.
+    """A kernel that redraws the cells that data lack by a sampler of the program.
+
+    The cells are redrawn given the parameters; see `Model.numpyro_kernel`.
 
     Attributes:
-        names: the names of its sites: the variables that the data do not hold.
-        shape: the axes of rows, which stand before a variable's own.
+        names: the names of the sites, which are the variables that the data lack.
+        shape: the axes of rows, which come before a variable's own axes.
     """
 
     sample_field = "z"  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
@@ -88,14 +100,17 @@ class GmlmKernel(MCMCKernel):
 
     @property
     def default_fields(self) -> Any:
-        """What a run keeps."""
+        """The fields of the state that a run records."""
         return ("z", "changed")
 
     def sites(self, params: Sites) -> dict[str, jax.Array]:
-        """Inside a NumPyro model: a site for each variable that the data lack, and the factor log p(all cells | params) of every row.
+        """Declare the sites and the factor of the cells, inside a NumPyro model.
+
+        There is a site for each variable that the data lack. The factor is log p(all cells |
+        params) of every row.
 
         Raises:
-            GmlmError: E601 with the cost where log Z is above the budget.
+            GmlmError: E601 with the cost if log Z is above the budget.
         """
         found: dict[str, Any] = {v.name: numpyro.sample(v.name, UniformCells(v, self.shape)) for v in self._free}
         uniform = sum(v.size * math.log(len(v.labels)) for v in self._free)
@@ -103,41 +118,49 @@ class GmlmKernel(MCMCKernel):
         return found
 
     def log_prob(self, params: Sites, z: Sites) -> jax.Array:
-        """log p of the data's cells and those of `z` together, of each row; normalised."""
+        """Return the normalised joint log p of the data's cells and the cells in `z`, per row."""
         known, _ = self.law.params(params)
         codes = jnp.moveaxis(codes_with(self._start, self._free, z).reshape(self._rows, -1), -1, 0)
         return self.law.log_joint(known, codes, self._row).reshape(self.shape)
 
     def init(self, rng_key: jax.Array, num_warmup: int, init_params: Any, model_args: Any, model_kwargs: Any) -> BlockState:
-        """The values that NumPyro starts with, where they are possible; `num_warmup` has no meaning, for nothing adapts."""
+        """Return a state with NumPyro's starting values, if they are possible.
+
+        Args:
+            rng_key: a JAX key, or one for each chain.
+            num_warmup: has no effect, because nothing adapts.
+            init_params: the starting values of sites by name; the others are drawn.
+            model_args: has no effect.
+            model_kwargs: has no effect.
+        """
         del num_warmup, model_args, model_kwargs
         return self._mapped(rng_key, lambda key, z: self._begun(key, z or {}), init_params)
 
     def sample(self, state: BlockState, model_args: Any, model_kwargs: Any) -> BlockState:
-        """One run of the sampler's body."""
+        """Run the sampler's body once."""
         del model_args
         sites = (model_kwargs or {}).get(GIBBS_SITES_KWARG, {})
         return self._mapped(state.rng_key, lambda _, s: self._stepped(s, sites), state)
 
     def refresh(self, state: Any, model_args: Any, model_kwargs: Any) -> Any:
-        """The state as it is: nothing of the other sites is kept in it."""
+        """Return the state unchanged: it contains no data of the other sites."""
         del model_args, model_kwargs
         return state
 
     def get_constrain_fn(self, model_args: Any, model_kwargs: Any) -> Callable[[Any], Any]:
-        """The values as they are."""
+        """Return the identity."""
         del model_args, model_kwargs
         return lambda z: z
 
     def get_diagnostics_str(self, state: Any) -> Any:
-        """What the bar of a run shows."""
+        """Return the text of the progress bar of a run."""
         return f"changed={float(state.changed):.2f}"
 
     def __repr__(self) -> str:
         return f"NumPyro kernel of {listed(self.names)} in {self._rows:,} rows"
 
     def _mapped(self, key: jax.Array, function: Callable[[Any, Any], BlockState], what: Any) -> BlockState:
-        """A function of one chain, or of each of several."""
+        """Call a function of one chain, or map it over several chains."""
         return function(key, what) if is_prng_key(key) else jax.vmap(function)(key, what)
 
     def _begun(self, key: jax.Array, z: Sites) -> BlockState:
@@ -166,11 +189,18 @@ class GmlmKernel(MCMCKernel):
 
 
 def numpyro_kernel(law: Law, kernel: derive.AbstractKernel, x: Mapping[str, Any], params: Any) -> GmlmKernel:
-    """See `Model.numpyro_kernel`.
+    """Return a sampler as a kernel for `numpyro.infer.Gibbs`; see `Model.numpyro_kernel`.
+
+    Args:
+        law: the distribution of the model.
+        kernel: the kernel of the sampler.
+        x: a dict of the observed variables.
+        params: a function from the values of other sites to parameters, or None.
 
     Raises:
-        GmlmError: E507 for a sampler that remembers more than the cells, for data without rows that
-            fit, or that leave no cell.
+        GmlmError: E507 for a sampler whose state has more than the cells, for `params` that are not
+            a function, or for data that leave no cell; E506 for an unknown variable; E501 for data
+            whose rows do not fit.
     """
     if jax.tree.leaves(kernel.memory(jnp.zeros((law.graph.n_cells, 1), jnp.int32))):
         message = "this sampler keeps replicas at other temperatures: their distribution moves with the parameters, and keeps no posterior"
@@ -186,7 +216,7 @@ def _verify_function(params: Any) -> None:
 
 
 def _held(law: Law, x: Mapping[str, Any]) -> tuple[Array, Array, tuple[int, ...]]:
-    """Which cells data hold, codes (cells, rows) with theirs, and the axes of rows."""
+    """Return the observed cells, codes (cells, rows) with their values, and the axes of rows."""
     graph, shapes, parts = law.graph, {}, {}
     names = [v.name for v in graph.variables]
     unknown = [n for n in x if n not in names]
@@ -210,7 +240,7 @@ def _held(law: Law, x: Mapping[str, Any]) -> tuple[Array, Array, tuple[int, ...]
 
 
 def _possible(law: Law, held: Array, codes: Array) -> Array:
-    """The codes with possible values of the other cells, of each row."""
+    """Return the codes with possible values of the other cells, for each row."""
     graph = law.graph
     if is_positive(graph, init_params(graph)):
         return codes

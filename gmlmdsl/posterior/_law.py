@@ -1,4 +1,7 @@
-"""p(x) of a model as functions of parameters and codes that JAX may trace: log p, latents summed out, and independent draws."""
+"""p(x) of a model as functions of parameters and codes that JAX may trace.
+
+The functions are log p, with latents summed out, and independent draws.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,14 @@ WHAT = "log Z of a distribution"
 
 
 class Law:
-    """The distribution of the data's cells, for each row of given data: what does not change with the parameters.
+    """The distribution of the observed cells, for each row of given data, without the parameters.
 
-    It is equal to itself only, so that compiled programs tell distributions apart without looking
-    into them.
+    An object equals only itself, so that compiled programs can distinguish distributions without
+    comparing their contents.
 
     Args:
-        lowered: the model, with given data where it has given variables.
-        kept: contractions of the same graph.
+        lowered: the model, with given data if it has given variables.
+        kept: the contractions of the same graph.
     """
 
     def __init__(self, lowered: Lowered, kept: Contractions):
@@ -36,17 +39,17 @@ class Law:
         self.shape = () if self.data is None else self.data.shape
 
     def verify(self) -> None:
-        """Refuse a distribution whose log p costs too much.
+        """Raise E601 if log p of the distribution costs too much.
 
         Raises:
-            GmlmError: E601 with the cost where log Z, or the sum over the latents, is above the
+            GmlmError: E601 with the cost if log Z, or the sum over the latents, is above the
                 budget.
         """
         _ = self.latent, self.whole
 
     @cached_property
     def latent(self) -> derive.Contraction | None:
-        """The contraction of the latents; None where there are none."""
+        """The contraction of the latents; None if there are none."""
         hidden = ~self.graph.is_observed
         hidden[[] if self.graph.row_cell is None else [self.graph.row_cell]] = False
         return self._kept.holding(~hidden, "the sum over the latents")[1] if hidden.any() else None
@@ -58,8 +61,9 @@ class Law:
 
     @cached_property
     def parents_first(self) -> derive.AbstractKernel:
-        """Draws of a product of distributions, each cell given its parents."""
-        with jax.ensure_compile_time_eval():  # what is kept outlives a function that is traced now
+        """A kernel that draws from a product of distributions, each cell given its parents."""
+        # The kept value outlives a function that is traced now.
+        with jax.ensure_compile_time_eval():
             return derive.ancestral_kernel(self.graph)
 
     @property
@@ -68,45 +72,53 @@ class Law:
         return self.graph.observed
 
     def log_prob(self, params: Params, codes: jax.Array, row: jax.Array) -> jax.Array:
-        """log p of configurations, latents summed out.
+        """Return log p of configurations, with latents summed out.
 
         Args:
-            params: parameters, each of its own shape.
-            codes: (cells, configurations); what they hold in latents does not matter.
-            row: which row of given data each goes with; 0 where there are none.
+            params: the parameters, each with its own shape.
+            codes: shape (cells, configurations); values of latents have no effect.
+            row: the number of the row of given data of each configuration; 0 if there are none.
 
         Returns:
-            Shape (configurations,).
+            An array of shape (configurations,).
         """
         return _log_prob(self.device, params, self.with_row(codes, row), row, self.rows, self.latent, self.whole)
 
     def log_joint(self, params: Params, codes: jax.Array, row: jax.Array) -> jax.Array:
-        """The same with the latents as they are in `codes`."""
+        """Return log p of configurations with the values of latents in `codes`."""
         return _log_prob(self.device, params, self.with_row(codes, row), row, self.rows, None, self.whole)
 
     def draw(self, params: Params, keys: jax.Array, row: jax.Array) -> jax.Array:
-        """Independent configurations, one for each key; codes of shape (cells, configurations)."""
+        """Return independent configurations, one for each key.
+
+        The codes have the shape (cells, configurations).
+        """
         codes = self.with_row(jnp.zeros((self.graph.n_cells, row.shape[0]), jnp.int32), row)
         if self.whole is None:
             return _step(self.parents_first, derive.Target(self.device, params, None), keys, codes)
         return _drawn(self.device, params, keys, codes, self.whole, self.data is None)
 
     def with_row(self, codes: jax.Array, row: jax.Array) -> jax.Array:
-        """Codes that say which row of given data each configuration goes with."""
+        """Return codes that contain the number of the row of given data of each configuration."""
         return codes if self.graph.row_cell is None else codes.at[self.graph.row_cell].set(row)
 
     def params(self, params: Params) -> tuple[dict[str, Any], tuple[int, ...]]:
-        """Parameters from a user, and the shape of the batch: what stands before the axes of each.
+        """Return verified parameters from a user, and the shape of their batch.
+
+        The batch consists of the axes before the axes of each parameter.
 
         Raises:
-            GmlmError: E507, E506, E501 for a dict that does not fit; without a batch what
-                `log_prob` refuses, too.
+            GmlmError: E507, E506 or E501 for a dict that does not fit; without a batch, also the
+                errors of `log_prob`.
         """
         return batched_params(self.graph, params)
 
 
 def codes_with(codes: jax.Array, variables: tuple[VariableArray, ...], values: Mapping[str, Any]) -> jax.Array:
-    """Codes (.., cells) with those of some variables' values, (.., *axes), in their places; the nearest code of what is no value."""
+    """Return codes (.., cells) in which some variables have the given values, (.., *axes).
+
+    A value outside the domain is replaced by the nearest code.
+    """
     for v in variables:
         given = jnp.asarray(values[v.name]).reshape(*codes.shape[:-1], v.size)
         whole = jnp.rint((given - v.first) / v.step).astype(codes.dtype)
@@ -115,7 +127,7 @@ def codes_with(codes: jax.Array, variables: tuple[VariableArray, ...], values: M
 
 
 def values_of(codes: jax.Array, variables: tuple[VariableArray, ...]) -> dict[str, jax.Array]:
-    """The values of some variables, (.., *axes), from codes of shape (.., cells)."""
+    """Return the values of some variables, (.., *axes), from codes of shape (.., cells)."""
     parts = {v: codes[..., v.offset : v.offset + v.size].reshape(*codes.shape[:-1], *v.shape) for v in variables}
     return {v.name: v.values_of(c) for v, c in parts.items()}
 
@@ -130,7 +142,10 @@ def _log_prob(
     latent: derive.Contraction | None,
     whole: derive.Contraction | None,
 ) -> jax.Array:
-    """log of the sum over the latents, less the log Z of each configuration's row of given data; `whole` is None where that is 0."""
+    """Return the log of the sum over the latents minus log Z of each configuration's row.
+
+    `row` contains the rows of given data. `whole` is None if log Z is 0.
+    """
     found = derive.log_potential(device, params, codes) if latent is None else derive.log_sum(device, params, codes, latent)
     return found if whole is None else found - derive.log_sum(device, params, rows, whole)[row]
 
@@ -142,7 +157,10 @@ def _step(kernel: derive.AbstractKernel, target: derive.Target, keys: jax.Array,
 
 @derive.bounded_jit
 def _drawn(device: derive.Graph, params: Params, keys: jax.Array, codes: jax.Array, c: derive.Contraction, alike: bool) -> jax.Array:
-    """Draws by the backward pass; where all configurations have one law, `alike`, one forward pass serves them."""
+    """Return draws by the backward pass.
+
+    If all configurations have one distribution (`alike`), one forward pass serves them.
+    """
     unary = None if c.loop is None else jnp.zeros((c.free.shape[0], device.most_values, 1), derive.float_type())
     found = derive.forward(device, params, codes[:, :1] if alike else codes, c, unary)
     return derive.IndependentKernel(c, found).step(derive.Target(device, params, None), keys, derive.State(codes))[0].codes

@@ -1,4 +1,4 @@
-"""What the data say of parameters: -c * sum over rows of weight * loss, calibrated or not, as a function of parameters."""
+"""The log likelihood of parameters: -c * sum over rows of weight * loss, possibly calibrated."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ Array = np.ndarray
 
 
 class GivenRows(eqx.Module):
-    """Of each row given its place and weight.
+    """The position and the weight of each given row.
 
     Attributes:
-        place: where it stands among those of the objective: the complete ones and what fills them
-            up, then those with gaps.
+        place: the position among the rows of the objective: first the complete rows and their
+            padding, then the rows with missing cells.
+        weights: the weights of the rows.
     """
 
     place: Array
@@ -36,15 +37,16 @@ class GivenRows(eqx.Module):
 
 
 class Likelihood(eqx.Module):
-    """-c * sum over rows of weight * loss at parameters, c as in `fit`: of `everything` the log likelihood.
+    """The function -c * sum over rows of weight * loss of parameters, with c as in `fit`.
 
-    Like rows stand in the objective once.
+    Under `everything` this is the log likelihood. The objective stores equal rows once.
 
     Attributes:
-        objective: the loss of the rows; its prior counts nothing here.
-        calibration: where the loss is taken in place of the parameters; None: at them.
-        given: of the rows given; compiled programs get none, see `of_any_rows`, so that these serve
-            other numbers of rows as well.
+        objective: the loss of the rows; its prior is not used here.
+        calibration: the map to the point at which the loss is evaluated. None: the parameters
+            themselves.
+        given: the given rows. Compiled programs get None (see `of_any_rows`), so that they also
+            serve other numbers of rows.
     """
 
     objective: Objective
@@ -53,12 +55,12 @@ class Likelihood(eqx.Module):
 
     @property
     def of_any_rows(self) -> Likelihood:
-        """The same function, without what is told of the rows one by one."""
+        """The same function without the data of the given rows."""
         return dataclasses.replace(self, given=None)
 
     @property
     def rows(self) -> int:
-        """How many were given."""
+        """The number of given rows."""
         return 0 if self.given is None else len(self.given.weights)
 
     @property
@@ -68,41 +70,48 @@ class Likelihood(eqx.Module):
 
     @property
     def sites(self) -> tuple[Site, ...]:
-        """Of the parameters that are free."""
+        """The sites of the free parameters."""
         return sites_of(self.graph, self.objective.frame.fixed)
 
     def __call__(self, params: Mapping[str, Any]) -> jax.Array:
-        """The sum over rows."""
+        """Return the sum over rows."""
         if self.calibration is not None:
             params = self.calibration.moved(self.sites, params)
         return -self.objective.factor * (self.objective.row_total(params) + self.objective.gap_total(params))
 
     @property
     def cost(self) -> float:
-        """Evaluations of factors, or table entries, of one value."""
+        """The number of evaluations of factors, or of table entries, of one value."""
         o = self.objective
         masks, members = (0, 0) if o.masks is None else o.masks.shape[:2]
         gaps = 0.0 if o.gaps is None or o.gap_weights is None else o.gaps.row_cost * len(o.gap_weights)
         return o.loss.row_terms(masks, members) * o.codes.shape[1] + gaps
 
     def distinct(self, params: Mapping[str, Any]) -> jax.Array:
-        """-c * loss of each row of the objective, padding included, at the parameters themselves."""
+        """Return -c * loss of each row of the objective, padding included.
+
+        The loss is evaluated at the parameters themselves.
+        """
         o = self.objective
         found = map_rows(o, lambda codes, _, masks: o.rows(params, codes, masks))
         return -o.factor * (found if o.gaps is None else jnp.concatenate([found, o.gaps.rows(params)]))
 
     def by_row(self, distinct: Array) -> Array:
-        """Of each row given, its weight counted, from what `distinct` gives, shape (.., rows)."""
+        """Return the weighted value of each given row, from the result of `distinct`.
+
+        The shape is (.., rows).
+        """
         assert self.given is not None
         weights = self.given.weights
         return np.where(weights > 0, weights * np.asarray(distinct)[..., self.given.place], 0.0)
 
 
 def value_at(likelihood: Likelihood, params: dict[str, Any]) -> jax.Array:
-    """The sum over rows, by one program; as a part of the caller's where JAX compiles one around this.
+    """Return the sum over rows, by one compiled program.
 
-    NumPyro starts its kernels with a derivative that nothing compiles: each operation of the loss
-    would be a program of its own there.
+    If JAX compiles a program around this call, the sum is a part of that program. NumPyro starts
+    its kernels with a derivative that is not compiled: there, each operation of the loss would be a
+    separate program.
     """
     alone = likelihood.of_any_rows
     return alone(params) if is_traced(on_device(0)) else _value(alone, params)
@@ -115,20 +124,23 @@ def _value(likelihood: Likelihood, params: dict[str, Any]) -> jax.Array:
 
 @bounded_jit
 def rows_at(likelihood: Likelihood, params: dict[str, jax.Array]) -> jax.Array:
-    """What `Likelihood.distinct` gives, at several parameters: their axis is the last here and there."""
+    """Return the results of `Likelihood.distinct` at several parameters.
+
+    The axis of the parameters is the last one of both the arguments and the result.
+    """
     return jax.lax.map(likelihood.distinct, jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), params)).T
 
 
 def likelihood_of_rows(evidence: Evidence, params: Mapping[str, Any], calibration: Calibration | None = None) -> Likelihood:
-    """The likelihood of the evidence, in the working float type.
+    """Return the likelihood of the evidence, in the working float type.
 
     Args:
-        evidence: rows under a mask.
-        params: at which fixed parameters, and entries that stay, are held.
+        evidence: the rows under a mask.
+        params: the values at which fixed parameters, and entries that do not move, are held.
         calibration: see `Likelihood`.
 
     Raises:
-        GmlmError: what `make_objective` raises: E601 where a block, or a row's missing cells, cost
+        GmlmError: the errors of `make_objective`: E601 if a block, or a row's missing cells, cost
             too much.
     """
     found, place = _distinct(evidence)
@@ -139,9 +151,10 @@ def likelihood_of_rows(evidence: Evidence, params: Mapping[str, Any], calibratio
 
 
 def _distinct(evidence: Evidence) -> tuple[Evidence, Array]:
-    """The evidence with like rows once, their weights added, and which of them each row is; as it is where rows have masks of their own.
+    """Return the evidence with each distinct row once, and the distinct row of each row.
 
-    Rows are alike where their cells are, and what is given with them.
+    Rows are equal if their cells and their given data are equal. The weights of equal rows are
+    added. If rows have masks of their own, the evidence keeps all its rows.
     """
     codes, weights = evidence.codes, row_weights(evidence)
     options = dataclasses.replace(evidence.options, weights=weights, weights_are="importances")
@@ -156,10 +169,11 @@ def _distinct(evidence: Evidence) -> tuple[Evidence, Array]:
 
 
 def _filled(graph: FactorGraph, codes: Array, rows: int) -> Array:
-    """Distinct rows with others behind them that are to count nothing: as many for all data sets of so many rows, which share programs.
+    """Return distinct rows followed by rows of weight 0.
 
-    There are no more distinct rows than configurations. Where evaluating all that there may be
-    would cost more than a program does, there are as many as a power of 2.
+    The number of columns is the same for all data sets with `rows` rows, so that they share
+    programs. There are at most as many distinct rows as configurations. If the evaluation of so
+    many columns costs more than a compilation, the number of columns is a power of 2.
     """
     each = graph.sizes[graph.is_observed].astype(float) + (codes < 0).any()
     configurations = np.inf if graph.row_cell is not None else joint_count(each)
@@ -172,7 +186,7 @@ def _filled(graph: FactorGraph, codes: Array, rows: int) -> Array:
 
 
 def _with_like_given(lowered: Lowered, codes: Array) -> Array:
-    """Codes of rows, each of which reads given data at the first row that has the same."""
+    """Return codes in which each row refers to the first row with the same given data."""
     cell, data = lowered.graph.row_cell, lowered.data
     if cell is None or data is None or not data.rows:
         return codes
@@ -184,9 +198,10 @@ def _with_like_given(lowered: Lowered, codes: Array) -> Array:
 
 
 def is_likelihood(evidence: Evidence) -> bool:
-    """Whether the loss of each row is -log p(x): one block that holds every cell of the data, and rows that count once, or are counted.
+    """Return whether the loss of each row is -log p(x).
 
-    It is none where gaps are left out.
+    There must be one block that contains every observed cell, and rows of weight 0 or 1, or weights
+    that are counts. The loss is not a likelihood if missing cells are left out.
     """
     if evidence.options.ignores and (evidence.codes < 0).any():
         return False
@@ -195,7 +210,7 @@ def is_likelihood(evidence: Evidence) -> bool:
 
 
 def is_whole(graph: FactorGraph, mask: AbstractMask) -> bool:
-    """Whether the mask's only block is every cell that data hold."""
+    """Return whether the only block of the mask contains every observed cell."""
     if mask.is_adaptive or mask.support_size != 1:
         return False
     return np.array_equal(np.unique(mask.enumerate_blocks()[0]), np.flatnonzero(graph.is_observed))

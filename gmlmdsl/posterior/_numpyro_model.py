@@ -1,4 +1,4 @@
-"""An ordinary NumPyro model of a model's parameters: a site for each, and what the data say as a factor."""
+"""An ordinary NumPyro model of the parameters: a site for each, and the likelihood as a factor."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ LIKELIHOOD, UNCALIBRATED = "the likelihood: no calibration is needed", "not cali
 
 
 class NumpyroModel:
-    """What `Model.to_numpyro` returns: a NumPyro model, to be called by its kernels, guides and handlers, or within another model.
+    """A NumPyro model, the result of `Model.to_numpyro`.
+
+    It can be called by NumPyro's kernels, guides and handlers, or within another model.
 
     Attributes:
-        likelihood: what the data say, as a function of parameters: the model's factor.
-        calibration: in words: how it was calibrated, "not calibrated", or that it is a likelihood.
+        likelihood: the model's factor as a function of parameters.
+        calibration: a description of the calibration, "not calibrated", or the statement that the
+            factor is a likelihood.
     """
 
     def __init__(self, name: str, likelihood: Likelihood, calibration: str, bound: FactorGraph | None = None) -> None:
-        self._bound = bound  # with the given data, so that factors which read them are judged
+        self._bound = bound  # with the given data, so that factors which read them are verified
         self.__name__, self.likelihood, self.calibration = name, likelihood, calibration
         self._sites = likelihood.sites
 
@@ -39,16 +42,16 @@ class NumpyroModel:
         """Declare the sites and the factor, named `<model>.data`.
 
         Args:
-            params: parameters that the caller computes, by name: they have no site here, and no
-                prior.
+            params: parameters that the caller computes, by name. They have neither a site nor a
+                prior here.
 
         Returns:
             All parameters by name.
 
         Raises:
-            GmlmError: E507 for what is no dict, and for a site that cannot be drawn: without a key,
-                of a name that is taken, or flat; E506, E501, E502, E504 and E509 for parameters
-                that do not fit.
+            GmlmError: E507 unless `params` is a dict, and for a site that cannot be drawn: without
+                a key, with a name that is taken, or with a flat prior; E506, E501, E502, E504 and
+                E509 for parameters that do not fit.
         """
         import numpyro
 
@@ -75,19 +78,21 @@ class NumpyroModel:
         return values
 
     def log_likelihood(self, params: Mapping[str, Any]) -> Array:
-        """-c * weight * loss of each row, not calibrated: of `everything` log p(x_r).
+        """Return -c * weight * loss of each row without calibration.
+
+        Under `everything` this is log p(x_r).
 
         Args:
             params: all parameters, or a batch of each: arrays with the same axes before their own,
                 such as draws of `mcmc.get_samples(group_by_chain=True)`, or the Dataset
-                `idata["posterior"]`. What these have of the sites on a basis, `J.tangent`, counts
-                nothing beside `J`.
+                `idata["posterior"]`. Values of sites on a basis, `J.tangent`, are ignored; `J` is
+                used instead.
 
         Returns:
-            Shape (rows,), behind the axes of the batch.
+            An array of shape (.., rows), with the axes of the batch first.
 
         Raises:
-            GmlmError: E507, E506, E501, E502 for what does not fit.
+            GmlmError: E507, E506, E501, E502 for parameters that do not fit.
         """
         graph, basis = self.likelihood.graph, {s.name for s in self._sites if s.on_tangent}
         if isinstance(params, Mapping):
@@ -109,7 +114,10 @@ class NumpyroModel:
 
 
 def _drawn(site: Site, law: Any) -> Any:
-    """The value of a site, where NumPyro only asserts what a user may get wrong."""
+    """Return the value of a site.
+
+    Diagnostics replace NumPyro's assertions on user errors.
+    """
     import numpyro
 
     try:
@@ -125,7 +133,15 @@ def _drawn(site: Site, law: Any) -> Any:
 
 
 def to_numpyro(evidence: Evidence, method: Any, how: How, meta: dict[str, Any], model: Any) -> NumpyroModel:
-    """See `Model.to_numpyro`."""
+    """Return a NumPyro model of the parameters; see `Model.to_numpyro`.
+
+    Args:
+        evidence: the rows under a mask.
+        method: "curvature", "simulated" or None.
+        how: the options of simulated data sets.
+        meta: the text and numbers of the model, as a fit records them.
+        model: a function that returns the model.
+    """
     graph = evidence.lowered.graph
     if graph.network is not None:
         raise no_joint(graph)
@@ -140,7 +156,10 @@ def to_numpyro(evidence: Evidence, method: Any, how: How, meta: dict[str, Any], 
 
 
 def calibrated(source: Source, method: str | None) -> tuple[Calibration | None, str]:
-    """The calibration that a likelihood, or its draws, are to have, with words for it; none of a likelihood."""
+    """Return the calibration of a likelihood or of its draws, with a description.
+
+    The calibration is None for a proper likelihood.
+    """
     if is_likelihood(source.evidence):
         return None, LIKELIHOOD
     if method is None:
@@ -151,7 +170,7 @@ def calibrated(source: Source, method: str | None) -> tuple[Calibration | None, 
 
 
 def verify_choice(method: Any, choices: tuple[str, ...]) -> None:
-    """Refuse what is none of the ways to calibrate.
+    """Raise E507 unless `method` is None or one of the choices.
 
     Raises:
         GmlmError: E507.

@@ -27,16 +27,16 @@ from ._sites import at_coordinates, coordinates
 from ._spike_slab import ACCEPTED, LEAPS, Target, Walk, curvature_at, definite, run
 
 Array = np.ndarray
-MOST_OPERATIONS = 1e13  # factor evaluations, or table entries: an hour or so
-GRADIENT = 3  # evaluations that one with its gradient costs
-LEAST_ACCEPTED = 0.3  # of trajectories
+MOST_OPERATIONS = 1e13  # maximum number of factor evaluations or table entries: about an hour
+GRADIENT = 3  # cost of an evaluation with its gradient, in evaluations
+LEAST_ACCEPTED = 0.3  # smallest share of accepted trajectories without a warning
 INCLUDED = "{}_included"  # the name of a parameter's indicators
 FEWER = "fewer `draws=`, `chains=` or rows"
 
 
 @dataclass(frozen=True)
 class SampledOptions:
-    """How to sample; see `Model.posterior`."""
+    """The options of the draws; see `Model.posterior`."""
 
     mask: str
     draws: int
@@ -48,12 +48,20 @@ class SampledOptions:
 
 
 def has_spikes(graph: FactorGraph) -> bool:
-    """Whether some parameter is 0 exactly with a probability of its own."""
+    """Return whether some parameter has a prior with a positive probability of being exactly 0."""
     return bool(_spiked(graph))
 
 
 def sample_posterior(lowered: Lowered, mask: AbstractMask, codes: Array, options: SampledOptions, provenance: Mapping[str, Any]) -> Any:
-    """See `Model.posterior`."""
+    """Return draws of the parameters and their indicators; see `Model.posterior`.
+
+    Args:
+        lowered: the model.
+        mask: the mask of the loss.
+        codes: shape (cells, rows), -1 if a cell is missing.
+        options: the options of the draws.
+        provenance: the text and versions of the program.
+    """
     options = with_whole_numbers(options, {"draws": 1, "warmup": 0, "chains": 1})
     verified_seed(options.seed)
     spiked = _spiked(lowered.graph)
@@ -79,7 +87,7 @@ def sample_posterior(lowered: Lowered, mask: AbstractMask, codes: Array, options
 
 
 def with_slabs(graph: FactorGraph) -> FactorGraph:
-    """The same model with the slabs alone as priors."""
+    """Return the same model with the slabs as priors, without the point masses at 0."""
 
     def slab(p: ParameterArray) -> ParameterArray:
         if p.prior is None or p.prior.name != SPIKE_SLAB:
@@ -95,7 +103,7 @@ def _spiked(graph: FactorGraph) -> list[ParameterArray]:
 
 
 def _argument(p: ParameterArray, name: str) -> Array:
-    """An argument of a prior, one for each entry."""
+    """Return an argument of a prior, one value for each entry."""
     assert p.prior is not None
     return np.broadcast_to(p.prior.arguments[name], p.shape).astype(float).ravel()
 
@@ -107,7 +115,7 @@ def _verify_names(graph: FactorGraph, spiked: list[ParameterArray]) -> None:
 
 
 def _verify_cost(likelihood: Likelihood, options: SampledOptions, entries: int) -> None:
-    """Refuse draws that take too long or too much memory, before the first.
+    """Raise E601, before the first draw, if draws take too much time or memory.
 
     Raises:
         GmlmError: E601.
@@ -125,10 +133,10 @@ def _verify_cost(likelihood: Likelihood, options: SampledOptions, entries: int) 
 
 
 def _walk(likelihood: Likelihood, params: Mapping[str, Any], spiked: list[ParameterArray]) -> Walk:
-    """The target with its shape around the mode of the slabs alone.
+    """Return the target with the curvature around the mode of the model with slabs as priors.
 
     Raises:
-        GmlmError: E552 where neither data nor priors determine some direction.
+        GmlmError: E552 if neither data nor priors determine some direction.
     """
     sites = likelihood.sites
     ends = dict(zip((s.parameter.name for s in sites), np.cumsum([s.size for s in sites]), strict=True))
@@ -148,7 +156,7 @@ def _walk(likelihood: Likelihood, params: Mapping[str, Any], spiked: list[Parame
 
 @bounded_jit
 def _params_at(likelihood: Likelihood, vectors: jax.Array) -> dict[str, jax.Array]:
-    """Parameters at vectors of shape (size, draws), their last axis that of the draws."""
+    """Return parameters at vectors of shape (size, draws), with the axis of the draws last."""
     return jax.vmap(lambda v: at_coordinates(likelihood.sites, v, likelihood.objective.held), in_axes=-1, out_axes=-1)(vectors)
 
 

@@ -1,7 +1,8 @@
-"""A NumPyro site for each parameter: its distribution from the declared prior, and NumPyro's unconstrained coordinates of its values.
+"""A NumPyro site for each parameter.
 
-What moves in a subspace, as a gauge does, has its site on an orthonormal basis of that subspace,
-and the array itself is deterministic.
+A site has a distribution from the declared prior, and NumPyro's unconstrained coordinates of its
+values. A parameter that moves in a subspace, for example on a gauge, has its site on an orthonormal
+basis of that subspace, and the array itself is deterministic.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ Array = np.ndarray
 
 
 class Flat(ImproperUniform):
-    """The density 1 on a support, from which nothing can be drawn: NumPyro's kernels and guides start such sites by themselves."""
+    """The density 1 on a support, from which nothing can be drawn.
+
+    NumPyro's kernels and guides start such sites by themselves.
+    """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
     pytree_aux_fields = ("name", "why")
@@ -41,10 +45,10 @@ class Flat(ImproperUniform):
         super().__init__(support, (), shape)
 
     def sample(self, key: jax.Array | None, sample_shape: tuple[int, ...] = ()) -> jax.Array:
-        """Refused.
+        """Raise E507, because nothing can be drawn.
 
         Raises:
-            GmlmNotImplementedError: E507, a NotImplementedError, too.
+            GmlmNotImplementedError: E507; it is also a NotImplementedError.
         """
         del key, sample_shape
         message = f"there is nothing to draw `{self.name}` from before the data: {self.why}"
@@ -56,20 +60,20 @@ class Flat(ImproperUniform):
 class Site:
     """The site of one parameter.
 
-    Coordinates of a site are unconstrained, flat, and those that NumPyro's kernels move in:
-    `biject_to` of the distribution's support.
+    The coordinates of a site are flat and unconstrained, and NumPyro's kernels move in them. They
+    are defined by `biject_to` of the distribution's support.
     """
 
     parameter: ParameterArray
 
     @property
     def on_tangent(self) -> bool:
-        """Whether the parameter moves in a subspace: on a gauge, or with entries that stay where they are."""
+        """Whether the parameter moves in a subspace: on a gauge, or with some entries held."""
         return bool(self.parameter.gauge or self.parameter.still)
 
     @property
     def name(self) -> str:
-        """`J`, or `J.tangent` of one that moves in a subspace."""
+        """The name `J`, or `J.tangent` for a parameter that moves in a subspace."""
         return f"{self.parameter.name}.tangent" if self.on_tangent else self.parameter.name
 
     @cached_property
@@ -79,7 +83,7 @@ class Site:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of a value of the site."""
+        """The shape of a value of the site."""
         return (self.basis.shape[1],) if self.on_tangent else self.parameter.shape
 
     @property
@@ -89,7 +93,10 @@ class Site:
         return p.size // p.shape[-1] * (p.shape[-1] - 1) if p.kind == "simplex" and p.size else math.prod(self.shape)
 
     def law(self) -> tuple[Distribution, bool]:
-        """The site's distribution, and whether the prior is still to be added: NumPyro has not every prior on every support."""
+        """Return the site's distribution, and whether the prior must still be added.
+
+        NumPyro does not have every prior on every support.
+        """
         from numpyro.distributions import constraints
 
         p = self.parameter
@@ -100,45 +107,51 @@ class Site:
         return found or _flat(p, _support(p), p.shape), found is None and p.prior is not None
 
     def value(self, drawn: Any, held: Any) -> Any:
-        """The parameter at a value of the site; `held` has the entries that stay."""
+        """Return the parameter at a value of the site; `held` has the entries that do not move."""
         return _moved(self, held, drawn) if self.on_tangent else drawn
 
     def coordinates(self, value: Any) -> Any:
-        """Those of a parameter's value, shape (size,)."""
+        """Return the coordinates of a parameter's value, shape (size,)."""
         if self.on_tangent:
             return jnp.asarray(self.basis.T, float_type()) @ jnp.ravel(value)
         return jnp.ravel(self._transform.inv(value))
 
     def at(self, coordinates: Any, value: Any) -> Any:
-        """The parameter at some coordinates; of one on a subspace, with what `value` has beside it."""
+        """Return the parameter at some coordinates.
+
+        On a subspace, `value` provides the part outside of the subspace.
+        """
         if self.on_tangent:
             return _moved(self, value, coordinates)
         return self._transform(self.unflattened(coordinates))
 
     def unflattened(self, coordinates: Any) -> Any:
-        """Flat coordinates in the shape that NumPyro's kernels give them."""
+        """Return flat coordinates in the shape that NumPyro's kernels use."""
         return coordinates if self.on_tangent else coordinates.reshape(self._transform.inverse_shape(self.shape))
 
     @cached_property
     def _transform(self) -> Any:
-        """That of the law's support, made of numbers alone, so that it can be kept."""
+        """The transform of the distribution's support.
+
+        It is made of numbers only, so that it can be cached.
+        """
         from numpyro.distributions import biject_to
 
         return biject_to(_support(self.parameter))
 
 
 def sites_of(graph: FactorGraph, fixed: tuple[str, ...] = ()) -> tuple[Site, ...]:
-    """The sites of a model's parameters, but those that are fixed, in order of declaration."""
+    """Return the sites of a model's parameters except the fixed ones, in order of declaration."""
     return tuple(Site(p) for p in graph.parameters if p.name not in fixed)
 
 
 def coordinates(sites: tuple[Site, ...], params: Mapping[str, Any]) -> Any:
-    """The coordinates of all sites, one vector."""
+    """Return the coordinates of all sites as one vector."""
     return jnp.concatenate([s.coordinates(params[s.parameter.name]) for s in sites] or [jnp.zeros(0)])
 
 
 def at_coordinates(sites: tuple[Site, ...], vector: Any, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters with the sites' moved to some coordinates."""
+    """Return the parameters with those of the sites moved to some coordinates."""
     out, at = dict(params), 0
     for s in sites:
         out[s.parameter.name] = s.at(vector[at : at + s.size], params[s.parameter.name])
@@ -147,10 +160,19 @@ def at_coordinates(sites: tuple[Site, ...], vector: Any, params: Mapping[str, An
 
 
 def jacobian(graph: FactorGraph, sites: tuple[Site, ...], params: Mapping[str, Any], basis: Array) -> Array:
-    """How the flat parameters move along an orthonormal basis with each coordinate, shape (directions, coordinates).
+    """Return the derivative of the flat parameters with respect to the coordinates.
 
-    Site by site, so that nothing larger than one parameter's own derivative is held; call it under
-    64-bit types.
+    It is computed site by site, so that no array is larger than the derivative of one parameter. It
+    must be called under 64-bit types.
+
+    Args:
+        graph: the factor graph with the parameters.
+        sites: the sites.
+        params: the parameters at which the derivative is evaluated.
+        basis: orthonormal directions of the flat parameters, as columns.
+
+    Returns:
+        An array of shape (directions, coordinates), in the directions of `basis`.
     """
     starts = dict(zip((p.name for p in graph.parameters), np.cumsum([0, *(p.size for p in graph.parameters)]), strict=False))
     parts = []
@@ -166,7 +188,7 @@ def jacobian(graph: FactorGraph, sites: tuple[Site, ...], params: Mapping[str, A
 
 
 def _moved(site: Site, value: Any, coordinates: Any) -> Any:
-    """A value with its part in the site's subspace replaced."""
+    """Return a value whose part in the site's subspace is replaced."""
     basis, flat = jnp.asarray(site.basis, float_type()), jnp.ravel(value)
     return (flat + basis @ (coordinates - basis.T @ flat)).reshape(site.parameter.shape)
 
@@ -187,7 +209,10 @@ def _support(p: ParameterArray) -> Any:
 
 
 def _on_basis(p: ParameterArray, basis: Array) -> Distribution | None:
-    """The law of the coordinates on a basis where the prior is normal with one spread: normal, and independent."""
+    """Return the distribution of the coordinates on a basis, or None.
+
+    If the prior is normal with one standard deviation, the coordinates are normal and independent.
+    """
     from numpyro.distributions import Normal
 
     if p.prior is None or p.prior.name != "normal" or p.still:
@@ -199,7 +224,7 @@ def _on_basis(p: ParameterArray, basis: Array) -> Distribution | None:
 
 
 def _even(p: ParameterArray) -> Distribution | None:
-    """The law of one density on a range of finite size; None of another range."""
+    """Return the uniform distribution on a range of finite size; None for another range."""
     import numpyro.distributions as dist
 
     if p.kind == "simplex":
@@ -210,12 +235,15 @@ def _even(p: ParameterArray) -> Distribution | None:
 
 
 def _flat(p: ParameterArray, support: Any, shape: tuple[int, ...]) -> Distribution:
-    """The density 1 on the support."""
+    """Return the density 1 on the support."""
     return Flat(p.name, "it has no prior" if p.prior is None else "NumPyro has no such prior on its range", support, shape)
 
 
 def _declared(p: ParameterArray) -> Distribution | None:
-    """The declared prior on the parameter's range; None where NumPyro has no such law."""
+    """Return the declared prior on the parameter's range.
+
+    The result is None if NumPyro has no such distribution.
+    """
     import numpyro.distributions as dist
 
     assert p.prior is not None

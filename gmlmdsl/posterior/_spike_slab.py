@@ -1,19 +1,23 @@
-"""Draws of parameters whose entries are 0 exactly or normal, with whether each is in: a chain that moves between models.
+"""Draws of parameters under `spike_slab` priors, by a chain that moves between models.
 
-Each entry under `spike_slab(sd, probability)` has an indicator. Given it the target is exp(-c loss)
-times the priors, with the slab's density where the entry is in, and at 0 where it is out. One step
-of a chain goes through the entries, and proposes for each to change its indicator: out, to 0; in,
-to a value of a normal distribution q around where the curvature at the mode of the model with all
-entries in expects it, given the other entries. With pi for the prior odds and f for the rest of the
-target the move in is accepted with probability min(1, pi f(value) slab(value) / (f(0) q(value))),
-the move out with the inverse ratio (Metropolis-Hastings between dimensions; Green 1995). q does not
-depend on the entry's own value, so both directions have the same. Then all that is not 0 moves by a
-Hamiltonian trajectory with the curvature of these entries as its mass.
+Each entry under `spike_slab(sd, probability)` is either exactly 0 or normal, and its indicator
+states whether it is included. Given the indicators, the target is exp(-c loss) times the priors. An
+included entry has the slab's density, and an excluded entry is at 0.
 
-Reference: Mitchell and Beauchamp 1988 for the prior; Gottardo and Raftery 2008 for densities
-against a point mass and the line; Neal 2011, Section 5.3, for trajectories; Robbins and Monro 1951
-for their step, which warm-up alone adapts; for graphs of ordinal variables Marsman, van den Bergh
-and Haslbeck 2025.
+One step of a chain goes through the entries and proposes to change the indicator of each. An entry
+that is excluded moves to 0. An entry that is included moves to a value from a normal distribution
+q. q approximates the distribution of the entry given the other entries, by the curvature at the
+mode of the model with all entries included. Let pi be the prior odds and f the rest of the target.
+The move to inclusion is accepted with probability min(1, pi f(value) slab(value) / (f(0)
+q(value))), and the opposite move with the inverse ratio (Metropolis-Hastings between dimensions;
+Green 1995). q does not depend on the entry's own value, so both moves have the same q. Then all
+entries that are not 0 move by a Hamiltonian trajectory with the curvature of these entries as its
+mass.
+
+Reference: Mitchell and Beauchamp 1988 for the prior; Gottardo and Raftery 2008 for densities with
+respect to a point mass and the line; Neal 2011, Section 5.3, for trajectories; Robbins and Monro
+1951 for their step, which only warm-up adapts; for graphs of ordinal variables Marsman, van den
+Bergh and Haslbeck 2025.
 """
 
 from __future__ import annotations
@@ -33,20 +37,22 @@ from ._draws import potential
 from ._likelihood import Likelihood
 from ._strides import STRIDE, in_strides
 
-LEAPS = 6  # of a trajectory, whose length is near a quarter of a turn
-ACCEPTED = 0.8  # the share of trajectories that the step is adapted to
-FADES = 0.6  # the power of a step's number by which adaptation fades
-JITTER = 0.3  # of the length of a step, either way: no trajectory returns to its start
+LEAPS = 6  # number of leapfrog steps of a trajectory, whose length is nearly a quarter of a period
+ACCEPTED = 0.8  # target share of accepted trajectories, to which the step is adapted
+FADES = 0.6  # exponent of the number of a step in the decay of the adaptation
+# relative variation of the length of a step, so that no trajectory returns to its start
+JITTER = 0.3
 
 
 class Target(eqx.Module):
     """The log density of a vector of coordinates and the indicators.
 
     Attributes:
-        likelihood: of the model with slabs alone as priors.
-        place: where in the vector each entry with an indicator stands.
-        log_in, log_out: log of the prior probabilities.
-        at_zero: the slab's log density at 0, which an entry that is out does not pay.
+        likelihood: the likelihood of the model with slabs as priors.
+        place: the position in the vector of each entry with an indicator.
+        log_in: the log of the prior probability that an entry is included.
+        log_out: the log of the prior probability that an entry is excluded.
+        at_zero: the slab's log density at 0, which is subtracted for an excluded entry.
     """
 
     likelihood: Likelihood
@@ -56,16 +62,16 @@ class Target(eqx.Module):
     at_zero: Float[Array, " entries"]
 
     def smooth(self, vector: Float[Array, " size"]) -> Float[Array, ""]:
-        """-c loss + log priors, slabs for all entries, as a density of the vector."""
+        """Return -c loss + log priors, with slabs for all entries, as a density of the vector."""
         return -potential(self.likelihood)(vector)
 
     def odds(self, included: Bool[Array, " entries"]) -> Float[Array, ""]:
-        """What the indicators add."""
+        """Return the contribution of the indicators."""
         return jnp.where(included, self.log_in, self.log_out - self.at_zero).sum()
 
 
 class Walk(eqx.Module):
-    """The target, and the shape of the model with all entries in around its mode."""
+    """The target, with the mode and the curvature of the model with all entries included."""
 
     target: Target
     centre: Float[Array, " size"]
@@ -73,7 +79,10 @@ class Walk(eqx.Module):
 
 
 class Position(NamedTuple):
-    """Where a chain is; `value` is the log density there, `log_step` the step of its trajectories."""
+    """The position of a chain.
+
+    `value` is the log density there, and `log_step` is the log of the step of its trajectories.
+    """
 
     vector: Float[Array, " size"]
     included: Bool[Array, " entries"]
@@ -82,7 +91,11 @@ class Position(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What is kept of each draw: the share of entries whose indicator changed, and how likely the trajectory was accepted."""
+    """The recorded quantities of each draw.
+
+    `switched` is the share of entries whose indicator changed, and `accepted` is the probability
+    with which the trajectory was accepted.
+    """
 
     vector: Float[Array, " size"]
     included: Bool[Array, " entries"]
@@ -93,20 +106,22 @@ class Told(NamedTuple):
 
 @bounded_jit
 def curvature_at(target: Target, vector: Float[Array, " size"]) -> Float[Array, "size size"]:
-    """Minus the Hessian of the smooth part, row by row."""
+    """Return minus the Hessian of the smooth part, computed row by row."""
     slope = jax.grad(target.smooth)
     return -jax.lax.map(lambda e: jax.jvp(slope, (vector,), (e,))[1], jnp.eye(vector.shape[0], dtype=vector.dtype))
 
 
 def run(walk: Walk, keys: Array, included: np.ndarray, warmup: int, draws: int) -> Told:
-    """Chains from the mode, with the entries that are out at 0; leading axes of what it gives are chains and draws.
+    """Run chains from the mode, with the excluded entries at 0.
+
+    The leading axes of the results are chains and draws.
 
     Args:
-        walk: the target and its shape.
-        keys: one for each chain.
-        included: which entries are in at first, shape (chains, entries).
-        warmup: steps before the first draw, which adapt the step of the trajectories.
-        draws: steps that are kept.
+        walk: the target with its mode and curvature.
+        keys: one key for each chain.
+        included: the entries that are included at the start, shape (chains, entries).
+        warmup: the number of steps before the first draw, which adapt the step of the trajectories.
+        draws: the number of recorded steps.
     """
     chains, dtype = len(included), walk.centre.dtype
     vectors = np.repeat(np.asarray(walk.centre)[None], chains, axis=0)
@@ -118,7 +133,7 @@ def run(walk: Walk, keys: Array, included: np.ndarray, warmup: int, draws: int) 
 
 @bounded_jit
 def _walked(walk: Walk, keys: Array, at: Position, first: Array, warmup: Array) -> tuple[Position, Told]:
-    """STRIDE steps of each chain, the first of which has a number."""
+    """Run STRIDE steps of each chain, numbered from `first`."""
 
     def one(key: Array, at: Position) -> tuple[Position, Told]:
         at = at._replace(value=walk.target.smooth(at.vector) + walk.target.odds(at.included))
@@ -128,7 +143,10 @@ def _walked(walk: Walk, keys: Array, at: Position, first: Array, warmup: Array) 
 
 
 def _step(walk: Walk, at: Position, key: Array, t: Array, warmup: Array) -> tuple[Position, Told]:
-    """One pass over the indicators, and one trajectory; step t of a chain, of which the first `warmup` adapt."""
+    """Run step t of a chain: one pass over the indicators, and one trajectory.
+
+    The first `warmup` steps adapt the step of the trajectories.
+    """
     first, second = jax.random.split(key)
     before = at.included
     for_each = (jnp.arange(before.shape[0]), jax.random.split(first, before.shape[0]))
@@ -141,7 +159,7 @@ def _step(walk: Walk, at: Position, key: Array, t: Array, warmup: Array) -> tupl
 
 
 def _switched(walk: Walk, at: Position, k: Array, key: Array) -> Position:
-    """Entry k in where it was out, or out where it was in, or as it was."""
+    """Propose to include entry k if it is excluded, or to exclude it if it is included."""
     for_value, for_choice = jax.random.split(key)
     place, inside = walk.target.place[k], at.included[k]
     row, bend = walk.curvature[place], walk.curvature[place, place]
@@ -153,7 +171,7 @@ def _switched(walk: Walk, at: Position, k: Array, key: Array) -> Position:
     included = at.included.at[k].set(~inside)
     new = walk.target.smooth(vector) + walk.target.odds(included)
     ratio = new - at.value + jnp.where(inside, log_q, -log_q)
-    accept = _accepted(ratio, for_choice)  # never where the ratio is nan
+    accept = _accepted(ratio, for_choice)  # false if the ratio is nan
     chosen = Position(vector, included, new, at.log_step)
     return jax.tree.map(lambda a, b: jnp.where(accept, a, b), chosen, at)
 
@@ -163,7 +181,10 @@ def _accepted(log_ratio: Array, key: Array) -> Array:
 
 
 def _moved(walk: Walk, at: Position, key: Array) -> tuple[Position, Array]:
-    """A trajectory of the coordinates that are not held at 0, and the probability by which it was accepted."""
+    """Move the coordinates that are not held at 0 by a trajectory.
+
+    The second result is the probability with which the trajectory was accepted.
+    """
     for_momentum, for_step, for_choice = jax.random.split(key, 3)
     dtype, size = at.vector.dtype, at.vector.shape[0]
     active = jnp.ones(size, bool).at[walk.target.place].set(at.included)
@@ -198,7 +219,10 @@ def _moved(walk: Walk, at: Position, key: Array) -> tuple[Position, Array]:
 
 
 def definite(curvature: np.ndarray, singular: float) -> np.ndarray | None:
-    """A curvature that is positive in every direction, falling ones turned round; None where one is flat."""
+    """Return a curvature that is positive in every direction, or None if some direction is flat.
+
+    Negative eigenvalues change their sign.
+    """
     values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
     if not np.isfinite(values).all() or np.abs(values).min(initial=np.inf) <= singular * np.abs(values).max(initial=0.0):
         return None

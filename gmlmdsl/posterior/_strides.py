@@ -1,4 +1,4 @@
-"""Chains in calls of so many steps, so that one compiled program serves all numbers of draws."""
+"""Chains in calls of a fixed number of steps, so that one compiled program serves all runs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ STRIDE = 100
 
 
 def in_strides(call: Callable[[Any, int], tuple[Any, Any]], state: Any, warmup: int, draws: int) -> Any:
-    """What some steps of chains tell, on the host.
+    """Return the recorded quantities of some steps of chains, on the host.
 
     Args:
-        call: STRIDE steps from a state and the number of the first of them. It gives the state
-            behind them, and arrays with axes of chains and steps.
-        state: before the first.
-        warmup: steps that are not kept.
-        draws: steps that are, after them.
+        call: a function that runs STRIDE steps, from a state and the number of the first step. It
+            returns the next state, and arrays with axes of chains and steps.
+        state: the state before the first step.
+        warmup: the number of steps that are not recorded.
+        draws: the number of recorded steps after them.
 
     Returns:
         The arrays, with axes of chains and draws.

@@ -1,4 +1,8 @@
-"""In: results as names, numbers and matplotlib figures. Out: one self-contained HTML file. Never: JAX, the network, JavaScript."""
+"""Pictures and reports.
+
+In: results as names, numbers and matplotlib figures. Out: one self-contained HTML file. Never: JAX,
+the network, JavaScript.
+"""
 
 from ._centrality_picture import plot_centrality as plot_centrality
 from ._check_pictures import plot_predictive as plot_predictive

@@ -1,4 +1,4 @@
-"""The picture of centralities: a panel for each measure, a line for each cell."""
+"""The picture of centralities: a panel for each measure, a row for each cell."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ MEASURES = {"strength": "strength", "expected_influence": "expected\ninfluence",
 
 
 def plot_centrality(centrality: pd.DataFrame, *, most: int = 40, ax: Sequence[Axes] | None = None) -> Figure:
-    """Each measure of `Fit.centrality` in a panel of its own, with intervals where it has them; cells by strength.
+    """Plot each measure of `Fit.centrality` in its own panel, with cells sorted by strength.
+
+    Intervals are drawn if the table has them.
 
     Args:
-        centrality: from `Fit.centrality`.
-        most: cells shown, the strongest first.
-        ax: four axes, one for each measure; none: a new figure.
+        centrality: the result of `Fit.centrality`.
+        most: the number of cells shown, the strongest first.
+        ax: four axes, one for each measure. If None, a new figure is made.
 
     Returns:
         The figure of the axes.

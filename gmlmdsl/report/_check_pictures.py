@@ -1,4 +1,4 @@
-"""Pictures of a predictive check: the data against what the fitted model makes. Each returns a matplotlib figure."""
+"""Pictures of a predictive check: the data against the fitted model, as matplotlib figures."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ if TYPE_CHECKING:
     from ._document import Report
 
 MOST_NAMED = 12
-MOST_Z = 8.0  # larger ones stand at the edge, with their number
+MOST_Z = 8.0  # larger values are drawn at the edge, with their number
 
 
 def plot_predictive(statistics: Statistics, *, most: int = MOST_NAMED, ax: Axes | Sequence[Axes] | None = None) -> Figure:
-    """Statistics of the data against those of replicated data sets, the worst ones named.
+    """Plot statistics of the data against those of replicated data sets.
 
-    One statistic: a histogram of its replicated values with the data as a line. Several: how far
-    each lies from the model's mean, in units of the model's spread, with its 94 % band, the `most`
-    worst of them; where there are more, all of them above, data against model.
+    The worst statistics are named. One statistic is a histogram of its replicated values, with the
+    data as a line. Several statistics are shown by their distance from the model's mean in units of
+    the model's standard deviation, with their 94 % bands, for the `most` worst ones. If there are
+    more, a second panel above shows all of them, data against model.
 
     Args:
         statistics: one of `PredictiveCheck.statistics`.
-        most: statistics that are named.
-        ax: where to draw: axes, or two where there are more than `most` statistics; none: a new
-            figure.
+        most: the number of named statistics.
+        ax: the axes, or two axes if there are more than `most` statistics. If None, a new figure is
+            made.
 
     Raises:
-        GmlmError: E507 for `ax` that is not so many axes, and for what are no statistics.
+        GmlmError: E507 for `ax` with another number of axes, and unless `statistics` is a
+            `Statistics`.
     """
     made_by("statistics", statistics, "replicated", "fit.predictive().statistics[..]")
     verified_count("most", most)
@@ -60,7 +62,7 @@ def plot_predictive(statistics: Statistics, *, most: int = MOST_NAMED, ax: Axes 
 
 
 def _legend(axes: Axes, ax: Axes | Sequence[Axes] | None) -> None:
-    """Of these axes only: above a figure of our own, inside what was handed over."""
+    """Add the legend of these axes: above a new figure, or inside axes that a caller passed."""
     if ax is None:
         axes.figure.legend(*axes.get_legend_handles_labels(), loc="outside upper left", ncols=3)
     else:
@@ -68,7 +70,10 @@ def _legend(axes: Axes, ax: Axes | Sequence[Axes] | None) -> None:
 
 
 def _scatter(axes: Axes, s: Statistics) -> None:
-    """Every statistic: the model's mean to the right, the data upwards, the band as a vertical line around the diagonal."""
+    """Plot every statistic with the model's mean on the x axis and the data on the y axis.
+
+    The bands are vertical lines around the diagonal.
+    """
     out = s.outside
     low, high = s.bands
     ends = np.array([min(s.mean.min(), s.observed.min()), max(s.mean.max(), s.observed.max())])
@@ -88,7 +93,7 @@ def _scatter(axes: Axes, s: Statistics) -> None:
 
 
 def _worst(axes: Axes, s: Statistics, order: np.ndarray, *, alone: bool) -> None:
-    """Named statistics in units of the model's spread."""
+    """Plot named statistics in units of the model's standard deviation."""
     unit = np.where(s.spread > 0, s.spread, np.inf)[order]
     low, high = ((b[order] - s.mean[order]) / unit for b in s.bands)
     y, z, out = np.arange(len(order)), s.z[order], s.outside[order]
@@ -135,7 +140,7 @@ def _histogram(s: Statistics, ax: Axes | Sequence[Axes] | None) -> Figure:
 
 
 def check_section(report: Report, check: PredictiveCheck) -> None:
-    """Add a predictive check to a report, one picture for each kind of statistics."""
+    """Add a predictive check to a report, with one picture for each kind of statistics."""
     report.section("Does the model make data like these?")
     report.text(
         f"{check.head[0].upper()}{check.head[1:]}. The parameters are held at the estimates, so what the fit matched lies near the model's "

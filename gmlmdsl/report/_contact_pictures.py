@@ -1,4 +1,4 @@
-"""Maps of pairs of cells: which are coupled most, and how many of the first pairs are near each other."""
+"""Maps of pairs of cells: the strongest couplings, and the share of true contacts among them."""
 
 from __future__ import annotations
 
@@ -29,30 +29,32 @@ def plot_contacts(
     separation: int = 1,
     ax: Axes | None = None,
 ) -> Figure:
-    """A map of cells by cells with the pairs of the highest scores; over the true contacts where distances are known.
+    """Plot a map of cells by cells with the pairs of the highest scores.
+
+    If distances are known, the true contacts are drawn beneath.
 
     Args:
-        couplings: from `Fit.couplings`, the strongest first.
-        top: how many pairs; none: as many as cells.
-        distances: (cell, cell) known distances, in the order of the cells, nan where unknown; none:
-            no contacts are drawn.
-        near: pairs at most so far apart are contacts, in the unit of the distances.
+        couplings: the result of `Fit.couplings`, the strongest first.
+        top: the number of pairs. If None, the number of cells.
+        distances: known distances, shape (cell, cell), in the order of the cells, nan if unknown.
+            If None, no contacts are drawn.
+        near: the maximum distance of a contact, in the unit of the distances.
         separation: pairs whose positions differ by less are left out.
-        ax: where to draw; none: a new figure.
+        ax: the axes. If None, a new figure is made.
 
     Returns:
         The figure of the axes.
 
     Raises:
-        GmlmError: E507 for arguments that do not fit, such as `distances` that are not a square of
-            the cells.
+        GmlmError: E507 for arguments that do not fit, such as `distances` that are not a square
+            matrix of the cells.
     """
     names, pairs = _places(couplings)
     verified_axes(ax)
     near = verified_number("near", near, 0)
     pairs = pairs[_apart(pairs, separation)][: len(names) if top is None else verified_count("top", top)]
     far = _square(distances, len(names))
-    # points squared: a cell of the map
+    # The area of a cell of the map, in square points.
     size = float(np.clip((260 / len(names)) ** 2, 4, 110)) if names else 4.0
     with house_style():
         axes = axes_of(ax, WIDTH, WIDTH)
@@ -79,12 +81,14 @@ def plot_contacts(
 
 
 def precision_by_rank(couplings: pd.DataFrame, distances: Any, *, near: float = NEAR, separation: int = 1) -> Array:
-    """The share of contacts among the first k pairs, k = 1, 2, ..; pairs of unknown distance are left out.
+    """Return the share of contacts among the first k pairs, k = 1, 2, ..
+
+    Pairs of unknown distance are left out.
 
     Args:
-        couplings: from `Fit.couplings`, the strongest first.
-        distances: (cell, cell), in the order of the cells.
-        near: pairs at most so far apart are contacts.
+        couplings: the result of `Fit.couplings`, the strongest first.
+        distances: shape (cell, cell), in the order of the cells.
+        near: the maximum distance of a contact.
         separation: pairs whose positions differ by less are left out.
 
     Raises:
@@ -100,12 +104,12 @@ def precision_by_rank(couplings: pd.DataFrame, distances: Any, *, near: float = 
 
 
 def plot_precision(precision: Array | dict[str, Array], *, most: int | None = None, ax: Axes | None = None) -> Figure:
-    """Precision against rank, on a logarithmic axis of ranks.
+    """Plot precision against rank, on a logarithmic axis of ranks.
 
     Args:
-        precision: from `precision_by_rank`; or several by name.
-        most: the last rank drawn; none: all.
-        ax: where to draw; none: a new figure.
+        precision: the result of `precision_by_rank`, or a dict of several by name.
+        most: the last rank drawn. If None, all ranks are drawn.
+        ax: the axes. If None, a new figure is made.
 
     Raises:
         GmlmError: E507 for arguments that do not fit.
@@ -127,7 +131,10 @@ def plot_precision(precision: Array | dict[str, Array], *, most: int | None = No
 
 
 def _places(couplings: pd.DataFrame) -> tuple[list[str], Array]:
-    """The cells in their order, all of them where the table knows them, and the places of each pair."""
+    """Return the cells in their order, and the positions of each pair.
+
+    The cells are all cells of the model if the table knows them.
+    """
     verified_table(couplings, ("first", "second"), 'fit.couplings(score="apc")')
     names = [str(n) for n in couplings.attrs.get("cells", ())] or node_names(couplings)
     place = {name: k for k, name in enumerate(names)}
@@ -140,7 +147,7 @@ def _square(distances: Any, count: int) -> Array | None:
 
 
 def _apart(pairs: Array, separation: Any) -> Array:
-    """Which pairs are so many positions apart."""
+    """Return which pairs are at least `separation` positions apart."""
     return np.abs(pairs[:, 0] - pairs[:, 1]) >= verified_count("separation", separation)
 
 

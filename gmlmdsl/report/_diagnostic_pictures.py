@@ -1,4 +1,4 @@
-"""Pictures that say whether a fit or a chain can be trusted. Each returns a matplotlib figure."""
+"""Diagnostic pictures of fits and chains, as matplotlib figures."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_BUCKETS = 300  # of a long trace, each drawn as its smallest and largest value
+_BUCKETS = 300  # number of stretches of a long trace, each drawn as its smallest and largest value
 MAX_R_HAT = 1.01
 MIN_ESS_PER_CHAIN = 100
 
 
 def plot_traces(traces: Mapping[str, np.ndarray], *, ax: Axes | Sequence[Axes] | None = None) -> Figure:
-    """Traces of chains, one row of axes per quantity and one line per chain.
+    """Plot traces of chains, with one row of axes per quantity and one line per chain.
 
-    Pale: the draws, a long trace by the smallest and largest value of short stretches, so that no
-    spike is lost. Bold: the running mean over a twentieth of the draws, which shows chains that
-    disagree where the draws cover each other.
+    Pale lines are the draws. A long trace is drawn by the smallest and largest value of short
+    stretches, so that no spike is lost. Bold lines are the running mean over a twentieth of the
+    draws. They show whether chains disagree, even if the draws of several chains overlap.
 
     Args:
-        traces: by name, (chain, draw).
-        ax: one axes for each quantity; none: a new figure.
+        traces: a dict by name of arrays of shape (chain, draw).
+        ax: one axes for each quantity. If None, a new figure is made.
 
     Raises:
-        GmlmError: E507 for `ax` that is not so many axes, and for what are no traces.
+        GmlmError: E507 for `ax` with another number of axes, and unless `traces` is a dict of
+            traces.
     """
     if not isinstance(traces, Mapping) or not traces:
         raise wrong("traces must be a dict of arrays by name, and not empty", '`{"m": values}`, values of shape (chain, draw)')
@@ -55,15 +56,16 @@ def plot_traces(traces: Mapping[str, np.ndarray], *, ax: Axes | Sequence[Axes] |
 
 
 def plot_loss(trace: np.ndarray, *, label: str = "objective", ax: Sequence[Axes] | None = None) -> Figure:
-    """The objective of a fit by iteration: as it is, and its distance to the smallest value on a log scale.
+    """Plot the objective of a fit by iteration, and its distance from the minimum on a log scale.
 
     Args:
-        trace: (iteration,).
-        label: of the objective.
-        ax: two axes, for the objective and for its distance to the smallest; none: a new figure.
+        trace: shape (iteration,).
+        label: the name of the objective.
+        ax: two axes, for the objective and for its distance from the minimum. If None, a new figure
+            is made.
 
     Raises:
-        GmlmError: E507 for `ax` that is not two axes, and for what is no trace.
+        GmlmError: E507 for `ax` that is not two axes, and unless `trace` is a trace.
     """
     verified_axes(ax, 2)
     loss = rows_of("trace", trace, "(iteration,)")
@@ -83,14 +85,16 @@ def plot_loss(trace: np.ndarray, *, label: str = "objective", ax: Sequence[Axes]
 
 
 def plot_ess_r_hat(ess: np.ndarray, r_hat: np.ndarray, *, chains: int, ax: Axes | None = None) -> Figure:
-    """Every cell by its worst category: ESS to the right, R-hat upwards, with the limits below or above which to worry.
+    """Plot every cell by its worst category: ESS on the x axis and R-hat on the y axis.
+
+    Lines mark the limits below or above which a value is a cause for concern.
 
     Args:
-        ess: (cell,) smallest ESS over the categories.
-        r_hat: (cell,) largest R-hat over the categories; cells where either is not finite are only
-            counted.
-        chains: number of chains; the limit of ESS is 100 per chain.
-        ax: where to draw; none: a new figure.
+        ess: shape (cell,), the smallest ESS over the categories.
+        r_hat: shape (cell,), the largest R-hat over the categories. Cells with a value that is not
+            finite are only counted.
+        chains: the number of chains; the limit of ESS is 100 per chain.
+        ax: the axes. If None, a new figure is made.
 
     Raises:
         GmlmError: E507 for arguments that do not fit.
@@ -127,14 +131,16 @@ def plot_categories(
     exact: np.ndarray | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """Frequencies of categories as bars, with Monte Carlo errors and the exact probabilities where they are known.
+    """Plot frequencies of categories as bars, with Monte Carlo errors and exact probabilities.
 
     Args:
-        names: of the categories.
-        frequencies: (category,) shares of the draws.
-        standard_errors: (category,) Monte Carlo standard errors; bars of two of them are drawn.
-        exact: (category,) exact probabilities, drawn as ticks across the bars.
-        ax: where to draw; none: a new figure.
+        names: the names of the categories.
+        frequencies: shape (category,), the shares of the draws.
+        standard_errors: shape (category,), the Monte Carlo standard errors, drawn as bars of two
+            standard errors. If None, no errors are drawn.
+        exact: shape (category,), the exact probabilities, drawn as ticks across the bars. If None,
+            none are drawn.
+        ax: the axes. If None, a new figure is made.
 
     Raises:
         GmlmError: E507 for arguments that do not fit.
@@ -162,7 +168,10 @@ def plot_categories(
 
 
 def _thinned(chain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Draws to plot, and their values: all of a short chain, two per stretch of a long one."""
+    """Return the draws to plot with their values.
+
+    These are all draws of a short chain, and two per stretch of a long chain.
+    """
     if len(chain) <= 2 * _BUCKETS:
         return np.arange(len(chain)), chain
     stretches = np.array_split(np.arange(len(chain)), _BUCKETS)
@@ -171,7 +180,10 @@ def _thinned(chain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _smoothed(chain: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Middle draw and mean of every window of a twentieth of the draws, at most `_BUCKETS` of them."""
+    """Return the middle draw and the mean of windows of a twentieth of the draws.
+
+    There are at most `_BUCKETS` windows.
+    """
     window = max(1, len(chain) // 20)
     sums = np.cumsum(np.concatenate([[0.0], chain]))
     starts = np.unique(np.linspace(0, len(chain) - window, min(_BUCKETS, len(chain) - window + 1)).astype(int))

@@ -1,4 +1,4 @@
-"""The one HTML component: a report is built from the top to the bottom and written as one file."""
+"""The HTML component of reports: a page is built from top to bottom and written as one file."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ from ._picture_arguments import made_by, verified_names, verified_text, wrong
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DIGITS = 4  # significant digits of the middle number of a column
+DIGITS = 4  # significant digits of the median of a column
 LONG_TEXT = 40  # a longer cell of a table may break into lines
 _NO_NETWORK = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 class Report:
-    """One self-contained HTML page: no network, no script; light and dark, for screens, phones and paper.
+    """A self-contained HTML page without network access or scripts.
 
-    Every method returns the report, so that calls can be chained. All text is escaped; a part `in
-    backticks` is set as code.
+    The page has light and dark colours, and suits screens, phones and paper. Every method returns
+    the report, so that calls can be chained. All text is escaped; a part `in backticks` is set as
+    code.
 
     Args:
-        title: of the page.
+        title: the title of the page.
         subtitle: one or two sentences under the title.
-        footer: last line, such as program, version and date.
-        language: of the text (BCP 47).
+        footer: the last line, such as program, version and date.
+        language: the language of the text (BCP 47).
     """
 
     def __init__(self, title: str, subtitle: str = "", *, footer: str = "", language: str = "en"):
@@ -71,7 +72,7 @@ class Report:
         return self
 
     def facts(self, facts: Mapping[str, object]) -> Report:
-        """Add key figures: names with a value each."""
+        """Add key figures as a dict of values by name."""
         if not isinstance(facts, Mapping):
             raise wrong(f"facts must be a dict of values by name, got {type(facts).__name__}")
         pairs = "".join(f"<div><dt>{_inline(k)}</dt><dd>{_inline(_one(v))}</dd></div>" for k, v in facts.items())
@@ -87,19 +88,19 @@ class Report:
         groups: Sequence[tuple[str, int]] = (),
         formats: Sequence[str | None] = (),
     ) -> Report:
-        """Add a table; the first column names the rows, and wide tables scroll inside their own box.
+        """Add a table whose first column names the rows; wide tables scroll inside their own box.
 
         Args:
-            headers: of the columns.
-            rows: of values. Floats of one column share their decimals, four significant digits of
-                the middle one.
-            caption: what the table shows.
+            headers: the headers of the columns.
+            rows: the rows of values. Floats of one column have the same number of decimals, so that
+                the median has four significant digits.
+            caption: the caption of the table.
             groups: headings above the headers, each with the number of columns it spans, such as
                 `[("", 1), ("single", 3), ("pairs", 3)]`.
-            formats: by column a format such as `.3f` for its numbers, or None.
+            formats: for each column a format such as `.3f` for its numbers, or None.
 
         Raises:
-            GmlmError: E507 where a row, the groups or the formats do not have one entry per header.
+            GmlmError: E507 if a row, the groups or the formats do not have one entry per header.
         """
         headers, rows, caption = verified_names("headers", headers), _verified_rows(rows), verified_text("caption", caption)
         groups, formats = _verified_groups(groups), _verified_formats(formats)
@@ -124,15 +125,17 @@ class Report:
         return self
 
     def figure(self, figure: Figure | bytes, *, alt: str, caption: str = "") -> Report:
-        """Add a picture: a matplotlib figure, drawn as SVG that follows light and dark, or the bytes of a PNG.
+        """Add a picture: a matplotlib figure, or the bytes of a PNG.
+
+        A figure is drawn as SVG whose colours follow light and dark mode.
 
         Args:
             figure: the picture. A figure that is too large as SVG becomes a PNG.
-            alt: what the picture shows, for those who cannot see it.
-            caption: text under it.
+            alt: a description of the picture for readers who cannot see it.
+            caption: the text under the picture.
 
         Raises:
-            GmlmError: E507 for what is no picture, and where `alt` is empty.
+            GmlmError: E507 unless `figure` is a picture, and if `alt` is empty.
         """
         if not verified_text("alt", alt).strip():
             raise wrong("a picture needs `alt`: one sentence that says what it shows")
@@ -149,7 +152,7 @@ class Report:
         return self
 
     def warning(self, title: str, text: str, remedy: str = "") -> Report:
-        """Add a warning: what was found, what it means, and what to do."""
+        """Add a warning: the finding, its meaning, and a remedy."""
         cure = f"<p><strong>What to do:</strong> {_inline(remedy)}</p>" if verified_text("remedy", remedy) else ""
         head = f'<p class="title"><span class="label">Warning:</span> {_inline(title)}</p>'
         self._parts.append(f'<aside class="warning" role="note">{head}<p>{_inline(text)}</p>{cure}</aside>')
@@ -163,7 +166,7 @@ class Report:
         return self
 
     def html(self) -> str:
-        """The page as text."""
+        """Return the page as text."""
         title = html.escape(self._title)
         contents = "".join(f'<li><a href="#{name}">{_inline(text)}</a></li>' for name, text in self._contents)
         nav = f'<nav aria-label="Contents"><p>Contents</p><ol>{contents}</ol></nav>' if contents else ""
@@ -197,10 +200,10 @@ class Report:
 """
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the page; the file appears only when it is whole.
+        """Write the page; the file appears only when it is complete.
 
         Raises:
-            GmlmError: E560 the folder does not exist or cannot be written to.
+            GmlmError: E560 if the folder does not exist or cannot be written to.
         """
         path = as_path(path, "E560")
         write_whole(path, self.html().encode("utf-8", "xmlcharrefreplace"))
@@ -220,7 +223,7 @@ class Report:
 
 
 def _inline(text: str) -> str:
-    """Escaped text, with `parts in backticks` as code."""
+    """Return escaped text, with `parts in backticks` as code."""
     return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", html.escape(verified_text("what a page says", text)))
 
 
@@ -229,7 +232,11 @@ def _verified_rows(rows: Any) -> list[list[Any]]:
 
 
 def _verified_groups(groups: Any) -> list[tuple[str, int]]:
-    """Headings, each with a number of columns."""
+    """Return headings, each with a number of columns.
+
+    Raises:
+        GmlmError: E507 for other values.
+    """
     found = verified_names("groups", groups)
     if not all(isinstance(g, tuple | list) and len(g) == 2 and isinstance(g[0], str) and isinstance(g[1], int) for g in found):
         raise wrong("groups must be headings with the number of columns that each spans", '`[("", 1), ("single", 3)]`, say')
@@ -237,7 +244,11 @@ def _verified_groups(groups: Any) -> list[tuple[str, int]]:
 
 
 def _verified_formats(formats: Any) -> list[str | None]:
-    """By column a format that a number can be written in."""
+    """Return a format of numbers for each column.
+
+    Raises:
+        GmlmError: E507 for other values.
+    """
     found = verified_names("formats", formats)
     for form in found:
         try:
@@ -270,12 +281,12 @@ def _is_number(value: object) -> bool:
 
 
 def _is_numeric(value: object) -> bool:
-    """Whether it may stand in a column of numbers."""
+    """Return whether a value may appear in a column of numbers."""
     return _is_number(value) or value is None or (isinstance(value, str) and value == "none")
 
 
 def _column(values: Sequence[Any], form: str | None) -> list[str]:
-    """The cells of a column; its floats share their decimals."""
+    """Return the cells of a column; its floats have the same number of decimals."""
     floats = [abs(float(v)) for v in values if isinstance(v, (float, np.floating)) and math.isfinite(v) and v != 0]
     if form is None and floats:
         middle = float(np.median(floats))

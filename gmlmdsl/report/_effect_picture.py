@@ -1,4 +1,4 @@
-"""The heat map of substitutions: how log p changes where one cell holds another value."""
+"""The heat map of substitutions: the change of log p if one cell has another value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from ..evaluate import Effects
 
-MOST_NAMED = 40  # cells whose names are written; of more, every so many
+# maximum number of cells whose names are written; with more cells, names are written at intervals
+MOST_NAMED = 40
 
 
 def plot_effects(
@@ -27,18 +28,19 @@ def plot_effects(
     wildtype: np.ndarray | None = None,
     ax: Axes | None = None,
 ) -> Figure:
-    """A heat map of single substitutions, values by cells: orange where log p rises, blue where it falls.
+    """Plot a heat map of single substitutions, values by cells.
 
-    The colours cover the central 98 % of the finite effects; crosses are impossible, dots the
-    wildtype's own values, and what is left empty are values that a cell lacks.
+    Orange cells increase log p, and blue cells decrease it. The colours cover the central 98 % of
+    the finite effects. Crosses are impossible values, dots are the wildtype's own values, and empty
+    places are values that a cell does not have.
 
     Args:
-        singles: from `Model.effects`; or (cell, value) changes of log p, of which the next three
-            say more.
-        values: of the rows, as the domain writes them.
-        cells: names of the columns.
-        wildtype: (cell,) codes of the wildtype.
-        ax: where to draw; none: a new figure.
+        singles: the result of `Model.effects`, or changes of log p of shape (cell, value), which
+            need the next three arguments.
+        values: the names of the rows, as the domain writes them.
+        cells: the names of the columns.
+        wildtype: shape (cell,), the codes of the wildtype.
+        ax: the axes. If None, a new figure is made.
 
     Returns:
         The figure of the axes.

@@ -1,4 +1,4 @@
-"""The report of a fit: what was fitted, whether it can be trusted, the estimates."""
+"""The report of a fit: the result and its diagnostics, the estimates, and the program."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from ..model import Fit
 
 MOST_CHECKED_STATES = 2**14
-MOST_CHECKED_PAIRS = 1 << 20  # rows times cells squared
-MOST_ROWS = 500  # of the table of estimates
+MOST_CHECKED_PAIRS = 1 << 20  # maximum of rows times cells squared
+MOST_ROWS = 500  # maximum number of rows of the table of estimates
 MOST_IN_FOREST = 40
-MOST_GAPS = 40  # cells in the table of missing ones
+MOST_GAPS = 40  # maximum number of cells in the table of missing cells
 LEVEL = 0.94
 
 
@@ -44,24 +44,24 @@ def fit_report(
     effects: Effects | None = None,
     title: str = "",
 ) -> Report:
-    """A fit as one HTML page.
+    """Return the report of a fit as one HTML page.
 
     Args:
-        fit: from `Model.fit` or `gm.load_fit`.
-        check: from `Fit.predictive`; none: made here where the fit has its rows and it costs
-            little, see `quick_check`.
-        path: from `Model.fit_path`: which couplings are there.
-        centrality: from `Fit.centrality`, with a bootstrap's intervals, say; none: that of the fit,
-            where it has few cells.
-        differences: from `Fit.differences`: how another group differs.
-        effects: from `Model.effects`: what substitutions do to log p.
-        title: of the page.
+        fit: the result of `Model.fit` or `gm.load_fit`.
+        check: the result of `Fit.predictive`. If None, a check is made if the fit has its rows and
+            the check costs little, see `quick_check`.
+        path: the result of `Model.fit_path`, which selects couplings.
+        centrality: the result of `Fit.centrality`, for example with the intervals of a bootstrap.
+            If None, that of the fit, if it has few cells.
+        differences: the result of `Fit.differences` with another group.
+        effects: the result of `Model.effects`, with the effects of substitutions on log p.
+        title: the title of the page.
 
     Returns:
         A report; `.save(path)` writes it.
 
     Raises:
-        GmlmError: E507 for what is none of these.
+        GmlmError: E507 for arguments of other kinds.
     """
     made_by("fit", fit, "effective_rows", "model.fit(..)")
     _verify(check, path, centrality, differences, effects)
@@ -92,7 +92,11 @@ def fit_report(
 
 
 def _verify(check: Any, path: Any, centrality: Any, differences: Any, effects: Any) -> None:
-    """Refuse what are no results of a fit, before a picture is drawn."""
+    """Raise E507, before a picture is drawn, for arguments that are not results of a fit.
+
+    Raises:
+        GmlmError: E507.
+    """
     made = ("check", check, "head", "fit.predictive(..)"), ("path", path, "chosen_couplings", "model.fit_path(..)")
     for what, value, attribute, call in (*made, ("effects", effects, "singles", "model.effects(..)")):
         if value is not None:
@@ -104,7 +108,10 @@ def _verify(check: Any, path: Any, centrality: Any, differences: Any, effects: A
 
 
 def quick_check(fit: Fit) -> PredictiveCheck | None:
-    """A predictive check where all configurations can be listed and it takes about a second; else None."""
+    """Return a predictive check, or None if it costs too much.
+
+    All configurations must be few enough to enumerate, and the check must take about a second.
+    """
     try:
         rows = fit.evidence.codes.shape[1]
     except GmlmError:
@@ -205,7 +212,7 @@ def _forest(report: Report, frame: Any, known: bool) -> None:
 
 
 def _picture(report: Report, fit: Fit, p: Any, separated: np.ndarray) -> bool:
-    """A parameter on the edges of a grid, as a map; whether there is one."""
+    """Add a map of a parameter on the edges of a grid, and return whether there is one."""
     program = fit.model.program
     edges = next((d for d in p.dims if d.endswith(".edges")), None)
     if edges is None or len(p.shape) != 1:
@@ -224,7 +231,7 @@ def _picture(report: Report, fit: Fit, p: Any, separated: np.ndarray) -> bool:
 
 
 def _done(fit: Fit) -> Done:
-    """What the fit did, where its options made that something else than the default."""
+    """Return a description of how the fit differs from the default because of its options."""
     from ..explain import Done
 
     masks = "" if fit.meta.get("n_masks") is None else f"The fit averaged over masks that were drawn: {fit.meta['mask_use']}."

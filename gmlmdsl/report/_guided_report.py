@@ -1,4 +1,4 @@
-"""The report of guided samplers: what was drawn, what it cost, where it went back."""
+"""The report of guided samplers: the drawn strings, their cost, and backtracking."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ FAIL = "FAIL"
 
 
 def drawn_strings(graph: FactorGraph, idata: Any) -> list[str]:
-    """The strings of a guided sampler as text, those of one draw side by side: letters joined, labels and numbers with spaces; or FAIL.
+    """Return the strings of a guided sampler as text, or FAIL for a draw that failed.
+
+    The strings of one draw are adjacent. Letters are joined without spaces, and labels and numbers
+    with spaces.
 
     Args:
         graph: the model's factor graph, `model.graph`.
-        idata: from `Model.sample` by a sampler that draws strings.
+        idata: the result of `Model.sample` by a sampler that draws strings.
 
     Raises:
-        GmlmError: E507 for what is none of these.
+        GmlmError: E507 for arguments of other kinds.
     """
     made_by("graph", graph, "observed", "model.graph")
     groups, v = drawn_groups(graph, idata, "guided_stats"), graph.observed[0]
@@ -41,18 +44,18 @@ def drawn_strings(graph: FactorGraph, idata: Any) -> list[str]:
 
 
 def guided_report(model: Model, idata: Any, *, title: str = "") -> Report:
-    """Strings of a guided sampler as one HTML page.
+    """Return the report of strings of a guided sampler as one HTML page.
 
     Args:
-        model: the model they were drawn from.
-        idata: from `Model.sample`, with the group `guided_stats`.
-        title: of the page.
+        model: the model from which the strings were drawn.
+        idata: the result of `Model.sample`, with the group `guided_stats`.
+        title: the title of the page.
 
     Returns:
         A report; `.save(path)` writes it.
 
     Raises:
-        GmlmError: E507 for what is none of these.
+        GmlmError: E507 for arguments of other kinds.
     """
     from ..explain import explain
 

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = np.ndarray
-MOST_NAMES = 60  # nodes whose names are written; up to as many, those without a line are shown too
-UPRIGHT = 24  # nodes on a circle whose names are written level; names of more stand along its radii
+# maximum number of nodes with names; up to this number, nodes without a line are shown too
+MOST_NAMES = 60
+# maximum number of nodes on a circle with horizontal names; with more, names follow the radii
+UPRIGHT = 24
 WIDEST = 5.0  # points
-SPREAD = 250.0  # points that the nodes of a picture with names beside them are about spread over
+SPREAD = 250.0  # approximate extent, in points, of the nodes of a picture with names beside them
 LAYOUTS = ("circular", "spring")
-PALE = 0.22  # opacity of lines that are not told from 0
+PALE = 0.22  # opacity of lines that do not differ significantly from 0
 
 
 def plot_network(
@@ -38,33 +40,37 @@ def plot_network(
     ax: Axes | None = None,
     seed: int = 0,
 ) -> Figure:
-    """A network: one line per coupling, blue below zero and orange above, as wide as it is strong; pale where it may be 0.
+    """Plot a network with one line per coupling, blue below zero and orange above.
+
+    The width of a line is the strength of the coupling. A line is pale if the coupling may be 0.
 
     Args:
-        couplings: from `Fit.couplings`, or `Fit.differences`: a table with the columns `first`,
-            `second` and `value`. A `value` that is not finite is drawn dashed, one of 0 not at all.
-        nodes: names of the nodes, in the order of the circle: all ends of the couplings, and any
-            others; none: all cells of the model where there are at most 60, else those that the
-            couplings name.
-        fields: by name of a node a number that its colour shows, such as its own parameter, as a
-            dict or Series; or one number for each node, in their order, as `fit.params["h"]`; none:
-            nodes are white.
-        layout: "circular", in the order of the nodes; "spring", strongly coupled nodes near each
-            other (by networkx, an extra: `pip install "gmlmdsl[network]"`), those without a line in
-            a row below; or by name the x and y of each node.
-        significant: (coupling,) whether each is told from 0; none: the column `differs` where there
-            is one, else whether its interval leaves 0 out, else all.
-        limit: the strength of the widest line; none: the largest finite one.
-        label: what lines are, under the picture.
-        ax: where to draw; none: a new figure.
-        seed: of the spring layout.
+        couplings: the result of `Fit.couplings` or `Fit.differences`: a table with the columns
+            `first`, `second` and `value`. A `value` that is not finite is drawn dashed, and a
+            `value` of 0 is not drawn.
+        nodes: the names of the nodes, in the order of the circle: all ends of the couplings, and
+            possibly others. If None, all cells of the model if there are at most 60, else those in
+            the table.
+        fields: numbers that the colours of nodes show, such as their own parameters: a dict or
+            Series by name of a node, or one number for each node in their order, such as
+            `fit.params["h"]`. If None, nodes are white.
+        layout: "circular", "spring", or a dict. "circular" places the nodes on a circle in their
+            order. "spring" places strongly coupled nodes near each other (by networkx, an extra:
+            `pip install "gmlmdsl[network]"`), and nodes without a line in a row below. A dict has
+            by name the x and y of each node.
+        significant: shape (coupling,), whether each coupling differs significantly from 0. If None,
+            the column `differs` if the table has one, else whether the interval excludes 0, else
+            true.
+        limit: the strength of the widest line. If None, the largest finite strength.
+        label: the name of the lines, under the picture.
+        ax: the axes. If None, a new figure is made.
+        seed: the seed of the spring layout.
 
     Returns:
         The figure of the axes.
 
     Raises:
-        GmlmError: E561 where networkx is needed and not installed, E507 for arguments that do not
-            fit.
+        GmlmError: E561 if networkx is needed and not installed, E507 for arguments that do not fit.
 
     Reference: Fruchterman and Reingold 1991, for the spring layout.
     """
@@ -88,7 +94,8 @@ def plot_network(
     place, ring = {name: k for k, name in enumerate(names)}, isinstance(layout, str) and layout == "circular"
     ends = np.array([[place[a], place[b]] for a, b in zip(couplings["first"], couplings["second"], strict=True)], int).reshape(-1, 2)
     with house_style():
-        axes = axes_of(ax, WIDTH, WIDTH if ring else 1.4 * WIDTH)  # names inside need room
+        # names beside the nodes need room
+        axes = axes_of(ax, WIDTH, WIDTH if ring else 1.4 * WIDTH)
         _draw_lines(axes, xy[ends], value, sure, most or 1.0)
         _draw_nodes(axes, xy, names, colours, ring)
         axes.set_aspect("equal")
@@ -99,7 +106,11 @@ def plot_network(
 
 
 def node_names(couplings: pd.DataFrame) -> list[str]:
-    """The nodes in the order of the cells where the table knows it, else as they come; cells that it does not name, if they are few."""
+    """Return the names of the nodes.
+
+    They are in the order of the cells if the table knows that order, and else in order of
+    appearance. Cells that are not in the table are included if there are few.
+    """
     held = {*couplings["first"], *couplings["second"]}
     cells = [str(n) for n in couplings.attrs.get("cells", ())]
     if not held <= {*cells}:
@@ -132,14 +143,18 @@ def _verified_nodes(nodes: Any, couplings: pd.DataFrame) -> list[str]:
 
 
 def _meant(given: Sequence[Any], names: list[str]) -> str:
-    """The whole names of nodes that are called `a` in place of `x[a]`, as a cure."""
+    """Return a suggested fix with the full names of nodes given as `a` instead of `x[a]`."""
     whole = dict(zip(bare(names), names, strict=True))
     found = [(str(g), whole[str(g)]) for g in given if str(g) in whole and str(g) not in names]
     return f"the name of {found[0][0]!r} is {found[0][1]!r}" if found else ""
 
 
 def told_apart(couplings: pd.DataFrame) -> Array:
-    """Which couplings are told from 0: as the table says, or by its intervals; all where it has neither."""
+    """Return which couplings differ significantly from 0.
+
+    This is decided by the column `differs` or by the intervals. If the table has neither, the
+    result is true for all couplings.
+    """
     if "differs" in couplings:
         return couplings["differs"].to_numpy(bool)
     ends = [c for c in couplings.columns if str(c).endswith("%")]
@@ -150,7 +165,18 @@ def told_apart(couplings: pd.DataFrame) -> Array:
 
 
 def node_places(couplings: pd.DataFrame, names: list[str], layout: str | Mapping[str, Any], seed: int) -> Array:
-    """x and y of each node."""
+    """Return x and y of each node.
+
+    Args:
+        couplings: the table of couplings.
+        names: the names of the nodes.
+        layout: see `plot_network`.
+        seed: the seed of the spring layout.
+
+    Raises:
+        GmlmError: E507 for a layout that does not fit, E561 if networkx is needed and not
+            installed.
+    """
     if isinstance(layout, Mapping):
         lacking = [n for n in names if n not in layout]
         if lacking:
@@ -164,7 +190,7 @@ def node_places(couplings: pd.DataFrame, names: list[str], layout: str | Mapping
     if layout == "circular":
         angle = np.pi / 2 - 2 * np.pi * np.arange(len(names)) / max(len(names), 1)
         return np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    from ..data import verified_seed  # it takes JAX
+    from ..data import verified_seed  # this import loads JAX
 
     verified_seed(seed)
     networkx = need("networkx", "the spring layout needs networkx", '"gmlmdsl[network]"', 'or ask for `layout="circular"`, or pass places')
@@ -174,7 +200,7 @@ def node_places(couplings: pd.DataFrame, names: list[str], layout: str | Mapping
     found = networkx.spring_layout(graph, seed=seed % 2**32, iterations=200, k=2.2 / np.sqrt(max(len(graph), 1)))
     alone = [n for n in names if n not in found]
     x, y = np.array([*found.values()], float).reshape(-1, 2).T
-    # in the middles of as many parts
+    # Each node is in the middle of one of equal parts of the row.
     row = np.linspace(x.min(initial=0.0), x.max(initial=0.0), 2 * len(alone) + 1)[1::2]
     below = dict(zip(alone, ((at, y.min(initial=0.0) - 0.3) for at in row), strict=True))
     return np.array([found[n] if n in found else below[n] for n in names], float).reshape(-1, 2)
@@ -185,7 +211,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _verified_fields(fields: Any, names: list[str]) -> dict[str, float] | None:
-    """By name of a node its number."""
+    """Return the numbers of nodes by name."""
     if fields is None:
         return None
     if not hasattr(fields, "items"):
@@ -229,10 +255,10 @@ def _draw_nodes(axes: Axes, xy: Array, names: list[str], fields: Mapping[str, fl
     axes.scatter(*xy.T, s=110, c=fill, edgecolors=LIGHT["ink"], linewidths=0.9, zorder=4)
     if len(names) > MOST_NAMES:
         return
-    halo = withStroke(linewidth=2.0, foreground=LIGHT["paper"])  # names over lines stay legible
+    halo = withStroke(linewidth=2.0, foreground=LIGHT["paper"])  # names over lines must be legible
     radial = ring and len(names) > UPRIGHT
     written = bare(names) if radial else [in_lines(name) for name in bare(names)]
-    # on a circle the names of two neighbours at its top or its foot go apart
+    # On a circle, the names of two neighbours at its top or bottom point away from each other.
     middle = 0.05 if ring else 0.3
     for (x, y), name, way in zip(xy, written, _outward(xy) if ring else label_ways(xy, written), strict=True):
         side = "left" if way[0] > middle else "right" if way[0] < -middle else "center"
@@ -258,15 +284,17 @@ def _draw_nodes(axes: Axes, xy: Array, names: list[str], fields: Mapping[str, fl
 
 
 def _outward(xy: Array) -> Array:
-    """The direction of each node from the middle."""
+    """Return the direction of each node from the centre."""
     away = xy - xy.mean(axis=0)
     return away / np.maximum(np.linalg.norm(away, axis=1, keepdims=True), 1e-300)
 
 
 def label_ways(xy: Array, names: list[str]) -> Array:
-    """On which side of its node each name is written: away from the middle, or where it covers least of other nodes and names.
+    """Return for each node the direction in which its name is written.
 
-    Names are taken as 4.4 points a letter and 10 high, the nodes as spread over `SPREAD` points.
+    This is away from the centre, or the direction in which the name covers the smallest area of
+    other nodes and names. A name is assumed to be 4.4 points wide per letter and 10 points high,
+    and the nodes to be spread over `SPREAD` points.
     """
     places = (xy - xy.mean(axis=0)) * SPREAD / max(float(np.ptp(xy, axis=0).max(initial=0.0)), 1e-9)
     angles = np.pi / 4 * np.arange(8)
@@ -284,20 +312,23 @@ def label_ways(xy: Array, names: list[str]) -> Array:
 
 
 def _covered(box: Array, others: Array) -> float:
-    """The area that a box (left, bottom, right, top) has in common with others."""
+    """Return the area that a box (left, bottom, right, top) shares with others."""
     common = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
     return float(np.prod(np.maximum(common, 0.0), axis=1).sum())
 
 
 def _legend(axes: Axes, limit: float, label: str, value: Array, sure: Array, fields: Mapping[str, float] | None) -> None:
-    """Lines of the signs that there are, with the strength of the widest, and the colours of nodes with theirs."""
+    """Add the legend of lines and nodes.
+
+    It shows the signs of the lines, the strength of the widest line, and the colours of nodes.
+    """
     from matplotlib.lines import Line2D
 
     known = np.isfinite(value)
     shown = []
     for colour, way, mine in (("d7", "above", known & (value > 0)), ("d1", "below", known & (value < 0))):
         if mine.any():
-            # a legend as pale as its lines could not be read
+            # A legend as pale as its lines would be illegible.
             alpha = 0.95 if (mine & sure).any() else 2 * PALE
             shown.append(Line2D([], [], color=LIGHT[colour], linewidth=3, alpha=alpha, label=f"{plain(label)} {way} 0"))
     if (known & ~sure).any():

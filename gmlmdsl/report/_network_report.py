@@ -1,4 +1,4 @@
-"""What a report says of a fit as a network: its couplings, how central cells are, and what was asked of them apart from the fit."""
+"""Sections of the report of a fit as a network: couplings, centrality, path, group differences."""
 
 from __future__ import annotations
 
@@ -21,22 +21,32 @@ if TYPE_CHECKING:
     from ..evaluate import Effects
     from ..model import Fit
 
-DIFFERENCES = ("first", "second", "value", "differs")  # columns of `Fit.differences` that are read
-MOST_NODES = 40  # of a network
-MOST_MAPPED = 300  # cells of a map of couplings
-MOST_PAIRS = 20  # rows of a table of couplings
+# the columns of `Fit.differences` that the report uses
+DIFFERENCES = ("first", "second", "value", "differs")
+MOST_NODES = 40  # maximum number of nodes of a network
+MOST_MAPPED = 300  # maximum number of cells of a map of couplings
+MOST_PAIRS = 20  # maximum number of rows of a table of couplings
 MOST_STABLE = 30
 
 
 def couplings_figure(report: Report, fit: Fit, level: float, centrality: pd.DataFrame | None) -> None:
-    """The couplings as a network, or a map where there are many cells or values; and how central cells are."""
+    """Add the couplings as a network, and the centrality of cells.
+
+    If there are many cells or values, the couplings are a map instead.
+
+    Args:
+        report: the report.
+        fit: the fit.
+        level: the probability of the intervals.
+        centrality: the result of `Fit.centrality`. If None, that of the fit, if it has few cells.
+    """
     cells = fit.graph.n_random
     if cells > MOST_MAPPED or fit.graph.latents:
         return
     signed = int(fit.graph.sizes.max(initial=1)) == 2
     try:
         couplings = fit.couplings(score="value" if signed else "norm", probability=level)
-    except GmlmError:  # no factor joins two cells, or it reads given data
+    except GmlmError:  # no factor contains two cells, or it reads given data
         return
     what = "coupling" if signed else "norm of the coupling"
     if cells <= MOST_NODES:
@@ -68,7 +78,7 @@ def _centrality(report: Report, centrality: pd.DataFrame) -> None:
 
 
 def path_section(report: Report, path: Path) -> None:
-    """The choice of a path of penalised fits."""
+    """Add the result of a path of penalised fits."""
     report.section("Which couplings are there?")
     chosen = path.chosen_couplings
     joined = "" if path.rule is None else f', each block fitted by itself and joined by "{path.rule}"'
@@ -82,7 +92,7 @@ def path_section(report: Report, path: Path) -> None:
 
 
 def differences_section(report: Report, differences: pd.DataFrame) -> None:
-    """Which couplings differ between two groups."""
+    """Add the differences of couplings between two groups."""
     report.section("Do two groups differ?")
     count, attrs = int(np.asarray(differences["differs"]).sum()), differences.attrs
     told = (
@@ -99,7 +109,7 @@ def differences_section(report: Report, differences: pd.DataFrame) -> None:
 
 
 def effects_section(report: Report, effects: Effects) -> None:
-    """What substitutions do to log p."""
+    """Add the effects of substitutions on log p."""
     report.section("Substitutions")
     figure = plot_effects(effects)
     caption = "The change of log p, in nats, where one cell holds another value; dots are the wildtype's own."
@@ -118,6 +128,6 @@ def _table(report: Report, table: pd.DataFrame, caption: str) -> None:
 
 
 def _rows(table: pd.DataFrame) -> list[list[Any]]:
-    """Rows of a report's table; what is not there is said so."""
+    """Return the rows of a report's table, with "none" for missing values."""
     rows = [list(row) for row in table.itertuples(index=False)]
     return [["none" if isinstance(v, float) and np.isnan(v) else v for v in row] for row in rows]

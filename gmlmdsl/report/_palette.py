@@ -1,9 +1,10 @@
-"""The colours of reports, each with a light and a dark form, and how a figure comes to follow the reader's choice.
+"""The colours of reports, each with a light and a dark form, and the style of figures.
 
-Pictures are drawn in the light colours. In the SVG each of these becomes a CSS variable, so one
-picture serves both. Series: Okabe and Ito's hues, darkened or lightened to a contrast of 4.5 with
-the page. Diverging: blue to orange, which all common kinds of colour blindness tell apart, and
-strongest at both ends in light and in dark.
+Pictures are drawn in the light colours. In the SVG each colour becomes a CSS variable, so that one
+picture serves light and dark mode. The series use Okabe and Ito's hues, darkened or lightened to a
+contrast of 4.5 with the page. The diverging colours run from blue to orange. They are
+distinguishable under all common kinds of colour blindness, and are strongest at both ends in light
+and in dark mode.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ LIGHT = {name: light for name, (light, _) in COLOURS.items()}
 SERIES = tuple(LIGHT[f"c{k}"] for k in range(1, 7))
 DIVERGING = tuple(LIGHT[f"d{k}"] for k in range(9))
 MARKERS = ("o", "s", "D", "^", "v", "P")
-INK_IMAGE = "ink"  # start of the id of a raster whose dark pixels are ink
-MOST_LETTERS = 30  # of a name beside a picture
-WIDTH = 5.2  # inches; at the width of a phone the text of a figure keeps its size
+INK_IMAGE = "ink"  # prefix of the id of a raster whose dark pixels are ink
+MOST_LETTERS = 30  # maximum number of letters of a name beside a picture
+WIDTH = 5.2  # in inches; at this width, the text of a figure has its normal size on a phone
 CSS_PIXELS_PER_INCH = 108
-# CSS pixels that a phone has for a figure: a wider one scrolls there, its text as large as that of
-# others
+# Width of a figure on a phone in CSS pixels. A wider figure scrolls there, and its text has the
+# same size as in other figures.
 PHONE = 358
 MAX_SVG = 3_000_000
 
@@ -91,14 +92,17 @@ _STYLE: dict[Any, Any] = {
 
 
 def css_variables() -> str:
-    """The colours as CSS custom properties: light, and dark where the reader's screen asks for it."""
+    """Return the colours as CSS custom properties, in a light and a dark version.
+
+    The dark version applies if the reader's screen prefers it.
+    """
     light, dark = (";".join(f"--{name}:{pair[k]}" for name, pair in COLOURS.items()) for k in (0, 1))
     return f":root{{color-scheme:light dark;{light}}}\n@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
 
 
 @contextlib.contextmanager
 def house_style() -> Iterator[None]:
-    """Matplotlib settings of reports; the user's own are untouched outside."""
+    """Apply the matplotlib settings of reports; the user's own settings do not change outside."""
     import matplotlib
 
     with matplotlib.rc_context(_STYLE):
@@ -106,26 +110,37 @@ def house_style() -> Iterator[None]:
 
 
 def new_figure(height: float, width: float = WIDTH) -> Figure:
-    """An empty figure in inches, without pyplot and so without a window or a global list of figures."""
+    """Return an empty figure with its size in inches.
+
+    It is made without pyplot, and so without a window or a global list of figures.
+    """
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height))
 
 
 def axes_of(ax: Axes | None, height: float, width: float = WIDTH) -> Axes:
-    """The axes given, or those of a new figure."""
+    """Return the given axes, or those of a new figure."""
     return new_figure(height, width).subplots() if ax is None else ax
 
 
 def panels_of(ax: Any, height: float, rows: int, columns: int, **options: Any) -> list[Axes]:
-    """The axes given, in any array, or the panels of a new figure."""
+    """Return the given axes, in any array, or the panels of a new figure.
+
+    Args:
+        ax: the axes, or None.
+        height: the height of a new figure in inches.
+        rows: the number of rows of panels.
+        columns: the number of columns of panels.
+        options: further options of matplotlib's `subplots`.
+    """
     import numpy as np
 
     return list(np.ravel(np.array(new_figure(height).subplots(rows, columns, **options) if ax is None else ax, object)))
 
 
 def legend_beside(axes: Axes, ax: Axes | None, columns: int) -> None:
-    """A legend above a figure of our own; in axes that were handed over it stands inside."""
+    """Add a legend above a new figure, or inside axes that a caller passed."""
     if ax is None:
         axes.figure.legend(loc="outside upper left", ncols=columns)
     else:
@@ -133,12 +148,15 @@ def legend_beside(axes: Axes, ax: Axes | None, columns: int) -> None:
 
 
 def plain(text: Any) -> str:
-    """Text that matplotlib does not take for mathematics."""
+    """Return text that matplotlib does not interpret as mathematics."""
     return str(text).replace("$", r"\$")
 
 
 def bare(names: Iterable[Any]) -> list[str]:
-    """Names of cells as pictures write them: where all are of one variable, such as `x[a]`, what stands in its brackets."""
+    """Return names of cells as pictures write them.
+
+    If all cells belong to one variable, such as `x[a]`, only the text in the brackets is used.
+    """
     known = [str(name) for name in names]
     found = [re.fullmatch(r"(\w+)\[(.+)\]", name) for name in known]
     one = len({m[1] for m in found if m}) == 1 and all(found)
@@ -146,7 +164,10 @@ def bare(names: Iterable[Any]) -> list[str]:
 
 
 def in_lines(name: str) -> str:
-    """A long name of an entry, such as `J[first, second]`, on one line per index; what is still too long loses its middle."""
+    """Return a long name of an entry, such as `J[first, second]`, on one line per index.
+
+    A part that is still too long loses its middle.
+    """
     if len(name) <= MOST_LETTERS:
         return name
     parts = [p if len(p) <= MOST_LETTERS else f"{p[: MOST_LETTERS // 2]}..{p[-MOST_LETTERS // 2 + 2 :]}" for p in name.split(", ")]
@@ -154,12 +175,14 @@ def in_lines(name: str) -> str:
 
 
 def svg(figure: Figure, description: str, prefix: str) -> str | None:
-    """A figure as inline SVG whose colours follow the page, or None where it would be too large.
+    """Return a figure as inline SVG whose colours follow the page.
+
+    The result is None if the SVG is too large.
 
     Args:
-        figure: from matplotlib.
-        description: what is read out in place of the picture; HTML-safe.
-        prefix: start of every id, so that two figures of one page do not share any.
+        figure: a matplotlib figure.
+        description: the text that is read out in place of the picture; it must be HTML-safe.
+        prefix: the start of every id, so that two figures of one page do not share ids.
     """
     import matplotlib
 
@@ -183,7 +206,7 @@ def svg(figure: Figure, description: str, prefix: str) -> str | None:
 
 
 def png(figure: Figure) -> bytes:
-    """A figure as PNG on white, for what is too large as SVG."""
+    """Return a figure as PNG on white, for figures that are too large as SVG."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=160, facecolor="white")
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""What pictures and pages are handed over, verified: every mistake has a cure."""
+"""Verification of the arguments of pictures and pages; every error has a suggested fix."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from .._diagnostics import GmlmError, fail, is_real_number, is_whole_number
 
 Array = np.ndarray
 LARGEST = float(np.finfo(float).max)
-MOST = 10**9  # of what is counted: no picture shows as many
+MOST = 10**9  # maximum count, which is above the limits of all pictures
 
 
 def wrong(message: str, cure: str = "") -> GmlmError:
-    """An argument that does not fit."""
+    """Return E507 for an argument that does not fit."""
     return fail("E507", message, help=cure)
 
 
 def verified_table(table: Any, columns: Sequence[str], source: str) -> None:
-    """Refuse what is no table with these columns; `source`: the call that makes one."""
+    """Raise E507 unless `table` is a DataFrame with these columns.
+
+    `source` is the call that returns such a table.
+    """
     import pandas as pd
 
     if not isinstance(table, pd.DataFrame):
@@ -32,14 +35,24 @@ def verified_table(table: Any, columns: Sequence[str], source: str) -> None:
 
 
 def verified_number(name: str, value: Any, above: float, cure: str = "") -> float:
-    """A finite number above a bound."""
+    """Return a finite number above a bound.
+
+    Args:
+        name: the name of the argument.
+        value: the argument.
+        above: the bound.
+        cure: the suggested fix of the error.
+
+    Raises:
+        GmlmError: E507 for other values.
+    """
     if not is_real_number(value) or not abs(value) <= LARGEST or not value > above:
         raise wrong(f"{name} must be a number above {above:g}, got {value!r}", cure)
     return float(value)
 
 
 def verified_count(name: str, value: Any) -> int:
-    """A whole number, 1 or more."""
+    """Return a whole number of 1 or more; raise E507 for other values."""
     if not is_whole_number(value) or value < 1:
         raise wrong(f"{name} must be a whole number, 1 or more, got {value!r}")
     if value > MOST:
@@ -48,38 +61,51 @@ def verified_count(name: str, value: Any) -> int:
 
 
 def verified_share(name: str, value: Any) -> float:
-    """A number between 0 and 1."""
+    """Return a number between 0 and 1; raise E507 for other values."""
     if not verified_number(name, value, 0) < 1:
         raise wrong(f"{name} must be a number between 0 and 1, got {value!r}", f"`{name}=0.94`, say")
     return float(value)
 
 
 def verified_text(name: str, value: Any) -> str:
-    """A text."""
+    """Return a text; raise E507 for other values."""
     if not isinstance(value, str):
         raise wrong(f"{name} must be a text, got {type(value).__name__}", "`str(..)` makes a text of it")
     return value
 
 
 def verified_names(name: str, values: Any) -> list[Any]:
-    """A list of names, of whatever can be written."""
+    """Return a list of names of any type; raise E507 for other values."""
     try:
         if isinstance(values, str | bytes):
             raise TypeError
         return list(values)
-    except (TypeError, ValueError):  # no list, or a file that was closed
+    except (TypeError, ValueError):  # not a list, or a closed file
         raise wrong(f"{name} must be a list of names, got {type(values).__name__}", f"`{name}=[..]`") from None
 
 
 def made_by(what: str, value: Any, attribute: str, call: str) -> Any:
-    """What a call gives, which has this attribute; a class of such things is none."""
+    """Return the result of a call, recognised by an attribute.
+
+    Args:
+        what: the name of the argument.
+        value: the argument.
+        attribute: the name of an attribute of the result.
+        call: the text of the call.
+
+    Raises:
+        GmlmError: E507 for other values, such as the class of the result.
+    """
     if isinstance(value, type) or not hasattr(value, attribute):
         raise wrong(f"{what} must be what `{call}` gives, got {type(value).__name__}", f"pass `{call}`")
     return value
 
 
 def verified_axes(ax: Any, count: int = 1) -> None:
-    """Refuse what is no axes of matplotlib, or not so many; none is fine: a new figure."""
+    """Raise E507 unless `ax` is None or has `count` matplotlib axes.
+
+    None stands for a new figure.
+    """
     from matplotlib.axes import Axes
 
     if ax is None:
@@ -92,7 +118,7 @@ def verified_axes(ax: Any, count: int = 1) -> None:
 
 
 def numbers(name: str, values: Any, shape: tuple[int, ...]) -> Array:
-    """An array of numbers of this shape."""
+    """Return an array of numbers of this shape; raise E507 for other values."""
     try:
         found = np.asarray(values, float)
     except (TypeError, ValueError, OverflowError):
@@ -103,7 +129,7 @@ def numbers(name: str, values: Any, shape: tuple[int, ...]) -> Array:
 
 
 def axes_in(values: Any) -> int | None:
-    """How many axes an array has; None where its rows differ in length."""
+    """Return the number of axes of an array, or None if its rows differ in length."""
     try:
         return np.ndim(values)
     except ValueError:
@@ -111,7 +137,10 @@ def axes_in(values: Any) -> int | None:
 
 
 def errors_of(name: str, values: Any, shape: tuple[int, ...]) -> Array:
-    """Standard errors of this shape: not negative, and not finite where there is none."""
+    """Return standard errors of this shape; raise E507 if one is negative.
+
+    An error that is not finite stands for no error.
+    """
     found = numbers(name, values, shape)
     if (found < 0).any():
         raise wrong(f"`{name}` must not be negative, got {found[found < 0][0]:g}")
@@ -119,7 +148,17 @@ def errors_of(name: str, values: Any, shape: tuple[int, ...]) -> Array:
 
 
 def rows_of(name: str, values: Any, axes: str, empty: bool = True) -> Array:
-    """An array of numbers with these axes, such as `(chain, draw)`; `empty`: whether it may have no entry."""
+    """Return an array of numbers with named axes.
+
+    Args:
+        name: the name of the argument.
+        values: the argument.
+        axes: the names of the axes, such as `(chain, draw)`.
+        empty: whether the array may have no entry.
+
+    Raises:
+        GmlmError: E507 for other values.
+    """
     count = len(axes.strip("()").rstrip(",").split(","))
     try:
         found = np.asarray(values, float)

@@ -1,4 +1,7 @@
-"""Pictures of data, samples and parameters. Each returns a matplotlib figure, which can be used without a report."""
+"""Pictures of data, samples and parameters, as matplotlib figures.
+
+The figures can be used without a report.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import ArrayLike
 
-_GAP = 1  # pixels between two images of a grid
-_MOST_PIXELS = 1e8  # of a grid
+_GAP = 1  # number of pixels between two images of a grid
+_MOST_PIXELS = 1e8  # maximum number of pixels of a grid
 
 
 def plot_images(
@@ -28,20 +31,20 @@ def plot_images(
     rows: int = 6,
     ax: Sequence[Axes] | None = None,
 ) -> Figure:
-    """Two grids of small images side by side: data, and samples of the model.
+    """Plot two grids of small images side by side: data, and samples of the model.
 
     Args:
-        data: (image, height, width) numbers; the smallest of both arrays is white, the largest
-            black. NaN: no pixel there.
-        samples: (image, height, width).
-        titles: of the two grids.
-        columns: of each grid.
-        rows: of each grid; images beyond `columns * rows` are left out.
-        ax: two axes, one for each grid; none: a new figure.
+        data: numbers of shape (image, height, width); the smallest of both arrays is white, the
+            largest black. NaN stands for no pixel.
+        samples: shape (image, height, width).
+        titles: the titles of the two grids.
+        columns: the number of columns of each grid.
+        rows: the number of rows of each grid; images beyond `columns * rows` are left out.
+        ax: two axes, one for each grid. If None, a new figure is made.
 
     Raises:
-        GmlmError: E507 for `ax` that is not two axes, and for what is not two arrays with three
-            axes and an image each.
+        GmlmError: E507 for `ax` that is not two axes, and unless both arrays have three axes and at
+            least one image.
     """
     verified_axes(ax, 2)
     columns, rows = verified_count("columns", columns), verified_count("rows", rows)
@@ -77,20 +80,21 @@ def plot_couplings(
     label: str = "coupling",
     ax: Axes | None = None,
 ) -> Figure:
-    """Couplings as a map: one line per edge, its colour and width by value, blue below zero and orange above.
+    """Plot couplings as a map, with one line per edge, blue below zero and orange above.
 
-    The colours cover the central 98 % of the unmarked values; what lies outside has the colour of
-    the end.
+    The colour and the width of a line show the value. The colours cover the central 98 % of the
+    unmarked values; values outside have the colour of the end.
 
     Args:
-        edges_xy: (edge, 2, 2) the two ends of each edge as x and y; y runs downwards, as rows of an
-            image do.
-        values: (edge,) the couplings; what is not finite counts as marked.
-        marked: (edge,) edges without a trustworthy value, drawn as dashes in the colour of text.
-        mark_label: what the marks mean.
-        nodes_xy: (node, 2); the ends of the edges by default.
-        label: of the colour scale.
-        ax: where to draw; none: a new figure.
+        edges_xy: shape (edge, 2, 2), the two ends of each edge as x and y; y runs downwards, like
+            the rows of an image.
+        values: shape (edge,), the couplings; values that are not finite count as marked.
+        marked: shape (edge,), the edges without a trustworthy value, drawn as dashes in the colour
+            of text.
+        mark_label: the meaning of the marks.
+        nodes_xy: shape (node, 2); the ends of the edges by default.
+        label: the label of the colour scale.
+        ax: the axes. If None, a new figure is made.
 
     Raises:
         GmlmError: E507 for shapes that do not fit each other.
@@ -127,19 +131,19 @@ def plot_forest(
     label: str = "estimate",
     ax: Axes | None = None,
 ) -> Figure:
-    """Estimates with their intervals, one row per parameter: estimate +- z standard error.
+    """Plot estimates with intervals, one row per parameter: estimate +- z standard error.
 
-    A parameter without a finite standard error has an open mark and no bar. Where both arguments
-    are mappings, such as from mask to array, the series lie above each other in each row.
+    A parameter without a finite standard error has an open mark and no bar. If both arguments are
+    mappings, such as from mask to array, the series are drawn above each other in each row.
 
     Args:
-        names: of the parameters.
-        estimates: (parameter,), or by series.
-        standard_errors: (parameter,), or (2, parameter) below and above where intervals are not
-            symmetric; or by series.
-        level: of the intervals.
-        label: of the axis.
-        ax: where to draw; none: a new figure.
+        names: the names of the parameters.
+        estimates: shape (parameter,), or a mapping by series.
+        standard_errors: shape (parameter,), or (2, parameter) below and above if intervals are not
+            symmetric, or a mapping by series.
+        level: the probability of the intervals.
+        label: the label of the axis.
+        ax: the axes. If None, a new figure is made.
 
     Raises:
         GmlmError: E507 for arguments that do not fit, such as one series with errors and another
@@ -172,7 +176,10 @@ def plot_forest(
 
 
 def _series(name: str, given: Any, count: int) -> dict[str, np.ndarray]:
-    """Arrays by series, of one number for each parameter; errors may be two rows, below and above."""
+    """Return arrays by series, with one number for each parameter.
+
+    Errors may have two rows, below and above.
+    """
     each = dict(given) if isinstance(given, Mapping) else {"": given}
     if name == "estimates":
         return {k: numbers(name, v, (count,)) for k, v in each.items()}
@@ -189,7 +196,10 @@ def _mosaic(images: np.ndarray, columns: int, rows: int) -> np.ndarray:
 
 
 def _ink(alpha: np.ndarray) -> np.ndarray:
-    """(row, column, 4) a dark grey as dense as `alpha`: it reads on white, and inverted on black."""
+    """Return a dark grey image (row, column, 4) whose opacity is `alpha`.
+
+    It is legible on white and, inverted, on black.
+    """
     density = np.round(255 * alpha).astype(np.uint8)
     return np.dstack([np.full_like(density, 28)] * 3 + [density])
 
@@ -198,7 +208,7 @@ def _draw_edges(axes: Axes, edges: np.ndarray, values: np.ndarray, limit: float)
     from matplotlib.collections import LineCollection
 
     strength = np.clip(values / limit, -1, 1)
-    order = np.argsort(np.abs(strength), kind="stable")  # strong ones on top
+    order = np.argsort(np.abs(strength), kind="stable")  # strong couplings on top
     middle = len(DIVERGING) // 2
     level = np.clip(np.round(strength * len(DIVERGING) / 2), -middle, middle).astype(int) + middle
     lines = LineCollection(
@@ -220,7 +230,7 @@ def _draw_marked(axes: Axes, edges: np.ndarray, label: str) -> None:
 
 
 def _colour_scale(axes: Axes, limit: float, label: str) -> None:
-    """A row of boxes under the map, one per colour."""
+    """Add a row of boxes under the map, one per colour."""
     scale = axes.inset_axes((0.15, -0.06, 0.7, 0.03))
     edges = np.linspace(-limit, limit, len(DIVERGING) + 1)
     for k, colour in enumerate(DIVERGING):

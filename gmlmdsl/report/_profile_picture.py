@@ -1,4 +1,4 @@
-"""The picture of a profile: how far the objective rises along one direction, and where the interval ends."""
+"""The picture of a profile: the rise of the objective along one direction, and the interval."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ def plot_profile(
     label: str = "",
     ax: Axes | None = None,
 ) -> Figure:
-    """The signed root of the adjusted drop, straight where a normal interval is right; and the interval, where it meets the quantile.
+    """Plot the signed root of the adjusted drop, and the interval at which it reaches the quantile.
+
+    The root is linear if a normal interval is right.
 
     Args:
-        grid: (point,) values of the entry or direction, ascending.
-        drop: (point,) twice the rise of the objective, adjusted: `Profile.drop`.
-        estimate: of the fit.
-        interval: where the drop stays below the quantile; an infinite end is not drawn.
-        level: of the interval.
-        label: of the entry or direction.
-        ax: where to draw; none: a new figure.
+        grid: shape (point,), the values of the entry or direction, ascending.
+        drop: shape (point,), twice the rise of the objective, adjusted: `Profile.drop`.
+        estimate: the estimate of the fit.
+        interval: the values at which the drop is below the quantile; an infinite end is not drawn.
+        level: the probability of the interval.
+        label: the name of the entry or direction.
+        ax: the axes. If None, a new figure is made.
 
     Raises:
         GmlmError: E507 for arguments that do not fit.

@@ -1,4 +1,4 @@
-"""The report of draws: whether they can be trusted, and what they say."""
+"""The report of draws: their diagnostics and their summaries."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ MOST_ROWS = 30
 
 
 def drawn_groups(graph: FactorGraph, idata: Any, stats: str = "sample_stats") -> dict[str, Any]:
-    """The groups of draws, which hold statistics of this name and the variables of the model.
+    """Return the groups of draws, which contain the statistics `stats` and the model's variables.
 
     Raises:
-        GmlmError: E507 for what no draws of the model are.
+        GmlmError: E507 unless `idata` contains draws of the model.
     """
     from ..sample import groups_of
 
@@ -38,15 +38,15 @@ def drawn_groups(graph: FactorGraph, idata: Any, stats: str = "sample_stats") ->
 
 
 def diagnose_draws(graph: FactorGraph, idata: Any, clamp: Mapping[str, Any] | None = None) -> Diagnosis:
-    """The discrete diagnostics of draws.
+    """Return the discrete diagnostics of draws.
 
     Args:
         graph: the model's factor graph, `model.graph`.
-        idata: from `Model.sample`, with its draws kept.
-        clamp: what was passed to `Model.sample`.
+        idata: the result of `Model.sample`, with its draws kept.
+        clamp: the argument `clamp` of `Model.sample`.
 
     Raises:
-        GmlmError: E507 for what is none of these.
+        GmlmError: E507 for arguments of other kinds.
     """
     from ..data import clamped_cells
     from ..sample import diagnose
@@ -71,26 +71,26 @@ def diagnose_draws(graph: FactorGraph, idata: Any, clamp: Mapping[str, Any] | No
 
 
 def sample_report(model: Model, idata: Any, *, clamp: Mapping[str, Any] | None = None, title: str = "") -> Report:
-    """Draws as one HTML page.
+    """Return the report of draws as one HTML page.
 
     Args:
-        model: the model they were drawn from.
-        idata: from `Model.sample`, with its draws kept.
-        clamp: what was passed to `Model.sample`.
-        title: of the page.
+        model: the model from which the draws come.
+        idata: the result of `Model.sample`, with its draws kept.
+        clamp: the argument `clamp` of `Model.sample`.
+        title: the title of the page.
 
     Returns:
         A report; `.save(path)` writes it.
 
     Raises:
-        GmlmError: E507 for what is none of these.
+        GmlmError: E507 for arguments of other kinds.
     """
     made_by("model", model, "samplers", "gm.load(..).model()")
     groups, title = drawn_groups(model.graph, idata), verified_text("title", title)
     attrs = dict(idata.attrs)
     found = diagnose_draws(model.graph, idata, clamp)
     footer = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, seed {attrs['seed']}, {attrs['versions']}, program {attrs['program_sha256'][:12]}"
-    # none: independent draws, which no file declares
+    # None stands for independent draws, which no file declares.
     sampler = attrs["sampler"] if attrs["sampler"] in model.samplers else None
     draws = f"draws by the sampler `{sampler}`" if sampler else "independent draws"
     subtitle = f"{found.n_chains} chains of {found.n_draws} {draws}."
@@ -140,7 +140,7 @@ def _trust(report: Report, found: Diagnosis, attrs: dict[str, Any]) -> None:
 def _traces(report: Report, groups: dict[str, Any], model: Model) -> None:
     report.section("Traces")
     stats = groups["sample_stats"]
-    # a network's conditionals have no log p
+    # The conditionals of a network have no log p.
     traces = {"log p (unnormalised)": np.asarray(stats["lp"].values)} if "lp" in stats else {}
     for v in model.graph.variables:
         if v.ordered:
@@ -161,7 +161,7 @@ def _cells(report: Report, found: Diagnosis) -> None:
     for i in found.worst_cells:
         for k, label in enumerate(found.categories[i]):
             if k == 0 and len(found.categories[i]) == 2:
-                continue  # the other one's complement
+                continue  # the complement of the other category
             names.append(f"{found.cells[i]} = {label}")
             share, ess = float(found.frequency[i, k]), float(found.ess[i, k])
             shares.append(share)

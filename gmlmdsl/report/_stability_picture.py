@@ -1,4 +1,4 @@
-"""The picture of stability selection: how often each coupling was chosen in halves of the rows."""
+"""The picture of stability selection: the selection probabilities of couplings."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
 
 def plot_stability(stable: pd.DataFrame, *, threshold: float = 0.75, most: int = 40, ax: Axes | None = None) -> Figure:
-    """Selection probabilities, the most stable coupling on top: filled where they reach the threshold, which is dashed.
+    """Plot selection probabilities, with the most stable coupling on top.
+
+    A mark is filled if the coupling is stable, and a dashed line is the threshold.
 
     Args:
         stable: `Path.stable` of a path with criterion "stability".
-        threshold: that of `Model.fit_path`.
-        most: couplings shown, of those that some half sample selects.
-        ax: where to draw; none: a new figure.
+        threshold: the threshold of `Model.fit_path`.
+        most: the number of couplings shown, among those that some half sample selects.
+        ax: the axes. If None, a new figure is made.
 
     Returns:
         The figure of the axes.
@@ -58,7 +60,7 @@ def plot_stability(stable: pd.DataFrame, *, threshold: float = 0.75, most: int =
 
 
 def _pairs(names: Iterable[str]) -> list[str]:
-    """Names of pairs, without the variable where all cells are of one."""
+    """Return names of pairs, without the variable if all cells belong to one variable."""
     ends = [str(name).split(" - ") for name in names]
     short = iter(bare(end for pair in ends for end in pair))
     return [" - ".join(next(short) for _ in pair) for pair in ends]

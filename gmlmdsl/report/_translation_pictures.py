@@ -1,4 +1,4 @@
-"""Pictures of a translator's training, scores, times and attention. Each returns a matplotlib figure."""
+"""Pictures of a translator's training, scores, times and attention, as matplotlib figures."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Points = Sequence[tuple[float, float]]
 def plot_curves(
     curves: Mapping[str, Points], *, x: str, y: str, marks: bool = False, dashed: Mapping[str, Points] | None = None, log: bool = False
 ) -> Figure:
-    """Lines by name over one pair of axes.
+    """Plot lines by name over one pair of axes.
 
     Args:
         curves: points (x, y) by name.
-        x: what runs to the right.
-        y: what runs upwards.
+        x: the label of the x axis.
+        y: the label of the y axis.
         marks: whether points are marked.
         dashed: further points by the same names, joined by dashes of the same colour.
         log: whether x is on a log scale of base 2.
@@ -50,12 +50,14 @@ def plot_curves(
 
 
 def plot_attention(weights: np.ndarray, targets: Sequence[str], sources: Sequence[str]) -> Figure:
-    """Attention weights of every head as a grid of maps: darker is more, each row sums to 1.
+    """Plot attention weights of every head as a grid of maps, in which darker is more.
+
+    Each row sums to 1.
 
     Args:
-        weights: (heads, targets, sources).
-        targets: names of the rows.
-        sources: names of the columns.
+        weights: shape (heads, targets, sources).
+        targets: the names of the rows.
+        sources: the names of the columns.
 
     Raises:
         GmlmError: E507 for shapes that do not fit each other.
@@ -75,7 +77,8 @@ def plot_attention(weights: np.ndarray, targets: Sequence[str], sources: Sequenc
                 axes.set_axis_off()
                 continue
             density = np.round(255 * np.clip(w[k] / max(w[k].max(), 1e-9), 0, 1)).astype(np.uint8)
-            # dark, as dense as the weight: reads inverted too
+            # The image is dark grey with the weight as opacity, so that it is also legible when
+            # inverted.
             ink = np.dstack([np.full_like(density, 28)] * 3 + [density])
             axes.imshow(ink, interpolation="none", aspect="auto").set_gid(f"{INK_IMAGE}{k}")
             axes.set_title(f"head {k + 1}, up to {w[k].max():.2f}")

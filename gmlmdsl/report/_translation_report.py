@@ -1,4 +1,4 @@
-"""The report of a pipeline: scores, passes, times, training, attention, text, and how all of it was made."""
+"""The report of a pipeline: scores, passes, times, training, attention, text and provenance."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ KINDS = {
 
 
 def translation_report(found: Mapping[str, Any], arrays: Mapping[str, np.ndarray], *, title: str = "") -> Report:
-    """A run of the pipeline as one HTML page.
+    """Return the report of a run of the pipeline as one HTML page.
 
     Args:
-        found: what `Pipeline.run` returns, or its `report.json`.
-        arrays: of `pictures.npz`: attention weights by head, with the pieces that they are between.
-        title: of the page.
+        found: the result of `Pipeline.run`, or its `report.json`.
+        arrays: the arrays of `pictures.npz`: attention weights by head, with the subword tokens
+            between which they act.
+        title: the title of the page.
 
     Returns:
         A report; `.save(path)` writes it.
 
     Raises:
-        GmlmError: E507 for what is no result of a pipeline.
+        GmlmError: E507 unless `found` and `arrays` are results of a pipeline.
     """
     _verify(found, arrays)
     title = verified_text("title", title)
@@ -56,7 +57,11 @@ def translation_report(found: Mapping[str, Any], arrays: Mapping[str, np.ndarray
 
 
 def _verify(found: Any, arrays: Any) -> None:
-    """Refuse what is no result of a pipeline."""
+    """Raise E507 unless the arguments are results of a pipeline.
+
+    Raises:
+        GmlmError: E507.
+    """
     for name, given, needed in (("found", found, NEEDED), ("arrays", arrays, ())):
         if not isinstance(given, Mapping):
             raise wrong(f"{name} must be a dict, got {type(given).__name__}", "what `Pipeline.run` returns, and its `pictures.npz`")
@@ -119,7 +124,7 @@ def _passes(report: Report, scores: Mapping[str, Any]) -> None:
         curves = {
             _named(k): [(p["number"], p[what]) for p in passes if p[what] is not None] for k, passes in by_pass.items() if len(passes) > 1
         }
-        if any(curves.values()):  # stutter has no meaning in a language without spaces
+        if any(curves.values()):  # stutter is not defined in a language without spaces
             figure = plot_curves({k.replace("`", ""): v for k, v in curves.items()}, x="pass", y=words, marks=True)
             report.figure(figure, alt=f"{words} after each pass, a line for each network and sampler.", caption=f"{words} by pass.")
     rows = [
@@ -189,7 +194,7 @@ def _training(report: Report, training: Mapping[str, Any]) -> None:
 
 
 def _chosen(report: Report, chosen: Mapping[str, Any]) -> None:
-    """How minutes were split, and the samplers that were chosen on the validation text."""
+    """Add how the minutes were split, and the samplers that were chosen on the validation text."""
     if split := chosen.get("split"):
         rows = [[name, s["seconds_per_batch"], s["batches"]] for name, s in split.items()]
         words = "What short trials say of the minutes of the run."
