@@ -55,9 +55,10 @@ def with_pretrained_weights(network: MaskedLanguageModel, form: NetworkForm) -> 
     """
     folder = folder_of(form)
     file = Safetensors(folder / WEIGHTS)
-    names = NAMES[str(read_pretrained(folder).config["model_type"])]
+    config = read_pretrained(folder).config
+    names, inner = NAMES[str(config["model_type"])], int(config.get("inner_group_num", 1))
     leaves, tree = jax.tree_util.tree_flatten_with_path(network)
-    stored = [_Stored.of([_word(key) for key in path], leaf.shape, names, network, file) for path, leaf in leaves]
+    stored = [_Stored.of([_word(key) for key in path], leaf.shape, names, inner, file) for path, leaf in leaves]
     file.verify([(s.name, s.shape) for s in stored])
     dtype = jax.dtypes.canonicalize_dtype(float)
     return jax.tree_util.tree_unflatten(tree, [jnp.asarray(s.read(file), dtype) for s in stored])
@@ -78,18 +79,16 @@ class _Stored:
     row: int | None = None
 
     @classmethod
-    def of(
-        cls, path: list[str], shape: tuple[int, ...], names: Mapping[str, str], network: MaskedLanguageModel, file: Safetensors
-    ) -> _Stored:
-        """Find the array of a path through the network."""
+    def of(cls, path: list[str], shape: tuple[int, ...], names: Mapping[str, str], inner: int, file: Safetensors) -> _Stored:
+        """Find the array of a path through the network, whose groups have `inner` layers each."""
         if path[0] == "type":
             rows = file.shapes.get(names["type"], (0,))[0]
             return cls(names["type"], (max(rows, 1), *shape), row=0)
         if len(path) == 1:
             return cls(_first_of(names[path[0]].split("|"), file), shape)
         if path[0] == "layers":
-            inner = len(network.layers) // int(names.get("groups", "1")) or 1
-            base = names["layers"].format(k=path[1], group=int(path[1]) // inner, inner=int(path[1]) % inner) + "." + names[path[2]]
+            group, place = divmod(int(path[1]), inner)
+            base = names["layers"].format(k=path[1], group=group, inner=place) + "." + names[path[2]]
         else:
             base = names[path[0]]
         leaf = path[-1]

@@ -36,6 +36,8 @@ def test_the_table_has_an_example_of_every_form_and_no_other():
 @pytest.mark.parametrize("word", words_of_the_language())
 def test_every_example_is_formatted_and_checks_without_a_warning(word: str, tmp_path: Path):
     (tmp_path / "ising.gmlm").write_text("model ising { var x : spin  factor x }\n")
+    (tmp_path / "esm2_t6_8M_UR50D").mkdir()
+    (tmp_path / "esm2_t6_8M_UR50D" / "vocab.txt").write_text("<mask>\nA\nC\n")
     for meaning in meanings_of(word):
         path = tmp_path / "example.gmlm"
         path.write_text(meaning.example + "\n")
