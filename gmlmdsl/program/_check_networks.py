@@ -163,7 +163,7 @@ def check_conditional(s: tree.NetworkConditional, body: Body, scope: Scope) -> N
             scope.report("E303", "a network takes the names of `given` variables", a.span, "not a name", help=help)
         elif a.value.name in given:
             fix = Fix(Span(a.span.source, s.network.arguments[k - 1].span.end, a.span.end), "", guess=True)
-            first = next(b for b in s.network.arguments if b.span.text == a.span.text)
+            first = next(b for b in s.network.arguments if isinstance(b.value, tree.Name) and b.value.name == a.value.name)
             message, place = f"`{a.value.name}` is named twice", ((first.span, "first named here"),)
             scope.report("E306", message, a.span, "again here", help="name each variable once", related=place, fix=fix)
         elif scope.use(a.value, "given") is not None:
@@ -194,7 +194,7 @@ def _check_given(s: tree.NetworkConditional, network: FormCall, given: list[Vari
             help = f"declare one, `given src[j in s] : range(1000)`, and name it; without one {without} does"
             scope.report("E326", message, s.network.span, "nothing to encode", help=help, related=place)
         for v in (v for v in given if v.domain.real):
-            at = next(a for a in arguments if a.span.text == v.name)
+            at = next(a for a in arguments if isinstance(a.value, tree.Name) and a.value.name == v.name)
             message = f"an `encoder_decoder` embeds values of a list; those of `{v.name}` are real numbers"
             help = "an `mlp` or `python(..)` takes real numbers"
             scope.report("E326", message, at.span, "real", help=help, related=((v.span, "declared here"), *place))

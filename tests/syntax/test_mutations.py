@@ -60,12 +60,12 @@ def test_every_mutant_of_a_wrong_program_is_answered_too() -> None:
 
 @pytest.mark.slow
 def test_many_mutants_of_wrong_programs_are_answered() -> None:
-    assert faulty([outcome(*mutant) for mutant in mutants(30 * N_LOADED, seed=24, wrong=True)]) == []
+    assert faulty([outcome(*mutant) for mutant in mutants(15 * N_LOADED, seed=24, wrong=True)]) == []
 
 
 @pytest.mark.slow
 def test_many_mutants_are_checked_and_loaded_without_an_error_of_another_kind() -> None:
-    assert faulty([outcome(*mutant) for mutant in mutants(100 * N_LOADED, seed=16)]) == []
+    assert faulty([outcome(*mutant) for mutant in mutants(50 * N_LOADED, seed=16)]) == []
 
 
 def faulty(found: list[Outcome]) -> list[Outcome]:
