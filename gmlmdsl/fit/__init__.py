@@ -24,6 +24,7 @@ from ._training_options import (
     Training,
     accumulated,
     default_optimizer,
+    learning_rate_at,
     measured_every,
     save_points,
     saved_every,

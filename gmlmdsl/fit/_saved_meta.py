@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 CODES = ("converged", "no-minimiser", "undetermined", "not-converged", "diverged")
-REASONS = ("steps", "patience", "diverged")
+REASONS = ("steps", "patience", "callback", "diverged")
 SHOWN = 100  # maximum number of letters of a wrong entry that a message shows
 Check = Callable[[Any], bool]
 

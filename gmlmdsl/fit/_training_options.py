@@ -43,8 +43,10 @@ class Training:
             logits, norms and updates in float32.
         buckets: widths, ascending. Rows of similar length share a batch, and each width is compiled
             once. None: 8, 16, 24, 32, 48, 64, ..
-        validation: `{"x": .., "given": ..}`, rows whose loss is measured every `evaluate_every`
-            steps, always under the same masks.
+        validation: `{"x": .., "given": .., "masks": [..]}`, rows whose loss is measured every
+            `evaluate_every` steps, always with the same blocks. The losses under the further masks
+            that `masks` names are logged; only that of the fitted mask ends a run or chooses
+            weights.
         evaluate_every: the number of steps between measurements. None: a tenth of the steps.
         patience: the number of measurements without a lower loss after which training ends; the fit
             then returns the best weights. None: training never ends early.
@@ -58,8 +60,11 @@ class Training:
             the beginning.
         log: a file with one line of JSON for every 20 steps, and one for every measurement. The
             lines of steps have the norms of the network's parts (roots of the sums of squares of
-            their weights). The file is started again, or cut back to the step from which a run
+            their weights), the norm of the last gradient, and the learning rate of the default
+            optimiser. The file is started again, or cut back to the step from which a run
             resumes.
+        callback: a function that is called with each line of the log as a dict, whether or not
+            there is a file. If it returns True, training ends, with the reason "callback".
         warmup: the number of steps of linear warm-up of the default optimiser. None: a fiftieth.
         learning_rate: the peak of the default optimiser, AdaFactor (Shazeer and Stern 2018) with a
             cosine schedule down to 1e-5. None: 0.03 for up to 5000 updates, then lower in
@@ -97,6 +102,7 @@ class Training:
     loss: str = "cross_entropy"
     l2: float = 0.0
     regulariser: Callable[[Any, Any], Any] | None = None
+    callback: Callable[[dict[str, Any]], Any] | None = None
 
     name = "training"
 
@@ -140,8 +146,11 @@ def verified_training(t: Training) -> Training:
         raise fail("E704", f"Training: learning_rate must be above 0, got {t.learning_rate!r}")
     if t.precision not in ("float32", "bfloat16"):
         raise fail("E704", f'Training: precision must be "float32" or "bfloat16", got {t.precision!r}')
-    if t.validation is not None and (not isinstance(t.validation, Mapping) or not {"x"} <= set(t.validation) <= {"x", "given"}):
-        raise fail("E704", "Training: validation must be a dict of `x` and, where the model has given variables, `given`")
+    if t.validation is not None and (not isinstance(t.validation, Mapping) or not {"x"} <= set(t.validation) <= {"x", "given", "masks"}):
+        raise fail("E704", "Training: validation must be a dict of `x`, `given` if the model has given variables, and perhaps `masks`")
+    masks = () if t.validation is None else t.validation.get("masks", ())
+    if isinstance(masks, str) or not all(isinstance(m, str) for m in masks):
+        raise fail("E704", f"Training: validation's `masks` must be a list of names of masks, got {masks!r:.60}")
     _verify_loss(t)
     _verify_together(t)
     return t
@@ -152,6 +161,8 @@ def _verify_loss(t: Training) -> None:
         raise fail("E704", f'Training: loss must be "cross_entropy" or "squared", got {t.loss!r}')
     if isinstance(t.l2, bool) or not isinstance(t.l2, int | float) or not 0 <= t.l2 < float("inf"):
         raise fail("E704", f"Training: l2 must be a number of at least 0, got {t.l2!r}")
+    if t.callback is not None and not callable(t.callback):
+        raise fail("E704", f"Training: callback must be a function of one line of the log, got {t.callback!r:.60}")
     if t.regulariser is not None and not callable(t.regulariser):
         raise fail("E704", f"Training: regulariser must be a function of (network, batch), got {t.regulariser!r:.60}")
 
@@ -213,9 +224,20 @@ def default_optimizer(t: Training) -> optax.GradientTransformation:
 
     Its schedule counts updates: one for every `accumulate` steps.
     """
+    return _adafactor(*_default_schedule(t))
+
+
+def learning_rate_at(t: Training, step: int) -> float:
+    """Return the learning rate of the default optimiser at a step, counted from 0."""
+    peak, warm, updates = _default_schedule(t)
+    return float(optax.warmup_cosine_decay_schedule(0.0, peak, warm, updates, END)(step // t.accumulate))
+
+
+def _default_schedule(t: Training) -> tuple[float, int, int]:
+    """Return the peak of the learning rate, the updates of warm-up, and all updates."""
     updates = t.steps // t.accumulate
     warm = max(1, updates // WARM) if t.warmup is None else t.warmup // t.accumulate
-    return _adafactor(default_peak(updates) if t.learning_rate is None else t.learning_rate, warm, max(updates, warm + 1))
+    return default_peak(updates) if t.learning_rate is None else t.learning_rate, warm, max(updates, warm + 1)
 
 
 def default_peak(updates: int) -> float:

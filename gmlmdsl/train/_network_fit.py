@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import optax
 
-from .._diagnostics import counted, duration, fail, no_attribute
+from .._diagnostics import counted, duration, fail, no_attribute, only
 from .._progress import shows_progress
 from ..data import NetworkRows, bound_to_rows, network_rows, random_key, verified_weights
 from ..derive import NetworkLoss
@@ -105,8 +105,30 @@ def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, i
     if check is not None:
         _per_batch(loss, check, options.mask, "the rows of validation")
     stated = {"program": identity["sha256"], "inputs": identity["inputs"], "mask": options.mask.name, "n_masks": options.n_masks}
-    found = train(network, loss, batches, per_batch, check, t, options.optimizer, options.seed, shows_progress(options.progress), stated)
+    others = _losses_of_validation(lowered, check, n_masks, t)
+    show = shows_progress(options.progress)
+    found = train(network, loss, batches, per_batch, check, t, options.optimizer, options.seed, show, stated, others)
     return found, rows.n_rows
+
+
+def _losses_of_validation(lowered: Lowered, check: Batches | None, n_masks: int, t: Training) -> dict[str, NetworkLoss]:
+    """Return the losses of the further masks under which validation rows are measured, by the mask's name.
+
+    Raises:
+        GmlmError: E506 for a mask that the model does not have, E704 for one that looks at the data.
+    """
+    wanted = () if t.validation is None else t.validation.get("masks", ())
+    out: dict[str, NetworkLoss] = {}
+    for name in wanted:
+        masks = {n: m for n, m in lowered.bound.program.masks.items() if m.model == lowered.names.model.name}
+        mask = masks[only(name, list(masks), "mask", lowered.names.model.name)]
+        out[name] = mask_loss(lowered, mask, n_masks, 0.0, t.loss)[0]
+        if any(law.groups() for law in out[name].mask.laws):
+            raise fail("E704", f"Training: validation is not measured under mask `{name}`, whose weights depend on the rows")
+        assert check is not None
+        verify_known(mask, lowered, check.rows)
+        _per_batch(out[name], check, mask, "the rows of validation")
+    return out
 
 
 def fit(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, meta: dict[str, Any], model: Callable[[], Any]) -> NetworkFit:
@@ -187,7 +209,7 @@ class NetworkFit:
         length_trace: the loss of the predicted length per row of each step's batch; 0 if no length
             is predicted.
         validation_trace: (step, loss per hidden cell, length loss) of each measurement.
-        reason: why training ended: steps, patience or diverged.
+        reason: why training ended: steps, patience, callback or diverged.
         meta: the metadata that `save` writes: program text, inputs, seed, versions, seconds, cells,
             rows of a batch, widths of buckets, and the step of the returned weights (`kept`).
     """

@@ -20,7 +20,7 @@ from ._batches import Batches
 # Options that do not affect the weights, or that enter in another form: `steps` enters by way of
 # the optimiser, which may depend on it.
 SCHEDULE = ("steps", "warmup", "learning_rate", "evaluate_every", "save_every", "average_last")
-ELSEWHERE = (*SCHEDULE, "validation", "checkpoint", "resume", "log", "loss", "l2", "regulariser")
+ELSEWHERE = (*SCHEDULE, "validation", "checkpoint", "resume", "log", "loss", "l2", "regulariser", "callback")
 
 
 def run_identity(

@@ -27,7 +27,7 @@ from .._diagnostics import fail
 from ..data import random_key
 from ..derive import NetworkLoss, bounded_jit
 from ..files import alone
-from ..fit import Training, accumulated, default_optimizer, measured_every, save_points, saved_every
+from ..fit import Training, accumulated, default_optimizer, learning_rate_at, measured_every, save_points, saved_every
 from ._asked_to_end import asked_to_end
 from ._batches import Batch, Batches
 from ._checkpoints import Checkpoints
@@ -99,6 +99,7 @@ def train(
     seed: int,
     show: bool,
     identity: Mapping[str, Any],
+    others: Mapping[str, NetworkLoss],
 ) -> Trained:
     """Train a network to the end, starting from the latest checkpoint if there is one.
 
@@ -116,6 +117,7 @@ def train(
         show: whether to show a bar.
         identity: everything that the run depends on beside its options and data. Restoring a
             checkpoint of another run raises an error.
+        others: the losses of further masks, by the mask's name, that measurements log.
     """
     scheduled, optimizer = optimizer is None, default_optimizer(t) if optimizer is None else optimizer
     if t.accumulate > 1:
@@ -132,7 +134,10 @@ def train(
         if store is not None:
             first, state, progress = _resumed(store, state, t, progress)
         log = TrainingLog(t.log, first)
-        run = _Run(loss, batches, np.asarray(per_batch, np.float32), check, t, optimizer, fixed, seed, store, log, progress, penalty)
+        rate = t if scheduled else None
+        run = _Run(
+            loss, batches, np.asarray(per_batch, np.float32), check, t, optimizer, fixed, seed, store, log, progress, penalty, others, rate
+        )
         return Trained(eqx.combine(run.to_the_end(state, first, show), fixed), progress, batches.used, batches.size)
 
 
@@ -166,6 +171,10 @@ class _Run:
     log: TrainingLog
     progress: Progress
     penalty: Penalty | None
+    others: Mapping[str, NetworkLoss]
+    scheduled: Training | None  # The options of the default optimiser; None for another optimiser.
+    gradient_norm: float = float("nan")
+    is_ended: bool = False  # Whether the callback has ended the run.
     # The last step whose weights are known to be finite, with these weights.
     sound: tuple[int, Any] = (0, None)
     latest: tuple[int, Any] = (0, None)  # The step and the weights of the last transfer of losses.
@@ -177,7 +186,7 @@ class _Run:
             The weights of the fit.
         """
         t, p = self.t, self.progress
-        waiting: list[tuple[Any, Any]] = []
+        waiting: list[tuple[Any, Any, Any]] = []
         started, before = time.perf_counter(), p.seconds
         self.sound = self.latest = first, self.kept(state, first)
         if self.stops():  # The resumed run had already ended.
@@ -211,11 +220,29 @@ class _Run:
         return self.returned(state)
 
     def note(self, state: TrainState, done: int) -> None:
-        """Write a line of the log, if there is one."""
-        if self.log.path is not None:
-            p = self.progress
-            line = {"step": done, "loss": p.losses[-1], "length_loss": p.lengths[-1], "seconds": p.seconds, "cells": p.cells}
-            self.log.note(line | {"norms": parameter_norms(state.network)})
+        """Write a line of the log and call the callback, if there is one of them."""
+        if self.log.path is None and self.t.callback is None:
+            return
+        p = self.progress
+        line = {"step": done, "loss": p.losses[-1], "length_loss": p.lengths[-1], "seconds": p.seconds, "cells": p.cells}
+        line |= {"norms": parameter_norms(state.network), "gradient_norm": self.gradient_norm}
+        if self.scheduled is not None:
+            line["learning_rate"] = learning_rate_at(self.scheduled, done - 1)
+        self.tell(line)
+
+    def tell(self, line: dict[str, Any]) -> None:
+        """Write a line of the log, and call the callback with it.
+
+        Raises:
+            GmlmError: E704 for a callback that raises an exception.
+        """
+        self.log.note(line)
+        if self.t.callback is None:
+            return
+        try:
+            self.is_ended |= self.t.callback(dict(line)) is True
+        except Exception as error:
+            raise fail("E704", f"Training: callback raised {type(error).__name__}: {error}") from error
 
     def due(self, done: int) -> tuple[bool, bool]:
         """Return whether to write a checkpoint and whether to measure validation rows."""
@@ -227,11 +254,12 @@ class _Run:
     def stops(self) -> bool:
         """Return whether training ends early, and set the reason.
 
-        It ends after `patience` measurements in succession without a lower loss.
+        It ends after `patience` measurements in succession without a lower loss, or if the
+        callback ends it.
         """
         ends = self.t.patience is not None and self.progress.since_best >= self.t.patience
-        self.progress.reason = "patience" if ends else "steps"
-        return ends
+        self.progress.reason = "patience" if ends else "callback" if self.is_ended else "steps"
+        return ends or self.is_ended
 
     def is_sound(self, state: TrainState, done: int, whole: bool) -> bool:
         """Return whether the run may continue, and keep the last weights known to be finite.
@@ -307,11 +335,12 @@ class _Run:
             return None
         return np.asarray(0 if (step + 1) % self.t.accumulate else (1 - d) / (1 - d**n), np.float32)
 
-    def look(self, waiting: list[tuple[Any, Any]]) -> None:
-        """Fetch the losses of the steps since the last transfer."""
-        for value, length in waiting:
+    def look(self, waiting: list[tuple[Any, Any, Any]]) -> None:
+        """Fetch the losses of the steps since the last transfer, and the norm of the last gradient."""
+        for value, length, norm in waiting:
             self.progress.losses.append(float(value))
             self.progress.lengths.append(float(length))
+            self.gradient_norm = float(norm)
         waiting.clear()
 
     def measure(self, state: TrainState, done: int) -> TrainState:
@@ -326,7 +355,12 @@ class _Run:
         loss, length = evaluated(self.loss, eqx.combine(network, self.fixed), self.check, self.seed, self.t.precision)
         total = loss + _weight(network) * length
         p.validation.append((done, loss, length))
-        self.log.note({"step": done, "validation_loss": loss, "validation_length_loss": length})
+        line: dict[str, Any] = {"step": done, "validation_loss": loss, "validation_length_loss": length}
+        if self.others:
+            whole = eqx.combine(network, self.fixed)
+            found = {name: evaluated(other, whole, self.check, self.seed, self.t.precision)[0] for name, other in self.others.items()}
+            line["validation_losses"] = found
+        self.tell(line)
         if total < p.best:
             p.best, p.since_best, p.best_step = total, 0, done
             return state._replace(best=network)
@@ -401,7 +435,7 @@ def _update(
     precision: str,
     share: Any,
     penalty: Penalty | None,
-) -> tuple[TrainState, tuple[Any, Any]]:
+) -> tuple[TrainState, tuple[Any, Any, Any]]:
     def objective(trainable: Any) -> tuple[Any, tuple[Any, Any]]:
         network = eqx.combine(trainable, fixed)
         total, sizes, length, weight = _rows(loss, network, batch[:4], key, precision, True)
@@ -414,4 +448,5 @@ def _update(
     updates, inner = optimizer.update(gradient, state.optimizer, state.network)
     network = optax.apply_updates(state.network, updates)
     average = jax.tree.map(lambda a, b: a + share.astype(a.dtype) * (b - a), state.average, network) if share is not None else None
-    return TrainState(network, inner, average, state.best), values
+    norm = jnp.sqrt(sum((g.astype(jnp.float32) ** 2).sum() for g in jax.tree.leaves(gradient)))
+    return TrainState(network, inner, average, state.best), (*values, norm)

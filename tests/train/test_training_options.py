@@ -270,3 +270,51 @@ def test_a_key_may_be_a_seed(model):
 def test_shapes_are_found_once_for_each_form(model):
     form = model.graph.network
     assert network_shapes(form) is network_shapes(form)
+
+
+def test_a_callback_gets_the_lines_of_the_log_and_ends_the_run(tmp_path: Path) -> None:
+    model = made("mlp(layers = 1, width = 8)", N, Q, "mask whole = everything(x)\nmask single = subsets(x, size = 1)\n")
+    lines: list[dict] = []
+    method = gm.Training(
+        steps=60, batch_size=8, log=tmp_path / "log", callback=lines.append, evaluate_every=20,
+        validation={"x": rows(9, 1), "masks": ["single"]},
+    )  # fmt: skip
+    fit = model.fit(rows(), mask="whole", method=method)
+    assert lines == [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    steps, measured = ([line for line in lines if ("loss" in line) == own] for own in (True, False))
+    assert [line["step"] for line in steps] == [line["step"] for line in measured] == [20, 40, 60]
+    last = measured[-1]["validation_losses"]["single"]
+    assert last == pytest.approx(float(model.loss(fit.params, rows(9, 1), mask="single")), abs=0.15)
+    # nats per hidden cell: the mask hides one cell, so that its loss is that number
+    assert all(line["gradient_norm"] > 0 for line in steps)
+    assert steps[0]["learning_rate"] > steps[1]["learning_rate"] > steps[2]["learning_rate"] > 0
+    ended = model.fit(rows(), mask="whole", method=gm.Training(steps=400, batch_size=8, callback=lambda line: line["step"] >= 40))
+    assert ended.reason == "callback" and len(ended.loss_trace) == 40
+    ended.save(tmp_path / "ended.fit")
+    assert gm.load_fit(tmp_path / "ended.fit").reason == "callback"
+
+
+def test_the_logged_norm_and_rate_are_those_of_the_step() -> None:
+    model = made("mlp(layers = 1, width = 8)", N, Q, "mask whole = everything(x)\n")
+    lines: list[dict] = []
+    start = model.init_params(3)
+    model.fit(rows(8), init=start, optimizer=optax.sgd(0.0), method=gm.Training(steps=1, batch_size=8, callback=lines.append))
+    net, label = start, model.graph.network.label
+    gradient = jax.grad(lambda params: model.loss(params, rows(8), mask="whole") / N)(net)
+    squares = sum(float((np.asarray(g) ** 2).sum()) for g in jax.tree.leaves(gradient[label]))
+    assert lines[-1]["gradient_norm"] == pytest.approx(squares**0.5, rel=1e-4)
+    assert "learning_rate" not in lines[-1]
+
+
+@pytest.mark.produces("E704")
+def test_callbacks_and_masks_that_do_not_fit() -> None:
+    model = made("mlp(layers = 1, width = 8)", N, Q, "mask whole = everything(x)\n")
+    wrong = (
+        ({"callback": 3}, "callback must be a function"),
+        ({"callback": lambda line: 1 / 0}, "callback raised ZeroDivisionError"),
+        ({"validation": {"x": rows(3), "masks": "whole"}}, "must be a list of names"),
+        ({"validation": {"x": rows(3), "masks": ["hole"]}}, "did you mean `whole`"),
+    )
+    for options, words in wrong:
+        with pytest.raises(gm.GmlmError, match=words):
+            fitted(model, **options)
