@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, final
 from ._diagnostics import GmlmError, GmlmWarning, Source, fail, is_one_of, listed, rendered, unknown
 from .files import opened
 from .graph import AbstractProgram, Bound, bind
-from .program import Program, check_file, check_source, checked_texts
+from .program import Program, check_file, check_source, checked_texts, python_code
 
 OLD_FORM = "W831"  # Only `gmlm check` reports this code.
 
@@ -90,18 +90,13 @@ class BoundProgram(AbstractProgram):
         return ConditionalModel(self, name)
 
     def _verify_allowed(self, name: str) -> None:
-        """Raise E739 if the model's network is a Python class and `allow_python` is false."""
-        model = self.checked.models.get(name)
-        if self.allow_python or model is None or model.conditional is None:
-            return
-        network = self.checked.networks[model.conditional.network]
-        if network.form.name == "python":
-            target = network.arguments["target"]
+        """Raise E739 if the model names Python code and `allow_python` is false."""
+        for what, place in () if self.allow_python else python_code(self.checked, name):
             help = (
                 "load it with `allow_python=True` (`gm.load`, `gm.parse`, `gm.load_fit`), or `--allow-python` on the command line, "
-                "if you trust this file and the class"
+                "if you trust this file and the code"
             )
-            raise fail("E739", f"model `{name}` runs code: its network is the class `{target}`", network.span, "not allowed", help=help)
+            raise fail("E739", f"model `{name}` runs code: {what}", place, "not allowed", help=help)
 
     def extended(self, text: str) -> BoundProgram:
         """Return this program with `text` appended and the same inputs; no file is written.

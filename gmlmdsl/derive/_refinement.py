@@ -23,6 +23,7 @@ Reference: Ghazvininejad et al. 2019 (mask-predict), Savinov et al. 2022 (SUNDAE
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -45,6 +46,7 @@ from ._network_kernels import Held, free_cells, least, ranks, unadapted
 from ._picks import happens, pick_token, token_words, whole_below
 from ._random import fold_apart, words_apart
 from ._undefined import UNDEFINED
+from ._user_function import user_confidence
 
 # Probabilities, logits (relative to themselves) and confidences that differ by less count as equal:
 # they are sums in single precision.
@@ -62,7 +64,7 @@ class Rules:
     schedule: str  # a word, `counts` or `mask`
     order: str
     threshold: float
-    confidence: str
+    confidence: str | Callable[[Array], Array]  # a word, or a function of the user's
     decode: str
     temperature: float
     top_k: int | None
@@ -84,7 +86,7 @@ class Readout:
     temperature: float
     top_k: int | None
     top_p: float | None
-    confidence: str
+    confidence: str | Callable[[Array], Array]
     planned: bool
 
     def __call__(self, logits: Float[Array, "chains cells values"]) -> tuple[Array, Array, Array]:
@@ -118,8 +120,11 @@ class Readout:
                 p = jnp.exp(logits - total[..., None])
                 nats = jnp.where(p > 0, -p * (logits - total[..., None]), 0.0).sum(axis=-1)
                 return 1 - nats / jnp.log(max(logits.shape[-1], 2))
-            case _:
+            case "probability":
                 return jnp.exp(log_p)
+            case _:
+                assert callable(self.confidence)
+                return self.confidence(logits - total[..., None])
 
 
 class Hypothesis(NamedTuple):
@@ -434,7 +439,8 @@ def refinement_kernel(lowered: Lowered, call: ir.FormCall, bound: Bound | None =
     `bound` is the program that contains the call, if that is not the model's program.
 
     Raises:
-        GmlmError: E741 for a data-dependent mask as the schedule.
+        GmlmError: E741 for a data-dependent mask as the schedule; E744 for a confidence of Python that
+            cannot be used.
     """
     found = refinement(call, lowered.bound if bound is None else bound)
     plan = plan_of(passes := passes_of(call, found, sum(v.size for v in lowered.graph.observed)))
@@ -445,6 +451,10 @@ def refinement_kernel(lowered: Lowered, call: ir.FormCall, bound: Bound | None =
     kept |= {name: float(found[name]) for name in ("threshold", "temperature", "eta")}
     kept |= {"top_k": None if found["top_k"] == "none" else int(found["top_k"])}
     kept |= {"top_p": None if found["top_p"] == "none" else float(found["top_p"])}
+    if ":" in str(kept["confidence"]):
+        variable = lowered.graph.observed[0]
+        n_cells = sum(v.size for v in lowered.graph.observed)
+        kept["confidence"] = user_confidence(str(kept["confidence"]), call.span, n_cells, len(variable.labels))
     word = "mask" if law else schedule if isinstance(schedule, str) else "counts"
     return RefinementKernel(Rules(passes.total, schedule=word, **kept), law, plan)
 

@@ -182,7 +182,8 @@ def _add_schedule(section: Section, o: Mapping[str, str], call: ir.FormCall, low
     """Add the cells that are open after pass t."""
     planned = o["planner"] != "none"
     pool = "all free cells" if o["remask"] == "least_confident" or planned else "the open cells"
-    by = _PLANNED if planned else f"; the confidence in a cell is {CONFIDENCE[o['confidence']]}." if o["order"] == "confidence" else "."
+    sure = CONFIDENCE.get(o["confidence"], f"`{o['confidence']}` of log p of its values")
+    by = _PLANNED if planned else f"; the confidence in a cell is {sure}." if o["order"] == "confidence" else "."
     t, those = n.sub("n", "t"), f"{SETTLE[o['order']].format(n='n_t')} of {pool}{by}{_counts(o, call, lowered)}"
     match o["by"]:
         case "linear":

@@ -19,7 +19,7 @@ from ..graph import Lowered, autoregressive, guided, lower_model, verify_bracket
 from ..plan import BUDGET, plan_prefixes
 from ..program import AUTOREGRESSIVE, ir, is_guided
 from ._brackets import Brackets
-from ._host import PythonJudge, loaded
+from ._host import PythonJudge
 from ._judges import AbstractJudge, Completable, Noisy, Probed, WithLeaves, expected
 from ._loop import Named
 from ._methods import Backtracking, BlockBest, Plain, Rejection, TokenwiseByValue, TokenwiseRejection
@@ -141,7 +141,8 @@ class Setting:
             message = f"{judge.kind} `{judge.name}` runs code: the function `{target}`"
             raise fail("E739", message, judge.body.span, "not allowed", help=help)
         what = f"{judge.kind} `{judge.name}`"
-        return PythonJudge(loaded(target, judge.body.span), self.string, judge.kind == "verifier", what, target, judge.body.span)
+        function = derive.user_function(target, judge.body.span, "`V(prefixes, lengths) -> rows`")
+        return PythonJudge(function, self.string, judge.kind == "verifier", what, target, judge.body.span)
 
     def _machine(self, judge: ir.Judge, name: str, end: int | None, *, support: bool) -> derive.PrefixMachine:
         """Return the prefix machine of another model of the program.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -122,20 +121,3 @@ def no_value(name: str, value: float, prefix: list[int], place: Span | None) -> 
     """
     help = "0 and 1 are a verifier's; a value is finite and at least 0"
     return fail("E745", f"{name} gives {value:g} of the prefix {prefix} (codes)", place, f"gives {value:g}", help=help)
-
-
-def loaded(target: str, place: Span | None) -> Callable[..., Any]:
-    """Return a user-defined function by its name, "package.module:name".
-
-    Raises:
-        GmlmError: E744 if it cannot be imported or called.
-    """
-    module, _, name = target.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except Exception as error:  # Importing runs the user's module, which may raise any exception.
-        help = 'name a function that Python can import, as "package.module:name"; the module\'s folder must be on sys.path'
-        raise fail("E744", f"`{target}` cannot be imported: {error}", place, "not found", help=help) from error
-    if not callable(found):
-        raise fail("E744", f"`{target}` is not a function", place, "cannot be called", help="`V(prefixes, lengths) -> rows`")
-    return found

@@ -20,7 +20,7 @@ from ..graph import Lowered, lower_model
 from ..guided import GuidedOptions, Setting, draw_guided, refuse_options
 from ..masks import AbstractMask, lower_mask
 from ..plan import with_others
-from ..program import allowed, ir
+from ..program import allowed, ir, python_code
 from ..sample import SamplingWarning, random_rows
 
 if TYPE_CHECKING:
@@ -61,10 +61,9 @@ class Model(ABC):
             GmlmError: E739 for a model whose network is a Python class, because building the model
                 again would import and run that class.
         """
-        network = self.graph.network
-        if network is not None and network.name == "python":
+        for what, _ in python_code(self.program.checked, self.name):
             help = "send the program's text or a saved fit, and load it there with `allow_python=True`"
-            raise fail("E739", f"model `{self.name}` is not pickled: to load it would run the class of its network", help=help)
+            raise fail("E739", f"model `{self.name}` is not pickled: to load it would run code, as {what}", help=help)
         return _made_again, (self.program, self.name, self._plan)
 
     def __deepcopy__(self, memo: Any) -> Model:

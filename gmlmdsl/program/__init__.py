@@ -13,6 +13,7 @@ from ._network_forms import AUTOREGRESSIVE, PRETRAINED, PUBLISHED, REFINEMENT
 from ._operators import UNTAKEN, NoValueError, computed, written
 from ._options import autoregressive_options, guided_options, input_options, network_options, refinement_options
 from ._program import Program
+from ._python_code import python_code
 from ._scales import CODES, Scale
 from ._sound_part import names_in, with_model, without_inputs, without_names
 from ._texts import checked_texts
@@ -45,6 +46,7 @@ __all__ = [
     "names_in",
     "network_options",
     "option_faults",
+    "python_code",
     "reasons_against",
     "refinement_options",
     "used_bodies",

@@ -9,7 +9,7 @@ from .._diagnostics import Fix, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._expressions import CONSTANT, INDEXED, Where, check_number, is_faulty, known_number
-from ._form import Form, Option
+from ._form import TARGET, Form, Option
 from ._habits import foreign
 from ._program import Input, Judge
 from ._scope import Scope, suggestion
@@ -220,7 +220,11 @@ def _text(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bo
     return None
 
 
-_ALSO = {forms.SCHEDULE: ", `counts([1, 2, 3])`, or the name of a mask", forms.PLANNER: ", or the name of a network"}
+_ALSO = {
+    forms.SCHEDULE: ", `counts([1, 2, 3])`, or the name of a mask",
+    forms.PLANNER: ", or the name of a network",
+    forms.CONFIDENCE: ', or `python("package.module:name")`',
+}
 
 
 def _word(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
@@ -248,6 +252,19 @@ def _schedule(arguments: list[tree.Argument], option: Option, scope: Scope, axes
         scope.report("E303", message, e.span, "which of the two?", help="rename the mask", related=((symbol.span, "the mask"),))
         return None
     return symbol.value
+
+
+def _confidence(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
+    """A word, or `python("package.module:name")`, of which the name is kept."""
+    e = arguments[0].value
+    if not isinstance(e, tree.Call) or e.function.name != "python":
+        return _word(arguments, option, scope, axes)
+    target = e.arguments[0].value if len(e.arguments) == 1 and e.arguments[0].keyword is None else None
+    if isinstance(target, tree.String) and TARGET.fullmatch(target.value):
+        return target.value
+    help = 'write `python("package.module:name")`: a function of log p, shape (.., values), whose result has the shape (..)'
+    scope.report("E303", f"`{e.span.text}` names no function", e.span, "not a function", help=help)
+    return None
 
 
 def _planner(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
@@ -360,6 +377,7 @@ _CHECKS: dict[str, Callable[[list[tree.Argument], Option, Scope, bool], object]]
     forms.WORD: _word,
     forms.SCHEDULE: _schedule,
     forms.PLANNER: _planner,
+    forms.CONFIDENCE: _confidence,
     forms.SAMPLER: _sampler,
     forms.MODEL: _named,
     forms.NETWORK: _named,

@@ -6,8 +6,9 @@ from .._diagnostics import Span, listed
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
 from ._blocks import FormCall
-from ._check_networks import TARGET, check_direction, report_idle
+from ._check_networks import check_direction, report_idle
 from ._expressions import check_label, known_number
+from ._form import TARGET
 from ._guided_forms import GUIDED
 from ._kinds import same_domain
 from ._options import guided_options

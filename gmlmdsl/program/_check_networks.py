@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from . import _forms as forms
 from ._arguments import check_arguments, find_form
 from ._blocks import FormCall
 from ._expressions import known_number
-from ._form import Form
+from ._form import TARGET, Form
 from ._options import network_options
 from ._program import Model, NetworkConditional, Variable
 from ._scope import Scope
@@ -22,7 +21,6 @@ from ._terms import SetOf
 if TYPE_CHECKING:
     from ._body import Body
 
-TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 PRODUCT = "a network gives a product over positions, of p(x_i | x_rest, K): it has no joint distribution of several cells"
 
 

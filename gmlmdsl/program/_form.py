@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
+from re import compile as pattern
 
 # What an option takes. The checker has one function per kind (`_arguments.py`).
 NUMBER = "number"  # an expression of inputs (and of the axes' index names in a prior)
@@ -22,6 +23,7 @@ TEXT = "text"
 TEXTS = "texts"
 WORD = "word"  # one of `words`
 SCHEDULE = "schedule"  # one of `words`, `counts([..])`, or the name of a mask of the model or of an input
+CONFIDENCE = "confidence"  # one of `words`, or `python("package.module:name")`
 PLANNER = "planner"  # one of `words`, or the name of a network
 SAMPLER = "sampler"  # the name of a sampler
 EXPRESSION = "expression"
@@ -30,6 +32,10 @@ NETWORK = "network"  # the name of a network
 JUDGE = "judge"  # the name of a verifier or value, of which `words` are allowed
 CELL_VALUE = "cell value"  # a value of the sampled variable: a whole number, or a letter or label
 PROBABILITY = "probability"  # an array with its last axis open
+
+
+# "package.module:name"
+TARGET = pattern(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)

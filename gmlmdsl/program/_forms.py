@@ -9,6 +9,7 @@ from __future__ import annotations
 from ._form import BLOCKS as BLOCKS
 from ._form import BOOLEAN as BOOLEAN
 from ._form import CELL_VALUE as CELL_VALUE
+from ._form import CONFIDENCE as CONFIDENCE
 from ._form import COUNTS as COUNTS
 from ._form import EXPRESSION as EXPRESSION
 from ._form import INPUT as INPUT

@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ._form import BOOLEAN, CELL_VALUE, INTEGER, NOISE, NUMBER, PLANNER, PROBABILITIES, SCHEDULE, TEXT, WORD, Bounds, Form, Option, named
+from ._form import (
+    BOOLEAN,
+    CELL_VALUE,
+    CONFIDENCE,
+    INTEGER,
+    NOISE,
+    NUMBER,
+    PLANNER,
+    PROBABILITIES,
+    SCHEDULE,
+    TEXT,
+    WORD,
+    Bounds,
+    Form,
+    Option,
+    named,
+)
 
 # How a mask makes a network's input: only in models with a `conditional`.
 SEEN = (
@@ -46,9 +62,10 @@ _REFINEMENT = (
     named("threshold", NUMBER, "the confidence at which a cell is settled", "0.9", bounds=Bounds(0, 1, "low")),
     named(
         "confidence",
-        WORD,
+        CONFIDENCE,
         "in a token its probability, or in its distribution the lead of the likeliest value over the next (`margin`), or 1 - entropy / "
-        "log q. Left out: `margin` where tokens are drawn, else `probability`",
+        'log q, or a function of log p of the values, `python("package.module:name")`. Left out: `margin` where tokens are drawn, else '
+        "`probability`",
         words=("probability", "margin", "entropy"),
     ),
     named("decode", WORD, "how a token is picked from its distribution", "argmax", words=("argmax", "sample")),

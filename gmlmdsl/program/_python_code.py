@@ -1,0 +1,24 @@
+"""The code of the user's own that a program names: making a model imports it, and running a model runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .._diagnostics import Span
+from ._blocks import FormCall
+from ._check_visits import is_decoder
+from ._options import refinement_options
+from ._program import Program
+
+
+def python_code(program: Program, model: str) -> Iterator[tuple[str, Span]]:
+    """Yield what a model of a checked program runs, and where it is named: the class of its network, and confidences of its decoders."""
+    declared = program.models[model]
+    network = None if declared.conditional is None else program.networks[declared.conditional.network]
+    if network is not None and network.form.name == "python":
+        yield f"its network is the class `{network.arguments['target']}`", network.span
+    for sampler in program.samplers.values():
+        if sampler.model == model and isinstance(sampler.body, FormCall) and is_decoder(sampler.body):
+            target = str(refinement_options(sampler.body)["confidence"])
+            if ":" in target:
+                yield f"sampler `{sampler.name}` calls the function `{target}`", sampler.body.span
