@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._advice_of_masks import advice_of_masks
 from ._axes import ARRAYS, CELLS
 from ._fault import Fault
 from ._habits import is_arrow, is_drawn
@@ -40,7 +41,7 @@ def advice(fault: Fault) -> str:
         )
     if is_arrow(token, after) and fault.level == "model_statement":
         return "nothing is assigned: a name for an expression is given with `let name = ..`, and a distribution with `name ~ ..`"
-    known = _advice_of_elsewhere(fault, first, after) or _advice_of_statement(fault, first)
+    known = advice_of_masks(fault, first) or _advice_of_elsewhere(fault, first, after) or _advice_of_statement(fault, first)
     known = known or _advice_of_sampler(fault, first) or _advice_of_declaration(fault, first)
     known = known or _advice_of_loop(fault, after) or _advice_of_term(fault, after)
     return known or _advice_of_sign(fault, first, after) or _advice_of_token(fault, first, after)
@@ -169,7 +170,7 @@ def _advice_of_term(fault: Fault, after: Token) -> str:
     token, previous = fault.token, fault.previous
     before = previous.text if previous else ""
     touches = previous is not None and previous.end == token.start
-    if token.text == "," and fault.tokens[fault.start].text == "require" and not fault.open_brackets()[1:]:
+    if token.text == "," and fault.tokens[fault.start].text == "require" and not fault.open_brackets()[1:] and "in" not in fault.expected:
         return "join conditions with `and`, or write a `require` for each"
     if token.text == "{" and before.lower().startswith("sum"):
         return "a sum is written `sum(x[i] for i in site)`"

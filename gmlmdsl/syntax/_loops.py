@@ -13,6 +13,7 @@ Faults = dict[int, Diagnostic]
 RANGE_WORDS = ("to", ":", "..")
 MOST_DIGITS = 18  # of a number that is counted with; one that is larger is a fault of its own
 BINDS = ("in", "=", "from")
+PAIRS = ("edges", "arcs")  # parts of a graph whose members are pairs
 
 
 def counted_range(fault: Fault, faults: Faults) -> Edit | None:
@@ -128,4 +129,33 @@ def comprehension(fault: Fault, faults: Faults) -> Edit | None:
     return Edit(opened[-1], close + 1, tuple(inside), diagnostic, far=1)
 
 
-LOOPS = (counted_range, word_behind_for, loop_in_brackets, comprehension)
+def bare_pair(fault: Fault, faults: Faults) -> Edit | None:
+    """`for i, j in G.edges`."""
+    tokens, at = fault.tokens, fault.at
+    if fault.token.text != "," or at < 2 or tokens[at - 2].text != "for" or "in" not in fault.expected:
+        return None
+    end = at
+    while tokens[end].text == "," and "NAME" in tokens[end + 1].terminals:
+        end += 2
+    ahead = [t.text for t in tokens[end : end + 4]]
+    if ahead[:1] != ["in"] or ahead[2:3] != ["."] or ahead[3:] != ["triangles" if end == at + 4 else ahead[3] if ahead[3] in PAIRS else ""]:
+        return None
+    span = fault.span(tokens[at - 1]).to(fault.span(tokens[end - 1]))
+    text, like = f"({span.text})", tokens[at - 1]
+    what = "a pair stands" if end == at + 2 else "three names stand"
+    diagnostic = Diagnostic("E107", f"{what} in parentheses", span, "", help=f"write `for {text}`", fix=Fix(span, text))
+    return Edit(at - 1, end, (fault.make("(", like), *tokens[at - 1 : end], fault.make(")", like)), diagnostic, far=1)
+
+
+def loop_of_a_repeat(fault: Fault, faults: Faults) -> Edit | None:
+    """`repeat for s in range(3) { .. }`."""
+    if fault.token.text != "for" or fault.previous is None or fault.previous.text != "repeat" or fault.level != "sampler_statement":
+        return None
+    after = fault.tokens[fault.at + 1]
+    span = Span(fault.source, fault.token.start, after.start)
+    help_ = f"write `repeat {after.text} in ..`"
+    diagnostic = Diagnostic("E107", "`repeat` takes its index without `for`", fault.span(fault.token), "", help=help_, fix=Fix(span, ""))
+    return Edit(fault.at, fault.at + 1, (), diagnostic, far=1)
+
+
+LOOPS = (counted_range, word_behind_for, loop_in_brackets, comprehension, bare_pair, loop_of_a_repeat)

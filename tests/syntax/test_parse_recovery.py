@@ -100,7 +100,12 @@ IN_FILE = {
     "sampler s { update x[K] whre K ~ m }": ("E104", "`whre` is not a keyword here", "whre", "did you mean `where`?"),
     "mask m { choose {a} wieght 1 }": ("E104", "`wieght` is not a keyword here", "wieght", "did you mean `weight`?"),
     "mask m { choose {a, b} 0.4 }": ("E109", "expected `weight` after `}`", "0.4", ""),
-    "mask m { each x[i] for i in s }": ("E101", "expected `rate` or `,` after `s`", "}", ""),
+    "mask m { each x[i] for i in s }": (
+        "E109",
+        "expected a rate behind `each`",
+        "x[i] for i in s",
+        "write `each 0.5 : x[i] for i in s`",
+    ),
     "mask m { choose a, b weight 1 }": ("E101", "expected `weight` or `:` after `a`", ",", "a block stands in braces: `{a, b}`"),
     "sampler s { update x[K] where K m }": ("E109", "expected `~` after `K`", "m", ""),
     "mask m subsets(x)": ("E109", "expected `=` after `m`", "subsets", ""),
