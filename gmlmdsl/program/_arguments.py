@@ -8,7 +8,7 @@ from dataclasses import replace
 from .._diagnostics import Fix, listed
 from ..syntax import tree
 from . import _forms as forms
-from ._expressions import CONSTANT, INDEXED, Where, check_number, is_faulty, known_number
+from ._expressions import CONSTANT, INDEXED, Where, check_number, faulty, is_faulty, known_number
 from ._form import Form, Option
 from ._habits import foreign
 from ._program import Input, Judge
@@ -18,22 +18,33 @@ from ._terms import Expression
 
 Raw = dict[str, list[tree.Argument]]
 NOISES = ("hide", "uniform", "keep")
+LONGEST_TABLE = 60  # characters of a table that a help repeats
 
 
 def match_arguments(call: tree.Call, form: Form, scope: Scope) -> Raw | None:
     """The arguments of a call by option name; faults (missing, extra, unknown, twice) are reported, the first of them."""
     positional = [o for o in form.options if not o.named]
     found: Raw = {}
+    good = True
     for a in call.arguments:
-        name = _option_name(a, form, positional, found, scope)
-        if name is None:
-            return None
-        found.setdefault(name, []).append(a)
+        name = _option_name(a, form, positional, found, scope) if good or a.keyword is not None else None
+        good = good and name is not None
+        if name is not None:
+            found.setdefault(name, []).append(a)
+    if not good:
+        return None
     missing = [o.name for o in form.options if o.required and o.name not in found]
     if missing:
-        scope.report("E302", f"`{form.name}` lacks {listed(missing)}", call.span, "argument missing", help=f"`{form.signature}`")
+        scope.report("E302", f"`{form.name}` lacks {listed(missing)}", call.span, "argument missing", help=f"`{form.shown}`")
         return None
     return found
+
+
+KINDS_OF_VALUES: dict[type, tuple[str, ...]] = {
+    tree.Number: (forms.INTEGER, forms.NUMBER, forms.RATE),
+    tree.Boolean: (forms.BOOLEAN,),
+    tree.List: (forms.NUMBERS,),
+}
 
 
 def _many(option: Option) -> bool:
@@ -57,19 +68,26 @@ def _option_name(a: tree.Argument, form: Form, positional: list[Option], found: 
     named = [o.name for o in form.options if o.named]
     left = [n for n in named if n not in found]
     room = "option" if foreign("option", name)[1] in left else ""
-    help, fix = suggestion(a.keyword, left, f"it has {listed(named)}" if named else f"it has none: `{form.signature}`", room)
+    others = [f.name for f in forms.FORMS if f.room == form.room and f.of is None and any(o.name == name for o in f.options)]
+    by_name = [o.name for o in form.options if not _many(o) and o.takes not in (forms.MODEL, forms.SAMPLER)]
+    otherwise = f"it has {listed(by_name)}" if named else f"it has none: `{form.shown}`"
+    otherwise = f"it is an option of {listed(others, 3)}" if others and not form.free else otherwise
+    help, fix = (otherwise, None) if others and not room else suggestion(a.keyword, left, otherwise, room)
     scope.report("E302", f"`{form.name}` has no option `{name}`", a.keyword.span, "unknown option", help=help, fix=fix)
     return None
 
 
 def _report_nameless(a: tree.Argument, form: Form, positional: list[Option], found: Raw, scope: Scope) -> None:
     """A plain argument that no option takes; the first named option of its kind may be meant."""
-    kinds = {tree.Number: (forms.INTEGER, forms.NUMBER, forms.RATE), tree.Boolean: (forms.BOOLEAN,)}.get(type(a.value), ())
+    kinds = KINDS_OF_VALUES.get(type(a.value), ())
     possible = [o for o in form.options if o.named and o.name not in found and o.takes in kinds]
     meant = possible[0] if possible else None
     takes = f"{len(positional)} plain argument{'s' * (len(positional) != 1)}" if positional else "named arguments only"
     if meant is None:
-        scope.report("E302", f"`{form.name}` takes {takes}", a.span, "one too many", help=f"`{form.signature}`")
+        help = f"`{form.shown}`"
+        if form.name == "edges":
+            help = "both ends of an edge stand in one input: `input pairs[e, 2] : int`, then `edges(pairs, nodes = n)`"
+        scope.report("E302", f"`{form.name}` takes {takes}", a.span, "one too many", help=help)
         return
     text = f"{meant.name} = {a.span.text}"
     message = f"`{meant.name}` of `{form.name}` is given by its name"
@@ -144,7 +162,9 @@ def _set(arguments: list[tree.Argument], option: Option, scope: Scope, axes: boo
 def _input(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
     e = arguments[0].value
     if not isinstance(e, tree.Name):
-        scope.report("E303", f"`{option.name}` is the name of an input", e.span, "not a name")
+        text = e.span.text if isinstance(e, tree.List) and len(e.span.text) <= LONGEST_TABLE else "[[0, 1], [1, 2]]"
+        help = f"name one: `input pairs[e, 2] : int = {text}` before this, then `pairs` here"
+        scope.report("E303", f"`{option.name}` is the name of an input", e.span, "not a name", help=help)
         return None
     symbol = scope.use(e, "input")
     if symbol is not None and isinstance(symbol.value, Input):
@@ -153,6 +173,8 @@ def _input(arguments: list[tree.Argument], option: Option, scope: Scope, axes: b
             message = f"`{e.name}` must be an integer input with two axes"
             place = ((symbol.span, "declared here"),)
             help = f"declare it as `input {e.name}[e, 2] : int`"
+            further = declared.axes and declared.axes[-1].span.text.isdigit() and int(declared.axes[-1].span.text) > 2
+            help += "; what else each edge has is an input over the graph, `input w[(i, j) in G.edges] : real`" * bool(further)
             scope.report("E303", message, e.span, "not a list of pairs", help=help, related=place)
             return None
     return None if symbol is None else e.name
@@ -174,10 +196,20 @@ def _rate(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bo
 
 
 def _probability(e: tree.Expression, option: Option, scope: Scope) -> Expression:
+    if isinstance(e, tree.Call) and e.function.name in forms.names("distribution"):
+        help = f"`{option.name}` is a number, or `uniform(a, b)`, which is drawn once per mask"
+        scope.report("E206", f"`{e.function.name}` is a distribution, not a number", e.function.span, "not a number", help=help)
+        return faulty(e.span)[0]
+    symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
+    if symbol is not None and isinstance(symbol.value, Input) and symbol.value.axes:
+        help = f"each cell has a rate of its own in braces: `mask name {{ each {e.span.text}[i] : x[i] for i in site }}`"
+        scope.report("E214", "expected a number, found an array", e.span, "an array", help=help)
+        return faulty(e.span)[0]
     value = check_number(e, scope, CONSTANT)
     number = known_number(value)
     if number is not None and not 0 <= number <= 1:
-        scope.report("E319", f"`{option.name}` lies between 0 and 1, found {number}", e.span, "not a probability")
+        share = f"of a hundred, `{number:g}` is `{number / 100:g}`" if 2 <= number <= 100 else ""
+        scope.report("E319", f"`{option.name}` lies between 0 and 1, found {number}", e.span, "not a probability", help=share)
     return value
 
 
@@ -190,7 +222,7 @@ def _noise(arguments: list[tree.Argument], option: Option, scope: Scope, axes: b
     for name, value in e.items:
         if name.name not in NOISES or name.name in out:
             known = [w for w in NOISES if w not in out]
-            help, fix = suggestion(name, known, "") if name.name not in out else ("", None)
+            help, fix = suggestion(name, known, "", "option") if name.name not in out else ("", None)
             message = "`noise` has the options `hide`, `uniform` and `keep`, each once"
             scope.report("E302", message, name.span, "not one of them" if name.name not in out else "again here", help=help, fix=fix)
             return None
@@ -216,7 +248,12 @@ def _text(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bo
     e = arguments[0].value
     if isinstance(e, tree.String):
         return e.value
-    scope.report("E303", f"`{option.name}` is a string in double quotes", e.span, "not a string")
+    help, fix = "", None
+    if isinstance(e, tree.Attribute | tree.Name):
+        module, _, name = e.span.text.rpartition(".")
+        text = f'"{module or "module"}:{name}"'
+        help, fix = f"write `{text}`", Fix(e.span, text, guess=True) if module else None
+    scope.report("E303", f"`{option.name}` is a string in double quotes", e.span, "not a string", help=help, fix=fix)
     return None
 
 
@@ -229,6 +266,10 @@ def _word(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bo
         return e.name
     otherwise = f"one of {listed(option.words)}{_ALSO.get(option.takes, '')}"
     help, fix = suggestion(e, option.words, otherwise) if isinstance(e, tree.Name) else (otherwise, None)
+    if isinstance(e, tree.String) and e.value in option.words:
+        help, fix = f"a word stands without quotes: write `{e.value}`", Fix(e.span, e.value)
+    elif isinstance(e, tree.List) and e.items and option.takes == forms.SCHEDULE:
+        help, fix = f"how many cells each pass settles is `counts({e.span.text})`", Fix(e.span, f"counts({e.span.text})")
     scope.report("E303", f"`{option.name}` cannot be `{e.span.text}`", e.span, "not one of its words", help=help, fix=fix)
     return None
 
@@ -369,6 +410,10 @@ _CHECKS: dict[str, Callable[[list[tree.Argument], Option, Scope, bool], object]]
 }
 
 
+# Rooms of forms that a statement of the file names, by its keyword.
+STATEMENTS = ("graph", "network", "mask", "sampler", "verifier", "value")
+
+
 def find_form(call: tree.Call, room: str, scope: Scope, known: tuple[str, ...] = (), foreign: str = "") -> Form | None:
     """The form a call names; an unknown one is reported with the nearest name, among `known` where these are fewer.
 
@@ -379,6 +424,9 @@ def find_form(call: tree.Call, room: str, scope: Scope, known: tuple[str, ...] =
     if found is None:
         known = known or forms.names(room)
         otherwise = f"there {'is only' if len(known) == 1 else 'are'} {listed(known)}"
+        elsewhere = next((r for r in STATEMENTS if r != room and forms.form(r, name) is not None), "")
+        if elsewhere and room in STATEMENTS:
+            otherwise = f"`{name}` is a {elsewhere}: `{elsewhere} name = {name}(..)`"
         help, fix = suggestion(call.function, known, otherwise, foreign or (room if room in ("graph", "mask", "sampler") else ""))
         scope.report("E301", f"there is no {room} `{name}`", call.function.span, f"unknown {room}", help=help, fix=fix)
     return found
