@@ -131,8 +131,23 @@ def _number(arguments: list[tree.Argument], option: Option, scope: Scope, axes: 
     number, bounds = known_number(value), option.bounds
     if number is not None and bounds is not None and not bounds.holds(number):
         label = "too small" if not forms.Bounds(bounds.low, open=bounds.open).holds(number) else "too large"
-        scope.report("E319", f"`{option.name}` is {bounds.words}, found {number}", e.span, label)
+        help = _cure_of_number(option, number)
+        scope.report("E319", f"`{option.name}` is {bounds.words}, found {number}", e.span, label, help=help)
     return value
+
+
+def _cure_of_number(option: Option, number: float) -> str:
+    """What is written in the place of a number that is out of bounds, where it means something elsewhere."""
+    if option.name == "temperature" and number == 0:
+        return "the likeliest value is taken by `decode = argmax`, or by `top_k = 1` where there is no such option"
+    if number in (0, -1) and "none" in option.words:
+        return "without a limit it is `none`, or is left out"
+    return of_a_hundred(number) if option.bounds is not None and option.bounds.high == 1 else ""
+
+
+def of_a_hundred(number: float) -> str:
+    """A share for a number that looks like one in per cent."""
+    return f"of a hundred, `{number:g}` is `{number / 100:g}`" if 2 <= number <= 100 else ""
 
 
 def _boolean(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
@@ -208,8 +223,8 @@ def _probability(e: tree.Expression, option: Option, scope: Scope) -> Expression
     value = check_number(e, scope, CONSTANT)
     number = known_number(value)
     if number is not None and not 0 <= number <= 1:
-        share = f"of a hundred, `{number:g}` is `{number / 100:g}`" if 2 <= number <= 100 else ""
-        scope.report("E319", f"`{option.name}` lies between 0 and 1, found {number}", e.span, "not a probability", help=share)
+        message = f"`{option.name}` lies between 0 and 1, found {number}"
+        scope.report("E319", message, e.span, "not a probability", help=of_a_hundred(number))
     return value
 
 
@@ -378,6 +393,10 @@ def _judge(arguments: list[tree.Argument], option: Option, scope: Scope, axes: b
 def _cell_value(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
     """A value of a cell: which texts are values is known to the caller."""
     e = arguments[0].value
+    if isinstance(e, tree.Name) and e.name not in option.words and scope.find(e.name) is None:
+        otherwise = f'a label stands in quotes: `"{e.name}"`; of numbers, write the number or declare an input'
+        scope.report_unknown(e, "input", "length", otherwise=otherwise)
+        return None
     return e.value if isinstance(e, tree.String) else _number(arguments, replace(option, takes=forms.INTEGER), scope, axes)
 
 

@@ -323,7 +323,7 @@ def _cell_index(e: tree.Expression, over: SetOf, scope: Scope) -> Expression:
         symbol = scope.find(e.name)
         if symbol is not None and isinstance(symbol.value, SetOf) and symbol.value.lists_cells:
             return IndexValue(e.span, e.name)
-    return check_index(e, over, scope, INDEXED)
+    return check_index(e, over, scope, PLACES)
 
 
 def _listed(mask: tree.Mask, body: tree.MaskList, given: tuple[str, ...] | None, scope: Scope) -> MaskBody | None:

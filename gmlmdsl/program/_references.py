@@ -211,6 +211,9 @@ def _of_nodes(name: tree.Name, given: Indices, axes: tuple[SetOf, ...], scope: S
     graph, _, part = over.name.partition(".") if over is not None else ("", "", "")
     if len(given) == 1 and len(axes) > 1 and part in PARTS:
         return f"`{given[0].span.text}` is a node of `{graph}`, and nodes are one axis: declare `{name.name}[i in {graph}.nodes]`"
+    if len(given) == 2 and len(axes) == 1 and part in ("edges", "arcs"):
+        i, j = (g.span.text for g in given)
+        return f"`{i}` and `{j}` are two nodes: the cells there are `{name.name}[{i}]` and `{name.name}[{j}]`"
     if len(given) == 2 and len(axes) == 1 and axes[0].part == "nodes":
         symbol = scope.find(axes[0].graph)
         form = symbol.value if symbol is not None and isinstance(symbol.value, FormCall) else None
@@ -272,7 +275,8 @@ def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> 
     if domain is not None and not domain.ordered and isinstance(e, tree.String):
         return check_label(e, domain, scope)
     if isinstance(e, tree.Name) and scope.find(e.name) is None:
-        scope.report_unknown(e, *sorted(where.kinds), axis=over.name)
+        meant = f'"{e.name}"' if domain is not None and e.name in domain.labels else ""
+        scope.report_unknown(e, *sorted(where.kinds), axis=over.name, meant=meant)
         return faulty(e.span)[0]
     checked, kind = _check_inside(e, scope, where)
     if kind.tag == "error":

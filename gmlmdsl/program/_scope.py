@@ -248,6 +248,9 @@ class Scope:
         words = wanted or (WORDS[kinds[0]] if kinds and set(kinds) <= set(CELLS) else "a name" if len(kinds) != 1 else WORDS[kinds[0]])
         what = words.split(" ", 1)[-1]
         known = f"declared here are {listed(sorted(set(visible)))}" if visible else f"no {what} is declared before this"
+        if not visible and kinds and set(kinds) <= {"input", "length", "binder"}:
+            loop = "an index is named by a loop, `for i in site`; " if "binder" in kinds else ""
+            known = f"{loop}a number from outside is declared `input {name.name} : int = 4`"
         known = otherwise or known
         base, _, index = name.name.rpartition("_")
         if base in visible and index:
@@ -322,6 +325,8 @@ def _cure_of_kind(name: str, kind: str, kinds: tuple[str, ...]) -> str:
         return GIVEN
     if kinds == ("judge",) and kind == "model":
         return f"a model judges by a form: `verifier v = completable({name})`, `value v = expected({name})`"
+    if kinds == ("mask",) and kind == "judge":
+        return f"what judges strings guides a sampler of its own: `sampler s = rejection({name})`"
     if kinds == ("sampler",) and kind == "mask":
         return f"a sampler is made of updates: `sampler s {{ update K where K ~ {name} }}`"
     return OF_CELLS.get(kind, "").format(name) if set(kinds) <= set(CELLS) else ""

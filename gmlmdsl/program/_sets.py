@@ -9,7 +9,7 @@ from ..syntax import tree
 from ._blocks import FormCall
 from ._expressions import CONSTANT, INDEXED, PARTS, Where, check_condition, check_number, is_faulty, known_number
 from ._program import Input
-from ._scope import Scope, Symbol, suggestion
+from ._scope import CELLS, WORDS, Scope, Symbol, suggestion
 from ._terms import Clauses, Domain, Expression, IndexValue, Loop, SetOf, walk
 
 
@@ -61,6 +61,12 @@ def _named_set(e: tree.Name, scope: Scope, pairs: bool) -> SetOf | None:
     if symbol is None and e.name in ("spin", "bit"):
         help = f"values that are indexed over have a name: `domain value = {e.name}` before this, then `v in value`"
         scope.report("E205", f"`{e.name}` is a type, not an index set", e.span, "a type", help=help)
+        return None
+    if symbol is not None and symbol.kind in (*CELLS, "param", "let") and not symbol.faulty:
+        axes = getattr(symbol.value, "axes", ())
+        help = f"what indexes it are the members of `{axes[0].over.name}`" if axes else "an index runs over a set, such as `range(4)`"
+        place, message = ((symbol.span, "declared here"),), f"`{e.name}` is {WORDS[symbol.kind]}, not an index set"
+        scope.report("E205", message, e.span, WORDS[symbol.kind], related=place, help=help)
         return None
     symbol = scope.use(e, "index", "domain", wanted="an index set")
     if symbol is not None and isinstance(symbol.value, Domain):

@@ -11,7 +11,10 @@ from ._lex import Token
 from ._notations import COMPARISONS
 from ._words import STATEMENT_WORDS
 
-ALGORITHMS = ("refinement", "backtracking", "tokenwise_rejection", "mask_predict", "easy_first", "autoregressive", "remdm")
+ALGORITHMS = (
+    *("refinement", "padir", "mask_predict", "easy_first", "sundae", "remdm", "random_order", "block_diffusion", "autoregressive"),
+    *("rejection", "tokenwise_rejection", "backtracking", "value_guided", "best_of", "block_best_of"),
+)
 CONDITION = "a condition stands behind a loop, `factor h[i] * x[i] for i in site if i > 2`, or in a term, `if c then a else b`"
 LISTED_EDGES = "edges that are listed are an input: `input pairs[e, 2] : int = [[0, 1], [1, 2]]`, then `edges(pairs, nodes = 3)`"
 PARTS = ("edges", "arcs", "nodes", "rows", "columns")
@@ -55,12 +58,16 @@ def _advice_of_statement(fault: Fault, first: Token) -> str:
         return LISTED_EDGES
     if (first.text == "domain" and before == "=") or (before == ":" and token.text.count("..") == 1):
         return '0 to q - 1 are `range(q)`, words `labels("a", "b")`, letters `letters("ACGT")`'
+    if first.text == "sampler" and token.text == "." and fault.tokens[fault.at - 2].text == "=":
+        return "a sampler is made of updates, `sampler name { update x[i] for i in site }`; samplers of other programs do not stand here"
     if first.text == "network" and token.text == ".":
         return 'a network is `transformer(..)`, `encoder_decoder(..)` or `mlp(..)`, one of your own `python("package.module:Class")`'
     if first.text in ("model", "sampler") and "{" in fault.expected and (token.text == ":" or token.opens_line):
         return f"the body of a {first.text} stands between braces: `{first.text} name {{ .. }}`"
     if first.text == "param" and token.text in COMPARISONS:
         return f"bounds are a type: `param {before} : positive`, or `real(lower = .., upper = ..)`"
+    if fault.source.text.startswith("--", token.start):
+        return "a comment opens with `#`"
     if token.text == "|" and "~" in fault.expected:
         return "what a distribution depends on stands in its table: `x ~ categorical(p[y])`"
     return ""

@@ -84,7 +84,7 @@ def _of_mask_body(fault: Fault, first: Token) -> str:
         return ""
     if first.text == "each" and token.text == "{":
         return "`each` draws cells one by one, `each 0.5 : x[i] for i in site`; a block that is drawn as a whole is of `choose`"
-    if fault.at == fault.start and token.text in ("weight", "rate"):
+    if token.text in ("weight", "rate") and token.text not in fault.expected:
         return "a weight and a rate stand once, in front of the `:`"
     if fault.at == fault.start and token.text in ("if", "else"):
         return "a condition is part of the weight: `choose if x[0] == 1 then 1 else 0 : {x[1]}`"
@@ -108,13 +108,23 @@ def _of_cells(fault: Fault, first: Token) -> str:
 
 
 def _of_update(fault: Fault, first: Token) -> str:
-    token, before = fault.token, fault.previous.text if fault.previous else ""
+    token = fault.token
     if fault.level != "sampler_statement":
         return ""
     if fault.at == fault.start and token.text == "independently":
         return "it stands behind the block: `update x independently`"
     if fault.at == fault.start and token.text == "if":
         return "a condition stands behind a loop: `update x[i] for i in site if i % 2 == 0`"
+    behind = [t.text for t in fault.tokens[fault.at + 1 : fault.at + 3]]
+    if fault.at == fault.start and behind[:1] == ["="] and behind[1] in SAMPLER_WORDS:
+        return f"a statement of a sampler has no name: `{behind[1]} ..`"
+    if fault.at == fault.start and behind[:1] == ["~"]:
+        return f"a block is drawn where it is updated: `update {token.text} where {token.text} ~ mask`"
+    return _of_words_of_an_update(fault, first)
+
+
+def _of_words_of_an_update(fault: Fault, first: Token) -> str:
+    token, before = fault.token, fault.previous.text if fault.previous else ""
     if first.text == "start":
         return "a draw begins with that of a decoder by `start from NAME`"
     if first.text == "update" and token.text == "~" and fault.tokens[fault.at - 2].text == "by":

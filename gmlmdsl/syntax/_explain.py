@@ -327,7 +327,7 @@ def _unexpected(fault: Fault) -> Diagnostic:
         help_ = JOINED.get("in" if "in" in fault.expected else first.text, "")
     elif wanted == "`in`" and fault.tokens[fault.at - 2].text == "for":
         help_ = "a loop says what its index runs over: `for i in site`"
-    completed = _completed(fault, wanted)
+    completed = _completed(fault, wanted) or _quoted(fault)
     help_, fix = completed or (help_, None)
     code = "E109" if wanted.strip("`") in MISSING else "E101"
     after = f" after `{short(fault.previous.text)}`" if fault.previous else ""
@@ -342,6 +342,14 @@ def _not_joined(fault: Fault) -> Diagnostic:
     help_ = "a sum is written `sum(x[i] for i in site)`" if before.lower().startswith("sum") else meant
     message = f"expected an operator or a statement after `{short(before)}`, found `{short(first.text)}`"
     return Diagnostic("E101", message, fault.span(first), "nothing joins this to what stands before", help=help_)
+
+
+def _quoted(fault: Fault) -> tuple[str, Fix] | None:
+    """A name in quotes, `update "x"`."""
+    written = fault.token.text[1:-1]
+    if fault.token.terminals != ("STRING",) or "NAME" not in fault.expected or "STRING" in fault.expected or not written.isidentifier():
+        return None
+    return f"a name has no quotes: `{written}`", Fix(fault.span(fault.token), written, guess=True)
 
 
 def _completed(fault: Fault, wanted: str) -> tuple[str, Fix] | None:

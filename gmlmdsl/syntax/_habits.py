@@ -170,6 +170,19 @@ def row_without_a_weight(fault: Fault, faults: Faults) -> Edit | None:
     return Edit(start, start, made, Diagnostic("E109", message, whole, "no weight before this", help=help_, fix=fix), far=2)
 
 
+def sign_behind_a_weight(fault: Fault, faults: Faults) -> Edit | None:
+    """`mixture { 0.5 = one  0.5 -> other }`."""
+    tokens, at = fault.tokens, fault.at
+    arrow = fault.token.text == ">" and tokens[at - 1].text == "-" and tokens[at - 1].end == fault.token.start
+    start = at - 1 if arrow else at
+    if not fault.level.endswith("row") or start <= fault.start or not (arrow or (fault.token.text == "=" and ":" in fault.expected)):
+        return None
+    span = fault.span(tokens[start]).to(fault.span(fault.token))
+    message, fix = f"expected `:` behind a weight, found `{span.text}`", Fix(span, ":")
+    diagnostic = Diagnostic("E101", message, span, "", help="write `:`", fix=fix)
+    return Edit(start, at + 1, (fault.make(":", fault.token),), diagnostic, far=2)
+
+
 def weight_behind(fault: Fault) -> Edit | None:
     """`mixture { subsets(x, size = 1) : 0.5 }`."""
     tokens, start = fault.tokens, fault.start
@@ -375,6 +388,7 @@ MENDS = (
     word_of_elsewhere,
     constant,
     sized_declaration,
+    sign_behind_a_weight,
     row_without_a_weight,
     changed_name,
     statement_without_a_keyword,

@@ -262,7 +262,7 @@ def _round_brackets(fault: Fault, faults: Faults) -> Edit | None:
     fix = Fix(span, f"[{span.text[1:-1]}]", guess=counted)
     help_ = f"write `{name}{short(fix.text)}`"
     diagnostic = Diagnostic("E121", f"`{name}` is indexed with square brackets", span, "", help=help_, fix=fix)
-    return Edit(at, close + 1, (fault.make("[", tokens[at]), *inside, fault.make("]", tokens[close])), diagnostic)
+    return Edit(at, close + 1, (fault.make("[", tokens[at]), *inside, fault.make("]", tokens[close])), diagnostic, far=2)
 
 
 def _punctuation(fault: Fault, faults: Faults) -> Edit | None:
