@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from ._terms import Expression
 
 Raw = dict[str, list[tree.Argument]]
 NOISES = ("hide", "uniform", "keep")
+OF_EDGES = "; what else each edge has is an input over the graph, `input w[(i, j) in G.edges] : real`"
 LONGEST_TABLE = 60  # characters of a table that a help repeats
 
 
@@ -25,13 +27,12 @@ def match_arguments(call: tree.Call, form: Form, scope: Scope) -> Raw | None:
     """The arguments of a call by option name; faults (missing, extra, unknown, twice) are reported, the first of them."""
     positional = [o for o in form.options if not o.named]
     found: Raw = {}
-    good = True
+    before = len(scope.diagnostics)
     for a in call.arguments:
-        name = _option_name(a, form, positional, found, scope) if good or a.keyword is not None else None
-        good = good and name is not None
-        if name is not None:
-            found.setdefault(name, []).append(a)
-    if not good:
+        if a.keyword is not None or len(scope.diagnostics) == before:
+            name = _option_name(a, form, positional, found, scope)
+            found.setdefault(name or "", []).append(a)
+    if "" in found:
         return None
     missing = [o.name for o in form.options if o.required and o.name not in found]
     if missing:
@@ -61,7 +62,7 @@ def _option_name(a: tree.Argument, form: Form, positional: list[Option], found: 
         return None
     name = a.keyword.name
     if name in found:
-        scope.report("E302", f"`{name}` is given twice", a.span, "again here")
+        scope.report("E302", f"`{name}` is given twice", a.span, "again here", help="keep one of the two; an option has one value")
         return None
     if form.free or any(o.name == name and (o.named or not _many(o)) for o in form.options):
         return name
@@ -80,11 +81,12 @@ def _option_name(a: tree.Argument, form: Form, positional: list[Option], found: 
 def _report_nameless(a: tree.Argument, form: Form, positional: list[Option], found: Raw, scope: Scope) -> None:
     """A plain argument that no option takes; the first named option of its kind may be meant."""
     kinds = KINDS_OF_VALUES.get(type(a.value), ())
-    possible = [o for o in form.options if o.named and o.name not in found and o.takes in kinds]
+    behind = [o.name for o in form.options if o.named and o.name in found]
+    possible = [o for o in form.options if o.named and o.name not in found and o.takes in kinds] if not behind else []
     meant = possible[0] if possible else None
     takes = f"{len(positional)} plain argument{'s' * (len(positional) != 1)}" if positional else "named arguments only"
     if meant is None:
-        help = f"`{form.shown}`"
+        help = f"`{behind[-1]}` has one value" if behind and positional else f"`{form.shown}`"
         if form.name == "edges":
             help = "both ends of an edge stand in one input: `input pairs[e, 2] : int`, then `edges(pairs, nodes = n)`"
         scope.report("E302", f"`{form.name}` takes {takes}", a.span, "one too many", help=help)
@@ -125,6 +127,10 @@ def _number(arguments: list[tree.Argument], option: Option, scope: Scope, axes: 
     e = arguments[0].value
     if isinstance(e, tree.Name) and e.name in option.words:
         return e.name
+    if isinstance(e, tree.String):
+        fix = Fix(e.span, e.value) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", e.value) else None
+        scope.report("E303", f"`{option.name}` is a number, found a string", e.span, "a string", help="numbers have no quotes", fix=fix)
+        return None
     value = check_number(
         e, scope, axes if isinstance(axes, Where) else INDEXED if axes else CONSTANT, integer=option.takes == forms.INTEGER
     )
@@ -188,8 +194,8 @@ def _input(arguments: list[tree.Argument], option: Option, scope: Scope, axes: b
             message = f"`{e.name}` must be an integer input with two axes"
             place = ((symbol.span, "declared here"),)
             help = f"declare it as `input {e.name}[e, 2] : int`"
-            further = declared.axes and declared.axes[-1].span.text.isdigit() and int(declared.axes[-1].span.text) > 2
-            help += "; what else each edge has is an input over the graph, `input w[(i, j) in G.edges] : real`" * bool(further)
+            columns = known_number(declared.axes[-1].size) if declared.axes else None
+            help += OF_EDGES * (columns is not None and columns > 2)
             scope.report("E303", message, e.span, "not a list of pairs", help=help, related=place)
             return None
     return None if symbol is None else e.name
@@ -433,6 +439,12 @@ _CHECKS: dict[str, Callable[[list[tree.Argument], Option, Scope, bool], object]]
 STATEMENTS = ("graph", "network", "mask", "sampler", "verifier", "value")
 
 
+def _of_another_room(name: str, room: str) -> str:
+    """What a form is for that is none of a room."""
+    found = [r for r in STATEMENTS if forms.form(r, name) is not None] if room in STATEMENTS else []
+    return f"`{name}` is a {found[0]}: `{found[0]} name = {name}(..)`" if found else ""
+
+
 def find_form(call: tree.Call, room: str, scope: Scope, known: tuple[str, ...] = (), foreign: str = "") -> Form | None:
     """The form a call names; an unknown one is reported with the nearest name, among `known` where these are fewer.
 
@@ -443,9 +455,7 @@ def find_form(call: tree.Call, room: str, scope: Scope, known: tuple[str, ...] =
     if found is None:
         known = known or forms.names(room)
         otherwise = f"there {'is only' if len(known) == 1 else 'are'} {listed(known)}"
-        elsewhere = next((r for r in STATEMENTS if r != room and forms.form(r, name) is not None), "")
-        if elsewhere and room in STATEMENTS:
-            otherwise = f"`{name}` is a {elsewhere}: `{elsewhere} name = {name}(..)`"
+        otherwise = _of_another_room(name, room) or otherwise
         help, fix = suggestion(call.function, known, otherwise, foreign or (room if room in ("graph", "mask", "sampler") else ""))
         scope.report("E301", f"there is no {room} `{name}`", call.function.span, f"unknown {room}", help=help, fix=fix)
     return found

@@ -84,7 +84,7 @@ def _verify_arguments(e: tree.Call, function: forms.Form, scope: Scope) -> bool:
     message = f"`{function.name}` takes {wanted} argument{'s' * (wanted > 1)}, found {len(e.arguments) or 'none'}"
     if bad is not None:
         message = f"`{function.name}` takes plain arguments, without a name or `for`"
-    help = f"of many: `{function.name}(x[i] for i in site)`" if function.name in ("min", "max") and bad is None else ""
+    help = f"of many: `{function.name}(x[i] for i in site)`" * (function.name in ("min", "max"))
     scope.report("E302", message, (bad or e).span, f"`{function.signature}`", help=help)
     return False
 

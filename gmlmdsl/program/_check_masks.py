@@ -21,7 +21,6 @@ from ._sets import check_clauses, check_set
 from ._terms import Clauses, Expression, IndexValue, Loop, ParameterValue, SetOf, VariableValue, walk
 from ._written_out import verify_mixture, verify_written_out
 
-TWO_CELLS = "a block of two cells is `{x[0], x[1]}`"
 PLACES = Where(
     "may use index names and inputs only",
     *INDEXED.kinds,
@@ -311,11 +310,19 @@ def _cell(e: tree.Expression, scope: Scope) -> Cells | None:
             indices = zip(e.indices, slots_of(axes), strict=True)
             return Cells(e.span, variable.name, tuple(_cell_index(i, s, scope) for i, s in indices))
         case _:
-            inside = ", ".join(i.span.text for i in e.items) if isinstance(e, tree.List) else ""
-            help, fix = ("write `{" + inside + "}`", Fix(e.span, "{" + inside + "}")) if inside else (TWO_CELLS, None)
-            message = "a block of cells stands in braces" if inside else "a block holds cells: `x[i]`, or a variable's name"
-            scope.report("E316", message, e.span, "a list" if inside else "not a cell", help=help, fix=fix)
+            _report_no_cell(e, scope)
             return None
+
+
+def _report_no_cell(e: tree.Expression, scope: Scope) -> None:
+    """What stands in a block and is no cell; a list of cells is a block of other languages."""
+    if isinstance(e, tree.List) and e.items:
+        block = "{" + ", ".join(i.span.text for i in e.items) + "}"
+        message, fix = "a block of cells stands in braces", Fix(e.span, block)
+        scope.report("E316", message, e.span, "a list", help=f"write `{block}`", fix=fix)
+    else:
+        message = "a block holds cells: `x[i]`, or a variable's name"
+        scope.report("E316", message, e.span, "not a cell", help="a block of two cells is `{x[0], x[1]}`")
 
 
 def _cell_index(e: tree.Expression, over: SetOf, scope: Scope) -> Expression:

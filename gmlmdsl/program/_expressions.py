@@ -242,7 +242,8 @@ def _report_part(e: tree.Attribute, scope: Scope) -> None:
     """A part of a graph where a number is expected, or what is no part of one."""
     text, name = e.span.text, e.attribute.name
     if name in PARTS:
-        help = f"an index runs over it: `for i in {text}`"
+        names = {"edges": "(i, j)", "arcs": "(i, j)", "triangles": "(i, j, k)"}.get(name, "i")
+        help = f"an index runs over it: `for {names} in {text}`"
         scope.report("E205", f"`{text}` is a set, not a number", e.span, "a set", help=help)
     elif name in ("degree", "neighbours"):
         scope.report("E207", f"`{text}` is of one node", e.attribute.span, "of which node?", help=f"write `{text}(i)`")

@@ -205,29 +205,36 @@ def verify_count(name: tree.Name, found: int, axes: tuple[SetOf, ...], scope: Sc
 
 def _of_nodes(name: tree.Name, given: Indices, axes: tuple[SetOf, ...], scope: Scope) -> str:
     """What helps where the nodes of a graph index several axes, or a row and a column the nodes of a grid."""
-    first = given[0] if given else None
-    symbol = scope.find(first.name) if isinstance(first, tree.Name) else None
-    over = symbol.value if symbol is not None and isinstance(symbol.value, SetOf) else None
-    graph, _, part = over.name.partition(".") if over is not None else ("", "", "")
+    graph, part = _part_of(given[0], scope) if given else ("", "")
     if len(given) == 1 and len(axes) > 1 and part in PARTS:
         return f"`{given[0].span.text}` is a node of `{graph}`, and nodes are one axis: declare `{name.name}[i in {graph}.nodes]`"
+    if len(given) == 2 and len(axes) == 1 and part in ("edges", "arcs") and axes[0].part != "nodes":
+        return f"what each edge has is declared over them: `{name.name}[(i, j) in {graph}.{part}]`"
     if len(given) == 2 and len(axes) == 1 and part in ("edges", "arcs"):
         i, j = (g.span.text for g in given)
         return f"`{i}` and `{j}` are two nodes: the cells there are `{name.name}[{i}]` and `{name.name}[{j}]`"
-    if len(given) == 2 and len(axes) == 1 and axes[0].part == "nodes":
-        symbol = scope.find(axes[0].graph)
-        form = symbol.value if symbol is not None and isinstance(symbol.value, FormCall) else None
-        columns = form.arguments.get("m") if form is not None else None
-        if isinstance(columns, Expression) and len(columns.span.text) <= 2:
-            r, c = (g.span.text for g in given)
-            cell = f"{name.name}[{columns.span.text} * {_factor(r)} + {c}]"
-            return f"the nodes of a grid are one axis, row by row: write `{cell}`"
-    return ""
+    columns = _columns(axes[0], scope) if len(given) == 2 and len(axes) == 1 else ""
+    if not columns:
+        return ""
+    r, c = (g.span.text for g in given)
+    row = r if re.fullmatch(r"\w+", r) else f"({r})"
+    return f"the nodes of a grid are one axis, row by row: write `{name.name}[{columns} * {row} + {c}]`"
 
 
-def _factor(text: str) -> str:
-    """An index as a factor."""
-    return text if re.fullmatch(r"\w+", text) else f"({text})"
+def _part_of(e: tree.Expression, scope: Scope) -> tuple[str, str]:
+    """The graph and its part that an index runs over; empty where it is no such index."""
+    symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
+    over = symbol.value if symbol is not None else None
+    graph, _, part = over.name.partition(".") if isinstance(over, SetOf) else ("", "", "")
+    return graph, part
+
+
+def _columns(axis: SetOf, scope: Scope) -> str:
+    """How many columns the grid has whose nodes an axis runs over, as it is written; empty where there is no grid."""
+    symbol = scope.find(axis.graph) if axis.part == "nodes" else None
+    form = symbol.value if symbol is not None else None
+    columns = form.arguments.get("m") if isinstance(form, FormCall) else None
+    return columns.span.text if isinstance(columns, Expression) and len(columns.span.text) <= 2 else ""
 
 
 def check_indices(

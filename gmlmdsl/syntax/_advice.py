@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ._advice_of_masks import advice_of_masks
 from ._axes import ARRAYS, CELLS
 from ._fault import Fault
 from ._habits import is_arrow, is_drawn
 from ._hints import openers
 from ._lex import Token
 from ._notations import COMPARISONS
+from ._readings import told_by_reading
 from ._words import STATEMENT_WORDS
 
 ALGORITHMS = (
@@ -44,7 +44,7 @@ def advice(fault: Fault) -> str:
         )
     if is_arrow(token, after) and fault.level == "model_statement":
         return "nothing is assigned: a name for an expression is given with `let name = ..`, and a distribution with `name ~ ..`"
-    known = advice_of_masks(fault, first) or _advice_of_elsewhere(fault, first, after) or _advice_of_statement(fault, first)
+    known = told_by_reading(fault) or _advice_of_elsewhere(fault, first, after) or _advice_of_statement(fault, first)
     known = known or _advice_of_sampler(fault, first) or _advice_of_declaration(fault, first)
     known = known or _advice_of_loop(fault, after) or _advice_of_term(fault, after)
     return known or _advice_of_sign(fault, first, after) or _advice_of_token(fault, first, after)

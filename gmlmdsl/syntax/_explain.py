@@ -387,8 +387,8 @@ def _wanted(fault: Fault) -> str:
         return "`(`"
     if not signs:
         return "an operator or the next statement"
-    if signs == ["`,`"] and not opened and not fault.expected.isdisjoint(LEVELS[fault.level][0]):
-        return "the next statement"
+    if signs in (["`,`"], ["`where`"]) and not opened and not fault.expected.isdisjoint(LEVELS[fault.level][0]):
+        return "`where` or the next statement" if "where" in fault.expected else "the next statement"
     return signs[0] if len(signs) == 1 else f"{', '.join(signs[:-1])} or {signs[-1]}"
 
 

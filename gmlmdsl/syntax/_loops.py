@@ -13,7 +13,7 @@ Faults = dict[int, Diagnostic]
 RANGE_WORDS = ("to", ":", "..")
 MOST_DIGITS = 18  # of a number that is counted with; one that is larger is a fault of its own
 BINDS = ("in", "=", "from")
-PAIRS = ("edges", "arcs")  # parts of a graph whose members are pairs
+MEMBERS = {2: r"\w+ *, *\w+ +in +\w+\.(edges|arcs)\b", 3: r"\w+ *, *\w+ *, *\w+ +in +\w+\.triangles\b"}  # of parts of graphs
 
 
 def counted_range(fault: Fault, faults: Faults) -> Edit | None:
@@ -134,15 +134,14 @@ def bare_pair(fault: Fault, faults: Faults) -> Edit | None:
     tokens, at = fault.tokens, fault.at
     if fault.token.text != "," or at < 2 or tokens[at - 2].text != "for" or "in" not in fault.expected:
         return None
-    end = at
-    while tokens[end].text == "," and "NAME" in tokens[end + 1].terminals:
-        end += 2
-    ahead = [t.text for t in tokens[end : end + 4]]
-    if ahead[:1] != ["in"] or ahead[2:3] != ["."] or ahead[3:] != ["triangles" if end == at + 4 else ahead[3] if ahead[3] in PAIRS else ""]:
+    text = fault.source.text[tokens[at - 1].start :]
+    found = next((n for n, pattern in MEMBERS.items() if re.match(pattern, text)), 0)
+    if not found:
         return None
+    end = at + 2 * found - 2
     span = fault.span(tokens[at - 1]).to(fault.span(tokens[end - 1]))
     text, like = f"({span.text})", tokens[at - 1]
-    what = "a pair stands" if end == at + 2 else "three names stand"
+    what = "a pair stands" if found == 2 else "three names stand"
     diagnostic = Diagnostic("E107", f"{what} in parentheses", span, "", help=f"write `for {text}`", fix=Fix(span, text))
     return Edit(at - 1, end, (fault.make("(", like), *tokens[at - 1 : end], fault.make(")", like)), diagnostic, far=1)
 

@@ -99,7 +99,7 @@ IN_FILE = {
     "smapler s { update x }": ("E104", "`smapler` is not a keyword here", "smapler", "did you mean `sampler`?"),
     "sampler s { update x[K] whre K ~ m }": ("E104", "`whre` is not a keyword here", "whre", "did you mean `where`?"),
     "mask m { choose {a} wieght 1 }": ("E104", "`wieght` is not a keyword here", "wieght", "did you mean `weight`?"),
-    "mask m { choose {a, b} 0.4 }": ("E109", "expected `weight` after `}`", "0.4", ""),
+    "mask m { choose {a, b} 0.4 }": ("E109", "expected a weight behind `choose`", "0.4", "write `choose 0.4 : {a, b}`"),
     "mask m { each x[i] for i in s }": (
         "E109",
         "expected a rate behind `each`",
