@@ -53,7 +53,8 @@ def verify_strings(judge: ir.Judge, name: str, own: VariableArray, other: Variab
     if other.size != own.size or len(other.labels) != len(own.labels):
         message = f"model `{name}` has strings of {other.size} cells of {len(other.labels)} values, "
         message += f"model `{judge.model}` of {own.size} of {len(own.labels)}"
-        raise fail("E515", message, judge.body.span, "other strings")
+        help_ = f"declare the cells of `{name}` with the lengths and values of those of `{judge.model}`"
+        raise fail("E515", message, judge.body.span, "other strings", help=help_)
 
 
 def verify_brackets(judge: ir.Judge, kinds: int, string: VariableArray) -> None:

@@ -90,9 +90,15 @@ def lower_bernoulli(lowered: Lowered, body: ir.FormMask) -> BernoulliMask:
         GmlmError: E409 for a rate that is not a probability, E410 for a rate of 0.
     """
     cells, rate, n_cells = cells_of(lowered, body.variables), body.call.arguments["rate"], lowered.graph.n_cells
-    ends = tuple(lowered.bound.number(r) for r in (rate if isinstance(rate, tuple) else (rate,)))  # pyright: ignore[reportArgumentType]
-    if any(not 0 <= r <= 1 for r in ends) or ends[0] > ends[-1]:
-        raise fail("E409", f"a rate lies between 0 and 1, found {', '.join(f'{r:g}' for r in ends)}", body.span, "not a probability")
+    written: tuple[ir.Expression, ...] = rate if isinstance(rate, tuple) else (rate,)  # pyright: ignore[reportAssignmentType]
+    ends = tuple(map(lowered.bound.number, written))
+    stray = next((k for k, r in enumerate(ends) if not 0 <= r <= 1), None)
+    if stray is not None:
+        help_ = f"`{written[stray].span.text}` comes from inputs: bind numbers that make it one from 0 to 1"
+        raise fail("E409", f"a rate lies between 0 and 1, found {ends[stray]:g}", written[stray].span, "not a probability", help=help_)
+    if ends[0] > ends[-1]:
+        message = f"a rate is drawn between a smaller and a larger number, found {ends[0]:g} and {ends[-1]:g}"
+        raise fail("E409", message, body.span, "the first is larger", help="exchange the two")
     if ends[-1] == 0:
         raise fail("E410", "a mask of rate 0 never hides a cell", body.span, "an empty support", help="write a rate above 0, such as 0.15")
     if len(ends) == 2 and ends[0] < ends[1]:

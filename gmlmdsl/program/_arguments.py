@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
 from .._diagnostics import Fix, listed
 from ..syntax import tree
 from . import _forms as forms
-from ._expressions import CONSTANT, INDEXED, Where, check_number, is_faulty, known_number
+from ._expressions import CONSTANT, INDEXED, Where, check_number, faulty, is_faulty, known_number
 from ._form import TARGET, Form, Option
 from ._habits import foreign
 from ._program import Input, Judge
@@ -18,22 +19,33 @@ from ._terms import Expression
 
 Raw = dict[str, list[tree.Argument]]
 NOISES = ("hide", "uniform", "keep")
+OF_EDGES = "; what else each edge has is an input over the graph, `input w[(i, j) in G.edges] : real`"
+LONGEST_TABLE = 60  # characters of a table that a help repeats
 
 
 def match_arguments(call: tree.Call, form: Form, scope: Scope) -> Raw | None:
     """The arguments of a call by option name; faults (missing, extra, unknown, twice) are reported, the first of them."""
     positional = [o for o in form.options if not o.named]
     found: Raw = {}
+    before = len(scope.diagnostics)
     for a in call.arguments:
-        name = _option_name(a, form, positional, found, scope)
-        if name is None:
-            return None
-        found.setdefault(name, []).append(a)
+        if a.keyword is not None or len(scope.diagnostics) == before:
+            name = _option_name(a, form, positional, found, scope)
+            found.setdefault(name or "", []).append(a)
+    if "" in found:
+        return None
     missing = [o.name for o in form.options if o.required and o.name not in found]
     if missing:
-        scope.report("E302", f"`{form.name}` lacks {listed(missing)}", call.span, "argument missing", help=f"`{form.signature}`")
+        scope.report("E302", f"`{form.name}` lacks {listed(missing)}", call.span, "argument missing", help=f"`{form.shown}`")
         return None
     return found
+
+
+KINDS_OF_VALUES: dict[type, tuple[str, ...]] = {
+    tree.Number: (forms.INTEGER, forms.NUMBER, forms.RATE),
+    tree.Boolean: (forms.BOOLEAN,),
+    tree.List: (forms.NUMBERS,),
+}
 
 
 def _many(option: Option) -> bool:
@@ -50,26 +62,34 @@ def _option_name(a: tree.Argument, form: Form, positional: list[Option], found: 
         return None
     name = a.keyword.name
     if name in found:
-        scope.report("E302", f"`{name}` is given twice", a.span, "again here")
+        scope.report("E302", f"`{name}` is given twice", a.span, "again here", help="keep one of the two; an option has one value")
         return None
     if form.free or any(o.name == name and (o.named or not _many(o)) for o in form.options):
         return name
     named = [o.name for o in form.options if o.named]
     left = [n for n in named if n not in found]
     room = "option" if foreign("option", name)[1] in left else ""
-    help, fix = suggestion(a.keyword, left, f"it has {listed(named)}" if named else f"it has none: `{form.signature}`", room)
+    others = [f.name for f in forms.FORMS if f.room == form.room and f.of is None and any(o.name == name for o in f.options)]
+    by_name = [o.name for o in form.options if not _many(o) and o.takes not in (forms.MODEL, forms.SAMPLER)]
+    otherwise = f"it has {listed(by_name)}" if named else f"it has none: `{form.shown}`"
+    otherwise = f"it is an option of {listed(others, 3)}" if others and not form.free else otherwise
+    help, fix = (otherwise, None) if others and not room else suggestion(a.keyword, left, otherwise, room)
     scope.report("E302", f"`{form.name}` has no option `{name}`", a.keyword.span, "unknown option", help=help, fix=fix)
     return None
 
 
 def _report_nameless(a: tree.Argument, form: Form, positional: list[Option], found: Raw, scope: Scope) -> None:
     """A plain argument that no option takes; the first named option of its kind may be meant."""
-    kinds = {tree.Number: (forms.INTEGER, forms.NUMBER, forms.RATE), tree.Boolean: (forms.BOOLEAN,)}.get(type(a.value), ())
-    possible = [o for o in form.options if o.named and o.name not in found and o.takes in kinds]
+    kinds = KINDS_OF_VALUES.get(type(a.value), ())
+    behind = [o.name for o in form.options if o.named and o.name in found]
+    possible = [o for o in form.options if o.named and o.name not in found and o.takes in kinds] if not behind else []
     meant = possible[0] if possible else None
     takes = f"{len(positional)} plain argument{'s' * (len(positional) != 1)}" if positional else "named arguments only"
     if meant is None:
-        scope.report("E302", f"`{form.name}` takes {takes}", a.span, "one too many", help=f"`{form.signature}`")
+        help = f"`{behind[-1]}` has one value" if behind and positional else f"`{form.shown}`"
+        if form.name == "edges":
+            help = "both ends of an edge stand in one input: `input pairs[e, 2] : int`, then `edges(pairs, nodes = n)`"
+        scope.report("E302", f"`{form.name}` takes {takes}", a.span, "one too many", help=help)
         return
     text = f"{meant.name} = {a.span.text}"
     message = f"`{meant.name}` of `{form.name}` is given by its name"
@@ -107,14 +127,33 @@ def _number(arguments: list[tree.Argument], option: Option, scope: Scope, axes: 
     e = arguments[0].value
     if isinstance(e, tree.Name) and e.name in option.words:
         return e.name
+    if isinstance(e, tree.String):
+        fix = Fix(e.span, e.value) if re.fullmatch(r"[0-9]+(\.[0-9]+)?", e.value) else None
+        scope.report("E303", f"`{option.name}` is a number, found a string", e.span, "a string", help="numbers have no quotes", fix=fix)
+        return None
     value = check_number(
         e, scope, axes if isinstance(axes, Where) else INDEXED if axes else CONSTANT, integer=option.takes == forms.INTEGER
     )
     number, bounds = known_number(value), option.bounds
     if number is not None and bounds is not None and not bounds.holds(number):
         label = "too small" if not forms.Bounds(bounds.low, open=bounds.open).holds(number) else "too large"
-        scope.report("E319", f"`{option.name}` is {bounds.words}, found {number}", e.span, label)
+        help = _cure_of_number(option, number)
+        scope.report("E319", f"`{option.name}` is {bounds.words}, found {number}", e.span, label, help=help)
     return value
+
+
+def _cure_of_number(option: Option, number: float) -> str:
+    """What is written in the place of a number that is out of bounds, where it means something elsewhere."""
+    if option.name == "temperature" and number == 0:
+        return "the likeliest value is taken by `decode = argmax`, or by `top_k = 1` where there is no such option"
+    if number in (0, -1) and "none" in option.words:
+        return "without a limit it is `none`, or is left out"
+    return of_a_hundred(number) if option.bounds is not None and option.bounds.high == 1 else ""
+
+
+def of_a_hundred(number: float) -> str:
+    """A share for a number that looks like one in per cent."""
+    return f"of a hundred, `{number:g}` is `{number / 100:g}`" if 2 <= number <= 100 else ""
 
 
 def _boolean(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
@@ -144,7 +183,9 @@ def _set(arguments: list[tree.Argument], option: Option, scope: Scope, axes: boo
 def _input(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
     e = arguments[0].value
     if not isinstance(e, tree.Name):
-        scope.report("E303", f"`{option.name}` is the name of an input", e.span, "not a name")
+        text = e.span.text if isinstance(e, tree.List) and len(e.span.text) <= LONGEST_TABLE else "[[0, 1], [1, 2]]"
+        help = f"name one: `input pairs[e, 2] : int = {text}` before this, then `pairs` here"
+        scope.report("E303", f"`{option.name}` is the name of an input", e.span, "not a name", help=help)
         return None
     symbol = scope.use(e, "input")
     if symbol is not None and isinstance(symbol.value, Input):
@@ -153,6 +194,8 @@ def _input(arguments: list[tree.Argument], option: Option, scope: Scope, axes: b
             message = f"`{e.name}` must be an integer input with two axes"
             place = ((symbol.span, "declared here"),)
             help = f"declare it as `input {e.name}[e, 2] : int`"
+            columns = known_number(declared.axes[-1].size) if declared.axes else None
+            help += OF_EDGES * (columns is not None and columns > 2)
             scope.report("E303", message, e.span, "not a list of pairs", help=help, related=place)
             return None
     return None if symbol is None else e.name
@@ -174,10 +217,20 @@ def _rate(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bo
 
 
 def _probability(e: tree.Expression, option: Option, scope: Scope) -> Expression:
+    if isinstance(e, tree.Call) and e.function.name in forms.names("distribution"):
+        help = f"`{option.name}` is a number, or `uniform(a, b)`, which is drawn once per mask"
+        scope.report("E206", f"`{e.function.name}` is a distribution, not a number", e.function.span, "not a number", help=help)
+        return faulty(e.span)[0]
+    symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
+    if symbol is not None and isinstance(symbol.value, Input) and symbol.value.axes:
+        help = f"each cell has a rate of its own in braces: `mask name {{ each {e.span.text}[i] : x[i] for i in site }}`"
+        scope.report("E214", "expected a number, found an array", e.span, "an array", help=help)
+        return faulty(e.span)[0]
     value = check_number(e, scope, CONSTANT)
     number = known_number(value)
     if number is not None and not 0 <= number <= 1:
-        scope.report("E319", f"`{option.name}` lies between 0 and 1, found {number}", e.span, "not a probability")
+        message = f"`{option.name}` lies between 0 and 1, found {number}"
+        scope.report("E319", message, e.span, "not a probability", help=of_a_hundred(number))
     return value
 
 
@@ -190,7 +243,7 @@ def _noise(arguments: list[tree.Argument], option: Option, scope: Scope, axes: b
     for name, value in e.items:
         if name.name not in NOISES or name.name in out:
             known = [w for w in NOISES if w not in out]
-            help, fix = suggestion(name, known, "") if name.name not in out else ("", None)
+            help, fix = suggestion(name, known, "", "option") if name.name not in out else ("", None)
             message = "`noise` has the options `hide`, `uniform` and `keep`, each once"
             scope.report("E302", message, name.span, "not one of them" if name.name not in out else "again here", help=help, fix=fix)
             return None
@@ -216,7 +269,12 @@ def _text(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bo
     e = arguments[0].value
     if isinstance(e, tree.String):
         return e.value
-    scope.report("E303", f"`{option.name}` is a string in double quotes", e.span, "not a string")
+    help, fix = "", None
+    if isinstance(e, tree.Attribute | tree.Name):
+        module, _, name = e.span.text.rpartition(".")
+        text = f'"{module or "module"}:{name}"'
+        help, fix = f"write `{text}`", Fix(e.span, text, guess=True) if module else None
+    scope.report("E303", f"`{option.name}` is a string in double quotes", e.span, "not a string", help=help, fix=fix)
     return None
 
 
@@ -233,6 +291,10 @@ def _word(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bo
         return e.name
     otherwise = f"one of {listed(option.words)}{_ALSO.get(option.takes, '')}"
     help, fix = suggestion(e, option.words, otherwise) if isinstance(e, tree.Name) else (otherwise, None)
+    if isinstance(e, tree.String) and e.value in option.words:
+        help, fix = f"a word stands without quotes: write `{e.value}`", Fix(e.span, e.value)
+    elif isinstance(e, tree.List) and e.items and option.takes == forms.SCHEDULE:
+        help, fix = f"how many cells each pass settles is `counts({e.span.text})`", Fix(e.span, f"counts({e.span.text})")
     scope.report("E303", f"`{option.name}` cannot be `{e.span.text}`", e.span, "not one of its words", help=help, fix=fix)
     return None
 
@@ -354,6 +416,10 @@ def _judge(arguments: list[tree.Argument], option: Option, scope: Scope, axes: b
 def _cell_value(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
     """A value of a cell: which texts are values is known to the caller."""
     e = arguments[0].value
+    if isinstance(e, tree.Name) and e.name not in option.words and scope.find(e.name) is None:
+        otherwise = f'a label stands in quotes: `"{e.name}"`; of numbers, write the number or declare an input'
+        scope.report_unknown(e, "input", "length", otherwise=otherwise)
+        return None
     return e.value if isinstance(e, tree.String) else _number(arguments, replace(option, takes=forms.INTEGER), scope, axes)
 
 
@@ -387,6 +453,16 @@ _CHECKS: dict[str, Callable[[list[tree.Argument], Option, Scope, bool], object]]
 }
 
 
+# Rooms of forms that a statement of the file names, by its keyword.
+STATEMENTS = ("graph", "network", "mask", "sampler", "verifier", "value")
+
+
+def _of_another_room(name: str, room: str) -> str:
+    """What a form is for that is none of a room."""
+    found = [r for r in STATEMENTS if forms.form(r, name) is not None] if room in STATEMENTS else []
+    return f"`{name}` is a {found[0]}: `{found[0]} name = {name}(..)`" if found else ""
+
+
 def find_form(call: tree.Call, room: str, scope: Scope, known: tuple[str, ...] = (), foreign: str = "") -> Form | None:
     """The form a call names; an unknown one is reported with the nearest name, among `known` where these are fewer.
 
@@ -397,6 +473,7 @@ def find_form(call: tree.Call, room: str, scope: Scope, known: tuple[str, ...] =
     if found is None:
         known = known or forms.names(room)
         otherwise = f"there {'is only' if len(known) == 1 else 'are'} {listed(known)}"
+        otherwise = _of_another_room(name, room) or otherwise
         help, fix = suggestion(call.function, known, otherwise, foreign or (room if room in ("graph", "mask", "sampler") else ""))
         scope.report("E301", f"there is no {room} `{name}`", call.function.span, f"unknown {room}", help=help, fix=fix)
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from .._diagnostics import Fix, listed
 from ..syntax import tree
 from . import _forms as forms
@@ -26,6 +28,15 @@ from ._terms import Clauses, Expression, IndexValue, Literal, Loop, Operation, S
 
 # The operator of each reduction; `min` and `max` with a `for` are reductions too.
 REDUCTIONS = {"sum": "+", "prod": "*", "count": "+", "any": "any", "all": "all", "all_different": "all_different", "logsumexp": "logsumexp"}
+
+
+LONGEST_TERM = 30  # characters of a term that a help repeats
+TURNS = Where(
+    "may use index names and inputs only",
+    *INDEXED.kinds,
+    instead="which turns there are is fixed; a condition on cells is part of the term: `sum(if x[i] == 1 then h[i] else 0 for i in site)`, "
+    "`count(x[i] == 1 and y[i] == 1 for i in site)`",
+)
 
 
 @rule(tree.Call)
@@ -74,7 +85,8 @@ def _verify_arguments(e: tree.Call, function: forms.Form, scope: Scope) -> bool:
     message = f"`{function.name}` takes {wanted} argument{'s' * (wanted > 1)}, found {len(e.arguments) or 'none'}"
     if bad is not None:
         message = f"`{function.name}` takes plain arguments, without a name or `for`"
-    scope.report("E302", message, (bad or e).span, f"`{function.signature}`")
+    help = f"of many: `{function.name}(x[i] for i in site)`" * (function.name in ("min", "max"))
+    scope.report("E302", message, (bad or e).span, f"`{function.signature}`", help=help)
     return False
 
 
@@ -99,6 +111,11 @@ def _report_unknown_function(e: tree.Call, scope: Scope, where: Where) -> None:
         counted = any(isinstance(a.value, tree.Number) for a in e.arguments)  # `x(1)` is the first cell in MATLAB
         scope.report("E206", message, name.span, "indexed with brackets", help=f"write `{text}`", fix=Fix(e.span, text, guess=counted))
     elif name.name not in scope.skipped:
+        if name.name == "range":
+            help = f"an index runs over it: `for k in {e.span.text}`"
+            help += f"; of masks, `mixture {{ 1 : subsets(x, size = k) for k in {e.span.text} }}`"
+            scope.report("E205", f"`{e.span.text}` is a set, not a number", e.span, "a set", help=help)
+            return
         if name.name in forms.names("distribution"):
             help = f"a variable has it behind `~`: `x ~ {e.span.text}`; a parameter, `param h ~ normal(0, 1)`"
             scope.report("E206", f"`{name.name}` is a distribution, not a function", name.span, "not a number", help=help)
@@ -128,15 +145,18 @@ def check_reduced(e: tree.Call, scope: Scope, where: Where) -> tuple[Expression,
     """What a reduction is over: its body with its kind, and its clauses; None after a fault."""
     name = e.function.name
     over = e.arguments[0].clauses if len(e.arguments) == 1 else None
+    if len(e.arguments) == 1 and isinstance(e.arguments[0].value, tree.Loop):
+        _report_loop_alone(e, e.arguments[0].value, over, scope)
+        return None
     if over is None or e.arguments[0].keyword is not None:
         condition = name in ("count", "any", "all")
-        help = f"write `{name}(x[i]{' == 1' if condition else ''} for i in site)`"
+        help = f"write `{name}({_term_of(e) or 'x[i]' + ' == 1' * condition} for i in site)`"
         scope.report("E302", f"`{name}` takes one expression followed by `for`", e.span, "no `for` in this", help=help)
         return None
     written = e.arguments[0]
     with scope.nested():
         inner = where.inside(n.name for loop in over.loops for n in loop.names)
-        clauses = check_clauses(over, e.span, scope, where=INDEXED if "binder" in where.kinds else inner)
+        clauses = check_clauses(over, e.span, scope, where=TURNS if "binder" in where.kinds else inner)
         if name in ("count", "any", "all"):
             body, kind = check_condition(written.value, scope, inner), CONDITION
         else:
@@ -146,6 +166,20 @@ def check_reduced(e: tree.Call, scope: Scope, where: Where) -> tuple[Expression,
     if not (name == "all_different" and kind.tag == "label") and not require_number(kind, written.value, scope):
         return None
     return body, kind, clauses
+
+
+def _report_loop_alone(e: tree.Call, loop: tree.Loop, clauses: tree.Clauses | None, scope: Scope) -> None:
+    """`count((i, j) in G.edges if x[i] == x[j])`: a loop, and nothing that it repeats."""
+    condition = clauses.condition if clauses is not None else None
+    term = condition.span.text if condition is not None and len(condition.span.text) < LONGEST_TERM else "x[i] == 1"
+    help = f"write `{e.function.name}({term} for {loop.span.text})`"
+    scope.report("E302", f"`{e.function.name}` takes one expression followed by `for`", loop.span, "a loop alone", help=help)
+
+
+def _term_of(e: tree.Call) -> str:
+    """What a reduction without a loop is over, where its text names cells by an index and is short."""
+    text = e.arguments[0].span.text if len(e.arguments) == 1 else ""
+    return text if re.search(r"\[i\]", text) and len(text) < LONGEST_TERM else ""
 
 
 def equal_pairs(body: Expression, clauses: Clauses) -> tuple[Expression, Clauses]:

@@ -21,7 +21,8 @@ def check_percolation(call: tree.Call, form: Form, edges: Sequence[BlockTerm], m
     if model.conditional is not None:
         if scope.is_whole():
             place = ((model.conditional.span, "conditionals only"),)
-            scope.report("E331", f"`percolation` needs log p: {WHY}", call.span, "no joint distribution", related=place)
+            help = "an update of a network takes cells one by one, or a block `independently`, by `subsets(..)` or `blocks(..)`"
+            scope.report("E331", f"`percolation` needs log p: {WHY}", call.span, "no joint distribution", help=help, related=place)
         return None
     for term in edges:
         if _count(term, model, scope) != 2:

@@ -11,7 +11,7 @@ from ._arguments import check_arguments, find_form, match_arguments
 from ._blocks import BlockTerm, Cells, FormCall
 from ._check_clusters import check_no_clusters, check_percolation
 from ._check_visits import check_visits, refuse_visits
-from ._expressions import INDEXED, MODEL, check_number, known_number, lets_of, mentions
+from ._expressions import INDEXED, MODEL, Where, check_number, known_number, lets_of, mentions
 from ._mask_bodies import FormMask, Independent, Listed, Mask, MaskBody, MaskMixture
 from ._mask_inputs import check_seen, check_stages
 from ._program import Model, Variable
@@ -21,6 +21,12 @@ from ._sets import check_clauses, check_set
 from ._terms import Clauses, Expression, IndexValue, Loop, ParameterValue, SetOf, VariableValue, walk
 from ._written_out import verify_mixture, verify_written_out
 
+PLACES = Where(
+    "may use index names and inputs only",
+    *INDEXED.kinds,
+    instead="which cells a block may hold is fixed; what looks at cells is a weight or rate: "
+    "`mask name sees x { each if x[i] == 1 then 0.5 else 0 : x[i] for i in site }`",
+)
 LONGEST_SHOWN = 60  # characters of an edit that is shown whole
 
 
@@ -91,7 +97,7 @@ def check_mask_body(e: tree.MaskExpression, model: Model, scope: Scope) -> MaskB
                 return None
             if symbol.value.model != model.name:
                 message = f"mask `{e.name}` belongs to model `{symbol.value.model}`, not to `{model.name}`"
-                help = f"name a mask of `{model.name}`, or declare this one again `for {model.name}`"
+                help = f"name a mask of `{model.name}`, or declare one like it `for {model.name}`, under a name of its own"
                 scope.report("E313", message, e.span, "another model's", related=((symbol.span, "declared here"),), help=help)
                 return None
             return symbol.value.body
@@ -171,7 +177,8 @@ def _variables(arguments: list[tree.Argument], model: Model, scope: Scope) -> tu
     for k, a in enumerate(arguments):
         named = check_name(a.value) if isinstance(a.value, tree.Name | tree.Attribute) else None
         if named is None or a.clauses is not None:
-            help = "blocks of cells are listed with `blocks(..)`"
+            help = "it takes all cells of a variable; a block of some is listed, `blocks({x[0], x[1]})`, "
+            help += "also `blocks({x[i] for i in range(4)})`"
             scope.report("E303", "the name of a variable is expected", a.span, "not a variable", help=help)
             good = False
         elif not _is_predicted(named, scope):
@@ -205,9 +212,9 @@ def _blocks(call: FormCall, arguments: list[tree.Argument], model: Model, scope:
     for a in arguments:
         with scope.nested():
             if isinstance(a.value, tree.Attribute):
-                term = _graph_blocks(a, model, scope)
+                term = _graph_blocks(call, a, model, scope)
             else:
-                clauses = check_clauses(a.clauses, a.span, scope, cells=True)
+                clauses = check_clauses(a.clauses, a.span, scope, cells=True, where=PLACES)
                 cells = check_cells(a.value, scope)
                 term = None if cells is None else BlockTerm(a.span, cells, clauses)
         if term is not None:
@@ -215,13 +222,14 @@ def _blocks(call: FormCall, arguments: list[tree.Argument], model: Model, scope:
     return Listed(call.span, tuple(terms), uniform=True, call=call) if len(terms) == len(arguments) else None
 
 
-def _graph_blocks(a: tree.Argument, model: Model, scope: Scope) -> BlockTerm | None:
+def _graph_blocks(call: FormCall, a: tree.Argument, model: Model, scope: Scope) -> BlockTerm | None:
     """`blocks(G.rows)`: the rows of the one variable that is indexed over G's nodes."""
     over = check_set(a.value, scope)
     if over is None:
         return None
     if over.part not in ("rows", "columns", "edges"):
         help = "`.rows`, `.columns` and `.edges` do; or list `{x[i]} for i in ..`"
+        help = f"pairs of cells are `{over.graph}.edges`" if call.form.name == "percolation" else help
         scope.report("E316", f"`{over.name}` lists no blocks", a.span, "not blocks", help=help)
         return None
     declared = [v for v in model.variables.values() if v.role == "var" and len(v.axes) == 1]
@@ -256,7 +264,7 @@ def check_cells(e: tree.Expression, scope: Scope) -> tuple[Cells, ...] | None:
     parts = e.cells if isinstance(e, tree.Block) else (e,)
     if isinstance(e, tree.Block) and e.clauses is not None:
         with scope.nested():
-            clauses = check_clauses(e.clauses, e.span, scope)
+            clauses = check_clauses(e.clauses, e.span, scope, where=PLACES)
             cell = _cell(e.cells[0], scope)
         return None if cell is None or not clauses.loops else (replace(cell, clauses=clauses),)
     checked = [_cell(part, scope) for part in parts]
@@ -297,14 +305,24 @@ def _cell(e: tree.Expression, scope: Scope) -> Cells | None:
             if not isinstance(variable, Variable):
                 return None
             axes = tuple(a.over for a in variable.axes)
-            if not verify_count(base, len(e.indices), axes, scope):
+            if not verify_count(base, len(e.indices), axes, scope, e.indices):
                 return None
             indices = zip(e.indices, slots_of(axes), strict=True)
             return Cells(e.span, variable.name, tuple(_cell_index(i, s, scope) for i, s in indices))
         case _:
-            help = "a block of two cells is `{x[0], x[1]}`"
-            scope.report("E316", "a block holds cells: `x[i]`, or a variable's name", e.span, "not a cell", help=help)
+            _report_no_cell(e, scope)
             return None
+
+
+def _report_no_cell(e: tree.Expression, scope: Scope) -> None:
+    """What stands in a block and is no cell; a list of cells is a block of other languages."""
+    if isinstance(e, tree.List) and e.items:
+        block = "{" + ", ".join(i.span.text for i in e.items) + "}"
+        message, fix = "a block of cells stands in braces", Fix(e.span, block)
+        scope.report("E316", message, e.span, "a list", help=f"write `{block}`", fix=fix)
+    else:
+        message = "a block holds cells: `x[i]`, or a variable's name"
+        scope.report("E316", message, e.span, "not a cell", help="a block of two cells is `{x[0], x[1]}`")
 
 
 def _cell_index(e: tree.Expression, over: SetOf, scope: Scope) -> Expression:
@@ -312,7 +330,7 @@ def _cell_index(e: tree.Expression, over: SetOf, scope: Scope) -> Expression:
         symbol = scope.find(e.name)
         if symbol is not None and isinstance(symbol.value, SetOf) and symbol.value.lists_cells:
             return IndexValue(e.span, e.name)
-    return check_index(e, over, scope, INDEXED)
+    return check_index(e, over, scope, PLACES)
 
 
 def _listed(mask: tree.Mask, body: tree.MaskList, given: tuple[str, ...] | None, scope: Scope) -> MaskBody | None:
@@ -338,7 +356,7 @@ def _term(s: tree.Choose | tree.Each, mask: tree.Mask, given: tuple[str, ...] | 
     """One `choose` or `each`."""
     is_choose = isinstance(s, tree.Choose)
     with scope.nested():
-        clauses = check_clauses(s.clauses, s.span, scope, cells=True)
+        clauses = check_clauses(s.clauses, s.span, scope, cells=True, where=PLACES)
         cells = check_cells(s.block if is_choose else s.cell, scope)
         weight = check_number(s.weight if is_choose else s.rate, scope, MODEL)
     _check_weight(weight, "weight" if is_choose else "rate", mask, given, scope)

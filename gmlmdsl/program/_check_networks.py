@@ -137,7 +137,8 @@ def check_direction(call: tree.Call, model: Model, scope: Scope, *, causal: bool
         )
     else:
         message = f"`{call.function.name}` goes from the first cell to the last, and this network predicts all at once"
-        help = "write `refinement(..)`, or give the network `causal = true`"
+        otherwise = "write `refinement(..)`, or " * (call.function.name in forms.names("sampler"))
+        help = f"{otherwise}give the network `causal = true`"
     scope.report("E327", message, call.span, "another kind of network", help=help, related=place)
     return False
 

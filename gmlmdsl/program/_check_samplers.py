@@ -8,7 +8,7 @@ from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
 from ._blocks import BlockTerm, Cells
-from ._check_masks import as_mask, check_cells, check_mask_body, verify_row_weights
+from ._check_masks import PLACES, as_mask, check_cells, check_mask_body, verify_row_weights
 from ._check_networks import refuse_joint, refuse_ladder, refuse_updates
 from ._check_visits import check_start, refuse_visits
 from ._expressions import CONSTANT, INDEXED, check_number, known_number, mentions
@@ -140,13 +140,14 @@ def _temper(s: tree.Temper, model: Model, scope: Scope) -> Kernel | None:
         if number is not None and number < 0:
             scope.report("E319", f"a beta is at least 0, found {number}", beta.span, "below 0")
     if None not in numbers and 1 not in numbers:
-        scope.report("E319", "the draws are those at beta 1, which `betas` must list", s.form.span, "no beta 1", help="add 1 to `betas`")
+        place = next((a.value.span for a in s.form.arguments if a.keyword is not None), s.form.span)
+        scope.report("E319", "the draws are those at beta 1, which `betas` must list", place, "no beta 1", help="add 1 to `betas`")
         return None
     return Temper(s.span, betas, body)
 
 
 def _sweep(s: tree.Update, model: Model, scope: Scope) -> Kernel | None:
-    clauses = check_clauses(s.clauses, s.span, scope, cells=True)
+    clauses = check_clauses(s.clauses, s.span, scope, cells=True, where=PLACES)
     cells = check_cells(s.target, scope)
     if cells is None:
         return None
@@ -216,7 +217,7 @@ def _check_independent(s: tree.Update, model: Model, cells_of: set[str], single:
     elif adaptive:
         help = "draw the block jointly: remove `independently`"
         message, fix = "`independently` has no meaning under an adaptive mask", _jointly(s)
-        scope.report("E307", message, s.span, "adaptive mask", help=help, fix=fix)
+        scope.report("E307", message, s.span, "this mask looks at x", help=help, fix=fix)
     elif model.requires and model.conditional is None:
         place = ((model.requires[0].span, "probability zero"),)
         help = "draw the block jointly: remove `independently`"
@@ -265,8 +266,11 @@ def _whole_variable(s: tree.Update, scope: Scope) -> str | None:
     if isinstance(s.target, tree.Name | tree.Attribute):
         symbol = scope.use(check_name(s.target), "var", "latent")
         return None if symbol is None else symbol.name
-    help = "`update x by m` redraws cells of x; for blocks of several variables write `update K where K ~ m`"
-    scope.report("E308", "a variable is expected before `by`", s.target.span, "not a variable", help=help)
+    help, fix = "`update x by m` redraws cells of x; for blocks of several variables write `update K where K ~ m`", None
+    if isinstance(s.target, tree.Index):
+        base = s.target.base.span.text
+        help, fix = f"write `update {base} by ..`: the mask says which cells of `{base}`", Fix(s.target.span, base)
+    scope.report("E308", "a variable is expected before `by`", s.target.span, "not a variable", help=help, fix=fix)
     return None
 
 

@@ -65,6 +65,7 @@ PRIOR = Where("may use index names, inputs and parameters only", "input", "lengt
 STATE = Where("may not mention a parameter", "input", "length", "binder", *CELLS, "let", parameters_of_lets=False)
 MODEL = Where("", "input", "length", "binder", *CELLS, "let", "param")
 
+PARTS = ("nodes", "edges", "arcs", "triangles", "rows", "columns")  # of graphs: all of them sets
 Rule = Callable[[Any, Scope, Where], Checked]
 RULES: dict[type, Rule] = {}  # one per class of tree node that can be an expression
 
@@ -141,6 +142,9 @@ def check_expression(e: tree.Expression, scope: Scope, where: Where) -> Checked:
 
 def check_number(e: tree.Expression, scope: Scope, where: Where, integer: bool = False) -> Expression:
     """A checked expression that is a number (conditions count)."""
+    if integer and isinstance(e, tree.List):
+        scope.report("E216", "one whole number is expected here, not a list", e.span, "a list", help="write one, such as `2`, or an input")
+        return faulty(e.span)[0]
     checked, kind = check_expression(e, scope, where)
     if not kind.numeric:
         scope.report("E214", f"expected a number, found {kind.words}", e.span, kind.words, help=kind.cure)
@@ -230,9 +234,22 @@ def _attribute(e: tree.Attribute, scope: Scope, where: Where) -> Checked:
     if scope.find(f"{e.base.name}.{e.attribute.name}") is not None:
         return check_expression(tree.Name(e.span, f"{e.base.name}.{e.attribute.name}"), scope, where)
     if scope.use(e.base, "graph") is not None:
-        help = f"an index runs over it: `for i in {e.span.text}`"
-        scope.report("E205", f"`{e.span.text}` is a set, not a number", e.span, "a set", help=help)
+        _report_part(e, scope)
     return faulty(e.span)
+
+
+def _report_part(e: tree.Attribute, scope: Scope) -> None:
+    """A part of a graph where a number is expected, or what is no part of one."""
+    text, name = e.span.text, e.attribute.name
+    if name in PARTS:
+        names = {"edges": "(i, j)", "arcs": "(i, j)", "triangles": "(i, j, k)"}.get(name, "i")
+        help = f"an index runs over it: `for {names} in {text}`"
+        scope.report("E205", f"`{text}` is a set, not a number", e.span, "a set", help=help)
+    elif name in ("degree", "neighbours"):
+        scope.report("E207", f"`{text}` is of one node", e.attribute.span, "of which node?", help=f"write `{text}(i)`")
+    else:
+        help = f"how many members a set has is counted: `count(true for i in {e.base.name}.nodes)`"
+        scope.report("E207", f"a graph has no `.{name}`", e.attribute.span, "unknown part", help=help)
 
 
 @rule(tree.Unary)

@@ -60,6 +60,7 @@ class Bounds:
         return " and ".join([low] * (self.low > -inf) + [high] * (self.high < inf))
 
 
+LONGEST_SHOWN = 100  # characters of a signature that a message shows whole
 COUNTS = Bounds(1)
 PROBABILITIES = Bounds(0, 1)
 
@@ -103,6 +104,15 @@ class Form:
             many = ", .." if o.takes in (VARIABLES, BLOCKS, TEXTS, SIZES) else ""
             parts.append(f"{o.name} = {o.default or '..'}" if o.named else o.name + many)
         return f"{self.name}({', '.join(parts + ['..'] * (self.free or self.of is not None))})"
+
+    @property
+    def shown(self) -> str:
+        """The signature, of a long one what must be given."""
+        whole = self.signature
+        if len(whole) <= LONGEST_SHOWN:
+            return whole
+        needed = [f"{o.name} = .." if o.named else o.name for o in self.options if o.required]
+        return f"{self.name}({', '.join([*needed, '..'])})"
 
 
 def named(

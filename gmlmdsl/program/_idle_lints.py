@@ -11,7 +11,7 @@ from .._diagnostics import Diagnostic, Span
 from ._comparisons import weights
 from ._expressions import mentions
 from ._program import Factor, Model, Program, Require
-from ._terms import Choice, Clauses, Expression, IndexValue, LetValue, Literal, Operation, ParameterValue, VariableValue, walk
+from ._terms import Choice, Clauses, Expression, IndexValue, LetValue, Literal, Loop, Operation, ParameterValue, VariableValue, walk
 from .places import name_in
 
 COMMUTE = ("+", "*", "and", "or", "==", "!=", "min", "max")
@@ -134,9 +134,9 @@ def _twice(factor: Factor, model: Model) -> Iterator[Diagnostic]:
         exchanged = {**places, one: places[other], other: places[one]}
         if any(_form(e, places, model) != _form(e, exchanged, model) for e in parts):
             return
-    over = factor.clauses.loops[0].over
+    over = factor.clauses.loops[-1].over
     ascending = " and ".join(f"{one} < {other}" for one, other in pairwise(names))
-    help = f"loop over `{over.graph}.edges`" if over.part == "arcs" else f"add `if {ascending}`"
+    help = f"loop over `{over.graph}.edges`" if over.part in ("arcs", "neighbours") else f"add `if {ascending}`"
     what, often, share = {2: ("pair", "twice", "0.5 *` where half"), 6: ("triple", "six times", "/ 6` where a sixth")}[orders]
     message = f"each {what} is counted {often}: this is the same for ({', '.join(names)}) and for ({', '.join(reversed(names))})"
     yield Diagnostic("W819", message, factor.span, f"counted {often}", help=f"{help}, or write `{share} of it is meant")
@@ -147,8 +147,17 @@ def _ordered(clauses: Clauses) -> tuple[str, ...]:
     loops = clauses.loops
     if len(loops) == 1 and loops[0].over.part == "arcs":
         return loops[0].names
+    if len(loops) == 2 and _is_of_neighbours(loops[0], loops[1]):
+        return (*loops[0].names, *loops[1].names)
     alike = all(loop.over == loops[0].over and len(loop.names) == 1 for loop in loops)
     return tuple(loop.names[0] for loop in loops) if len(loops) in (2, 3) and alike else ()
+
+
+def _is_of_neighbours(first: Loop, second: Loop) -> bool:
+    """Whether two loops run over all nodes of a graph, and over the neighbours of each."""
+    node = second.over.size
+    of = isinstance(node, IndexValue) and first.names == (node.name,)
+    return first.over.part == "nodes" and second.over.part == "neighbours" and first.over.graph == second.over.graph and of
 
 
 def _is_coupling(e: Expression, names: tuple[str, ...], model: Model) -> bool:

@@ -125,7 +125,9 @@ REFINEMENT = Form(
 
 def _preset(name: str, doc: str, defaults: dict[str, str], required: str = "") -> Form:
     """`refinement` under a name of its own, with other defaults, and an option that must be written."""
-    options = tuple(replace(o, default=defaults.get(o.name, o.default), required=o.name == required) for o in _REFINEMENT)
+    options = tuple(
+        replace(o, default="" if o.name == required else defaults.get(o.name, o.default), required=o.name == required) for o in _REFINEMENT
+    )
     return Form("sampler", name, options, doc, of=REFINEMENT)
 
 

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+import re
+
 from .._diagnostics import Fix, Span
 from ..syntax import tree
-from ._expressions import INDEXED, MODEL, POSSIBLE, Checked, Where, check_expression, check_label, faulty, mentions_parameter, rule, whole
+from ._blocks import FormCall
+from ._expressions import (
+    INDEXED,
+    MODEL,
+    PARTS,
+    POSSIBLE,
+    Checked,
+    Where,
+    check_expression,
+    check_label,
+    faulty,
+    mentions_parameter,
+    rule,
+    whole,
+)
 from ._kinds import ERROR, INTEGER, NUMBER, OPEN, Kind, kind_of, same_domain
 from ._program import Input, Let, Parameter, Variable
 from ._scope import WORDS, Scope, Symbol
@@ -35,12 +51,40 @@ def _name(e: tree.Name, scope: Scope, where: Where) -> Checked:
 
 @rule(tree.Index)
 def _index(e: tree.Index, scope: Scope, where: Where) -> Checked:
+    if isinstance(e.base, tree.Attribute) and _is_of_graph(e.base, scope):
+        _report_brackets(e, e.base, scope)
+        return faulty(e.span)
     return _reference(check_name(e.base), e.indices, e.span, scope, where)
 
 
 def check_name(e: tree.Name | tree.Attribute) -> tree.Name:
     """The name of an array: of a model in use, `a.x`."""
     return e if isinstance(e, tree.Name) else tree.Name(e.span, f"{e.base.name}.{e.attribute.name}")
+
+
+def _is_of_graph(e: tree.Attribute, scope: Scope) -> bool:
+    symbol = scope.find(e.base.name)
+    return symbol is not None and symbol.kind == "graph"
+
+
+def _report_brackets(e: tree.Index, base: tree.Attribute, scope: Scope) -> None:
+    """`G.degree[i]`."""
+    symbol, name = scope.find(base.base.name), base.attribute.name
+    if symbol is None or symbol.faulty:
+        return
+    inside = ", ".join(i.span.text for i in e.indices)
+    text = f"{base.span.text}({inside})"
+    if name == "degree":
+        place = Span(e.span.source, base.span.end, e.span.end)
+        message, fix = f"`{base.span.text}` takes its node in parentheses", Fix(e.span, text)
+        scope.report("E121", message, place, "", help=f"write `{text}`", fix=fix)
+    elif name == "neighbours":
+        scope.report(
+            "E207", f"`{e.span.text}` is no number", base.attribute.span, "not a number", help=f"an index runs over it: `for j in {text}`"
+        )
+    else:
+        help = "a loop runs over all of it; its members have no numbers"
+        scope.report("E207", f"`{e.span.text}` is no number", base.attribute.span, "not a number", help=help)
 
 
 def _reference(name: tree.Name, indices: Indices, span: Span, scope: Scope, where: Where) -> Checked:
@@ -88,7 +132,10 @@ def _check_alone(indices: Indices, scope: Scope, where: Where) -> None:
 def _report_misplaced(symbol: Symbol, name: tree.Name, scope: Scope, where: Where) -> None:
     place = ((symbol.span, "declared here"),)
     if symbol.kind not in MODEL.kinds or not where.words:
-        scope.report("E205", f"`{name.name}` is {WORDS[symbol.kind]}, not a number", name.span, WORDS[symbol.kind], related=place)
+        help = f"the number of its members is what it was declared with, or `count(true for i in {name.name})`"
+        help = help if symbol.kind in ("index", "domain") else ""
+        message = f"`{name.name}` is {WORDS[symbol.kind]}, not a number"
+        scope.report("E205", message, name.span, WORDS[symbol.kind], related=place, help=help)
     else:
         message = f"`{name.name}` is {WORDS[symbol.kind]}: this expression {where.words}"
         scope.report("E218", message, name.span, WORDS[symbol.kind], related=place, help=where.cure(symbol.kind))
@@ -132,7 +179,7 @@ def slots_of(axes: tuple[SetOf, ...]) -> list[SetOf]:
     return [axis for axis in axes for _ in range(axis.arity)]
 
 
-def verify_count(name: tree.Name, found: int, axes: tuple[SetOf, ...], scope: Scope) -> bool:
+def verify_count(name: tree.Name, found: int, axes: tuple[SetOf, ...], scope: Scope, given: Indices = ()) -> bool:
     """Report an array that has too few or too many indices."""
     wanted = len(slots_of(axes))
     if found == wanted:
@@ -145,11 +192,46 @@ def verify_count(name: tree.Name, found: int, axes: tuple[SetOf, ...], scope: Sc
         shown = [n[0] if len(n) == 1 else f"({', '.join(n)})" for n in names]
         loops = " ".join(f"for {n} in {axis.name}" for n, axis in zip(shown, axes, strict=True))
         help = f"write `{name.name}[{', '.join(x for n in names for x in n)}]`, as in `.. {loops}`"
+        help = _of_nodes(name, given, axes, scope) or help
     symbol = scope.find(name.name)
     place = ((symbol.span, "declared here"),) if symbol is not None else ()
     message = f"`{name.name}` takes {takes}, found {found or 'none'}"
     scope.report("E210", message, name.span, f"takes {takes}", help=help, related=place)
     return False
+
+
+def _of_nodes(name: tree.Name, given: Indices, axes: tuple[SetOf, ...], scope: Scope) -> str:
+    """What helps where the nodes of a graph index several axes, or a row and a column the nodes of a grid."""
+    graph, part = _part_of(given[0], scope) if given else ("", "")
+    if len(given) == 1 and len(axes) > 1 and part in PARTS:
+        return f"`{given[0].span.text}` is a node of `{graph}`, and nodes are one axis: declare `{name.name}[i in {graph}.nodes]`"
+    if len(given) == 2 and len(axes) == 1 and part in ("edges", "arcs") and axes[0].part != "nodes":
+        return f"what each edge has is declared over them: `{name.name}[(i, j) in {graph}.{part}]`"
+    if len(given) == 2 and len(axes) == 1 and part in ("edges", "arcs"):
+        i, j = (g.span.text for g in given)
+        return f"`{i}` and `{j}` are two nodes: the cells there are `{name.name}[{i}]` and `{name.name}[{j}]`"
+    columns = _columns(axes[0], scope) if len(given) == 2 and len(axes) == 1 else ""
+    if not columns:
+        return ""
+    r, c = (g.span.text for g in given)
+    row = r if re.fullmatch(r"\w+", r) else f"({r})"
+    return f"the nodes of a grid are one axis, row by row: write `{name.name}[{columns} * {row} + {c}]`"
+
+
+def _part_of(e: tree.Expression, scope: Scope) -> tuple[str, str]:
+    """The graph and its part that an index runs over; empty where it is no such index."""
+    symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
+    over = symbol.value if symbol is not None else None
+    graph, _, part = over.name.partition(".") if isinstance(over, SetOf) else ("", "", "")
+    return graph, part
+
+
+def _columns(axis: SetOf, scope: Scope) -> str:
+    """How many columns the grid has whose nodes an axis runs over, as it is written; empty where there is no grid."""
+    symbol = scope.find(axis.graph) if axis.part == "nodes" else None
+    form = symbol.value if symbol is not None else None
+    columns = form.arguments.get("m") if isinstance(form, FormCall) else None
+    return columns.span.text if isinstance(columns, Expression) and len(columns.span.text) <= 2 else ""
 
 
 def check_indices(
@@ -163,7 +245,7 @@ def check_indices(
     """The checked indices of an array, and whether its last axis was left open."""
     slots = slots_of(axes)
     is_open = open_last and bool(axes) and len(given) == len(slots) - axes[-1].arity
-    if not is_open and not verify_count(name, len(given), axes, scope):
+    if not is_open and not verify_count(name, len(given), axes, scope, given):
         _check_alone(given, scope, where)
         return tuple(faulty(g.span)[0] for g in slots), False
     return tuple(check_index(g, s, scope, where) for g, s in zip(given, slots, strict=False)), is_open
@@ -197,7 +279,8 @@ def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> 
     if domain is not None and not domain.ordered and isinstance(e, tree.String):
         return check_label(e, domain, scope)
     if isinstance(e, tree.Name) and scope.find(e.name) is None:
-        scope.report_unknown(e, *sorted(where.kinds), axis=over.name)
+        meant = f'"{e.name}"' if domain is not None and e.name in domain.labels else ""
+        scope.report_unknown(e, *sorted(where.kinds), axis=over.name, meant=meant)
         return faulty(e.span)[0]
     checked, kind = _check_inside(e, scope, where)
     if kind.tag == "error":

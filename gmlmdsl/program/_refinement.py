@@ -169,7 +169,9 @@ def _idle_remask(o: Mapping[str, object], schedule: str) -> Iterator[tuple[str, 
 
 def _idle_draws(o: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     if o["decode"] == "argmax":
-        yield from ((name, "`decode = argmax` takes the likeliest token") for name in ("temperature", "top_k", "top_p"))
+        yield from (
+            (name, "`decode = argmax` takes the likeliest token, `decode = sample` draws") for name in ("temperature", "top_k", "top_p")
+        )
 
 
 def _shown(schedule: object) -> str:

@@ -34,6 +34,14 @@ WORDS = {
 }
 CELLS = ("var", "latent", "given")
 GIVEN = "a network sees the other cells of what it predicts without being told: leave the name out; what comes with each row is `given`"
+# What to do about a name where a variable, or cells of one, are wanted.
+OF_CELLS = {
+    "mask": "a mask draws a block, which has a name: `update K where K ~ {0}`",
+    "param": "a parameter is fitted, not drawn: masks, updates and `sees` name variables; a weight may mention it as it is",
+    "let": "a `let` follows from the cells that it names: name these",
+    "graph": "blocks of neighbours are `{0}.edges`",
+    "input": "an input is given: masks, updates and `sees` name variables",
+}
 DECLARES = (
     "input",
     "domain",
@@ -141,12 +149,17 @@ class Scope:
 
     def _report_twice(self, kind: str, name: tree.Name, earlier: Symbol) -> None:
         place = ((earlier.span, f"first declared here, as {WORDS[earlier.kind]}"),)
-        if kind in LOCAL:
+        if kind in LOCAL and earlier.kind == "length":
+            if ("length", name.name) not in self._said:
+                help = f"a name between the brackets of an input is that of its length: call it `n`, and `{name.name}` is free for an index"
+                message = f"index name `{name.name}` hides the length of an input"
+                self.report("E202", message, name.span, "hides a visible name", related=place, help=help)
+            self._said.add(("length", name.name))
+        elif kind in LOCAL:
             message = f"{WORDS[kind].split(' ', 1)[1]} `{name.name}` hides {WORDS[earlier.kind]} of that name"
-            free = next(
-                (n for n in ("KLBC" if kind == "block" else "ijklmn") if not (n in self.binders or n in self.model or n in self.program)),
-                "",
-            )
+            line = name.span.source.line(name.span.source.position(name.span.start)[0])
+            taken = {*re.findall(r"\w+", line), *self.binders, *self.model, *self.program}
+            free = next((n for n in ("KLBC" if kind == "block" else "ijklmn") if n not in taken), "")
             cure = f"choose another name, such as `{free}`" if free else "choose another name"
             self.report("E202", message, name.span, "hides a visible name", related=place, help=cure)
         else:
@@ -191,11 +204,7 @@ class Scope:
         if kinds and symbol.kind not in kinds:
             wanted = wanted or ("a variable" if set(kinds) <= set(CELLS) and len(kinds) > 1 else " or ".join(WORDS[k] for k in kinds))
             message = f"`{name.name}` is {WORDS[symbol.kind]}, not {wanted}"
-            otherwise = GIVEN if kinds == ("given",) and symbol.kind in CELLS else ""
-            if kinds == ("judge",) and symbol.kind == "model":
-                otherwise = f"a model judges by a form: `verifier v = completable({name.name})`, `value v = expected({name.name})`"
-            if symbol.kind == "mask" and set(kinds) <= set(CELLS):
-                otherwise = f"a mask draws a block, which has a name: `update K where K ~ {name.name}`"
+            otherwise = _cure_of_kind(name.name, symbol.kind, kinds)
             help, fix = otherwise, None
             if self._may_compare():
                 help, fix = self._suggestion(name, [n for n in self._visible(kinds) if n != name.name], otherwise)
@@ -238,7 +247,10 @@ class Scope:
         visible = [*self._visible(kinds), *built_in]
         words = wanted or (WORDS[kinds[0]] if kinds and set(kinds) <= set(CELLS) else "a name" if len(kinds) != 1 else WORDS[kinds[0]])
         what = words.split(" ", 1)[-1]
-        known = f"declared here are {listed(sorted(visible))}" if visible else f"no {what} is declared before this"
+        known = f"declared here are {listed(sorted(set(visible)))}" if visible else f"no {what} is declared before this"
+        if not visible and kinds and set(kinds) <= {"input", "length", "binder"}:
+            loop = "an index is named by a loop, `for i in site`; " if "binder" in kinds else ""
+            known = f"{loop}a number from outside is declared `input {name.name} : int = 4`"
         known = otherwise or known
         base, _, index = name.name.rpartition("_")
         if base in visible and index:
@@ -305,6 +317,19 @@ class Scope:
     def is_whole(self) -> bool:
         """Whether all text, and every declaration of the model, was read without a fault: what lacks is then a fault of its own."""
         return not (self.skipped or self.incomplete or self._reported or any(s.faulty for s in self.model.values()))
+
+
+def _cure_of_kind(name: str, kind: str, kinds: tuple[str, ...]) -> str:
+    """What to do about a name of one kind where others are wanted; empty where nothing is known."""
+    if kinds == ("given",) and kind in CELLS:
+        return GIVEN
+    if kinds == ("judge",) and kind == "model":
+        return f"a model judges by a form: `verifier v = completable({name})`, `value v = expected({name})`"
+    if kinds == ("mask",) and kind == "judge":
+        return f"what judges strings guides a sampler of its own: `sampler s = rejection({name})`"
+    if kinds == ("sampler",) and kind == "mask":
+        return f"a sampler is made of updates: `sampler s {{ update K where K ~ {name} }}`"
+    return OF_CELLS.get(kind, "").format(name) if set(kinds) <= set(CELLS) else ""
 
 
 def suggestion(name: tree.Name, known: Iterable[str], otherwise: str, room: str = "") -> tuple[str, Fix | None]:

@@ -7,13 +7,11 @@ import re
 from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._blocks import FormCall
-from ._expressions import CONSTANT, INDEXED, Where, check_condition, check_number, is_faulty, known_number
+from ._expressions import CONSTANT, INDEXED, PARTS, Where, check_condition, check_number, is_faulty, known_number
 from ._program import Input
 from ._scales import sized
-from ._scope import Scope, Symbol, suggestion
+from ._scope import CELLS, WORDS, Scope, Symbol, suggestion
 from ._terms import Clauses, Domain, Expression, IndexValue, Loop, SetOf, walk
-
-PARTS = ("nodes", "edges", "arcs", "triangles", "rows", "columns")
 
 
 def check_set(e: tree.Expression, scope: Scope, pairs: bool = False, inside: bool = False) -> SetOf | None:
@@ -64,6 +62,12 @@ def _named_set(e: tree.Name, scope: Scope, pairs: bool) -> SetOf | None:
     if symbol is None and e.name in sized():
         help = f"values that are indexed over have a name: `domain value = {e.name}` before this, then `v in value`"
         scope.report("E205", f"`{e.name}` is a type, not an index set", e.span, "a type", help=help)
+        return None
+    if symbol is not None and symbol.kind in (*CELLS, "param", "let") and not symbol.faulty:
+        axes = getattr(symbol.value, "axes", ())
+        help = f"what indexes it are the members of `{axes[0].over.name}`" if axes else "an index runs over a set, such as `range(4)`"
+        place, message = ((symbol.span, "declared here"),), f"`{e.name}` is {WORDS[symbol.kind]}, not an index set"
+        scope.report("E205", message, e.span, WORDS[symbol.kind], related=place, help=help)
         return None
     symbol = scope.use(e, "index", "domain", wanted="an index set")
     if symbol is not None and isinstance(symbol.value, Domain):
@@ -117,7 +121,11 @@ def graph_argument(e: tree.Method, scope: Scope, where: Where) -> Expression | N
     if len(e.arguments) != 1 or e.arguments[0].keyword is not None or e.arguments[0].clauses is not None:
         scope.report("E302", f"`{e.base.attribute.name}` takes one node", e.span, f"`{e.base.span.text}(i)`")
         return None
-    node = check_number(e.arguments[0].value, scope, where, integer=True)
+    written = e.arguments[0].value
+    if isinstance(written, tree.Name) and scope.find(written.name) is None:
+        scope.report_unknown(written, *sorted(where.kinds), axis=f"{e.base.base.name}.nodes")
+        return None
+    node = check_number(written, scope, where, integer=True)
     return None if is_faulty(node) else node
 
 
@@ -133,7 +141,7 @@ def _range_size(e: tree.Call, scope: Scope, where: Where) -> Expression | None:
 
 def check_size(e: tree.Expression, scope: Scope, where: Where = CONSTANT) -> Expression | None:
     """A number of values: an integer of inputs, at least 1."""
-    if _is_array(e, scope):
+    if _is_array(e, scope) or _is_set(e, scope):
         return None
     size = check_number(e, scope, where, integer=True)
     number = known_number(size)
@@ -155,6 +163,17 @@ def _is_array(e: tree.Expression, scope: Scope) -> bool:
     help += f"; where each has a length of its own, `range({symbol.name}[{letters}])`" * inner
     message = f"`{symbol.name}` is an array, not a number of values"
     scope.report("E205", message, e.span, "an array", related=((symbol.span, "declared here"),), help=help)
+    return True
+
+
+def _is_set(e: tree.Expression, scope: Scope) -> bool:
+    """Whether to refuse a graph where the number of its nodes was meant: `complete(G)`."""
+    symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
+    if symbol is None or symbol.kind != "graph" or symbol.faulty or _has_no_nodes(symbol):
+        return False
+    text, place = f"{symbol.name}.nodes", ((symbol.span, "declared here"),)
+    message, fix = f"`{symbol.name}` is a graph, not a number or a set", Fix(e.span, text)
+    scope.report("E205", message, e.span, "a graph", related=place, help=f"write `{text}`", fix=fix)
     return True
 
 
@@ -186,7 +205,9 @@ def _graph_part(e: tree.Attribute, scope: Scope) -> SetOf | None:
     has = ("edges",) if kind == "bipartite" else PARTS if kind == "grid" and not further else PARTS[:4]
     part = e.attribute.name
     if part not in has:
-        help, fix = suggestion(e.attribute, has, f"a `{kind}` graph has {', '.join(f'`.{p}`' for p in has)}")
+        otherwise = f"a `{kind}` graph has {', '.join(f'`.{p}`' for p in has)}"
+        otherwise = f"the neighbours of a node are `{e.span.text}(i)`" if part == "neighbours" and len(has) > 1 else otherwise
+        help, fix = suggestion(e.attribute, has, otherwise)
         place = ((symbol.span, "declared here"),)
         of = f"a `{kind}` graph" + f" of {2 + len(further)} axes" * bool(further)  # pyright: ignore[reportArgumentType]
         scope.report("E207", f"{of} has no `.{part}`", e.attribute.span, "unknown part", help=help, fix=fix, related=place)
@@ -205,7 +226,7 @@ def check_loop(loop: tree.Loop, scope: Scope, cells: bool = False) -> Loop | Non
         scope.report("E210", f"`{over.name}` gives {gives}, found {found}", place, found, help=f"write `{pattern} in {over.name}`")
         over = None
     if over is not None and over.lists_cells and not cells:
-        help = f"`update x[r] for r in {over.name}` or `blocks({over.name})`"
+        help = f"`update x[r] for r in {over.name}` or `blocks({over.name})`; a number names one: `x[m * r + c] for c in range(m)`"
         scope.report("E205", f"the members of `{over.name}` are sets of nodes", loop.over.span, "only in a block", help=help)
         over = None
     single = None if over is None else SetOf(over.span, "range", over.name) if over.arity > 1 else over

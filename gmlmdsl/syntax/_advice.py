@@ -8,9 +8,13 @@ from ._habits import is_arrow, is_drawn
 from ._hints import openers
 from ._lex import Token
 from ._notations import COMPARISONS
+from ._readings import told_by_reading
 from ._words import STATEMENT_WORDS
 
-ALGORITHMS = ("refinement", "backtracking", "tokenwise_rejection", "mask_predict", "easy_first", "autoregressive", "remdm")
+ALGORITHMS = (
+    *("refinement", "padir", "mask_predict", "easy_first", "sundae", "remdm", "random_order", "block_diffusion", "autoregressive"),
+    *("rejection", "tokenwise_rejection", "backtracking", "value_guided", "best_of", "block_best_of"),
+)
 CONDITION = "a condition stands behind a loop, `factor h[i] * x[i] for i in site if i > 2`, or in a term, `if c then a else b`"
 LISTED_EDGES = "edges that are listed are an input: `input pairs[e, 2] : int = [[0, 1], [1, 2]]`, then `edges(pairs, nodes = 3)`"
 PARTS = ("edges", "arcs", "nodes", "rows", "columns")
@@ -40,7 +44,7 @@ def advice(fault: Fault) -> str:
         )
     if is_arrow(token, after) and fault.level == "model_statement":
         return "nothing is assigned: a name for an expression is given with `let name = ..`, and a distribution with `name ~ ..`"
-    known = _advice_of_elsewhere(fault, first, after) or _advice_of_statement(fault, first)
+    known = told_by_reading(fault) or _advice_of_elsewhere(fault, first, after) or _advice_of_statement(fault, first)
     known = known or _advice_of_sampler(fault, first) or _advice_of_declaration(fault, first)
     known = known or _advice_of_loop(fault, after) or _advice_of_term(fault, after)
     return known or _advice_of_sign(fault, first, after) or _advice_of_token(fault, first, after)
@@ -54,12 +58,16 @@ def _advice_of_statement(fault: Fault, first: Token) -> str:
         return LISTED_EDGES
     if (first.text == "domain" and before == "=") or (before == ":" and token.text.count("..") == 1):
         return '0 to q - 1 are `range(q)`, words `labels("a", "b")`, letters `letters("ACGT")`'
+    if first.text == "sampler" and token.text == "." and fault.tokens[fault.at - 2].text == "=":
+        return "a sampler is made of updates, `sampler name { update x[i] for i in site }`; samplers of other programs do not stand here"
     if first.text == "network" and token.text == ".":
         return 'a network is `transformer(..)`, `encoder_decoder(..)` or `mlp(..)`, one of your own `python("package.module:Class")`'
     if first.text in ("model", "sampler") and "{" in fault.expected and (token.text == ":" or token.opens_line):
         return f"the body of a {first.text} stands between braces: `{first.text} name {{ .. }}`"
     if first.text == "param" and token.text in COMPARISONS:
         return f"bounds are a type: `param {before} : positive`, or `real(lower = .., upper = ..)`"
+    if fault.source.text.startswith("--", token.start):
+        return "a comment opens with `#`"
     if token.text == "|" and "~" in fault.expected:
         return "what a distribution depends on stands in its table: `x ~ categorical(p[y])`"
     return ""
@@ -169,7 +177,7 @@ def _advice_of_term(fault: Fault, after: Token) -> str:
     token, previous = fault.token, fault.previous
     before = previous.text if previous else ""
     touches = previous is not None and previous.end == token.start
-    if token.text == "," and fault.tokens[fault.start].text == "require" and not fault.open_brackets()[1:]:
+    if token.text == "," and fault.tokens[fault.start].text == "require" and not fault.open_brackets()[1:] and "in" not in fault.expected:
         return "join conditions with `and`, or write a `require` for each"
     if token.text == "{" and before.lower().startswith("sum"):
         return "a sum is written `sum(x[i] for i in site)`"

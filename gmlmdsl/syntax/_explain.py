@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
 from ._advice import CONDITION, advice
+from ._bare_blocks import bare_block, no_weight
 from ._braces import unclosed_brace
 from ._fault import Fault, opens_statement
 from ._hints import hinted_words, openers
@@ -203,6 +204,8 @@ def _misplaced(fault: Fault, faults: Faults) -> Diagnostic | None:
 
 def _where_to(word: str, level: str) -> str:
     """Where a statement of another level belongs."""
+    if word in ("sampler", "verifier", "value", "model"):
+        return "move it out of the braces, behind them"
     if word in FILE_WORDS:
         return "move it out of the braces, above them"
     if word in MODEL_WORDS:
@@ -313,12 +316,7 @@ def _unexpected(fault: Fault) -> Diagnostic:
     if fault.level == "model_statement" and first.text not in MODEL_WORDS and fault.expected <= {"~", "[", "."} | OPERATORS:
         help_ = "a statement of a model opens with a keyword, such as `factor`, or with `name ~`"
         if not first.opens_line:
-            before = fault.tokens[fault.start - 1].text
-            meant = BETWEEN.get(first.text, "between two terms stands an operator, such as `*`")
-            meant = "a choice is written `if c then a else b`" if before in ("case", "match", "switch", "select") else meant
-            help_ = "a sum is written `sum(x[i] for i in site)`" if before.lower().startswith("sum") else meant
-            message = f"expected an operator or a statement after `{short(before)}`, found `{short(first.text)}`"
-            return Diagnostic("E101", message, fault.span(first), "nothing joins this to what stands before", help=help_)
+            return _not_joined(fault)
     wanted = _wanted(fault)
     if wanted == "an expression" and first.text != "repeat":
         help_ = NO_SIGN.get(fault.token.text, "")
@@ -329,12 +327,39 @@ def _unexpected(fault: Fault) -> Diagnostic:
         help_ = JOINED.get("in" if "in" in fault.expected else first.text, "")
     elif wanted == "`in`" and fault.tokens[fault.at - 2].text == "for":
         help_ = "a loop says what its index runs over: `for i in site`"
-    fix = None
-    if wanted == "`else`" and first.text == "factor" and fault.previous:
-        help_, fix = "a term that is nothing otherwise ends with `else 0`", Fix(_after(fault), " else 0", guess=True)
+    completed = _completed(fault, wanted) or _quoted(fault)
+    help_, fix = completed or (help_, None)
     code = "E109" if wanted.strip("`") in MISSING else "E101"
     after = f" after `{short(fault.previous.text)}`" if fault.previous else ""
     return Diagnostic(code, f"expected {wanted}{after}", _place(fault), _found(fault), help=help_, fix=fix)
+
+
+def _not_joined(fault: Fault) -> Diagnostic:
+    """A word behind a term that no operator joins to it."""
+    first, before = fault.tokens[fault.start], fault.tokens[fault.start - 1].text
+    meant = BETWEEN.get(first.text) or BETWEEN.get(before, "between two terms stands an operator, such as `*`")
+    meant = "a choice is written `if c then a else b`" if before in ("case", "match", "switch", "select") else meant
+    help_ = "a sum is written `sum(x[i] for i in site)`" if before.lower().startswith("sum") else meant
+    message = f"expected an operator or a statement after `{short(before)}`, found `{short(first.text)}`"
+    return Diagnostic("E101", message, fault.span(first), "nothing joins this to what stands before", help=help_)
+
+
+def _quoted(fault: Fault) -> tuple[str, Fix] | None:
+    """A name in quotes, `update "x"`."""
+    written = fault.token.text[1:-1]
+    if fault.token.terminals != ("STRING",) or "NAME" not in fault.expected or "STRING" in fault.expected or not written.isidentifier():
+        return None
+    return f"a name has no quotes: `{written}`", Fix(fault.span(fault.token), written, guess=True)
+
+
+def _completed(fault: Fault, wanted: str) -> tuple[str, Fix] | None:
+    """What a statement ends with that ends too early, where that is known."""
+    first = fault.tokens[fault.start].text
+    if wanted == "`(`" and first == "conditional" and fault.previous:
+        return f"write `{short(fault.previous.text)}()`", Fix(_after(fault), "()", guess=True)
+    if wanted == "`else`" and first == "factor" and fault.previous:
+        return "a term that is nothing otherwise ends with `else 0`", Fix(_after(fault), " else 0", guess=True)
+    return None
 
 
 def _after(fault: Fault) -> Span:
@@ -362,6 +387,8 @@ def _wanted(fault: Fault) -> str:
         return "`(`"
     if not signs:
         return "an operator or the next statement"
+    if signs in (["`,`"], ["`where`"]) and not opened and not fault.expected.isdisjoint(LEVELS[fault.level][0]):
+        return "`where` or the next statement" if "where" in fault.expected else "the next statement"
     return signs[0] if len(signs) == 1 else f"{', '.join(signs[:-1])} or {signs[-1]}"
 
 
@@ -382,6 +409,8 @@ RULES: tuple[Callable[[Fault, Faults], Diagnostic | None], ...] = (
     _bad_token,
     _chain,
     _second_condition,
+    no_weight,
+    bare_block,
     _nameless,
     _reserved,
     _misplaced,

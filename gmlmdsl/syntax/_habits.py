@@ -159,12 +159,44 @@ def row_without_a_weight(fault: Fault, faults: Faults) -> Edit | None:
         fits = fault.level == "mask_row" and (first.text in masks or tokens[min(start + 1, len(tokens) - 1)].text == "(")
     if not fits or ":" in (t.text for t in tokens[start : fault.at]):
         return None
+    behind = weight_behind(fault)
+    if behind is not None:
+        return behind
     earlier = (t for t in tokens[fault.open_brackets()[-1] : start] if t.text == EQUAL and fault.span(t).text != EQUAL)  # put in here
     whole, *others = [fault.span(t) for t in (*earlier, first)]
     message, help_ = "a row of a mixture opens with its weight", f"write `1 : {short(whole.text)} ..` in every row for equal weights"
     fix = Fix(_before(whole), "1 : ", guess=True, also=tuple(map(_before, others)))
     made = (first._replace(terminals=("NUMBER",), text=EQUAL), fault.make(":", first))
     return Edit(start, start, made, Diagnostic("E109", message, whole, "no weight before this", help=help_, fix=fix), far=2)
+
+
+def sign_behind_a_weight(fault: Fault, faults: Faults) -> Edit | None:
+    """`mixture { 0.5 = one  0.5 -> other }`."""
+    tokens, at = fault.tokens, fault.at
+    arrow = fault.token.text == ">" and tokens[at - 1].text == "-" and tokens[at - 1].end == fault.token.start
+    start = at - 1 if arrow else at
+    if not fault.level.endswith("row") or start <= fault.start or not (arrow or (fault.token.text == "=" and ":" in fault.expected)):
+        return None
+    span = fault.span(tokens[start]).to(fault.span(fault.token))
+    message, fix = f"expected `:` behind a weight, found `{span.text}`", Fix(span, ":")
+    diagnostic = Diagnostic("E101", message, span, "", help="write `:`", fix=fix)
+    return Edit(start, at + 1, (fault.make(":", fault.token),), diagnostic, far=2)
+
+
+def weight_behind(fault: Fault) -> Edit | None:
+    """`mixture { subsets(x, size = 1) : 0.5 }`."""
+    tokens, start = fault.tokens, fault.start
+    end = closing(tokens, start + 1) if tokens[start + 1].text == "(" else start
+    if fault.level != "mask_row" or end is None or end + 2 >= len(tokens):
+        return None
+    colon, weight = tokens[end + 1], tokens[end + 2]
+    if colon.text != ":" or not {"NUMBER", "NAME"} & set(weight.terminals):
+        return None
+    span, mask = fault.span(tokens[start]).to(fault.span(weight)), fault.span(tokens[start]).to(fault.span(tokens[end]))
+    text = f"{weight.text} : {mask.text}"
+    message, fix = "a row of a mixture opens with its weight", Fix(span, text)
+    diagnostic = Diagnostic("E109", message, span, "the weight stands behind", help=f"write `{short(text)}`", fix=fix)
+    return Edit(start, end + 3, (weight, colon, *tokens[start : end + 1]), diagnostic, far=1)
 
 
 def changed_name(fault: Fault, faults: Faults) -> Edit | None:
@@ -356,6 +388,7 @@ MENDS = (
     word_of_elsewhere,
     constant,
     sized_declaration,
+    sign_behind_a_weight,
     row_without_a_weight,
     changed_name,
     statement_without_a_keyword,

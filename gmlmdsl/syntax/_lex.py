@@ -255,6 +255,16 @@ def _as_written_here(text: str) -> str:
         return ""
 
 
+# Signs of papers that are words with a loop here.
+SIGNS = {
+    **dict.fromkeys("∑Σ", "a sum is written `sum(x[i] for i in site)`"),
+    **dict.fromkeys("∏Π", "a product is written `prod(a[i] for i in site)`"),
+    "∀": "what holds for all is written with a loop: `require x[i] == 1 for i in site`",
+    "∃": "what holds somewhere is written `any(x[i] == 1 for i in site)`",
+    "√": "a root is written `sqrt(a)`",
+    "∞": "a bound that is infinite is left out; what is impossible is `require`",
+    "±": "a spin is -1 or +1 by its type: `: spin`",
+}
 POWERS = {"²": 2, "³": 3}
 
 
@@ -262,6 +272,7 @@ def _character(span: Span) -> Diagnostic:
     text = span.text
     shown = f"`{short(text)}`" if text.isprintable() and not text.isspace() else f"character U+{ord(text[0]):04X}"
     help_ = "names are made of the letters a-z and A-Z, digits and `_`" if text.isalpha() else ""
+    help_ = SIGNS.get(text, help_)
     if text in POWERS:
         help_ = f"a power is written `x ^ {POWERS[text]}`"
     if text.isspace():

@@ -13,6 +13,7 @@ Faults = dict[int, Diagnostic]
 RANGE_WORDS = ("to", ":", "..")
 MOST_DIGITS = 18  # of a number that is counted with; one that is larger is a fault of its own
 BINDS = ("in", "=", "from")
+MEMBERS = {2: r"\w+ *, *\w+ +in +\w+\.(edges|arcs)\b", 3: r"\w+ *, *\w+ *, *\w+ +in +\w+\.triangles\b"}  # of parts of graphs
 
 
 def counted_range(fault: Fault, faults: Faults) -> Edit | None:
@@ -128,4 +129,32 @@ def comprehension(fault: Fault, faults: Faults) -> Edit | None:
     return Edit(opened[-1], close + 1, tuple(inside), diagnostic, far=1)
 
 
-LOOPS = (counted_range, word_behind_for, loop_in_brackets, comprehension)
+def bare_pair(fault: Fault, faults: Faults) -> Edit | None:
+    """`for i, j in G.edges`."""
+    tokens, at = fault.tokens, fault.at
+    if fault.token.text != "," or at < 2 or tokens[at - 2].text != "for" or "in" not in fault.expected:
+        return None
+    text = fault.source.text[tokens[at - 1].start :]
+    found = next((n for n, pattern in MEMBERS.items() if re.match(pattern, text)), 0)
+    if not found:
+        return None
+    end = at + 2 * found - 2
+    span = fault.span(tokens[at - 1]).to(fault.span(tokens[end - 1]))
+    text, like = f"({span.text})", tokens[at - 1]
+    what = "a pair stands" if found == 2 else "three names stand"
+    diagnostic = Diagnostic("E107", f"{what} in parentheses", span, "", help=f"write `for {text}`", fix=Fix(span, text))
+    return Edit(at - 1, end, (fault.make("(", like), *tokens[at - 1 : end], fault.make(")", like)), diagnostic, far=1)
+
+
+def loop_of_a_repeat(fault: Fault, faults: Faults) -> Edit | None:
+    """`repeat for s in range(3) { .. }`."""
+    if fault.token.text != "for" or fault.previous is None or fault.previous.text != "repeat" or fault.level != "sampler_statement":
+        return None
+    after = fault.tokens[fault.at + 1]
+    span = Span(fault.source, fault.token.start, after.start)
+    help_ = f"write `repeat {after.text} in ..`"
+    diagnostic = Diagnostic("E107", "`repeat` takes its index without `for`", fault.span(fault.token), "", help=help_, fix=Fix(span, ""))
+    return Edit(fault.at, fault.at + 1, (), diagnostic, far=1)
+
+
+LOOPS = (counted_range, word_behind_for, loop_in_brackets, comprehension, bare_pair, loop_of_a_repeat)

@@ -262,7 +262,7 @@ def _round_brackets(fault: Fault, faults: Faults) -> Edit | None:
     fix = Fix(span, f"[{span.text[1:-1]}]", guess=counted)
     help_ = f"write `{name}{short(fix.text)}`"
     diagnostic = Diagnostic("E121", f"`{name}` is indexed with square brackets", span, "", help=help_, fix=fix)
-    return Edit(at, close + 1, (fault.make("[", tokens[at]), *inside, fault.make("]", tokens[close])), diagnostic)
+    return Edit(at, close + 1, (fault.make("[", tokens[at]), *inside, fault.make("]", tokens[close])), diagnostic, far=2)
 
 
 def _punctuation(fault: Fault, faults: Faults) -> Edit | None:
@@ -290,7 +290,7 @@ def _missing_words(fault: Fault) -> Iterator[Edit]:
     if before is None or fault.at <= fault.start:
         return
     for text in MISSING:
-        if text in fault.expected:
+        if text in fault.expected and text not in ("weight", "rate"):  # words of an earlier form: today they stand in front
             place = Span(fault.source, before.end, before.end)
             mark = Token(fault.make(text, token).terminals, text, before.end, before.end)
             fix = Fix(place, f" {text}" + ("" if fault.source.text[before.end : before.end + 1].isspace() else " "))
