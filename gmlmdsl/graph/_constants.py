@@ -212,7 +212,7 @@ class _Constants:
         return reduced(e.operator, terms, -1, np)
 
     def table_entry(self, e: ir.TableEntry, taken: Array | bool) -> Array:
-        places = [in_range(self.value(i, taken), size, taken, i, "this table") for i, size in zip(e.indices, e.shape, strict=True)]
+        places = [in_range(self.value(i, taken), size, taken, i, "this list") for i, size in zip(e.indices, e.shape, strict=True)]
         at = np.ravel_multi_index(np.broadcast_arrays(*places), e.shape)
         found = [np.where(at == k, self.value(item, taken & (at == k)), 0) for k, item in enumerate(e.entries) if np.any(at == k)]
         return np.asarray(sum(found[1:], found[0]))
@@ -260,13 +260,18 @@ def whole(value: Array, taken: Array | bool, e: ir.Expression) -> Array:
     return np.where(np.isfinite(value), value, 0).astype(np.int64)
 
 
+def in_ticks(name: str) -> str:
+    """A name in ticks; words as they are."""
+    return name if " " in name else f"`{name}`"
+
+
 def in_range(value: Array, length: int, taken: Array | bool, e: ir.Expression, name: str) -> Array:
     """`value` clipped into an axis, after checking that it is whole and lies in it wherever it is `taken`."""
     value = whole(value, taken, e)
     bad = ((value < 0) | (value >= length)) & taken
     if np.any(bad):
         first = np.broadcast_to(value, np.shape(bad))[bad].ravel()[0] if np.ndim(bad) else value
-        message = f"an index of `{name}` is {int(first)}, outside 0..{length - 1}"
+        message = f"an index of {in_ticks(name)} is {int(first)}, outside 0..{length - 1}"
         parts = list(ir.walk(e))
         help = "limit it with `if`, or wrap it with `%`"
         if not any(isinstance(p, ir.IndexValue) for p in parts):

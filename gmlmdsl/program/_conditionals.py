@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .._diagnostics import did_you_mean, listed
+from .._diagnostics import Fix, Span, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._expressions import (
@@ -22,10 +23,12 @@ from ._expressions import (
     known_number,
     require_number,
     rule,
+    written_number,
 )
 from ._kinds import Kind, kind_of
-from ._program import Input, Parameter, Variable
-from ._references import check_index, check_indices, check_name
+from ._law_arguments import EXAMPLES, law_arguments, logits_written, trials_come_first, verify_probability
+from ._program import Input, Parameter, ValueCount, Variable
+from ._references import check_index, check_indices, check_name, slots_of
 from ._scope import Scope
 from ._sets import check_loop
 from ._tables import check_rows_sum
@@ -49,18 +52,16 @@ from ._terms import (
     walk,
 )
 
-Count = tuple[Expression | SetOf, int]
-
 
 @dataclass(frozen=True)
 class Density:
     """log p of a cell's value.
 
-    `counts` are the numbers of values that its arguments speak of: the size of a set or an expression, and what is added.
+    `counts` are the numbers of values that its arguments speak of.
     """
 
     value: Expression
-    counts: tuple[Count, ...] = ()
+    counts: tuple[ValueCount, ...] = ()
 
 
 class _Law:
@@ -68,7 +69,7 @@ class _Law:
 
     def __init__(self, call: tree.Call, cell: Variable, target: VariableValue, scope: Scope):
         self.call, self.cell, self.target, self.scope, self.span = call, cell, target, scope, call.span
-        self.counts: list[Count] = []
+        self.counts: list[ValueCount] = []
 
     @property
     def code(self) -> Expression:
@@ -92,57 +93,51 @@ class _Law:
     def fault(self, message: str, help: str, code: str = "E302") -> None:
         self.scope.report(code, message, self.span, f"`{forms.form('distribution', self.call.function.name).signature}`", help=help)  # type: ignore[union-attr]
 
-    def arguments(self, *wanted: str, instead: tuple[str, str] | None = None) -> dict[str, tree.Expression] | None:
-        """The arguments by name: plain ones in their order, `instead` by its keyword in the place of another."""
-        found: dict[str, tree.Expression] = {}
-        for k, a in enumerate(self.call.arguments):
-            name = a.keyword.name if a.keyword is not None else wanted[k] if k < len(wanted) else ""
-            if a.clauses is not None or name in found or name not in (*wanted, *(instead or ())[1:]):
-                name = ""
-            if not name:
-                break
-            found[name] = a.value
-        else:
-            needed = [set(wanted)] + ([set(wanted) - {instead[0]} | {instead[1]}] if instead else [])
-            if set(found) in needed:
-                return found
-        name, last = self.call.function.name, f", or `{instead[1]} = ..` for `{instead[0]}`" if instead else ""
-        known = (*wanted, *(instead or ())[1:])
-        odd = [a.keyword.name for a in self.call.arguments if a.keyword is not None and a.keyword.name not in known]
-        meant = "".join(f"did you mean `{near}`? " for name in odd[:1] if (near := did_you_mean(name, known)))
-        self.fault(f"`{name}` takes {listed(list(wanted))}{last}", f"{meant}for example `{EXAMPLES[name]}`")
-        return None
+    def arguments(self, *wanted: str, logit: bool = False) -> dict[str, tree.Expression] | None:
+        return law_arguments(self.call, wanted, logit, self.scope)
+
+    def probability(self, e: tree.Expression) -> Expression | None:
+        """A checked probability: of numbers that are written it is known whether they are."""
+        p = self.read(e)
+        return p if p is not None and verify_probability(p, self.scope) else None
+
+    def count(self, of: Expression | SetOf, more: int, what: str, span: Span) -> None:
+        """Note how many values the arguments speak of."""
+        self.counts.append(ValueCount(span, of, more, what))
 
     # Forms
 
     def bernoulli(self) -> Expression | None:
         if self.cell.domain.kind not in ("bit", "spin"):
             help = "a variable of other values takes `categorical([..])`, one probability for each"
-            self.scope.report("E311", "`bernoulli` is a distribution of bits and spins", self.span, "neither", help=help)
+            help += ", a count of successes `binomial(n, p)`" * (self.cell.domain.kind == "range")
+            self.scope.report(
+                "E311", "`bernoulli` is a distribution of bits and spins", self.span, f"`{self.cell.name}` is neither", help=help
+            )
             return None
-        found = self.arguments("probability", instead=("probability", "logit"))
+        found = self.arguments("probability", logit=True)
         if found is None:
             return None
         if "logit" in found:
             e = self.read(found["logit"])
             return None if e is None else self.op("-", self.op("*", self.code, e), self.op("softplus", e))
-        p = self.read(found["probability"])
+        p = self.probability(found["probability"])
         return None if p is None else self.op("log", self.chosen(1, p, self.op("-", self.number(1), p)))
 
     def binomial(self) -> Expression | None:
         if self.cell.domain.kind != "range":
             self.scope.report("E311", "`binomial` is a distribution of counts: declare `range(n + 1)`", self.span, "not a range")
             return None
-        found = self.arguments("n", "probability", instead=("probability", "logit"))
+        found = None if trials_come_first(self.call, self.scope) else self.arguments("n", "probability", logit=True)
         n = None if found is None else check_number(found["n"], self.scope, INDEXED, integer=True)
         if found is None or n is None or is_faulty(n):
             return None
-        self.counts.append((n, 1))
+        self.count(n, 1, "trials", n.span)
         ways, k, rest = self.op("log_binomial", n, self.code), self.code, self.op("-", n, self.code)
         if "logit" in found:
             e = self.read(found["logit"])
             return None if e is None else self.op("-", self.op("+", ways, self.op("*", k, e)), self.op("*", n, self.op("softplus", e)))
-        p = self.read(found["probability"])
+        p = self.probability(found["probability"])
         if p is None:
             return None
         parts = ((k, self.op("log", p)), (rest, self.op("log", self.op("-", self.number(1), p))))
@@ -175,6 +170,15 @@ class _Law:
         inner = Choice(self.span, self.op("==", y, last), highest, between)
         return Choice(self.span, self.op("==", y, self.number(0)), lowest, inner)
 
+    def verify_increasing(self, items: list[Expression], e: tree.List) -> bool:
+        """Whether cutpoints that are written increase; reported where they do not."""
+        numbers = [n for n in map(written_number, items) if n is not None]
+        good = len(numbers) < len(items) or all(a < b for a, b in itertools.pairwise(numbers))
+        if not good:
+            help = "write them in increasing order: a value lies between two of them"
+            self.scope.report("E310", "these cutpoints do not increase", e.span, "not in order", help=help)
+        return good
+
     def last(self) -> Expression:
         """The place of the highest value."""
         domain = self.cell.domain
@@ -201,7 +205,7 @@ class _Law:
         """`logits = e for a in domain`, or a list of them."""
         if a.clauses is None:
             if not isinstance(a.value, tree.List):
-                self.fault("`logits` are a number for each value", f"for example `{EXAMPLES['categorical']}`, or a list")
+                self.report_logits(a)
                 return None
             row = self.row(a.value, 0)
             if row is None:
@@ -213,24 +217,48 @@ class _Law:
             loop = check_loop(a.clauses.loops[0], self.scope) if one else None
             if not one:
                 self.fault("`logits` run over the values of the variable", f"for example `{EXAMPLES['categorical']}`")
-            if loop is None:
+            if loop is None or not self.is_over_values(loop, a.clauses.loops[0]):
                 return None
             body = self.read(a.value)
-        domain = loop.over.domain
-        labelled = not kind_of(self.cell.domain).numeric
-        if (
-            len(loop.names) != 1
-            or labelled != (domain is not None and not domain.ordered)
-            or (labelled and domain is not None and domain.labels != self.cell.domain.labels)
-        ):
-            message = f"`{loop.over.name}` does not hold the values of `{self.cell.name}`"
-            self.scope.report("E212", message, a.clauses.span, "two domains", related=((self.cell.domain.span, "its values"),))
+        if body is None or not self.is_free_of_loops(body, loop.names[0]):
             return None
-        if body is None:
-            return None
-        self.counts.append((loop.over, 0))
+        self.count(loop.over, 0, "members", a.clauses.loops[0].over.span)
         total = Sum(a.value.span, body, Clauses(a.clauses.span, (Loop(loop.span, loop.names, loop.over),)), "logsumexp")
         return self.op("-", substitute(body, {loop.names[0]: self.code}), total)
+
+    def report_logits(self, a: tree.Argument) -> None:
+        """`logits = h` where a number for each value is wanted."""
+        written = logits_written(a, self.scope)
+        fix = Fix(a.value.span, written, guess=True) if written else None
+        help = f"write `logits = {written}`" if written else f"for example `{EXAMPLES['categorical']}`, or a list"
+        self.scope.report("E302", "`logits` are a number for each value", a.value.span, "no `for`, and no list", help=help, fix=fix)
+
+    def is_over_values(self, loop: Loop, written: tree.Loop) -> bool:
+        """Whether a loop runs over the values of the cell; reported where it does not."""
+        domain, mine = loop.over.domain, self.cell.domain
+        labelled = not kind_of(mine).numeric
+        if (
+            len(loop.names) == 1
+            and labelled == (domain is not None and not domain.ordered)
+            and not (labelled and domain is not None and domain.labels != mine.labels)
+        ):
+            return True
+        message = f"`{loop.over.name}` does not hold the values of `{self.cell.name}`"
+        named = mine.name and len(loop.names) == 1
+        help, fix = (f"write `for {loop.names[0]} in {mine.name}`", Fix(written.over.span, mine.name, guess=True)) if named else ("", None)
+        self.scope.report("E212", message, written.over.span, "other values", related=((mine.span, "its values"),), help=help, fix=fix)
+        return False
+
+    def is_free_of_loops(self, body: Expression, name: str) -> bool:
+        """Whether no loop inside a body depends on an index name that a cell's value takes the place of; reported where one does."""
+        for part in walk(body):
+            inner = [x for c in _limits(part) for x in walk(c) if isinstance(x, IndexValue) and x.name == name]
+            if inner:
+                message = f"`{name}` stands for the value of `{self.cell.name}`: no loop inside can depend on it"
+                help = f"what depends on a value is an array over the values: `input f[4] : real`, and `f[{name}]`"
+                self.scope.report("E218", message, inner[0].span, "in a loop", help=help)
+                return False
+        return True
 
     def over(self, row: Row, over: SetOf, operator: str) -> Expression:
         """A reduction of a row over its places."""
@@ -249,10 +277,12 @@ class _Law:
         """A row as a function of the place in it; `fewer`: by how much it is shorter than the values of the cell."""
         match e:
             case tree.List():
-                items = [self.read(item) for item in e.items]
-                if any(item is None for item in items) or not self.verify_count(len(items) + fewer, e):
+                items = [found for item in e.items if (found := self.read(item)) is not None]
+                if len(items) < len(e.items) or not self.verify_count(len(items) + fewer, e, fewer):
                     return None
-                table = Table(e.span, tuple(i for i in items if i is not None))
+                if fewer and not self.verify_increasing(items, e):
+                    return None
+                table = Table(e.span, tuple(items))
                 if not fewer and not (isinstance(self.call.arguments[0].keyword, tree.Name)):
                     check_rows_sum(table, self.scope)
                 return lambda k: TableEntry(e.span, table, (k,))
@@ -270,14 +300,16 @@ class _Law:
         self.scope.report("E310", f"`{self.call.function.name}` needs an array of numbers", e.span, "not an array", help=help)
         return None
 
-    def verify_count(self, found: int, e: tree.Expression) -> bool:
+    def verify_count(self, found: int, e: tree.Expression, fewer: int) -> bool:
         domain = self.cell.domain
         count = len(domain.labels) or (2 if domain.kind in ("spin", "bit") else known_number(domain.size))
         if count is None:
-            self.counts.append((Literal(e.span, found), 0))
+            self.count(Literal(e.span, found), 0, "entries", e.span)
         elif count != found:
-            message = f"the variable has {count} values, this row is for {found}"
-            self.scope.report("E310", message, e.span, f"for {found} values", related=((domain.span, "its values"),))
+            wanted, written = (count, found) if fewer == 0 else (count - 1, found - 1)
+            message = f"the variable has {count} values, this list {counted_entries(written)}"
+            label = "one entry for each value" if fewer == 0 else f"{wanted} cutpoints are wanted"
+            self.scope.report("E310", message, e.span, label, related=((domain.span, "its values"),))
             return False
         return True
 
@@ -292,27 +324,57 @@ class _Law:
                 self.scope.use(name, "param", "input")
             return None
         axes = tuple(a.over or SetOf(a.span, "range", f"range({a.span.text})", a.size) for a in declared.axes)  # pyright: ignore[reportAttributeAccessIssue]
-        if fewer == 0 and isinstance(declared, Parameter) and declared.type.kind != "simplex" and self.call.function.name == "categorical":
-            help = f"declare it as `param {name.name}[..] : simplex`, or write `logits = {name.name}[.., a] for a in ..`"
-            self.scope.report("E310", f"`{name.name}` is not a simplex", e.span, "need not sum to 1", help=help)
+        if isinstance(declared, Parameter) and not self.verify_type(declared, fewer, e, symbol.span):  # type: ignore[union-attr]
             return None
-        indices, is_open = check_indices(name, given, axes, self.scope, MODEL, open_last=True)
-        if not is_open:
+        if not self.verify_open(name, given, axes, e):
             return None
+        indices, _ = check_indices(name, given, axes, self.scope, MODEL, open_last=True)
         named = isinstance(declared, Input) and declared.axes[-1].over is None and declared.axes[-1].size is None
         size: Expression | SetOf = InputValue(e.span, declared.axes[-1].name) if named else axes[-1]  # type: ignore[union-attr]
-        self.counts.append((size, fewer))
+        self.count(size, fewer, "cutpoints" if fewer else "entries", e.span)
         make = ParameterValue if isinstance(declared, Parameter) else InputValue
         return lambda k: make(e.span, name.name, (*indices, k))
 
+    def verify_type(self, declared: Parameter, fewer: int, e: tree.Expression, place: Span) -> bool:
+        """Whether a parameter is a simplex, or ordered, where the distribution needs one; reported where it is not."""
+        name, call = declared.name, self.call.function.name
+        wanted = "ordered" if fewer else "simplex" if call == "categorical" else declared.type.kind
+        if declared.type.kind == wanted:
+            return True
+        help = f"declare it as `param {name}[..] : {wanted}`"
+        help += f", or write `logits = {name}[.., a] for a in ..`" * (wanted == "simplex")
+        what, label = ("a simplex", "need not sum to 1") if wanted == "simplex" else ("ordered", "need not increase")
+        self.scope.report("E310", f"`{name}` is not {what}", e.span, label, help=help, related=((place, "declared here"),))
+        return False
+
+    def verify_open(self, name: tree.Name, given: tuple[tree.Expression, ...], axes: tuple[SetOf, ...], e: tree.Expression) -> bool:
+        """Whether all axes but the last have an index; reported where they have not."""
+        wanted = len(slots_of(axes[:-1]))
+        if axes and len(given) == wanted:
+            return True
+        call, is_number = self.call.function.name, len(given) == len(slots_of(axes))
+        written = [i.span.text for i in given[:wanted]] + [*"ijklmnpq"][len(given) : wanted]
+        text = f"{name.span.text}[{', '.join(written)}]" if written else name.span.text
+        message = f"`{call}` needs an array of numbers" + f", and `{e.span.text}` is one number" * is_number
+        fix = Fix(e.span, text, guess=True) if axes and len(given) > wanted else None
+        help = f"write `{text}`: every axis but the last has an index" if axes else "a list stands in square brackets: `[0.2, 0.8]`"
+        self.scope.report("E310", message, e.span, "one number" if is_number else "not one array", help=help, fix=fix)
+        return False
+
 
 Row = Callable[[Expression], Expression]
-EXAMPLES = {
-    "bernoulli": "x ~ bernoulli(0.3)",
-    "binomial": "k ~ binomial(10, 0.3)",
-    "categorical": "z ~ categorical(logits = h[a] for a in domain)",
-    "ordered_logistic": "y ~ ordered_logistic(b * age, cut)",
-}
+
+
+def counted_entries(n: int) -> str:
+    return f"{n} {'entry' if n == 1 else 'entries'}"
+
+
+def _limits(e: Expression) -> tuple[Expression, ...]:
+    """What the loops of a sum run over and are limited by."""
+    if not isinstance(e, Sum):
+        return ()
+    sizes = [size for loop in e.clauses.loops for size in (loop.over.start, loop.over.size) if size is not None]
+    return (*sizes, *(() if e.clauses.condition is None else (e.clauses.condition,)))
 
 
 def check_density(call: tree.Call, cell: Variable, target: VariableValue, scope: Scope) -> Density | None:

@@ -119,7 +119,10 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
             ("normal", "gaussian", "dnorm", "student_t", "laplace", "gamma", "beta"),
             ("cells have few values; a real number of the data is `given y : real`, a parameter `param h ~ normal(0, 1)`", ""),
         ),
-        "poisson": ("values are few and known here: declare `range(q)`", ""),
+        **dict.fromkeys(
+            ("poisson", "dpois", "negative_binomial", "neg_binomial", "geometric"),
+            ("a count has a largest value here: write `binomial(n, p)`, or `categorical(logits = f[k] for k in range(q))` of any f", ""),
+        ),
     },
     "prior": {
         "uniform": ("bounds without a prior are uniform: `param h : real(lower = 0, upper = 1)`", ""),

@@ -9,7 +9,7 @@ from ..syntax import tree
 from ._expressions import INDEXED, check_number, known_number, written_number
 from ._program import InputAxis
 from ._scope import Scope
-from ._terms import Domain, Expression, Table
+from ._terms import Domain, Expression, SetOf, Table
 
 Entry = Callable[[tree.Expression], Expression | None]
 NOT_NORMALISED = 1e-6
@@ -96,8 +96,17 @@ def _axes(n: int) -> str:
 
 def _known_length(axis: InputAxis) -> int | None:
     """The length of an axis where the text alone says it."""
-    domain = axis.over.domain if axis.over is not None else None
-    size = axis.over.size if axis.over is not None else axis.size
+    if axis.over is not None:
+        return known_length(axis.over)
+    number = known_number(axis.size)
+    return number if isinstance(number, int) else None
+
+
+def known_length(over: SetOf) -> int | None:
+    """The number of members of a set where the text alone says it."""
+    domain, size = over.domain, over.size
+    if over.kind not in ("range", "domain") or over.start is not None:
+        return None
     if domain is not None:
         size = domain.size
         if domain.labels or domain.kind in ("spin", "bit"):

@@ -121,6 +121,8 @@ def _single_equals(fault: Fault, faults: Faults) -> Edit | None:
     token, at = fault.token, fault.at
     if token.text != "=":
         return None
+    if (named := _named_by_a_string(fault)) is not None:
+        return named
     meant = "~" if "~" in fault.expected else "==" if "==" in fault.expected else ""
     if not meant:
         return None
@@ -130,6 +132,19 @@ def _single_equals(fault: Fault, faults: Faults) -> Edit | None:
     help_ = f"write `{meant}`"
     diagnostic = Diagnostic("E108", message, fault.span(token), "", help=help_, fix=Fix(fault.span(token), meant, guess=meant == "=="))
     return Edit(at, at + 1, (fault.make(meant, token),), diagnostic, far=1 if meant == "==" else 3)
+
+
+def _named_by_a_string(fault: Fault) -> Edit | None:
+    """`categorical("no" = 0.2, "yes" = 0.8)`: none of the arguments is read."""
+    before, opened = fault.previous, fault.open_brackets()
+    if before is None or before.terminals != ("STRING",) or not opened or fault.tokens[opened[-1]].text != "(":
+        return None
+    end = closing(fault.tokens, opened[-1])
+    if end is None or opened[-1] < fault.start:
+        return None
+    help_ = "probabilities of labels are a list, in the order of the values: `categorical([0.2, 0.8])`"
+    diagnostic = Diagnostic("E101", "an argument is named by a word, not by a string", fault.span(before), "a string", help=help_)
+    return Edit(opened[-1] + 1, end, (), diagnostic, far=1)
 
 
 def _comment(fault: Fault, faults: Faults) -> Edit | None:
