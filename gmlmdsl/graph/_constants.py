@@ -150,9 +150,13 @@ def looked_up(members: list[Array], values: Sequence[Array], taken: Array | bool
     bad = np.logical_not(inside & (keys[place] == wanted if len(keys) else False)) & taken
     if np.any(bad):
         first = ", ".join(str(int(np.broadcast_to(v, np.shape(bad))[bad].ravel()[0] if np.ndim(bad) else v)) for v in values)
-        message = f"`{over.name}` has no member {first if len(values) == 1 else f'({first})'}"
+        what = f"`{e.name}` has no entry" if over.clauses is not None and isinstance(e, ARRAYS) else f"`{over.name}` has no member"
+        message = f"{what} {first if len(values) == 1 else f'({first})'}"
         raise fail("E407", message, e.span, "not a member", help="limit it with `if`, or take its indices from a loop over that set")
     return place.astype(np.int64)
+
+
+ARRAYS = ir.VariableValue | ir.ParameterValue | ir.InputValue | ir.LetValue
 
 
 class _Constants:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .._diagnostics import Fix, Span, listed
+from .._diagnostics import Fix, Span, counted, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._expressions import (
@@ -384,6 +384,7 @@ def check_density(call: tree.Call, cell: Variable, target: VariableValue, scope:
     return None if value is None else Density(value, tuple(law.counts))
 
 
+MOST_LABELS = 6  # of a map that a message writes out
 ReadEntry = Callable[[tree.Expression], "Row | None"]
 
 
@@ -414,11 +415,17 @@ def _check_list(e: tree.LookedUp, rows: tree.List, entry: ReadEntry, scope: Scop
             sizes.append(len(item.items))
         if len(item.items) != sizes[depth] or not item.items:
             count = len(item.items)
-            message = f"this list has {count} entr{'y' if count == 1 else 'ies'}, those before it {sizes[depth]}"
+            message = f"this list has {counted_entries(count)}, those before it {sizes[depth]}"
             message = message if count else "this list is empty"
-            scope.report("E332", message, item.span, "another number", help="the lists of one level have one length")
+            scope.report("E332", message, item.span, counted_entries(count), help="the lists of one level have one length")
             return False
-        return all([read(part, (*prefix, place)) for place, part in enumerate(item.items)])
+        before = len(scope.diagnostics)
+        good = True
+        for place, part in enumerate(item.items):
+            good = read(part, (*prefix, place)) and good
+            if any(d.code == "E332" for d in scope.diagnostics[before:]):  # the parts behind it are likely to have the same fault
+                return False
+        return good
 
     if not read(rows, ()):
         return None
@@ -432,9 +439,18 @@ def _check_place(index: tree.Expression, size: int, e: tree.LookedUp, scope: Sco
     if kind.tag == "error":
         return value
     if kind.tag == "label":
-        help = f'write a map, which has a value for each label: `{{"a": 0.1, "b": 0.2}}[{index.span.text}]`'
-        scope.report("E212", "a list is looked up by a whole number, not by a label", index.span, "a label", help=help)
+        help, fix = f'write a map, which has a value for each label: `{{"a": 0.1, "b": 0.2}}[{index.span.text}]`', None
+        labels = kind.domain.labels if kind.domain is not None else ()
+        if isinstance(e.entries, tree.List) and len(e.indices) == 1 and len(labels) == size <= MOST_LABELS:
+            entries = ", ".join(f"{as_key(a)}: {item.span.text}" for a, item in zip(labels, e.entries.items, strict=True))
+            help, fix = f"write `{{{entries}}}[{index.span.text}]`", Fix(e.entries.span, f"{{{entries}}}", guess=True)
+        scope.report("E212", "a list is looked up by a whole number, not by a label", index.span, "a label", help=help, fix=fix)
         return Literal(e.span, 0)
+    values = len(values_of(kind)) if kind.plain and not kind.spin else 0
+    if values > size and not scope.untaken:
+        message = f"the list has {counted_entries(size)}, `{index.span.text}` {values} values"
+        scope.report("E332", message, e.entries.span, "too short", help="write an entry for each value")  # type: ignore[union-attr]
+        return value
     return check_index(index, SetOf(e.span, "range", "the list", Literal(e.span, size)), scope, where)
 
 
@@ -443,12 +459,14 @@ def _check_map(e: tree.LookedUp, entries: tuple[tree.Entry, ...], entry: ReadEnt
     checked = [check_expression(i, scope, where) for i in e.indices]
     if any(kind.tag == "error" for _, kind in checked):
         return None
-    values = [_values_of(kind, [one.keys[k] for one in entries if len(one.keys) > k]) for k, (_, kind) in enumerate(checked)]
+    values = [values_of(kind, [one.keys[k] for one in entries if len(one.keys) > k]) for k, (_, kind) in enumerate(checked)]
     places: dict[tuple[int, ...], Row] = {}
     first: dict[tuple[int, ...], tree.Entry] = {}
-    good = True
+    good, before = True, len(scope.diagnostics)
     for one in entries:
-        key = _key(one, checked, values, scope)
+        if any(d.code == "E332" for d in scope.diagnostics[before:]):  # the entries behind it are likely to have the same fault
+            return None
+        key = _key(one, e, checked, values, scope)
         found = entry(one.value)
         if key is None or found is None:
             good = False
@@ -462,7 +480,7 @@ def _check_map(e: tree.LookedUp, entries: tuple[tree.Entry, ...], entry: ReadEnt
         return None
     missing = [key for key in _all_keys(values) if key not in places]
     if missing:
-        shown = ", ".join(_shown(v[place]) for v, place in zip(values, missing[0], strict=True))
+        shown = ", ".join(as_key(v[place]) for v, place in zip(values, missing[0], strict=True))
         message = f"the map has no value for {shown if len(values) == 1 else f'({shown})'}"
         more = f", nor for {len(missing) - 1} other{'s' * (len(missing) > 2)}" if len(missing) > 1 else ""
         scope.report("E332", message + more, e.span, "a key is missing", help="a map has a value for every key")
@@ -524,7 +542,7 @@ def _flattened(e: TableEntry) -> Expression:
     return TableEntry(e.span, table, (*e.indices, *inner.indices))
 
 
-def _values_of(kind: Kind, keys: list[tree.Expression]) -> list[str | float]:
+def values_of(kind: Kind, keys: Sequence[tree.Expression] = ()) -> list[str | float]:
     """The values that an index of a map may take, in the order of their places; of one whose values are not known, the keys."""
     domain = kind.domain
     if domain is not None and domain.labels:
@@ -537,13 +555,15 @@ def _values_of(kind: Kind, keys: list[tree.Expression]) -> list[str | float]:
     return sorted({k.value for k in keys if isinstance(k, tree.Number)})
 
 
-def _key(one: tree.Entry, checked: list[tuple[Expression, Kind]], values: list[list[str | float]], scope: Scope) -> tuple[int, ...] | None:
+def _key(
+    one: tree.Entry, e: tree.LookedUp, checked: list[tuple[Expression, Kind]], values: list[list[str | float]], scope: Scope
+) -> tuple[int, ...] | None:
     if len(one.keys) != len(checked):
-        message = f"the map has {len(checked)} {'index' if len(checked) == 1 else 'indices'}, this key {len(one.keys)} parts"
+        message = f"the map has {len(checked)} {'index' if len(checked) == 1 else 'indices'}, this key {counted(len(one.keys), 'part')}"
         scope.report("E332", message, one.span, "another number of parts", help='a key of several parts is written `("no", 1)`')
         return None
     found: list[int] = []
-    for k, (_, kind), of in zip(one.keys, checked, values, strict=True):
+    for k, index, (_, kind), of in zip(one.keys, e.indices, checked, values, strict=True):
         if isinstance(k, tree.String) and kind.tag == "label" and kind.domain is not None:
             label = check_label(k, kind.domain, scope)
             if not isinstance(label, LabelCode):
@@ -554,10 +574,10 @@ def _key(one: tree.Entry, checked: list[tuple[Expression, Kind]], values: list[l
         else:
             scope.report(
                 "E332",
-                f"`{k.span.text}` is no value of this index",
+                f"`{k.span.text}` is no value of `{index.span.text}`",
                 k.span,
                 "not a key",
-                help=f"its values are {listed([_shown(v) for v in of])}",
+                help=f"its values are {listed([as_key(v) for v in of])}",
             )
             return None
     return tuple(found)
@@ -582,5 +602,5 @@ def _code(e: Expression, kind: Kind, values: list[str | float], looked: tree.Loo
     return found
 
 
-def _shown(value: str | float) -> str:
+def as_key(value: str | float) -> str:
     return f'"{value}"' if isinstance(value, str) else f"{value:g}"

@@ -110,6 +110,10 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         **dict.fromkeys(("softmax", "logits"), ("write `categorical(logits = h[a] for a in domain)`", "")),
         "multinomial": ("declare one variable per trial: `var x[i in trial] : range(q)`", ""),
         "binomial_logit": ("write `binomial(n, logit = h)`", ""),
+        **dict.fromkeys(
+            ("mixture", "mixture_same_family", "categorical_mixture"),
+            ("a mixture has a variable of its own: `latent k : bit ~ bernoulli(0.3)`, and `y ~ bernoulli([0.2, 0.8][k])`", ""),
+        ),
         "uniform": ("a variable without a factor or `~` is uniform: remove this", ""),
         "ising": ("an Ising model is `factor J[i, j] * x[i] * x[j] for (i, j) in G.edges`", ""),
         **dict.fromkeys(("dbern", "flip"), ("write `bernoulli`", "bernoulli")),

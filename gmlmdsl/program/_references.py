@@ -215,7 +215,7 @@ def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> 
         message = f"this axis runs over `{over.name}`, the index is {kind.words}"
         scope.report("E212", message, e.span, kind.words, help=help, related=place)
     elif not kind.integer or kind.tag == "open":
-        help, fix = whole(e)
+        help, fix = whole(e, scope)
         scope.report("E211", "an index must be an integer", e.span, "not an integer", help=help, fix=fix)
     elif kind.spin:
         _report_spin_index(e, kind, scope)

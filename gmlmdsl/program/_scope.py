@@ -94,6 +94,9 @@ class Scope:
     private: dict[str, str] = field(default_factory=dict)  # names of other models, with the last one that declares them
     torn: set[str] = field(default_factory=set)  # names declared just before a syntax error: each may be two words grown together
     declaring: tuple[str, tree.Name] | None = None  # the kind and name of the declaration that is read
+    in_use: dict[str, str] = field(default_factory=dict)  # names of models in use, with the model; empty where it could not be copied
+    stands_for: dict[str, str] = field(default_factory=dict)  # `a.x` of a model in use, with what is bound to it
+    coming: frozenset[str] = frozenset()  # index names of the loops behind the one that is read
     untaken: int = 0  # of how many branches of `if`, perhaps never taken, what is read is part
     levels: int = 0  # how many indices, or bodies of a sampler, what is read stands in
     looked_up: set[str] = field(default_factory=set)  # every name that some text uses
@@ -233,8 +236,9 @@ class Scope:
         `otherwise`: the help where no near name is known.
         """
         torn = any(word.startswith(name.name) or word.endswith(name.name) for word in self.torn)
-        if self.incomplete or torn or name.name in self.skipped:
+        if self.incomplete or torn or name.name in self.skipped or self.in_use.get(name.name.partition(".")[0]) == "":
             return
+        meant = self.stands_for.get(name.name, meant)
         uses = self._reported.setdefault(name.name, {})
         uses[name.span] = None
         if len(uses) > 1:
@@ -257,6 +261,8 @@ class Scope:
             known = self._index_help(name, axis)
         if name.name in self.private:
             known = f"`{name.name}` belongs to model `{self.private[name.name]}`: the names of a model are private to it"
+        if name.name in self.coming:
+            known = f"axes and loops are read from left to right: put `{name.name} in ..` before this"
         help, fix = (f"write `{meant}`", Fix(name.span, meant)) if meant else self._suggestion(name, visible, known, room)
         self.report("E203", f"`{name.name}` is not declared", name.span, "not declared", help=help, fix=fix)
 

@@ -238,7 +238,10 @@ def _is_closed(over: SetOf) -> bool:
 
 def check_loops(loops: tuple[tree.Loop, ...], scope: Scope, cells: bool = False) -> tuple[Loop, ...] | None:
     """Several loops, or the axes of an array; None if one was faulty."""
-    checked = [check_loop(loop, scope, cells) for loop in loops]
+    checked: list[Loop | None] = []
+    for k, loop in enumerate(loops):
+        scope.coming = frozenset(n.name for later in loops[k + 1 :] for n in later.names)
+        checked.append(check_loop(loop, scope, cells))
     good = tuple(c for c in checked if c is not None)
     return good if len(good) == len(checked) else None
 

@@ -98,7 +98,8 @@ def _advice_of_declaration(fault: Fault, first: Token) -> str:
     """The same of a declaration: a type, an axis or a value that stands otherwise elsewhere."""
     token, before, place = fault.token, fault.previous.text if fault.previous else "", fault.at - fault.start
     if first.text == "param" and token.text == "=":
-        return f"a parameter is fitted: a prior is `{before} ~ normal(0, 1)`, a number that is not fitted `input {before} : real = ..`"
+        name = before if before != "]" else f"{fault.tokens[fault.start + 1].text}[..]"
+        return f"a parameter is fitted: a prior is `{name} ~ normal(0, 1)`, a number that is not fitted `input {name} : real = ..`"
     if first.text == "input" and ":" in fault.expected and (token.text == "=" or _ends_line(token)) and place > 1:
         type_ = "real" if before == "]" else "int"
         return (
@@ -109,6 +110,8 @@ def _advice_of_declaration(fault: Fault, first: Token) -> str:
     if first.text in (*CELLS, "param", "let") and "in" in fault.expected and token.text in ("]", ",") and not _says_in(fault):
         name = fault.tokens[fault.start + 1].text
         return f"each axis names its index: `{name}[i in range(n)]`, or `{name}[i in site]` over an index set `site`"
+    if first.text == "function" and place > 1:
+        return _advice_of_function(fault)
     if first.text == "mask" and before in ("each", "choose") and fault.tokens[fault.at - 2].text == "=":
         return f"`choose` and `each` stand between braces: `mask {fault.tokens[fault.start + 1].text} {{ {before} .. }}`"
     if first.text == "model" and token.text in ("for", "[") and place == 2:
@@ -120,6 +123,15 @@ def _advice_of_declaration(fault: Fault, first: Token) -> str:
     if token.text == ":" and fault.level == "model_statement" and place == 1:
         return f"what the data hold is declared `var {first.text} : bit`, what is fitted `param {first.text} : real`"
     return ""
+
+
+def _advice_of_function(fault: Fault) -> str:
+    """The same of a function of the file."""
+    name, opened = fault.tokens[fault.start + 1].text, fault.open_brackets()
+    inside = bool(opened) and opened[-1] == fault.start + 2
+    if inside and fault.previous and "NAME" in fault.previous.terminals:
+        return f"arguments have names alone, without types and defaults: `function {name}(x, y) = ..`"
+    return f"a function is one expression of its arguments: `function {name}(x, y) = x * y`"
 
 
 def _ends_line(token: Token) -> bool:
@@ -225,7 +237,8 @@ def _advice_of_sign(fault: Fault, first: Token, after: Token) -> str:
     if token.text == "@":
         return "a product of vectors is `sum(x[i] * y[i] for i in site)`"
     if token.text == ":" and "]" in fault.expected and first.text not in ARRAYS:
-        return "an index is one cell; several are a loop: `sum(x[i] for i in range(2))`"
+        cells = f"{previous.text}, {after.text}" if previous and {*previous.terminals, *after.terminals} == {"NUMBER"} else "2"
+        return f"an index is one cell; several are a loop: `sum(x[i] for i in range({cells}))`"
     if token.text == "{" and any(t.text == "if" and t.opens_line for t in fault.tokens[fault.start : fault.at]):
         return CONDITION
     if token.text == "?":

@@ -197,6 +197,11 @@ def _misplaced(fault: Fault, faults: Faults) -> Diagnostic | None:
         return None
     if first.text == "mixture" and fault.level == "mask_statement":
         return Diagnostic("E105", "`mixture` of masks follows `=`", fault.span(first), "", help="write `mask name = mixture { .. }`")
+    if first.text == "mixture" and fault.level == "model_statement":
+        help_ = "its weights are the distribution of a cell: `latent k : bit ~ bernoulli(0.4)`, and `mixture k { 0 : a  1 : b }`"
+        return Diagnostic(
+            "E101", "a mixture of models names the variable that chooses one", fault.span(first), "no name behind it", help=help_
+        )
     message, help_ = f"`{first.text}` stands {HOME[first.text]}, not {place}", _where_to(first.text, fault.level)
     return Diagnostic("E105", message, fault.span(first), "not here", help=help_)
 
@@ -304,12 +309,7 @@ def _unexpected(fault: Fault) -> Diagnostic:
     help_ = ""
     at = fault.table_without_index()
     if at is not None:
-        help_ = "a list alone stands only in an argument or a default; a table is looked up, `([0.1, 0.9][b])`"
-        what = "list" if fault.tokens[at].text == "[" else "map"
-        if what == "map":
-            help_ = "a map is looked up, `{..}[x]`; probabilities are a list, in the order of the values"
-        place = fault.span(fault.tokens[at]).to(fault.span(fault.tokens[fault.at - 1]))
-        return Diagnostic("E101", f"expected an index behind this {what}", place, "not looked up", help=help_)
+        return _not_looked_up(fault, at)
     if fault.level == "model_statement" and first.text not in MODEL_WORDS and fault.expected <= {"~", "[", "."} | OPERATORS:
         help_ = "a statement of a model opens with a keyword, such as `factor`, or with `name ~`"
         if not first.opens_line:
@@ -335,6 +335,18 @@ def _unexpected(fault: Fault) -> Diagnostic:
     code = "E109" if wanted.strip("`") in MISSING else "E101"
     after = f" after `{short(fault.previous.text)}`" if fault.previous else ""
     return Diagnostic(code, f"expected {wanted}{after}", _place(fault), _found(fault), help=help_, fix=fix)
+
+
+def _not_looked_up(fault: Fault, at: int) -> Diagnostic:
+    """A list or a map that opens at a token, without its index."""
+    what = "list" if fault.tokens[at].text == "[" else "map"
+    help_ = "a list alone stands only in an argument or a default; a table is looked up, `([0.1, 0.9][b])`"
+    if what == "map":
+        help_ = "a map is looked up, `{..}[x]`; probabilities are a list, in the order of the values"
+    if what == "map" and fault.tokens[at - 1].text == ":":
+        help_ = 'a map of two indices is one map, whose keys are pairs: `{("no", "no"): 0.1, ("no", "yes"): 0.2, ..}[a, b]`'
+    place = fault.span(fault.tokens[at]).to(fault.span(fault.tokens[fault.at - 1]))
+    return Diagnostic("E101", f"expected an index behind this {what}", place, "not looked up", help=help_)
 
 
 def _after(fault: Fault) -> Span:

@@ -12,6 +12,7 @@ from ._habits import MENDS, is_drawn, named_term
 from ._hints import slips
 from ._lex import CLOSING, OPENING, QUOTES, Token, closing, short
 from ._loops import LOOPS
+from ._map_notations import MAPS, loop_in_a_list
 from ._notations import NOTATIONS
 from ._words import LEVELS
 
@@ -121,8 +122,6 @@ def _single_equals(fault: Fault, faults: Faults) -> Edit | None:
     token, at = fault.token, fault.at
     if token.text != "=":
         return None
-    if (named := _named_by_a_string(fault)) is not None:
-        return named
     meant = "~" if "~" in fault.expected else "==" if "==" in fault.expected else ""
     if not meant:
         return None
@@ -132,19 +131,6 @@ def _single_equals(fault: Fault, faults: Faults) -> Edit | None:
     help_ = f"write `{meant}`"
     diagnostic = Diagnostic("E108", message, fault.span(token), "", help=help_, fix=Fix(fault.span(token), meant, guess=meant == "=="))
     return Edit(at, at + 1, (fault.make(meant, token),), diagnostic, far=1 if meant == "==" else 3)
-
-
-def _named_by_a_string(fault: Fault) -> Edit | None:
-    """`categorical("no" = 0.2, "yes" = 0.8)`: none of the arguments is read."""
-    before, opened = fault.previous, fault.open_brackets()
-    if before is None or before.terminals != ("STRING",) or not opened or fault.tokens[opened[-1]].text != "(":
-        return None
-    end = closing(fault.tokens, opened[-1])
-    if end is None or opened[-1] < fault.start:
-        return None
-    help_ = "probabilities of labels are a list, in the order of the values: `categorical([0.2, 0.8])`"
-    diagnostic = Diagnostic("E101", "an argument is named by a word, not by a string", fault.span(before), "a string", help=help_)
-    return Edit(opened[-1] + 1, end, (), diagnostic, far=1)
 
 
 def _comment(fault: Fault, faults: Faults) -> Edit | None:
@@ -218,6 +204,18 @@ def is_one_slip(written: str, meant: str) -> bool:
     start = next((k for k, (a, b) in enumerate(zip(written, meant, strict=False)) if a != b), min(len(written), len(meant)))
     a, b = written[start:], meant[start:]
     return written == meant or a[1:] in (b, b[1:]) or a == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
+
+
+def _use_without_a_name(fault: Fault, faults: Faults) -> Edit | None:
+    """`use ising`, whose copy has no name."""
+    start, at = fault.start, fault.at
+    if fault.level != "model_statement" or fault.tokens[start].text != "use" or at != start + 2 or "as" not in fault.expected:
+        return None
+    model = fault.tokens[start + 1]
+    fix = Fix(Span(fault.source, model.end, model.end), " as a", guess=True)
+    message, help_ = "a model in use has a name of its own", f"write `use {short(model.text)} as a`; its cells are then `a.x`"
+    diagnostic = Diagnostic("E109", message, fault.span(model), "`as` and a name belong behind this", help=help_, fix=fix)
+    return Edit(at, at, (fault.make("as", model), model), diagnostic, whole=True)
 
 
 def _separator(fault: Fault, faults: Faults) -> Edit | None:
@@ -319,6 +317,7 @@ def _missing_words(fault: Fault) -> Iterator[Edit]:
 RULES: tuple[Callable[[Fault, Faults], Edit | None], ...] = (
     _comment,
     *NOTATIONS,
+    *MAPS,
     *LOOPS,
     loop_in_front,
     slip_at,
@@ -329,8 +328,10 @@ RULES: tuple[Callable[[Fault, Faults], Edit | None], ...] = (
     _doubled,
     *MENDS,
     _misspelt_inside,
+    _use_without_a_name,
     _separator,
     _extra_closing,
     _round_brackets,
     _punctuation,
+    loop_in_a_list,
 )
