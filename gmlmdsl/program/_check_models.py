@@ -333,7 +333,10 @@ def _let(s: tree.Let, body: Body, scope: Scope) -> None:
     with scope.declares("let", s.name):
         value, kind = check_expression(s.value, scope, MODEL)
     if kind.tag == "open":
-        scope.report("E210", "a `let` is a single value, this array has an open axis", s.value.span, "give every index")
+        text, own = s.value.span.text, "k" if scope.find("k") is None else "a"
+        whole = f"{text[:-1]}, {own}]" if text.endswith("]") else f"{text}[{own}]"
+        help = f"name its entries: `let {s.name.name}[{own} in ..] = {whole}`"
+        scope.report("E210", "a `let` is a single value, this array has an open axis", s.value.span, "give every index", help=help)
     extent = verify_written_out(value, f"`{s.name.name}`", scope)
     let = None if axes is None or extent is None or kind.tag in ("open", "error") else Let(s.span, s.name.name, axes, value, extent)
     if _declare("let", s.name, let, scope, kind) and let is not None:
@@ -398,9 +401,20 @@ def _distributed(s: tree.Distributed, body: Body, scope: Scope) -> None:
             help = f"a parameter is declared with its prior: `param {base.name} ~ {form.signature}`"
         scope.report_unknown(base, "var", "latent", otherwise=help)
         return
-    if scope.use(base, "var", "latent") is None:
+    if _is_given(base, scope) or scope.use(base, "var", "latent") is None:
         return
     _law(s, base, clauses, body, scope)
+
+
+def _is_given(base: tree.Name, scope: Scope) -> bool:
+    """Report the distribution of what is given."""
+    symbol = scope.find(base.name)
+    if symbol is None or symbol.kind != "given" or symbol.faulty:
+        return False
+    help = "what comes with each row is never predicted: leave the distribution out, or declare it a `var`"
+    place = ((symbol.span, "declared here"),)
+    scope.report("E205", f"`{base.name}` is given, and has no distribution", base.span, "a given variable", related=place, help=help)
+    return True
 
 
 def _law(s: tree.Distributed, base: tree.Name, clauses: Clauses, body: Body, scope: Scope) -> None:

@@ -17,7 +17,7 @@ from .._diagnostics import Fix, Span, listed
 from ..syntax import tree
 from ._kinds import CONDITION, ERROR, INTEGER, NUMBER, Kind, same_domain
 from ._operators import OPERATORS, NoValueError, computed
-from ._program import Input, Let
+from ._program import Input, Let, Variable
 from ._scope import CELLS, WORDS, Scope, Symbol
 from ._terms import Choice, Domain, Expression, LabelCode, LetValue, Literal, Operation, ParameterValue, VariableValue, walk
 
@@ -158,6 +158,8 @@ def whole(e: tree.Expression, scope: Scope) -> tuple[str, Fix | None]:
     symbol = scope.find(base.name) if isinstance(base, tree.Name) else None
     if symbol is not None and isinstance(symbol.value, Input):
         return f"declare `{symbol.name}` with the type `int`", None
+    if symbol is not None and isinstance(symbol.value, Variable) and symbol.value.domain.real:
+        return f"whole numbers of each row are `given {symbol.name} : range(q)`", None
     if isinstance(e, tree.Number):
         if float(e.value).is_integer() and abs(e.value) < 1e15:
             return f"write it with digits alone: `{int(e.value)}`", Fix(e.span, f"{int(e.value)}")
@@ -179,6 +181,10 @@ def check_condition(e: tree.Expression, scope: Scope, where: Where) -> Expressio
     if kind.tag in ("condition", "error"):
         return checked
     fix, help = None, "compare it with a value, for example with `==`"
+    if kind.tag == "number" and len(e.span.text) <= 20:
+        help = f"compare it with a value, for example `{e.span.text} == 1`"
+    if kind.tag == "label" and kind.domain is not None and kind.domain.labels:
+        help = f"compare it with a value: `{e.span.text} == {quoted(kind.domain.labels[-1])}`"
     if kind.plain and kind.domain is not None and kind.domain.kind == "bit":
         text = f"{e.span.text} == 1"
         fix, help = Fix(e.span, text), f"a bit is not a condition: write `{text}`"
@@ -295,6 +301,13 @@ def _is_no_number(e: tree.Expression, scope: Scope) -> bool:
     return isinstance(e, tree.Name) and (symbol is None or symbol.kind not in MODEL.kinds)
 
 
+def label_without_quotes(e: tree.Expression, labels: tuple[str, ...]) -> str:
+    """The label that a name stands for, in other letters perhaps; empty where it stands for none."""
+    if not isinstance(e, tree.Name):
+        return ""
+    return e.name if e.name in labels else next((label for label in labels if label.lower() == e.name.lower()), "")
+
+
 def _labels(kind: Kind | None) -> tuple[str, ...]:
     return kind.domain.labels if kind is not None and kind.domain is not None else ()
 
@@ -315,9 +328,12 @@ def _unknown_side(e: tree.Expression, other: Kind | None, scope: Scope, where: W
     if isinstance(e, tree.String):
         return None
     labels = _labels(other)
-    if isinstance(e, tree.Name) and e.name in labels:
+    if other is not None and other.tag == "error" and isinstance(e, tree.Name) and scope.find(e.name) is None:
+        return faulty(e.span)  # it may be a label of a domain that has a fault
+    meant = label_without_quotes(e, labels)
+    if isinstance(e, tree.Name) and meant:
         if scope.find(e.name) is None:
-            scope.report_unknown(e, *sorted(where.kinds), meant=f'"{e.name}"')
+            scope.report_unknown(e, *sorted(where.kinds), meant=quoted(meant))
             return faulty(e.span)
         if _is_label_without_quotes(e, other, scope):
             return faulty(e.span)

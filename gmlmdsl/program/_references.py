@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from .._diagnostics import Fix, Span
 from ..syntax import tree
-from ._expressions import INDEXED, MODEL, POSSIBLE, Checked, Where, check_expression, check_label, faulty, mentions_parameter, rule, whole
+from ._expressions import (
+    INDEXED,
+    MODEL,
+    POSSIBLE,
+    Checked,
+    Where,
+    check_expression,
+    check_label,
+    faulty,
+    label_without_quotes,
+    mentions_parameter,
+    quoted,
+    rule,
+    whole,
+)
 from ._kinds import ERROR, INTEGER, NUMBER, OPEN, Kind, kind_of, same_domain
 from ._program import Input, Let, Parameter, Variable
 from ._scope import WORDS, Scope, Symbol
@@ -200,7 +214,9 @@ def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> 
     if domain is not None and not domain.ordered and isinstance(e, tree.String):
         return check_label(e, domain, scope)
     if isinstance(e, tree.Name) and scope.find(e.name) is None:
-        scope.report_unknown(e, *sorted(where.kinds), axis=over.name)
+        label = label_without_quotes(e, domain.labels) if domain is not None and len(e.name) == 1 else ""
+        label = label or (e.name if domain is not None and e.name in domain.labels else "")
+        scope.report_unknown(e, *sorted(where.kinds), axis=over.name, meant=quoted(label) if label else "")
         return faulty(e.span)[0]
     checked, kind = _check_inside(e, scope, where)
     if kind.tag == "error":

@@ -155,7 +155,10 @@ class Scope:
             self.report("E202", message, name.span, "hides a visible name", related=place, help=cure)
         else:
             message = f"`{name.name}` is declared twice"
-            self.report("E201", message, name.span, "declared again here", related=place, help="rename one of the two")
+            help = "rename one of the two"
+            if earlier.kind == "length" and kind == "input":
+                help = f"an array of length `{name.name}` declares it: leave this out, or move it above the array"
+            self.report("E201", message, name.span, "declared again here", related=place, help=help)
 
     @contextmanager
     def level(self) -> Iterator[int]:

@@ -124,7 +124,13 @@ def range_size(e: tree.Call, scope: Scope, where: Where = CONSTANT) -> Expressio
         help = f"write `range({digits})`" if _is_grouped(e) else "an index set starts at 0: `range(n)` is 0..n-1"
         scope.report("E302", "`range` takes one plain argument", e.span, "`range(n)`", help=help)
         return None
-    return check_size(e.arguments[0].value, scope, where)
+    written = e.arguments[0].value
+    symbol = scope.find(written.name) if isinstance(written, tree.Name) else None
+    if symbol is not None and symbol.kind in ("domain", "index") and not symbol.faulty:
+        message, place = f"`{symbol.name}` is a set itself, not a number", ((symbol.span, "declared here"),)
+        scope.report("E205", message, written.span, "a set", help=f"write `{symbol.name}`", related=place, fix=Fix(e.span, symbol.name))
+        return None
+    return check_size(written, scope, where)
 
 
 def check_size(e: tree.Expression, scope: Scope, where: Where = CONSTANT) -> Expression | None:

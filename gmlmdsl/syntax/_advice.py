@@ -41,7 +41,7 @@ def advice(fault: Fault) -> str:
     if is_arrow(token, after) and fault.level == "model_statement":
         return "nothing is assigned: a name for an expression is given with `let name = ..`, and a distribution with `name ~ ..`"
     known = _advice_of_elsewhere(fault, first, after) or _advice_of_statement(fault, first)
-    known = known or _advice_of_sampler(fault, first) or _advice_of_declaration(fault, first)
+    known = known or _advice_of_sampler(fault, first) or _advice_of_function(fault) or _advice_of_declaration(fault, first)
     known = known or _advice_of_loop(fault, after) or _advice_of_term(fault, after)
     return known or _advice_of_sign(fault, first, after) or _advice_of_token(fault, first, after)
 
@@ -110,8 +110,8 @@ def _advice_of_declaration(fault: Fault, first: Token) -> str:
     if first.text in (*CELLS, "param", "let") and "in" in fault.expected and token.text in ("]", ",") and not _says_in(fault):
         name = fault.tokens[fault.start + 1].text
         return f"each axis names its index: `{name}[i in range(n)]`, or `{name}[i in site]` over an index set `site`"
-    if first.text == "function" and place > 1:
-        return _advice_of_function(fault)
+    if first.text in CELLS and (told := _advice_of_cells(fault)):
+        return told
     if first.text == "mask" and before in ("each", "choose") and fault.tokens[fault.at - 2].text == "=":
         return f"`choose` and `each` stand between braces: `mask {fault.tokens[fault.start + 1].text} {{ {before} .. }}`"
     if first.text == "model" and token.text in ("for", "[") and place == 2:
@@ -125,8 +125,22 @@ def _advice_of_declaration(fault: Fault, first: Token) -> str:
     return ""
 
 
+def _advice_of_cells(fault: Fault) -> str:
+    """The same of variables: a type that is left out, or a value."""
+    first, token = fault.tokens[fault.start], fault.token
+    if ":" in fault.expected and _ends_line(token) and fault.at > fault.start + 1:
+        types = "`: real`, or that of a cell" if first.text == "given" else "`: bit`, `: spin`, `: range(q)`, or a domain"
+        return f"a type follows: {types}"
+    if token.text == "=" and ":" in (t.text for t in fault.tokens[fault.start : fault.at - 1]):
+        name = fault.tokens[fault.start + 1].text
+        return f"a variable has no value of its own: `require {name} == ..` holds it at one, `clamp=` in Python in one call"
+    return ""
+
+
 def _advice_of_function(fault: Fault) -> str:
     """The same of a function of the file."""
+    if fault.tokens[fault.start].text != "function" or fault.at <= fault.start + 1:
+        return ""
     name, opened = fault.tokens[fault.start + 1].text, fault.open_brackets()
     inside = bool(opened) and opened[-1] == fault.start + 2
     if inside and fault.previous and "NAME" in fault.previous.terminals:

@@ -58,7 +58,8 @@ NO_SIGN = {
 }
 
 JOINED = {
-    "in": "two indices together are written `(i, j) in ..`",
+    "edges": "two indices together are written `(i, j) in ..`",
+    "in": "each axis or loop names its set, `i in a, j in b`; the two ends of an edge are `(i, j) in G.edges`",
     "choose": "a block stands in braces: `{a, b}`",
     "update": "a block stands in braces: `{a, b}`",
 }
@@ -326,7 +327,7 @@ def _unexpected(fault: Fault) -> Diagnostic:
         name = short(fault.previous.text)
         help_ = f"`{name}` has parentheses, also where nothing stands in them: `{name}(..)`"
     elif fault.token.text == ",":
-        help_ = JOINED.get("in" if "in" in fault.expected else first.text, "")
+        help_ = JOINED.get(_joins(fault), "")
     elif wanted == "`in`" and fault.tokens[fault.at - 2].text == "for":
         help_ = "a loop says what its index runs over: `for i in site`"
     fix = None
@@ -335,6 +336,14 @@ def _unexpected(fault: Fault) -> Diagnostic:
     code = "E109" if wanted.strip("`") in MISSING else "E101"
     after = f" after `{short(fault.previous.text)}`" if fault.previous else ""
     return Diagnostic(code, f"expected {wanted}{after}", _place(fault), _found(fault), help=help_, fix=fix)
+
+
+def _joins(fault: Fault) -> str:
+    """What is joined by a comma here: the names of a loop, of a loop over edges, or the cells of a statement."""
+    if "in" not in fault.expected:
+        return fault.tokens[fault.start].text
+    behind = fault.tokens[fault.at : fault.at + 6]
+    return "edges" if any(t.text in ("edges", "arcs") for t in behind) else "in"
 
 
 def _not_looked_up(fault: Fault, at: int) -> Diagnostic:
@@ -374,6 +383,8 @@ def _wanted(fault: Fault) -> str:
         return "`(`"
     if not signs:
         return "an operator or the next statement"
+    if not opened and "}" in expected and fault.level == "model_statement":
+        signs.append("the next statement")
     return signs[0] if len(signs) == 1 else f"{', '.join(signs[:-1])} or {signs[-1]}"
 
 

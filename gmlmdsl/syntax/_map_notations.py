@@ -102,6 +102,27 @@ def loop_in_a_list(fault: Fault, faults: Faults) -> Edit | None:
     return Edit(fault.at, end, (), diagnostic, far=1)
 
 
+def listed_domain(fault: Fault, faults: Faults) -> Edit | None:
+    """`domain sky = ["sun", "rain"]` and `domain base = {"A", "C"}`."""
+    tokens, at = fault.tokens, fault.at
+    close = closing(tokens, at) if fault.token.text in ("[", "{") else None
+    if tokens[fault.start].text != "domain" or close is None or tokens[at - 1].text != "=":
+        return None
+    inside = tokens[at + 1 : close]
+    if not inside or any(t.terminals != ("STRING",) for t in inside[::2]) or any(t.text != "," for t in inside[1::2]):
+        return None
+    span = fault.span(fault.token).to(fault.span(tokens[close]))
+    text = f"labels({text_of(fault, inside)})"
+    made = (token_of("labels", fault.token), fault.make("(", fault.token), *inside, fault.make(")", tokens[close]))
+    diagnostic = Diagnostic("E107", "the values of a domain stand in `labels(..)`", span, help=f"write `{cut(text)}`", fix=Fix(span, text))
+    return Edit(at, close + 1, made, diagnostic, far=1)
+
+
+def token_of(name: str, like: Token) -> Token:
+    """A name in the place of another token."""
+    return like._replace(terminals=("NAME",), text=name)
+
+
 def named_by_a_string(fault: Fault, faults: Faults) -> Edit | None:
     """`categorical("no" = 0.2, "yes" = 0.8)`: none of the arguments is read."""
     before, opened = fault.previous, fault.open_brackets()
@@ -122,4 +143,4 @@ def _is_in(fault: Fault, bracket: str) -> bool:
     return bool(opened) and opened[-1] >= fault.start and fault.tokens[opened[-1]].text == bracket
 
 
-MAPS = (pair_sign, odd_key, names_for_keys, index_behind_an_index, named_by_a_string)
+MAPS = (pair_sign, odd_key, names_for_keys, index_behind_an_index, named_by_a_string, listed_domain)

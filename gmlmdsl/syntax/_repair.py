@@ -13,7 +13,7 @@ from ._hints import slips
 from ._lex import CLOSING, OPENING, QUOTES, Token, closing, short
 from ._loops import LOOPS
 from ._map_notations import MAPS, loop_in_a_list
-from ._notations import NOTATIONS
+from ._notations import NOTATIONS, depth_of, text_of
 from ._words import LEVELS
 
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
@@ -206,6 +206,18 @@ def is_one_slip(written: str, meant: str) -> bool:
     return written == meant or a[1:] in (b, b[1:]) or a == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
 
 
+def _let_with_a_type(fault: Fault, faults: Faults) -> Edit | None:
+    """`let e : real = 2 * x`."""
+    tokens, at = fault.tokens, fault.at
+    end = next((k for k in range(at, min(at + 12, len(tokens) - 1)) if tokens[k].text == "=" and not depth_of(tokens[at:k])), None)
+    if tokens[fault.start].text != "let" or fault.token.text != ":" or end is None:
+        return None
+    span = fault.span(fault.token).to(fault.span(tokens[end - 1]))
+    place = Span(fault.source, tokens[at - 1].end, tokens[end - 1].end)
+    message, help_ = "a `let` has the type of its expression", f"remove `{short(span.text)}`"
+    return Edit(at, end, (), Diagnostic("E107", message, span, "no type", help=help_, fix=Fix(place, "")), far=1)
+
+
 def _use_without_a_name(fault: Fault, faults: Faults) -> Edit | None:
     """`use ising`, whose copy has no name."""
     start, at = fault.start, fault.at
@@ -288,6 +300,10 @@ def _punctuation(fault: Fault, faults: Faults) -> Edit | None:
     if fault.token.text == "~" and fault.tokens[fault.start].text == "let":
         name = fault.tokens[fault.start + 1].text
         help_, fix = f"a prior belongs to a parameter: `param {name} ~ ..`; a name for an expression is `let {name} = ..`", None
+    if fault.token.text == "~" and fault.tokens[fault.start].text in ("var", "latent", "given"):
+        message, fix = "a type stands before the distribution", None
+        word, name = fault.tokens[fault.start].text, short(text_of(fault, fault.tokens[fault.start + 1 : fault.at]))
+        help_ = f"a cell is `{word} {name} : bit ~ ..`, what is fitted `param {name} ~ normal(0, 1)`"
     if fault.token.text == "=" and is_drawn(fault):
         if possible[0] == "~":
             return None
@@ -329,6 +345,7 @@ RULES: tuple[Callable[[Fault, Faults], Edit | None], ...] = (
     *MENDS,
     _misspelt_inside,
     _use_without_a_name,
+    _let_with_a_type,
     _separator,
     _extra_closing,
     _round_brackets,
