@@ -150,7 +150,9 @@ def looked_up(members: list[Array], values: Sequence[Array], taken: Array | bool
     bad = np.logical_not(inside & (keys[place] == wanted if len(keys) else False)) & taken
     if np.any(bad):
         first = ", ".join(str(int(np.broadcast_to(v, np.shape(bad))[bad].ravel()[0] if np.ndim(bad) else v)) for v in values)
-        what = f"`{e.name}` has no entry" if over.clauses is not None and isinstance(e, ARRAYS) else f"`{over.name}` has no member"
+        what = f"`{over.name}` has no member"
+        if over.part != "triangles" and isinstance(e, ARRAYS):
+            what = f"`{e.name}` has no entry" if over.clauses is not None else f"`{e.name}` runs over `{over.name}`, which has no member"
         message = f"{what} {first if len(values) == 1 else f'({first})'}"
         raise fail("E407", message, e.span, "not a member", help="limit it with `if`, or take its indices from a loop over that set")
     return place.astype(np.int64)

@@ -32,8 +32,8 @@ def verify_acyclic(groups: Sequence[FactorGroup], model: ir.Model, n_cells: int)
     head, tail = head[tail < n_cells], tail[tail < n_cells]
     if (tail < head).all() or (tail > head).all():
         return  # parents all stand before their children, or all behind
-    left = _left(head, tail, np.ones(n_cells, bool))
-    left = _left(tail, head, left)  # what only comes after a cycle is not on it
+    left = remaining(head, tail, np.ones(n_cells, bool))
+    left = remaining(tail, head, left)  # what only comes after a cycle is not on it
     if not left.any():
         return
     spans = [g.span for g in groups if left[g.scope[:, 0]].any()]
@@ -43,7 +43,7 @@ def verify_acyclic(groups: Sequence[FactorGroup], model: ir.Model, n_cells: int)
     raise GmlmError(Diagnostic("E413", f"the conditional distributions {what} form a cycle", spans[0], "on the cycle", related, HELP))
 
 
-def _left(head: Array, tail: Array, among: Array) -> Array:
+def remaining(head: Array, tail: Array, among: Array) -> Array:
     """The cells, among some, that remain where a cell goes as soon as all its parents are gone (Kahn's algorithm on arrays)."""
     kept = among[head] & among[tail]
     head, tail = head[kept], tail[kept]

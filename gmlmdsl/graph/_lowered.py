@@ -21,6 +21,7 @@ from ._labels import lazy_labels
 from ._lower import Lowering, Names
 from ._network import lower_network
 from ._nodes import Apply, CellValue, Column, Constant, Gather, Node, nodes_in
+from ._prior_cycles import verify_acyclic_priors
 from ._turns import Turns, unroll
 from ._weights import fixed_values, totals
 
@@ -192,7 +193,10 @@ def _hyperpriors(model: ir.Model, bound: Bound, names: Names, faults: Faults) ->
     ]
     seen: dict[str, set[int]] = {p.name: {*range(p.size)} for p in names.parameters.values() if p.prior is not None}
     found = [faults.of(_hyperprior, t, bound, names, seen) for t in (*stated, *model.priors)]
-    return tuple(h for h in found if h is not None)
+    priors = tuple(h for h in found if h is not None)
+    if len(priors) == len(found):
+        faults.of(verify_acyclic_priors, priors, {p.name: p.size for p in names.parameters.values()})
+    return priors
 
 
 def _hyperprior(t: ir.PriorTerm, bound: Bound, names: Names, seen: dict[str, set[int]]) -> Hyperprior | None:
@@ -270,6 +274,7 @@ def _law(d: ir.Distributed, bound: Bound, names: Names, seen: list[tuple[Array, 
     faults.of(_verify_counts if d.is_density else _verify_length, d, bound, names, turns)
     faults.tell()
     if d.is_density:
+        _verify_own_parent(d, bound, names, turns)
         group = lowering.group(lowering.lower(d.probabilities, turns), turns, "categorical", d.span)
         _verify_total(group, names, d)
         return group
@@ -279,6 +284,19 @@ def _law(d: ir.Distributed, bound: Bound, names: Names, seen: list[tuple[Array, 
         help = "a cell comes after its parents: limit the loop with `if`"
         raise fail("E413", f"a cell of `{d.target.name}` is its own parent", d.span, "a cycle", help=help)
     return lowering.group(Apply("log", (found,)), turns, "categorical", d.span)
+
+
+def _verify_own_parent(d: ir.Distributed, bound: Bound, names: Names, turns: Turns) -> None:
+    """What a distribution follows from is not the value that it is of: the same cell in another slot is found on a cycle."""
+    named = [a for a in d.arguments if any(isinstance(part, ir.VariableValue | ir.LetValue) for part in ir.walk(a))]
+    if not named:
+        return
+    lowering = Lowering(bound, names)
+    target = lowering.cell(d.target, turns)
+    place = next((a.span for a in named if any(n == target for n in nodes_in(lowering.lower(a, turns)))), None)
+    if place is not None:
+        help = "a distribution mentions other cells, such as `x[i - 1]`; what weighs the values of one cell is a `factor`"
+        raise fail("E413", f"a cell of `{d.target.name}` is its own parent", place, "of itself", help=help)
 
 
 def _entry(lowering: Lowering, p: ir.Expression, turns: Turns, code: Node) -> Gather:

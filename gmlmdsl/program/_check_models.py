@@ -20,7 +20,7 @@ from ._prior_arguments import is_prior_of_elsewhere
 from ._program import Distributed, Factor, Input, Let, Model, Parameter, PriorTerm, Require, ValueType, Variable
 from ._references import check_name
 from ._reuse import check_mixtures, written_out
-from ._scope import CELLS, Scope
+from ._scope import CELLS, WORDS, Scope
 from ._sets import check_axes, check_clauses
 from ._tables import check_row, known_length
 from ._terms import (
@@ -401,19 +401,21 @@ def _distributed(s: tree.Distributed, body: Body, scope: Scope) -> None:
             help = f"a parameter is declared with its prior: `param {base.name} ~ {form.signature}`"
         scope.report_unknown(base, "var", "latent", otherwise=help)
         return
-    if _is_given(base, scope) or scope.use(base, "var", "latent") is None:
+    if _is_without_a_law(base, scope) or scope.use(base, "var", "latent") is None:
         return
     _law(s, base, clauses, body, scope)
 
 
-def _is_given(base: tree.Name, scope: Scope) -> bool:
-    """Report the distribution of what is given."""
+def _is_without_a_law(base: tree.Name, scope: Scope) -> bool:
+    """Report the distribution of what is given, and of what follows from cells."""
     symbol = scope.find(base.name)
-    if symbol is None or symbol.kind != "given" or symbol.faulty:
+    if symbol is None or symbol.kind not in ("given", "let") or symbol.faulty:
         return False
-    help = "what comes with each row is never predicted: leave the distribution out, or declare it a `var`"
+    what, help = "is given", "what comes with each row is never predicted: leave the distribution out, or declare it a `var`"
+    if symbol.kind == "let":
+        what, help = "is a `let`", "it follows from cells, which have distributions; a cell of its own is declared `var`"
     place = ((symbol.span, "declared here"),)
-    scope.report("E205", f"`{base.name}` is given, and has no distribution", base.span, "a given variable", related=place, help=help)
+    scope.report("E205", f"`{base.name}` {what}, and has no distribution", base.span, WORDS[symbol.kind], related=place, help=help)
     return True
 
 
@@ -427,7 +429,7 @@ def _law(s: tree.Distributed, base: tree.Name, clauses: Clauses, body: Body, sco
             density = check_density(s.distribution, cell, target, scope)
             if density is not None:
                 value = _written_out(density.value, "this distribution", scope)
-                body.distributed.append(Distributed(s.span, target, value, clauses, True, density.counts))
+                body.distributed.append(Distributed(s.span, target, value, clauses, True, density.counts, density.arguments))
         return
     probabilities = _probabilities(s.distribution, cell if isinstance(cell, Variable) else None, scope)
     if probabilities is not None and isinstance(target, VariableValue):

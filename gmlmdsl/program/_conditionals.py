@@ -57,11 +57,12 @@ from ._terms import (
 class Density:
     """log p of a cell's value.
 
-    `counts` are the numbers of values that its arguments speak of.
+    `counts` are the numbers of values that its arguments speak of; `arguments` are those, of an array its first entry.
     """
 
     value: Expression
     counts: tuple[ValueCount, ...] = ()
+    arguments: tuple[Expression, ...] = ()
 
 
 class _Law:
@@ -70,6 +71,7 @@ class _Law:
     def __init__(self, call: tree.Call, cell: Variable, target: VariableValue, scope: Scope):
         self.call, self.cell, self.target, self.scope, self.span = call, cell, target, scope, call.span
         self.counts: list[ValueCount] = []
+        self.taken: list[Expression] = []
 
     @property
     def code(self) -> Expression:
@@ -88,7 +90,10 @@ class _Law:
 
     def read(self, e: tree.Expression) -> Expression | None:
         found = check_number(e, self.scope, MODEL)
-        return None if is_faulty(found) else found
+        if is_faulty(found):
+            return None
+        self.taken.append(found)
+        return found
 
     def fault(self, message: str, help: str, code: str = "E302") -> None:
         self.scope.report(code, message, self.span, f"`{forms.form('distribution', self.call.function.name).signature}`", help=help)  # type: ignore[union-attr]
@@ -222,6 +227,7 @@ class _Law:
             body = self.read(a.value)
         if body is None or not self.is_free_of_loops(body, loop.names[0]):
             return None
+        self.taken[-1] = substitute(body, {loop.names[0]: self.number(0)})
         self.count(loop.over, 0, "members", a.clauses.loops[0].over.span)
         total = Sum(a.value.span, body, Clauses(a.clauses.span, (Loop(loop.span, loop.names, loop.over),)), "logsumexp")
         return self.op("-", substitute(body, {loop.names[0]: self.code}), total)
@@ -288,12 +294,15 @@ class _Law:
                 return lambda k: TableEntry(e.span, table, (k,))
             case tree.Conditional() if e.no is not None:
                 test = check_condition(e.test, self.scope, MODEL)
+                self.taken.append(test)
                 yes, no = self.row(e.yes, fewer), self.row(e.no, fewer)
                 if yes is None or no is None or is_faulty(test):
                     return None
                 return lambda k: Choice(e.span, test, yes(k), no(k))
             case tree.LookedUp():
-                return check_table(e, lambda item: self.row(item, fewer), self.scope)
+                found = check_table(e, lambda item: self.row(item, fewer), self.scope)
+                self.taken += [] if found is None else [found(self.number(0))]
+                return found
             case tree.Name() | tree.Index():
                 return self.open_row(e, fewer)
         help = "a row is a list `[0.2, 0.8]`, an array with its last axis open, one of them by `if`, or by a map `{..}[x]`"
@@ -333,6 +342,7 @@ class _Law:
         size: Expression | SetOf = InputValue(e.span, declared.axes[-1].name) if named else axes[-1]  # type: ignore[union-attr]
         self.count(size, fewer, "cutpoints" if fewer else "entries", e.span)
         make = ParameterValue if isinstance(declared, Parameter) else InputValue
+        self.taken.append(make(e.span, name.name, (*indices, self.number(0))))
         return lambda k: make(e.span, name.name, (*indices, k))
 
     def verify_type(self, declared: Parameter, fewer: int, e: tree.Expression, place: Span) -> bool:
@@ -381,7 +391,7 @@ def check_density(call: tree.Call, cell: Variable, target: VariableValue, scope:
     """log p of a cell's value under the distribution that a call names; None after a fault."""
     law = _Law(call, cell, target, scope)
     value = getattr(law, call.function.name)()
-    return None if value is None else Density(value, tuple(law.counts))
+    return None if value is None else Density(value, tuple(law.counts), tuple(law.taken))
 
 
 MOST_LABELS = 6  # of a map that a message writes out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from .._diagnostics import Fix, counted, did_you_mean, listed
 from ..syntax import tree
 from . import _forms as forms
@@ -37,7 +39,9 @@ def law_arguments(call: tree.Call, wanted: tuple[str, ...], logit: bool, scope: 
     for place, a in enumerate(call.arguments):
         key = wanted[place] if a.keyword is None and place < len(wanted) else a.keyword.name if a.keyword is not None else ""
         if a.clauses is not None:
-            scope.report("E302", f"`{name}` takes no `for`", a.clauses.span, "no `for` here", help=BEHIND)
+            inner = REDUCED.search(a.value.span.text)
+            help = f"it belongs into the `{inner[1]}`: `{inner[1]}(.. {a.clauses.loops[0].span.text})`" if inner else BEHIND
+            scope.report("E302", f"`{name}` takes no `for`", a.clauses.span, "no `for` here", help=help)
         elif not key:
             _report_extra(call, a, len(wanted), scope)
         elif key not in known:
@@ -51,6 +55,7 @@ def law_arguments(call: tree.Call, wanted: tuple[str, ...], logit: bool, scope: 
     return found if _is_complete(call, found, wanted, logit, scope) else None
 
 
+REDUCED = re.compile(r"\b(sum|prod|count|any|all|min|max|logsumexp)\((?![^()]*\bfor\b)")
 BEHIND = "a distribution for each of several cells has its `for` behind it: `x[i] ~ bernoulli(p[i]) for i in site`"
 
 

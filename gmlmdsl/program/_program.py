@@ -100,7 +100,8 @@ class ValueCount(Checked):
 class Distributed(Checked):
     """`target ~ categorical(probabilities)`; the open last axis of `probabilities`, or the list, runs over the target's domain.
 
-    Where it `is_density`, `probabilities` is log p of the value that the target has, which has as many values as each of `counts`.
+    Where it `is_density`, `probabilities` is log p of the value that the target has, which has as many values as each of `counts`;
+    `arguments` are then what its probabilities follow from.
     """
 
     target: VariableValue
@@ -108,6 +109,7 @@ class Distributed(Checked):
     clauses: Clauses
     is_density: bool = False
     counts: tuple[ValueCount, ...] = ()
+    arguments: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ def _mixture(s: tree.ModelMixture, body: Body, scope: Scope) -> None:
             return
         seen[key] = c
         component = body.components.pop(c.model.name, None)
-        if component is None or not (component.factors or component.requires or component.distributed):
+        if component is None:
             _report_part(c.model, [p[2].model.name for p in parts], scope)
             return
         parts.append((key, component, c))

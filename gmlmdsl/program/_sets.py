@@ -8,7 +8,7 @@ from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._blocks import FormCall
 from ._expressions import CONSTANT, INDEXED, Where, check_condition, check_number, is_faulty, known_number
-from ._program import Input
+from ._program import Input, Parameter, Variable
 from ._scope import Scope, Symbol, suggestion
 from ._terms import Clauses, Domain, Expression, IndexValue, Loop, SetOf, walk
 
@@ -63,6 +63,11 @@ def _named_set(e: tree.Name, scope: Scope, pairs: bool) -> SetOf | None:
     if symbol is None and e.name in ("spin", "bit"):
         help = f"values that are indexed over have a name: `domain value = {e.name}` before this, then `v in value`"
         scope.report("E205", f"`{e.name}` is a type, not an index set", e.span, "a type", help=help)
+        return None
+    if symbol is not None and isinstance(symbol.value, Variable | Parameter) and symbol.value.axes and not pairs:
+        axis, place = symbol.value.axes[0].over.name, ((symbol.span, "declared here"),)
+        help = f"a loop runs over an index set: `for i in {axis}`, and its cells are `{e.name}[i]`"
+        scope.report("E205", f"`{e.name}` is an array, not an index set", e.span, "an array", help=help, related=place)
         return None
     symbol = scope.use(e, "index", "domain", wanted="an index set")
     if symbol is not None and isinstance(symbol.value, Domain):
@@ -122,6 +127,8 @@ def range_size(e: tree.Call, scope: Scope, where: Where = CONSTANT) -> Expressio
     if len(e.arguments) != 1 or e.arguments[0].keyword is not None or e.arguments[0].clauses is not None:
         digits = "".join(a.value.span.text for a in e.arguments)
         help = f"write `range({digits})`" if _is_grouped(e) else "an index set starts at 0: `range(n)` is 0..n-1"
+        if len(e.arguments) == 3:
+            help = "the members are a to b - 1, `range(a, b)`; some of them are `index even = i in range(10) if i % 2 == 0`"
         scope.report("E302", "`range` takes one plain argument", e.span, "`range(n)`", help=help)
         return None
     written = e.arguments[0].value

@@ -54,6 +54,10 @@ def _advice_of_statement(fault: Fault, first: Token) -> str:
         return LISTED_EDGES
     if (first.text == "domain" and before == "=") or (before == ":" and token.text.count("..") == 1):
         return '0 to q - 1 are `range(q)`, words `labels("a", "b")`, letters `letters("ACGT")`'
+    if first.text == "index" and (token.text == "," or (before == "=" and token.text in ("[", "{"))):
+        return "an index set is `range(n)`, each in a statement of its own; some of its members: `index core = i in site if i % 2 == 0`"
+    if fault.level == "statement" and fault.tokens[fault.start + 1].text == "~":
+        return f"a distribution stands in a model; a parameter of all models is `param {first.text} ~ ..`"
     if first.text == "network" and token.text == ".":
         return 'a network is `transformer(..)`, `encoder_decoder(..)` or `mlp(..)`, one of your own `python("package.module:Class")`'
     if first.text in ("model", "sampler") and "{" in fault.expected and (token.text == ":" or token.opens_line):
@@ -199,7 +203,7 @@ def _advice_of_term(fault: Fault, after: Token) -> str:
         return "join conditions with `and`, or write a `require` for each"
     if token.text == "{" and before.lower().startswith("sum"):
         return "a sum is written `sum(x[i] for i in site)`"
-    if token.text == "{" and "then" in fault.expected:
+    if token.text in ("{", ":") and "then" in fault.expected:
         return "a choice is written `if c then a else b`"
     if token.text == "[" and previous and previous.terminals == ("NUMBER",) and touches:
         return "a condition counts as 1 or 0: write `(a == b)`"

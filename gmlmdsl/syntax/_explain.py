@@ -71,6 +71,7 @@ BETWEEN = {
     "mod": "a remainder is written `a % b`",
     "div": "whole division is written `a // b`",
     "xor": "one of two conditions is `(a) != (b)`",
+    **dict.fromkeys(("elif", "elseif", "elsif"), "a second condition stands behind `else`: `if c then a else if d then b else 0`"),
     "times": "a product is written `a * b`",
     **dict.fromkeys(("forall", "foreach", "over"), "a loop is written `for i in site`"),
     **dict.fromkeys(("where", "when", "unless", "such", "with"), "a condition of loops is written `if`: `for i in site if i > 1`"),

@@ -144,10 +144,10 @@ def test_no_expected_text_is_left_over() -> None:
     assert {path.stem for path in BAD.glob("*.txt")} == {*PROGRAMS, *MADE}
 
 
-def test_every_code_of_a_program_has_two_to_six_bad_programs() -> None:
+def test_every_code_of_a_program_has_at_least_two_bad_programs() -> None:
     counts = Counter(name.split("_")[0] for name in (*PROGRAMS, *MADE))
     wanted = {code for code in codes() if code[:2] in ("E1", "E2", "E3", "E4", "W8")}
-    assert {code: counts[code] for code in wanted if not 2 <= counts[code] <= 6} == {}
+    assert {code: counts[code] for code in wanted if counts[code] < 2} == {}
     assert set(counts) <= wanted
 
 
