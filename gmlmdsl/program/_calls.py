@@ -74,10 +74,10 @@ def _verify_arguments(e: tree.Call, function: forms.Form, scope: Scope) -> bool:
         return True
     wanted = len(function.options)
     message = f"`{function.name}` takes {wanted} argument{'s' * (wanted > 1)}, found {len(e.arguments) or 'none'}"
-    help, fix = "", None
+    help, fix = f"write `{function.signature}`", None
     if function.name in ("min", "max") and len(e.arguments) == 1 and isinstance(e.arguments[0].value, tree.Name):
         text = _over_all(e.arguments[0].value, "", scope)
-        help, fix = (f"write `{function.name}({text})`", Fix(e.arguments[0].span, text, guess=True)) if text else ("", None)
+        help, fix = (f"write `{function.name}({text})`", Fix(e.arguments[0].span, text, guess=True)) if text else (help, None)
     elif function.name in ("min", "max") and len(e.arguments) == 3:
         a, b, c = (x.span.text for x in e.arguments)
         help = f"write `{function.name}({a}, {function.name}({b}, {c}))`"

@@ -131,7 +131,8 @@ class _Law:
 
     def binomial(self) -> Expression | None:
         if self.cell.domain.kind != "range":
-            self.scope.report("E311", "`binomial` is a distribution of counts: declare `range(n + 1)`", self.span, "not a range")
+            help = f"declare it as `var {self.cell.name} : range(n + 1)`; one trial is `bernoulli(p)`"
+            self.scope.report("E311", "`binomial` is a distribution of counts", self.span, "not a range", help=help)
             return None
         found = None if trials_come_first(self.call, self.scope) else self.arguments("n", "probability", logit=True)
         n = None if found is None else check_number(found["n"], self.scope, INDEXED, integer=True)
@@ -153,9 +154,8 @@ class _Law:
 
     def ordered_logistic(self) -> Expression | None:
         if self.cell.domain.kind != "range":
-            self.scope.report(
-                "E311", "`ordered_logistic` is a distribution of ordered values: declare `range(q)`", self.span, "not a range"
-            )
+            help = f"declare it as `var {self.cell.name} : range(q)`; one of two values is `bernoulli(logit = ..)`"
+            self.scope.report("E311", "`ordered_logistic` is a distribution of ordered values", self.span, "not a range", help=help)
             return None
         found = self.arguments("location", "cutpoints")
         location = None if found is None else self.read(found["location"])
@@ -317,8 +317,8 @@ class _Law:
         elif count != found:
             wanted, written = (count, found) if fewer == 0 else (count - 1, found - 1)
             message = f"the variable has {count} values, this list {counted_entries(written)}"
-            label = "one entry for each value" if fewer == 0 else f"{wanted} cutpoints are wanted"
-            self.scope.report("E310", message, e.span, label, related=((domain.span, "its values"),))
+            help = f"write {wanted} numbers, one fewer than there are values" if fewer else f"write {wanted} numbers, one for each value"
+            self.scope.report("E310", message, e.span, counted_entries(written), help=help, related=((domain.span, "its values"),))
             return False
         return True
 

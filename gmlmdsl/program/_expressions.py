@@ -61,7 +61,11 @@ INDEXED = Where(
     *("input", "length", "binder"),
     instead="a term that depends on a cell is `factor if x[i] == 1 then .. else 0`; what is impossible is `require`",
 )
-PRIOR = Where("may use index names, inputs and parameters only", "input", "length", "binder", "param")
+PRIOR = Where(
+    "may use index names, inputs and parameters only",
+    *("input", "length", "binder", "param"),
+    instead="a prior holds for all rows of data: what depends on a cell is its distribution, or a `factor`",
+)
 STATE = Where("may not mention a parameter", "input", "length", "binder", *CELLS, "let", parameters_of_lets=False)
 MODEL = Where("", "input", "length", "binder", *CELLS, "let", "param")
 

@@ -103,7 +103,8 @@ def _check_alone(indices: Indices, scope: Scope, where: Where) -> None:
 def _report_misplaced(symbol: Symbol, name: tree.Name, scope: Scope, where: Where) -> None:
     place = ((symbol.span, "declared here"),)
     if symbol.kind not in MODEL.kinds or not where.words:
-        scope.report("E205", f"`{name.name}` is {WORDS[symbol.kind]}, not a number", name.span, WORDS[symbol.kind], related=place)
+        what, help = WORDS[symbol.kind], f"call it with its arguments: `{name.name}(..)`" if symbol.kind == "function" else ""
+        scope.report("E205", f"`{name.name}` is {what}, not a number", name.span, what, related=place, help=help)
     else:
         message = f"`{name.name}` is {WORDS[symbol.kind]}: this expression {where.words}"
         scope.report("E218", message, name.span, WORDS[symbol.kind], related=place, help=where.cure(symbol.kind))

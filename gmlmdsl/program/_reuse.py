@@ -127,9 +127,9 @@ def _mixture(s: tree.ModelMixture, body: Body, scope: Scope) -> None:
         if key is None:
             return
         if key in seen:
-            scope.report(
-                "E332", "this key stands twice in the mixture", c.key.span, "again here", related=((seen[key].span, "the first one"),)
-            )
+            place = ((seen[key].span, "the first one"),)
+            help = "write one model for each value"
+            scope.report("E332", "this key stands twice in the mixture", c.key.span, "again here", related=place, help=help)
             return
         seen[key] = c
         component = body.components.pop(c.model.name, None)

@@ -28,7 +28,7 @@ def called(function: tree.Function, call: tree.Call, scope: Scope) -> tree.Expre
         text = ", ".join(keywords.get(p.name, "") for p in function.parameters)
         in_order = len(keywords) == len(given) and {*keywords} == {p.name for p in function.parameters}
         fix = Fix(call.arguments[0].span.to(call.arguments[-1].span), text) if in_order else None
-        help = f"write `{function.name.name}({text})`" if in_order else ""
+        help = f"write `{function.name.name}({text})`" if in_order else "give each of its arguments once, in their order"
         scope.report("E302", message, call.span, signature, related=place, help=help, fix=fix)
         return None
     values = {p.name: value for p, value in zip(function.parameters, given, strict=True)}

@@ -65,7 +65,8 @@ def check_row(e: tree.List, cell: Domain, scope: Scope) -> Table:
     count = len(cell.labels) or (2 if cell.kind in ("spin", "bit") else known_number(cell.size))
     if count is not None and len(row.items) != count:
         message = f"the variable has {count} values, this list {len(row.items)} entries"
-        scope.report("E310", message, e.span, "one entry for each value", related=((cell.span, "its values"),))
+        help = f"write {count} numbers, one for each value, in their order"
+        scope.report("E310", message, e.span, "one entry for each value", help=help, related=((cell.span, "its values"),))
     else:
         check_rows_sum(row, scope)
     return row
