@@ -161,11 +161,12 @@ def logits_written(a: tree.Argument, scope: Scope) -> str:
     symbol = scope.find(name.name)
     if symbol is None or not isinstance(symbol.value, Parameter | Input):
         return ""
-    axes, indices = symbol.value.axes, a.value.indices if isinstance(a.value, tree.Index) else ()
+    axes = symbol.value.axes
+    indices: tuple[tree.Expression, ...] = a.value.indices if isinstance(a.value, tree.Index) else ()
     over = axes[-1].over if axes else None
     if over is None or over.arity != 1:
         return ""
-    last = indices[-1] if len(indices) == len(axes) else None
+    last = indices[-1] if indices and len(indices) == len(axes) else None
     if last is not None and (not isinstance(last, tree.Name) or scope.find(last.name) is not None):
         return ""
     if last is None and len(indices) != len(axes) - 1:
