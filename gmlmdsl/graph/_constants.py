@@ -168,9 +168,15 @@ def looked_up(members: list[Array], values: Sequence[Array], taken: Array | bool
     bad = np.logical_not(inside & (keys[place] == wanted if len(keys) else False)) & taken
     if np.any(bad):
         first = ", ".join(str(int(np.broadcast_to(v, np.shape(bad))[bad].ravel()[0] if np.ndim(bad) else v)) for v in values)
-        message = f"`{over.name}` has no member {first if len(values) == 1 else f'({first})'}"
+        what = f"`{over.name}` has no member"
+        if over.part != "triangles" and isinstance(e, ARRAYS):
+            what = f"`{e.name}` has no entry" if over.clauses is not None else f"`{e.name}` runs over `{over.name}`, which has no member"
+        message = f"{what} {first if len(values) == 1 else f'({first})'}"
         raise fail("E407", message, e.span, "not a member", help="limit it with `if`, or take its indices from a loop over that set")
     return place.astype(np.int64)
+
+
+ARRAYS = ir.VariableValue | ir.ParameterValue | ir.InputValue | ir.LetValue
 
 
 class _Constants:
@@ -233,7 +239,7 @@ class _Constants:
         return reduced(e.operator, terms, -1, np)
 
     def table_entry(self, e: ir.TableEntry, taken: Array | bool) -> Array:
-        places = [in_range(self.value(i, taken), size, taken, i, "this table") for i, size in zip(e.indices, e.shape, strict=True)]
+        places = [in_range(self.value(i, taken), size, taken, i, "this list") for i, size in zip(e.indices, e.shape, strict=True)]
         at = np.ravel_multi_index(np.broadcast_arrays(*places), e.shape)
         found = [np.where(at == k, self.value(item, taken & (at == k)), 0) for k, item in enumerate(e.entries) if np.any(at == k)]
         return np.asarray(sum(found[1:], found[0]))
@@ -286,6 +292,11 @@ def whole(value: Array, taken: Array | bool, e: ir.Expression) -> Array:
     return np.where(np.isfinite(value), value, 0).astype(np.int64)
 
 
+def in_ticks(name: str) -> str:
+    """A name in ticks; words as they are."""
+    return name if " " in name else f"`{name}`"
+
+
 def in_range(value: Array, length: int, taken: Array | bool, e: ir.Expression, name: str) -> Array:
     """Return `value` clipped to an axis, after checking it wherever `taken` holds.
 
@@ -303,7 +314,7 @@ def in_range(value: Array, length: int, taken: Array | bool, e: ir.Expression, n
     bad = ((value < 0) | (value >= length)) & taken
     if np.any(bad):
         first = np.broadcast_to(value, np.shape(bad))[bad].ravel()[0] if np.ndim(bad) else value
-        message = f"an index of `{name}` is {int(first)}, outside 0..{length - 1}"
+        message = f"an index of {in_ticks(name)} is {int(first)}, outside 0..{length - 1}"
         parts = list(ir.walk(e))
         help = "limit it with `if`, or wrap it with `%`"
         if not any(isinstance(p, ir.IndexValue) for p in parts):

@@ -33,8 +33,8 @@ def verify_acyclic(groups: Sequence[FactorGroup], model: ir.Model, n_cells: int)
     head, tail = head[tail < n_cells], tail[tail < n_cells]
     if (tail < head).all() or (tail > head).all():
         return  # All parents come before their children, or all come after them.
-    left = _left(head, tail, np.ones(n_cells, bool))
-    left = _left(tail, head, left)  # A cell that only comes after a cycle is not on it.
+    left = remaining(head, tail, np.ones(n_cells, bool))
+    left = remaining(tail, head, left)  # A cell that only comes after a cycle is not on it.
     if not left.any():
         return
     spans = [g.span for g in groups if left[g.scope[:, 0]].any()]
@@ -44,7 +44,7 @@ def verify_acyclic(groups: Sequence[FactorGroup], model: ir.Model, n_cells: int)
     raise GmlmError(Diagnostic("E413", f"the conditional distributions {what} form a cycle", spans[0], "on the cycle", related, HELP))
 
 
-def _left(head: Array, tail: Array, among: Array) -> Array:
+def remaining(head: Array, tail: Array, among: Array) -> Array:
     """Return the cells that remain if a cell is removed as soon as all its parents are removed.
 
     This is Kahn's algorithm on arrays, restricted to the cells of the mask `among`.

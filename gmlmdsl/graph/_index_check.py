@@ -10,7 +10,7 @@ import numpy as np
 from .._diagnostics import fail
 from ..program import ir
 from ._arithmetic import OPERATORS, applied
-from ._constants import whole
+from ._constants import in_ticks, whole
 from ._joint_values import JointValues
 from ._nodes import CellValue, Leaves, Node, evaluate, nodes_in
 
@@ -70,7 +70,7 @@ def verify_index(
         bad = ((value < 0) | (value >= length)) & good
         if bad.any():
             reached = int(np.broadcast_to(value, bad.shape)[bad].ravel()[0])
-            message = f"an index of `{name}` can be {reached}, outside 0..{length - 1}"
+            message = f"an index of {in_ticks(name)} can be {reached}, outside 0..{length - 1}"
             raise fail("E407", message, e.span, f"reaches {reached}", help="limit it with `if .. then .. else`, or wrap it with `%`")
 
 

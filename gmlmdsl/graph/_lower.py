@@ -195,7 +195,7 @@ class Lowering:
         indices, faults = [], Faults()
         for i, size in zip(e.indices, e.shape, strict=True):
             with faults:
-                indices.append(self.column(self.value(i, turns)) if self.is_fixed(i) else self.moving(i, size, "this table", turns))
+                indices.append(self.column(self.value(i, turns)) if self.is_fixed(i) else self.moving(i, size, "this list", turns))
         faults.tell()
         strides = [int(np.prod(e.shape[k + 1 :], dtype=np.int64)) for k in range(len(e.shape))]
         if all(self.is_fixed(item) for item in e.entries):

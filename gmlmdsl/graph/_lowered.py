@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._diagnostics import Diagnostic, Faults, GmlmError, each, fail, in_text_order
+from .._diagnostics import Diagnostic, Faults, GmlmError, counted, each, fail, in_text_order
 from ..program import forms, ir, without_names
 from ._bound import Bound
 from ._by_edge import EdgeNames
@@ -21,6 +21,7 @@ from ._labels import lazy_labels
 from ._lower import Lowering, Names
 from ._network import lower_network
 from ._nodes import Apply, CellValue, Column, Constant, Gather, Node, nodes_in
+from ._prior_cycles import verify_acyclic_priors
 from ._turns import Turns, unroll
 from ._weights import fixed_values, totals
 
@@ -214,7 +215,10 @@ def _hyperpriors(model: ir.Model, bound: Bound, names: Names, faults: Faults) ->
     ]
     seen: dict[str, set[int]] = {p.name: {*range(p.size)} for p in names.parameters.values() if p.prior is not None}
     found = [faults.of(_hyperprior, t, bound, names, seen) for t in (*stated, *model.priors)]
-    return tuple(h for h in found if h is not None)
+    priors = tuple(h for h in found if h is not None)
+    if len(priors) == len(found):
+        faults.of(verify_acyclic_priors, priors, {p.name: p.size for p in names.parameters.values()})
+    return priors
 
 
 def _hyperprior(t: ir.PriorTerm, bound: Bound, names: Names, seen: dict[str, set[int]]) -> Hyperprior | None:
@@ -298,6 +302,7 @@ def _law(d: ir.Distributed, bound: Bound, names: Names, seen: list[tuple[Array, 
     faults.of(_verify_counts if d.is_density else _verify_length, d, bound, names, turns)
     faults.tell()
     if d.is_density:
+        _verify_own_parent(d, bound, names, turns)
         group = lowering.group(lowering.lower(d.probabilities, turns), turns, "categorical", d.span)
         _verify_total(group, names, d)
         return group
@@ -307,6 +312,19 @@ def _law(d: ir.Distributed, bound: Bound, names: Names, seen: list[tuple[Array, 
         help = "a cell comes after its parents: limit the loop with `if`"
         raise fail("E413", f"a cell of `{d.target.name}` is its own parent", d.span, "a cycle", help=help)
     return lowering.group(Apply("log", (found,)), turns, "categorical", d.span)
+
+
+def _verify_own_parent(d: ir.Distributed, bound: Bound, names: Names, turns: Turns) -> None:
+    """What a distribution follows from is not the value that it is of: the same cell in another slot is found on a cycle."""
+    named = [a for a in d.arguments if any(isinstance(part, ir.VariableValue | ir.LetValue) for part in ir.walk(a))]
+    if not named:
+        return
+    lowering = Lowering(bound, names)
+    target = lowering.cell(d.target, turns)
+    place = next((a.span for a in named if any(n == target for n in nodes_in(lowering.lower(a, turns)))), None)
+    if place is not None:
+        help = "a distribution mentions other cells, such as `x[i - 1]`; what weighs the values of one cell is a `factor`"
+        raise fail("E413", f"a cell of `{d.target.name}` is its own parent", place, "of itself", help=help)
 
 
 def _entry(lowering: Lowering, p: ir.Expression, turns: Turns, code: Node) -> Gather:
@@ -339,13 +357,29 @@ def _verify_once(seen: list[tuple[Array, ir.Distributed]], cells: Array, d: ir.D
 def _verify_counts(d: ir.Distributed, bound: Bound, names: Names, turns: Turns) -> None:
     """Raise E403 unless the arguments describe as many values as the cell has."""
     values = len(names.variables[d.target.name].labels)
-    for of, more in d.counts:
-        found = bound.set_size(of) if isinstance(of, ir.SetOf) else constant(of, bound, turns.names)
-        wrong = np.asarray(found + more) != values
+    for count in d.counts:
+        found = bound.set_size(count.of) if isinstance(count.of, ir.SetOf) else constant(count.of, bound, turns.names)
+        wrong = np.asarray(found + count.more) != values
         if wrong.any():
-            speak = int(np.broadcast_to(found, wrong.shape)[wrong].ravel()[0]) + more
-            message = f"`{d.target.name}` has {values} values, this distribution speaks of {speak}"
-            raise fail("E403", message, d.span, f"of {speak} values", help=f"{values} are wanted")
+            raise _wrong_count(count, int(np.broadcast_to(found, wrong.shape)[wrong].ravel()[0]), d.target.name, values)
+
+
+def _wrong_count(count: ir.ValueCount, found: int, name: str, values: int) -> GmlmError:
+    """What is said of an argument that speaks of `found` entries, members, cutpoints or trials where the cell has so many values."""
+    of = f"`{name}` has {values} values"
+    match count.what:
+        case "trials":
+            message, label = f"{of}, 0 to {values - 1}: {found} trials have 0 to {found} successes", f"{found} trials"
+            help = f"declare `{name}` over `range({found + 1})`"
+        case "cutpoints":
+            message, label = f"{of}, which take {counted(values - 1, 'cutpoint')}, found {found}", f"{counted(found, 'cutpoint')}"
+            help = "there is one cutpoint fewer than there are values"
+        case "members":
+            message, label, help = f"{of}, this loop runs over {found}", f"{found} members", "logits run over the values of the variable"
+        case _:
+            message, label = f"{of}, this row {found} {'entry' if found == 1 else 'entries'}", "one entry for each value"
+            help = f"a row of `{name}` has {counted(values, 'number')}"
+    return fail("E403", message, count.span, label, help=help)
 
 
 def _verify_total(group: FactorGroup, names: Names, d: ir.Distributed) -> None:
@@ -360,7 +394,8 @@ def _verify_total(group: FactorGroup, names: Names, d: ir.Distributed) -> None:
         if not np.abs(total - 1).max(initial=0) <= 1e-6:
             help = "a probability lies between 0 and 1, and those of all values sum to 1"
             found = float(total.ravel()[np.argmax(~(np.abs(total.ravel() - 1) <= 1e-6))])
-            message = f"the probabilities of `{d.target.name}` sum to {found:g} for some values of what they mention"
+            does = "are not all between 0 and 1" if np.isnan(found) else f"sum to {found:g}"
+            message = f"the probabilities of `{d.target.name}` {does} for some values of what they mention"
             raise fail("E415", message, d.span, "not normalised", help=help)
 
 

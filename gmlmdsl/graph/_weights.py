@@ -152,7 +152,8 @@ def totals(group: FactorGroup, sizes: np.ndarray) -> Iterator[np.ndarray]:
     for _, piece, joint in tried(group, slots, len(sizes) - 1):
         if joint.count <= MOST_VALUES:
             for values in _values(piece, joint):
-                yield np.exp(values).reshape(len(values), joint.shape[0], -1).sum(axis=1)
+                every = np.broadcast_to(np.exp(values), (len(values), int(joint.count)))
+                yield every.reshape(len(values), joint.shape[0], -1).sum(axis=1)
 
 
 def _values(group: FactorGroup, joint: JointValues, params: Mapping[str, np.ndarray] | None = None, bits: int = 0) -> Iterator[np.ndarray]:

@@ -20,6 +20,7 @@ from ._expressions import (
     rule,
 )
 from ._kinds import CONDITION, Kind
+from ._program import Parameter, Variable
 from ._scales import sized
 from ._scope import CELLS, WORDS, Scope, suggestion
 from ._sets import check_clauses
@@ -83,10 +84,16 @@ def _verify_arguments(e: tree.Call, function: forms.Form, scope: Scope) -> bool:
         return True
     wanted = len(function.options)
     message = f"`{function.name}` takes {wanted} argument{'s' * (wanted > 1)}, found {len(e.arguments) or 'none'}"
+    help, fix = f"write `{function.signature}`", None
+    if function.name in ("min", "max") and len(e.arguments) == 1 and isinstance(e.arguments[0].value, tree.Name):
+        text = _over_all(e.arguments[0].value, "", scope)
+        help, fix = (f"write `{function.name}({text})`", Fix(e.arguments[0].span, text, guess=True)) if text else (help, None)
+    elif function.name in ("min", "max") and len(e.arguments) == 3:
+        a, b, c = (x.span.text for x in e.arguments)
+        help = f"write `{function.name}({a}, {function.name}({b}, {c}))`"
     if bad is not None:
         message = f"`{function.name}` takes plain arguments, without a name or `for`"
-    help = f"of many: `{function.name}(x[i] for i in site)`" * (function.name in ("min", "max"))
-    scope.report("E302", message, (bad or e).span, f"`{function.signature}`", help=help)
+    scope.report("E302", message, (bad or e).span, f"`{function.signature}`", help=help, fix=fix if bad is None else None)
     return False
 
 
@@ -121,7 +128,8 @@ def _report_unknown_function(e: tree.Call, scope: Scope, where: Where) -> None:
             scope.report("E206", f"`{name.name}` is a distribution, not a function", name.span, "not a number", help=help)
             return
         functions = forms.names("function")
-        help, fix = suggestion(name, functions, f"the functions are {listed(functions, 20)}", "function")
+        own = [s.name for s in scope.program.values() if s.kind == "function"]
+        help, fix = suggestion(name, (*own, *functions), f"the functions are {listed([*own, *functions], 20)}", "function")
         scope.report("E206", f"there is no function `{name.name}`", name.span, "unknown function", help=help, fix=fix)
 
 
@@ -149,9 +157,8 @@ def check_reduced(e: tree.Call, scope: Scope, where: Where) -> tuple[Expression,
         _report_loop_alone(e, e.arguments[0].value, over, scope)
         return None
     if over is None or e.arguments[0].keyword is not None:
-        condition = name in ("count", "any", "all")
-        help = f"write `{name}({_term_of(e) or 'x[i]' + ' == 1' * condition} for i in site)`"
-        scope.report("E302", f"`{name}` takes one expression followed by `for`", e.span, "no `for` in this", help=help)
+        help, fix = _meant_by_reduction(e, scope)
+        scope.report("E302", f"`{name}` takes one expression followed by `for`", e.span, "no `for` in this", help=help, fix=fix)
         return None
     written = e.arguments[0]
     with scope.nested():
@@ -180,6 +187,38 @@ def _term_of(e: tree.Call) -> str:
     """What a reduction without a loop is over, where its text names cells by an index and is short."""
     text = e.arguments[0].span.text if len(e.arguments) == 1 else ""
     return text if re.search(r"\[i\]", text) and len(text) < LONGEST_TERM else ""
+
+
+# What joins several values of which a reduction is meant: the sign between them, or the function around two of them.
+JOINED = {"sum": " + ", "prod": " * ", "any": " or ", "all": " and "}
+
+
+def _meant_by_reduction(e: tree.Call, scope: Scope) -> tuple[str, Fix | None]:
+    """`sum(x[i] for i in site)` of `sum(x)`, and `a or b` of `any(a, b)`."""
+    name = e.function.name
+    same = " == 1" if name in ("count", "any", "all") else ""
+    plain = [a.value for a in e.arguments if a.keyword is None and a.clauses is None]
+    if len(plain) == len(e.arguments) == 1 and isinstance(plain[0], tree.Name) and (text := _over_all(plain[0], same, scope)):
+        return f"write `{name}({text})`", Fix(plain[0].span, text, guess=True)
+    parts = [*plain[0].items] if len(plain) == 1 and isinstance(plain[0], tree.List) else plain
+    named = any(re.search(r"\bin\b", p.span.text) for p in parts)
+    if len(parts) > 1 and len(plain) == len(e.arguments) and name in JOINED and not named:
+        return f"write `{JOINED[name].join(p.span.text for p in parts)}`", None
+    if len(parts) == 2 and name == "logsumexp":
+        return f"write `log({' + '.join(f'exp({p.span.text})' for p in parts)})`", None
+    return f"write `{name}({_term_of(e) or f'x[i]{same}'} for i in site)`", None
+
+
+def _over_all(name: tree.Name, same: str, scope: Scope) -> str:
+    """`x[i, j] == 1 for i in site for j in site` of an array; empty of anything else."""
+    symbol = scope.find(name.name)
+    declared = symbol.value if symbol is not None else None
+    axes = [a.over for a in declared.axes] if isinstance(declared, Variable | Parameter) else []
+    letters = [c for c in "ijklmn" if scope.find(c) is None]
+    if not axes or any(over.arity > 1 or over.clauses is not None for over in axes) or len(letters) < len(axes):
+        return ""
+    loops = " ".join(f"for {c} in {over.name}" for c, over in zip(letters, axes, strict=False))
+    return f"{name.name}[{', '.join(letters[: len(axes)])}]{same} {loops}"
 
 
 def equal_pairs(body: Expression, clauses: Clauses) -> tuple[Expression, Clauses]:

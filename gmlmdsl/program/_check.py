@@ -20,7 +20,7 @@ from ._check_models import check_model
 from ._check_networks import check_network
 from ._check_samplers import check_sampler
 from ._clean_fixes import with_clean_fixes
-from ._expressions import CONSTANT, check_label, check_number, known_number
+from ._expressions import CONSTANT, check_label, check_number, known_number, quoted
 from ._lints import lint
 from ._mask_bodies import Mask
 from ._program import Input, InputAxis, Judge, Model, Program, Sampler, ValueType
@@ -125,11 +125,34 @@ class _Checker:
         """One entry of a default: a number, or a value of the input's domain."""
         if isinstance(e, tree.String) and (type_ is None or (type_.domain is not None and not type_.domain.ordered)):
             return None if type_ is None or type_.domain is None else check_label(e, type_.domain, self.scope)
+        if type_ is not None and self.is_odd_entry(e, type_):
+            return None
         value = check_number(e, self.scope, CONSTANT, integer=type_ is not None and type_.kind in ("int", "domain"))
         number = known_number(value)
         if type_ is not None and type_.kind == "positive" and number is not None and number <= 0:
-            self.scope.report("E319", f"the default of a positive input is above 0, found {number}", e.span, "not above 0")
+            message, help = f"the default of a positive input is above 0, found {number}", "declare it `real` where it may be 0 or less"
+            self.scope.report("E319", message, e.span, "not above 0", help=help)
         return value
+
+    def is_odd_entry(self, e: tree.Expression, type_: ValueType) -> bool:
+        """Report a string where a number stands, a label without quotes, and a number that is no value of the input's domain."""
+        domain = type_.domain
+        if isinstance(e, tree.String):
+            help = "write a number" if domain is None else f"its values are numbers, as those of `{domain.span.text}`"
+            self.scope.report("E216", f"this input is `{type_.span.text}`, its value is not a string", e.span, "a string", help=help)
+            return True
+        if isinstance(e, tree.Name) and domain is not None and e.name in domain.labels and self.scope.find(e.name) is None:
+            self.scope.report_unknown(e, meant=quoted(e.name))
+            return True
+        written = e.operand if isinstance(e, tree.Unary) and e.operator == "-" else e
+        values = {"spin": (-1, 1), "bit": (0, 1)}.get(domain.kind) if domain is not None else None
+        if values is None or not isinstance(written, tree.Number):
+            return False
+        number = written.value if written is e else -written.value
+        if number not in values:
+            help = f"a {domain.kind} is {values[0]} or {values[1]}"  # type: ignore[union-attr]
+            self.scope.report("E319", f"{number} is no value of `{type_.span.text}`", e.span, "not a value", help=help)
+        return number not in values
 
     def axis(self, name: str, k: int, e: tree.Expression | tree.Loop) -> InputAxis | None:
         """One axis of an input: a size, a set, perhaps with a name for its members, or a new name for its length."""

@@ -15,18 +15,21 @@ from ._check_networks import check_conditional, check_no_joint
 from ._conditionals import check_density
 from ._expressions import MODEL, PRIOR, STATE, check_condition, check_expression, check_number, faulty, is_faulty, known_number
 from ._kinds import kind_of, same_domain
+from ._law_arguments import verify_one_array
+from ._prior_arguments import is_prior_of_elsewhere
 from ._program import Distributed, Factor, Input, Let, Model, Parameter, PriorTerm, Require, ValueType, Variable
 from ._references import check_name
 from ._reuse import check_mixtures, written_out
-from ._scope import CELLS, Scope
+from ._scope import CELLS, WORDS, Scope
 from ._sets import check_axes, check_clauses
-from ._tables import check_row
+from ._tables import check_row, known_length
 from ._terms import (
     Clauses,
     Expression,
     IndexValue,
     InputValue,
     Literal,
+    Loop,
     Operation,
     ParameterValue,
     SetOf,
@@ -177,7 +180,8 @@ def _variable(s: tree.Variable, body: Body, scope: Scope) -> None:
 def _parameter(s: tree.Parameter, body: Body, scope: Scope) -> None:
     axes = check_axes(s.axes, scope)
     type_ = check_type(s.type, scope, s.span, inputs=False)
-    prior = _prior(s, s.prior, type_, scope) if s.prior is not None else None
+    with scope.declares("param", s.name):
+        prior = _prior(s, s.prior, type_, scope, axes) if s.prior is not None else None
     if type_ is not None and type_.kind in ("simplex", "ordered") and not s.axes:
         help = f"for example `param {s.name.name}[a in range(3)] : {type_.kind}`"
         what = "a simplex needs an axis: its entries along the last one sum to 1"
@@ -216,7 +220,9 @@ def _fits(support: str, type_: ValueType) -> bool:
     return not below and not above
 
 
-def _prior(s: tree.Parameter, call: tree.Call, type_: ValueType | None, scope: Scope) -> FormCall | None:
+def _prior(
+    s: tree.Parameter, call: tree.Call, type_: ValueType | None, scope: Scope, axes: tuple[Loop, ...] | None = None
+) -> FormCall | None:
     form = find_form(call, "distribution", scope, tuple(n for n in forms.names("distribution") if n not in CELL_LAWS), "prior")
     if form is None:
         return None
@@ -229,7 +235,9 @@ def _prior(s: tree.Parameter, call: tree.Call, type_: ValueType | None, scope: S
         )
         scope.report("E311", message, call.function.span, "not a prior", help=help)
         return None
-    rows = _written_rows(s, call, form, scope)
+    if is_prior_of_elsewhere(call, form, scope):
+        return None
+    rows = _written_rows(s, call, form, scope, axes)
     arguments = check_arguments(call, form, scope, where=PRIOR) if rows is None else rows
     if not arguments:
         return None
@@ -244,7 +252,9 @@ def _prior(s: tree.Parameter, call: tree.Call, type_: ValueType | None, scope: S
     return FormCall(call.span, form, arguments)
 
 
-def _written_rows(s: tree.Parameter, call: tree.Call, form: forms.Form, scope: Scope) -> dict[str, object] | None:
+def _written_rows(
+    s: tree.Parameter, call: tree.Call, form: forms.Form, scope: Scope, axes: tuple[Loop, ...] | None
+) -> dict[str, object] | None:
     """The argument of `dirichlet([2, 1, 1])`, one number for each entry along the last axis; empty after a fault, None of another prior."""
     a = call.arguments[0] if len(call.arguments) == 1 else None
     if form.name != "dirichlet" or a is None or not isinstance(a.value, tree.List):
@@ -252,6 +262,11 @@ def _written_rows(s: tree.Parameter, call: tree.Call, form: forms.Form, scope: S
     items = tuple(check_number(item, scope, PRIOR) for item in a.value.items)
     last = s.axes[-1].names if s.axes else ()
     if any(is_faulty(i) for i in items) or len(last) != 1:
+        return {}
+    length = known_length(axes[-1].over) if axes else None
+    if length is not None and length != len(items):
+        message = f"`{s.name.name}` has {length} entries along its last axis, this list {len(items)}"
+        scope.report("E302", message, a.value.span, "one concentration for each", help="one number alone is that of all of them")
         return {}
     for i in items:
         if (known := known_number(i)) is not None and known <= 0:
@@ -315,9 +330,13 @@ def _check_positive(form: forms.Form, arguments: dict[str, object], call: tree.C
 
 def _let(s: tree.Let, body: Body, scope: Scope) -> None:
     axes = check_axes(s.axes, scope)
-    value, kind = check_expression(s.value, scope, MODEL)
+    with scope.declares("let", s.name):
+        value, kind = check_expression(s.value, scope, MODEL)
     if kind.tag == "open":
-        scope.report("E210", "a `let` is a single value, this array has an open axis", s.value.span, "give every index")
+        text, own = s.value.span.text, "k" if scope.find("k") is None else "a"
+        whole = f"{text[:-1]}, {own}]" if text.endswith("]") else f"{text}[{own}]"
+        help = f"name its entries: `let {s.name.name}[{own} in ..] = {whole}`"
+        scope.report("E210", "a `let` is a single value, this array has an open axis", s.value.span, "give every index", help=help)
     extent = verify_written_out(value, f"`{s.name.name}`", scope)
     let = None if axes is None or extent is None or kind.tag in ("open", "error") else Let(s.span, s.name.name, axes, value, extent)
     if _declare("let", s.name, let, scope, kind) and let is not None:
@@ -382,9 +401,22 @@ def _distributed(s: tree.Distributed, body: Body, scope: Scope) -> None:
             help = f"a parameter is declared with its prior: `param {base.name} ~ {form.signature}`"
         scope.report_unknown(base, "var", "latent", otherwise=help)
         return
-    if scope.use(base, "var", "latent") is None:
+    if _is_without_a_law(base, scope) or scope.use(base, "var", "latent") is None:
         return
     _law(s, base, clauses, body, scope)
+
+
+def _is_without_a_law(base: tree.Name, scope: Scope) -> bool:
+    """Report the distribution of what is given, and of what follows from cells."""
+    symbol = scope.find(base.name)
+    if symbol is None or symbol.kind not in ("given", "let") or symbol.faulty:
+        return False
+    what, help = "is given", "what comes with each row is never predicted: leave the distribution out, or declare it a `var`"
+    if symbol.kind == "let":
+        what, help = "is a `let`", "it follows from cells, which have distributions; a cell of its own is declared `var`"
+    place = ((symbol.span, "declared here"),)
+    scope.report("E205", f"`{base.name}` {what}, and has no distribution", base.span, WORDS[symbol.kind], related=place, help=help)
+    return True
 
 
 def _law(s: tree.Distributed, base: tree.Name, clauses: Clauses, body: Body, scope: Scope) -> None:
@@ -397,7 +429,7 @@ def _law(s: tree.Distributed, base: tree.Name, clauses: Clauses, body: Body, sco
             density = check_density(s.distribution, cell, target, scope)
             if density is not None:
                 value = _written_out(density.value, "this distribution", scope)
-                body.distributed.append(Distributed(s.span, target, value, clauses, True, density.counts))
+                body.distributed.append(Distributed(s.span, target, value, clauses, True, density.counts, density.arguments))
         return
     probabilities = _probabilities(s.distribution, cell if isinstance(cell, Variable) else None, scope)
     if probabilities is not None and isinstance(target, VariableValue):
@@ -432,12 +464,7 @@ def _probabilities(call: tree.Call, cell: Variable | None, scope: Scope) -> Para
         help = "the distribution of a variable is `categorical(p)`, `bernoulli(p)`, .., or a sum of terms `factor ..`"
         scope.report("E311", message, call.function.span, "not for a variable", help=help)
         return None
-    if len(call.arguments) != 1 or call.arguments[0].keyword is not None or call.arguments[0].clauses is not None:
-        keyword = call.arguments[0].keyword if call.arguments else None
-        help = "probabilities stand in one list or array: `categorical([0.2, 0.8])`, `categorical(p[z])`"
-        if keyword is not None and keyword.name in ("logit", "log_probs", "eta"):
-            help = "logits are one for each value: `categorical(logits = h[a] for a in domain)`"
-        scope.report("E302", "`categorical` takes one array of probabilities", call.span, f"`{form.signature}`", help=help)
+    if not verify_one_array(call, form, scope):
         return None
     e = call.arguments[0].value
     if isinstance(e, tree.List):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .._diagnostics import did_you_mean, listed
+from .._diagnostics import Fix, Span, counted, listed
 from ..syntax import tree
 from . import _forms as forms
 from ._expressions import (
@@ -22,10 +23,12 @@ from ._expressions import (
     known_number,
     require_number,
     rule,
+    written_number,
 )
 from ._kinds import Kind, kind_of
-from ._program import Input, Parameter, Variable
-from ._references import check_index, check_indices, check_name
+from ._law_arguments import EXAMPLES, law_arguments, logits_written, trials_come_first, verify_probability
+from ._program import Input, Parameter, ValueCount, Variable
+from ._references import check_index, check_indices, check_name, slots_of
 from ._scope import Scope
 from ._sets import check_loop
 from ._tables import check_rows_sum
@@ -49,18 +52,17 @@ from ._terms import (
     walk,
 )
 
-Count = tuple[Expression | SetOf, int]
-
 
 @dataclass(frozen=True)
 class Density:
     """log p of a cell's value.
 
-    `counts` are the numbers of values that its arguments speak of: the size of a set or an expression, and what is added.
+    `counts` are the numbers of values that its arguments speak of; `arguments` are those, of an array its first entry.
     """
 
     value: Expression
-    counts: tuple[Count, ...] = ()
+    counts: tuple[ValueCount, ...] = ()
+    arguments: tuple[Expression, ...] = ()
 
 
 class _Law:
@@ -68,7 +70,8 @@ class _Law:
 
     def __init__(self, call: tree.Call, cell: Variable, target: VariableValue, scope: Scope):
         self.call, self.cell, self.target, self.scope, self.span = call, cell, target, scope, call.span
-        self.counts: list[Count] = []
+        self.counts: list[ValueCount] = []
+        self.taken: list[Expression] = []
 
     @property
     def code(self) -> Expression:
@@ -87,62 +90,60 @@ class _Law:
 
     def read(self, e: tree.Expression) -> Expression | None:
         found = check_number(e, self.scope, MODEL)
-        return None if is_faulty(found) else found
+        if is_faulty(found):
+            return None
+        self.taken.append(found)
+        return found
 
     def fault(self, message: str, help: str, code: str = "E302") -> None:
         self.scope.report(code, message, self.span, f"`{forms.form('distribution', self.call.function.name).signature}`", help=help)  # type: ignore[union-attr]
 
-    def arguments(self, *wanted: str, instead: tuple[str, str] | None = None) -> dict[str, tree.Expression] | None:
-        """The arguments by name: plain ones in their order, `instead` by its keyword in the place of another."""
-        found: dict[str, tree.Expression] = {}
-        for k, a in enumerate(self.call.arguments):
-            name = a.keyword.name if a.keyword is not None else wanted[k] if k < len(wanted) else ""
-            if a.clauses is not None or name in found or name not in (*wanted, *(instead or ())[1:]):
-                name = ""
-            if not name:
-                break
-            found[name] = a.value
-        else:
-            needed = [set(wanted)] + ([set(wanted) - {instead[0]} | {instead[1]}] if instead else [])
-            if set(found) in needed:
-                return found
-        name, last = self.call.function.name, f", or `{instead[1]} = ..` for `{instead[0]}`" if instead else ""
-        known = (*wanted, *(instead or ())[1:])
-        odd = [a.keyword.name for a in self.call.arguments if a.keyword is not None and a.keyword.name not in known]
-        meant = "".join(f"did you mean `{near}`? " for name in odd[:1] if (near := did_you_mean(name, known)))
-        self.fault(f"`{name}` takes {listed(list(wanted))}{last}", f"{meant}for example `{EXAMPLES[name]}`")
-        return None
+    def arguments(self, *wanted: str, logit: bool = False) -> dict[str, tree.Expression] | None:
+        return law_arguments(self.call, wanted, logit, self.scope)
+
+    def probability(self, e: tree.Expression) -> Expression | None:
+        """A checked probability: of numbers that are written it is known whether they are."""
+        p = self.read(e)
+        return p if p is not None and verify_probability(p, self.scope) else None
+
+    def count(self, of: Expression | SetOf, more: int, what: str, span: Span) -> None:
+        """Note how many values the arguments speak of."""
+        self.counts.append(ValueCount(span, of, more, what))
 
     # Forms
 
     def bernoulli(self) -> Expression | None:
         if self.cell.domain.scale is None or self.cell.domain.scale.size != 2:
             help = "a variable of other values takes `categorical([..])`, one probability for each"
-            self.scope.report("E311", "`bernoulli` is a distribution of bits and spins", self.span, "neither", help=help)
+            help += ", a count of successes `binomial(n, p)`" * (self.cell.domain.kind == "range")
+            self.scope.report(
+                "E311", "`bernoulli` is a distribution of bits and spins", self.span, f"`{self.cell.name}` is neither", help=help
+            )
             return None
-        found = self.arguments("probability", instead=("probability", "logit"))
+        found = self.arguments("probability", logit=True)
         if found is None:
             return None
         if "logit" in found:
             e = self.read(found["logit"])
             return None if e is None else self.op("-", self.op("*", self.code, e), self.op("softplus", e))
-        p = self.read(found["probability"])
+        p = self.probability(found["probability"])
         return None if p is None else self.op("log", self.chosen(1, p, self.op("-", self.number(1), p)))
 
     def binomial(self) -> Expression | None:
         if self.cell.domain.kind != "range" or self.cell.domain.start is not None:
-            self.scope.report("E311", "`binomial` is a distribution of counts: declare `range(n + 1)`", self.span, "not a range")
+            help = f"declare it as `var {self.cell.name} : range(n + 1)`; one trial is `bernoulli(p)`"
+            self.scope.report("E311", "`binomial` is a distribution of counts", self.span, "not a range", help=help)
             return None
-        found = self.arguments("n", "probability", instead=("probability", "logit"))
+        found = None if trials_come_first(self.call, self.scope) else self.arguments("n", "probability", logit=True)
         n = None if found is None else check_number(found["n"], self.scope, INDEXED, integer=True)
         if found is None or n is None or is_faulty(n):
             return None
-        self.counts.append((n, 1))
+        self.count(n, 1, "trials", n.span)
         ways, k, rest = self.op("log_binomial", n, self.code), self.code, self.op("-", n, self.code)
         if "logit" in found:
             e = self.read(found["logit"])
             return None if e is None else self.op("-", self.op("+", ways, self.op("*", k, e)), self.op("*", n, self.op("softplus", e)))
-        p = self.read(found["probability"])
+        p = self.probability(found["probability"])
         if p is None:
             return None
         parts = ((k, self.op("log", p)), (rest, self.op("log", self.op("-", self.number(1), p))))
@@ -153,9 +154,8 @@ class _Law:
 
     def ordered_logistic(self) -> Expression | None:
         if self.cell.domain.kind != "range":
-            self.scope.report(
-                "E311", "`ordered_logistic` is a distribution of ordered values: declare `range(q)`", self.span, "not a range"
-            )
+            help = f"declare it as `var {self.cell.name} : range(q)`; one of two values is `bernoulli(logit = ..)`"
+            self.scope.report("E311", "`ordered_logistic` is a distribution of ordered values", self.span, "not a range", help=help)
             return None
         found = self.arguments("location", "cutpoints")
         location = None if found is None else self.read(found["location"])
@@ -174,6 +174,15 @@ class _Law:
         between = self.op("-", gap, self.op("+", self.op("softplus", above(y)), self.op("softplus", self.op("neg", above(below)))))
         inner = Choice(self.span, self.op("==", y, last), highest, between)
         return Choice(self.span, self.op("==", y, self.number(0)), lowest, inner)
+
+    def verify_increasing(self, items: list[Expression], e: tree.List) -> bool:
+        """Whether cutpoints that are written increase; reported where they do not."""
+        numbers = [n for n in map(written_number, items) if n is not None]
+        good = len(numbers) < len(items) or all(a < b for a, b in itertools.pairwise(numbers))
+        if not good:
+            help = "write them in increasing order: a value lies between two of them"
+            self.scope.report("E310", "these cutpoints do not increase", e.span, "not in order", help=help)
+        return good
 
     def last(self) -> Expression:
         """The place of the highest value."""
@@ -201,7 +210,7 @@ class _Law:
         """`logits = e for a in domain`, or a list of them."""
         if a.clauses is None:
             if not isinstance(a.value, tree.List):
-                self.fault("`logits` are a number for each value", f"for example `{EXAMPLES['categorical']}`, or a list")
+                self.report_logits(a)
                 return None
             row = self.row(a.value, 0)
             if row is None:
@@ -213,24 +222,49 @@ class _Law:
             loop = check_loop(a.clauses.loops[0], self.scope) if one else None
             if not one:
                 self.fault("`logits` run over the values of the variable", f"for example `{EXAMPLES['categorical']}`")
-            if loop is None:
+            if loop is None or not self.is_over_values(loop, a.clauses.loops[0]):
                 return None
             body = self.read(a.value)
-        domain = loop.over.domain
-        labelled = not kind_of(self.cell.domain).numeric
-        if (
-            len(loop.names) != 1
-            or labelled != (domain is not None and not domain.ordered)
-            or (labelled and domain is not None and domain.labels != self.cell.domain.labels)
-        ):
-            message = f"`{loop.over.name}` does not hold the values of `{self.cell.name}`"
-            self.scope.report("E212", message, a.clauses.span, "two domains", related=((self.cell.domain.span, "its values"),))
+        if body is None or not self.is_free_of_loops(body, loop.names[0]):
             return None
-        if body is None:
-            return None
-        self.counts.append((loop.over, 0))
+        self.taken[-1] = substitute(body, {loop.names[0]: self.number(0)})
+        self.count(loop.over, 0, "members", a.clauses.loops[0].over.span)
         total = Sum(a.value.span, body, Clauses(a.clauses.span, (Loop(loop.span, loop.names, loop.over),)), "logsumexp")
         return self.op("-", substitute(body, {loop.names[0]: loop.over.member(self.code)}), total)
+
+    def report_logits(self, a: tree.Argument) -> None:
+        """`logits = h` where a number for each value is wanted."""
+        written = logits_written(a, self.scope)
+        fix = Fix(a.value.span, written, guess=True) if written else None
+        help = f"write `logits = {written}`" if written else f"for example `{EXAMPLES['categorical']}`, or a list"
+        self.scope.report("E302", "`logits` are a number for each value", a.value.span, "no `for`, and no list", help=help, fix=fix)
+
+    def is_over_values(self, loop: Loop, written: tree.Loop) -> bool:
+        """Whether a loop runs over the values of the cell; reported where it does not."""
+        domain, mine = loop.over.domain, self.cell.domain
+        labelled = not kind_of(mine).numeric
+        if (
+            len(loop.names) == 1
+            and labelled == (domain is not None and not domain.ordered)
+            and not (labelled and domain is not None and domain.labels != mine.labels)
+        ):
+            return True
+        message = f"`{loop.over.name}` does not hold the values of `{self.cell.name}`"
+        named = mine.name and len(loop.names) == 1
+        help, fix = (f"write `for {loop.names[0]} in {mine.name}`", Fix(written.over.span, mine.name, guess=True)) if named else ("", None)
+        self.scope.report("E212", message, written.over.span, "other values", related=((mine.span, "its values"),), help=help, fix=fix)
+        return False
+
+    def is_free_of_loops(self, body: Expression, name: str) -> bool:
+        """Whether no loop inside a body depends on an index name that a cell's value takes the place of; reported where one does."""
+        for part in walk(body):
+            inner = [x for c in _limits(part) for x in walk(c) if isinstance(x, IndexValue) and x.name == name]
+            if inner:
+                message = f"`{name}` stands for the value of `{self.cell.name}`: no loop inside can depend on it"
+                help = f"what depends on a value is an array over the values: `input f[4] : real`, and `f[{name}]`"
+                self.scope.report("E218", message, inner[0].span, "in a loop", help=help)
+                return False
+        return True
 
     def over(self, row: Row, over: SetOf, operator: str) -> Expression:
         """A reduction of a row over its places."""
@@ -249,35 +283,42 @@ class _Law:
         """A row as a function of the place in it; `fewer`: by how much it is shorter than the values of the cell."""
         match e:
             case tree.List():
-                items = [self.read(item) for item in e.items]
-                if any(item is None for item in items) or not self.verify_count(len(items) + fewer, e):
+                items = [found for item in e.items if (found := self.read(item)) is not None]
+                if len(items) < len(e.items) or not self.verify_count(len(items) + fewer, e, fewer):
                     return None
-                table = Table(e.span, tuple(i for i in items if i is not None))
+                if fewer and not self.verify_increasing(items, e):
+                    return None
+                table = Table(e.span, tuple(items))
                 if not fewer and not (isinstance(self.call.arguments[0].keyword, tree.Name)):
                     check_rows_sum(table, self.scope)
                 return lambda k: TableEntry(e.span, table, (k,))
             case tree.Conditional() if e.no is not None:
                 test = check_condition(e.test, self.scope, MODEL)
+                self.taken.append(test)
                 yes, no = self.row(e.yes, fewer), self.row(e.no, fewer)
                 if yes is None or no is None or is_faulty(test):
                     return None
                 return lambda k: Choice(e.span, test, yes(k), no(k))
             case tree.LookedUp():
-                return check_table(e, lambda item: self.row(item, fewer), self.scope)
+                found = check_table(e, lambda item: self.row(item, fewer), self.scope)
+                self.taken += [] if found is None else [found(self.number(0))]
+                return found
             case tree.Name() | tree.Index():
                 return self.open_row(e, fewer)
         help = "a row is a list `[0.2, 0.8]`, an array with its last axis open, one of them by `if`, or by a map `{..}[x]`"
         self.scope.report("E310", f"`{self.call.function.name}` needs an array of numbers", e.span, "not an array", help=help)
         return None
 
-    def verify_count(self, found: int, e: tree.Expression) -> bool:
+    def verify_count(self, found: int, e: tree.Expression, fewer: int) -> bool:
         domain = self.cell.domain
         count = domain.count
         if count is None:
-            self.counts.append((Literal(e.span, found), 0))
+            self.count(Literal(e.span, found), 0, "entries", e.span)
         elif count != found:
-            message = f"the variable has {count} values, this row is for {found}"
-            self.scope.report("E310", message, e.span, f"for {found} values", related=((domain.span, "its values"),))
+            wanted, written = (count, found) if fewer == 0 else (count - 1, found - 1)
+            message = f"the variable has {count} values, this list {counted_entries(written)}"
+            help = f"write {wanted} numbers, one fewer than there are values" if fewer else f"write {wanted} numbers, one for each value"
+            self.scope.report("E310", message, e.span, counted_entries(written), help=help, related=((domain.span, "its values"),))
             return False
         return True
 
@@ -292,36 +333,68 @@ class _Law:
                 self.scope.use(name, "param", "input")
             return None
         axes = tuple(a.over or SetOf(a.span, "range", f"range({a.span.text})", a.size) for a in declared.axes)  # pyright: ignore[reportAttributeAccessIssue]
-        if fewer == 0 and isinstance(declared, Parameter) and declared.type.kind != "simplex" and self.call.function.name == "categorical":
-            help = f"declare it as `param {name.name}[..] : simplex`, or write `logits = {name.name}[.., a] for a in ..`"
-            self.scope.report("E310", f"`{name.name}` is not a simplex", e.span, "need not sum to 1", help=help)
+        if isinstance(declared, Parameter) and not self.verify_type(declared, fewer, e, symbol.span):  # type: ignore[union-attr]
             return None
-        indices, is_open = check_indices(name, given, axes, self.scope, MODEL, open_last=True)
-        if not is_open:
+        if not self.verify_open(name, given, axes, e):
             return None
+        indices, _ = check_indices(name, given, axes, self.scope, MODEL, open_last=True)
         named = isinstance(declared, Input) and declared.axes[-1].over is None and declared.axes[-1].size is None
         size: Expression | SetOf = InputValue(e.span, declared.axes[-1].name) if named else axes[-1]  # type: ignore[union-attr]
-        self.counts.append((size, fewer))
+        self.count(size, fewer, "cutpoints" if fewer else "entries", e.span)
         make = ParameterValue if isinstance(declared, Parameter) else InputValue
+        self.taken.append(make(e.span, name.name, (*indices, self.number(0))))
         return lambda k: make(e.span, name.name, (*indices, k if named else axes[-1].member(k)))
+
+    def verify_type(self, declared: Parameter, fewer: int, e: tree.Expression, place: Span) -> bool:
+        """Whether a parameter is a simplex, or ordered, where the distribution needs one; reported where it is not."""
+        name, call = declared.name, self.call.function.name
+        wanted = "ordered" if fewer else "simplex" if call == "categorical" else declared.type.kind
+        if declared.type.kind == wanted:
+            return True
+        help = f"declare it as `param {name}[..] : {wanted}`"
+        help += f", or write `logits = {name}[.., a] for a in ..`" * (wanted == "simplex")
+        what, label = ("a simplex", "need not sum to 1") if wanted == "simplex" else ("ordered", "need not increase")
+        self.scope.report("E310", f"`{name}` is not {what}", e.span, label, help=help, related=((place, "declared here"),))
+        return False
+
+    def verify_open(self, name: tree.Name, given: tuple[tree.Expression, ...], axes: tuple[SetOf, ...], e: tree.Expression) -> bool:
+        """Whether all axes but the last have an index; reported where they have not."""
+        wanted = len(slots_of(axes[:-1]))
+        if axes and len(given) == wanted:
+            return True
+        call, is_number = self.call.function.name, len(given) == len(slots_of(axes))
+        written = [i.span.text for i in given[:wanted]] + [*"ijklmnpq"][len(given) : wanted]
+        text = f"{name.span.text}[{', '.join(written)}]" if written else name.span.text
+        message = f"`{call}` needs an array of numbers" + f", and `{e.span.text}` is one number" * is_number
+        fix = Fix(e.span, text, guess=True) if axes and len(given) > wanted else None
+        help = f"write `{text}`: every axis but the last has an index" if axes else "a list stands in square brackets: `[0.2, 0.8]`"
+        self.scope.report("E310", message, e.span, "one number" if is_number else "not one array", help=help, fix=fix)
+        return False
 
 
 Row = Callable[[Expression], Expression]
-EXAMPLES = {
-    "bernoulli": "x ~ bernoulli(0.3)",
-    "binomial": "k ~ binomial(10, 0.3)",
-    "categorical": "z ~ categorical(logits = h[a] for a in domain)",
-    "ordered_logistic": "y ~ ordered_logistic(b * age, cut)",
-}
+
+
+def counted_entries(n: int) -> str:
+    return f"{n} {'entry' if n == 1 else 'entries'}"
+
+
+def _limits(e: Expression) -> tuple[Expression, ...]:
+    """What the loops of a sum run over and are limited by."""
+    if not isinstance(e, Sum):
+        return ()
+    sizes = [size for loop in e.clauses.loops for size in (loop.over.start, loop.over.size) if size is not None]
+    return (*sizes, *(() if e.clauses.condition is None else (e.clauses.condition,)))
 
 
 def check_density(call: tree.Call, cell: Variable, target: VariableValue, scope: Scope) -> Density | None:
     """log p of a cell's value under the distribution that a call names; None after a fault."""
     law = _Law(call, cell, target, scope)
     value = getattr(law, call.function.name)()
-    return None if value is None else Density(value, tuple(law.counts))
+    return None if value is None else Density(value, tuple(law.counts), tuple(law.taken))
 
 
+MOST_LABELS = 6  # of a map that a message writes out
 ReadEntry = Callable[[tree.Expression], "Row | None"]
 
 
@@ -352,11 +425,17 @@ def _check_list(e: tree.LookedUp, rows: tree.List, entry: ReadEntry, scope: Scop
             sizes.append(len(item.items))
         if len(item.items) != sizes[depth] or not item.items:
             count = len(item.items)
-            message = f"this list has {count} entr{'y' if count == 1 else 'ies'}, those before it {sizes[depth]}"
+            message = f"this list has {counted_entries(count)}, those before it {sizes[depth]}"
             message = message if count else "this list is empty"
-            scope.report("E332", message, item.span, "another number", help="the lists of one level have one length")
+            scope.report("E332", message, item.span, counted_entries(count), help="the lists of one level have one length")
             return False
-        return all([read(part, (*prefix, place)) for place, part in enumerate(item.items)])
+        before = len(scope.diagnostics)
+        good = True
+        for place, part in enumerate(item.items):
+            good = read(part, (*prefix, place)) and good
+            if any(d.code == "E332" for d in scope.diagnostics[before:]):  # the parts behind it are likely to have the same fault
+                return False
+        return good
 
     if not read(rows, ()):
         return None
@@ -370,9 +449,18 @@ def _check_place(index: tree.Expression, size: int, e: tree.LookedUp, scope: Sco
     if kind.tag == "error":
         return value
     if kind.tag == "label":
-        help = f'write a map, which has a value for each label: `{{"a": 0.1, "b": 0.2}}[{index.span.text}]`'
-        scope.report("E212", "a list is looked up by a whole number, not by a label", index.span, "a label", help=help)
+        help, fix = f'write a map, which has a value for each label: `{{"a": 0.1, "b": 0.2}}[{index.span.text}]`', None
+        labels = kind.domain.labels if kind.domain is not None else ()
+        if isinstance(e.entries, tree.List) and len(e.indices) == 1 and len(labels) == size <= MOST_LABELS:
+            entries = ", ".join(f"{as_key(a)}: {item.span.text}" for a, item in zip(labels, e.entries.items, strict=True))
+            help, fix = f"write `{{{entries}}}[{index.span.text}]`", Fix(e.entries.span, f"{{{entries}}}", guess=True)
+        scope.report("E212", "a list is looked up by a whole number, not by a label", index.span, "a label", help=help, fix=fix)
         return Literal(e.span, 0)
+    values = len(values_of(kind)) if kind.plain and not kind.spin else 0
+    if values > size and not scope.untaken:
+        message = f"the list has {counted_entries(size)}, `{index.span.text}` {values} values"
+        scope.report("E332", message, e.entries.span, "too short", help="write an entry for each value")  # type: ignore[union-attr]
+        return value
     return check_index(index, SetOf(e.span, "range", "the list", Literal(e.span, size)), scope, where)
 
 
@@ -381,12 +469,14 @@ def _check_map(e: tree.LookedUp, entries: tuple[tree.Entry, ...], entry: ReadEnt
     checked = [check_expression(i, scope, where) for i in e.indices]
     if any(kind.tag == "error" for _, kind in checked):
         return None
-    values = [_values_of(kind, [one.keys[k] for one in entries if len(one.keys) > k]) for k, (_, kind) in enumerate(checked)]
+    values = [values_of(kind, [one.keys[k] for one in entries if len(one.keys) > k]) for k, (_, kind) in enumerate(checked)]
     places: dict[tuple[int, ...], Row] = {}
     first: dict[tuple[int, ...], tree.Entry] = {}
-    good = True
+    good, before = True, len(scope.diagnostics)
     for one in entries:
-        key = _key(one, checked, values, scope)
+        if any(d.code == "E332" for d in scope.diagnostics[before:]):  # the entries behind it are likely to have the same fault
+            return None
+        key = _key(one, e, checked, values, scope)
         found = entry(one.value)
         if key is None or found is None:
             good = False
@@ -400,7 +490,7 @@ def _check_map(e: tree.LookedUp, entries: tuple[tree.Entry, ...], entry: ReadEnt
         return None
     missing = [key for key in _all_keys(values) if key not in places]
     if missing:
-        shown = ", ".join(_shown(v[place]) for v, place in zip(values, missing[0], strict=True))
+        shown = ", ".join(as_key(v[place]) for v, place in zip(values, missing[0], strict=True))
         message = f"the map has no value for {shown if len(values) == 1 else f'({shown})'}"
         more = f", nor for {len(missing) - 1} other{'s' * (len(missing) > 2)}" if len(missing) > 1 else ""
         scope.report("E332", message + more, e.span, "a key is missing", help="a map has a value for every key")
@@ -462,7 +552,7 @@ def _flattened(e: TableEntry) -> Expression:
     return TableEntry(e.span, table, (*e.indices, *inner.indices))
 
 
-def _values_of(kind: Kind, keys: list[tree.Expression]) -> list[str | float]:
+def values_of(kind: Kind, keys: Sequence[tree.Expression] = ()) -> list[str | float]:
     """The values that an index of a map may take, in the order of their places; of one whose values are not known, the keys."""
     domain = kind.domain
     if domain is not None and domain.labels:
@@ -473,13 +563,15 @@ def _values_of(kind: Kind, keys: list[tree.Expression]) -> list[str | float]:
     return sorted({k.value for k in keys if isinstance(k, tree.Number)})
 
 
-def _key(one: tree.Entry, checked: list[tuple[Expression, Kind]], values: list[list[str | float]], scope: Scope) -> tuple[int, ...] | None:
+def _key(
+    one: tree.Entry, e: tree.LookedUp, checked: list[tuple[Expression, Kind]], values: list[list[str | float]], scope: Scope
+) -> tuple[int, ...] | None:
     if len(one.keys) != len(checked):
-        message = f"the map has {len(checked)} {'index' if len(checked) == 1 else 'indices'}, this key {len(one.keys)} parts"
+        message = f"the map has {len(checked)} {'index' if len(checked) == 1 else 'indices'}, this key {counted(len(one.keys), 'part')}"
         scope.report("E332", message, one.span, "another number of parts", help='a key of several parts is written `("no", 1)`')
         return None
     found: list[int] = []
-    for k, (_, kind), of in zip(one.keys, checked, values, strict=True):
+    for k, index, (_, kind), of in zip(one.keys, e.indices, checked, values, strict=True):
         if isinstance(k, tree.String) and kind.tag == "label" and kind.domain is not None:
             label = check_label(k, kind.domain, scope)
             if not isinstance(label, LabelCode):
@@ -490,10 +582,10 @@ def _key(one: tree.Entry, checked: list[tuple[Expression, Kind]], values: list[l
         else:
             scope.report(
                 "E332",
-                f"`{k.span.text}` is no value of this index",
+                f"`{k.span.text}` is no value of `{index.span.text}`",
                 k.span,
                 "not a key",
-                help=f"its values are {listed([_shown(v) for v in of])}",
+                help=f"its values are {listed([as_key(v) for v in of])}",
             )
             return None
     return tuple(found)
@@ -520,5 +612,5 @@ def _code(e: Expression, kind: Kind, values: list[str | float], looked: tree.Loo
     return found
 
 
-def _shown(value: str | float) -> str:
+def as_key(value: str | float) -> str:
     return f'"{value}"' if isinstance(value, str) else f"{value:g}"

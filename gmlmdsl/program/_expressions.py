@@ -17,8 +17,8 @@ from .._diagnostics import Fix, Span, listed
 from ..syntax import tree
 from ._kinds import CONDITION, ERROR, INTEGER, NUMBER, Kind, same_domain
 from ._operators import OPERATORS, NoValueError, computed
-from ._program import Let
-from ._scope import CELLS, Scope, Symbol
+from ._program import Input, Let, Variable
+from ._scope import CELLS, WORDS, Scope, Symbol
 from ._terms import Choice, Domain, Expression, LabelCode, LetValue, Literal, Operation, ParameterValue, VariableValue, walk
 
 Checked = tuple[Expression, Kind]
@@ -61,7 +61,11 @@ INDEXED = Where(
     *("input", "length", "binder"),
     instead="a term that depends on a cell is `factor if x[i] == 1 then .. else 0`; what is impossible is `require`",
 )
-PRIOR = Where("may use index names, inputs and parameters only", "input", "length", "binder", "param")
+PRIOR = Where(
+    "may use index names, inputs and parameters only",
+    *("input", "length", "binder", "param"),
+    instead="a prior holds for all rows of data: what depends on a cell is its distribution, or a `factor`",
+)
 STATE = Where("may not mention a parameter", "input", "length", "binder", *CELLS, "let", parameters_of_lets=False)
 MODEL = Where("", "input", "length", "binder", *CELLS, "let", "param")
 
@@ -149,15 +153,21 @@ def check_number(e: tree.Expression, scope: Scope, where: Where, integer: bool =
     if not kind.numeric:
         scope.report("E214", f"expected a number, found {kind.words}", e.span, kind.words, help=kind.cure)
     elif integer and not kind.integer:
-        help, fix = whole(e)
+        help, fix = whole(e, scope)
         scope.report("E211", "expected an integer", e.span, "not an integer", help=help, fix=fix)
     else:
         return checked
     return faulty(e.span)[0]
 
 
-def whole(e: tree.Expression) -> tuple[str, Fix | None]:
+def whole(e: tree.Expression, scope: Scope) -> tuple[str, Fix | None]:
     """What helps where an integer is wanted."""
+    base = e.base if isinstance(e, tree.Index) else e
+    symbol = scope.find(base.name) if isinstance(base, tree.Name) else None
+    if symbol is not None and isinstance(symbol.value, Input):
+        return f"declare `{symbol.name}` with the type `int`", None
+    if symbol is not None and isinstance(symbol.value, Variable) and symbol.value.domain.real:
+        return f"whole numbers of each row are `given {symbol.name} : range(q)`", None
     if isinstance(e, tree.Number):
         if float(e.value).is_integer() and abs(e.value) < 1e15:
             return f"write it with digits alone: `{int(e.value)}`", Fix(e.span, f"{int(e.value)}")
@@ -179,6 +189,10 @@ def check_condition(e: tree.Expression, scope: Scope, where: Where) -> Expressio
     if kind.tag in ("condition", "error"):
         return checked
     fix, help = None, "compare it with a value, for example with `==`"
+    if kind.tag == "number" and len(e.span.text) <= 20:
+        help = f"compare it with a value, for example `{e.span.text} == 1`"
+    if kind.tag == "label" and kind.domain is not None and kind.domain.labels:
+        help = f"compare it with a value: `{e.span.text} == {quoted(kind.domain.labels[-1])}`"
     if kind.plain and kind.domain is not None and kind.domain.kind == "bit":
         text = f"{e.span.text} == 1"
         fix, help = Fix(e.span, text), f"a bit is not a condition: write `{text}`"
@@ -233,6 +247,9 @@ def _string(e: tree.String, scope: Scope, where: Where) -> Checked:
 def _attribute(e: tree.Attribute, scope: Scope, where: Where) -> Checked:
     if scope.find(f"{e.base.name}.{e.attribute.name}") is not None:
         return check_expression(tree.Name(e.span, f"{e.base.name}.{e.attribute.name}"), scope, where)
+    if scope.find(e.base.name) is None and e.base.name in scope.in_use:
+        scope.report_unknown(tree.Name(e.span, f"{e.base.name}.{e.attribute.name}"), *sorted(where.kinds))
+        return faulty(e.span)
     if scope.use(e.base, "graph") is not None:
         _report_part(e, scope)
     return faulty(e.span)
@@ -283,7 +300,7 @@ def _binary(e: tree.Binary, scope: Scope, where: Where) -> Checked:
 
 def _comparison(e: tree.Binary, scope: Scope, where: Where) -> Expression:
     sides = (e.left, e.right)
-    known = [None if isinstance(s, tree.String) or _is_unknown(s, scope) else check_expression(s, scope, where) for s in sides]
+    known = [None if isinstance(s, tree.String) or _is_no_number(s, scope) else check_expression(s, scope, where) for s in sides]
     others = [c[1] if c else None for c in reversed(known)]
     checked = [c or _unknown_side(s, o, scope, where) for s, c, o in zip(sides, known, others, strict=True)]
     kinds = [c[1] if c else None for c in checked]
@@ -299,18 +316,48 @@ def _comparison(e: tree.Binary, scope: Scope, where: Where) -> Expression:
     return Operation(e.span, e.operator, tuple(out))
 
 
-def _is_unknown(e: tree.Expression, scope: Scope) -> bool:
-    return isinstance(e, tree.Name) and scope.find(e.name) is None
+def _is_no_number(e: tree.Expression, scope: Scope) -> bool:
+    """Whether a side is a name that is not declared, or one of a domain or the like."""
+    symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
+    return isinstance(e, tree.Name) and (symbol is None or symbol.kind not in MODEL.kinds)
+
+
+def label_without_quotes(e: tree.Expression, labels: tuple[str, ...]) -> str:
+    """The label that a name stands for, in other letters perhaps; empty where it stands for none."""
+    if not isinstance(e, tree.Name):
+        return ""
+    return e.name if e.name in labels else next((label for label in labels if label.lower() == e.name.lower()), "")
+
+
+def _labels(kind: Kind | None) -> tuple[str, ...]:
+    return kind.domain.labels if kind is not None and kind.domain is not None else ()
+
+
+def _is_label_without_quotes(e: tree.Expression, other: Kind | None, scope: Scope) -> bool:
+    """Report `x == yes`, where a label of x's domain has the name of something that is no number."""
+    symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
+    if symbol is None or not isinstance(e, tree.Name) or e.name not in _labels(other) or symbol.kind in MODEL.kinds:
+        return False
+    message, help = f"`{e.name}` is {WORDS[symbol.kind]}, not a label", f"write `{quoted(e.name)}`"
+    place = ((symbol.span, "declared here"),)
+    scope.report("E205", message, e.span, "no quotes", related=place, help=help, fix=Fix(e.span, quoted(e.name), guess=True))
+    return True
 
 
 def _unknown_side(e: tree.Expression, other: Kind | None, scope: Scope, where: Where) -> Checked | None:
     """A side that is a string, None, or a name that is not declared: it may be meant for a value of the other side's domain."""
     if isinstance(e, tree.String):
         return None
-    labels = other.domain.labels if other is not None and other.domain is not None else ()
-    if isinstance(e, tree.Name) and e.name in labels:
-        scope.report_unknown(e, *sorted(where.kinds), meant=f'"{e.name}"')
-        return faulty(e.span)
+    labels = _labels(other)
+    if other is not None and other.tag == "error" and isinstance(e, tree.Name) and scope.find(e.name) is None:
+        return faulty(e.span)  # it may be a label of a domain that has a fault
+    meant = label_without_quotes(e, labels)
+    if isinstance(e, tree.Name) and meant:
+        if scope.find(e.name) is None:
+            scope.report_unknown(e, *sorted(where.kinds), meant=quoted(meant))
+            return faulty(e.span)
+        if _is_label_without_quotes(e, other, scope):
+            return faulty(e.span)
     return check_expression(e, scope, where)
 
 

@@ -117,6 +117,10 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
         **dict.fromkeys(("softmax", "logits"), ("write `categorical(logits = h[a] for a in domain)`", "")),
         "multinomial": ("declare one variable per trial: `var x[i in trial] : range(q)`", ""),
         "binomial_logit": ("write `binomial(n, logit = h)`", ""),
+        **dict.fromkeys(
+            ("mixture", "mixture_same_family", "categorical_mixture"),
+            ("a mixture has a variable of its own: `latent k : bit ~ bernoulli(0.3)`, and `y ~ bernoulli([0.2, 0.8][k])`", ""),
+        ),
         "uniform": ("a variable without a factor or `~` is uniform: remove this", ""),
         "ising": ("an Ising model is `factor J[i, j] * x[i] * x[j] for (i, j) in G.edges`", ""),
         **dict.fromkeys(("dbern", "flip"), ("write `bernoulli`", "bernoulli")),
@@ -126,7 +130,10 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
             ("normal", "gaussian", "dnorm", "student_t", "laplace", "gamma", "beta"),
             ("cells have few values; a real number of the data is `given y : real`, a parameter `param h ~ normal(0, 1)`", ""),
         ),
-        "poisson": ("values are few and known here: declare `range(q)`", ""),
+        **dict.fromkeys(
+            ("poisson", "dpois", "negative_binomial", "neg_binomial", "geometric"),
+            ("a count has a largest value here: write `binomial(n, p)`, or `categorical(logits = f[k] for k in range(q))` of any f", ""),
+        ),
     },
     "prior": {
         "uniform": ("bounds without a prior are uniform: `param h : real(lower = 0, upper = 1)`", ""),

@@ -40,7 +40,8 @@ class Kind:
         """What helps where a number is wanted."""
         if self.tag == "open":
             return "give an index for every axis"
-        return 'compare it, as in `x == "A"`, or index an array over its domain' if self.tag == "label" else ""
+        label = self.domain.labels[0] if self.domain is not None and self.domain.labels else "A"
+        return f'compare it, as in `x == "{label}"`, or index an array over its domain' if self.tag == "label" else ""
 
 
 NUMBER = Kind("number")

@@ -88,18 +88,28 @@ class Require(Checked):
 
 
 @dataclass(frozen=True, slots=True)
+class ValueCount(Checked):
+    """How many values an argument of a distribution speaks of: the size of a set or a number, and what is added to it; `what` it counts."""
+
+    of: Expression | SetOf
+    more: int
+    what: str  # entries, members, cutpoints or trials
+
+
+@dataclass(frozen=True, slots=True)
 class Distributed(Checked):
     """`target ~ categorical(probabilities)`; the open last axis of `probabilities`, or the list, runs over the target's domain.
 
-    Where it `is_density`, `probabilities` is log p of the value that the target has; each of `counts`, the size of a set or a number,
-    and what is added to it, is then the number of the target's values.
+    Where it `is_density`, `probabilities` is log p of the value that the target has, which has as many values as each of `counts`;
+    `arguments` are then what its probabilities follow from.
     """
 
     target: VariableValue
     probabilities: Expression
     clauses: Clauses
     is_density: bool = False
-    counts: tuple[tuple[Expression | SetOf, int], ...] = ()
+    counts: tuple[ValueCount, ...] = ()
+    arguments: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,9 @@ from ._expressions import (
     check_expression,
     check_label,
     faulty,
+    label_without_quotes,
     mentions_parameter,
+    quoted,
     rule,
     whole,
 )
@@ -132,10 +134,12 @@ def _check_alone(indices: Indices, scope: Scope, where: Where) -> None:
 def _report_misplaced(symbol: Symbol, name: tree.Name, scope: Scope, where: Where) -> None:
     place = ((symbol.span, "declared here"),)
     if symbol.kind not in MODEL.kinds or not where.words:
-        help = f"the number of its members is what it was declared with, or `count(true for i in {name.name})`"
-        help = help if symbol.kind in ("index", "domain") else ""
-        message = f"`{name.name}` is {WORDS[symbol.kind]}, not a number"
-        scope.report("E205", message, name.span, WORDS[symbol.kind], related=place, help=help)
+        helps = {
+            "index": f"the number of its members is what it was declared with, or `count(true for i in {name.name})`",
+            "function": f"call it with its arguments: `{name.name}(..)`",
+        }
+        what, help = WORDS[symbol.kind], helps.get("index" if symbol.kind == "domain" else symbol.kind, "")
+        scope.report("E205", f"`{name.name}` is {what}, not a number", name.span, what, related=place, help=help)
     else:
         message = f"`{name.name}` is {WORDS[symbol.kind]}: this expression {where.words}"
         scope.report("E218", message, name.span, WORDS[symbol.kind], related=place, help=where.cure(symbol.kind))
@@ -279,8 +283,9 @@ def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> 
     if domain is not None and not domain.ordered and isinstance(e, tree.String):
         return check_label(e, domain, scope)
     if isinstance(e, tree.Name) and scope.find(e.name) is None:
-        meant = f'"{e.name}"' if domain is not None and e.name in domain.labels else ""
-        scope.report_unknown(e, *sorted(where.kinds), axis=over.name, meant=meant)
+        label = label_without_quotes(e, domain.labels) if domain is not None and len(e.name) == 1 else ""
+        label = label or (e.name if domain is not None and e.name in domain.labels else "")
+        scope.report_unknown(e, *sorted(where.kinds), axis=over.name, meant=quoted(label) if label else "")
         return faulty(e.span)[0]
     checked, kind = _check_inside(e, scope, where)
     if kind.tag == "error":
@@ -295,7 +300,7 @@ def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> 
         message = f"this axis runs over `{over.name}`, the index is {kind.words}"
         scope.report("E212", message, e.span, kind.words, help=help, related=place)
     elif not kind.integer or kind.tag == "open":
-        help, fix = whole(e)
+        help, fix = whole(e, scope)
         scope.report("E211", "an index must be an integer", e.span, "not an integer", help=help, fix=fix)
     elif kind.spin:
         _report_spin_index(e, kind, scope)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from .._diagnostics import listed
 from ..syntax import tree
 from ._body import Body, Component
+from ._conditionals import as_key, values_of
 from ._expressions import STATE, check_expression, check_label
 from ._kinds import Kind
 from ._program import Distributed, Factor, Model, Require, Variable
 from ._references import check_name
-from ._scope import Scope
+from ._scope import Scope, suggestion
 from ._surface import copied
 from ._terms import Choice, Clauses, Expression, LabelCode, Literal, LogPartition, Operation, Table, TableEntry, VariableValue
 
@@ -21,6 +22,7 @@ def written_out(model: tree.Model, scope: Scope) -> tuple[Statements, dict[int, 
     """The statements of a model, those of models in use copied in their places; and of each copy, by its identity, whose it is."""
     out: list[tree.ModelStatement] = []
     owners: dict[int, str] = {}
+    scope.in_use, scope.stands_for = {}, {}
     for s in model.body:
         if not isinstance(s, tree.Use):
             out.append(s)
@@ -35,6 +37,7 @@ def written_out(model: tree.Model, scope: Scope) -> tuple[Statements, dict[int, 
 def _used(s: tree.Use, before: list[tree.ModelStatement], scope: Scope) -> list[tree.ModelStatement]:
     """The statements of the model in use, its own names with the name of the copy in front."""
     symbol = scope.use(s.model, "model")
+    scope.in_use.setdefault(s.name.name, "")
     if symbol is None or not isinstance(symbol.value, Model):
         return []
     used = symbol.value
@@ -45,6 +48,7 @@ def _used(s: tree.Use, before: list[tree.ModelStatement], scope: Scope) -> list[
         scope.declare("model", s.name)  # reports a name that is taken
         return []
     statements = scope.texts[s.model.name]
+    scope.in_use[s.name.name] = s.model.name
     names = [n for x in statements if isinstance(x, OWNED) for n in (x.name.name, *(d.name.name for d in getattr(x, "also", ())))]
     values: dict[str, tree.Expression] = {n: tree.Name(s.name.span, f"{s.name.name}.{n}") for n in names}
     bound: set[str] = set()
@@ -56,6 +60,8 @@ def _used(s: tree.Use, before: list[tree.ModelStatement], scope: Scope) -> list[
             continue
         bound.add(name.name)
         values[name.name] = check_name(cell) if isinstance(cell, tree.Attribute) else cell
+        if isinstance(cell, tree.Name | tree.Attribute):
+            scope.stands_for[f"{s.name.name}.{name.name}"] = cell.span.text
         _verify_alike(cell, declared, before, scope)
     out: list[tree.ModelStatement] = []
     for x in statements:
@@ -93,12 +99,27 @@ def check_mixtures(statements: Statements, body: Body, scope: Scope) -> None:
                 _mixture(s, body, scope)
 
 
-def _mixture(s: tree.ModelMixture, body: Body, scope: Scope) -> None:
+def _chooses(s: tree.ModelMixture, body: Body, scope: Scope) -> tuple[VariableValue, Kind] | None:
+    """The variable that chooses among models, and its kind; None after a fault."""
+    symbol = scope.find(s.cell.name) if isinstance(s.cell, tree.Name) else None
+    if symbol is not None and symbol.kind == "param":
+        help = f"a cell chooses the model, with these weights: `latent k : bit ~ categorical({symbol.name})`, and `mixture k {{ .. }}`"
+        place = ((symbol.span, "declared here"),)
+        scope.report("E205", f"`{symbol.name}` is a parameter, not a variable", s.cell.span, "a parameter", related=place, help=help)
+        return None
     cell, kind = check_expression(s.cell, scope, STATE)
-    if not isinstance(cell, VariableValue) or not kind.plain or kind.domain is None or body.variables[cell.name].role == "given":
-        if kind.tag != "error":
-            scope.report("E205", f"`{s.cell.name}` is no variable of the model", s.cell.span, "expected a variable of few values")
+    if isinstance(cell, VariableValue) and kind.plain and kind.domain is not None and body.variables[cell.name].role != "given":
+        return cell, kind
+    if kind.tag != "error":
+        scope.report("E205", f"`{s.cell.name}` is no variable of the model", s.cell.span, "expected a variable of few values")
+    return None
+
+
+def _mixture(s: tree.ModelMixture, body: Body, scope: Scope) -> None:
+    chooses = _chooses(s, body, scope)
+    if chooses is None:
         return
+    cell, kind = chooses
     seen: dict[object, tree.Component] = {}
     parts: list[tuple[Expression, Component, tree.Component]] = []
     for c in s.components:
@@ -106,19 +127,18 @@ def _mixture(s: tree.ModelMixture, body: Body, scope: Scope) -> None:
         if key is None:
             return
         if key in seen:
-            scope.report(
-                "E332", "this key stands twice in the mixture", c.key.span, "again here", related=((seen[key].span, "the first one"),)
-            )
+            place = ((seen[key].span, "the first one"),)
+            help = "write one model for each value"
+            scope.report("E332", "this key stands twice in the mixture", c.key.span, "again here", related=place, help=help)
             return
         seen[key] = c
         component = body.components.pop(c.model.name, None)
         if component is None:
-            help = "a part is a model in use, `use ising as a`, which stands in one mixture once"
-            scope.report("E203", f"`{c.model.name}` is no model in use that adds to log p", c.model.span, "not in use", help=help)
+            _report_part(c.model, [p[2].model.name for p in parts], scope)
             return
         parts.append((key, component, c))
-    values = kind.domain.labels or kind.domain.numbers
-    if values is not None and len(parts) != len(values):
+    values = values_of(kind)
+    if values and len(parts) != len(values):
         message = f"`{s.cell.name}` has {len(values)} values, and the mixture {len(parts)} parts"
         scope.report("E332", message, s.span, "a part for each value", help="write one model for each value")
         return
@@ -135,13 +155,35 @@ def _mixture(s: tree.ModelMixture, body: Body, scope: Scope) -> None:
         _gate(Operation(c.span, "==", (cell, key)), component, sorted(cells[0]), body, c)
 
 
+def _report_part(name: tree.Name, before: list[str], scope: Scope) -> None:
+    """What is said of a part of a mixture that is no model in use, or none any more."""
+    used = scope.in_use.get(name.name)
+    symbol = scope.find(name.name)
+    if used == "" or (symbol is not None and symbol.faulty):
+        return
+    if name.name in before:
+        scope.report("E306", f"`{name.name}` stands twice in the mixture", name.span, "again here", help="use the model under two names")
+    elif used is not None:
+        help = f"the parts of a mixture are distributions: give `{used}` a factor, a requirement or a `~`"
+        scope.report("E320", f"`{name.name}` adds nothing to log p", name.span, "nothing to weigh", help=help)
+    elif symbol is not None and symbol.kind == "model":
+        help, place = f"write `use {name.name} as a` before this, and `a` here", ((symbol.span, "declared here"),)
+        scope.report("E205", f"`{name.name}` is a model that is not in use", name.span, "not in use", help=help, related=place)
+    else:
+        known = [n for n, of in scope.in_use.items() if of]
+        help, fix = suggestion(name, known, f"in use are {listed(known)}" if known else "a part is a model in use: `use ising as a`")
+        scope.report("E203", f"`{name.name}` is no model in use", name.span, "not in use", help=help, fix=fix)
+
+
 def _key(e: tree.Expression, kind: Kind, scope: Scope) -> Expression | None:
     if isinstance(e, tree.String) and kind.tag == "label" and kind.domain is not None:
         label = check_label(e, kind.domain, scope)
         return label if isinstance(label, LabelCode) else None
-    if isinstance(e, tree.Number) and kind.tag != "label":
+    values = values_of(kind)
+    if isinstance(e, tree.Number) and kind.tag != "label" and (not values or e.value in values):
         return Literal(e.span, e.value)
-    scope.report("E332", f"`{e.span.text}` is no value of the variable", e.span, "not a key")
+    help = f"its values are {listed([as_key(v) for v in values])}" if values else ""
+    scope.report("E332", f"`{e.span.text}` is no value of the variable", e.span, "not a key", help=help)
     return None
 
 

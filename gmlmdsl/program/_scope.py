@@ -101,6 +101,10 @@ class Scope:
     texts: dict[str, tuple[tree.ModelStatement, ...]] = field(default_factory=dict)  # of models, those in use written out
     private: dict[str, str] = field(default_factory=dict)  # names of other models, with the last one that declares them
     torn: set[str] = field(default_factory=set)  # names declared just before a syntax error: each may be two words grown together
+    declaring: tuple[str, tree.Name] | None = None  # the kind and name of the declaration that is read
+    in_use: dict[str, str] = field(default_factory=dict)  # names of models in use, with the model; empty where it could not be copied
+    stands_for: dict[str, str] = field(default_factory=dict)  # `a.x` of a model in use, with what is bound to it
+    coming: frozenset[str] = frozenset()  # index names of the loops behind the one that is read
     untaken: int = 0  # of how many branches of `if`, perhaps never taken, what is read is part
     levels: int = 0  # how many indices, or bodies of a sampler, what is read stands in
     looked_up: set[str] = field(default_factory=set)  # every name that some text uses
@@ -164,7 +168,10 @@ class Scope:
             self.report("E202", message, name.span, "hides a visible name", related=place, help=cure)
         else:
             message = f"`{name.name}` is declared twice"
-            self.report("E201", message, name.span, "declared again here", related=place, help="rename one of the two")
+            help = "rename one of the two"
+            if earlier.kind == "length" and kind == "input":
+                help = f"an array of length `{name.name}` declares it: leave this out, or move it above the array"
+            self.report("E201", message, name.span, "declared again here", related=place, help=help)
 
     @contextmanager
     def level(self) -> Iterator[int]:
@@ -174,6 +181,15 @@ class Scope:
             yield self.levels
         finally:
             self.levels -= 1
+
+    @contextmanager
+    def declares(self, kind: str, name: tree.Name) -> Iterator[None]:
+        """What is read inside belongs to a declaration, whose index names are those of its axes."""
+        self.declaring = (kind, name)
+        try:
+            yield
+        finally:
+            self.declaring = None
 
     @contextmanager
     def nested(self) -> Iterator[None]:
@@ -232,8 +248,9 @@ class Scope:
         `otherwise`: the help where no near name is known.
         """
         torn = any(word.startswith(name.name) or word.endswith(name.name) for word in self.torn)
-        if self.incomplete or torn or name.name in self.skipped:
+        if self.incomplete or torn or name.name in self.skipped or self.in_use.get(name.name.partition(".")[0]) == "":
             return
+        meant = self.stands_for.get(name.name, meant)
         uses = self._reported.setdefault(name.name, {})
         uses[name.span] = None
         if len(uses) > 1:
@@ -256,11 +273,23 @@ class Scope:
         if base in visible and index:
             known = f"write `{base}[{index}]`: a cell has its index in brackets"
         if axis:
-            known = f"an index is named by a loop: write `for {name.name} in {axis}` behind the statement"
+            known = self._index_help(name, axis)
         if name.name in self.private:
             known = f"`{name.name}` belongs to model `{self.private[name.name]}`: the names of a model are private to it"
+        if name.name in self.coming:
+            known = f"axes and loops are read from left to right: put `{name.name} in ..` before this"
         help, fix = (f"write `{meant}`", Fix(name.span, meant)) if meant else self._suggestion(name, visible, known, room)
         self.report("E203", f"`{name.name}` is not declared", name.span, "not declared", help=help, fix=fix)
+
+    def _index_help(self, name: tree.Name, axis: str) -> str:
+        """Where an index name is made known."""
+        if self.declaring is None:
+            return f"an index is named by a loop: write `for {name.name} in {axis}` behind the statement"
+        kind, declared = self.declaring
+        own = [s.name for s in self.binders.values()]
+        if own:
+            return f"the index names here are those of the axes of `{declared.name}`: {listed(own)}"
+        return f"`{declared.name}` has no axes: `{kind} {declared.name}[{name.name} in {axis}]` has one, and an index name"
 
     def _may_compare(self) -> bool:
         """Whether a name is still compared with others; among very many that would take long."""
@@ -286,7 +315,10 @@ class Scope:
         place = ((declared, "declared here"),)
         if declared.start < name.span.start:
             message = f"`{name.name}` is used in its own declaration"
-            self.report("E204", message, name.span, "used here", related=place, help="a name has its meaning after its declaration")
+            help = "a name has its meaning after its declaration"
+            if self.declaring is not None and self.declaring[0] == "param" and self.declaring[1].name == name.name:
+                help = f"entries that depend on others have their prior in a statement: `{name.name}[t] ~ .. for t in .. if t > 0`"
+            self.report("E204", message, name.span, "used here", related=place, help=help)
         else:
             message = f"`{name.name}` is used before it is declared"
             self.report("E204", message, name.span, "used here", related=place, help="move the declaration up")

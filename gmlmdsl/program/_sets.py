@@ -8,7 +8,7 @@ from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._blocks import FormCall
 from ._expressions import CONSTANT, INDEXED, PARTS, Where, check_condition, check_number, is_faulty, known_number
-from ._program import Input
+from ._program import Input, Parameter, Variable
 from ._scales import sized
 from ._scope import CELLS, WORDS, Scope, Symbol, suggestion
 from ._terms import Clauses, Domain, Expression, IndexValue, Loop, SetOf, walk
@@ -62,6 +62,11 @@ def _named_set(e: tree.Name, scope: Scope, pairs: bool) -> SetOf | None:
     if symbol is None and e.name in sized():
         help = f"values that are indexed over have a name: `domain value = {e.name}` before this, then `v in value`"
         scope.report("E205", f"`{e.name}` is a type, not an index set", e.span, "a type", help=help)
+        return None
+    if symbol is not None and isinstance(symbol.value, Variable | Parameter) and symbol.value.axes and not pairs:
+        axis, place = symbol.value.axes[0].over.name, ((symbol.span, "declared here"),)
+        help = f"a loop runs over an index set: `for i in {axis}`, and its cells are `{e.name}[i]`"
+        scope.report("E205", f"`{e.name}` is an array, not an index set", e.span, "an array", help=help, related=place)
         return None
     if symbol is not None and symbol.kind in (*CELLS, "param", "let") and not symbol.faulty:
         axes = getattr(symbol.value, "axes", ())
@@ -134,9 +139,17 @@ def _range_size(e: tree.Call, scope: Scope, where: Where) -> Expression | None:
     if len(e.arguments) != 1 or e.arguments[0].keyword is not None or e.arguments[0].clauses is not None:
         digits = "".join(a.value.span.text for a in e.arguments)
         help = f"write `range({digits})`" if _is_grouped(e) else "`range(n)` is 0 to n - 1, `range(a, b)` is a to b - 1"
+        if len(e.arguments) == 3 and not _is_grouped(e):
+            help = "the members are a to b - 1, `range(a, b)`; some of them are `index even = i in range(10) if i % 2 == 0`"
         scope.report("E302", "`range` takes one or two plain arguments", e.span, "`range(n)` or `range(a, b)`", help=help)
         return None
-    return check_size(e.arguments[0].value, scope, where)
+    written = e.arguments[0].value
+    symbol = scope.find(written.name) if isinstance(written, tree.Name) else None
+    if symbol is not None and symbol.kind in ("domain", "index") and not symbol.faulty:
+        message, place = f"`{symbol.name}` is a set itself, not a number", ((symbol.span, "declared here"),)
+        scope.report("E205", message, written.span, "a set", help=f"write `{symbol.name}`", related=place, fix=Fix(e.span, symbol.name))
+        return None
+    return check_size(written, scope, where)
 
 
 def check_size(e: tree.Expression, scope: Scope, where: Where = CONSTANT) -> Expression | None:
@@ -263,7 +276,10 @@ def _is_closed(over: SetOf) -> bool:
 
 def check_loops(loops: tuple[tree.Loop, ...], scope: Scope, cells: bool = False) -> tuple[Loop, ...] | None:
     """Several loops, or the axes of an array; None if one was faulty."""
-    checked = [check_loop(loop, scope, cells) for loop in loops]
+    checked: list[Loop | None] = []
+    for k, loop in enumerate(loops):
+        scope.coming = frozenset(n.name for later in loops[k + 1 :] for n in later.names)
+        checked.append(check_loop(loop, scope, cells))
     good = tuple(c for c in checked if c is not None)
     return good if len(good) == len(checked) else None
 

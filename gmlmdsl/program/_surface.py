@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from .._diagnostics import Fix
 from ..syntax import tree
 from ._scope import Scope
 
@@ -23,7 +24,12 @@ def called(function: tree.Function, call: tree.Call, scope: Scope) -> tree.Expre
         message = message if plain else f"`{function.name.name}` takes plain arguments, without a name or `for`"
         place = ((function.name.span, "declared here"),)
         signature = f"`{function.name.name}({', '.join(p.name for p in function.parameters)})`"
-        scope.report("E302", message, call.span, signature, related=place)
+        keywords = {a.keyword.name: a.value.span.text for a in call.arguments if a.keyword is not None}
+        text = ", ".join(keywords.get(p.name, "") for p in function.parameters)
+        in_order = len(keywords) == len(given) and {*keywords} == {p.name for p in function.parameters}
+        fix = Fix(call.arguments[0].span.to(call.arguments[-1].span), text) if in_order else None
+        help = f"write `{function.name.name}({text})`" if in_order else "give each of its arguments once, in their order"
+        scope.report("E302", message, call.span, signature, related=place, help=help, fix=fix)
         return None
     values = {p.name: value for p, value in zip(function.parameters, given, strict=True)}
     taken = {n.name for value in given for n in tree.names_in(value)}

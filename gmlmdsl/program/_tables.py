@@ -9,7 +9,7 @@ from ..syntax import tree
 from ._expressions import INDEXED, check_number, known_number, written_number
 from ._program import InputAxis
 from ._scope import Scope
-from ._terms import Domain, Expression, Table
+from ._terms import Domain, Expression, SetOf, Table
 
 Entry = Callable[[tree.Expression], Expression | None]
 NOT_NORMALISED = 1e-6
@@ -65,7 +65,8 @@ def check_row(e: tree.List, cell: Domain, scope: Scope) -> Table:
     count = cell.count
     if count is not None and len(row.items) != count:
         message = f"the variable has {count} values, this list {len(row.items)} entries"
-        scope.report("E310", message, e.span, "one entry for each value", related=((cell.span, "its values"),))
+        help = f"write {count} numbers, one for each value, in their order"
+        scope.report("E310", message, e.span, "one entry for each value", help=help, related=((cell.span, "its values"),))
     else:
         check_rows_sum(row, scope)
     return row
@@ -96,10 +97,18 @@ def _axes(n: int) -> str:
 
 def _known_length(axis: InputAxis) -> int | None:
     """The length of an axis where the text alone says it."""
-    if axis.over is not None and axis.over.domain is not None:
-        return axis.over.domain.count
-    number = known_number(axis.size if axis.over is None else axis.over.size)
-    if axis.over is not None and axis.over.start is not None:
-        first = known_number(axis.over.start)
-        number = None if first is None or number is None else number - first
+    if axis.over is not None:
+        return known_length(axis.over)
+    number = known_number(axis.size)
+    return number if isinstance(number, int) else None
+
+
+def known_length(over: SetOf) -> int | None:
+    """The number of members of a set where the text alone says it."""
+    if over.kind not in ("range", "domain"):
+        return None
+    if over.domain is not None:
+        return over.domain.count
+    number, first = known_number(over.size), 0 if over.start is None else known_number(over.start)
+    number = None if first is None or number is None else number - first
     return number if isinstance(number, int) else None

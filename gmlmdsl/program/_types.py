@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from .._diagnostics import GmlmError, Span
+from .._diagnostics import Fix, GmlmError, Span
 from ..files import read_vocabulary
 from ..syntax import tree
 from . import _forms as forms
@@ -32,6 +32,10 @@ def check_given(e: tree.Expression, scope: Scope) -> Domain | None:
         and e.name in ("real", "positive", "nonnegative")
         and (symbol is None or symbol.kind not in ("domain", "index"))
     )
+    if isinstance(e, tree.Name) and e.name in ("simplex", "ordered", "int") and symbol is None:
+        help = f"{DOMAINS}; or `real`, `positive`, `nonnegative`, `real(lower = .., upper = ..)`"
+        scope.report("E205", f"a given variable cannot be `{e.name}`", e.span, "not for a given variable", help=help)
+        return None
     if not named and not (isinstance(e, tree.Call) and e.function.name == "real"):
         return check_domain(e, scope)
     type_ = check_type(e, scope, e.span, inputs=True)
@@ -54,6 +58,10 @@ def check_domain(e: tree.Expression, scope: Scope) -> Domain | None:
             return _vocabulary(e, scope)
         case tree.Call() if e.function.name == "real":
             _report_real(e, "real", scope)
+        case tree.Call() if e.function.name in (*VALUE_TYPES, "spin", "bit"):
+            name, help = e.function.name, "bounds are those of `real(lower = .., upper = ..)`"
+            help = help if name in VALUE_TYPES else f"write `{name}`"
+            scope.report("E302", f"`{name}` takes nothing in parentheses", e.span, f"`{name}`", help=help)
         case tree.Call():
             help, fix = suggestion(e.function, ("range", "letters", "labels", "vocabulary"), DOMAINS, "type")
             scope.report("E301", f"there is no domain `{e.function.name}(..)`", e.function.span, "unknown domain", help=help, fix=fix)
@@ -78,7 +86,8 @@ def _named_domain(e: tree.Name, scope: Scope) -> Domain | None:
 
 
 def _report_real(e: tree.Expression, name: str, scope: Scope) -> None:
-    help = DOMAINS if name in ("simplex", *FIXED_ONLY) else f"{DOMAINS}; real numbers that come with each row are `given`"
+    help = f"{DOMAINS}; real numbers that come with each row are `given`, those that are fitted `param`"
+    help = DOMAINS if name in ("simplex", *FIXED_ONLY) else help
     scope.report("E205", f"a cell cannot be `{name}`: models are discrete", e.span, "not a domain", help=help)
 
 
@@ -114,7 +123,9 @@ def _label_domain(e: tree.Call, scope: Scope) -> Domain | None:
     texts = [a.value for a in e.arguments if isinstance(a.value, tree.String) and a.keyword is None and a.clauses is None]
     if len(texts) != len(e.arguments) or not texts or (kind == "letters" and len(texts) != 1):
         takes, example = ("one string", '`letters("ACGT")`') if kind == "letters" else ("strings", '`labels("sun", "rain")`')
-        scope.report("E302", f"`{kind}` takes {takes}", e.span, "wrong arguments", help=f"for example {example}")
+        meant = _meant_labels(e)
+        help, fix = (f"write `{meant}`", Fix(e.span, meant, guess=True)) if meant else (f"for example {example}", None)
+        scope.report("E302", f"`{kind}` takes {takes}", e.span, "wrong arguments", help=help, fix=fix)
         return None
     labels = tuple(texts[0].value) if kind == "letters" else tuple(t.value for t in texts)
     if len(set(labels)) < len(labels):
@@ -148,6 +159,22 @@ def _vocabulary(e: tree.Call, scope: Scope) -> Domain | None:
         scope.report("E217", f"{quoted(twice)} stands twice in the vocabulary", folder.span, "each value once", help=help)
         return None
     return Domain(e.span, "labels", e.span.text, tokens)
+
+
+def _meant_labels(e: tree.Call) -> str:
+    """`labels("sun", "rain")` of `labels(sun, rain)`, `letters("ACGT")` of `letters("A", "C", "G", "T")`; empty where that is not known."""
+    listed = e.arguments[0].value if len(e.arguments) == 1 else None
+    values = listed.items if isinstance(listed, tree.List) else tuple(a.value for a in e.arguments)
+    if any(a.keyword is not None or a.clauses is not None for a in e.arguments) or not values:
+        return ""
+    if not all(isinstance(v, tree.Name | tree.Number | tree.String) for v in values):
+        return ""
+    texts = [v.value if isinstance(v, tree.String) else v.span.text for v in values]
+    if len(set(texts)) < len(texts):
+        return ""
+    if e.function.name == "letters" and all(len(t) == 1 for t in texts):
+        return f"letters({quoted(''.join(texts))})"
+    return f"labels({', '.join(map(quoted, texts))})"
 
 
 def check_type(e: tree.Expression | None, scope: Scope, where: Span, inputs: bool) -> ValueType | None:

@@ -36,6 +36,7 @@ from ._program import PriorTerm as PriorTerm
 from ._program import Program as Program
 from ._program import Require as Require
 from ._program import Sampler as Sampler
+from ._program import ValueCount as ValueCount
 from ._program import ValueType as ValueType
 from ._program import Variable as Variable
 from ._terms import Checked as Checked

@@ -45,7 +45,7 @@ def advice(fault: Fault) -> str:
     if is_arrow(token, after) and fault.level == "model_statement":
         return "nothing is assigned: a name for an expression is given with `let name = ..`, and a distribution with `name ~ ..`"
     known = told_by_reading(fault) or _advice_of_elsewhere(fault, first, after) or _advice_of_statement(fault, first)
-    known = known or _advice_of_sampler(fault, first) or _advice_of_declaration(fault, first)
+    known = known or _advice_of_sampler(fault, first) or _advice_of_function(fault) or _advice_of_declaration(fault, first)
     known = known or _advice_of_loop(fault, after) or _advice_of_term(fault, after)
     return known or _advice_of_sign(fault, first, after) or _advice_of_token(fault, first, after)
 
@@ -60,6 +60,8 @@ def _advice_of_statement(fault: Fault, first: Token) -> str:
         return '0 to q - 1 are `range(q)`, words `labels("a", "b")`, letters `letters("ACGT")`'
     if first.text == "sampler" and token.text == "." and fault.tokens[fault.at - 2].text == "=":
         return "a sampler is made of updates, `sampler name { update x[i] for i in site }`; samplers of other programs do not stand here"
+    if known := _advice_of_sets(fault, first, before):
+        return known
     if first.text == "network" and token.text == ".":
         return 'a network is `transformer(..)`, `encoder_decoder(..)` or `mlp(..)`, one of your own `python("package.module:Class")`'
     if first.text in ("model", "sampler") and "{" in fault.expected and (token.text == ":" or token.opens_line):
@@ -70,6 +72,15 @@ def _advice_of_statement(fault: Fault, first: Token) -> str:
         return "a comment opens with `#`"
     if token.text == "|" and "~" in fault.expected:
         return "what a distribution depends on stands in its table: `x ~ categorical(p[y])`"
+    return ""
+
+
+def _advice_of_sets(fault: Fault, first: Token, before: str) -> str:
+    """The same of index sets that are lists, and of distributions outside a model."""
+    if first.text == "index" and (fault.token.text == "," or (before == "=" and fault.token.text in ("[", "{"))):
+        return "an index set is `range(n)`, each in a statement of its own; some of its members: `index core = i in site if i % 2 == 0`"
+    if fault.level == "statement" and fault.tokens[fault.start + 1].text == "~":
+        return f"a distribution stands in a model; a parameter of all models is `param {first.text} ~ ..`"
     return ""
 
 
@@ -106,7 +117,8 @@ def _advice_of_declaration(fault: Fault, first: Token) -> str:
     """The same of a declaration: a type, an axis or a value that stands otherwise elsewhere."""
     token, before, place = fault.token, fault.previous.text if fault.previous else "", fault.at - fault.start
     if first.text == "param" and token.text == "=":
-        return f"a parameter is fitted: a prior is `{before} ~ normal(0, 1)`, a number that is not fitted `input {before} : real = ..`"
+        name = before if before != "]" else f"{fault.tokens[fault.start + 1].text}[..]"
+        return f"a parameter is fitted: a prior is `{name} ~ normal(0, 1)`, a number that is not fitted `input {name} : real = ..`"
     if first.text == "input" and ":" in fault.expected and (token.text == "=" or _ends_line(token)) and place > 1:
         type_ = "real" if before == "]" else "int"
         return (
@@ -117,6 +129,8 @@ def _advice_of_declaration(fault: Fault, first: Token) -> str:
     if first.text in (*CELLS, "param", "let") and "in" in fault.expected and token.text in ("]", ",") and not _says_in(fault):
         name = fault.tokens[fault.start + 1].text
         return f"each axis names its index: `{name}[i in range(n)]`, or `{name}[i in site]` over an index set `site`"
+    if first.text in CELLS and (told := _advice_of_cells(fault)):
+        return told
     if first.text == "mask" and before in ("each", "choose") and fault.tokens[fault.at - 2].text == "=":
         return f"`choose` and `each` stand between braces: `mask {fault.tokens[fault.start + 1].text} {{ {before} .. }}`"
     if first.text == "model" and token.text in ("for", "[") and place == 2:
@@ -128,6 +142,29 @@ def _advice_of_declaration(fault: Fault, first: Token) -> str:
     if token.text == ":" and fault.level == "model_statement" and place == 1:
         return f"what the data hold is declared `var {first.text} : bit`, what is fitted `param {first.text} : real`"
     return ""
+
+
+def _advice_of_cells(fault: Fault) -> str:
+    """The same of variables: a type that is left out, or a value."""
+    first, token = fault.tokens[fault.start], fault.token
+    if ":" in fault.expected and _ends_line(token) and fault.at > fault.start + 1:
+        types = "`: real`, or that of a cell" if first.text == "given" else "`: bit`, `: spin`, `: range(q)`, or a domain"
+        return f"a type follows: {types}"
+    if token.text == "=" and ":" in (t.text for t in fault.tokens[fault.start : fault.at - 1]):
+        name = fault.tokens[fault.start + 1].text
+        return f"a variable has no value of its own: `require {name} == ..` holds it at one, `clamp=` in Python in one call"
+    return ""
+
+
+def _advice_of_function(fault: Fault) -> str:
+    """The same of a function of the file."""
+    if fault.tokens[fault.start].text != "function" or fault.at <= fault.start + 1:
+        return ""
+    name, opened = fault.tokens[fault.start + 1].text, fault.open_brackets()
+    inside = bool(opened) and opened[-1] == fault.start + 2
+    if inside and fault.previous and "NAME" in fault.previous.terminals:
+        return f"arguments have names alone, without types and defaults: `function {name}(x, y) = ..`"
+    return f"a function is one expression of its arguments: `function {name}(x, y) = x * y`"
 
 
 def _ends_line(token: Token) -> bool:
@@ -181,7 +218,7 @@ def _advice_of_term(fault: Fault, after: Token) -> str:
         return "join conditions with `and`, or write a `require` for each"
     if token.text == "{" and before.lower().startswith("sum"):
         return "a sum is written `sum(x[i] for i in site)`"
-    if token.text == "{" and "then" in fault.expected:
+    if token.text in ("{", ":") and "then" in fault.expected:
         return "a choice is written `if c then a else b`"
     if token.text == "[" and previous and previous.terminals == ("NUMBER",) and touches:
         return "a condition counts as 1 or 0: write `(a == b)`"
@@ -233,7 +270,8 @@ def _advice_of_sign(fault: Fault, first: Token, after: Token) -> str:
     if token.text == "@":
         return "a product of vectors is `sum(x[i] * y[i] for i in site)`"
     if token.text == ":" and "]" in fault.expected and first.text not in ARRAYS:
-        return "an index is one cell; several are a loop: `sum(x[i] for i in range(2))`"
+        cells = f"{previous.text}, {after.text}" if previous and {*previous.terminals, *after.terminals} == {"NUMBER"} else "2"
+        return f"an index is one cell; several are a loop: `sum(x[i] for i in range({cells}))`"
     if token.text == "{" and any(t.text == "if" and t.opens_line for t in fault.tokens[fault.start : fault.at]):
         return CONDITION
     if token.text == "?":

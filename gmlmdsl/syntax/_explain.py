@@ -59,7 +59,8 @@ NO_SIGN = {
 }
 
 JOINED = {
-    "in": "two indices together are written `(i, j) in ..`",
+    "edges": "two indices together are written `(i, j) in ..`",
+    "in": "each axis or loop names its set, `i in a, j in b`; the two ends of an edge are `(i, j) in G.edges`",
     "choose": "a block stands in braces: `{a, b}`",
     "update": "a block stands in braces: `{a, b}`",
 }
@@ -71,6 +72,7 @@ BETWEEN = {
     "mod": "a remainder is written `a % b`",
     "div": "whole division is written `a // b`",
     "xor": "one of two conditions is `(a) != (b)`",
+    **dict.fromkeys(("elif", "elseif", "elsif"), "a second condition stands behind `else`: `if c then a else if d then b else 0`"),
     "times": "a product is written `a * b`",
     **dict.fromkeys(("forall", "foreach", "over"), "a loop is written `for i in site`"),
     **dict.fromkeys(("where", "when", "unless", "such", "with"), "a condition of loops is written `if`: `for i in site if i > 1`"),
@@ -198,6 +200,11 @@ def _misplaced(fault: Fault, faults: Faults) -> Diagnostic | None:
         return None
     if first.text == "mixture" and fault.level == "mask_statement":
         return Diagnostic("E105", "`mixture` of masks follows `=`", fault.span(first), "", help="write `mask name = mixture { .. }`")
+    if first.text == "mixture" and fault.level == "model_statement":
+        help_ = "its weights are the distribution of a cell: `latent k : bit ~ bernoulli(0.4)`, and `mixture k { 0 : a  1 : b }`"
+        return Diagnostic(
+            "E101", "a mixture of models names the variable that chooses one", fault.span(first), "no name behind it", help=help_
+        )
     message, help_ = f"`{first.text}` stands {HOME[first.text]}, not {place}", _where_to(first.text, fault.level)
     return Diagnostic("E105", message, fault.span(first), "not here", help=help_)
 
@@ -307,12 +314,7 @@ def _unexpected(fault: Fault) -> Diagnostic:
     help_ = ""
     at = fault.table_without_index()
     if at is not None:
-        help_ = "a list alone stands only in an argument or a default; a table is looked up, `([0.1, 0.9][b])`"
-        what = "list" if fault.tokens[at].text == "[" else "map"
-        if what == "map":
-            help_ = "a map is looked up, `{..}[x]`; probabilities are a list, in the order of the values"
-        place = fault.span(fault.tokens[at]).to(fault.span(fault.tokens[fault.at - 1]))
-        return Diagnostic("E101", f"expected an index behind this {what}", place, "not looked up", help=help_)
+        return _not_looked_up(fault, at)
     if fault.level == "model_statement" and first.text not in MODEL_WORDS and fault.expected <= {"~", "[", "."} | OPERATORS:
         help_ = "a statement of a model opens with a keyword, such as `factor`, or with `name ~`"
         if not first.opens_line:
@@ -324,7 +326,7 @@ def _unexpected(fault: Fault) -> Diagnostic:
         name = short(fault.previous.text)
         help_ = f"`{name}` has parentheses, also where nothing stands in them: `{name}(..)`"
     elif fault.token.text == ",":
-        help_ = JOINED.get("in" if "in" in fault.expected else first.text, "")
+        help_ = JOINED.get(_joins(fault), "")
     elif wanted == "`in`" and fault.tokens[fault.at - 2].text == "for":
         help_ = "a loop says what its index runs over: `for i in site`"
     completed = _completed(fault, wanted) or _quoted(fault)
@@ -362,6 +364,26 @@ def _completed(fault: Fault, wanted: str) -> tuple[str, Fix] | None:
     return None
 
 
+def _joins(fault: Fault) -> str:
+    """What is joined by a comma here: the names of a loop, of a loop over edges, or the cells of a statement."""
+    if "in" not in fault.expected:
+        return fault.tokens[fault.start].text
+    behind = fault.tokens[fault.at : fault.at + 6]
+    return "edges" if any(t.text in ("edges", "arcs") for t in behind) else "in"
+
+
+def _not_looked_up(fault: Fault, at: int) -> Diagnostic:
+    """A list or a map that opens at a token, without its index."""
+    what = "list" if fault.tokens[at].text == "[" else "map"
+    help_ = "a list alone stands only in an argument or a default; a table is looked up, `([0.1, 0.9][b])`"
+    if what == "map":
+        help_ = "a map is looked up, `{..}[x]`; probabilities are a list, in the order of the values"
+    if what == "map" and fault.tokens[at - 1].text == ":":
+        help_ = 'a map of two indices is one map, whose keys are pairs: `{("no", "no"): 0.1, ("no", "yes"): 0.2, ..}[a, b]`'
+    place = fault.span(fault.tokens[at]).to(fault.span(fault.tokens[fault.at - 1]))
+    return Diagnostic("E101", f"expected an index behind this {what}", place, "not looked up", help=help_)
+
+
 def _after(fault: Fault) -> Span:
     """The place behind the token before the fault."""
     end = fault.tokens[fault.at - 1].end
@@ -389,6 +411,8 @@ def _wanted(fault: Fault) -> str:
         return "an operator or the next statement"
     if signs in (["`,`"], ["`where`"]) and not opened and not fault.expected.isdisjoint(LEVELS[fault.level][0]):
         return "`where` or the next statement" if "where" in fault.expected else "the next statement"
+    if not opened and "}" in expected and fault.level == "model_statement":
+        signs.append("the next statement")
     return signs[0] if len(signs) == 1 else f"{', '.join(signs[:-1])} or {signs[-1]}"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .._diagnostics import Diagnostic, Fix
+from .._diagnostics import Diagnostic, Fix, Span
 from ._fault import Edit, Fault
 from ._lex import CLOSING, OPENING, Token, closing, short
 
@@ -224,6 +224,56 @@ def thousands(fault: Fault, faults: Faults) -> Edit | None:
     return Edit(at - 1, end, (tokens[at - 1]._replace(text=text),), diagnostic, far=1)
 
 
+def decimal_comma(fault: Fault, faults: Faults) -> Edit | None:
+    """`0,5 * x`."""
+    tokens, at = fault.tokens, fault.at
+    if fault.token.text != "," or at + 1 >= len(tokens) or not fault.previous or not fault.previous.text.isdigit():
+        return None
+    if not tokens[at + 1].text.isdigit() or tokens[at + 1].start != fault.token.end or fault.previous.end != fault.token.start:
+        return None
+    span = fault.span(fault.previous).to(fault.span(tokens[at + 1]))
+    text = span.text.replace(",", ".")
+    diagnostic = Diagnostic("E114", f"`{short(span.text)}` is not a number", span, "a comma", help=f"write `{text}`", fix=Fix(span, text))
+    return Edit(at - 1, at + 2, (fault.previous._replace(text=text),), diagnostic, far=1)
+
+
+def product_without_a_sign(fault: Fault, faults: Faults) -> Edit | None:
+    """`2(x + y)`."""
+    before = fault.previous
+    if fault.token.text != "(" or before is None or before.terminals != ("NUMBER",) or "*" not in fault.expected:
+        return None
+    if before.end != fault.token.start:
+        return None
+    place = Span(fault.source, before.end, before.end)
+    message, help_ = "between a number and a bracket stands an operator", f"write `{short(before.text)} * (..)`"
+    span, fix = fault.span(before).to(fault.span(fault.token)), Fix(place, " * ")
+    diagnostic = Diagnostic("E114", message, span, "no sign", help=help_, fix=fix)
+    return Edit(fault.at, fault.at, (fault.make("*", before),), diagnostic, far=1)
+
+
+def member_of_a_range(fault: Fault, faults: Faults) -> Edit | None:
+    """`k in range(3)` in a condition."""
+    tokens, at = fault.tokens, fault.at
+    if fault.token.text != "in" or tokens[min(at + 1, len(tokens) - 1)].text != "range" or "==" not in fault.expected:
+        return None
+    opened = fault.open_brackets()
+    if opened and tokens[opened[-1]].text == "[":
+        return None
+    close, first = closing(tokens, at + 2), _operand(tokens, at)
+    parts = list(_parts(tokens, at + 3, close)) if close is not None else []
+    if first is None or close is None or len(parts) not in (1, 2) or not all(parts):
+        return None
+    cell, below = tokens[first:at], (fault.make("<", fault.token), *parts[-1])
+    made, text = (*cell, *below), f"{text_of(fault, cell)} < {text_of(fault, parts[-1])}"
+    if len(parts) == 2:
+        made = (*parts[0], fault.make("<=", fault.token), *cell, fault.make("and", fault.token), *made)
+        text = f"{text_of(fault, parts[0])} <= {text_of(fault, cell)} and {text}"
+    span = fault.span(tokens[first]).to(fault.span(tokens[close]))
+    message = "`in` belongs to loops: a cell is compared with one value at a time"
+    diagnostic = Diagnostic("E107", message, fault.span(fault.token), help=f"write `{cut(text)}`", fix=Fix(span, text))
+    return Edit(first, close + 1, tuple(made), diagnostic, far=0)
+
+
 def condition_in_brackets(fault: Fault, faults: Faults) -> Edit | None:
     """`[x[i] == "A"]`, which is 1 or 0 in papers."""
     tokens, at = fault.tokens, fault.at
@@ -344,6 +394,9 @@ NOTATIONS = (
     bars,
     percentage,
     thousands,
+    decimal_comma,
+    product_without_a_sign,
+    member_of_a_range,
     condition_in_brackets,
     list_of_a_term,
     double_index,

@@ -12,7 +12,8 @@ from ._habits import MENDS, is_drawn, named_term
 from ._hints import slips
 from ._lex import CLOSING, OPENING, QUOTES, Token, closing, short
 from ._loops import LOOPS
-from ._notations import NOTATIONS
+from ._map_notations import MAPS, loop_in_a_list
+from ._notations import NOTATIONS, depth_of, text_of
 from ._words import LEVELS
 
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
@@ -205,6 +206,30 @@ def is_one_slip(written: str, meant: str) -> bool:
     return written == meant or a[1:] in (b, b[1:]) or a == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
 
 
+def _let_with_a_type(fault: Fault, faults: Faults) -> Edit | None:
+    """`let e : real = 2 * x`."""
+    tokens, at = fault.tokens, fault.at
+    end = next((k for k in range(at, min(at + 12, len(tokens) - 1)) if tokens[k].text == "=" and not depth_of(tokens[at:k])), None)
+    if tokens[fault.start].text != "let" or fault.token.text != ":" or end is None:
+        return None
+    span = fault.span(fault.token).to(fault.span(tokens[end - 1]))
+    place = Span(fault.source, tokens[at - 1].end, tokens[end - 1].end)
+    message, help_ = "a `let` has the type of its expression", f"remove `{short(span.text)}`"
+    return Edit(at, end, (), Diagnostic("E107", message, span, "no type", help=help_, fix=Fix(place, "")), far=1)
+
+
+def _use_without_a_name(fault: Fault, faults: Faults) -> Edit | None:
+    """`use ising`, whose copy has no name."""
+    start, at = fault.start, fault.at
+    if fault.level != "model_statement" or fault.tokens[start].text != "use" or at != start + 2 or "as" not in fault.expected:
+        return None
+    model = fault.tokens[start + 1]
+    fix = Fix(Span(fault.source, model.end, model.end), " as a", guess=True)
+    message, help_ = "a model in use has a name of its own", f"write `use {short(model.text)} as a`; its cells are then `a.x`"
+    diagnostic = Diagnostic("E109", message, fault.span(model), "`as` and a name belong behind this", help=help_, fix=fix)
+    return Edit(at, at, (fault.make("as", model), model), diagnostic, whole=True)
+
+
 def _separator(fault: Fault, faults: Faults) -> Edit | None:
     """A comma before a closing bracket; a `;` or a `,` where none may stand."""
     at = fault.at
@@ -275,6 +300,10 @@ def _punctuation(fault: Fault, faults: Faults) -> Edit | None:
     if fault.token.text == "~" and fault.tokens[fault.start].text == "let":
         name = fault.tokens[fault.start + 1].text
         help_, fix = f"a prior belongs to a parameter: `param {name} ~ ..`; a name for an expression is `let {name} = ..`", None
+    if fault.token.text == "~" and fault.tokens[fault.start].text in ("var", "latent", "given"):
+        message, fix = "a type stands before the distribution", None
+        word, name = fault.tokens[fault.start].text, short(text_of(fault, fault.tokens[fault.start + 1 : fault.at]))
+        help_ = f"a cell is `{word} {name} : bit ~ ..`, what is fitted `param {name} ~ normal(0, 1)`"
     if fault.token.text == "=" and is_drawn(fault):
         if possible[0] == "~":
             return None
@@ -304,6 +333,7 @@ def _missing_words(fault: Fault) -> Iterator[Edit]:
 RULES: tuple[Callable[[Fault, Faults], Edit | None], ...] = (
     _comment,
     *NOTATIONS,
+    *MAPS,
     *LOOPS,
     loop_in_front,
     slip_at,
@@ -314,8 +344,11 @@ RULES: tuple[Callable[[Fault, Faults], Edit | None], ...] = (
     _doubled,
     *MENDS,
     _misspelt_inside,
+    _use_without_a_name,
+    _let_with_a_type,
     _separator,
     _extra_closing,
     _round_brackets,
     _punctuation,
+    loop_in_a_list,
 )

@@ -89,7 +89,7 @@ FAULTS = {
     "E319 not positive": ("input T[2] : positive = [1, 0]", "above 0, found 0"),
     "E211 not whole": ("input T[2] : int = [1, 0.5]", "expected an integer"),
     "E215 no such label": ('domain d = labels("a")\ninput T[1] : d = ["b"]', "is not a value of `d`"),
-    "E216 a text": ('input T[1] : real = ["b"]', "a number or condition is expected"),
+    "E216 a text": ('input T[1] : real = ["b"]', "this input is `real`, its value is not a string"),
     "E310 probabilities too few": ("model n { var y : range(3)  y ~ categorical([0.5, 0.5]) }", "has 3 values, this list 2 entries"),
     "E310 probabilities above 1": ("model n { var y : bit  y ~ categorical([0.5, 0.6]) }", "sum to 1.1, not 1"),
     "E310 probabilities below 0": ("model n { var y : bit  y ~ categorical([-0.5, 1.5]) }", "at least 0"),
