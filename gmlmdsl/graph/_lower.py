@@ -44,12 +44,13 @@ class Lowering:
         self.tables: list[Array] = []
         self.slots: list[Array] = []  # each of shape (n,)
         self.slot_sizes: list[int] = []
-        self._seen: dict[tuple[str, bytes], CellValue] = {}
+        self._seen: dict[tuple[str, int, bytes], int] = {}  # the first slot of cells
         self._mentions: dict[tuple[str, bytes], Gather] = {}
         self._tables: dict[str, int] = {}
         self._given: dict[int, GivenArray] = {}  # by table
         self._row: int | None = None  # the slot of the row cell
         self._static: dict[int, bool] = {}
+        self._columns: dict[tuple[str, tuple[int, ...], bytes], int] = {}
 
     def group(self, root: Node, turns: Turns, kind: str, span: Span) -> FactorGroup:
         """The finished group."""
@@ -81,8 +82,15 @@ class Lowering:
         value = np.asarray(value)
         if value.size == 1:
             return Constant(value.reshape(()).item())
-        self.columns.append(value)
-        return Column(len(self.columns) - 1)
+        return self.stored(value)
+
+    def stored(self, value: Array) -> Column:
+        """The leaf for an array of numbers; equal ones are one leaf, so that what is written twice is seen to be the same."""
+        key = (value.dtype.str, value.shape, value.tobytes())
+        if key not in self._columns:
+            self._columns[key] = len(self.columns)
+            self.columns.append(value)
+        return Column(self._columns[key])
 
     # Expressions
 
@@ -161,9 +169,7 @@ class Lowering:
             raise fail("E416", f"`{e.operator}` of no terms has no value", e.span, "no value", help=help)
         if count == 0:  # an empty range, a graph without edges, or a condition that no turn meets
             return Constant(0 if e.operator == "+" else 1)
-        self.columns.append(mask)
-        counted = Column(len(self.columns) - 1)  # the body appends columns of its own
-        return Add(self.lower(e.body, inner), turns.depth, counted, e.operator)
+        return Add(self.lower(e.body, inner), turns.depth, self.stored(mask), e.operator)
 
     def table_entry(self, e: ir.TableEntry, turns: Turns) -> Node:
         """An entry of a table that is written out: of numbers one of a table, else one of its expressions."""
@@ -396,20 +402,20 @@ class Lowering:
         return self._mentions[key]
 
     def slot(self, v: VariableArray, positions: Array, turns: Turns) -> CellValue | Gather:
-        """The leaf for cells at given positions; the same cells are one leaf. Where nothing is taken the slot is unused."""
+        """The leaf for cells at given positions; the same cells have the same slots. Where nothing is taken the slot is unused."""
         if isinstance(v, GivenArray):
             return self.given_entry(v, positions, turns)
         positions = np.where(turns.taken, positions, self.names.n_cells).astype(np.int32)
         shape = positions.shape[1:]
-        key = (v.name, repr(positions.shape).encode() + positions.tobytes())
+        key = (v.name, len(positions), positions.tobytes())
         if key not in self._seen:
             if turns.n * positions[0].size > MOST_ENTRIES:
                 raise fail("E412", f"{turns.n:,} factors of {positions[0].size:,} cells: too many to list", None)
             columns = np.broadcast_to(positions, (turns.n, *shape)).reshape(turns.n, -1)
-            self._seen[key] = CellValue(len(self.slots), shape, v.kind == "spin")
+            self._seen[key] = len(self.slots)
             self.slots += list(columns.T)
             self.slot_sizes += [len(v.labels)] * columns.shape[1]
-        return self._seen[key]
+        return CellValue(self._seen[key], shape, v.kind == "spin")
 
     def parameter(self, e: ir.ParameterValue, turns: Turns, last: ir.Expression | Node | None = None) -> Node:
         """An entry of a parameter; `last` indexes an axis left open."""

@@ -275,7 +275,7 @@ def _law(d: ir.Distributed, bound: Bound, names: Names, seen: list[tuple[Array, 
         return group
     code = Apply("bit", (target,)) if names.variables[d.target.name].kind == "spin" else target
     found = _entry(lowering, d.probabilities, turns, code)
-    if any(n == target for term, _ in found.terms[:-1] for n in nodes_in(term)):
+    if any(isinstance(n, CellValue) and n.start == target.start for term, _ in found.terms[:-1] for n in nodes_in(term)):
         help = "a cell comes after its parents: limit the loop with `if`"
         raise fail("E413", f"a cell of `{d.target.name}` is its own parent", d.span, "a cycle", help=help)
     return lowering.group(Apply("log", (found,)), turns, "categorical", d.span)

@@ -46,6 +46,7 @@ from ._terms import (
     TableEntry,
     VariableValue,
     substitute,
+    substitute_in_clauses,
     walk,
 )
 
@@ -230,7 +231,16 @@ class _Law:
             return None
         self.counts.append((loop.over, 0))
         total = Sum(a.value.span, body, Clauses(a.clauses.span, (Loop(loop.span, loop.names, loop.over),)), "logsumexp")
-        return self.op("-", substitute(body, {loop.names[0]: self.code}), total)
+        return self.op("-", self.at_value(body, loop), total)
+
+    def at_value(self, body: Expression, loop: Loop) -> Expression:
+        """An expression of the loop's value at that of the cell; a sum that picks it, where it says what another loop runs over."""
+        (name,) = loop.names
+        here = {name: self.code}
+        if all(substitute_in_clauses(p.clauses, here) == p.clauses for p in walk(body) if isinstance(p, Sum)):
+            return substitute(body, here)
+        picked = Choice(body.span, self.op("==", self.code, IndexValue(body.span, name)), body, self.number(0))
+        return Sum(body.span, picked, Clauses(loop.span, (Loop(loop.span, loop.names, loop.over),)), "+")
 
     def over(self, row: Row, over: SetOf, operator: str) -> Expression:
         """A reduction of a row over its places."""

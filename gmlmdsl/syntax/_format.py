@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 from .._diagnostics import Source
 from ._lex import Token, tokenize
 from ._old_forms import modernised
 from ._parse import parse
-from ._pieces import NO_BREAK, Piece
+from ._pieces import CLAUSE, NO_BREAK, Piece
 from ._statements import shape
 from ._tables import load_tables
 from ._tree import Comment, SyntaxTree
@@ -182,7 +183,7 @@ def _wrapped(line: Line) -> Iterator[str]:
         yield " " * indent + line.comment + "\n"
         return
     while indent + _width(pieces) > WIDTH:
-        cut = _best_break(pieces, WIDTH - indent)
+        cut = _best_break(pieces, WIDTH - indent, WIDTH - line.indent - CONTINUATION)
         if cut is None:
             break
         yield " " * indent + _joined(pieces[:cut]) + "\n"
@@ -201,17 +202,31 @@ def _joined(pieces: Sequence[Piece]) -> str:
     return "".join(" " * p.space * bool(k) + p.text for k, p in enumerate(pieces))
 
 
-def _best_break(pieces: Sequence[Piece], room: int) -> int | None:
-    """The loosest place to break at which the first part fits, the last of equals; the first place at all where none fits."""
-    best: tuple[int, int] | None = None
-    best_at = None
-    first = None
-    column = 0
+def _best_break(pieces: Sequence[Piece], room: int, behind: int) -> int | None:
+    """The loosest place to break at which the first part fits, the last of equals; the first place at all where none fits.
+
+    Loops that fit into one line behind the break stay together there; `behind`: its room.
+    """
+    head = _head(pieces, room, behind)
+    places = [k for k in range(head + 1, len(pieces)) if pieces[k].looseness != NO_BREAK]
+    ends = list(accumulate(len(p.text) + p.space * bool(k) for k, p in enumerate(pieces)))
+    fitting = [k for k in places if ends[k - 1] <= room]
+    if not fitting:
+        return head or next(iter(places), None)
+    best = min((pieces[k].depth, pieces[k].looseness) for k in fitting)
+    equals = [k for k in fitting if (pieces[k].depth, pieces[k].looseness) == best]
+    loops = (k for k in equals if best == (0, CLAUSE) and pieces[k].text == "for" and _width(pieces[k:]) <= behind)
+    return next(loops, equals[-1])
+
+
+def _head(pieces: Sequence[Piece], room: int, behind: int) -> int:
+    """Where `: type` or `~ distribution` begins if a break before it gains nothing: what stands behind is broken all the same."""
+    found = 0
     for k, piece in enumerate(pieces):
-        if k and piece.looseness != NO_BREAK:
-            first = first or k
-            key = (piece.depth, piece.looseness)
-            if column <= room and (best is None or key <= best):
-                best, best_at = key, k
-        column += len(piece.text) + (piece.space if k else 0)
-    return best_at if best_at is not None else first
+        if (piece.depth, piece.looseness) == (0, CLAUSE) and piece.text in (":", "~") and _width(pieces[:k]) <= room:
+            found = k if _width(pieces[k : _next_loop(pieces, k)]) > behind else found
+    return found
+
+
+def _next_loop(pieces: Sequence[Piece], k: int) -> int:
+    return next((j for j in range(k, len(pieces)) if pieces[j].text == "for" and pieces[j].depth == 0), len(pieces))

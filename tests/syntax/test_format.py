@@ -137,6 +137,25 @@ model m {
     )
 
 
+def test_loops_stay_together_where_they_fit_and_no_line_breaks_before_a_distribution_in_vain():
+    rows = ", ".join(f'("label {k}", "{v}"): [0.25, 0.75]' for k in range(2) for v in ("no", "yes"))
+    text = f"model m {{ y[i, j] ~ categorical({{{rows}}}[first[i], second[j]]) for i in range(3) for j in range(3) if i != j }}"
+    assert (
+        formatted(text)
+        == """\
+model m {
+  y[i, j] ~ categorical({("label 0", "no"): [0.25, 0.75], ("label 0", "yes"): [0.25, 0.75],
+      ("label 1", "no"): [0.25, 0.75], ("label 1", "yes"): [0.25, 0.75]}[first[i], second[j]])
+      for i in range(3) for j in range(3) if i != j
+}
+"""
+    )
+    text = "input pairs[edge, 2] : int = [" + ", ".join(f"[{k}, {k + 1}]" for k in range(12)) + "]"
+    assert formatted(text).startswith("input pairs[edge, 2] : int = [[0, 1], [1, 2],")
+    short = "model m { param a_really_rather_long_name_of_a_parameter[i in range(1000)] : real(lower = 0) ~ student_t(4, 0, 2.5) }"
+    assert formatted(short).splitlines()[1].endswith("(lower = 0)")
+
+
 def test_numbers_and_strings_keep_their_spelling():
     text = 'input a : real = 1.50e-03\nimport "a\\"b"\nindex s = range(007)\n'
     assert formatted(text) == text
