@@ -70,7 +70,7 @@ def _lines_of(tree: SyntaxTree) -> list[Line]:
 
 
 def _add(node: Any, indent: int, lines: list[Line]) -> None:
-    head, body = shape(node)
+    head, body, tail = shape(node)
     if body is None:
         lines.append(Line(indent, head))
         return
@@ -82,18 +82,18 @@ def _add(node: Any, indent: int, lines: list[Line]) -> None:
     lines.append(Line(indent, [*head, Piece("{")]))
     for child in body:
         _add(child, indent + INDENT, lines)
-    lines.append(Line(indent, [Piece("}", 0)]))
+    lines.append(Line(indent, [Piece("}", 0), *tail]))
 
 
 def _in_one_line(node: Any) -> list[Piece]:
-    head, body = shape(node)
+    head, body, tail = shape(node)
     if body is None:
         return head
     pieces = [*head, Piece("{")]
     for k, child in enumerate(body):
         first, *rest = _in_one_line(child)
         pieces += [first._replace(space=2 if k else 1), *rest]
-    return [*pieces, Piece("}")]
+    return [*pieces, Piece("}"), *tail]
 
 
 def _width(pieces: Sequence[Piece]) -> int:
