@@ -93,7 +93,7 @@ def draw_exact(
         raise fail("E507", "exact draws are independent: they start nowhere", help="leave out `init=`")
     graph = lowered.graph
     whole = graph if kept.graph.n_cells == graph.n_cells else kept.graph  # with cells for partial sums
-    held = clamped_cells(whole, options.clamp)
+    held = kept.clamped(options.clamp)
     device = derive.graph_arrays(whole)
     kernel, line = independent_kernel(kept, device, params, held)
     observe, options = observables(lowered, params, options.observe), replace(options, warmup=0, thin=1)

@@ -240,6 +240,27 @@ def test_chains_of_kempe_keep_a_colouring():
     assert len({tuple(d) for d in draws.reshape(-1, 10)}) > 30
 
 
+PUZZLE = "530070000600195000098000060800060003400803001700020006060000280000419005000080079"
+
+
+def test_a_sudoku_by_what_follows_from_its_numbers():
+    """Cells that others leave one value are settled, until all are: the solution is the only one. Refused: numbers that contradict."""
+    model, seen = the_model("sudoku"), {divmod(k, 9): int(c) - 1 for k, c in enumerate(PUZZLE) if c != "0"}
+    found = np.asarray(model.marginals({}, clamp={"s": seen})["s"])
+    assert set(found.ravel().tolist()) == {0.0, 1.0}
+    s = found.argmax(axis=-1)
+    assert all(s[k] == v for k, v in seen.items())
+    boxes = s.reshape(3, 3, 3, 3).swapaxes(1, 2).reshape(9, 9)
+    for groups in (s, s.T, boxes):
+        np.testing.assert_array_equal(np.sort(groups, axis=1), np.broadcast_to(np.arange(9), (9, 9)))
+    np.testing.assert_array_equal(model.map({}, clamp={"s": seen})[0], s)
+    draws = model.sample({}, "exact", draws=3, chains=1, clamp={"s": seen}, progress=False).posterior["s"].values
+    np.testing.assert_array_equal(draws, np.broadcast_to(s, draws.shape))
+    with pytest.raises(gm.GmlmError, match="no configuration agrees with the clamped cells") as caught:
+        model.map({}, clamp={"s": seen | {(0, 2): 8}})
+    assert caught.value.codes == ("E512",)
+
+
 # Hyperparameters
 
 
