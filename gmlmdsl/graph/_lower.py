@@ -160,7 +160,7 @@ class Lowering:
             keep = self.value(e.clauses.condition, inner).astype(bool)
             inner = with_turns(inner, taken=inner.taken & keep)
         if e.clauses.condition is not None or among is not True:
-            used = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).reshape(-1, count).any(axis=0)
+            used = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).any(axis=tuple(range(inner.taken.ndim - 1)))
             inner = keep_used(inner, names, used)  # pyright: ignore[reportArgumentType]
             count = int(used.sum())
         mask = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).astype(np.int8)
