@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from known_numbers import COUNTS, LAWS, TOTALS, Count, Law, Total, binomial, log_sum, on_or_off, rows_of, sigmoid, simplex
+from oracle import Oracle
 
 import gmlmdsl as gm
 from gmlmdsl.evaluate import log_prior
@@ -318,3 +319,32 @@ def test_eight_schools_have_the_posterior_of_a_model_by_hand():
         other = other.reshape(-1, *other.shape[2:])
         assert np.abs(one.mean(0) - other.mean(0)).max() < 4 * (2 / 400) ** 0.5 * one.std(0).max()
         np.testing.assert_allclose(one.std(0), other.std(0), rtol=0.25)
+
+
+# All valid programs that are small
+
+
+def at_random(model: gm.Model, rng: np.random.Generator) -> dict[str, Any]:
+    """Parameters within their bounds."""
+    made = {
+        "real": lambda p: rng.normal(size=p.shape),
+        "positive": lambda p: rng.exponential(size=p.shape) + 0.1,
+        "bounded": lambda p: np.clip(rng.normal(size=p.shape), p.lower, p.upper),
+        "simplex": lambda p: simplex(rng, *p.shape),
+        "ordered": lambda p: np.sort(rng.normal(size=p.shape), axis=-1),
+    }
+    return {p.name: made[p.kind](p) for p in model.graph.parameters}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(FOLDERS[0].glob("*.gmlm")), ids=lambda p: p.stem)
+def test_small_programs_have_the_log_z_of_the_oracle(path: Path, rng: np.random.Generator):
+    """Of every model without given data, a network or more configurations than are quickly listed."""
+    program = gm.load(path, allow_python=True)
+    for name in program.checked.models:
+        graph = (model := program.model(name)).graph
+        if graph.network is not None or graph.given or graph.sizes.astype(float).prod() > 20_000:
+            continue
+        params = at_random(model, rng)
+        wanted = Oracle(program.checked, name, {}).log_partition(params)
+        assert float(model.log_partition(params)) == pytest.approx(wanted, abs=1e-8)
