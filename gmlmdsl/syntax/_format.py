@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 from typing import Any
 
 from .._diagnostics import Source
@@ -182,7 +181,7 @@ def _wrapped(line: Line) -> Iterator[str]:
     if not pieces:
         yield " " * indent + line.comment + "\n"
         return
-    while indent + _width(pieces) > WIDTH:
+    while not _fits(pieces, WIDTH - indent):
         cut = _best_break(pieces, WIDTH - indent, WIDTH - line.indent - CONTINUATION)
         if cut is None:
             break
@@ -208,25 +207,56 @@ def _best_break(pieces: Sequence[Piece], room: int, behind: int) -> int | None:
     Loops that fit into one line behind the break stay together there; `behind`: its room.
     """
     head = _head(pieces, room, behind)
-    places = [k for k in range(head + 1, len(pieces)) if pieces[k].looseness != NO_BREAK]
-    ends = list(accumulate(len(p.text) + p.space * bool(k) for k, p in enumerate(pieces)))
-    fitting = [k for k in places if ends[k - 1] <= room]
+    places = [k for k in _places(pieces, room) if k > head]
+    fitting = [k for k in places if _fits(pieces[:k], room)]
     if not fitting:
         return head or next(iter(places), None)
-    best = min((pieces[k].depth, pieces[k].looseness) for k in fitting)
-    equals = [k for k in fitting if (pieces[k].depth, pieces[k].looseness) == best]
-    loops = (k for k in equals if best == (0, CLAUSE) and pieces[k].text == "for" and _width(pieces[k:]) <= behind)
+    best = min(map(_key, (pieces[k] for k in fitting)))
+    equals = [k for k in fitting if _key(pieces[k]) == best]
+    loops = (k for k in equals if _is_loop(pieces[k]) and _fits(pieces[k:], behind))
     return next(loops, equals[-1])
+
+
+def _places(pieces: Sequence[Piece], room: int) -> Iterator[int]:
+    """Where a line may break, up to the first place that is too far behind."""
+    for k, column in enumerate(_columns(pieces)):
+        if k and pieces[k].looseness != NO_BREAK:
+            yield k
+            if column > room:
+                return
+
+
+def _columns(pieces: Sequence[Piece]) -> Iterator[int]:
+    """Where each piece begins on a line, its space included."""
+    column = 0
+    for k, piece in enumerate(pieces):
+        yield column
+        column += len(piece.text) + piece.space * bool(k)
+
+
+def _fits(pieces: Sequence[Piece], room: int) -> bool:
+    """Whether a line of pieces is no wider than the room for it."""
+    return all(column <= room for column in _columns(pieces)) and _width(pieces) <= room
+
+
+def _key(piece: Piece) -> tuple[int, int]:
+    return piece.depth, piece.looseness
+
+
+def _is_loop(piece: Piece) -> bool:
+    return piece.text == "for" and piece.depth == 0
 
 
 def _head(pieces: Sequence[Piece], room: int, behind: int) -> int:
     """Where `: type` or `~ distribution` begins if a break before it gains nothing: what stands behind is broken all the same."""
     found = 0
-    for k, piece in enumerate(pieces):
-        if (piece.depth, piece.looseness) == (0, CLAUSE) and piece.text in (":", "~") and _width(pieces[:k]) <= room:
-            found = k if _width(pieces[k : _next_loop(pieces, k)]) > behind else found
+    for k, column in enumerate(_columns(pieces)):
+        if column > room:
+            break
+        if _key(pieces[k]) == (0, CLAUSE) and pieces[k].text in (":", "~") and not _fits(pieces[k : _next_loop(pieces, k)], behind):
+            found = k
     return found
 
 
 def _next_loop(pieces: Sequence[Piece], k: int) -> int:
-    return next((j for j in range(k, len(pieces)) if pieces[j].text == "for" and pieces[j].depth == 0), len(pieces))
+    return next((j for j in range(k, len(pieces)) if _is_loop(pieces[j])), len(pieces))

@@ -65,7 +65,7 @@ def _operand(tokens: list[Token], end: int) -> int | None:
     """Where a name, or a name with its indices, starts that ends just before a token."""
     k = end - 1
     if tokens[k].text == "]":
-        k = next((j for j in range(k, -1, -1) if closing(tokens, j) == k and tokens[j].text == "["), 0) - 1
+        k = _opening(tokens, k) - 1
     return k if k > 0 and "NAME" in tokens[k].terminals else None
 
 
@@ -261,11 +261,13 @@ def _list_beside_an_operator(fault: Fault) -> int | None:
         return at if at and tokens[at - 1].text in OPERATORS else None
     if fault.token.text not in OPERATORS:
         return None
-    for _ in range(2):
-        at = next((j for j in range(at - 1, fault.start, -1) if tokens[j].text == "[" and closing(tokens, j) == at - 1), 0)
-        if not at:
-            return None
-    return at if tokens[at - 1].text in ("=", "then", "else", "(", ",") else None
+    first = _opening(tokens, _opening(tokens, at - 1) - 1)
+    return first if first > 0 and tokens[first - 1].text in ("=", "then", "else", "(", ",") else None
+
+
+def _opening(tokens: list[Token], close: int) -> int:
+    """Where the square bracket that a token closes is opened; 0 where it closes none."""
+    return next((j for j in range(close, -1, -1) if closing(tokens, j) == close and tokens[j].text == "["), 0)
 
 
 def double_index(fault: Fault, faults: Faults) -> Edit | None:
