@@ -20,7 +20,7 @@ from .._diagnostics import GmlmError, fail
 from ..data import clamped_cells, decode, first_cells, in_cell_order, value_codes
 from ..derive import bounded_jit
 from ..graph import FactorGraph, GivenRows
-from ..plan import Elimination, plan_elimination
+from ..plan import Elimination, plan_elimination, with_forced
 from ..read import has_labels, verify_unmasked
 from ._magnitude import largest_factor, verified_partition
 from ._row_sizes import over_rows
@@ -97,6 +97,20 @@ class Contractions:
         if held.any() and (c := self.affordable(what)) is not None and c.entries <= CHEAP:
             yield c, _seen(self.graph, c, held[:, None], codes)
         yield self.holding(held, what)[1], None
+
+    def clamped(self, clamp: Mapping[str, Any] | None) -> tuple[Array, Array]:
+        """Which cells are clamped, and their values; where the contraction of all cells is not affordable, those that follow too.
+
+        Raises:
+            GmlmError: E512 where some cell has no value left.
+        """
+        held, codes = clamped_cells(self.graph, clamp)
+        if not held.any() or self.affordable("a table of marginals") is not None:
+            return held, codes
+        found = with_forced(self.graph, held, codes)
+        if found is None:
+            _verify_possible(np.array(-np.inf), held)
+        return found or (held, codes)
 
     def affordable(self, what: str) -> derive.Contraction | None:
         """Return the contraction of all cells, or None if it is not affordable."""
@@ -245,7 +259,7 @@ def marginals(
         GmlmError: E601 with the cost; E512 if no configuration agrees with the clamped cells.
     """
     graph = kept.graph
-    held, codes = _start(graph, clamp, given)
+    held, codes = _start(kept, clamp, given)
     for c, seen in kept.beside(held, codes, "a table of marginals"):
         found, table = _laws(device, params, codes, c, seen)
         if _has_digits(found):
@@ -355,7 +369,7 @@ def joint_marginals(
             configuration agrees with the clamped cells.
     """
     graph = kept.graph
-    held, codes = _start(graph, clamp, given)
+    held, codes = _start(kept, clamp, given)
     sizes, rows = graph.sizes[cells], codes.shape[1]
     if not sizes.astype(float).prod() <= MOST_JOINT:
         message = f"a joint distribution of {sizes.astype(float).prod():.3g} values: up to {MOST_JOINT:,} are given"
@@ -405,7 +419,7 @@ def best(
     Raises:
         GmlmError: E601 with the cost; E512 if no configuration agrees with the clamped cells.
     """
-    held, codes = _start(kept.graph, clamp, given)
+    held, codes = _start(kept, clamp, given)
     for c, seen in kept.beside(held, codes, "a mode"):
         found, value = _modes(device, params, codes, c, seen)
         if _has_digits(value):
@@ -516,10 +530,10 @@ def only_laws_of(graph: FactorGraph, cells: Array) -> FactorGraph:
     return dataclasses.replace(graph, factors=tuple(g.take(np.flatnonzero(cells[g.cells[:, 0]])) for g in graph.factors))
 
 
-def _start(graph: FactorGraph, clamp: Mapping[str, Any] | None, given: GivenRows | None) -> tuple[Array, Array]:
+def _start(kept: Contractions, clamp: Mapping[str, Any] | None, given: GivenRows | None) -> tuple[Array, Array]:
     """Return booleans of the known cells, and codes (cells, rows) that hold their values."""
-    held, codes = clamped_cells(graph, clamp)
-    return held, np.where(held[:, None], codes[:, None], known_rows(graph, given)).astype(np.int32)
+    held, codes = kept.clamped(clamp)
+    return held, np.where(held[:, None], codes[:, None], known_rows(kept.graph, given)).astype(np.int32)
 
 
 def _has_digits(value: Array) -> bool:

@@ -52,12 +52,13 @@ class Lowering:
         self.tables: list[Array] = []
         self.slots: list[Array] = []  # Each array has shape (n,).
         self.slot_sizes: list[int] = []
-        self._seen: dict[tuple[str, bytes], CellValue] = {}
+        self._seen: dict[tuple[str, int, bytes], int] = {}  # the first slot of cells
         self._mentions: dict[tuple[str, bytes], Gather] = {}
         self._tables: dict[str, int] = {}
         self._given: dict[int, GivenArray] = {}  # The keys are numbers of tables.
         self._row: int | None = None  # This is the slot of the row cell.
         self._static: dict[int, bool] = {}
+        self._columns: dict[tuple[str, tuple[int, ...], bytes], int] = {}
 
     def group(self, root: Node, turns: Turns, kind: str, span: Span) -> FactorGroup:
         """Return the finished group.
@@ -96,8 +97,15 @@ class Lowering:
         value = np.asarray(value)
         if value.size == 1:
             return Constant(value.reshape(()).item())
-        self.columns.append(value)
-        return Column(len(self.columns) - 1)
+        return self.stored(value)
+
+    def stored(self, value: Array) -> Column:
+        """The leaf for an array of numbers; equal ones are one leaf, so that what is written twice is seen to be the same."""
+        key = (value.dtype.str, value.shape, value.tobytes())
+        if key not in self._columns:
+            self._columns[key] = len(self.columns)
+            self.columns.append(value)
+        return Column(self._columns[key])
 
     # Expressions
 
@@ -170,7 +178,7 @@ class Lowering:
             keep = self.value(e.clauses.condition, inner).astype(bool)
             inner = with_turns(inner, taken=inner.taken & keep)
         if e.clauses.condition is not None or among is not True:
-            used = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).reshape(-1, count).any(axis=0)
+            used = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).any(axis=tuple(range(inner.taken.ndim - 1)))
             inner = keep_used(inner, names, used)  # pyright: ignore[reportArgumentType]
             count = int(used.sum())
         mask = np.broadcast_to(inner.taken, (*inner.taken.shape[:-1], count)).astype(np.int8)
@@ -181,10 +189,7 @@ class Lowering:
         # meets.
         if count == 0:
             return Constant(0 if e.operator == "+" else 1)
-        self.columns.append(mask)
-        # The body appends columns of its own, so this is done before.
-        counted = Column(len(self.columns) - 1)
-        return Add(self.lower(e.body, inner), turns.depth, counted, e.operator)
+        return Add(self.lower(e.body, inner), turns.depth, self.stored(mask), e.operator)
 
     def table_entry(self, e: ir.TableEntry, turns: Turns) -> Node:
         """Lower an entry of a written-out table.
@@ -470,7 +475,7 @@ class Lowering:
         return self._mentions[key]
 
     def slot(self, v: VariableArray, positions: Array, turns: Turns) -> CellValue | Gather:
-        """Return the leaf for cells at given positions; equal cells share one leaf.
+        """Return the leaf for cells at given positions; equal cells share their slots.
 
         The slot is unused where `turns.taken` is False.
         """
@@ -478,15 +483,15 @@ class Lowering:
             return self.given_entry(v, positions, turns)
         positions = np.where(turns.taken, positions, self.names.n_cells).astype(np.int32)
         shape = positions.shape[1:]
-        key = (v.name, repr(positions.shape).encode() + positions.tobytes())
+        key = (v.name, len(positions), positions.tobytes())
         if key not in self._seen:
             if turns.n * positions[0].size > MOST_ENTRIES:
                 raise fail("E412", f"{turns.n:,} factors of {positions[0].size:,} cells: too many to list", None)
             columns = np.broadcast_to(positions, (turns.n, *shape)).reshape(turns.n, -1)
-            self._seen[key] = CellValue(len(self.slots), shape, v.scale or CODES)
+            self._seen[key] = len(self.slots)
             self.slots += list(columns.T)
             self.slot_sizes += [len(v.labels)] * columns.shape[1]
-        return self._seen[key]
+        return CellValue(self._seen[key], shape, v.scale or CODES)
 
     def parameter(self, e: ir.ParameterValue, turns: Turns, last: ir.Expression | Node | None = None) -> Node:
         """Return an entry of a parameter; `last` indexes an axis that the expression omits."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -308,7 +309,7 @@ def _law(d: ir.Distributed, bound: Bound, names: Names, seen: list[tuple[Array, 
         return group
     code = lowering.lower(names.model.variables[d.target.name].domain.code(d.target), turns)
     found = _entry(lowering, d.probabilities, turns, code)
-    if any(n == target for term, _ in found.terms[:-1] for n in nodes_in(term)):
+    if any(target.start == start for term, _ in found.terms[:-1] for start in _slots(term)):
         help = "a cell comes after its parents: limit the loop with `if`"
         raise fail("E413", f"a cell of `{d.target.name}` is its own parent", d.span, "a cycle", help=help)
     return lowering.group(Apply("log", (found,)), turns, "categorical", d.span)
@@ -325,6 +326,11 @@ def _verify_own_parent(d: ir.Distributed, bound: Bound, names: Names, turns: Tur
     if place is not None:
         help = "a distribution mentions other cells, such as `x[i - 1]`; what weighs the values of one cell is a `factor`"
         raise fail("E413", f"a cell of `{d.target.name}` is its own parent", place, "of itself", help=help)
+
+
+def _slots(node: Node) -> Iterator[int]:
+    """Where the cells of a tree begin among its slots."""
+    return (n.start for n in nodes_in(node) if isinstance(n, CellValue))
 
 
 def _entry(lowering: Lowering, p: ir.Expression, turns: Turns, code: Node) -> Gather:

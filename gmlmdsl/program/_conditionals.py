@@ -49,6 +49,7 @@ from ._terms import (
     TableEntry,
     VariableValue,
     substitute,
+    substitute_in_clauses,
     walk,
 )
 
@@ -225,12 +226,12 @@ class _Law:
             if loop is None or not self.is_over_values(loop, a.clauses.loops[0]):
                 return None
             body = self.read(a.value)
-        if body is None or not self.is_free_of_loops(body, loop.names[0]):
+        if body is None:
             return None
         self.taken[-1] = substitute(body, {loop.names[0]: self.number(0)})
         self.count(loop.over, 0, "members", a.clauses.loops[0].over.span)
         total = Sum(a.value.span, body, Clauses(a.clauses.span, (Loop(loop.span, loop.names, loop.over),)), "logsumexp")
-        return self.op("-", substitute(body, {loop.names[0]: loop.over.member(self.code)}), total)
+        return self.op("-", self.at_value(body, loop), total)
 
     def report_logits(self, a: tree.Argument) -> None:
         """`logits = h` where a number for each value is wanted."""
@@ -255,16 +256,15 @@ class _Law:
         self.scope.report("E212", message, written.over.span, "other values", related=((mine.span, "its values"),), help=help, fix=fix)
         return False
 
-    def is_free_of_loops(self, body: Expression, name: str) -> bool:
-        """Whether no loop inside a body depends on an index name that a cell's value takes the place of; reported where one does."""
-        for part in walk(body):
-            inner = [x for c in _limits(part) for x in walk(c) if isinstance(x, IndexValue) and x.name == name]
-            if inner:
-                message = f"`{name}` stands for the value of `{self.cell.name}`: no loop inside can depend on it"
-                help = f"what depends on a value is an array over the values: `input f[4] : real`, and `f[{name}]`"
-                self.scope.report("E218", message, inner[0].span, "in a loop", help=help)
-                return False
-        return True
+    def at_value(self, body: Expression, loop: Loop) -> Expression:
+        """An expression of the loop's value at that of the cell; a sum that picks it, where it says what another loop runs over."""
+        (name,) = loop.names
+        value = loop.over.member(self.code)
+        here = {name: value}
+        if all(substitute_in_clauses(p.clauses, here) == p.clauses for p in walk(body) if isinstance(p, Sum)):
+            return substitute(body, here)
+        picked = Choice(body.span, self.op("==", value, IndexValue(body.span, name)), body, self.number(0))
+        return Sum(body.span, picked, Clauses(loop.span, (Loop(loop.span, loop.names, loop.over),)), "+")
 
     def over(self, row: Row, over: SetOf, operator: str) -> Expression:
         """A reduction of a row over its places."""

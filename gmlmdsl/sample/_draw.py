@@ -115,7 +115,7 @@ def draw_exact(
     graph = lowered.graph
     # the graph with cells for partial sums
     whole = graph if kept.graph.n_cells == graph.n_cells else kept.graph
-    held = clamped_cells(whole, options.clamp)
+    held = kept.clamped(options.clamp)
     device = derive.graph_arrays(whole)
     kernel, line = independent_kernel(kept, device, params, held)
     observe, options = observables(lowered, params, options.observe), replace(options, warmup=0, thin=1)

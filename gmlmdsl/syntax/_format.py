@@ -10,7 +10,7 @@ from .._diagnostics import Source
 from ._lex import Token, tokenize
 from ._old_forms import modernised
 from ._parse import parse
-from ._pieces import NO_BREAK, Piece
+from ._pieces import CLAUSE, NO_BREAK, Piece
 from ._statements import shape
 from ._tables import load_tables
 from ._tree import Comment, SyntaxTree
@@ -69,7 +69,7 @@ def _lines_of(tree: SyntaxTree) -> list[Line]:
 
 
 def _add(node: Any, indent: int, lines: list[Line]) -> None:
-    head, body = shape(node)
+    head, body, tail = shape(node)
     if body is None:
         lines.append(Line(indent, head))
         return
@@ -81,18 +81,18 @@ def _add(node: Any, indent: int, lines: list[Line]) -> None:
     lines.append(Line(indent, [*head, Piece("{")]))
     for child in body:
         _add(child, indent + INDENT, lines)
-    lines.append(Line(indent, [Piece("}", 0)]))
+    lines.append(Line(indent, [Piece("}", 0), *tail]))
 
 
 def _in_one_line(node: Any) -> list[Piece]:
-    head, body = shape(node)
+    head, body, tail = shape(node)
     if body is None:
         return head
     pieces = [*head, Piece("{")]
     for k, child in enumerate(body):
         first, *rest = _in_one_line(child)
         pieces += [first._replace(space=2 if k else 1), *rest]
-    return [*pieces, Piece("}")]
+    return [*pieces, Piece("}"), *tail]
 
 
 def _width(pieces: Sequence[Piece]) -> int:
@@ -181,8 +181,8 @@ def _wrapped(line: Line) -> Iterator[str]:
     if not pieces:
         yield " " * indent + line.comment + "\n"
         return
-    while indent + _width(pieces) > WIDTH:
-        cut = _best_break(pieces, WIDTH - indent)
+    while not _fits(pieces, WIDTH - indent):
+        cut = _best_break(pieces, WIDTH - indent, WIDTH - line.indent - CONTINUATION)
         if cut is None:
             break
         yield " " * indent + _joined(pieces[:cut]) + "\n"
@@ -201,17 +201,62 @@ def _joined(pieces: Sequence[Piece]) -> str:
     return "".join(" " * p.space * bool(k) + p.text for k, p in enumerate(pieces))
 
 
-def _best_break(pieces: Sequence[Piece], room: int) -> int | None:
-    """The loosest place to break at which the first part fits, the last of equals; the first place at all where none fits."""
-    best: tuple[int, int] | None = None
-    best_at = None
-    first = None
+def _best_break(pieces: Sequence[Piece], room: int, behind: int) -> int | None:
+    """The loosest place to break at which the first part fits, the last of equals; the first place at all where none fits.
+
+    Loops that fit into one line behind the break stay together there; `behind`: its room.
+    """
+    head = _head(pieces, room, behind)
+    places = [k for k in _places(pieces, room) if k > head]
+    fitting = [k for k in places if _fits(pieces[:k], room)]
+    if not fitting:
+        return head or next(iter(places), None)
+    best = min(map(_key, (pieces[k] for k in fitting)))
+    equals = [k for k in fitting if _key(pieces[k]) == best]
+    loops = (k for k in equals if _is_loop(pieces[k]) and _fits(pieces[k:], behind))
+    return next(loops, equals[-1])
+
+
+def _places(pieces: Sequence[Piece], room: int) -> Iterator[int]:
+    """Where a line may break, up to the first place that is too far behind."""
+    for k, column in enumerate(_columns(pieces)):
+        if k and pieces[k].looseness != NO_BREAK:
+            yield k
+            if column > room:
+                return
+
+
+def _columns(pieces: Sequence[Piece]) -> Iterator[int]:
+    """Where each piece begins on a line, its space included."""
     column = 0
     for k, piece in enumerate(pieces):
-        if k and piece.looseness != NO_BREAK:
-            first = first or k
-            key = (piece.depth, piece.looseness)
-            if column <= room and (best is None or key <= best):
-                best, best_at = key, k
-        column += len(piece.text) + (piece.space if k else 0)
-    return best_at if best_at is not None else first
+        yield column
+        column += len(piece.text) + piece.space * bool(k)
+
+
+def _fits(pieces: Sequence[Piece], room: int) -> bool:
+    """Whether a line of pieces is no wider than the room for it."""
+    return all(column <= room for column in _columns(pieces)) and _width(pieces) <= room
+
+
+def _key(piece: Piece) -> tuple[int, int]:
+    return piece.depth, piece.looseness
+
+
+def _is_loop(piece: Piece) -> bool:
+    return piece.text == "for" and piece.depth == 0
+
+
+def _head(pieces: Sequence[Piece], room: int, behind: int) -> int:
+    """Where `: type` or `~ distribution` begins if a break before it gains nothing: what stands behind is broken all the same."""
+    found = 0
+    for k, column in enumerate(_columns(pieces)):
+        if column > room:
+            break
+        if _key(pieces[k]) == (0, CLAUSE) and pieces[k].text in (":", "~") and not _fits(pieces[k : _next_loop(pieces, k)], behind):
+            found = k
+    return found
+
+
+def _next_loop(pieces: Sequence[Piece], k: int) -> int:
+    return next((j for j in range(k, len(pieces)) if _is_loop(pieces[j])), len(pieces))

@@ -15,6 +15,7 @@ from ._lex import CLOSING, OPENING, Token, closing, short
 
 Faults = dict[int, Diagnostic]
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
+OPERATORS = COMPARISONS | {"+", "-", "*", "/", "//", "%", "^", "and", "or"}
 IMPLICATIONS = ("->", "=>", "==>")
 SIZED = frozenset({"vector", "row_vector", "array", "matrix", "real", "int", "float", "double"})
 BEFORE_A_CONDITION = frozenset(
@@ -64,7 +65,7 @@ def _operand(tokens: list[Token], end: int) -> int | None:
     """Where a name, or a name with its indices, starts that ends just before a token."""
     k = end - 1
     if tokens[k].text == "]":
-        k = next((j for j in range(k, -1, -1) if closing(tokens, j) == k and tokens[j].text == "["), 0) - 1
+        k = _opening(tokens, k) - 1
     return k if k > 0 and "NAME" in tokens[k].terminals else None
 
 
@@ -288,19 +289,35 @@ def condition_in_brackets(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def list_of_a_term(fault: Fault, faults: Faults) -> Edit | None:
-    """`factor [0.1, 0.9][b]`: a bracket behind `factor` is an index of what is called so."""
-    tokens, at = fault.tokens, fault.start + 1
-    if tokens[fault.start].text not in ("factor", "require") or tokens[at].text != "[" or fault.at <= at:
-        return None
-    end = closing(tokens, at)
+    """`factor [0.1, 0.9][b]`: a bracket behind `factor` is an index of what is called so; and `2 * [0.1, 0.9][b]`."""
+    tokens, first = fault.tokens, fault.tokens[fault.start].text
+    behind = first in ("factor", "require") and tokens[fault.start + 1].text == "[" and fault.at > fault.start + 1
+    at = fault.start + 1 if behind else _list_beside_an_operator(fault)
+    end = None if at is None else closing(tokens, at)
     end = closing(tokens, end + 1) if end is not None and tokens[end + 1].text == "[" else None
-    if end is None:
+    if at is None or end is None:
         return None
     text = f"({text_of(fault, tokens[at : end + 1])})"
     made = (fault.make("(", tokens[at]), *tokens[at : end + 1], fault.make(")", tokens[end]))
     span = fault.span(tokens[at]).to(fault.span(tokens[end]))
-    message = f"a list with its index stands in parentheses behind `{tokens[fault.start].text}`"
+    message = f"a list with its index stands in parentheses {f'behind `{first}`' if behind else 'beside an operator'}"
     return Edit(at, end + 1, made, Diagnostic("E101", message, span, help=f"write `{cut(text)}`", fix=Fix(span, text)), far=0)
+
+
+def _list_beside_an_operator(fault: Fault) -> int | None:
+    """Where a list begins behind an operator, `2 * [..`, or a list with its index in front of one, `= [..][b] *`."""
+    tokens, at = fault.tokens, fault.at
+    if fault.token.text == "[":
+        return at if at and tokens[at - 1].text in OPERATORS else None
+    if fault.token.text not in OPERATORS:
+        return None
+    first = _opening(tokens, _opening(tokens, at - 1) - 1)
+    return first if first > 0 and tokens[first - 1].text in ("=", "then", "else", "(", ",") else None
+
+
+def _opening(tokens: list[Token], close: int) -> int:
+    """Where the square bracket that a token closes is opened; 0 where it closes none."""
+    return next((j for j in range(close, -1, -1) if closing(tokens, j) == close and tokens[j].text == "["), 0)
 
 
 def double_index(fault: Fault, faults: Faults) -> Edit | None:

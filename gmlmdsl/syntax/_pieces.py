@@ -34,6 +34,7 @@ HELPED = {"not": COMPARISONS, "or": {"and", "not"}, "and": {"not"}, "neg": {"^"}
 NO_BREAK = 99
 CLAUSE = 0  # the loosest place for a line to break: before `for`, `weight`, ..; then after commas, then before operators
 COMMA = 1
+LATE = 20  # between the indices of a map or list: after all else of that depth
 
 
 class Piece(NamedTuple):
@@ -70,22 +71,24 @@ def flatten(items: Sequence[Item]) -> list[Piece]:
     """Write out every part: no space after an opening bracket, bracket depths counted, a break allowed after a comma."""
     todo = list(reversed(items))
     done: list[Piece] = []
-    depth, glued = 0, True
+    depth, glued, late = 0, True, False
     while todo:
         item = todo.pop()
         if isinstance(item, Expected):
             todo += reversed(_spell(item))
             continue
         depth -= item.text in CLOSING
-        looseness = COMMA if done and done[-1].text == "," else item.looseness
+        looseness = LATE if late else COMMA if done and done[-1].text == "," else item.looseness
         done.append(Piece(item.text, 0 if glued else item.space, looseness, depth))
         depth += item.text in OPENING
         glued = item.text in OPENING or item is MINUS or item is CARET
+        late = item is LATE_COMMA
     return done
 
 
 MINUS = Piece("-", 1)  # the sign, which stands close to its operand
 CARET = Piece("^", 0)
+LATE_COMMA = Piece(",", 0)
 
 
 def _spell(item: Expected) -> list[Item]:
@@ -102,7 +105,7 @@ def _spell(item: Expected) -> list[Item]:
         parts += [] if node.no is None else [word("else", 2), Expected(node.no, BRANCH)]
         return _parenthesised(parts, LOOSEST, item.binding)
     if isinstance(node, tree.LookedUp) and isinstance(node.entries, tree.List):
-        return _parenthesised([Expected(node.entries), *bracketed(tight("["), node.indices)], BRANCH, item.binding)
+        return _parenthesised([Expected(node.entries), *_looked_up_at(node)], BRANCH, item.binding)
     return _atom(node)
 
 
@@ -150,7 +153,7 @@ def _atom(node: tree.Node) -> list[Item]:
     if isinstance(node, tree.Method):
         return [Expected(node.base), *bracketed(tight("("), node.arguments)]
     if isinstance(node, tree.LookedUp) and not isinstance(node.entries, tree.List):
-        return [*bracketed(word("{"), node.entries), *bracketed(tight("["), node.indices)]
+        return [*bracketed(word("{"), node.entries), *_looked_up_at(node)]
     return _compound(node)
 
 
@@ -175,6 +178,10 @@ def _compound(node: tree.Node) -> list[Item]:
         items += [tight(","), Expected(name)] if k else [Expected(name)]
         items += [tight(":"), Expected(value)]
     return [*items, tight("}")]
+
+
+def _looked_up_at(node: tree.LookedUp) -> list[Item]:
+    return [LATE_COMMA if item == LATE_COMMA else item for item in bracketed(tight("["), node.indices)]
 
 
 def bracketed(opening: Piece, nodes: Sequence[tree.Node], binding: int = LOOSEST) -> list[Item]:

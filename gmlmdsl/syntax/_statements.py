@@ -10,10 +10,11 @@ from ._pieces import BRANCH, CLAUSE, Expected, Item, Piece, bracketed, clauses, 
 
 
 class Shape(NamedTuple):
-    """A statement: its head in pieces, and the statements of its body (None where it has none)."""
+    """A statement: its head in pieces, the statements of its body (None where it has none), and what stands behind its braces."""
 
     head: list[Piece]
     body: tuple[tree.Node, ...] | None = None
+    tail: Sequence[Piece] = ()
 
 
 def shape(node: Any) -> Shape:
@@ -139,10 +140,11 @@ def _row(node: tree.MaskRow | tree.KernelRow) -> Shape:
         return _shape([*weight, Expected(inner), *clauses(node.clauses)])
     if isinstance(inner, tree.MaskMixture):
         return _shape([*weight, word("mixture")], inner.rows)
-    head, body = shape(inner)
+    head, body, _ = shape(inner)
     loops = flatten(clauses(node.clauses))
     loops[:1] = [piece._replace(space=1) for piece in loops[:1]]
-    return Shape([*flatten(weight), head[0]._replace(space=1), *head[1:], *loops], body)
+    head = [*flatten(weight), head[0]._replace(space=1), *head[1:]]
+    return Shape([*head, *loops]) if body is None else Shape(head, body, loops)
 
 
 SHAPES: dict[type, Callable[[Any], Shape]] = {

@@ -469,3 +469,17 @@ def test_what_is_given_is_told_where_it_is_passed_as_data():
     with pytest.raises(gm.GmlmError, match="given with each row") as caught:
         model.log_prob({"w": 1.0}, {"y": 1, "z": 0, "u": 0.3}, given={"u": 0.3})
     assert "pass it in `given={'u': ..}`" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("factor", "total"),
+    [
+        ("factor 0.3 * sum(x[j] for j in range(i)) for i in range(1)", 9),
+        ("factor prod(x[j] for j in range(i)) for i in range(2) if i < 1", 9 * math.e),
+        ("factor sum(sum(x[a] for a in range(j)) for j in range(i + 1)) for i in range(1)", 9),
+        ("require any(x[j] == 0 for j in range(i)) or x[0] == 1 for i in range(1)", 3),
+    ],
+)
+def test_sums_of_nothing_in_every_turn(factor: str, total: float):
+    model = gm.parse(f"model m {{\n  var x[i in range(2)] : range(3)\n  {factor}\n}}\n").model()
+    assert float(model.log_partition({})) == pytest.approx(math.log(total), abs=1e-9)

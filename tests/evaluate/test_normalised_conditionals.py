@@ -201,3 +201,25 @@ def test_a_law_that_is_none_is_refused_where_it_stands(code: str):
         gm.parse(REFUSED[code]).model()
     assert code in caught.value.codes
     assert caught.value.diagnostics[0].span is not None
+
+
+def test_logits_may_say_what_a_sum_runs_over():
+    """The value of the cell stands in the condition of a loop: steps up to it are added (Masters 1982)."""
+    text = """
+    index grade = range(4)
+    model m {
+      var z : bit ~ bernoulli(0.4)
+      var y, u : grade
+      param s[m in grade]
+      y ~ categorical(logits = k * z - sum(s[m] for m in grade if m <= k) for k in grade)
+      u ~ categorical(logits = sum(s[m] * z for m in range(k)) for k in grade)
+    }
+    """
+    s = np.array([0.2, -0.4, 0.9, 0.1])
+    states = np.array(list(itertools.product(range(2), range(4), range(4))))
+    wanted = []
+    for z, y, u in states:
+        first, second = np.arange(4) * z - np.cumsum(s), z * np.concatenate([[0], np.cumsum(s)[:-1]])
+        wanted.append(math.log(0.4 if z else 0.6) + first[y] + second[u] - np.log(np.exp(first).sum()) - np.log(np.exp(second).sum()))
+    found = gm.parse(text).model().log_prob({"s": s}, {"z": states[:, 0], "y": states[:, 1], "u": states[:, 2]})
+    np.testing.assert_allclose(found, wanted, atol=1e-9)

@@ -110,3 +110,12 @@ def test_a_sum_that_has_no_terms_in_some_instances():
     model, states = gm.parse(text).model(), np.array(list(itertools.product(range(3), repeat=7)))
     wanted = np.logaddexp.reduce(0.1 * states.sum(axis=1) ** 2)
     assert abs(float(model.log_partition({"k": 0.1})) - wanted) < 1e-9
+
+
+def test_one_sum_may_be_written_twice():
+    """Of Curie and Weiss: the square of the sum and the sum itself in one factor."""
+    text = "index s = range(40)  model m { var x[i in s] : spin  param J, h"
+    text += "  factor J * sum(x[i] for i in s)^2 / 80 + h * sum(x[i] for i in s) }"
+    sums = 2 * np.arange(41) - 40
+    wanted = np.logaddexp.reduce([math.log(math.comb(40, k)) for k in range(41)] + 0.7 * sums**2 / 80 + 0.1 * sums)
+    assert abs(float(gm.parse(text).model().log_partition({"J": 0.7, "h": 0.1})) - wanted) < 1e-9

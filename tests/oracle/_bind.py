@@ -199,7 +199,7 @@ class Bound:
 
         def one(a: ir.InputAxis) -> Axis:
             if a.over is not None:
-                return self.axis(ir.Loop(a.span, ("", "")[: a.over.arity], a.over))
+                return self.axis(ir.Loop(a.span, ("",) * a.over.arity, a.over))
             return Axis(("",), tuple(range(self._length(a))), False, None)
 
         return tuple(one(a) for a in self.program.inputs[name].axes)

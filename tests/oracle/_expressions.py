@@ -264,21 +264,22 @@ def _first(a: Axis) -> int:
 
 
 def _along(a: Axis, index: list[np.ndarray]) -> np.ndarray:
-    """The place along one axis; an unordered pair may be named from either end."""
+    """The place along one axis; an unordered pair, and a triangle, may be named from any end."""
     if len(index) == 1:
-        first = _first(a)
-        place = index[0] - first
-        if (place < 0).any() or (place >= len(a.members)).any():
-            raise IndexError(f"index {index[0]} is outside {first}..{first + len(a.members) - 1}")
+        members = np.asarray(a.members, int)
+        place = np.searchsorted(members, index[0])
+        if not len(members) or (members[np.minimum(place, len(members) - 1)] != index[0]).any():
+            raise IndexError(f"index {index[0]} is not among {a.members}")
         return place
-    i, j = np.broadcast_arrays(*index)
-    turned = (i > j) if a.unordered else np.zeros(i.shape, bool)
-    where = {pair: k for k, pair in enumerate(a.members)}
-    ends = zip(np.where(turned, j, i).ravel().tolist(), np.where(turned, i, j).ravel().tolist(), strict=True)
+    values = np.broadcast_arrays(*index)
+    ends = np.stack([v.ravel() for v in values], axis=1)
+    if a.unordered or (a.over is not None and a.over.part == "triangles"):
+        ends = np.sort(ends, axis=1)
+    where = {member: k for k, member in enumerate(a.members)}
     try:
-        return np.array([where[pair] for pair in ends]).reshape(i.shape)
-    except KeyError as pair:
-        raise IndexError(f"{pair} is not an edge") from None
+        return np.array([where[tuple(e)] for e in ends.tolist()], int).reshape(values[0].shape)
+    except KeyError as ends_of:
+        raise IndexError(f"{ends_of} is not an edge") from None
 
 
 # Loops and blocks
