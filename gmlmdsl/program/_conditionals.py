@@ -379,14 +379,6 @@ def counted_entries(n: int) -> str:
     return f"{n} {'entry' if n == 1 else 'entries'}"
 
 
-def _limits(e: Expression) -> tuple[Expression, ...]:
-    """What the loops of a sum run over and are limited by."""
-    if not isinstance(e, Sum):
-        return ()
-    sizes = [size for loop in e.clauses.loops for size in (loop.over.start, loop.over.size) if size is not None]
-    return (*sizes, *(() if e.clauses.condition is None else (e.clauses.condition,)))
-
-
 def check_density(call: tree.Call, cell: Variable, target: VariableValue, scope: Scope) -> Density | None:
     """log p of a cell's value under the distribution that a call names; None after a fault."""
     law = _Law(call, cell, target, scope)
