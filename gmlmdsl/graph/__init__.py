@@ -8,8 +8,9 @@ from ._bind import bind, bind_sound
 from ._bound import Bound
 from ._by_edge import by_name
 from ._constants import constant, in_range, turned
-from ._factor_graph import FactorGraph, FactorGroup, GivenArray, ParameterArray, VariableArray
+from ._factor_graph import FactorGraph, FactorGroup
 from ._given_rows import GivenRows, group_with
+from ._graph_variables import GivenArray, ParameterArray, VariableArray
 from ._guided import guided, verify_brackets, verify_strings
 from ._infinite import STAYS_FINITE, oversized_at, undefined_at, untried
 from ._joint_values import joint_count

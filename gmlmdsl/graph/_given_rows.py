@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..program import CODES, Scale
-from ._factor_graph import FactorGraph, FactorGroup, GivenArray
+from ._factor_graph import FactorGraph, FactorGroup
+from ._graph_variables import GivenArray
 from ._nodes import Add, Apply, CellValue, Column, Gather, If, Node, Pick, mapped, nodes_in
 
 Array = np.ndarray

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .._diagnostics import fail
 from ..program import guided_options, ir
 from ._bound import Bound
-from ._factor_graph import VariableArray
+from ._graph_variables import VariableArray
 from ._network import evaluated_options
 from ._network_form import Value
 

@@ -15,8 +15,9 @@ from ._bound import Bound
 from ._by_edge import EdgeNames
 from ._constants import constant
 from ._cycles import verify_acyclic
-from ._factor_graph import FactorGraph, FactorGroup, GivenArray, Hyperprior, ParameterArray, Prior, VariableArray
+from ._factor_graph import FactorGraph, FactorGroup, Hyperprior
 from ._given_rows import GivenRows, graph_with, group_with, reads_real
+from ._graph_variables import GivenArray, ParameterArray, Prior, VariableArray
 from ._infinite import verify_finite
 from ._labels import lazy_labels
 from ._lower import Lowering, Names

@@ -11,7 +11,7 @@ import numpy as np
 from .._diagnostics import Span, fail
 from ..program import PRETRAINED, autoregressive_options, input_options, ir, is_decoder, network_options, option_faults, refinement_options
 from ._bound import Bound
-from ._factor_graph import GivenArray, VariableArray
+from ._graph_variables import GivenArray, VariableArray
 from ._network_form import NetworkForm, Value
 from ._weights import normalised
 

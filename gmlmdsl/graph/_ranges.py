@@ -11,7 +11,8 @@ import numpy as np
 
 from ..program import OPERATORS
 from ._arithmetic import CONDITIONS
-from ._factor_graph import FactorGraph, FactorGroup, GivenArray
+from ._factor_graph import FactorGraph, FactorGroup
+from ._graph_variables import GivenArray
 from ._nodes import Add, Apply, CellValue, Column, Constant, Gather, If, Node, parts_of
 
 Range = tuple[float, float]
