@@ -1,7 +1,7 @@
 """Draws from chains.
 
-In: kernels, data, keys. Out: draws for ArviZ, their diagnostics, an estimate of log Z. Never:
-mathematics of its own.
+In: kernels, data, keys. Out: draws for ArviZ, their diagnostics, an estimate of log Z.
+Never: mathematics of its own.
 """
 
 from __future__ import annotations
