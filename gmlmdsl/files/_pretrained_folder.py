@@ -96,7 +96,7 @@ def _ids_of(tokenizer: dict[str, Any]) -> dict[str, int]:
     added = tokenizer.get("added_tokens")
     for entry in added if isinstance(added, list) else ():
         if isinstance(entry, dict) and isinstance(entry.get("content"), str):
-            ids[entry["content"]] = entry.get("id")
+            ids[entry["content"]] = entry.get("id", -1)
     return ids
 
 

@@ -230,7 +230,8 @@ def default_optimizer(t: Training) -> optax.GradientTransformation:
 def learning_rate_at(t: Training, step: int) -> float:
     """Return the learning rate of the default optimiser at a step, counted from 0."""
     peak, warm, updates = _default_schedule(t)
-    return float(optax.warmup_cosine_decay_schedule(0.0, peak, warm, updates, END)(step // t.accumulate))
+    rate = optax.warmup_cosine_decay_schedule(0.0, peak, warm, updates, END)(step // t.accumulate)
+    return float(rate)  # pyright: ignore[reportArgumentType]
 
 
 def _default_schedule(t: Training) -> tuple[float, int, int]:
