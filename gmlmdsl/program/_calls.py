@@ -108,6 +108,15 @@ def _verify_conversion(e: tree.Call, kind: Kind, scope: Scope) -> bool:
     return False
 
 
+def _distributed(e: tree.Call, scope: Scope) -> str:
+    """`x ~ bernoulli(0.3)` of `bernoulli(x, 0.3)`, and of `bernoulli(0.3)`."""
+    first, *rest = [a.span.text for a in e.arguments] or [""]
+    symbol = scope.find(first.partition("[")[0])
+    if not rest or symbol is None or symbol.kind not in CELLS:
+        return f"x ~ {e.span.text}"
+    return f"{first} ~ {e.function.name}({', '.join(rest)})"
+
+
 def _report_unknown_function(e: tree.Call, scope: Scope, where: Where) -> None:
     name, known = e.function, scope.find(e.function.name)
     if known is not None and known.faulty:
@@ -124,7 +133,7 @@ def _report_unknown_function(e: tree.Call, scope: Scope, where: Where) -> None:
             scope.report("E205", f"`{e.span.text}` is a set, not a number", e.span, "a set", help=help)
             return
         if name.name in forms.names("distribution"):
-            help = f"a variable has it behind `~`: `x ~ {e.span.text}`; a parameter, `param h ~ normal(0, 1)`"
+            help = f"a variable has it after `~`: `{_distributed(e, scope)}`; a parameter, `param h ~ normal(0, 1)`"
             scope.report("E206", f"`{name.name}` is a distribution, not a function", name.span, "not a number", help=help)
             return
         functions = forms.names("function")

@@ -48,7 +48,7 @@ class Where:
         return self.instead
 
 
-FIXED = "a number that is not fitted is declared `input s : real = 1`"
+FIXED = "a number that is not fitted is an input: `input s : real = 1`, or `input n : int = 4` for a size"
 POSSIBLE = (
     "what is possible cannot be fitted: use a number or an `input` here, or let a `factor` make it unlikely; "
     "bounds are a type: `: positive`"
