@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .._diagnostics import Diagnostic, GmlmError
+from .._diagnostics import Diagnostic, GmlmError, counted
 from ..program import check_file
 from ._console import note, show, stdin_text
 
@@ -48,7 +48,7 @@ def check_files(
             except GmlmError:
                 continue  # The error is reported below.
             if made:
-                print(f"{_count(made, 'edit')} in {file}", file=sys.stderr)
+                print(f"{counted(made, 'edit')} in {file}", file=sys.stderr)
     for file in files:
         try:
             found += _found_in(file, inputs, arrays)
@@ -89,9 +89,5 @@ def _found_in(file: str | Path, inputs: Sequence[str], arrays: Path | None) -> l
 
 
 def _summary(errors: int, warnings: int, files: int) -> str:
-    parts = [_count(errors, "error")] * (errors > 0) + [_count(warnings, "warning")] * (warnings > 0)
-    return f"{' and '.join(parts) or 'no faults'} in {_count(files, 'file')}"
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}{'s' * (n != 1)}"
+    parts = [counted(errors, "error")] * (errors > 0) + [counted(warnings, "warning")] * (warnings > 0)
+    return f"{' and '.join(parts) or 'no faults'} in {counted(files, 'file')}"

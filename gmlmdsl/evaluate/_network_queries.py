@@ -93,7 +93,9 @@ def loss(
     if key is None and corruption.is_certain and _has_one_block(lowered, mask):
         key, count = random_key(0), 1  # Nothing is random here, so every draw is the same.
     if key is None and not corruption.is_fixed:
-        message = f"what the network sees under mask `{mask.name}` is random: its loss has no sum over a list"
+        why = "is not random, but only losses of one stage in which every cell of K is hidden are summed over a list"
+        why = why if corruption.is_certain else "is random: its loss has no sum over a list"
+        message = f"what the network sees under mask `{mask.name}` {why}"
         raise fail("E602", message, mask.span, help="draw: `key=0, n_masks=16`")
     out = []
     for some in _pieces(lowered, rows.n_rows, params):

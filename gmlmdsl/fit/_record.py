@@ -341,7 +341,7 @@ def _data_of(fit: FitRecord) -> tuple[Any, ...] | None:
     known = fit._evidence
     if known is None or known.options.optimizer is not None:
         return None
-    return known.mask, known.codes, known.options, known.lowered.data
+    return known.mask, known.codes, known.options, known.lowered.data, known.index
 
 
 def _made_again(kind: type[F], model: Any, content: bytes, data: tuple[Any, ...] | None) -> F:
@@ -351,9 +351,9 @@ def _made_again(kind: type[F], model: Any, content: bytes, data: tuple[Any, ...]
     fit = fit_from_file(kind, saved, model.graph, lambda: model)
     if data is None:
         return fit
-    mask, codes, options, given = data
+    mask, codes, options, given, index = data
     lowered = model.lowered if given is None else with_given(model.lowered, given)
-    return dataclasses.replace(fit, _evidence=Evidence(lowered, mask, codes, options))
+    return dataclasses.replace(fit, _evidence=Evidence(lowered, mask, codes, options, index))
 
 
 def verify_kind(errors: str) -> None:

@@ -190,3 +190,16 @@ def test_an_error_of_a_missing_attribute_stays_one(fit: gm.Fit, tmp_path: Path):
     with pytest.raises(AttributeError) as caught:
         gm.load_fit(tmp_path / "a.fit").evidence  # noqa: B018
     assert type(sent(caught.value)) is type(caught.value)
+
+
+def test_labels_of_rows_travel():
+    import pandas as pd
+
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.choice([-1, 1], (30, 2)), index=[f"r{k}" for k in range(30)], columns=["0", "1"])
+    text = "model m { var x[i in range(2)] : spin param J ~ normal(0, 1) factor J * x[0] * x[1] }\nmask one = subsets(x, size = 1)"
+    fit = gm.parse(text).model().fit(frame.rename(columns=int), mask="one")
+    groups = pd.Series(np.arange(30) // 3, index=frame.index)
+    shuffled = groups.sample(frac=1, random_state=0)
+    found, again = (str(f.cross_validate(3, groups=shuffled, seed=0, progress=False)) for f in (fit, sent(fit)))
+    assert found == again == str(fit.cross_validate(3, groups=groups, seed=0, progress=False))
