@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from .._diagnostics import Diagnostic, Fix, Span, did_you_mean
-from ._advice import CONDITION, advice
+from ._advice import advice
 from ._bare_blocks import bare_block, no_weight
 from ._braces import unclosed_brace
 from ._fault import Fault, opens_statement
@@ -14,6 +14,8 @@ from ._hints import hinted_words, openers
 from ._lex import CLOSING, MAX_DEPTH, OPENING, short
 from ._repair import COMPARISONS, MISSING, slip_at
 from ._words import FILE_WORDS, LEVELS, MASK_WORDS, MODEL_WORDS, RESERVED, SAMPLER_WORDS, STATEMENT_WORDS
+
+CONDITION = "a condition stands behind a loop, `factor h[i] * x[i] for i in site if i > 2`, or in a term, `if c then a else b`"
 
 OPERATORS = frozenset(["+", "-", "*", "/", "//", "%", "^", "==", "!=", "<", "<=", ">", ">=", "and", "or"])
 HOME = {
