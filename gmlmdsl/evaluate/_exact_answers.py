@@ -20,7 +20,7 @@ from .._diagnostics import GmlmError, fail
 from ..data import clamped_cells, decode, first_cells, in_cell_order, value_codes
 from ..derive import bounded_jit
 from ..graph import FactorGraph, GivenRows
-from ..plan import Elimination, plan_elimination, with_forced
+from ..plan import Elimination, plan_elimination, searched, with_forced
 from ..read import has_labels, verify_unmasked
 from ._magnitude import largest_factor, verified_partition
 from ._row_sizes import over_rows
@@ -406,6 +406,9 @@ def best(
 ) -> tuple[Array, Array]:
     """Return a most probable configuration that agrees with the clamped cells.
 
+    If elimination is not affordable, and every configuration of the free cells that satisfies the
+    requirements is equally probable, a search for one of them answers too.
+
     Args:
         kept: the contractions of the model.
         device: the factor graph on the device.
@@ -420,6 +423,13 @@ def best(
         GmlmError: E601 with the cost; E512 if no configuration agrees with the clamped cells.
     """
     held, codes = _start(kept, clamp, given)
+    try:
+        kept.holding(held, "a mode")
+    except GmlmError:
+        found = _satisfying(kept.graph, device, params, held, codes)
+        if found is None:
+            raise
+        return found
     for c, seen in kept.beside(held, codes, "a mode"):
         found, value = _modes(device, params, codes, c, seen)
         if _has_digits(value):
@@ -427,6 +437,23 @@ def best(
     _verify_possible(value, held)
     _verify_digits(kept.graph, device, params, codes, c, value, held)
     return found, value
+
+
+def _satisfying(graph: FactorGraph, device: derive.Graph, params: Params, held: Array, codes: Array) -> tuple[Array, Array] | None:
+    """Return codes (cells, 1) that satisfy all requirements, and their unnormalised log p.
+
+    None is returned if other factors have free cells, if there are several rows, or if a search
+    finds nothing.
+    """
+    free = np.append(~held, False)
+    if codes.shape[1] != 1 or any(g.kind != "require" and free[g.cells].any() for g in graph.groups if g.n):
+        return None
+
+    def value(found: Array) -> Array:
+        return np.asarray(derive.compiled.log_potential(device, params, jnp.asarray(found[:, None])))
+
+    found = searched(graph, held, codes[:, 0], np.random.default_rng(0), lambda c: bool(value(c)[0] > -np.inf))
+    return None if found is None else (found[:, None], value(found))
 
 
 def independent_kernel(

@@ -10,6 +10,7 @@ from ._budget import BUDGET, Budget
 from ._check_bound import check_bound
 from ._clusters import Bonds, ClusterPlan, no_loss, plan_clusters
 from ._elimination import Elimination, plan_elimination
+from ._forced import searched as searched
 from ._forced import with_forced as with_forced
 from ._gaps import GapPlan, GapTerms, affordable_rows, gap_terms, plan_completions, plan_gaps, verify_gaps
 from ._hidden import HiddenPlan, is_whole, plan_hidden, plan_sum

@@ -154,6 +154,7 @@ def _words(begun: Starts, init: Any) -> str:
         "uniform": "uniform",
         "built": "built by moves of single cells, not uniform",
         "drawn": "exact draws from p where no other start was found",
+        "searched": "configurations that a search in depth found, where no other start was found: possible ones, not draws from p",
         "own": "the sampler's own",
     }[begun.how]
     return f"{words}, then {init.steps} annealing steps" if isinstance(init, Annealed) else words

@@ -18,7 +18,7 @@ from ..data import decode, encode, generator, keys_of
 from ..derive import Graph, State, Target, all_values, bounded_jit, compiled, fold, graph_arrays, on_device
 from ..evaluate import Contractions, independent_kernel, init_params, log_potentials
 from ..graph import FactorGraph, is_positive
-from ..plan import verify_held, with_partial_sums
+from ..plan import searched, verify_held, with_partial_sums
 
 Array = np.ndarray
 START_TRIES = 2000
@@ -62,8 +62,8 @@ def annealed(steps: int = 200) -> Annealed:
 class Starts:
     """Codes of shape (cells, chains), and how they were found.
 
-    `how` is `given`, `uniform`, `built`, `drawn` (from p, for some chains), or `own` (the sampler's
-    own).
+    `how` is `given`, `uniform`, `built`, `drawn` (from p, for some chains), `searched` (for some
+    chains), or `own` (the sampler's own).
     """
 
     codes: Array
@@ -84,7 +84,8 @@ def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Ar
     If none of 2000 uniform configurations is possible, one is constructed from a uniform one. The
     cells of violated requirements are set, one after another, to the value that violates the fewest
     requirements (the min-conflicts heuristic). Such starts are possible, but not uniform. If that
-    fails, starts are draws from p, provided that p can be summed exactly.
+    fails, starts are draws from p, provided that p can be summed exactly. Otherwise a search in
+    depth, which draws the consequences of each choice, looks for one.
 
     Args:
         graph: the factor graph.
@@ -114,6 +115,8 @@ def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Ar
         if found is None:
             exact = _drawn(graph, chains, seed, held, params) if exact is None else exact
             found, how = exact.get(c), "drawn"
+        if found is None:
+            found, how = searched(graph, *held, generator(seed, c), lambda codes: bool(law.possible(codes[:, None])[0])), "searched"
         if found is None:
             message = "no start of positive probability was found, neither among uniform values nor by moves of single cells"
             raise fail("E509", message, help="pass one that satisfies every `require`: `init=..`")

@@ -1,55 +1,120 @@
-"""Cells that follow from held ones, against a list of all configurations."""
+"""Values that follow from requirements, and searches for what satisfies them, beside lists of all configurations."""
 
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import gmlmdsl as gm
-from gmlmdsl.plan import with_forced
+from gmlmdsl.plan import searched, with_forced
 
-TEXT = """
-graph G = edges(pairs, nodes = range(6))
-model m {
-  var x[i in G.nodes] : range(3)
-  var s : spin
-  require x[i] != x[j] for (i, j) in G.edges
-  require x[5] == 2 or s == 1
-  require s != 1
-  require (x[0] + x[4]) % 3 != 1
+pytestmark = pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning", "ignore::gmlmdsl.SamplingWarning")
+SUDOKU = Path(__file__).parents[1] / "programs" / "valid" / "sudoku.gmlm"
+PUZZLES = {  # numbers of rows, 0 for an empty cell
+    "single": "530070000600195000098000060800060003400803001700020006060000280000419005000080079",
+    "hidden": "000000907000420180000705026100904000050000040000507009920108000034059000507000000",
+    "probed": "000801000000000043500000000000070800000000100020030000600000075003400000000200600",
+    "searched": "800000000003600000070090200050007000000045700000100030001000068008500010090000400",
 }
+COLOURING = """
+input pairs[e, 2] : int
+input n : int
+graph G = edges(pairs, nodes = range(n))
+model m {
+  var c[i in G.nodes] : range(3)
+  require c[i] != c[j] for (i, j) in G.edges
+}
+sampler s { update c[i] for i in G.nodes }
 """
-PAIRS = [[0, 1], [1, 2], [0, 2], [2, 3], [3, 4], [1, 3], [4, 5]]
 
 
-def possible(c: tuple[int, ...]) -> bool:
-    different = all(c[i] != c[j] for i, j in PAIRS)
-    return different and c[5] == 2 and c[6] == 0 and (c[0] + c[4]) % 3 != 1
+def cells(puzzle: str) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([c != "0" for c in puzzle]), np.array([max(int(c) - 1, 0) for c in puzzle], np.int32)
 
 
-@pytest.mark.parametrize("seen", [{0: 0, 1: 1}, {0: 2}, {2: 0, 3: 1}, {0: 1, 1: 1}, {5: 1}, {4: 0, 1: 2}])
-def test_what_follows_holds_in_all_configurations(seen: dict[int, int]):
-    graph = gm.parse("input pairs[e, 2] : int\n" + TEXT, pairs=PAIRS).model().graph
-    held, codes = np.zeros(7, bool), np.zeros(7, np.int32)
-    for k, v in seen.items():
-        held[k], codes[k] = True, v
-    agree = [c for c in itertools.product(*[range(3)] * 6, range(2)) if possible(c) and all(c[k] == v for k, v in seen.items())]
-    found = with_forced(graph, held, codes)
-    if found is None:
-        assert agree == []
-        return
-    for k in np.flatnonzero(found[0]):
-        assert {c[k] for c in agree} <= {found[1][k]}
-    assert found[0][list(seen)].all() and found[0][5] and found[0][6]
+def is_solved(codes: np.ndarray) -> bool:
+    s = codes.reshape(9, 9)
+    boxes = s.reshape(3, 3, 3, 3).swapaxes(1, 2).reshape(9, 9)
+    return all((np.sort(group, axis=1) == np.arange(9)).all() for group in (s, s.T, boxes))
 
 
-def test_one_value_after_another():
-    """A chain of five cells of two values is settled by its first."""
-    text = "model m { var x[i in range(5)] : bit  require x[i] != x[i + 1] for i in range(4) }"
-    held = np.arange(5) == 0
-    found = with_forced(gm.parse(text).model().graph, held, np.array([1, 0, 0, 0, 0], np.int32))
-    assert found is not None
-    np.testing.assert_array_equal(found[0], np.ones(5, bool))
-    np.testing.assert_array_equal(found[1], [1, 0, 1, 0, 1])
+@pytest.mark.parametrize("name", ["single", "hidden", "probed"])
+def test_a_sudoku_follows_from_its_numbers(name: str) -> None:
+    held, codes = cells(PUZZLES[name])
+    found = with_forced(gm.load(SUDOKU).model().graph, held, codes)
+    assert found is not None and found[0].all() and is_solved(found[1])
+    assert (found[1][held] == codes[held]).all()
+
+
+def test_a_sudoku_that_needs_a_search_has_a_mode() -> None:
+    held, codes = cells(PUZZLES["searched"])
+    model = gm.load(SUDOKU).model()
+    found = with_forced(model.graph, held, codes)
+    assert found is not None and not found[0].all()
+    best, value = model.map({}, clamp={"s": {divmod(k, 9): int(codes[k]) for k in np.flatnonzero(held)}})
+    assert is_solved(np.asarray(best)) and np.isnan(value)
+    assert (np.asarray(best).ravel()[held] == codes[held]).all()
+
+
+RELATIONS = {"!=": np.not_equal, "<=": np.less_equal, "<": np.less, "==": np.equal}
+
+
+def random_model(rng: np.random.Generator, n: int) -> tuple[gm.Model, np.ndarray]:
+    """Requirements of one or two cells of three values, at random, and the configurations that satisfy them."""
+    states = np.array(list(itertools.product(range(3), repeat=n)))
+    good, text = np.ones(len(states), bool), ""
+    for _ in range(2):
+        i, v = int(rng.integers(n)), int(rng.integers(3))
+        good, text = good & (states[:, i] != v), f"{text}  require x[{i}] != {v}\n"
+    for _ in range(rng.integers(n, 3 * n)):
+        i, j = rng.choice(n, 2, replace=False).tolist()
+        sign = str(rng.choice([*RELATIONS], p=[0.6, 0.2, 0.1, 0.1]))
+        good, text = good & RELATIONS[sign](states[:, i], states[:, j]), f"{text}  require x[{i}] {sign} x[{j}]\n"
+    return gm.parse(f"model m {{\n  var x[i in range({n})] : range(3)\n{text}}}").model(), states[good]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_follows_is_in_every_configuration_and_a_search_finds_one_where_there_is(seed: int) -> None:
+    rng, n = np.random.default_rng(seed), 6
+    model, possible = random_model(rng, n)
+    graph, held, codes = model.graph, rng.random(n) < 0.2, rng.integers(0, 3, n).astype(np.int32)
+    left = possible[(possible[:, held] == codes[held]).all(axis=1)]
+    forced = with_forced(graph, held, codes)
+    found = searched(graph, held, codes, rng, lambda c: True)
+    assert (found is not None) == bool(len(left))
+    if found is not None:
+        assert (left == found).all(axis=1).any()
+    if len(left):
+        assert forced is not None and (left[:, forced[0]] == forced[1][forced[0]]).all()
+    elif forced is not None:
+        assert not forced[0].all()
+
+
+def test_other_requirements_decide_too() -> None:
+    model = gm.parse(
+        "model m { var x[i in range(4)] : range(3) require x[i] != x[i + 1] for i in range(3) require x[0] + x[2] + x[3] == 5 }"
+    ).model()
+    nothing = np.zeros(4, bool), np.zeros(4, np.int32)
+    found = searched(model.graph, *nothing, np.random.default_rng(0), lambda c: c[0] + c[2] + c[3] == 5)
+    assert found is not None and found[0] + found[2] + found[3] == 5 and (np.diff(found) != 0).all()
+    assert searched(model.graph, *nothing, np.random.default_rng(0), lambda c: False) is None
+
+
+def test_planted_colourings_of_many_nodes_have_a_mode_and_a_start() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 200)
+    pairs = {tuple(sorted(p)) for p in rng.integers(0, 200, (4000, 2)).tolist() if truth[p[0]] != truth[p[1]]}
+    pairs = np.array(sorted(pairs)[::5])[:400]
+    model = gm.parse(COLOURING, pairs=pairs, n=200).model()
+    best, _ = model.map({})
+    assert (np.asarray(best)[pairs[:, 0]] != np.asarray(best)[pairs[:, 1]]).all()
+
+
+def test_four_nodes_that_are_all_joined_have_no_three_colours() -> None:
+    model = gm.parse(COLOURING, pairs=np.array(list(itertools.combinations(range(4), 2))), n=4).model()
+    assert searched(model.graph, np.zeros(4, bool), np.zeros(4, np.int32), np.random.default_rng(0), lambda c: True) is None
+    with pytest.raises(gm.GmlmError, match="E512|E509"):
+        model.sample({}, "s", draws=1, chains=1)
