@@ -94,7 +94,7 @@ def _signs(fit: FitRecord, plan: PairTables) -> Array:
     values = np.full((fit.graph.n_cells, plan.width), np.nan)
     for v in fit.graph.variables:
         if v.ordered:
-            own = np.asarray(v.labels, float)
+            own = np.asarray(v.numbers, float)
             values[np.ravel(v.positions)[:, None], np.arange(len(own))] = own - own.mean()
     first, second = (values[plan.pairs[:, k]] for k in (0, 1))
     # Values that are not numbers have nan here.

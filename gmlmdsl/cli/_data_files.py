@@ -199,25 +199,41 @@ def _looks_like_header(first: Sequence[str], domains: Sequence[ir.Domain], input
     """Return whether a first line is a header.
 
     It is one if no field is a value or a number, or if its fields are distinct numbers beyond the
-    values.
+    values. If the values of a domain are not known, numbers are not a header.
     """
-    values = {plain(t) for d in domains for t in _texts_of(d, inputs)}
+    known = [_texts_of(d, inputs) for d in domains]
+    values = {plain(t) for texts in known if texts is not None for t in texts}
     good = [plain(f) in values for f in first]
+    if None in known and all(is_number(f) for f in first):
+        return False
     if not any(good):
         return not any(is_number(f) for f in first) or (len(first) > 1 and len(set(first)) == len(first) and _counts_up(first))
     return not all(good) and len(set(first)) == len(first) > len(values) + 1
 
 
-def _texts_of(domain: ir.Domain, inputs: Mapping[str, Any]) -> list[str]:
-    """Return the values of a domain as they appear in a file.
+def _texts_of(domain: ir.Domain, inputs: Mapping[str, Any]) -> list[str] | None:
+    """Return the values of a domain as they appear in a file, or None if an input without a value decides."""
+    if domain.labels or domain.scale is None:
+        return list(domain.labels)
+    if domain.scale.size is not None:
+        return [str(k) for k in domain.scale.numbers]
+    first = 0 if domain.start is None else _known(domain.start, inputs)
+    size = None if domain.size is None else _known(domain.size, inputs)
+    return None if first is None or size is None else [str(first + k) for k in range(min(size, 1 << 20))]
 
-    There are none if the size comes from an input without a value.
-    """
-    if domain.numbers is not None and (domain.count or 0) <= 1 << 20:
-        return [str(k) for k in domain.numbers]
-    size = domain.of.size if domain.of is not None else domain.size
-    known = size.value if isinstance(size, ir.Literal) else inputs.get(size.name, 0) if isinstance(size, ir.InputValue) else 0
-    return [*domain.labels, *(str(k) for k in range(min(int(known), 1 << 20) if np.ndim(known) == 0 else 0))]
+
+def _known(e: ir.Expression, inputs: Mapping[str, Any]) -> int | None:
+    """Return the whole number that an expression of inputs means, or None if it is not known."""
+    match e:
+        case ir.Literal(value=int() as value):
+            return value
+        case ir.InputValue(indices=()):
+            found = inputs.get(e.name)
+            return int(found) if found is not None and np.ndim(found) == 0 else None
+        case ir.Operation(operator="+" | "-" | "*", operands=(left, right)):
+            a, b = _known(left, inputs), _known(right, inputs)
+            return None if a is None or b is None else {"+": a + b, "-": a - b, "*": a * b}[e.operator]
+    return None
 
 
 def _counts_up(fields: Sequence[str]) -> bool:

@@ -134,7 +134,9 @@ def _values(rows: AbstractRows, part: Sequence[int], v: VariableArray, tokens: S
     seen = [u for u in unique.tolist() if u not in tokens]
     labels = {str(x): k for k, x in enumerate(v.labels)}
     if v.ordered:
-        found = {u: v.labels[labels[plain(u)]] for u in seen if plain(u) in labels}
+        numbers = {str(x): x for x in v.numbers}
+        found = {u: numbers[plain(u)] for u in seen if plain(u) in numbers}
+        found |= {u: v.numbers[labels[u]] for u in seen if u in labels and u not in found}
     else:
         found = {u: labels[u] for u in seen if u in labels}
         if not found:

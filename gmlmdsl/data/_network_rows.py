@@ -146,7 +146,7 @@ def _filled(arrays: Sequence[GivenArray], given: Any, missing: Any, lowered: Low
     for v in arrays:
         if v.name in out and not v.real:
             codes, _ = value_codes(v, out[v.name], f"given[{v.name!r}]", missing_code(lowered.graph, v, missing))
-            out[v.name] = np.where(codes < 0, 0, codes) if not v.ordered else np.where(codes < 0, v.labels[0], np.asarray(v.labels)[codes])
+            out[v.name] = np.where(codes < 0, v.first, np.asarray(v.numbers)[codes])
     return out
 
 

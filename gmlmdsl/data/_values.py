@@ -169,7 +169,7 @@ def missing_code(graph: FactorGraph, v: VariableArray, missing: Any) -> Any:
     if not isinstance(missing, str | int | float | np.integer | np.floating) or isinstance(missing, bool):
         raise fail("E507", f"missing must be a number or a string, or a dict of them by variable, got {missing!r}")
     labels = [str(x) for x in v.labels]
-    values = labels if isinstance(missing, str) else list(v.labels) if v.ordered else list(range(len(labels)))
+    values = labels if isinstance(missing, str) else list(v.numbers)
     if missing in values:
         help = "choose a code that no cell can hold, -9 or nan say"
         raise fail("E507", f"missing={missing!r} is a value of `{v.name}`: it cannot stand for a missing cell too", help=help)
@@ -223,7 +223,7 @@ def value_codes(v: VariableArray, value: Any, what: str, missing: Any = None) ->
     absent = holes | _absent(array, missing)
     if v.ordered and array.dtype.kind == "U" and isinstance(missing, str):
         # The column contains texts because of its missing cells.
-        array = _numbers(np.where(absent, str(v.labels[0]), array), what)
+        array = _numbers(np.where(absent, str(v.first), array), what)
     if not absent.any():
         return to_codes(v, array, what), array.shape[:lead]
     return np.where(absent, MISSING, to_codes(v, np.where(absent, _any_value(v, array), array), what)), array.shape[:lead]
@@ -262,7 +262,7 @@ def _entries(v: VariableArray, value: Any, what: str, missing: Any) -> tuple[Arr
         raise _not_finite(array, empty, what)
     holes = holes | empty
     present = array[~holes]
-    filled = np.where(holes, present[0] if len(present) else v.labels[0] if v.ordered else 0, array)
+    filled = np.where(holes, present[0] if len(present) else v.first, array)
     plain = np.asarray(filled.ravel().tolist())
     return (plain.reshape(array.shape) if plain.shape == (array.size,) else array), holes
 
@@ -296,7 +296,7 @@ def is_number(text: str) -> bool:
 
 def _any_value(v: VariableArray, array: Array) -> Any:
     """Return some value of the variable, in a type that the array can contain."""
-    return str(v.labels[0]) if array.dtype.kind == "U" else v.labels[0] if v.ordered else 0
+    return str(v.labels[0]) if array.dtype.kind == "U" else v.first
 
 
 def _split_strings(v: VariableArray, array: Array, holes: Array, what: str) -> tuple[Array, Array]:

@@ -106,7 +106,7 @@ def candidates_of(lowered: Lowered, body: ir.FormCall | tuple[ir.Kernel, ...]) -
     if not isinstance(body, ir.FormCall):
         return Candidates()
     if body.form is AUTOREGRESSIVE:
-        beam = autoregressive(body, lowered.bound, int(lowered.graph.sizes.max()))["beam"]
+        beam = autoregressive(body, lowered.bound, lowered.graph.observed[0])["beam"]
         return Candidates(starts=int(beam))
     found = refinement(body, lowered.bound)
     return Candidates(int(found["lengths"]), int(found["starts"]))  # type: ignore[arg-type]

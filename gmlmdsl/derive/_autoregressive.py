@@ -284,7 +284,7 @@ def autoregressive_kernel(lowered: Lowered, call: ir.FormCall) -> Autoregressive
     Raises:
         GmlmError: E409 if `end` is not a value of the cells.
     """
-    found = autoregressive(call, lowered.bound, int(lowered.graph.sizes.max()))
+    found = autoregressive(call, lowered.bound, lowered.graph.observed[0])
     top_k = None if found["top_k"] == "none" else int(found["top_k"])
     top_p = None if found["top_p"] == "none" else float(found["top_p"])
     end = None if found["end"] == "none" else int(found["end"])

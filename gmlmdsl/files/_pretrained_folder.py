@@ -51,7 +51,7 @@ def read_pretrained(folder: str | Path) -> PretrainedFolder:
     tokens = read_vocabulary(path)
     named = {}
     for name in ("tokenizer_config.json", "special_tokens_map.json"):
-        if (path / name).is_file():
+        if _is_there(path / name):
             named |= _json(path / name)
     ids = {kind: _special(kind, named, tokens) for kind in USUAL}
     if ids["mask"] is None:
@@ -62,18 +62,17 @@ def read_pretrained(folder: str | Path) -> PretrainedFolder:
 def read_vocabulary(folder: str | Path) -> tuple[str, ...]:
     """Read the token of each id from a folder, as `read_pretrained` does."""
     path = Path(folder)
-    for name in ("vocab.txt", "vocab.json", "tokenizer.json"):
-        if (path / name).is_file():
-            break
-    else:
+    name = next((n for n in ("vocab.txt", "vocab.json", "tokenizer.json") if _is_there(path / n)), None)
+    if name is None:
         with reading(path / "config.json"):
-            (path / "config.json").open("rb").close()  # a folder that is not there is reported as such
+            (path / "config.json").open("rb").close()  # A folder that does not exist is reported as such.
         raise unusable(path, "it has no vocabulary", "`vocab.txt`, `vocab.json` or `tokenizer.json` is expected")
     if name == "vocab.txt":
         return tuple(token.removesuffix("\r") for token in _text(path / name).removesuffix("\n").split("\n"))
     found = _json(path / name)
     ids = found if name == "vocab.json" else _ids_of(found)
-    if not ids or not all(isinstance(k, int) and 0 <= k < MOST_BYTES for k in ids.values()):
+    most = 4 * len(ids) + 1000  # Vocabularies have few unused ids.
+    if not ids or not all(isinstance(k, int) and 0 <= k < most for k in ids.values()):
         raise unusable(path / name, "it does not map tokens to ids", "a vocabulary of a masked language model is expected")
     tokens = [f"<unused {k}>" for k in range(max(ids.values()) + 1)]
     for token, k in ids.items():
@@ -84,6 +83,14 @@ def read_vocabulary(folder: str | Path) -> tuple[str, ...]:
 def unusable(path: Path, why: str, help: str) -> GmlmError:
     """The error for a folder of pretrained weights, or a file of it, that cannot be used."""
     return fail("E748", f"`{path}` cannot be used: {why}", help=help)
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether a file exists; a path that the system cannot look up does not."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _ids_of(tokenizer: dict[str, Any]) -> dict[str, int]:

@@ -149,7 +149,7 @@ def verified_training(t: Training) -> Training:
     if t.validation is not None and (not isinstance(t.validation, Mapping) or not {"x"} <= set(t.validation) <= {"x", "given", "masks"}):
         raise fail("E704", "Training: validation must be a dict of `x`, `given` if the model has given variables, and perhaps `masks`")
     masks = () if t.validation is None else t.validation.get("masks", ())
-    if isinstance(masks, str) or not all(isinstance(m, str) for m in masks):
+    if not isinstance(masks, list | tuple) or not all(isinstance(m, str) for m in masks):
         raise fail("E704", f"Training: validation's `masks` must be a list of names of masks, got {masks!r:.60}")
     _verify_loss(t)
     _verify_together(t)

@@ -69,6 +69,14 @@ class VariableArray:
         return 1 if self.scale is None else self.scale.step
 
     @property
+    def numbers(self) -> tuple[int, ...]:
+        """The number of each value: its code for letters and labels.
+
+        `labels` are the names of the values instead, if an index set with names is the type.
+        """
+        return tuple(range(len(self.labels))) if self.scale is None else self.scale.numbers
+
+    @property
     def padding(self) -> int:
         """The number that stands for an absent cell.
 

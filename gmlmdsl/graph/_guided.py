@@ -6,7 +6,7 @@ from .._diagnostics import fail
 from ..program import guided_options, ir
 from ._bound import Bound
 from ._graph_variables import VariableArray
-from ._network import evaluated_options
+from ._network import end_code, evaluated_options
 from ._network_form import Value
 
 
@@ -23,19 +23,8 @@ def guided(call: ir.FormCall, bound: Bound, string: VariableArray) -> dict[str, 
     stated = guided_options(call)
     judges = {name: e for name, e in stated.items() if isinstance(e, ir.Judge)}
     found = evaluated_options(call, {name: e for name, e in stated.items() if name not in judges and name != "end"}, bound)
-    end = {} if "end" not in stated else {"end": _end(call, stated["end"], bound, string)}
+    end = {} if "end" not in stated else {"end": end_code(call, stated["end"], bound, string)}
     return found | end | judges
-
-
-def _end(call: ir.FormCall, end: object, bound: Bound, string: VariableArray) -> Value:
-    if end == "none":
-        return "none"
-    number = int(bound.integer(end))  # type: ignore[arg-type]
-    values = list(string.labels) if string.ordered else list(range(len(string.labels)))
-    if number not in values:
-        message = f"`end` is a value of `{string.name}`, {values[0]}..{values[-1]}, found {number}"
-        raise fail("E409", message, call.span, "no value of a cell")
-    return values.index(number)
 
 
 def verify_strings(judge: ir.Judge, name: str, own: VariableArray, other: VariableArray) -> None:

@@ -39,9 +39,11 @@ def lower_network(model: ir.Model, bound: Bound, variables: tuple[VariableArray,
     judges = bound.program.judges.values()
     probes = tuple(j.name for j in judges if j.model == model.name and j.body.form.name == "probe")
     found = NetworkForm(call.form.name, options, target.size, len(target.labels), sizes, call.span, c.network, probes)
+    values = target.labels if target.scale is None else target.scale.numbers
     if call.form is PRETRAINED:
-        found = replace(found, values=target.labels)
-    return replace(found, planners=tuple(_planner(name, found, bound) for name in _planners(bound.program, model.name)))
+        found = replace(found, values=values)
+    planners = (_planner(name, found, values, bound) for name in _planners(bound.program, model.name))
+    return replace(found, planners=tuple(planners))
 
 
 def _planners(program: ir.Program, model: str) -> tuple[str, ...]:
@@ -51,11 +53,13 @@ def _planners(program: ir.Program, model: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name not in ("none", "self")))
 
 
-def _planner(name: str, of: NetworkForm, bound: Bound) -> NetworkForm:
+def _planner(name: str, of: NetworkForm, values: tuple[int | str, ...], bound: Bound) -> NetworkForm:
     """Return a network that reads the same cells and no given variable."""
     call = bound.program.networks[name]
     options = evaluated_options(call, network_options(call), bound)
-    return NetworkForm(call.form.name, options, of.n_cells, of.n_values, (), call.span, name, (), values=of.values)
+    return NetworkForm(
+        call.form.name, options, of.n_cells, of.n_values, (), call.span, name, (), values=values if call.form is PRETRAINED else ()
+    )
 
 
 def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Any]:
@@ -76,17 +80,31 @@ def refinement(call: ir.FormCall, bound: Bound) -> dict[str, Any]:
     return {**found, "schedule": schedule}
 
 
-def autoregressive(call: ir.FormCall, bound: Bound, n_values: int) -> dict[str, Value]:
-    """Return the options of `autoregressive` as numbers and words, for cells of `n_values` values.
+def autoregressive(call: ir.FormCall, bound: Bound, string: VariableArray | None) -> dict[str, Value]:
+    """Return the options of `autoregressive` as numbers and words; `end` as a code of `string`.
 
     Raises:
         GmlmError: E409 for a number out of bounds, or an `end` that is not a value of the cells.
     """
-    found = evaluated_options(call, autoregressive_options(call), bound)
-    if found["end"] != "none" and int(found["end"]) >= n_values:
-        message = f"`end` is one of the {n_values} values 0..{n_values - 1} of a cell, found {found['end']}"
+    stated = autoregressive_options(call)
+    found = evaluated_options(call, {name: e for name, e in stated.items() if name != "end"}, bound)
+    return found | {"end": "none" if string is None else end_code(call, stated["end"], bound, string)}
+
+
+def end_code(call: ir.FormCall, end: object, bound: Bound, string: VariableArray) -> Value:
+    """Return the code of the value that ends a string, or `none`.
+
+    Raises:
+        GmlmError: E409 for an `end` that is not a value of the string.
+    """
+    if end == "none":
+        return "none"
+    number = int(bound.integer(end))  # type: ignore[arg-type]
+    values = list(range(len(string.labels)) if string.scale is None else string.scale.numbers)
+    if number not in values:
+        message = f"`end` is a value of `{string.name}`, {values[0]}..{values[-1]}, found {number}"
         raise fail("E409", message, call.span, "no value of a cell")
-    return found
+    return values.index(number)
 
 
 def evaluated_options(call: ir.FormCall, options: Mapping[str, object], bound: Bound) -> dict[str, Value]:

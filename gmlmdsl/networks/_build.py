@@ -16,7 +16,6 @@ from ._causal import CausalEncoderDecoder, CausalTransformer
 from ._decoder import Decoder
 from ._encoder_decoder import EncoderDecoder
 from ._length import AffineLength, FertilityLength, LengthClassifier
-from ._masked_language_model import MaskedLanguageModel
 from ._mlp import MLP
 from ._network import AbstractLengthHead, AbstractNetwork
 from ._pretrained import pretrained_network, with_pretrained_weights
@@ -31,8 +30,9 @@ def build_network(form: NetworkForm, key: PRNGKeyArray) -> AbstractNetwork:
         GmlmError: E735 or E736 for a Python class that is not found or does not fit; E737 for
             options that do not fit.
     """
-    found = BUILDERS[form.name](form, key)
-    return with_pretrained_weights(found, form) if isinstance(found, MaskedLanguageModel) else found
+    if form.name == "pretrained":
+        return with_pretrained_weights(network_shapes(form), form)
+    return BUILDERS[form.name](form, key)
 
 
 def network_shapes(form: NetworkForm) -> Any:

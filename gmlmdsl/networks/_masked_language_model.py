@@ -46,7 +46,7 @@ class Architecture:
         projected: whether embeddings are mapped to `width`.
         types: whether the embedding of the first token type is added.
         token_dropout: whether embeddings of hidden tokens are 0 and the others are scaled (ESM-2).
-        activation: a key of `ACTIVATIONS`.
+        activation, head_activation: keys of `ACTIVATIONS`, for the layers and for the head.
         epsilon: of the norms.
     """
 
@@ -65,6 +65,7 @@ class Architecture:
     types: bool
     token_dropout: bool
     activation: str
+    head_activation: str
     epsilon: float
 
 
@@ -140,9 +141,10 @@ class MaskedLayer(eqx.Module):
 def _rotated(x: Float[Array, "n heads size"]) -> Float[Array, "n heads size"]:
     """Rotate each pair of features k and k + size / 2 by the position times 10000^(-2 k / size)."""
     n, _, size = x.shape
-    rates = 10000.0 ** (-jnp.arange(0, size, 2, dtype=x.dtype) / size)
-    angles = jnp.arange(n, dtype=x.dtype)[:, None] * rates[None, :]
-    cos, sin = jnp.cos(angles)[:, None, :], jnp.sin(angles)[:, None, :]
+    dtype = wide(x.dtype)  # Positions and angles lose their digits in 16 bits.
+    rates = 10000.0 ** (-jnp.arange(0, size, 2, dtype=dtype) / size)
+    angles = jnp.arange(n, dtype=dtype)[:, None] * rates[None, :]
+    cos, sin = (f(angles)[:, None, :].astype(x.dtype) for f in (jnp.cos, jnp.sin))
     a, b = x[..., : size // 2], x[..., size // 2 :]
     return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
 
@@ -212,7 +214,7 @@ class MaskedLanguageModel(AbstractNetwork):
         """Return the logits of the masked head at the cells, of their values alone."""
         states, _ = self._states(prepared, seen, length)
         first = 0 if self.begin is None else 1
-        y = self.head_norm(ACTIVATIONS[self.architecture.activation](self.head(states[first : first + seen.shape[0]])))
+        y = self.head_norm(ACTIVATIONS[self.architecture.head_activation](self.head(states[first : first + seen.shape[0]])))
         words, bias = self.words, self.head_bias
         if self.tokens is not None:
             words, bias = words[jnp.asarray(self.tokens)], bias[jnp.asarray(self.tokens)]
@@ -261,8 +263,8 @@ class MaskedLanguageModel(AbstractNetwork):
     def _embedded(self, ids: Int[Array, " tokens"], hidden: Bool[Array, " tokens"], count: Array | int) -> Float[Array, "tokens width"]:
         x, a = self.words[ids], self.architecture
         if a.token_dropout:
-            share = hidden.sum().astype(x.dtype) / jnp.asarray(count, x.dtype)
-            x = jnp.where(hidden[:, None], 0, x) * ((1 - ESM_HIDDEN) / (1 - share))
+            share = hidden.sum().astype(wide(x.dtype)) / jnp.asarray(count, wide(x.dtype))
+            x = jnp.where(hidden[:, None], 0, x) * ((1 - ESM_HIDDEN) / (1 - share)).astype(x.dtype)
         if self.type is not None:
             x = x + self.type
         if self.positions is not None:

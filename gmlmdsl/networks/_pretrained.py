@@ -18,7 +18,8 @@ from ..graph import NetworkForm
 from ..read import Safetensors
 from ._masked_language_model import ACTIVATIONS, Architecture, MaskedLanguageModel
 
-MOST_SIZE = 1 << 24  # of any dimension of a network
+MOST_SIZE = 1 << 24  # The most of any dimension of a network.
+MOST_LAYERS = 1000
 
 
 def pretrained_network(form: NetworkForm, key: PRNGKeyArray | None = None) -> MaskedLanguageModel:
@@ -48,7 +49,13 @@ def folder_of(form: NetworkForm) -> Path:
 
 
 def with_pretrained_weights(network: MaskedLanguageModel, form: NetworkForm) -> MaskedLanguageModel:
-    """Return the network with the weights of its folder; all shapes are verified before an array is read.
+    """Return the network with the weights of its folder.
+
+    All shapes are verified before an array is read or allocated.
+
+    Args:
+        network: the network, or its shapes.
+        form: the network as it is declared.
 
     Raises:
         GmlmError: E120 for a file that is missing, E748 for weights of other names or shapes.
@@ -82,7 +89,7 @@ class _Stored:
     def of(cls, path: list[str], shape: tuple[int, ...], names: Mapping[str, str], inner: int, file: Safetensors) -> _Stored:
         """Find the array of a path through the network, whose groups have `inner` layers each."""
         if path[0] == "type":
-            rows = file.shapes.get(names["type"], (0,))[0]
+            rows = next(iter(file.shapes.get(names["type"], ())), 1)
             return cls(names["type"], (max(rows, 1), *shape), row=0)
         if len(path) == 1:
             return cls(_first_of(names[path[0]].split("|"), file), shape)
@@ -170,7 +177,7 @@ def _architecture(folder: PretrainedFolder) -> Architecture:
     """
     config = folder.config
     kind = config.get("model_type")
-    if kind not in NAMES:
+    if not isinstance(kind, str) or kind not in NAMES:
         raise unusable(folder.path, f"its `model_type` is {kind!r}", f"{listed(list(NAMES))} are known")
 
     def whole(name: str, default: int | None = None) -> int:
@@ -179,18 +186,10 @@ def _architecture(folder: PretrainedFolder) -> Architecture:
             raise unusable(folder.path, f"`{name}` of its configuration is {found!r}", "a whole number is expected")
         return found
 
-    for name, wanted in (("is_decoder", False), ("tie_word_embeddings", True), ("add_cross_attention", False)):
-        if config.get(name, wanted) is not wanted:
-            raise unusable(folder.path, f"`{name}` of its configuration is {config[name]!r}", "a masked language model is expected")
-    activation = config.get("hidden_act", "gelu_new" if kind == "albert" else "gelu")
-    places = config.get("position_embedding_type", "absolute")
-    if activation not in ACTIVATIONS or places not in (("absolute", "rotary") if kind == "esm" else ("absolute",)):
-        known = f"activations {listed(list(ACTIVATIONS))}, positions that are absolute or, of ESM, rotary"
-        raise unusable(folder.path, f"its activation is {activation!r}, its positions are {places!r}", f"known are {known}")
-    epsilon = config.get("layer_norm_eps", 1e-12)
-    if not isinstance(epsilon, int | float) or not 0 <= epsilon < 1:
-        raise unusable(folder.path, f"`layer_norm_eps` of its configuration is {epsilon!r}", "a small number is expected")
+    activation, places, epsilon = _words(folder, kind)
     width, layers = whole("hidden_size"), whole("num_hidden_layers")
+    if max(layers, layers * whole("inner_group_num", 1), whole("num_hidden_groups", 1) * whole("inner_group_num", 1)) > MOST_LAYERS:
+        raise unusable(folder.path, f"its configuration has {layers:,} layers", f"at most {MOST_LAYERS:,} are expected")
     found = Architecture(
         vocabulary=whole("vocab_size"),
         width=width,
@@ -206,13 +205,41 @@ def _architecture(folder: PretrainedFolder) -> Architecture:
         projected=kind == "albert",
         types=kind != "esm",
         token_dropout=kind == "esm" and config.get("token_dropout") is True,
-        activation=activation,
-        epsilon=float(epsilon),
+        activation="gelu" if kind == "esm" else activation,
+        head_activation="gelu" if kind in ("roberta", "esm") else activation,  # whatever the configuration says
+        epsilon=epsilon,
     )
+    if places == "rotary" and width // max(found.heads, 1) % 2:
+        raise unusable(folder.path, f"its heads are {width // found.heads} wide", "an even width is expected for rotated positions")
     if min(found.vocabulary, width, found.heads, found.ffn, found.embedding, len(found.order)) < 1 or width % found.heads:
         help = "a width that divides by the number of heads, and at least one layer, are expected"
         raise unusable(folder.path, f"its sizes do not fit: width {width}, {found.heads} heads, {layers} layers", help)
     return found
+
+
+def _words(folder: PretrainedFolder, kind: str) -> tuple[str, str, float]:
+    """Return the activation, the kind of positions and the epsilon of a configuration.
+
+    Raises:
+        GmlmError: E748 for values that are not known.
+    """
+    config = folder.config
+    for name, wanted in (("is_decoder", False), ("tie_word_embeddings", True), ("add_cross_attention", False)):
+        if config.get(name, wanted) is not wanted:
+            raise unusable(folder.path, f"`{name}` of its configuration is {config[name]!r}", "a masked language model is expected")
+    activation = config.get("hidden_act", "gelu_new" if kind == "albert" else "gelu")
+    places = config.get("position_embedding_type", "absolute")
+    if (
+        not isinstance(activation, str)
+        or activation not in ACTIVATIONS
+        or places not in (("absolute", "rotary") if kind == "esm" else ("absolute",))
+    ):
+        known = f"activations {listed(list(ACTIVATIONS))}, positions that are absolute or, of ESM, rotary"
+        raise unusable(folder.path, f"its activation is {activation!r}, its positions are {places!r}", f"known are {known}")
+    epsilon = config.get("layer_norm_eps", 1e-12)
+    if not isinstance(epsilon, int | float) or not 0 <= epsilon < 1:
+        raise unusable(folder.path, f"`layer_norm_eps` of its configuration is {epsilon!r}", "a small number is expected")
+    return activation, places, float(epsilon)
 
 
 def _order(layers: int, groups: int, inner: int) -> tuple[int, ...]:

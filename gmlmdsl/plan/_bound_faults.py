@@ -102,7 +102,7 @@ def _options(lowered: Lowered, call: ir.FormCall) -> None:
     """Validate the numbers of a built-in sampler as its first use does."""
     string = next(iter(lowered.graph.observed), None)
     if call.form is AUTOREGRESSIVE:
-        autoregressive(call, lowered.bound, len(string.labels) if string is not None else 0)
+        autoregressive(call, lowered.bound, string)
     elif is_guided(call.form.name):
         if string is not None:  # Another check reports the faults of the string.
             guided(call, lowered.bound, string)

@@ -84,7 +84,10 @@ def with_forced(graph: FactorGraph, held: Array, codes: Array) -> tuple[Array, A
     if left is None:
         return None
     left = left[:-1]
-    return left.sum(axis=1) == 1, np.where(left.sum(axis=1) == 1, left.argmax(axis=1), codes).astype(codes.dtype)
+    known = left.sum(axis=1) == 1
+    if graph.row_cell is not None:
+        known[graph.row_cell] = held[graph.row_cell]  # Its one value stands for every row of given data.
+    return known, np.where(known, left.argmax(axis=1), codes).astype(codes.dtype)
 
 
 def searched(graph: FactorGraph, held: Array, codes: Array, rng: np.random.Generator, accepts: Callable[[Array], bool]) -> Array | None:
@@ -116,7 +119,7 @@ def searched(graph: FactorGraph, held: Array, codes: Array, rng: np.random.Gener
             left = waiting.pop()
             counts = left[:-1].sum(axis=1)
             if counts.max(initial=1) == 1:
-                found = left[:-1].argmax(axis=1).astype(codes.dtype)
+                found = np.where(graph.sizes > 1, left[:-1].argmax(axis=1), codes).astype(codes.dtype)
                 if accepts(found):
                     return found
                 continue

@@ -41,6 +41,8 @@ class CellValues(Constraint):
 
     def __call__(self, x: Any) -> Any:
         x = x if isinstance(x, jax.Array) else np.asarray(x)
+        if jnp.issubdtype(x.dtype, jnp.integer):  # A narrow type may not hold the bounds.
+            x = x.astype(jnp.int32 if isinstance(x, jax.Array) else np.int64)
         low, high, step = (np.broadcast_to(np.reshape(a, self.shape).astype(x.dtype), x.shape) for a in (self.low, self.high, self.step))
         good = (x >= low) & (x <= high) & ((x - low) % step == 0)
         return good.reshape(*good.shape[: good.ndim - len(self.shape)], -1).all(-1)

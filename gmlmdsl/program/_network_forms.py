@@ -136,7 +136,7 @@ AUTOREGRESSIVE = Form(
     "sampler",
     "autoregressive",
     (
-        named("end", CELL_VALUE, "the value that ends a row, of which it is the last cell", "none", words=("none",), bounds=Bounds(0)),
+        named("end", CELL_VALUE, "the value that ends a row, of which it is the last cell", "none", words=("none",)),
         named("beam", INTEGER, "rows that are kept side by side; 1 is greedy search", "1"),
         named("length_penalty", NUMBER, "a: rows are compared by log p / n^a, n the number of their cells", "1", bounds=Bounds(0)),
         *_TOKENS,

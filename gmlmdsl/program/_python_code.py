@@ -12,13 +12,19 @@ from ._program import Program
 
 
 def python_code(program: Program, model: str) -> Iterator[tuple[str, Span]]:
-    """Yield what a model of a checked program runs, and where it is named: the class of its network, and confidences of its decoders."""
+    """Yield what a model of a checked program runs, and where it is named.
+
+    That is the class of its network, and the confidences and planners of its decoders.
+    """
     declared = program.models[model]
     network = None if declared.conditional is None else program.networks[declared.conditional.network]
     if network is not None and network.form.name == "python":
         yield f"its network is the class `{network.arguments['target']}`", network.span
     for sampler in program.samplers.values():
         if sampler.model == model and isinstance(sampler.body, FormCall) and is_decoder(sampler.body):
-            target = str(refinement_options(sampler.body)["confidence"])
+            options = refinement_options(sampler.body)
+            target, planner = str(options["confidence"]), program.networks.get(str(options["planner"]))
             if ":" in target:
                 yield f"sampler `{sampler.name}` calls the function `{target}`", sampler.body.span
+            if planner is not None and planner.form.name == "python":
+                yield f"sampler `{sampler.name}` plans by the class `{planner.arguments['target']}`", sampler.body.span

@@ -5,6 +5,7 @@ Reference: the format's specification, https://github.com/huggingface/safetensor
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -51,9 +52,9 @@ class Safetensors:
         try:
             header = json.loads(text)
             entries = {name: e for name, e in header.items() if name != "__metadata__"}
-            self._places = {name: (str(e["dtype"]), *map(int, e["data_offsets"])) for name, e in entries.items()}
+            self._places = {name: (str(e["dtype"]), *_two_ends(e["data_offsets"])) for name, e in entries.items()}
             self.shapes = {name: tuple(map(int, e["shape"])) for name, e in entries.items()}
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
             raise self._damaged("its header is not that of a `.safetensors` file") from None
         self._start = 8 + length
         for name, (kind, first, last) in self._places.items():
@@ -64,6 +65,9 @@ class Safetensors:
                 raise self._damaged(f"`{name}` lies outside of the file")
             if last - first != count * np.dtype(TYPES[kind]).itemsize:
                 raise self._damaged(f"`{name}` has {last - first:,} bytes for a shape of {self.shapes[name]}")
+        ends = sorted((first, last) for _, first, last in self._places.values() if last > first)
+        if any(first < before for (_, before), (first, _) in itertools.pairwise(ends)):
+            raise self._damaged("its arrays overlap")
 
     def floats(self, name: str) -> Array:
         """Read an array as float32, or float64 if that is how it is stored.
@@ -102,3 +106,9 @@ class Safetensors:
 
     def _damaged(self, why: str) -> GmlmError:
         return fail("E748", f"`{self.path}` cannot be used: {why}", help="copy the folder again, `config.json` and all")
+
+
+def _two_ends(offsets: Any) -> tuple[int, int]:
+    """Return the first byte of an array and the byte after its last one."""
+    first, last = map(int, offsets)
+    return first, last

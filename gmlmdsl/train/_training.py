@@ -205,11 +205,13 @@ class _Run:
                     p.seconds = before + time.perf_counter() - started
                     self.note(state, done)
                     bar.moved(done, p.losses[-1], p.cells / max(p.seconds, 1e-9))
-                    if not self.is_sound(state, done, saves or done == t.steps):
+                    if not self.is_sound(state, done, saves or done == t.steps or self.is_ended):
                         break
                 if measures:
                     bar.measures()
                     state = self.measure(state, done)
+                if self.is_ended and _finite(state.network):
+                    self.sound = self.latest
                 if saves and self.store is not None:
                     self.store.save(done, jax.tree.leaves(state), p.notes())
                 if self.stops():
@@ -240,9 +242,10 @@ class _Run:
         if self.t.callback is None:
             return
         try:
-            self.is_ended |= self.t.callback(dict(line)) is True
+            found = self.t.callback(dict(line))
         except Exception as error:
             raise fail("E704", f"Training: callback raised {type(error).__name__}: {error}") from error
+        self.is_ended |= isinstance(found, bool | np.bool_) and bool(found)
 
     def due(self, done: int) -> tuple[bool, bool]:
         """Return whether to write a checkpoint and whether to measure validation rows."""

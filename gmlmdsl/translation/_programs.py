@@ -97,8 +97,8 @@ def sides(model: ConditionalModel) -> Pair:
     elif len(graph.given[0].labels) != len(graph.variables[0].labels):
         problem = f"its source has {len(graph.given[0].labels)} values, its target {len(graph.variables[0].labels)}"
         help = "both languages share one vocabulary: give source and target the same number of values"
-    elif graph.variables[0].kind != "range" or graph.given[0].kind != "range":
-        problem = "source and target must be of `range(..)`, codes of a vocabulary"
+    elif any(v.kind != "range" or v.first != 0 for v in (graph.variables[0], graph.given[0])):
+        problem = "source and target must be of `range(V)`, codes of a vocabulary from 0"
     if problem:
         raise fail("E580", f"model `{model.name}` is not a translation model: {problem}", help=help)
     source, target = graph.given[0], graph.variables[0]

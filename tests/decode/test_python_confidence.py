@@ -108,3 +108,15 @@ def test_code_runs_where_the_call_allows_it_alone() -> None:
         pickle.dumps(model_with("entropy"))
     said = " ".join(explain(check_source(Source("m.gmlm", text)), model="m").split())
     assert "the confidence in a cell is `own_confidence:entropy` of log p of its values" in said
+
+
+@pytest.mark.produces("E739")
+def test_a_planner_of_python_is_code_too() -> None:
+    text = """
+network own = mlp(width = 4)
+network plans = python("own_confidence:Table")
+model m { var x[i in range(3)] : bit conditional x ~ own() }
+sampler s = refinement(steps = 3, schedule = linear, decode = sample, planner = plans)
+"""
+    with pytest.raises(gm.GmlmError, match="sampler `s` plans by the class `own_confidence:Table`"):
+        gm.parse(text).model()

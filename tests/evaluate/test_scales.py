@@ -162,3 +162,42 @@ def test_a_new_domain_is_a_row_of_two_tables(monkeypatch: pytest.MonkeyPatch) ->
     assert abs(float(fit.params["J"]) - 0.6) < 5 * float(fit.standard_errors["J"])
     with pytest.raises(gm.GmlmError, match="its values are `-2`, `0`, `2`"):
         model.log_prob(params, np.array([[1, 0, 2]]))
+
+
+def test_a_row_ends_with_the_value_that_is_written() -> None:
+    text = """
+network net = transformer(layers = 1, width = 8, heads = 2, causal = true)
+model m {{ var x[i in range(5)] : range({low}, {high}) conditional x ~ net() }}
+sampler s = autoregressive(end = {end}, decode = sample)
+"""
+    for low, high, end in ((1, 4, 2), (-1, 3, -1), (1, 5, 4)):
+        model = gm.parse(text.format(low=low, high=high, end=end)).model()
+        x = np.asarray(model.sample(model.init_params(), "s", draws=20, chains=1, seed=0).posterior["x"]).reshape(-1, 5)
+        after = (x == end).cumsum(axis=1) > 0
+        assert after.any() and (np.where(after, x, end) == end).all()
+    model = gm.parse(text.format(low=1, high=4, end=4)).model()
+    with pytest.raises(gm.GmlmError, match=r"`end` is a value of `x`, 1..3, found 4"):
+        model.sample(model.init_params(), "s", draws=1, chains=1)
+
+
+@pytest.mark.parametrize("type_", ["range(1, q + 1)", "range(1, 6)", "range(q + 1)", "range(-1, q + 1)"])
+def test_a_first_row_of_numbers_is_no_header(type_: str, tmp_path: Path) -> None:
+    from gmlmdsl.cli._data_files import Reading, read_data
+
+    (tmp_path / "m.gmlm").write_text(f"input q : int\nmodel m {{ var x[i in range(3)] : {type_} factor x[0] }}", encoding="utf-8")
+    (tmp_path / "d.csv").write_text("1,2,3\n3,3,3\n2,1,1\n", encoding="utf-8")
+    program = gm.load(tmp_path / "m.gmlm", q=5)
+    found = read_data(tmp_path / "d.csv", program.checked, "m", {"q": 5}, Reading())
+    assert np.asarray(program.model().log_prob({}, found.x)).shape == (3,)
+
+
+def test_members_with_names_are_numbers_and_texts_of_a_file(tmp_path: Path) -> None:
+    text = "index level = range(1, 4)\nmodel m { var x[i in range(2)] : level factor x[0] * x[1] / 5 }"
+    model = gm.parse(text, coords={"level": ["lo", "mid", "hi"]}).model()
+    plain = gm.parse(text).model()
+    rows = np.array([[1, 3], [2, 2]])
+    np.testing.assert_allclose(model.log_prob({}, rows), plain.log_prob({}, rows))
+    np.testing.assert_allclose(model.log_prob({}, [[1, -1]], missing=-1), plain.log_prob({}, [[1, -1]], missing=-1))
+    for body in ("a,b\n1,3\n2,2\n", "a,b\nlo,hi\nmid,mid\n"):
+        (tmp_path / "d.csv").write_text(body, encoding="utf-8")
+        np.testing.assert_allclose(model.log_prob({}, gm.read_table(tmp_path / "d.csv")), plain.log_prob({}, rows))

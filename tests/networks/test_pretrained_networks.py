@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import struct
+import time
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from pretrained_cases import KINDS, LETTERS, arrays_of, config_of, logits, tokens_of, write_checkpoint, write_safetensors
@@ -214,3 +216,74 @@ def test_a_vocabulary_that_cannot_be_read_is_reported_where_it_is_named(tmp_path
 
 def test_the_layouts_have_names_of_their_own() -> None:
     assert len({frozenset(arrays_of(kind)) for kind in KINDS}) == len(KINDS)
+
+
+def test_a_pretrained_network_plans_for_another(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "folder", "bert")
+    text = """
+network own = mlp(width = 4)
+network plans = pretrained("folder")
+model m { var x[i in range(3)] : letters("abd") conditional x ~ own() }
+sampler s = refinement(steps = 3, schedule = linear, decode = sample, planner = plans)
+"""
+    (tmp_path / "m.gmlm").write_text(text, encoding="utf-8")
+    model = gm.load(tmp_path / "m.gmlm").model()
+    (tmp_path / "own.gmlm").write_text(PROGRAM.replace("range(4)", "range(3)"), encoding="utf-8")
+    weights = gm.load(tmp_path / "own.gmlm").model().init_params()["net"]
+    drawn = model.sample(model.init_params() | {"plans": weights}, "s", draws=2, chains=1, seed=0)
+    assert set(np.unique(np.asarray(drawn.posterior["x"]))) <= {0, 1, 2}
+
+
+def test_positions_keep_their_digits_in_sixteen_bits() -> None:
+    from gmlmdsl.networks._masked_language_model import _rotated
+
+    x = jnp.ones((600, 1, 8))
+    exact = np.asarray(_rotated(x))
+    assert np.abs(np.asarray(_rotated(x.astype(jnp.bfloat16)), np.float32) - exact).max() < 0.02
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"num_hidden_layers": 20_000},
+        {"vocab_size": 1 << 24, "hidden_size": 1 << 24, "num_attention_heads": 1},
+        {"model_type": ["bert"]},
+        {"hidden_act": ["gelu"]},
+    ],
+)
+def test_a_configuration_of_absurd_sizes_is_refused_at_once(change: dict, tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "folder", "bert")
+    (tmp_path / "folder" / "config.json").write_text(json.dumps(config_of("bert") | change), encoding="utf-8")
+    began = time.process_time()
+    assert _error(tmp_path).codes == ("E748",)
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("header", ["overlap", "one offset", "infinite", "no shape", "negative"])
+def test_hostile_headers(header: str, tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "folder", "bert", "F32")
+    path = tmp_path / "folder" / "model.safetensors"
+    raw = path.read_bytes()
+    length = struct.unpack("<Q", raw[:8])[0]
+    entries = json.loads(raw[8 : 8 + length])
+    words, types = entries["bert.embeddings.word_embeddings.weight"], entries["bert.embeddings.token_type_embeddings.weight"]
+    positions = entries["bert.embeddings.position_embeddings.weight"]
+    {
+        "overlap": lambda: positions.update(data_offsets=[words["data_offsets"][0], words["data_offsets"][0] + 24 * 8 * 4]),
+        "one offset": lambda: words.update(data_offsets=[0]),
+        "infinite": lambda: words.update(data_offsets=[0, float("inf")]),
+        "no shape": lambda: types.update(shape=[], data_offsets=[types["data_offsets"][0], types["data_offsets"][0] + 4]),
+        "negative": lambda: words.update(shape=[-11, -8]),
+    }[header]()
+    text = json.dumps(entries).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + raw[8 + length :])
+    assert _error(tmp_path).codes == ("E748",)
+
+
+def test_a_vocabulary_with_a_huge_id_and_a_name_that_is_too_long(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "folder", "bert")
+    (tmp_path / "folder" / "vocab.txt").unlink()
+    (tmp_path / "folder" / "vocab.json").write_text('{"[MASK]": 0, "a": 8388608}', encoding="utf-8")
+    assert "does not map tokens to ids" in str(_error(tmp_path))
+    with pytest.raises(gm.GmlmError, match="E120"):
+        gm.parse(f'domain token = vocabulary("{"x" * 300}")\nmodel m {{ var x : token }}')

@@ -118,3 +118,21 @@ def test_four_nodes_that_are_all_joined_have_no_three_colours() -> None:
     assert searched(model.graph, np.zeros(4, bool), np.zeros(4, np.int32), np.random.default_rng(0), lambda c: True) is None
     with pytest.raises(gm.GmlmError, match="E512|E509"):
         model.sample({}, "s", draws=1, chains=1)
+
+
+def test_rows_of_given_data_keep_their_own_rows_beside_what_follows() -> None:
+    text = """
+model m {
+  given z : real
+  var x[i in range(30)] : range(2, 6)
+  factor 0.3 * z * (x[i] - 2) for i in range(30)
+  factor 0.01 * x[i] * x[j] for i in range(30), j in range(30) if i < j
+  require x[i] == x[i + 1] for i in range(26)
+}
+"""
+    model = gm.parse(text).model()
+    both = np.asarray(model.marginals({}, clamp={"x": {0: 3}}, given={"z": [0.0, 5.0]})["x"])
+    for k, z in enumerate((0.0, 5.0)):
+        alone = np.asarray(model.marginals({}, clamp={"x": {0: 3}}, given={"z": [z]})["x"])[0]
+        np.testing.assert_allclose(both[k], alone, atol=1e-5)
+    assert np.abs(both[0] - both[1]).max() > 0.1

@@ -313,8 +313,22 @@ def test_callbacks_and_masks_that_do_not_fit() -> None:
         ({"callback": 3}, "callback must be a function"),
         ({"callback": lambda line: 1 / 0}, "callback raised ZeroDivisionError"),
         ({"validation": {"x": rows(3), "masks": "whole"}}, "must be a list of names"),
+        ({"validation": {"x": rows(3), "masks": 3}}, "must be a list of names"),
         ({"validation": {"x": rows(3), "masks": ["hole"]}}, "did you mean `whole`"),
     )
     for options, words in wrong:
         with pytest.raises(gm.GmlmError, match=words):
             fitted(model, **options)
+
+
+@pytest.mark.parametrize("last", [20, 40])
+def test_a_run_that_a_callback_ends_has_the_weights_of_its_last_step(last: int) -> None:
+    model = made("mlp(layers = 1, width = 8)", N, Q, "mask whole = everything(x)\n")
+    ended = model.fit(
+        rows(), optimizer=SGD, method=gm.Training(steps=400, batch_size=8, callback=lambda line: np.bool_(line["step"] >= last))
+    )
+    plain = model.fit(rows(), optimizer=SGD, method=gm.Training(steps=last, batch_size=8))
+    assert ended.meta["kept"] == last and same(ended.params["net"], plain.params["net"])
+    measured = {"validation": {"x": rows(5, 1)}, "evaluate_every": last}
+    by_validation = gm.Training(steps=400, batch_size=8, callback=lambda line: "validation_loss" in line, **measured)
+    assert same(model.fit(rows(), optimizer=SGD, method=by_validation).params["net"], plain.params["net"])
