@@ -1,4 +1,7 @@
-"""The code of the user's own that a program names: making a model imports it, and running a model runs it."""
+"""Find the user's own code that a program names.
+
+Making a model imports this code, and running the model runs it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from ._program import Program
 
 
 def python_code(program: Program, model: str) -> Iterator[tuple[str, Span]]:
-    """Yield what a model of a checked program runs, and where it is named: the class of its network, and confidences of its decoders."""
+    """Yield the code that a model of a checked program runs, each with its place.
+
+    This is a description of the class of its network, and of the confidences of its decoders.
+    """
     declared = program.models[model]
     network = None if declared.conditional is None else program.networks[declared.conditional.network]
     if network is not None and network.form.name == "python":

@@ -1,4 +1,4 @@
-"""Advice for a statement that cannot be read, where no edit surely mends it."""
+"""Give advice for a statement with a syntax error if no fix certainly mends it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CODE = "a program is data and runs no code: it declares inputs, models, masks an
 DRAWN = (
     "the prior of a parameter is `param h ~ normal(0, 1)`; a variable is declared, `var x : bit`, and then `x ~ categorical([0.5, 0.5])`"
 )
-# Calls of objects, by the name behind the point.
+# Advice for method calls, by the name after the point.
 METHODS = {
     "where": "a choice is written `if c then a else b`",
     **dict.fromkeys(("neighbors", "neighbours", "adj", "nbrs"), "the edges of a graph are a loop: `for (i, j) in G.edges`"),
@@ -32,7 +32,7 @@ METHODS = {
 
 
 def advice(fault: Fault) -> str:
-    """What a statement that cannot be read may be meant for; empty where nothing is known."""
+    """Return advice for a statement with a syntax error, or "" if none is known."""
     first, token, previous = fault.tokens[fault.start], fault.token, fault.previous
     after = fault.tokens[min(fault.at + 1, len(fault.tokens) - 1)]
     known = _advice_of_front(fault) or openers().get((first.text, fault.level), "") or openers().get((first.text, ""), "")
@@ -51,7 +51,7 @@ def advice(fault: Fault) -> str:
 
 
 def _advice_of_statement(fault: Fault, first: Token) -> str:
-    """The same by the statement, and by what stands in the place of its part."""
+    """Return advice that depends on the statement, and on the token in place of a part of it."""
     token, previous = fault.token, fault.previous
     before = previous.text if previous else ""
     if first.text == "graph" and before == "=" and token.text in ("[", "{"):
@@ -76,7 +76,7 @@ def _advice_of_statement(fault: Fault, first: Token) -> str:
 
 
 def _advice_of_sets(fault: Fault, first: Token, before: str) -> str:
-    """The same of index sets that are lists, and of distributions outside a model."""
+    """Return advice for index sets that are lists, and for distributions outside a model."""
     if first.text == "index" and (fault.token.text == "," or (before == "=" and fault.token.text in ("[", "{"))):
         return "an index set is `range(n)`, each in a statement of its own; some of its members: `index core = i in site if i % 2 == 0`"
     if fault.level == "statement" and fault.tokens[fault.start + 1].text == "~":
@@ -85,7 +85,7 @@ def _advice_of_sets(fault: Fault, first: Token, before: str) -> str:
 
 
 def _advice_of_elsewhere(fault: Fault, first: Token, after: Token) -> str:
-    """The same by how other languages write distributions, densities and draws."""
+    """Return advice for distributions, densities and draws as other languages write them."""
     token, before = fault.token, fault.previous.text if fault.previous else ""
     if token.text == "=" and fault.level == "model_statement" and "NAME" in first.terminals and is_drawn(fault):
         return DRAWN
@@ -114,7 +114,7 @@ def _advice_of_elsewhere(fault: Fault, first: Token, after: Token) -> str:
 
 
 def _advice_of_declaration(fault: Fault, first: Token) -> str:
-    """The same of a declaration: a type, an axis or a value that stands otherwise elsewhere."""
+    """Return advice for a declaration with a type, axis or value of another language."""
     token, before, place = fault.token, fault.previous.text if fault.previous else "", fault.at - fault.start
     if first.text == "param" and token.text == "=":
         name = before if before != "]" else f"{fault.tokens[fault.start + 1].text}[..]"
@@ -145,7 +145,7 @@ def _advice_of_declaration(fault: Fault, first: Token) -> str:
 
 
 def _advice_of_cells(fault: Fault) -> str:
-    """The same of variables: a type that is left out, or a value."""
+    """Return advice for a variable with a missing type, or with a value."""
     first, token = fault.tokens[fault.start], fault.token
     if ":" in fault.expected and _ends_line(token) and fault.at > fault.start + 1:
         types = "`: real`, or that of a cell" if first.text == "given" else "`: bit`, `: spin`, `: range(q)`, or a domain"
@@ -157,7 +157,7 @@ def _advice_of_cells(fault: Fault) -> str:
 
 
 def _advice_of_function(fault: Fault) -> str:
-    """The same of a function of the file."""
+    """Return advice for a function of the file."""
     if fault.tokens[fault.start].text != "function" or fault.at <= fault.start + 1:
         return ""
     name, opened = fault.tokens[fault.start + 1].text, fault.open_brackets()
@@ -172,14 +172,17 @@ def _ends_line(token: Token) -> bool:
 
 
 def _says_in(fault: Fault) -> bool:
-    """Whether an `in` follows on this line: `var x[i, j in G.edges]` names a pair."""
+    """Return whether an `in` follows on this line.
+
+    For example, `var x[i, j in G.edges]` names a pair.
+    """
     rest = fault.tokens[fault.at :]
     end = next((k for k, t in enumerate(rest) if t.opens_line or t.text in ("]", "")), len(rest))
     return any(t.text == "in" for t in rest[:end])
 
 
 def _advice_of_front(fault: Fault) -> str:
-    """The same of a loop in front of a declaration."""
+    """Return advice for a loop in front of a declaration."""
     if fault.token.text != "for" or fault.at != fault.start or fault.level != "model_statement":
         return ""
     tokens = fault.tokens[fault.start :]
@@ -188,7 +191,7 @@ def _advice_of_front(fault: Fault) -> str:
 
 
 def _advice_of_loop(fault: Fault, after: Token) -> str:
-    """The same of a loop."""
+    """Return advice for a loop."""
     token, tokens, at = fault.token, fault.tokens, fault.at
     before = fault.previous.text if fault.previous else ""
     if token.text == "," and tokens[at - 2].text == "for" and "enumerate" in (t.text for t in tokens[at + 1 : at + 4]):
@@ -210,7 +213,7 @@ def _advice_of_loop(fault: Fault, after: Token) -> str:
 
 
 def _advice_of_term(fault: Fault, after: Token) -> str:
-    """The same of a term."""
+    """Return advice for a term."""
     token, previous = fault.token, fault.previous
     before = previous.text if previous else ""
     touches = previous is not None and previous.end == token.start
@@ -232,7 +235,7 @@ def _advice_of_term(fault: Fault, after: Token) -> str:
 
 
 def _advice_of_sampler(fault: Fault, first: Token) -> str:
-    """The same of a sampler, or of a statement in one."""
+    """Return advice for a sampler, or for a statement in one."""
     token, before = fault.token, fault.previous.text if fault.previous else ""
     if first.text == "sampler" and (before, "sampler_statement") in openers():
         return openers()[before, "sampler_statement"]
@@ -254,7 +257,7 @@ def _advice_of_sampler(fault: Fault, first: Token) -> str:
 
 
 def _advice_of_sign(fault: Fault, first: Token, after: Token) -> str:
-    """The same by a sign that means something elsewhere."""
+    """Return advice for a sign that has a meaning in other languages."""
     token, previous = fault.token, fault.previous
     if token.text == "=" and fault.level == "model_statement" and "NAME" in first.terminals and "~" in fault.expected:
         axes, cell = ("", "") if fault.at == fault.start + 1 else ("[i in site]", "[i]")
@@ -280,7 +283,7 @@ def _advice_of_sign(fault: Fault, first: Token, after: Token) -> str:
 
 
 def _advice_of_token(fault: Fault, first: Token, after: Token) -> str:
-    """The same by what the token is that does not fit."""
+    """Return advice that depends on the unexpected token."""
     token, previous = fault.token, fault.previous
     if first.text == "factor" and token.text == "if" and "+" in fault.expected:
         return "`if` limits a `for`; a term that depends on a condition is `factor if c then a else 0`"
