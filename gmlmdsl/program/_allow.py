@@ -152,7 +152,7 @@ def _line(warning: Diagnostic) -> int:
 
 
 def idle_allowances(warnings: Iterable[Diagnostic], allowances: Iterable[Allowance]) -> Iterator[Diagnostic]:
-    """Yield a warning W806 for each comment that allows an absent warning or an invalid code."""
+    """Yield W806 for each comment that allows an absent warning, an error or an unknown code."""
     lines: dict[tuple[str, str], list[int]] = {}  # the lines of the warnings, by file and code
     for w in warnings:
         if w.span is not None:

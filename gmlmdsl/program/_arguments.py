@@ -166,7 +166,7 @@ def _cure_of_number(option: Option, number: float) -> str:
 
 
 def of_a_hundred(number: float) -> str:
-    """Return a help that gives the share for a number that looks like a percentage, or ""."""
+    """Return a help that gives the share for a number that may be a percentage, or ""."""
     return f"of a hundred, `{number:g}` is `{number / 100:g}`" if 2 <= number <= 100 else ""
 
 
@@ -475,7 +475,7 @@ STATEMENTS = ("graph", "network", "mask", "sampler", "verifier", "value")
 
 
 def _of_another_room(name: str, room: str) -> str:
-    """Return a help if a form of this name exists in another room, or ""."""
+    """Return a help if a form of this name exists in another group of forms, or ""."""
     found = [r for r in STATEMENTS if forms.form(r, name) is not None] if room in STATEMENTS else []
     return f"`{name}` is a {found[0]}: `{found[0]} name = {name}(..)`" if found else ""
 

@@ -123,7 +123,16 @@ def is_guided(name: str) -> bool:
 
 
 def check_guided(call: tree.Call, form_name: str, model: Model, scope: Scope) -> FormCall | None:
-    """Return the checked algorithm of a guided sampler, as in `sampler s = backtracking(..)`."""
+    """Return the checked algorithm of a guided sampler, as in `sampler s = backtracking(..)`.
+
+    The result is None after a fault.
+
+    Args:
+        call: the call in the program's text.
+        form_name: the name of the form.
+        model: the model of the sampler.
+        scope: the names that are visible. It collects the diagnostics.
+    """
     form = next(f for f in GUIDED if f.name == form_name)
     arguments = check_arguments(call, form, scope)
     if arguments is None or not check_oracle(call, model, scope):
@@ -142,7 +151,14 @@ def check_guided(call: tree.Call, form_name: str, model: Model, scope: Scope) ->
 
 
 def with_end(call: tree.Call, arguments: dict[str, object], model: Model, scope: Scope) -> dict[str, object]:
-    """Return the arguments with a text in `end` replaced by the letter or label that it denotes."""
+    """Return the arguments with a text in `end` replaced by the letter or label that it denotes.
+
+    Args:
+        call: the call in the program's text.
+        arguments: the checked arguments by option name.
+        model: the model of the sampler.
+        scope: collects E303 if the values of the model's cells are numbers.
+    """
     cell = _string_of(model)
     written = next((a.value for a in call.arguments if a.keyword is not None and a.keyword.name == "end"), None)
     if not isinstance(written, tree.String) or cell is None:

@@ -124,7 +124,7 @@ def check_mask_body(e: tree.MaskExpression, model: Model, scope: Scope) -> MaskB
 
 
 def _mixture(e: tree.MaskMixture, model: Model, scope: Scope) -> MaskMixture | None:
-    """Check a mixture: masks with weights. Each row stands once for each iteration of its loop."""
+    """Check a mixture: masks with weights. Each row counts once for each iteration of its loop."""
     weights: list[Expression] = []
     parts: list[MaskBody | None] = []
     turns: list[Clauses | None] = []

@@ -172,7 +172,7 @@ def _written_out(e: Expression, what: str, scope: Scope) -> Expression:
 def _declare(kind: str, name: tree.Name, value: object, scope: Scope, type: object = None) -> bool:
     """Declare a name outside the scope of the statement's index names.
 
-    The index names end with the statement. The result says whether the declaration has no fault.
+    The index names end with the statement. The result is True if the declaration has no fault.
     """
     inner, scope.binders = scope.binders, {}
     before = len(scope.diagnostics)

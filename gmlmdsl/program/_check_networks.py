@@ -133,7 +133,14 @@ def is_causal(model: Model, scope: Scope) -> bool | None:
 
 
 def check_direction(call: tree.Call, model: Model, scope: Scope, *, causal: bool) -> bool:
-    """Return whether a sampler's form suits the network of its model. Otherwise report E327."""
+    """Return whether a sampler's form suits the network of its model. Otherwise report E327.
+
+    Args:
+        call: the call in the program's text.
+        model: the model of the sampler.
+        scope: the names that are visible. It collects the diagnostic.
+        causal: whether the form needs a causal network.
+    """
     found = is_causal(model, scope)
     if found is None:
         return True

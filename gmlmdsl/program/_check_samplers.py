@@ -103,7 +103,7 @@ def _kernel(
 def _mixture(s: tree.KernelMixture, model: Model, scope: Scope) -> Kernel | None:
     """Check a mixture: kernels with weights.
 
-    Each row stands once for each iteration of its loop.
+    Each row counts once for each iteration of its loop.
     """
     weights: list[Expression] = []
     bodies: list[tuple[Kernel, ...] | None] = []

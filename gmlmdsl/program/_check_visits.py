@@ -28,7 +28,14 @@ def is_decoder(call: FormCall) -> bool:
 
 
 def check_visits(call: tree.Call, checked: FormCall, model: Model, scope: Scope) -> FormMask | None:
-    """Return the mask of the cells that a sampler hides and scores, or None after a fault."""
+    """Return the mask of the cells that a sampler hides and scores, or None after a fault.
+
+    Args:
+        call: the call in the program's text.
+        checked: the form with its checked arguments.
+        model: the model of the mask.
+        scope: collects the diagnostics.
+    """
     sampler = checked.arguments["sampler"]
     assert isinstance(sampler, Sampler)
     span, place = call.arguments[0].span, ((sampler.span, "declared here"),)
@@ -89,7 +96,14 @@ def _looks_at_draws(o: Mapping[str, object]) -> bool:
 
 
 def check_start(s: tree.Start, model: Model, scope: Scope, first: bool) -> Start | None:
-    """Check `start from S`, which must be the first statement of a sampler."""
+    """Check `start from S`, which must be the first statement of a sampler.
+
+    Args:
+        s: the statement.
+        model: the model of the sampler.
+        scope: the names that are visible. It collects the diagnostics.
+        first: whether the statement is the first one of its sampler.
+    """
     if not first:
         message = "`start from` stands first in a sampler: what came before it would be forgotten"
         scope.report("E333", message, s.span, "not the first", help="write it behind the opening brace of the sampler")

@@ -270,7 +270,7 @@ class _Law:
         """Return the body of a loop, evaluated at the cell's value.
 
         If the loop's index determines the range of another loop in the body, the result is a sum
-        over the loop that selects the term of the cell's value.
+        over the loop. This sum selects the term of the cell's value.
         """
         (name,) = loop.names
         value = loop.over.member(self.code)
@@ -406,7 +406,14 @@ def counted_entries(n: int) -> str:
 
 
 def check_density(call: tree.Call, cell: Variable, target: VariableValue, scope: Scope) -> Density | None:
-    """Return log p of a cell's value under the distribution of a call, or None after a fault."""
+    """Return log p of a cell's value under the distribution of a call, or None after a fault.
+
+    Args:
+        call: the distribution.
+        cell: the variable of the cell.
+        target: the value of the cell.
+        scope: the names that are visible. It collects the diagnostics.
+    """
     law = _Law(call, cell, target, scope)
     value = getattr(law, call.function.name)()
     return None if value is None else Density(value, tuple(law.counts), tuple(law.taken))

@@ -1,6 +1,6 @@
 """Warn of a table over two sites and their values that is read transposed: `J[i, j, x[j], x[i]]`.
 
-In such an expression the values stand in the opposite order of the sites.
+In such an expression, the order of the values is opposite to the order of the sites.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ def lint_exchanged_axes(program: Program) -> Iterator[Diagnostic]:
 
 
 def _exchanged(indices: Sequence[Expression]) -> tuple[VariableValue, VariableValue] | None:
-    """Return two consecutive indices `x[j], x[i]` that follow `i, j`, or None if there are none."""
+    """Return two consecutive indices `x[j], x[i]` if `i, j` are consecutive indices too.
+
+    Otherwise the result is None.
+    """
     sites = set(pairwise(indices))
     for first, second in pairwise(indices):
         if not isinstance(first, VariableValue) or not isinstance(second, VariableValue) or first.name != second.name:

@@ -29,7 +29,7 @@ Checked = tuple[Expression, Kind]
 class Where:
     """The names that an expression may mention, with their description in messages.
 
-    `instead` describes what to write in place of a cell.
+    `instead` describes the text that may replace a cell.
     """
 
     def __init__(self, words: str, *kinds: str, parameters_of_lets: bool = True, instead: str = ""):
@@ -48,7 +48,7 @@ class Where:
         return kind in self.kinds or (kind == "binder" and name in self.own)
 
     def cure(self, kind: str) -> str:
-        """Return what to write in place of a name whose kind is not allowed."""
+        """Return the help for a name whose kind is not allowed."""
         if kind == "param":
             return FIXED if self.instead else POSSIBLE
         return self.instead
@@ -108,9 +108,9 @@ def is_faulty(e: object) -> bool:
 
 @contextmanager
 def perhaps_untaken(scope: Scope) -> Iterator[None]:
-    """Mark the expressions checked inside as possibly not evaluated.
+    """Enter a branch that may never be evaluated.
 
-    They count only under a condition that is known when the program is bound.
+    Its condition is known only when the program is bound.
     """
     scope.untaken += 1
     try:
@@ -359,7 +359,7 @@ def _is_no_number(e: tree.Expression, scope: Scope) -> bool:
 
 
 def label_without_quotes(e: tree.Expression, labels: tuple[str, ...]) -> str:
-    """Return the label that a name without quotes stands for, or "".
+    """Return the label that a name without quotes may denote, or "".
 
     The comparison ignores case if no label equals the name.
     """

@@ -39,7 +39,7 @@ class Kernel(Checked, abc.ABC):
 class KernelVisitor(Protocol[T_co]):
     """A result for each kind of kernel.
 
-    Every function that gives kernels a meaning is a visitor: derivation, printing and verification.
+    The derivation, the printing and the verification of kernels are visitors.
     """
 
     def start(self, kernel: Start, /) -> T_co: ...

@@ -32,8 +32,8 @@ SEEN = (
     named("stages", INTEGER, "losses per row and mask, averaged: each after the first sees the network's own prediction", "1"),
     named("stage_inputs", WORD, "how that prediction is made; no gradient goes through it", "argmax", words=("argmax", "sample")),
 )
-# The first names rules that hide settled cells again, one cell independently of another. The second
-# maps former words to their current names.
+# `PUBLISHED` lists the rules that hide each settled cell again independently of the others.
+# `RENAMED` maps former words to their current names.
 PUBLISHED = ("remdm_cap", "remdm_rescale", "remdm_confidence", "forward_backward", "dfm")
 RENAMED = {"remdm": "random"}
 _REFINEMENT = (

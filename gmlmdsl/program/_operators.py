@@ -174,7 +174,7 @@ OPERATORS = {
 
 
 class NoValueError(ArithmeticError):
-    """An operation has no value that is a number of the language.
+    """The error of an operation that has no value in the language.
 
     The text states the reason, and `help` suggests a remedy.
     """

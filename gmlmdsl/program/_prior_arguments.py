@@ -11,7 +11,7 @@ from ._scope import Scope
 def is_prior_of_elsewhere(call: tree.Call, form: Form, scope: Scope) -> bool:
     """Report `dirichlet(1, 1, 1)` and `half_normal(0, 1)`.
 
-    The first lacks the brackets of a list. The second contains a location. The result says whether
+    The first lacks the brackets of a list. The second contains a location. The result is True if
     the call is one of them.
     """
     if any(a.keyword is not None or a.clauses is not None for a in call.arguments) or len(call.arguments) < 2:

@@ -100,7 +100,7 @@ def _refinement(call: tree.Call, form: Form, arguments: dict[str, object], model
 def _check_mask(written: Mapping[str, tree.Argument], schedule: object, model: Model, scope: Scope) -> None:
     """Report a schedule's mask if it belongs to another model or depends on the tokens.
 
-    A mask that only scores, such as `visits`, is reported too.
+    A mask that cannot be a schedule, such as `visits` or `least_confident`, is reported too.
     """
     if not isinstance(schedule, Mask):
         return
@@ -280,7 +280,7 @@ def _advise(call: tree.Call, written: Mapping[str, tree.Argument], o: Mapping[st
 def _check_remask(call: tree.Call, written: Mapping[str, tree.Argument], o: Mapping[str, object], scope: Scope) -> None:
     """Report E325 for a `remask` that the schedule leaves without effect.
 
-    If the preset determines one of the two, the other one is reported.
+    If the program does not write `remask`, its schedule is reported instead.
     """
     allowed, reason = REMASKS[_word(o["schedule"])]
     if o["remask"] in allowed:

@@ -213,7 +213,7 @@ class Scope:
 
     @contextmanager
     def level(self) -> Iterator[int]:
-        """Count one more level of indices or bodies inside, and yield the number of levels."""
+        """Enter one more level of indices or bodies, and yield the number of levels."""
         self.levels += 1
         try:
             yield self.levels
@@ -222,10 +222,7 @@ class Scope:
 
     @contextmanager
     def declares(self, kind: str, name: tree.Name) -> Iterator[None]:
-        """Mark the text checked inside as part of a declaration.
-
-        Its index names are those of its axes.
-        """
+        """Enter a declaration, whose index names are those of its axes."""
         self.declaring = (kind, name)
         try:
             yield
@@ -234,7 +231,7 @@ class Scope:
 
     @contextmanager
     def nested(self) -> Iterator[None]:
-        """Remove the index names that are declared inside at the end."""
+        """Enter a scope of index names, and remove its names at the end."""
         outer = dict(self.binders)
         try:
             yield
@@ -243,7 +240,7 @@ class Scope:
 
     @contextmanager
     def inside(self, names: dict[str, Symbol]) -> Iterator[None]:
-        """Make the names of a model visible inside."""
+        """Enter a scope in which the names of a model are visible."""
         outer, self.model = self.model, names
         try:
             yield

@@ -87,10 +87,16 @@ def _has_no_nodes(symbol: Symbol) -> bool:
 
 
 def check_range(e: tree.Call, scope: Scope, where: Where = CONSTANT, negative: bool = False) -> SetOf | None:
-    """Return the set of `range(n)`, or of `range(a, b)` with the members a to b - 1, or None.
+    """Return the set of `range(n)`, or of `range(a, b)` with the members a to b - 1.
 
-    The result is None after a fault. The members of an index set are at least 0. The values of a
-    cell may be `negative`.
+    The result is None after a fault.
+
+    Args:
+        e: the call of `range`.
+        scope: the names that are visible. It collects the diagnostics.
+        where: the names that the arguments may mention.
+        negative: whether members may be below 0, as values of a cell may. Members of an index set
+            are at least 0.
     """
     if len(e.arguments) != 2 or any(a.keyword is not None or a.clauses is not None for a in e.arguments) or _is_grouped(e):
         size = _range_size(e, scope, where)

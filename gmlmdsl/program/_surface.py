@@ -43,14 +43,14 @@ def called(function: tree.Function, call: tree.Call, scope: Scope) -> tree.Expre
 
 
 def copied(statement: tree.ModelStatement, values: Values, scope: Scope) -> Any:
-    """Return a statement of a model with its names replaced, also where it declares them."""
+    """Return a statement of a model with its names replaced, including the declared names."""
     return _Replaced(values, {n.name for v in values.values() for n in tree.names_in(v)}, scope).of(statement)
 
 
 class _Replaced:
-    """Replaces names in a tree.
+    """A replacement of names in a tree.
 
-    An index name that would hide or capture another name gets a prime.
+    An index name that would hide or capture a name gets a prime.
     """
 
     def __init__(self, values: Values, taken: set[str], scope: Scope):

@@ -159,9 +159,10 @@ class TableEntry(Checked):
 
 @dataclass(frozen=True, slots=True)
 class LogPartition(Checked):
-    """The log of a sum of exp of the factors, over all values of the cells of `variables`.
+    """The expression log sum_x exp(f(x)), in which f is the sum of the factors.
 
-    The sum covers configurations in which the requirements hold. `of` is the name of the model.
+    The sum covers the values x of all cells of `variables` for which the requirements hold. `of` is
+    the name of the model.
     """
 
     factors: tuple[Any, ...]

@@ -1,6 +1,6 @@
 """Mend axes as other languages write them: a size or a set without an index name.
 
-Each function returns an edit that inserts the name.
+Each rule returns an edit that inserts or removes the name, or None if it does not apply.
 """
 
 from __future__ import annotations

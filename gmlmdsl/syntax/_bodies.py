@@ -1,6 +1,7 @@
 """Mend bodies as other languages write them.
 
-Such a body is indented after a colon or after nothing, or it has no name before its brace.
+Such a body is indented after a colon or after nothing, or it has no name before its brace. Each
+public function returns an edit, or None if the statement has another fault.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ def body_without_braces(fault: Fault, faults: Faults) -> Edit | None:
 def _is_inside(fault: Fault, at: int, words: tuple[str, ...]) -> bool:
     """Return whether a statement of a body begins at a token.
 
-    After a colon every statement counts. Otherwise the statement needs a keyword of the body, or a
-    name before `~` or `[`.
+    After a colon, `begin`, `do` or `is`, every statement counts. Otherwise the statement needs a
+    keyword of the body, or a name before `~` or `[`.
     """
     token = fault.tokens[at]
     return fault.token.text in OPENS or token.text in words or fault.tokens[at + 1].text in ("~", "[")
@@ -71,7 +72,7 @@ def _line_of(fault: Fault, at: int) -> int:
 def behind_a_name(fault: Fault, faults: Faults) -> Edit | None:
     """Mend `model m() {`, `model m(n) {` and `sampler s = { update x }`.
 
-    Nothing stands between a name and its braces.
+    The brace directly follows the name.
     """
     tokens, at, word = fault.tokens, fault.at, fault.tokens[fault.start].text
     if fault.token.text == "{" and tokens[at - 1].text == "=" and word in WORDS and tokens[at + 1].text in WORDS[word]:
@@ -97,7 +98,7 @@ def behind_a_name(fault: Fault, faults: Faults) -> Edit | None:
 def name_left_out(fault: Fault, faults: Faults) -> Edit | None:
     """Mend `model { .. }` and `sampler { .. }` by inserting a name.
 
-    In `model { m` the name stands after the brace, and is moved before it.
+    In `model { m` the name follows the brace, and is moved before it.
     """
     tokens, at = fault.tokens, fault.at
     word = tokens[fault.start].text

@@ -125,15 +125,15 @@ def locate(tables: Tables, source: Source, tokens: list[Token], stack: Stack, st
     """Find the broken statement.
 
     If a keyword at the start of a line was parsed as a name (after `a *`, for example), the fault
-    is at this keyword. A statement that was complete before the fault is kept if the fault is on
-    another line.
+    is at this keyword. A statement that was complete before the fault is not part of the fault if
+    the fault is on another line.
 
     Args:
         tables: the tables of the parser.
         source: the text.
         tokens: the tokens of the text.
         stack: the stack of the parser.
-        stop: the place where the parser stopped.
+        stop: the token at which the parser stopped.
     """
     at = stop.at
     if not stop.too_deep:

@@ -1,7 +1,8 @@
 """Mend syntax of Stan, NumPyro, R and Python.
 
-`_advice.py` gives advice if no edit certainly mends it. `hints.toml` contains single signs (`&&`,
-`**`, `:=`), and words that begin statements in other languages.
+Each public function returns an edit, or None if the statement has another fault. `_advice.py` gives
+advice if no edit certainly mends it. `hints.toml` contains single signs (`&&`, `**`, `:=`), and
+words that begin statements in other languages.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def statement_without_a_keyword(fault: Fault, faults: Faults) -> Edit | None:
 def _is_call_of_elsewhere(fault: Fault) -> bool:
     """Return whether a statement is a call such as `observe(x)` or `logit(p) <- b * 2`.
 
-    Such a call looks like a term of log p, but is not one.
+    Such a call is not a term of log p, although it has the syntax of one.
     """
     first, after = fault.tokens[fault.start], fault.tokens[min(fault.start + 1, len(fault.tokens) - 1)]
     return after.text == "(" and first.text != "log" and (first.text, fault.level) in openers()

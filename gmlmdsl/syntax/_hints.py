@@ -31,6 +31,6 @@ def hinted_words() -> dict[tuple[str, str], dict[str, str]]:
 def openers() -> dict[tuple[str, str], str]:
     """Return the help for words that begin statements in other languages, by word and level.
 
-    An empty level stands for any level.
+    An empty level denotes any level.
     """
     return {(word, entry.get("level", "")): entry["help"] for entry in hints()["opener"] for word in entry["words"]}

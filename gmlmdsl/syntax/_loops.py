@@ -1,6 +1,6 @@
 """Mend loops as other languages write them: counted from 1, in parentheses, or in a list.
 
-Each edit describes the syntax of this language.
+Each rule returns an edit that describes the syntax of this language, or None if it does not apply.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ def _last(size: str) -> str:
 
 
 def counted(fault: Fault, start: int) -> tuple[tuple[Token, ...], int] | None:
-    """Return `range(n)` for a range from 0 or 1 in other languages, and the token after it, or None."""
+    """Return `range(n)` for a range from 0 or 1 in other languages, and the token after it.
+
+    The result is None if there is no such range at token `start`.
+    """
     tokens, bounds = fault.tokens, _bounds(fault, start)
     if bounds is None or bounds[0] not in ("0", "1"):
         return None

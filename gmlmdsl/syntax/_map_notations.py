@@ -1,6 +1,7 @@
 """Mend maps and lists as other languages write them.
 
 Examples are keys without quotes, other signs after a key, and a pair of brackets for each index.
+Each rule returns an edit, or None if it does not apply.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Mend notations of other languages that consist of more than a sign.
 
-Examples are sets, arrows, percentages, sizes and bars. Each edit changes the tokens and describes
-the syntax of this language. Edits of statements are in `_habits.py`, those of loops in `_loops.py`.
-Signs and words are in `hints.toml`.
+Examples are sets, arrows, percentages, sizes and bars. Each rule returns an edit that describes the
+syntax of this language, or None if it does not apply. Rules for statements are in `_habits.py`,
+those for loops in `_loops.py`. Signs and words are in `hints.toml`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ def membership(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _operand(tokens: list[Token], end: int) -> int | None:
-    """Return the first token of a name, or of a name with indices, that ends before a token, or None."""
+    """Return the first token of a name, or of a name with indices, that ends before token `end`.
+
+    The result is None if there is no such name.
+    """
     k = end - 1
     if tokens[k].text == "]":
         k = _opening(tokens, k) - 1
@@ -129,7 +132,7 @@ def _end_of_term(tokens: list[Token], start: int) -> int:
 
 
 def _is_bit(tokens: list[Token], part: list[Token]) -> bool:
-    """Return whether some tokens are one cell, and every variable of that name is declared `: bit`."""
+    """Return whether some tokens are one cell of variables that are all declared `: bit`."""
     if not part or "NAME" not in part[0].terminals:
         return False
     close = closing(part, 1) if len(part) > 1 and part[1].text == "[" else 0
@@ -392,7 +395,10 @@ def size_behind_a_type(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def sized_axes(sizes: list[str], is_input: bool) -> str:
-    """Return axes of these sizes: the sizes alone for an input, else an index name for each size."""
+    """Return axes of these sizes.
+
+    For an input these are the sizes alone, and otherwise an index name for each size.
+    """
     return ", ".join(sizes if is_input else [f"{i} in range({n})" for i, n in zip("ijklmnabcd", sizes, strict=False)])
 
 

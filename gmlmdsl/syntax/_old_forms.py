@@ -19,7 +19,7 @@ class OldForm:
     Attributes:
         today: a short description of the current form.
         span: the place of the old form.
-        fix: the edit, or None if a comment stands inside the old form.
+        fix: the edit, or None if the old form contains a comment.
     """
 
     today: str
@@ -28,7 +28,10 @@ class OldForm:
 
 
 def old_forms(mask: tree.Mask) -> Iterator[OldForm]:
-    """Yield the old forms of a mask: `given x` in its header, and weights and rates that come last."""
+    """Yield the old forms of a mask.
+
+    They are `given x` in its header, and weights and rates that come last.
+    """
     if mask.word == "given":
         found = [m for m in WORD.finditer(mask.span.source.text, mask.span.start, mask.given[0].span.start) if m[0] == "given"]
         span = Span(mask.span.source, *found[-1].span())

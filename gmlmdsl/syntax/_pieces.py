@@ -145,7 +145,7 @@ def _operand(node: tree.Node, binding: int, parent: str) -> Expected:
 def _is_bracketed(node: tree.Node) -> bool:
     """Return whether an operand was written in parentheses of its own.
 
-    An operator stands between it and any other parentheses.
+    Any other parentheses are separated from the operand by an operator.
     """
     text, before, after = node.span.source.text, node.span.start - 1, node.span.end
     while before > 0 and text[before].isspace():

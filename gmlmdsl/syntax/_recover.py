@@ -162,7 +162,11 @@ class _Recovery:
         return fault.stack.kept(fault.body), to
 
     def _give_up_braces(self, fault: Fault) -> tuple[Stack, int]:
-        """Report one error for unbalanced braces that no single edit mends, and skip as little as is safe."""
+        """Report one error for unbalanced braces that no single edit mends.
+
+        The statement is skipped if the braces are balanced without one brace. Otherwise the rest of
+        the text is skipped.
+        """
         self.errors.append(explain(fault, self.faults))
         without = Edit(fault.at, fault.at + 1, (), self.errors[-1]).applied(self.tokens)
         if fault.token.text in ("{", "}") and excess(without) == 0:

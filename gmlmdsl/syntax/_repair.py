@@ -1,6 +1,6 @@
 """Propose edits that certainly mend a broken statement, each with its error.
 
-The first edit that works is reported.
+Each rule returns an edit, or None if it does not apply. The first edit that works is reported.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ def repairs(fault: Fault, faults: Faults) -> Iterator[Edit]:
 
 
 def slip_at(fault: Fault, faults: Faults) -> Edit | None:
-    """Mend a sign of another language (`&&`, `**`, `elif`, ..): one token, or two adjacent tokens."""
+    """Mend a sign or word of another language (`&&`, `**`, `elif`, ..).
+
+    It is one token, or two adjacent tokens.
+    """
     at, tokens, known = fault.at, fault.tokens, slips()
     for start, end in ((at, at + 1), (at - 1, at + 1), (at, at + 2)):
         if start < 0 or end >= len(tokens):

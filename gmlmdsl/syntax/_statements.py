@@ -91,7 +91,7 @@ def _distributed(node: tree.Distributed) -> Shape:
 
 
 def _with_body(head: list[Item], body: Any) -> Shape:
-    """Return the layout of a head that is followed by a mask expression, a list of statements or a call."""
+    """Return the layout of a head and its body: a mask expression, statements or a call."""
     if isinstance(body, tree.MaskMixture):
         return _shape([*head, word("="), word("mixture")], body.rows)
     if isinstance(body, tree.MaskList):

@@ -439,10 +439,7 @@ def singly(s: Input | Variable | Parameter) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Comment(Node):
-    """A comment with its `#`, kept for the formatter.
-
-    `alone` says whether it is alone on its line.
-    """
+    """A comment with its `#`, for the formatter. `alone` is true if it is alone on its line."""
 
     text: str
     alone: bool
