@@ -1,6 +1,8 @@
-"""Warnings allowed on their line: `# gmlm: allow W803` behind a statement silences that warning of that statement.
+"""Read comments that allow warnings, and apply them to the warnings of a program.
 
-A comment that silences nothing is itself a warning, so that none outlives its reason. Errors cannot be allowed.
+The comment `# gmlm: allow W803` after a statement silences that warning of that statement. A
+comment that silences nothing is itself a warning (W806), so that no comment outlives its reason.
+Errors cannot be allowed.
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ from ..syntax import tree
 MARK = re.compile(r"#\s*gmlm\s*:\s*(.*)")
 CODES = re.compile(r"allow\s+([A-Z]\d+(?:\s*,\s*[A-Z]\d+)*)(?![\w-])")
 HOW = "write `# gmlm: allow W803` behind the statement, with the code of the warning"
-# Found only where sizes are known (`Model.warnings`), or from Python: a check of the text cannot tell whether they are there.
+# These warnings need sizes (`Model.warnings`) or come from Python. A check of the text cannot tell
+# whether they occur.
 WITH_SIZES = frozenset({"W811", "W812", "W815", "W820", "W821", "W822", "W823", "W824", "W825", "W828", "W901"})
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """A comment that allows `codes` on the lines `first` to `last` of its file."""
+    """A comment that allows the warnings `codes` on the lines `first` to `last` of its file."""
 
     comment: Span
     codes: tuple[str, ...]
@@ -32,7 +35,7 @@ class Allowance:
 
 
 def read_allowances(parsed: tree.SyntaxTree) -> Iterator[Allowance | Diagnostic]:
-    """The allowances of a file, and a warning for each comment that means to be one and is not."""
+    """Yield the allowances of a file, and a warning W806 for each malformed comment."""
     if "gmlm" not in parsed.span.source.text:
         return
     lines = _Lines(parsed)
@@ -53,13 +56,18 @@ def read_allowances(parsed: tree.SyntaxTree) -> Iterator[Allowance | Diagnostic]
 
 
 class _Lines:
-    """The lines on which the statements of a file open, end, and have their heads."""
+    """The lines on which the statements of a file begin and end, and the lines of their heads."""
 
     def __init__(self, parsed: tree.SyntaxTree):
         self.parsed = parsed
 
     def around(self, line: int) -> tuple[int, int]:
-        """The lines of the statements that touch `line`: of one with a body its head, or all of it behind its closing brace."""
+        """Return the first and last line to which a comment on `line` applies.
+
+        These are the lines of the statements that touch `line`. For a statement with a body, they
+        are the lines of its head. If `line` is the line of the closing brace, they are all lines of
+        the statement.
+        """
         return self._touched.get(line, (line, line))
 
     @cached_property
@@ -104,7 +112,7 @@ _PARTS = (
 
 
 def _inside(node: tree.Node) -> tuple[tree.Node, ...]:
-    """The statements that a statement holds, through the nodes that stand for its body."""
+    """Return the statements inside a statement, including those inside the nodes of its body."""
     if isinstance(node, tree.Model):
         return node.body
     out: list[tree.Node] = []
@@ -119,8 +127,10 @@ def _inside(node: tree.Node) -> tuple[tree.Node, ...]:
 
 
 def apply_allowances(warnings: Iterable[Diagnostic], allowances: Iterable[Allowance]) -> Iterator[Diagnostic]:
-    """The warnings that no comment allows."""
-    reach: dict[tuple[str, str], list[tuple[int, int]]] = {}  # by file and code: first lines, and the last one that any so far allows
+    """Return the warnings that no comment allows."""
+    # For each file and code: the first line of each comment in order, and the greatest last line of
+    # the comments up to it.
+    reach: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for a in sorted(allowances, key=lambda a: a.first):
         for code in a.codes:
             so_far = reach.setdefault((a.comment.source.path, code), [])
@@ -142,8 +152,8 @@ def _line(warning: Diagnostic) -> int:
 
 
 def idle_allowances(warnings: Iterable[Diagnostic], allowances: Iterable[Allowance]) -> Iterator[Diagnostic]:
-    """A warning for each comment that allows what is not there, or what cannot be allowed."""
-    lines: dict[tuple[str, str], list[int]] = {}  # of the warnings, by file and code
+    """Yield W806 for each comment that allows an absent warning, an error or an unknown code."""
+    lines: dict[tuple[str, str], list[int]] = {}  # the lines of the warnings, by file and code
     for w in warnings:
         if w.span is not None:
             lines.setdefault((w.span.source.path, w.code), []).append(_line(w))

@@ -1,4 +1,4 @@
-"""Checks the arguments of a form against the table of forms."""
+"""Check the arguments of a form against the table of forms."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ from ._terms import Expression
 Raw = dict[str, list[tree.Argument]]
 NOISES = ("hide", "uniform", "keep")
 OF_EDGES = "; what else each edge has is an input over the graph, `input w[(i, j) in G.edges] : real`"
-LONGEST_TABLE = 60  # characters of a table that a help repeats
+LONGEST_TABLE = 60  # the maximum number of characters of a table that a help repeats
 
 
 def match_arguments(call: tree.Call, form: Form, scope: Scope) -> Raw | None:
-    """The arguments of a call by option name; faults (missing, extra, unknown, twice) are reported, the first of them."""
+    """Return the arguments of a call by option name, or None after a fault.
+
+    The possible faults are missing, extra, unknown and repeated arguments. After the first fault,
+    positional arguments are not checked.
+    """
     positional = [o for o in form.options if not o.named]
     found: Raw = {}
     before = len(scope.diagnostics)
@@ -53,7 +57,7 @@ def _many(option: Option) -> bool:
 
 
 def _option_name(a: tree.Argument, form: Form, positional: list[Option], found: Raw, scope: Scope) -> str | None:
-    """The option that an argument is for, or None after a fault."""
+    """Return the name of the option that an argument belongs to, or None after a fault."""
     if a.keyword is None:
         option = next((o for o in positional if o.name not in found or _many(o)), None)
         if option is not None and not (option.takes == forms.VARIABLES and isinstance(a.value, tree.Number)):
@@ -79,7 +83,10 @@ def _option_name(a: tree.Argument, form: Form, positional: list[Option], found: 
 
 
 def _report_nameless(a: tree.Argument, form: Form, positional: list[Option], found: Raw, scope: Scope) -> None:
-    """A plain argument that no option takes; the first named option of its kind may be meant."""
+    """Report a positional argument that no option takes.
+
+    The help suggests the first unused named option that takes values of this kind.
+    """
     kinds = KINDS_OF_VALUES.get(type(a.value), ())
     behind = [o.name for o in form.options if o.named and o.name in found]
     possible = [o for o in form.options if o.named and o.name not in found and o.takes in kinds] if not behind else []
@@ -99,9 +106,16 @@ def _report_nameless(a: tree.Argument, form: Form, positional: list[Option], fou
 def check_arguments(
     call: tree.Call, form: Form, scope: Scope, skip: tuple[str, ...] = (), axes: bool = False, where: Where | None = None
 ) -> dict[str, object] | None:
-    """The checked arguments by option name, or None after a fault. `skip` leaves kinds of option to the caller.
+    """Return the checked arguments by option name, or None after a fault.
 
-    `axes` lets numbers mention index names; `where` says what else they may mention, as a prior's do.
+    Args:
+        call: the call in the program's text.
+        form: the form that the call names.
+        scope: the names that are visible. It collects the diagnostics.
+        skip: the kinds of options that the caller checks itself.
+        axes: whether numbers may mention index names.
+        where: a description of the names that numbers may mention instead, as for a prior. It
+            overrides `axes`.
     """
     axes = where or axes  # type: ignore[assignment]
     raw = match_arguments(call, form, scope)
@@ -143,7 +157,7 @@ def _number(arguments: list[tree.Argument], option: Option, scope: Scope, axes: 
 
 
 def _cure_of_number(option: Option, number: float) -> str:
-    """What is written in the place of a number that is out of bounds, where it means something elsewhere."""
+    """Return the suggested fix for a number out of bounds that has a meaning in other languages."""
     if option.name == "temperature" and number == 0:
         return "the likeliest value is taken by `decode = argmax`, or by `top_k = 1` where there is no such option"
     if number in (0, -1) and "none" in option.words:
@@ -152,7 +166,7 @@ def _cure_of_number(option: Option, number: float) -> str:
 
 
 def of_a_hundred(number: float) -> str:
-    """A share for a number that looks like one in per cent."""
+    """Return a help that gives the share for a number that may be a percentage, or ""."""
     return f"of a hundred, `{number:g}` is `{number / 100:g}`" if 2 <= number <= 100 else ""
 
 
@@ -300,7 +314,7 @@ def _word(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bo
 
 
 def _schedule(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
-    """A word, a list of counts, or a mask or an input that is declared before."""
+    """Check a schedule: a word, a list of counts, or a mask or input that is declared earlier."""
     e = arguments[0].value
     if isinstance(e, tree.Call) and e.function.name == "counts":
         return _counts(e, scope)
@@ -317,7 +331,7 @@ def _schedule(arguments: list[tree.Argument], option: Option, scope: Scope, axes
 
 
 def _confidence(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
-    """A word, or `python("package.module:name")`, of which the name is kept."""
+    """Check a confidence: a word, or `python("package.module:name")`, whose target is returned."""
     e = arguments[0].value
     if not isinstance(e, tree.Call) or e.function.name != "python":
         return _word(arguments, option, scope, axes)
@@ -330,7 +344,7 @@ def _confidence(arguments: list[tree.Argument], option: Option, scope: Scope, ax
 
 
 def _planner(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
-    """A word, or the name of a network."""
+    """Check a planner: a word, or the name of a network."""
     e = arguments[0].value
     symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
     if not isinstance(e, tree.Name) or e.name in option.words or symbol is None or symbol.kind != "network":
@@ -340,7 +354,7 @@ def _planner(arguments: list[tree.Argument], option: Option, scope: Scope, axes:
 
 
 def _counts(e: tree.Call, scope: Scope) -> tuple[Expression, ...] | None:
-    """`counts([1, 2, 3])`: how many cells each pass settles."""
+    """Check `counts([1, 2, 3])`, the numbers of cells that the passes settle."""
     written = e.arguments[0].value if len(e.arguments) == 1 and e.arguments[0].keyword is None else None
     if not isinstance(written, tree.List) or not written.items:
         help = "write `counts([1, 2, 3])`: how many cells each pass settles"
@@ -355,7 +369,10 @@ def _counts(e: tree.Call, scope: Scope) -> tuple[Expression, ...] | None:
 
 
 def _input_of_numbers(e: tree.Name, option: Option, scope: Scope, types: tuple[str, ...], declared: str) -> object:
-    """A list of numbers of these types that comes with the data; `declared` is how it might be declared."""
+    """Return an input with one axis whose type is one of `types`, or None after a fault.
+
+    `declared` is the end of the declaration that the help suggests.
+    """
     symbol = scope.use(e, "input")
     if symbol is None or not isinstance(symbol.value, Input):
         return None
@@ -368,7 +385,7 @@ def _input_of_numbers(e: tree.Name, option: Option, scope: Scope, types: tuple[s
 
 
 def _sampler(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
-    """A sampler that is declared before."""
+    """Return a sampler that is declared earlier."""
     e = arguments[0].value
     if isinstance(e, tree.Name):
         symbol = scope.use(e, "sampler")
@@ -378,7 +395,7 @@ def _sampler(arguments: list[tree.Argument], option: Option, scope: Scope, axes:
 
 
 def _named(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
-    """A model or network that is declared before, by its name."""
+    """Return the name of a model or network that is declared earlier."""
     e = arguments[0].value
     if isinstance(e, tree.Name):
         symbol = scope.use(e, option.takes)
@@ -394,7 +411,7 @@ JUDGES = {
 
 
 def _judge(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
-    """A verifier or value that is declared before; `none` where one may be left out."""
+    """Return a verifier or value that is declared earlier, or `none` if that is the default."""
     e = arguments[0].value
     wanted = " or ".join(f"a {w}" for w in option.words)
     if not isinstance(e, tree.Name):
@@ -414,7 +431,7 @@ def _judge(arguments: list[tree.Argument], option: Option, scope: Scope, axes: b
 
 
 def _cell_value(arguments: list[tree.Argument], option: Option, scope: Scope, axes: bool) -> object:
-    """A value of a cell: which texts are values is known to the caller."""
+    """Check a value of a cell: a text or a number. The caller checks that a text is a value."""
     e = arguments[0].value
     if isinstance(e, tree.Name) and e.name not in option.words and scope.find(e.name) is None:
         otherwise = f'a label stands in quotes: `"{e.name}"`; of numbers, write the number or declare an input'
@@ -453,20 +470,25 @@ _CHECKS: dict[str, Callable[[list[tree.Argument], Option, Scope, bool], object]]
 }
 
 
-# Rooms of forms that a statement of the file names, by its keyword.
+# The rooms (groups of forms) that are also keywords of statements.
 STATEMENTS = ("graph", "network", "mask", "sampler", "verifier", "value")
 
 
 def _of_another_room(name: str, room: str) -> str:
-    """What a form is for that is none of a room."""
+    """Return a help if a form of this name exists in another group of forms, or ""."""
     found = [r for r in STATEMENTS if forms.form(r, name) is not None] if room in STATEMENTS else []
     return f"`{name}` is a {found[0]}: `{found[0]} name = {name}(..)`" if found else ""
 
 
 def find_form(call: tree.Call, room: str, scope: Scope, known: tuple[str, ...] = (), foreign: str = "") -> Form | None:
-    """The form a call names; an unknown one is reported with the nearest name, among `known` where these are fewer.
+    """Return the form that a call names. An unknown form is reported with the most similar name.
 
-    `foreign`: the room of foreign names that it may be.
+    Args:
+        call: the call in the program's text.
+        room: the group of forms to search, such as `mask` or `sampler`.
+        scope: the names that are visible. It collects the diagnostics.
+        known: the names to suggest if they are fewer than the names of the room.
+        foreign: the group of names from other languages that the name may belong to.
     """
     name = call.function.name
     found = forms.form(room, name)

@@ -1,4 +1,7 @@
-"""A model while it is checked: `_check_models` fills it statement by statement, and `_check_networks` looks at it."""
+"""Define the mutable content of a model during its check.
+
+`_check_models` fills it statement by statement, and `_check_networks` reads it.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,17 @@ from ._program import Distributed, Factor, Let, NetworkConditional, Parameter, P
 
 @dataclass(slots=True)
 class Component:
-    """What a model in use adds to log p, where it is a part of a mixture."""
+    """The terms that a model in use adds to log p as a component of a mixture."""
 
     factors: list[Factor] = field(default_factory=list)
     requires: list[Require] = field(default_factory=list)
     distributed: list[Distributed] = field(default_factory=list)
 
     def take(self, body: Body, marks: tuple[int, int, int]) -> None:
-        """Take what was added to a model's body since it had so many factors, requirements and distributions."""
+        """Move the terms that were added to a body since `marks` into this component.
+
+        `marks` contains the earlier numbers of factors, requirements and distributions of the body.
+        """
         for mine, whole, mark in zip(
             (self.factors, self.requires, self.distributed), (body.factors, body.requires, body.distributed), marks, strict=True
         ):
@@ -27,7 +33,7 @@ class Component:
 
 @dataclass(slots=True)
 class Body:
-    """What has been read of a model so far."""
+    """The part of a model that has been checked so far."""
 
     name: str
     variables: dict[str, Variable] = field(default_factory=dict)
@@ -39,4 +45,5 @@ class Body:
     gauges: list[tuple[str, Span]] = field(default_factory=list)
     conditional: NetworkConditional | None = None
     priors: list[PriorTerm] = field(default_factory=list)
-    components: dict[str, Component] = field(default_factory=dict)  # of mixtures, by the name of the model in use
+    # the components of mixtures, by the name of the model in use
+    components: dict[str, Component] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Checks calls of functions in expressions."""
+"""Check calls of functions in expressions."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from ._sets import check_clauses
 from ._surface import MOST_CALLS, called
 from ._terms import Clauses, Expression, IndexValue, Literal, Loop, Operation, Sum, substitute, substitute_in_set
 
-# The operator of each reduction; `min` and `max` with a `for` are reductions too.
+# The operator of each reduction. `min` and `max` with a `for` are reductions too.
 REDUCTIONS = {"sum": "+", "prod": "*", "count": "+", "any": "any", "all": "all", "all_different": "all_different", "logsumexp": "logsumexp"}
 
 
-LONGEST_TERM = 30  # characters of a term that a help repeats
+LONGEST_TERM = 30  # the maximum number of characters of a term that a help repeats
 TURNS = Where(
     "may use index names and inputs only",
     *INDEXED.kinds,
@@ -67,7 +67,10 @@ def _call(e: tree.Call, scope: Scope, where: Where) -> Checked:
 
 
 def _own(function: tree.Function, e: tree.Call, scope: Scope, where: Where) -> Checked:
-    """A call of a function of the program: its expression, with the arguments in the place of its names."""
+    """Check a call of a function of the program.
+
+    The result is the function's expression with the arguments substituted for its parameters.
+    """
     written = called(function, e, scope)
     if written is None:
         return faulty(e.span)
@@ -98,7 +101,10 @@ def _verify_arguments(e: tree.Call, function: forms.Form, scope: Scope) -> bool:
 
 
 def _verify_conversion(e: tree.Call, kind: Kind, scope: Scope) -> bool:
-    """`spin` of a spin and `bit` of a bit are mistakes: the value would leave its domain."""
+    """Return False and report E212 for `spin` of a spin or `bit` of a bit.
+
+    Such a conversion is a mistake: the value would leave its domain.
+    """
     domain = kind.domain if kind.plain else None
     if domain is None or domain.kind != e.function.name:
         return True
@@ -124,7 +130,8 @@ def _report_unknown_function(e: tree.Call, scope: Scope, where: Where) -> None:
     if known is not None and known.kind in (*CELLS, "param", "let", "input"):
         text = f"{name.name}[{', '.join(a.span.text for a in e.arguments)}]"
         message = f"`{name.name}` is {WORDS[known.kind]}, not a function"
-        counted = any(isinstance(a.value, tree.Number) for a in e.arguments)  # `x(1)` is the first cell in MATLAB
+        # `x(1)` is the first cell in MATLAB, whereas indices count from 0 here.
+        counted = any(isinstance(a.value, tree.Number) for a in e.arguments)
         scope.report("E206", message, name.span, "indexed with brackets", help=f"write `{text}`", fix=Fix(e.span, text, guess=counted))
     elif name.name not in scope.skipped:
         if name.name == "range":
@@ -159,7 +166,7 @@ def _reduction(e: tree.Call, scope: Scope, where: Where) -> Checked:
 
 
 def check_reduced(e: tree.Call, scope: Scope, where: Where) -> tuple[Expression, Kind, Clauses] | None:
-    """What a reduction is over: its body with its kind, and its clauses; None after a fault."""
+    """Return the body of a reduction, the body's kind, and the clauses, or None after a fault."""
     name = e.function.name
     over = e.arguments[0].clauses if len(e.arguments) == 1 else None
     if len(e.arguments) == 1 and isinstance(e.arguments[0].value, tree.Loop):
@@ -185,7 +192,7 @@ def check_reduced(e: tree.Call, scope: Scope, where: Where) -> tuple[Expression,
 
 
 def _report_loop_alone(e: tree.Call, loop: tree.Loop, clauses: tree.Clauses | None, scope: Scope) -> None:
-    """`count((i, j) in G.edges if x[i] == x[j])`: a loop, and nothing that it repeats."""
+    """Report a loop without a term, as in `count((i, j) in G.edges if x[i] == x[j])`."""
     condition = clauses.condition if clauses is not None else None
     term = condition.span.text if condition is not None and len(condition.span.text) < LONGEST_TERM else "x[i] == 1"
     help = f"write `{e.function.name}({term} for {loop.span.text})`"
@@ -193,17 +200,20 @@ def _report_loop_alone(e: tree.Call, loop: tree.Loop, clauses: tree.Clauses | No
 
 
 def _term_of(e: tree.Call) -> str:
-    """What a reduction without a loop is over, where its text names cells by an index and is short."""
+    """Return the argument of a reduction without a loop if it is short and contains `[i]`.
+
+    Otherwise the result is "".
+    """
     text = e.arguments[0].span.text if len(e.arguments) == 1 else ""
     return text if re.search(r"\[i\]", text) and len(text) < LONGEST_TERM else ""
 
 
-# What joins several values of which a reduction is meant: the sign between them, or the function around two of them.
+# The sign that joins several values in place of a reduction.
 JOINED = {"sum": " + ", "prod": " * ", "any": " or ", "all": " and "}
 
 
 def _meant_by_reduction(e: tree.Call, scope: Scope) -> tuple[str, Fix | None]:
-    """`sum(x[i] for i in site)` of `sum(x)`, and `a or b` of `any(a, b)`."""
+    """Suggest `sum(x[i] for i in site)` for `sum(x)`, and `a or b` for `any(a, b)`."""
     name = e.function.name
     same = " == 1" if name in ("count", "any", "all") else ""
     plain = [a.value for a in e.arguments if a.keyword is None and a.clauses is None]
@@ -219,7 +229,10 @@ def _meant_by_reduction(e: tree.Call, scope: Scope) -> tuple[str, Fix | None]:
 
 
 def _over_all(name: tree.Name, same: str, scope: Scope) -> str:
-    """`x[i, j] == 1 for i in site for j in site` of an array; empty of anything else."""
+    """Return `x[i, j] == 1 for i in site for j in site` for an array `x`.
+
+    The result is "" for any other name.
+    """
     symbol = scope.find(name.name)
     declared = symbol.value if symbol is not None else None
     axes = [a.over for a in declared.axes] if isinstance(declared, Variable | Parameter) else []
@@ -231,13 +244,16 @@ def _over_all(name: tree.Name, same: str, scope: Scope) -> str:
 
 
 def equal_pairs(body: Expression, clauses: Clauses) -> tuple[Expression, Clauses]:
-    """Whether two values of a body are equal, and the clauses of all pairs of turns, the earlier one first."""
+    """Return the condition that two values of a body are equal, and clauses over all pairs.
+
+    The clauses run over all pairs of different iterations, and the earlier iteration comes first.
+    """
     names = [n for loop in clauses.loops for n in loop.names]
     twin: dict[str, Expression] = {n: IndexValue(clauses.span, f"{n}'") for n in names}
     loops = tuple(Loop(c.span, tuple(f"{n}'" for n in c.names), substitute_in_set(c.over, twin)) for c in clauses.loops)
     span = clauses.span
     later: Expression = Operation(span, "<", (IndexValue(span, names[-1]), twin[names[-1]]))
-    for n in reversed(names[:-1]):  # in the order of the text
+    for n in reversed(names[:-1]):  # The comparison is lexicographic in the order of the loops.
         here, there = IndexValue(span, n), twin[n]
         tie = Operation(span, "and", (Operation(span, "==", (here, there)), later))
         later = Operation(span, "or", (Operation(span, "<", (here, there)), tie))

@@ -1,4 +1,7 @@
-"""Checks a whole program: declarations in order, imports, and what only the end of the text shows."""
+"""Check a whole program: its declarations in order, and its imports.
+
+Some faults are reported only at the end of the text.
+"""
 
 from __future__ import annotations
 
@@ -35,23 +38,25 @@ KINDS = ("input", "domain", "index", "graph", "network", "model", "mask", "sampl
 
 
 class _Checker:
-    """The state of one run: the scope, the models' private names, the files read."""
+    """The state of one check: the scope, the private names of the models, and the files read."""
 
     def __init__(self, root: Path | None):
         self.root = root
         self.scope = Scope()
         self.private: dict[str, dict[str, Symbol]] = {}
         self.sources: list[Source] = []
-        self.open: list[tuple[Path, str]] = []  # the files being read, and how messages show them
+        # the open files, and their paths as messages show them
+        self.open: list[tuple[Path, str]] = []
         self.done: set[Path] = set()
-        self.implicit: list[tree.Name] = []  # masks, samplers, verifiers and values that leave `for MODEL` out
+        # the names of masks, samplers, verifiers and values without `for MODEL`
+        self.implicit: list[tree.Name] = []
         self.met_model = False
         self.lengths: dict[str, tuple[str, int]] = {}
         self.declared: dict[str, dict[str, object]] = {kind: {} for kind in KINDS}
         self.allowances: list[Allowance] = []
 
     def run(self, source: Source) -> None:
-        """Check one file; what it imports is checked where the import stands."""
+        """Check one file. An imported file is checked at the position of its import."""
         self.sources.append(source)
         parsed, errors, skipped = parse_with_errors(source.text, source.path)
         self.scope.diagnostics += errors
@@ -68,7 +73,10 @@ class _Checker:
         self.scope.later = outer
 
     def statement(self, s: tree.Statement) -> None:
-        """Check one declaration and make its name visible; a faulty one is visible too, without a value."""
+        """Check one declaration and make its name visible.
+
+        A faulty declaration is visible without a value.
+        """
         match s:
             case tree.Import():
                 self.import_file(s)
@@ -90,7 +98,7 @@ class _Checker:
                 self.with_model(*(("sampler", s, check_sampler) if isinstance(s, tree.Sampler) else ("judge", s, check_judge)))
 
     def declare(self, kind: str, name: tree.Name, value: object) -> None:
-        """Add a declaration to the scope and, where it is whole, to the program."""
+        """Add a declaration to the scope and, if it has no fault, to the program."""
         binders, self.scope.binders = self.scope.binders, {}
         before = len(self.scope.diagnostics)
         self.scope.declare(kind, name, value)
@@ -113,7 +121,7 @@ class _Checker:
         return Input(s.span, s.name.name, good, type_, default)
 
     def default(self, s: tree.Input, e: tree.Expression, axes: tuple[InputAxis | None, ...], type_: ValueType | None) -> Expression | None:
-        """The default of an input: one for all entries, or a list for each axis."""
+        """Check the default of an input: one value for all entries, or a list for each axis."""
         if not isinstance(e, tree.List):
             return self.entry(e, type_)
         table = check_table(e, axes, lambda item: self.entry(item, type_), s.name.name, self.scope)
@@ -122,7 +130,7 @@ class _Checker:
         return table
 
     def entry(self, e: tree.Expression, type_: ValueType | None) -> Expression | None:
-        """One entry of a default: a number, or a value of the input's domain."""
+        """Check one entry of a default: a number, or a value of the input's domain."""
         if isinstance(e, tree.String) and (type_ is None or (type_.domain is not None and not type_.domain.ordered)):
             return None if type_ is None or type_.domain is None else check_label(e, type_.domain, self.scope)
         if type_ is not None and self.is_odd_entry(e, type_):
@@ -135,7 +143,14 @@ class _Checker:
         return value
 
     def is_odd_entry(self, e: tree.Expression, type_: ValueType) -> bool:
-        """Report a string where a number stands, a label without quotes, and a number that is no value of the input's domain."""
+        """Report an entry of the wrong kind, and return whether it is one.
+
+        The reported entries are:
+
+        - a string in place of a number
+        - a label without quotes
+        - a number that is not a value of the input's domain
+        """
         domain = type_.domain
         if isinstance(e, tree.String):
             help = "write a number" if domain is None else f"its values are numbers, as those of `{domain.span.text}`"
@@ -155,7 +170,14 @@ class _Checker:
         return number not in values
 
     def axis(self, name: str, k: int, e: tree.Expression | tree.Loop) -> InputAxis | None:
-        """One axis of an input: a size, a set, perhaps with a name for its members, or a new name for its length."""
+        """Check one axis of an input.
+
+        An axis is one of:
+
+        - a size
+        - a set, with or without a name for its members
+        - a new name for the length of the axis
+        """
         if isinstance(e, tree.Loop):
             loops = check_loops((e,), self.scope)
             return None if loops is None else InputAxis(e.span, over=loops[0].over)
@@ -191,7 +213,7 @@ class _Checker:
         return None if over is None else replace(over, span=s.name.span, name=s.name.name)
 
     def chosen_set(self, s: tree.ChosenSet) -> SetOf | None:
-        """`index core = i in G.nodes if G.degree(i) >= 2`."""
+        """Check a set with a condition, as in `index core = i in G.nodes if G.degree(i) >= 2`."""
         clauses = check_clauses(tree.Clauses(s.span, (s.loop,), s.condition), s.span, self.scope)
         return SetOf(s.name.span, "turns", s.name.name, clauses=clauses) if clauses.loops else None
 
@@ -201,7 +223,7 @@ class _Checker:
         return None if form is None or arguments is None else FormCall(call.span, form, arguments)
 
     def shared(self, s: tree.Input | tree.Parameter | tree.Function) -> None:
-        """What models share: inputs, parameters, functions."""
+        """Check a declaration that models share: inputs, parameters or a function."""
         if isinstance(s, tree.Function):
             self.function(s)
             return
@@ -213,7 +235,7 @@ class _Checker:
                     self.parameter(one)
 
     def function(self, s: tree.Function) -> None:
-        """A function of the program; what its expression mentions is looked at where it is called."""
+        """Check and declare a function. Names in its expression are checked at its calls."""
         names = [p.name for p in s.parameters]
         twice = next((p for k, p in enumerate(s.parameters) if p.name in names[:k]), None)
         calls = next((n for n in tree.names_in(s.value) if n.name == s.name.name), None)
@@ -229,7 +251,7 @@ class _Checker:
         self.scope.declare("function", s.name, None if twice or calls else s)
 
     def parameter(self, s: tree.Parameter) -> None:
-        """A parameter of the file, which each model that names it has as its own."""
+        """Declare a parameter of the file. Each model that names it has a parameter of its own."""
         name = s.name.name
         earlier = self.scope.program.get(name)
         if earlier is not None:
@@ -260,7 +282,7 @@ class _Checker:
                 self.with_model("mask", replace(mask, model=mask.model or s.name), check_mask)
 
     def with_model(self, kind: str, s: tree.Mask | tree.Sampler | tree.Judge, check: object) -> None:
-        """A mask, sampler, verifier or value, checked where its model's names are visible."""
+        """Check a mask, sampler, verifier or value in the scope of its model."""
         model = self.model_of(s.kind if isinstance(s, tree.Judge) else kind, s)
         value: Mask | Sampler | Judge | None = None
         if model is not None:
@@ -274,7 +296,7 @@ class _Checker:
             return symbol.value if symbol is not None and isinstance(symbol.value, Model) else None
         models = [v for v in self.scope.program.values() if v.kind == "model"]
         if not models and not (self.met_model or self.scope.skipped or self.scope.incomplete):
-            self.met_model = True  # said once
+            self.met_model = True  # The fault is reported once.
             self.scope.report(
                 "E304", f"no model is declared before this {kind}", s.name.span, "of which model?", help="declare or import one first"
             )
@@ -283,7 +305,10 @@ class _Checker:
         return only if isinstance(only, Model) else None
 
     def report_ambiguous(self) -> None:
-        """What leaves `for MODEL` out where the program has several models: one fault, with all places."""
+        """Report E304 if declarations leave `for MODEL` out and the program has several models.
+
+        One diagnostic lists all places.
+        """
         models = [v.name for v in self.scope.program.values() if v.kind == "model"]
         if len(models) < 2 or not self.implicit:
             return
@@ -301,7 +326,10 @@ class _Checker:
             self.scope.incomplete = True
 
     def read_import(self, s: tree.Import) -> tuple[str, str, str] | None:
-        """Check the file that an import names; the message, label and help of what is wrong with it."""
+        """Check the file that an import names.
+
+        Return the message, label and help of a fault, or None.
+        """
         if self.root is None:
             return "a program given as a string has no folder: imports work in files only", "cannot import here", "use `gm.load(path)`"
         name, (importer, shown) = s.path.value, self.open[-1]
@@ -331,7 +359,7 @@ class _Checker:
         return None
 
     def finish(self) -> Program:
-        """The program, or one error with every diagnostic."""
+        """Return the program, or raise one error with all diagnostics."""
         self.report_ambiguous()
         errors = in_text_order(x for x in self.scope.told() if x.severity == "error")
         if errors:
@@ -348,7 +376,7 @@ def _own_names(s: tree.Model) -> dict[str, Span]:
 
 
 def _names_of(statements: Sequence[tree.Statement | tree.ModelStatement]) -> dict[str, Span]:
-    """The names that statements declare, and where."""
+    """Return the names that statements declare, with their places."""
     named = [x for s in statements for x in (s, *getattr(s, "also", ())) if not isinstance(s, tree.Import)]
     return {x.name.name: x.name.span for x in named}  # type: ignore[union-attr]
 
@@ -360,7 +388,7 @@ def check_source(source: Source) -> Program:
         The checked program, with its warnings.
 
     Raises:
-        GmlmError: with every fault of the text.
+        GmlmError: if the text has faults. The error contains all of them.
     """
     if not isinstance(source.text, str):
         raise fail("E507", f"the text of a program is a string, got {type(source.text).__name__}", help="`gm.load(path)` reads a file")
@@ -374,17 +402,18 @@ def check_source(source: Source) -> Program:
 
 
 def check_file(path: str | Path, text: str | None = None) -> Program:
-    """Check a file and what it imports.
+    """Check a file and its imports.
 
     Args:
         path: the file.
-        text: its text, where that is not yet written.
+        text: the text of the file, if it is not yet written to disk.
 
     Returns:
         The checked program, with its warnings.
 
     Raises:
-        GmlmError: with every fault of the files, or because the file cannot be read.
+        GmlmError: if the files have faults, or if a file cannot be read. The error contains all
+            faults.
     """
 
     def run(source: Source) -> Program:

@@ -1,4 +1,4 @@
-"""Checks `percolation`: a mask that draws clusters, which only an update takes."""
+"""Check `percolation`, a mask that draws clusters. Only an update can use it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,17 @@ WHY = "clusters grow by p, which a network does not declare"
 
 
 def check_percolation(call: tree.Call, form: Form, edges: Sequence[BlockTerm], model: Model, scope: Scope) -> FormMask | None:
-    """The mask of `percolation(..)`, whose edges have two cells each; None after a fault."""
+    """Return the mask of `percolation(..)`, or None after a fault (E331).
+
+    Each edge must have two cells, and the model must have a joint distribution.
+
+    Args:
+        call: the call in the program's text.
+        form: the form `percolation`.
+        edges: the checked edges, as blocks.
+        model: the model of the mask.
+        scope: the names that are visible. It collects the diagnostics.
+    """
     if model.conditional is not None:
         if scope.is_whole():
             place = ((model.conditional.span, "conditionals only"),)
@@ -34,7 +44,7 @@ def check_percolation(call: tree.Call, form: Form, edges: Sequence[BlockTerm], m
 
 
 def _count(term: BlockTerm, model: Model, scope: Scope) -> int | None:
-    """How many cells a block has; None where it takes whole arrays or rows."""
+    """Return the number of cells of a block, or None if the block contains whole arrays or rows."""
     return len(term.cells) if all(_is_one(c, term, model, scope) for c in term.cells) else None
 
 
@@ -48,7 +58,10 @@ def _is_one(cells: Cells, term: BlockTerm, model: Model, scope: Scope) -> bool:
 
 
 def check_no_clusters(e: tree.MaskMixture, parts: Sequence[MaskBody | None], scope: Scope) -> bool:
-    """Whether no row of a mixture of masks draws clusters: what is drawn then is no block with a weight of its own."""
+    """Return whether no row of a mixture of masks draws clusters. Report E331 for each such row.
+
+    A row that draws clusters does not draw a block with a weight of its own.
+    """
     found: list[Span] = [row.mask.span for row, part in zip(e.rows, parts, strict=True) if part is not None and part.is_percolation]
     for span in found:
         help = "mix updates instead: `mixture { 0.5 : update x[K] where K ~ clusters  0.5 : update x[i] for i in site }` in a sampler"

@@ -1,4 +1,7 @@
-"""Checks verifiers, values, and the samplers that go from the first cell to the last of a model that may have no network."""
+"""Check verifiers, values, and samplers that draw cells from the first to the last.
+
+The model of such a sampler may have no network.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ LEFT_TO_RIGHT = "a string is one array of cells, in their order: the model has o
 
 
 def check_judge(s: tree.Judge, model: Model, scope: Scope) -> Judge | None:
-    """The checked verifier or value; the model's names are visible in `scope`."""
+    """Return the checked verifier or value, or None after a fault.
+
+    The names of the model are visible in `scope`.
+    """
     form = find_form(s.form, s.kind, scope)
     arguments = None if form is None else check_arguments(s.form, form, scope)
     if form is None or arguments is None or not check_oracle(s.form, model, scope):
@@ -41,12 +47,15 @@ def check_judge(s: tree.Judge, model: Model, scope: Scope) -> Judge | None:
 
 
 def judges_of(call: FormCall) -> list[Judge]:
-    """The verifiers and values that a form names."""
+    """Return the verifiers and values that a form names."""
     return [a for a in call.arguments.values() if isinstance(a, Judge)]
 
 
 def check_oracle(call: tree.Call, model: Model, scope: Scope) -> bool:
-    """Whether the model gives p(next symbol | prefix): it has one `var`, and its network, if any, is causal."""
+    """Return whether the model gives p(next symbol | prefix).
+
+    Such a model has exactly one `var`. If it has a network, the network is causal.
+    """
     if model.conditional is not None:
         return check_direction(call, model, scope, causal=True)
     observed = [v for v in model.variables.values() if v.role == "var"]
@@ -65,7 +74,7 @@ def _string_of(model: Model) -> Variable | None:
 
 
 def _check_weighed(call: FormCall, name: str, place: Span, model: Model, scope: Scope) -> None:
-    """The model that a prefix is judged by has the same cells, and sums that can be made."""
+    """Report E330 unless the model that judges prefixes has identical cells and tractable sums."""
     other = scope.program[name].value
     assert isinstance(other, Model)
     related = ((other.span, f"model `{name}`"),)
@@ -109,12 +118,21 @@ def _check_own(judge: Judge, place: Span, model: Model, scope: Scope) -> None:
 
 
 def is_guided(name: str) -> bool:
-    """Whether a sampler of this name draws from an oracle, by a verifier or value."""
+    """Return whether a sampler of this name draws from an oracle, guided by a verifier or value."""
     return any(f.name == name for f in GUIDED)
 
 
 def check_guided(call: tree.Call, form_name: str, model: Model, scope: Scope) -> FormCall | None:
-    """The checked algorithm of `sampler s = backtracking(..)` and its like."""
+    """Return the checked algorithm of a guided sampler, as in `sampler s = backtracking(..)`.
+
+    The result is None after a fault.
+
+    Args:
+        call: the call in the program's text.
+        form_name: the name of the form.
+        model: the model of the sampler.
+        scope: the names that are visible. It collects the diagnostics.
+    """
     form = next(f for f in GUIDED if f.name == form_name)
     arguments = check_arguments(call, form, scope)
     if arguments is None or not check_oracle(call, model, scope):
@@ -133,7 +151,14 @@ def check_guided(call: tree.Call, form_name: str, model: Model, scope: Scope) ->
 
 
 def with_end(call: tree.Call, arguments: dict[str, object], model: Model, scope: Scope) -> dict[str, object]:
-    """The arguments with an `end` that is a text as the letter or label it is."""
+    """Return the arguments with a text in `end` replaced by the letter or label that it denotes.
+
+    Args:
+        call: the call in the program's text.
+        arguments: the checked arguments by option name.
+        model: the model of the sampler.
+        scope: collects E303 if the values of the model's cells are numbers.
+    """
     cell = _string_of(model)
     written = next((a.value for a in call.arguments if a.keyword is not None and a.keyword.name == "end"), None)
     if not isinstance(written, tree.String) or cell is None:

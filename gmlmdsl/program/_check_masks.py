@@ -1,4 +1,4 @@
-"""Checks masks: which cells their blocks hold, and what their weights may mention."""
+"""Check masks: the cells of their blocks, and the names that their weights may mention."""
 
 from __future__ import annotations
 
@@ -27,11 +27,14 @@ PLACES = Where(
     instead="which cells a block may hold is fixed; what looks at cells is a weight or rate: "
     "`mask name sees x { each if x[i] == 1 then 0.5 else 0 : x[i] for i in site }`",
 )
-LONGEST_SHOWN = 60  # characters of an edit that is shown whole
+LONGEST_SHOWN = 60  # the maximum number of characters of an edit that a help shows completely
 
 
 def check_mask(mask: tree.Mask, model: Model, scope: Scope) -> Mask | None:
-    """The checked mask; the model's names are visible in `scope`."""
+    """Return the checked mask, or None after a fault.
+
+    The names of the model are visible in `scope`.
+    """
     given = _given(mask, scope)
     for form in old_forms(mask):
         help = f"write {form.today}" if form.fix is None or len(form.fix.text) > LONGEST_SHOWN else f"write `{form.fix.text}`"
@@ -42,7 +45,7 @@ def check_mask(mask: tree.Mask, model: Model, scope: Scope) -> Mask | None:
 
 
 def _given(mask: tree.Mask, scope: Scope) -> tuple[str, ...] | None:
-    """The variables that a mask looks at; None after a fault."""
+    """Return the variables that a mask sees, or None after a fault."""
     names: list[str] = []
     good = True
     for name in mask.given:
@@ -62,10 +65,23 @@ def as_mask(
     scope: Scope,
     span: Span | None = None,
 ) -> Mask:
-    """The mask of a body, with what follows from it: whether it is adaptive, whether it mentions a parameter."""
+    """Return the mask of a body, and determine whether it is adaptive and mentions a parameter.
+
+    An adaptive mask depends on the values of cells.
+
+    Args:
+        written: the mask expression in the program's text.
+        name: the name of the mask.
+        given: the variables that the mask sees.
+        body: the checked body.
+        model: the model of the mask.
+        scope: the names that are visible.
+        span: the place of the mask. The default is the place of `written`.
+    """
     mentioned = [part for e in body.weights() for part in mentions(e, model.lets)]
     looked_at = {*given, *(part.name for part in mentioned if isinstance(part, VariableValue))}
-    # What is given with a row tells nothing of its cells: a mask that looks at nothing else needs no correction.
+    # The given variables carry no information about the cells to predict. A mask that sees only
+    # given variables needs no correction.
     fixed = {v.name for v in model.variables.values() if v.role == "given"}
     adaptive = bool(looked_at - fixed) or _has_adaptive_part(written, scope) or body.is_percolation
     parameter = any(isinstance(part, ParameterValue) for part in mentioned)
@@ -80,7 +96,7 @@ def _has_adaptive_part(e: tree.MaskExpression | tree.MaskList, scope: Scope) -> 
 
 
 def check_mask_body(e: tree.MaskExpression, model: Model, scope: Scope) -> MaskBody | None:
-    """A mask's name, a form or a mixture."""
+    """Check a mask's name, a form or a mixture."""
     match e:
         case tree.Name():
             named = scope.find(e.name)
@@ -108,7 +124,7 @@ def check_mask_body(e: tree.MaskExpression, model: Model, scope: Scope) -> MaskB
 
 
 def _mixture(e: tree.MaskMixture, model: Model, scope: Scope) -> MaskMixture | None:
-    """Masks with weights, each row once for each turn of its loop."""
+    """Check a mixture: masks with weights. Each row counts once for each iteration of its loop."""
     weights: list[Expression] = []
     parts: list[MaskBody | None] = []
     turns: list[Clauses | None] = []
@@ -132,7 +148,7 @@ def _mixture(e: tree.MaskMixture, model: Model, scope: Scope) -> MaskMixture | N
 
 
 def _report_bare(e: tree.Name, scope: Scope) -> None:
-    """`mask all = everything`."""
+    """Report a form without parentheses, as in `mask all = everything`."""
     form = forms.form("mask", e.name)
     assert form is not None
     needs = ["{..}" if o.takes == forms.BLOCKS else f"{o.name} = .." for o in form.options if o.required and o.takes != forms.VARIABLES]
@@ -142,7 +158,7 @@ def _report_bare(e: tree.Name, scope: Scope) -> None:
 
 
 def verify_row_weights(checked: list[Expression], first: tree.Expression, scope: Scope) -> None:
-    """Report weights that are all 0."""
+    """Report E319 if all weights of a mixture are 0."""
     if all(known_number(w) == 0 for w in checked):
         help = "give one of them a number above 0"
         scope.report("E319", "the weights of a mixture are all 0", first.span, "no row is ever picked", help=help)
@@ -192,7 +208,11 @@ def _variables(arguments: list[tree.Argument], model: Model, scope: Scope) -> tu
 
 
 def _report_again(again: Span, first: Span, before: Span, scope: Scope) -> None:
-    """A variable that a list names twice; `before` is what stands before the second, which the edit removes."""
+    """Report E306 for a variable that a list names twice.
+
+    The suggested fix removes the text from the end of `before`, the preceding argument, to the end
+    of `again`.
+    """
     fix, place = Fix(Span(again.source, before.end, again.end), "", guess=True), ((first, "first named here"),)
     message = f"`{again.text}` is named twice"
     scope.report("E306", message, again, "again here", help="name each variable once", related=place, fix=fix)
@@ -223,7 +243,7 @@ def _blocks(call: FormCall, arguments: list[tree.Argument], model: Model, scope:
 
 
 def _graph_blocks(call: FormCall, a: tree.Argument, model: Model, scope: Scope) -> BlockTerm | None:
-    """`blocks(G.rows)`: the rows of the one variable that is indexed over G's nodes."""
+    """Check `blocks(G.rows)`: the rows of the one variable that is indexed over the nodes of G."""
     over = check_set(a.value, scope)
     if over is None:
         return None
@@ -260,7 +280,10 @@ def _over_nodes(over: SetOf, graph: str, scope: Scope) -> bool:
 
 
 def check_cells(e: tree.Expression, scope: Scope) -> tuple[Cells, ...] | None:
-    """The cells of a block: `{x[i], y}`, one cell, or a variable's name for all of its cells."""
+    """Return the cells of a block, or None after a fault.
+
+    A block is `{x[i], y}`, one cell, or a variable's name for all of its cells.
+    """
     parts = e.cells if isinstance(e, tree.Block) else (e,)
     if isinstance(e, tree.Block) and e.clauses is not None:
         with scope.nested():
@@ -315,7 +338,10 @@ def _cell(e: tree.Expression, scope: Scope) -> Cells | None:
 
 
 def _report_no_cell(e: tree.Expression, scope: Scope) -> None:
-    """What stands in a block and is no cell; a list of cells is a block of other languages."""
+    """Report an item of a block that is not a cell.
+
+    A list of cells is a block in other languages.
+    """
     if isinstance(e, tree.List) and e.items:
         block = "{" + ", ".join(i.span.text for i in e.items) + "}"
         message, fix = "a block of cells stands in braces", Fix(e.span, block)
@@ -353,7 +379,7 @@ def _listed(mask: tree.Mask, body: tree.MaskList, given: tuple[str, ...] | None,
 
 
 def _term(s: tree.Choose | tree.Each, mask: tree.Mask, given: tuple[str, ...] | None, scope: Scope) -> tuple[BlockTerm, Expression] | None:
-    """One `choose` or `each`."""
+    """Check one `choose` or `each`."""
     is_choose = isinstance(s, tree.Choose)
     with scope.nested():
         clauses = check_clauses(s.clauses, s.span, scope, cells=True, where=PLACES)

@@ -1,4 +1,4 @@
-"""Checks the body of a model."""
+"""Check the body of a model."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from ._written_out import verify_written_out
 
 
 def check_model(model: tree.Model, scope: Scope) -> Model:
-    """The checked model; its names stay in the scope's `model` until the caller takes them away."""
+    """Return the checked model. Its names stay in `scope.model` until the caller removes them."""
     body = Body(model.name.name)
     before = len(scope.diagnostics)
     statements, owners = written_out(model, scope)
@@ -109,7 +109,10 @@ def _statement(s: tree.ModelStatement, body: Body, scope: Scope) -> None:
 
 
 def _parameters_of_the_file(statements: tuple[tree.ModelStatement, ...], scope: Scope) -> list[tree.Parameter]:
-    """Those parameters of the file that a model mentions, also through functions and other such parameters."""
+    """Return the parameters of the file that a model mentions.
+
+    A model may also mention a parameter through a function or through another such parameter.
+    """
     found: set[str] = set()
     todo: list[tree.Node] = [*statements]
     while todo:
@@ -122,26 +125,32 @@ def _parameters_of_the_file(statements: tuple[tree.ModelStatement, ...], scope: 
 
 
 def _shared(s: tree.Parameter, body: Body, scope: Scope) -> None:
-    """A parameter of the file as one of the model."""
+    """Check a parameter of the file as a parameter of the model."""
     outer = scope.program.pop(s.name.name)
     _parameter(s, body, scope)
     scope.program[s.name.name] = outer
 
 
 def _as_statement(s: tree.Variable, law: tree.Call) -> tree.Distributed:
-    """`x[i] ~ law for i in site` of `var x[i in site] : bit ~ law`."""
+    """Return `x[i] ~ law for i in site` for `var x[i in site] : bit ~ law`."""
     names = tuple(n for loop in s.axes for n in loop.names)
     target = tree.Index(s.name.span, s.name, names) if names else s.name
     return tree.Distributed(s.span, target, law, tree.Clauses(s.span, s.axes) if s.axes else None)
 
 
 def _with_else(e: tree.Expression, no: tree.Expression) -> tree.Expression:
-    """`if` without `else` adds nothing to log p, and requires nothing."""
+    """Return an `if` without `else` with `no` as its `else`, and any other expression unchanged.
+
+    Without `else`, a factor adds nothing to log p, and a requirement requires nothing.
+    """
     return replace(e, no=no) if isinstance(e, tree.Conditional) and e.no is None else e
 
 
 def _require(s: tree.Require, scope: Scope) -> Require:
-    """A requirement; one that all values of a `for` differ is one for each pair of them."""
+    """Check a requirement.
+
+    `all_different` with a `for` becomes one requirement for each pair of values.
+    """
     clauses = check_clauses(s.clauses, s.span, scope)
     e = s.condition
     if isinstance(e, tree.Call) and e.function.name == "all_different" and scope.find("all_different") is None:
@@ -161,7 +170,10 @@ def _written_out(e: Expression, what: str, scope: Scope) -> Expression:
 
 
 def _declare(kind: str, name: tree.Name, value: object, scope: Scope, type: object = None) -> bool:
-    """Declare outside the statement's own index names, which end with it."""
+    """Declare a name outside the scope of the statement's index names.
+
+    The index names end with the statement. The result is True if the declaration has no fault.
+    """
     inner, scope.binders = scope.binders, {}
     before = len(scope.diagnostics)
     scope.declare(kind, name, value, type)
@@ -211,7 +223,10 @@ _CURES = {"real": ": real", "unbounded": ": real", "positive": ": positive", "un
 
 
 def _fits(support: str, type_: ValueType) -> bool:
-    """Whether every value of the parameter has a density: `gamma` needs values above 0, `beta` values between 0 and 1."""
+    """Return whether every value of the parameter has a density under a prior with this support.
+
+    For example, `gamma` needs values above 0, and `beta` needs values between 0 and 1.
+    """
     if type_.kind != "bounded" or support not in ("positive", "unit"):
         return type_.kind in _SUPPORTS[support]
     low, high = known_number(type_.lower), known_number(type_.upper)
@@ -255,7 +270,10 @@ def _prior(
 def _written_rows(
     s: tree.Parameter, call: tree.Call, form: forms.Form, scope: Scope, axes: tuple[Loop, ...] | None
 ) -> dict[str, object] | None:
-    """The argument of `dirichlet([2, 1, 1])`, one number for each entry along the last axis; empty after a fault, None of another prior."""
+    """Return the argument of `dirichlet([2, 1, 1])`, a number for each entry along the last axis.
+
+    The result is empty after a fault, and None for any other prior.
+    """
     a = call.arguments[0] if len(call.arguments) == 1 else None
     if form.name != "dirichlet" or a is None or not isinstance(a.value, tree.List):
         return None
@@ -278,7 +296,10 @@ def _written_rows(
 
 
 def _prior_statement(s: tree.Distributed, base: tree.Name, declared: Parameter, body: Body, scope: Scope) -> None:
-    """`h[t] ~ normal(h[t - 1], tau) for t in time if t > 0`."""
+    """Check a prior that a statement gives.
+
+    An example is `h[t] ~ normal(h[t - 1], tau) for t in time if t > 0`.
+    """
     clauses = check_clauses(s.clauses, s.span, scope)
     target, kind = check_expression(s.target, scope, PRIOR)
     if kind.tag == "open" or declared.type.kind == "simplex":
@@ -299,7 +320,10 @@ def _prior_statement(s: tree.Distributed, base: tree.Name, declared: Parameter, 
 
 
 def _type_place(s: tree.Parameter, call: tree.Call) -> Span:
-    """Where the type of a parameter with a prior stands, or would stand: the `:` included."""
+    """Return the place of the type of a parameter with a prior, including the `:`.
+
+    If the parameter has no type, it is the place to insert one.
+    """
     text, end = s.span.source.text, call.span.start
     tilde = text.rfind("~", s.span.start, end)
     end = len(text[:tilde].rstrip())
@@ -407,7 +431,7 @@ def _distributed(s: tree.Distributed, body: Body, scope: Scope) -> None:
 
 
 def _is_without_a_law(base: tree.Name, scope: Scope) -> bool:
-    """Report the distribution of what is given, and of what follows from cells."""
+    """Return whether a given variable or a `let` has a distribution, and report E205 for it."""
     symbol = scope.find(base.name)
     if symbol is None or symbol.kind not in ("given", "let") or symbol.faulty:
         return False
@@ -420,7 +444,7 @@ def _is_without_a_law(base: tree.Name, scope: Scope) -> bool:
 
 
 def _law(s: tree.Distributed, base: tree.Name, clauses: Clauses, body: Body, scope: Scope) -> None:
-    """The distribution of a variable's cells."""
+    """Check the distribution of a variable's cells."""
     target, _ = check_expression(s.target, scope, STATE)
     cell = scope.model[base.name].value
     law = forms.form("distribution", s.distribution.function.name)
@@ -442,7 +466,10 @@ CELL_LAWS = tuple(f.name for f in forms.DISTRIBUTIONS if f.support == "cell")
 
 
 def _is_plain_row(call: tree.Call, scope: Scope) -> bool:
-    """Whether a call is `categorical` of an array with its last axis open, or of a list that no cell and no parameter changes."""
+    """Return whether a call is `categorical` of an array with an open last axis or of a fixed list.
+
+    A fixed list mentions no cell and no parameter.
+    """
     a = call.arguments[0] if len(call.arguments) == 1 else None
     if call.function.name != "categorical":
         return False
@@ -455,7 +482,10 @@ def _is_plain_row(call: tree.Call, scope: Scope) -> bool:
 
 
 def _probabilities(call: tree.Call, cell: Variable | None, scope: Scope) -> ParameterValue | InputValue | Table | None:
-    """The argument of `categorical`: an array of probabilities, its last axis open, or a list of them."""
+    """Return the argument of `categorical`, or None after a fault.
+
+    It is an array of probabilities with its last axis open, or a list of probabilities.
+    """
     form = find_form(call, "distribution", scope, CELL_LAWS, "variable")
     if form is None:
         return None
@@ -487,7 +517,7 @@ def _probabilities(call: tree.Call, cell: Variable | None, scope: Scope) -> Para
 
 
 def _check_last_axis(target: VariableValue, p: ParameterValue | InputValue, span: Span, scope: Scope) -> None:
-    """The open axis must run over the values of the cell."""
+    """Report E212 unless the open axis runs over the values of the cell."""
     cell = scope.model[target.name].value
     symbol = scope.find(p.name)
     declared = symbol.value if symbol is not None else None

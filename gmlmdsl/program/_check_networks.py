@@ -1,4 +1,4 @@
-"""Checks networks, and the models whose conditionals they are."""
+"""Check networks, and models whose conditionals are given by a network."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PRODUCT = "a network gives a product over positions, of p(x_i | x_rest, K): it h
 
 
 def check_network(call: tree.Call, scope: Scope) -> FormCall | None:
-    """The checked network of `network net = form(..)`."""
+    """Return the checked network of `network net = form(..)`, or None after a fault."""
     form = find_form(call, "network", scope, foreign="network")
     arguments = None if form is None else check_arguments(call, form, scope)
     if form is None or arguments is None:
@@ -47,13 +47,14 @@ def check_network(call: tree.Call, scope: Scope) -> FormCall | None:
 
 
 def option_faults(form: Form, values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """What is wrong with the numbers of a network's or sampler's options: the option and a message.
+    """Yield the name of each faulty option of a network or sampler, with a message.
+
+    The checker knows the numbers that the text contains. The numbers of inputs are checked by this
+    function when they are bound.
 
     Args:
         form: the form that is called.
-        values: the options by name, as numbers where they are known; others are not judged.
-
-    The checker knows numbers that are written; those of inputs are judged with the same function when they are bound.
+        values: the options by name, as numbers if they are known. Other values are not checked.
     """
     for option in form.options:
         value, bounds = values.get(option.name), option.bounds
@@ -68,7 +69,10 @@ def option_faults(form: Form, values: Mapping[str, object]) -> Iterator[tuple[st
 
 
 def _nearest(options: Mapping[str, object]) -> str:
-    """A width that goes with the heads; empty where there are none, or where they are wrong themselves."""
+    """Suggest a width that is a multiple of `heads`.
+
+    The result is "" if there are no heads or if their number is invalid.
+    """
     width, heads = known_number(options["width"]), known_number(options.get("heads"))
     if not (isinstance(width, int) and isinstance(heads, int) and heads > 0):
         return ""
@@ -77,7 +81,7 @@ def _nearest(options: Mapping[str, object]) -> str:
 
 
 def _idle(options: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Options of a network without a meaning beside the others, and why."""
+    """Yield the options of a network without an effect beside the others, with the reasons."""
     if options.get("causal") is True:
         yield from ((name, "a `causal` network predicts no length") for name in ("length", "length_weight"))
         yield from ((name, "a `causal` network has no table of positions") for name in ("positions", "position_embeddings"))
@@ -87,15 +91,24 @@ def _idle(options: Mapping[str, object]) -> Iterator[tuple[str, str]]:
 
 
 def report_idle(name: str, reason: str, call: tree.Call, scope: Scope, help: str = "", related: tuple[tuple[Span, str], ...] = ()) -> None:
-    """Report an option that is written and means nothing beside the others."""
+    """Report E325 for a written option that has no effect beside the other options.
+
+    Args:
+        name: the name of the option.
+        reason: the reason, as the message states it.
+        call: the call that contains the option.
+        scope: collects the diagnostic.
+        help: the help of the diagnostic. The default suggests to remove the option.
+        related: further places, with their labels.
+    """
     argument = next(a for a in call.arguments if a.keyword is not None and a.keyword.name == name)
     message = f"`{name}` has no meaning here: {reason}"
-    fix = Fix(without(call, argument), "", guess=True)  # the other option may be the slip
+    fix = Fix(without(call, argument), "", guess=True)  # The other option may be the mistake.
     scope.report("E325", message, argument.span, "without a meaning", help=help or "remove it", related=related, fix=fix)
 
 
 def without(call: tree.Call, argument: tree.Argument) -> Span:
-    """What is cut to remove an argument, with a comma beside it."""
+    """Return the text to delete in order to remove an argument, including an adjacent comma."""
     k = call.arguments.index(argument)
     source = argument.span.source
     if k:
@@ -104,12 +117,15 @@ def without(call: tree.Call, argument: tree.Argument) -> Span:
 
 
 def predicts_lengths(network: FormCall) -> bool:
-    """Whether a network says how long the predicted array is."""
+    """Return whether a network predicts the length of the predicted array."""
     return network_options(network).get("length", "oracle") != "oracle"
 
 
 def is_causal(model: Model, scope: Scope) -> bool | None:
-    """Whether the network of a model sees the cells before each one only; None where the model has none, or it is broken."""
+    """Return whether the network of a model sees only the cells before each cell.
+
+    The result is None if the model has no network or a faulty one.
+    """
     if model.conditional is None or model.conditional.network not in scope.program:
         return None
     network = scope.program[model.conditional.network].value
@@ -117,7 +133,14 @@ def is_causal(model: Model, scope: Scope) -> bool | None:
 
 
 def check_direction(call: tree.Call, model: Model, scope: Scope, *, causal: bool) -> bool:
-    """Whether a sampler's form is made for the network of its model."""
+    """Return whether a sampler's form suits the network of its model. Otherwise report E327.
+
+    Args:
+        call: the call in the program's text.
+        model: the model of the sampler.
+        scope: the names that are visible. It collects the diagnostic.
+        causal: whether the form needs a causal network.
+    """
     found = is_causal(model, scope)
     if found is None:
         return True
@@ -147,7 +170,10 @@ def check_direction(call: tree.Call, model: Model, scope: Scope, *, causal: bool
 
 
 def check_conditional(s: tree.NetworkConditional, body: Body, scope: Scope) -> NetworkConditional | None:
-    """`conditional target ~ network(given..)`; None where the model has one already."""
+    """Check `conditional target ~ network(given..)`.
+
+    The result is None after a fault, for example if the model has a `conditional` already.
+    """
     target = scope.use(s.target, "var")
     function = s.network.function
     if scope.find(function.name) is None and forms.form("network", function.name) is not None:
@@ -179,7 +205,7 @@ def check_conditional(s: tree.NetworkConditional, body: Body, scope: Scope) -> N
 
 
 def _check_given(s: tree.NetworkConditional, network: FormCall, given: list[Variable], scope: Scope) -> None:
-    """What a network of each kind can be given."""
+    """Check the given variables of a network against its form (E326)."""
     name, arguments = network.form.name, s.network.arguments
     place = ((network.span, "the network"),)
     if name in ("transformer", "pretrained") and arguments:
@@ -200,7 +226,11 @@ def _check_given(s: tree.NetworkConditional, network: FormCall, given: list[Vari
 
 
 def _check_positions(s: tree.NetworkConditional, network: FormCall, target: Variable, given: list[Variable], scope: Scope) -> None:
-    """The table of positions is as long as the target and, where its rows are added to embeddings, as all that is given."""
+    """Report E319 if the table of positions of a network is too short.
+
+    The table must be at least as long as the target. If its rows are added to embeddings, it must
+    also be at least as long as all given arrays together.
+    """
     options = network_options(network)
     positions = known_number(options.get("positions"))
     if positions is None:
@@ -217,19 +247,22 @@ def _check_positions(s: tree.NetworkConditional, network: FormCall, target: Vari
 
 
 def _cells(variables: list[Variable]) -> int:
-    """The number of their cells, where the text alone says it; else 0."""
+    """Return the number of cells of some variables, or 0 if the text does not determine it."""
     sizes = [[_size(a.over) for a in v.axes] for v in variables]
     return 0 if any(None in of_one for of_one in sizes) else sum(math.prod(n or 0 for n in of_one) for of_one in sizes)
 
 
 def _size(over: SetOf) -> int | None:
-    """The size of a set, where the text alone says it."""
+    """Return the size of a set, or None if the text alone does not determine it."""
     number = len(over.domain.labels) or None if over.domain is not None else known_number(over.size)
     return number if isinstance(number, int) else None
 
 
 def check_no_joint(body: Body, scope: Scope) -> None:
-    """A model with a `conditional` declares nothing beside what the network predicts and is given."""
+    """Report E314 for declarations of a model with a `conditional` that the network does not use.
+
+    The network uses only the predicted variable and the given variables.
+    """
     if body.conditional is None:
         return
     place = ((body.conditional.span, "the conditional"),)
@@ -253,14 +286,17 @@ def check_no_joint(body: Body, scope: Scope) -> None:
 
 
 def refuse_joint(s: tree.Update, scope: Scope) -> None:
-    """A joint redraw of several cells of a model that has no joint distribution."""
+    """Report E314 for a joint update of several cells of a model without a joint distribution."""
     fix = Fix(Span(s.span.source, s.target.span.end, s.target.span.end), " independently", guess=True)
     help = "add `independently`: what is drawn is then the product (Li et al. 2024, Definition 11, Section 3); or update one cell at a time"
     scope.report("E314", PRODUCT, s.span, "a joint update", help=help, fix=fix)
 
 
 def refuse_updates(sampler: tree.Sampler, model: Model, scope: Scope) -> bool:
-    """Whether a sampler of updates has a network that knows less than all other cells."""
+    """Return whether a sampler of updates has a causal network, and report E327 in that case.
+
+    A causal network does not condition on all other cells.
+    """
     if not is_causal(model, scope):
         return False
     assert model.conditional is not None
@@ -275,7 +311,7 @@ def refuse_updates(sampler: tree.Sampler, model: Model, scope: Scope) -> bool:
 
 
 def refuse_ladder(s: tree.Temper, scope: Scope) -> None:
-    """A ladder of replicas in a model without log p."""
+    """Report E314 for a ladder of replicas in a model without log p."""
     message = "`temper` scales log p, and a network declares none"
     help = "`refinement(decode = sample, temperature = ..)` sharpens or flattens its tokens"
     scope.report("E314", message, s.form.span, "no log p", help=help)

@@ -1,4 +1,4 @@
-"""Checks samplers."""
+"""Check samplers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ from ._sets import check_clauses, check_loops
 from ._terms import Clauses, Expression, IndexValue, InputValue, LetValue, Literal, SetOf, Sum, VariableValue, walk
 
 Statements = tuple[tree.SamplerStatement, ...]
-MOST_BODIES = 16  # each is a loop or a choice in the compiled program
-MOST_REPEATS = 10**6  # between two draws, and nothing is heard of a draw before it is made
+MOST_BODIES = 16  # Each level is a loop or a choice in the compiled program.
+MOST_REPEATS = 10**6  # within one draw, whose progress is not reported
 TOO_OFTEN = "a draw is what is kept: `draws=` asks for more of them, and `thin=` keeps every n-th"
 
 
 def check_sampler(sampler: tree.Sampler, model: Model, scope: Scope) -> Sampler | None:
-    """The checked sampler; the model's names are visible in `scope`."""
+    """Return the checked sampler, or None after a fault.
+
+    The names of the model are visible in `scope`.
+    """
     name = sampler.name.name
     if isinstance(sampler.body, tree.Call):
         call = check_decoder(sampler.body, model, scope)
@@ -45,7 +48,16 @@ def check_sampler(sampler: tree.Sampler, model: Model, scope: Scope) -> Sampler 
 
 
 def _body(statements: Statements, words: str, span: Span, model: Model, scope: Scope, whole: Span) -> tuple[Kernel, ...] | None:
-    """The kernels between braces, of which there is at least one; `words`, `span` and `whole` are of what they belong to."""
+    """Return the kernels between braces, or None after a fault. At least one kernel is required.
+
+    Args:
+        statements: the statements between the braces.
+        words: the name of the enclosing statement in messages.
+        span: the place of the enclosing statement in messages.
+        model: the model of the sampler.
+        scope: the names that are visible. It collects the diagnostics.
+        whole: the whole text of the enclosing statement.
+    """
     if not statements and scope.is_broken(whole):
         return None
     if not statements:
@@ -89,7 +101,10 @@ def _kernel(
 
 
 def _mixture(s: tree.KernelMixture, model: Model, scope: Scope) -> Kernel | None:
-    """Kernels with weights, each row once for each turn of its loop."""
+    """Check a mixture: kernels with weights.
+
+    Each row counts once for each iteration of its loop.
+    """
     weights: list[Expression] = []
     bodies: list[tuple[Kernel, ...] | None] = []
     turns: list[Clauses | None] = []
@@ -171,7 +186,7 @@ def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope
     block = tree.Name(s.target.span, "block") if where.name is None else where.name
     hidden = where.name is not None and scope.find(where.name.name) is not None
     if where.name is not None:
-        scope.declare("block", where.name, True)  # reports a name that it hides
+        scope.declare("block", where.name, True)  # This reports a name that the block hides.
     mask = _anonymous(where.mask, model, scope)
     within = None if hidden else _whole_variable(s, scope) if where.name is None else _within(s, where.name.name, scope)
     if mask is None or within is None:
@@ -210,7 +225,19 @@ def _random_update(s: tree.Update, where: tree.Where, model: Model, scope: Scope
 
 
 def _check_independent(s: tree.Update, model: Model, cells_of: set[str], single: bool, adaptive: bool, scope: Scope) -> None:
-    """Under `independently` every cell is drawn given the old others: refused where that has no meaning, else a warning."""
+    """Check an update with `independently`.
+
+    Such an update draws every cell given the old values of the others. An update without a meaning
+    is an error (E307). A possibly biased update is a warning (W801).
+
+    Args:
+        s: the update.
+        model: the model of the sampler.
+        cells_of: the variables whose cells the update may draw.
+        single: whether each block is known to have one cell.
+        adaptive: whether the mask depends on the values of cells.
+        scope: collects the diagnostics.
+    """
     if adaptive and model.conditional is not None:
         message = "this mask looks at x: a network's output cannot be corrected for p(K | x)"
         scope.report("E307", message, s.span, "adaptive mask", help="take a mask without `given`")
@@ -233,13 +260,20 @@ def _check_independent(s: tree.Update, model: Model, cells_of: set[str], single:
 
 
 def _jointly(s: tree.Update) -> Fix | None:
-    """The edit that removes `independently`: a guess, for another mask may have been meant."""
+    """Return the fix that removes `independently`.
+
+    It is a guess: another mask may have been meant.
+    """
     found = re.compile(r"\s+independently\b").search(s.span.source.text, s.target.span.end, s.span.end)
     return None if found is None else Fix(Span(s.span.source, found.start(), found.end()), "", guess=True)
 
 
 def _joining(model: Model, variables: set[str]) -> Span | None:
-    """The first term that may hold two cells of `variables`; None where each holds one at most: then they are independent."""
+    """Return the place of the first term that may contain two cells of `variables`.
+
+    If the result is None, each term contains at most one of the cells. Then the cells are
+    independent.
+    """
     for term in (*model.factors, *model.distributed):
         parts = (term.value,) if isinstance(term, Factor) else (term.target, term.probabilities)
         inside = [p for e in parts for p in mentions(e, model.lets) if isinstance(p, VariableValue) and p.name in variables]
@@ -262,7 +296,7 @@ def _anonymous(e: tree.MaskExpression, model: Model, scope: Scope) -> Mask | Non
 
 
 def _whole_variable(s: tree.Update, scope: Scope) -> str | None:
-    """The variable whose cells `update x by m` redraws."""
+    """Return the variable whose cells `update x by m` redraws."""
     if isinstance(s.target, tree.Name | tree.Attribute):
         symbol = scope.use(check_name(s.target), "var", "latent")
         return None if symbol is None else symbol.name
@@ -292,7 +326,7 @@ def _within(s: tree.Update, block: str, scope: Scope) -> str | None:
 
 
 def _single_cells(body: MaskBody, model: Model, scope: Scope) -> bool:
-    """Whether each block is known to have one cell."""
+    """Return whether each block is known to have one cell."""
     return all(_is_of_single_cells(leaf, model, scope) for leaf in body.leaves())
 
 

@@ -1,4 +1,8 @@
-"""Checks `visits(S)`, and `start from S`: which samplers have a bound of their own, and which begin a draw."""
+"""Check `visits(S)` and `start from S`.
+
+The first needs a sampler with a bound on -log p of its own. The second needs a sampler that can
+begin a draw.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +23,19 @@ AT_SETTLED = ("linear", "cosine", "threshold", "easy_first")
 
 
 def is_decoder(call: FormCall) -> bool:
-    """Whether a sampler's form is `refinement` or one of its presets."""
+    """Return whether a sampler's form is `refinement` or one of its presets."""
     return REFINEMENT in (call.form, call.form.of)
 
 
 def check_visits(call: tree.Call, checked: FormCall, model: Model, scope: Scope) -> FormMask | None:
-    """The mask of what a sampler of the model hides and scores, where there is such a mask."""
+    """Return the mask of the cells that a sampler hides and scores, or None after a fault.
+
+    Args:
+        call: the call in the program's text.
+        checked: the form with its checked arguments.
+        model: the model of the mask.
+        scope: collects the diagnostics.
+    """
     sampler = checked.arguments["sampler"]
     assert isinstance(sampler, Sampler)
     span, place = call.arguments[0].span, ((sampler.span, "declared here"),)
@@ -46,7 +57,7 @@ def check_visits(call: tree.Call, checked: FormCall, model: Model, scope: Scope)
 
 
 def reasons_against(sampler: Sampler) -> Iterator[tuple[str, str]]:
-    """Why a sampler's -log p has no bound that its own passes give, each with the cure."""
+    """Yield the reasons why a sampler's passes give no bound on its -log p, each with a fix."""
     if not isinstance(sampler.body, FormCall):
         yield "it runs updates, and what these leave has no density in closed form", "name the decoder that it starts from"
         return
@@ -85,7 +96,14 @@ def _looks_at_draws(o: Mapping[str, object]) -> bool:
 
 
 def check_start(s: tree.Start, model: Model, scope: Scope, first: bool) -> Start | None:
-    """`start from S`, which is the first statement of a sampler."""
+    """Check `start from S`, which must be the first statement of a sampler.
+
+    Args:
+        s: the statement.
+        model: the model of the sampler.
+        scope: the names that are visible. It collects the diagnostics.
+        first: whether the statement is the first one of its sampler.
+    """
     if not first:
         message = "`start from` stands first in a sampler: what came before it would be forgotten"
         scope.report("E333", message, s.span, "not the first", help="write it behind the opening brace of the sampler")
@@ -113,6 +131,6 @@ def check_start(s: tree.Start, model: Model, scope: Scope, first: bool) -> Start
 
 
 def refuse_visits(what: str, span: Span, scope: Scope) -> None:
-    """A mask that scores and weighs where blocks are only drawn."""
+    """Report E334 for a mask that scores and weighs in a place that only draws blocks."""
     help = "draw from `subsets`, `bernoulli` or `blocks`; this one is for `fit` and `loss`"
     scope.report("E334", f"`visits` says what is scored, and how much it weighs: {what}", span, "not here", help=help)

@@ -1,4 +1,7 @@
-"""An edit is offered only where it was tried: the fault it mends is gone after it, and no other has come."""
+"""Keep a suggested fix only if a trial succeeds.
+
+After the fix, the fault that it mends is absent, and no new fault is present.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,16 @@ from dataclasses import replace
 from .._diagnostics import Diagnostic, GmlmError, Source
 from ._program import Program
 
-MOST_TRIED = 100_000  # characters checked again, of all edits together
-OF_A_FAULT = 300  # as many characters more for each fault that is met again
+# the maximum number of characters that are checked again, for all fixes together
+MOST_TRIED = 100_000
+OF_A_FAULT = 300  # the cost in characters of each fault that is met again
 
 
 def with_clean_fixes(check: Callable[[Source], Program], source: Source) -> Program:
-    """Check a program; where it has faults, keep the edits that mend one and make none.
+    """Check a program. If it has faults, keep only the fixes that mend a fault and introduce none.
 
     Raises:
-        GmlmError: with every fault.
+        GmlmError: if the program has faults. The error contains all of them.
     """
     try:
         return check(source)

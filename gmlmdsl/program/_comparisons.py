@@ -1,7 +1,9 @@
-"""Comparisons that come out the same whatever the data hold: `spin == 0`, `k == 7` for `k : range(3)`. Each is a proof.
+"""Find comparisons whose result does not depend on the data.
 
-The values an expression can have are bounded from above, part by part and as if the parts were independent; where every pair
-of values of the two sides compares alike, so does every pair that can occur.
+Examples are `spin == 0`, and `k == 7` for `k : range(3)`. Each finding is proved as follows. The
+set of values of an expression is contained in a set that is computed part by part, as if the parts
+were independent. If all pairs of values of the two sides compare alike, so do all pairs that can
+occur.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ ARITHMETIC: dict[str, Callable[..., Number]] = {
 
 
 def lint_comparisons(program: Program) -> Iterator[Diagnostic]:
-    """A warning for each comparison of variables that always or never holds."""
+    """Yield a warning for each comparison of variables that always or never holds."""
     for model in program.models.values():
         seen = _Possible(model)
         own = [w for m in program.masks.values() if m.model == model.name for w in weights(m)]
@@ -62,14 +64,20 @@ def lint_comparisons(program: Program) -> Iterator[Diagnostic]:
 
 
 def weights(mask: Mask) -> Iterator[Expression]:
-    """The weights and rates that are written in a mask, those of named masks in its mixture not again."""
+    """Yield the weights and rates that are written in a mask.
+
+    The weights of named masks in its mixture are excluded: they belong to those masks.
+    """
     for leaf in mask.body.leaves():
         if leaf.span.start >= mask.span.start and leaf.span.source == mask.span.source:
             yield from leaf.weights()
 
 
 class _Possible:
-    """The values that the expressions of a model can have; None where that is not known or they are too many."""
+    """The possible values of the expressions of a model.
+
+    The values of an expression are None if they are unknown or too many.
+    """
 
     def __init__(self, model: Model):
         self.model = model
@@ -104,7 +112,7 @@ class _Possible:
                 return values_of(self.model.variables[e.name].domain)
             case LetValue() if e.name in self.model.lets:
                 if e.name not in self.lets:
-                    self.lets[e.name] = None  # a let never mentions itself
+                    self.lets[e.name] = None  # A `let` never mentions itself.
                     self.lets[e.name] = self.values(self.model.lets[e.name].value)
                 return self.lets[e.name]
             case Choice():
@@ -129,14 +137,17 @@ class _Possible:
 
 
 def values_of(domain: Domain) -> Values:
-    """The values of a domain of numbers, where its size stands in the text."""
+    """Return the values of a domain of numbers, or None if the text does not give its size.
+
+    The result is also None if there are more than `MOST_VALUES` values.
+    """
     if domain.count is None or domain.count > MOST_VALUES or domain.numbers is None:
         return None
     return frozenset(domain.numbers)
 
 
 def in_words(values: frozenset[Number]) -> str:
-    """Some numbers: "-1 or +1", "0, 1 or 2", "between 0 and 6"."""
+    """Describe some numbers in words: "-1 or +1", "0, 1 or 2", "between 0 and 6"."""
     if values == {-1, 1}:
         return "-1 or +1"
     *most, last = (f"{v:g}" for v in sorted(values))

@@ -1,4 +1,8 @@
-"""Checks the distribution of a cell, `x ~ bernoulli(p)` and its like: log p of the value it has, normalised whatever it mentions."""
+"""Check the distribution of a cell, as in `x ~ bernoulli(p)`.
+
+The result is log p of the cell's value. It is normalised for all values of the names that its
+arguments mention.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +62,10 @@ from ._terms import (
 class Density:
     """log p of a cell's value.
 
-    `counts` are the numbers of values that its arguments speak of; `arguments` are those, of an array its first entry.
+    Attributes:
+        value: the expression of log p.
+        counts: the numbers of values that the arguments imply.
+        arguments: the arguments. An array is represented by its first entry.
     """
 
     value: Expression
@@ -67,7 +74,7 @@ class Density:
 
 
 class _Law:
-    """The distribution of one cell while it is checked."""
+    """The distribution of one cell during its check."""
 
     def __init__(self, call: tree.Call, cell: Variable, target: VariableValue, scope: Scope):
         self.call, self.cell, self.target, self.scope, self.span = call, cell, target, scope, call.span
@@ -76,7 +83,7 @@ class _Law:
 
     @property
     def code(self) -> Expression:
-        """The place of the cell's value among its values."""
+        """The code of the cell's value, that is its position among the values of the domain."""
         return self.cell.domain.code(self.target)
 
     def op(self, operator: str, *operands: Expression) -> Expression:
@@ -86,7 +93,7 @@ class _Law:
         return Literal(self.span, value)
 
     def chosen(self, value: int, yes: Expression, no: Expression) -> Expression:
-        """`yes` where the cell has the value of that place."""
+        """Return `yes` if the code of the cell's value is `value`, else `no`."""
         return Choice(self.span, self.op("==", self.code, self.number(value)), yes, no)
 
     def read(self, e: tree.Expression) -> Expression | None:
@@ -103,12 +110,12 @@ class _Law:
         return law_arguments(self.call, wanted, logit, self.scope)
 
     def probability(self, e: tree.Expression) -> Expression | None:
-        """A checked probability: of numbers that are written it is known whether they are."""
+        """Check a probability. The range of a number is checked if the text contains the number."""
         p = self.read(e)
         return p if p is not None and verify_probability(p, self.scope) else None
 
     def count(self, of: Expression | SetOf, more: int, what: str, span: Span) -> None:
-        """Note how many values the arguments speak of."""
+        """Record the number of values that the arguments imply."""
         self.counts.append(ValueCount(span, of, more, what))
 
     # Forms
@@ -177,7 +184,7 @@ class _Law:
         return Choice(self.span, self.op("==", y, self.number(0)), lowest, inner)
 
     def verify_increasing(self, items: list[Expression], e: tree.List) -> bool:
-        """Whether cutpoints that are written increase; reported where they do not."""
+        """Return whether cutpoints that are written as numbers increase. Otherwise report E310."""
         numbers = [n for n in map(written_number, items) if n is not None]
         good = len(numbers) < len(items) or all(a < b for a, b in itertools.pairwise(numbers))
         if not good:
@@ -186,7 +193,7 @@ class _Law:
         return good
 
     def last(self) -> Expression:
-        """The place of the highest value."""
+        """Return the code of the highest value."""
         domain = self.cell.domain
         while domain.of is not None and domain.of.domain is not None:
             domain = domain.of.domain
@@ -208,7 +215,7 @@ class _Law:
         return self.op("-", found, self.op("log", total)) if (total := self.total(a.value, row)) is not None else found
 
     def logits(self, a: tree.Argument) -> Expression | None:
-        """`logits = e for a in domain`, or a list of them."""
+        """Check `logits = e for a in domain`, or a list of logits."""
         if a.clauses is None:
             if not isinstance(a.value, tree.List):
                 self.report_logits(a)
@@ -234,14 +241,17 @@ class _Law:
         return self.op("-", self.at_value(body, loop), total)
 
     def report_logits(self, a: tree.Argument) -> None:
-        """`logits = h` where a number for each value is wanted."""
+        """Report `logits = h` with neither a loop nor a list.
+
+        It lacks a number for each value.
+        """
         written = logits_written(a, self.scope)
         fix = Fix(a.value.span, written, guess=True) if written else None
         help = f"write `logits = {written}`" if written else f"for example `{EXAMPLES['categorical']}`, or a list"
         self.scope.report("E302", "`logits` are a number for each value", a.value.span, "no `for`, and no list", help=help, fix=fix)
 
     def is_over_values(self, loop: Loop, written: tree.Loop) -> bool:
-        """Whether a loop runs over the values of the cell; reported where it does not."""
+        """Return whether a loop runs over the values of the cell. Otherwise report E212."""
         domain, mine = loop.over.domain, self.cell.domain
         labelled = not kind_of(mine).numeric
         if (
@@ -257,7 +267,11 @@ class _Law:
         return False
 
     def at_value(self, body: Expression, loop: Loop) -> Expression:
-        """An expression of the loop's value at that of the cell; a sum that picks it, where it says what another loop runs over."""
+        """Return the body of a loop, evaluated at the cell's value.
+
+        If the loop's index determines the range of another loop in the body, the result is a sum
+        over the loop. This sum selects the term of the cell's value.
+        """
         (name,) = loop.names
         value = loop.over.member(self.code)
         here = {name: value}
@@ -267,20 +281,27 @@ class _Law:
         return Sum(body.span, picked, Clauses(loop.span, (Loop(loop.span, loop.names, loop.over),)), "+")
 
     def over(self, row: Row, over: SetOf, operator: str) -> Expression:
-        """A reduction of a row over its places."""
+        """Return a reduction of a row over its entries."""
         body = row(IndexValue(self.span, "value'"))
         return Sum(self.span, body, Clauses(self.span, (Loop(self.span, ("value'",), over),)), operator)
 
     def total(self, e: tree.Expression, row: Row) -> Expression | None:
-        """What a written row sums to, where it mentions a parameter: a number that no check can know."""
+        """Return the sum of a written row that mentions a parameter, and None for any other row.
+
+        No check can know this sum, so log p subtracts its logarithm.
+        """
         if not isinstance(e, tree.List) or not any(isinstance(p, ParameterValue) for p in walk(row(self.number(0)))):
             return None
         return self.over(row, SetOf(self.span, "range", "values", self.number(len(e.items))), "+")
 
-    # Rows: a number for each value
+    # Rows: a row is a number for each value
 
     def row(self, e: tree.Expression, fewer: int) -> Row | None:
-        """A row as a function of the place in it; `fewer`: by how much it is shorter than the values of the cell."""
+        """Check a row, and return it as a function of the position in it.
+
+        `fewer` is the difference between the number of values of the cell and the length of the
+        row.
+        """
         match e:
             case tree.List():
                 items = [found for item in e.items if (found := self.read(item)) is not None]
@@ -323,7 +344,7 @@ class _Law:
         return True
 
     def open_row(self, e: tree.Name | tree.Index, fewer: int) -> Row | None:
-        """An array with its last axis open."""
+        """Check an array with its last axis open."""
         name, given = (e, ()) if isinstance(e, tree.Name) else (e.base, e.indices)
         name = check_name(name)
         symbol = self.scope.find(name.name)
@@ -346,7 +367,12 @@ class _Law:
         return lambda k: make(e.span, name.name, (*indices, k if named else axes[-1].member(k)))
 
     def verify_type(self, declared: Parameter, fewer: int, e: tree.Expression, place: Span) -> bool:
-        """Whether a parameter is a simplex, or ordered, where the distribution needs one; reported where it is not."""
+        """Return whether a parameter has the type that the distribution needs.
+
+        Otherwise report E310.
+
+        The type is a simplex for `categorical`, and ordered for cutpoints.
+        """
         name, call = declared.name, self.call.function.name
         wanted = "ordered" if fewer else "simplex" if call == "categorical" else declared.type.kind
         if declared.type.kind == wanted:
@@ -358,7 +384,7 @@ class _Law:
         return False
 
     def verify_open(self, name: tree.Name, given: tuple[tree.Expression, ...], axes: tuple[SetOf, ...], e: tree.Expression) -> bool:
-        """Whether all axes but the last have an index; reported where they have not."""
+        """Return whether all axes except the last have an index. Otherwise report E310."""
         wanted = len(slots_of(axes[:-1]))
         if axes and len(given) == wanted:
             return True
@@ -380,25 +406,41 @@ def counted_entries(n: int) -> str:
 
 
 def check_density(call: tree.Call, cell: Variable, target: VariableValue, scope: Scope) -> Density | None:
-    """log p of a cell's value under the distribution that a call names; None after a fault."""
+    """Return log p of a cell's value under the distribution of a call, or None after a fault.
+
+    Args:
+        call: the distribution.
+        cell: the variable of the cell.
+        target: the value of the cell.
+        scope: the names that are visible. It collects the diagnostics.
+    """
     law = _Law(call, cell, target, scope)
     value = getattr(law, call.function.name)()
     return None if value is None else Density(value, tuple(law.counts), tuple(law.taken))
 
 
-MOST_LABELS = 6  # of a map that a message writes out
+MOST_LABELS = 6  # the maximum number of labels of a map that a message writes out
 ReadEntry = Callable[[tree.Expression], "Row | None"]
 
 
 def check_table(e: tree.LookedUp, entry: ReadEntry, scope: Scope, where: Where = MODEL) -> Row | None:
-    """A map or a list with its indices as a function of the place in its rows."""
+    """Check a map or list with its indices, and return its entry as a row.
+
+    A row is a function of the position in it.
+
+    Args:
+        e: the map or list with its indices.
+        entry: checks an entry and returns it as a row.
+        scope: the names that are visible. It collects the diagnostics.
+        where: a description of the names that the indices may mention.
+    """
     if isinstance(e.entries, tree.List):
         return _check_list(e, e.entries, entry, scope, where)
     return _check_map(e, e.entries, entry, scope, where)
 
 
 def _check_list(e: tree.LookedUp, rows: tree.List, entry: ReadEntry, scope: Scope, where: Where) -> Row | None:
-    """A list of lists, one level for each index."""
+    """Check a list of lists with one level for each index."""
     places: dict[tuple[int, ...], Row] = {}
     sizes: list[int] = []
 
@@ -425,7 +467,8 @@ def _check_list(e: tree.LookedUp, rows: tree.List, entry: ReadEntry, scope: Scop
         good = True
         for place, part in enumerate(item.items):
             good = read(part, (*prefix, place)) and good
-            if any(d.code == "E332" for d in scope.diagnostics[before:]):  # the parts behind it are likely to have the same fault
+            # The parts after this one are likely to have the same fault.
+            if any(d.code == "E332" for d in scope.diagnostics[before:]):
                 return False
         return good
 
@@ -457,7 +500,7 @@ def _check_place(index: tree.Expression, size: int, e: tree.LookedUp, scope: Sco
 
 
 def _check_map(e: tree.LookedUp, entries: tuple[tree.Entry, ...], entry: ReadEntry, scope: Scope, where: Where) -> Row | None:
-    """What stands behind the keys that the indices are."""
+    """Check a map, and return the row of the key that the indices form."""
     checked = [check_expression(i, scope, where) for i in e.indices]
     if any(kind.tag == "error" for _, kind in checked):
         return None
@@ -466,7 +509,8 @@ def _check_map(e: tree.LookedUp, entries: tuple[tree.Entry, ...], entry: ReadEnt
     first: dict[tuple[int, ...], tree.Entry] = {}
     good, before = True, len(scope.diagnostics)
     for one in entries:
-        if any(d.code == "E332" for d in scope.diagnostics[before:]):  # the entries behind it are likely to have the same fault
+        # The entries after this one are likely to have the same fault.
+        if any(d.code == "E332" for d in scope.diagnostics[before:]):
             return None
         key = _key(one, e, checked, values, scope)
         found = entry(one.value)
@@ -492,7 +536,7 @@ def _check_map(e: tree.LookedUp, entries: tuple[tree.Entry, ...], entry: ReadEnt
 
 
 def _row_of_places(e: tree.LookedUp, places: dict[tuple[int, ...], Row], sizes: list[int], codes: list[Expression]) -> Row:
-    """The row at the place that the codes are."""
+    """Return the row at the position that the codes give."""
 
     def row(k: Expression) -> Expression:
         def table(prefix: tuple[int, ...]) -> Expression:
@@ -510,7 +554,7 @@ def _row_of_places(e: tree.LookedUp, places: dict[tuple[int, ...], Row], sizes: 
 
 @rule(tree.LookedUp)
 def _looked_up(e: tree.LookedUp, scope: Scope, where: Where) -> Checked:
-    """A map or a list of numbers."""
+    """Check a map or list of numbers."""
     kinds: list[Kind] = []
 
     def entry(item: tree.Expression) -> Row | None:
@@ -525,7 +569,10 @@ def _looked_up(e: tree.LookedUp, scope: Scope, where: Where) -> Checked:
 
 
 def _flattened(e: TableEntry) -> Expression:
-    """An entry of tables that are all indexed alike is one of a table with one level more."""
+    """Merge an entry of tables with identical indices into an entry of one table.
+
+    The new table has the levels of both.
+    """
     entries = e.entries
     if not all(isinstance(x, TableEntry) and x.indices == entries[0].indices and x.shape == entries[0].shape for x in entries):  # type: ignore[union-attr]
         return e
@@ -545,7 +592,10 @@ def _flattened(e: TableEntry) -> Expression:
 
 
 def values_of(kind: Kind, keys: Sequence[tree.Expression] = ()) -> list[str | float]:
-    """The values that an index of a map may take, in the order of their places; of one whose values are not known, the keys."""
+    """Return the values that an index of a map may take, in the order of their codes.
+
+    If the values are unknown, the result is the sorted numbers among the keys.
+    """
     domain = kind.domain
     if domain is not None and domain.labels:
         return [*domain.labels]
@@ -591,14 +641,14 @@ def _all_keys(values: list[list[str | float]]) -> list[tuple[int, ...]]:
 
 
 def _code(e: Expression, kind: Kind, values: list[str | float], looked: tree.LookedUp) -> Expression:
-    """The place of an index among its values."""
+    """Return the code of an index, that is the position of its value among `values`."""
     if kind.plain and kind.domain is not None and kind.domain.numbers is not None:
         return kind.domain.code(e)
     if kind.spin:
         return Operation(e.span, "bit", (e,))
     if kind.tag == "label" or values == [*range(len(values))]:
         return e
-    found: Expression = Literal(looked.span, len(values))  # out of range: no key is that value
+    found: Expression = Literal(looked.span, len(values))  # out of range: no key has that value
     for place, value in enumerate(values):
         found = Choice(e.span, Operation(e.span, "==", (e, Literal(e.span, value))), Literal(e.span, place), found)  # type: ignore[arg-type]
     return found

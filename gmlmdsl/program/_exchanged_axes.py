@@ -1,4 +1,7 @@
-"""Warns of a table over two sites and their two values that is read with the values in the other order: `J[i, j, x[j], x[i]]`."""
+"""Warn of a table over two sites and their values that is read transposed: `J[i, j, x[j], x[i]]`.
+
+In such an expression, the order of the values is opposite to the order of the sites.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ from ._terms import Expression, InputValue, ParameterValue, VariableValue, walk
 
 
 def lint_exchanged_axes(program: Program) -> Iterator[Diagnostic]:
-    """W830 for each table that is read transposed: the first value axis has the value of the second site."""
+    """Yield W830 for each table that is read transposed.
+
+    Its first value axis has the value of the second site.
+    """
     for model in program.models.values():
         terms = [f.value for f in model.factors] + [r.condition for r in model.requires] + [d.probabilities for d in model.distributed]
         terms += [let.value for let in model.lets.values()]
@@ -23,7 +29,10 @@ def lint_exchanged_axes(program: Program) -> Iterator[Diagnostic]:
 
 
 def _exchanged(indices: Sequence[Expression]) -> tuple[VariableValue, VariableValue] | None:
-    """Two indices `x[j], x[i]` that follow one another behind `i, j`; None where there are none."""
+    """Return two consecutive indices `x[j], x[i]` if `i, j` are consecutive indices too.
+
+    Otherwise the result is None.
+    """
     sites = set(pairwise(indices))
     for first, second in pairwise(indices):
         if not isinstance(first, VariableValue) or not isinstance(second, VariableValue) or first.name != second.name:

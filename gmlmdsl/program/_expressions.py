@@ -1,7 +1,9 @@
-"""Checks expressions: the entry, literals, operators, comparisons and `if`; types every part, replaces labels by codes.
+"""Check expressions: the entry point, literals, operators, comparisons and `if`.
 
-Where a part is faulty its kind is `ERROR` and its value `FAULTY`, which every rule accepts: one mistake gives one message.
-Names are checked in `_references.py`, functions in `_calls.py`; both register their rules here.
+The check determines the kind of every part and replaces labels by codes. A faulty part has the kind
+`ERROR` and a value that `faulty` returns. Every rule accepts them, so one mistake gives one
+message. `_references.py` checks names and `_calls.py` checks functions. Both register their rules
+here.
 """
 
 from __future__ import annotations
@@ -25,24 +27,28 @@ Checked = tuple[Expression, Kind]
 
 
 class Where:
-    """What an expression may mention, how a message says so, and what may be written in place of a cell."""
+    """The names that an expression may mention, with their description in messages.
+
+    `instead` describes the text that may replace a cell.
+    """
 
     def __init__(self, words: str, *kinds: str, parameters_of_lets: bool = True, instead: str = ""):
         self.words, self.kinds, self.parameters_of_lets, self.instead = words, frozenset(kinds), parameters_of_lets, instead
-        self.own: frozenset[str] = frozenset()  # index names of the sums around, which may stand whatever else may
+        # index names of the enclosing sums, which are always allowed
+        self.own: frozenset[str] = frozenset()
 
     def inside(self, names: Iterable[str]) -> Where:
-        """The same inside a sum, whose own index names may stand."""
+        """Return a copy for the inside of a sum, which may mention the sum's own index names."""
         found = copy(self)
         found.own = self.own | frozenset(names)
         return found
 
     def allows(self, kind: str, name: str) -> bool:
-        """Whether a name of some kind may stand."""
+        """Return whether an expression may mention a name of the given kind."""
         return kind in self.kinds or (kind == "binder" and name in self.own)
 
     def cure(self, kind: str) -> str:
-        """What to write where a name of some kind may not stand."""
+        """Return the help for a name whose kind is not allowed."""
         if kind == "param":
             return FIXED if self.instead else POSSIBLE
         return self.instead
@@ -69,13 +75,14 @@ PRIOR = Where(
 STATE = Where("may not mention a parameter", "input", "length", "binder", *CELLS, "let", parameters_of_lets=False)
 MODEL = Where("", "input", "length", "binder", *CELLS, "let", "param")
 
-PARTS = ("nodes", "edges", "arcs", "triangles", "rows", "columns")  # of graphs: all of them sets
+# parts of graphs. All of them are sets.
+PARTS = ("nodes", "edges", "arcs", "triangles", "rows", "columns")
 Rule = Callable[[Any, Scope, Where], Checked]
-RULES: dict[type, Rule] = {}  # one per class of tree node that can be an expression
+RULES: dict[type, Rule] = {}  # one rule for each class of tree node that can be an expression
 
 
 def rule(*nodes: type) -> Callable[[Rule], Rule]:
-    """Registers the check of some classes of node."""
+    """Return a decorator that registers the check of some classes of nodes."""
 
     def register(check: Rule) -> Rule:
         RULES.update(dict.fromkeys(nodes, check))
@@ -85,23 +92,26 @@ def rule(*nodes: type) -> Callable[[Rule], Rule]:
 
 
 def faulty(span: Span) -> Checked:
-    """What stands for an expression that was reported; no two are equal."""
+    """Return the replacement of a reported expression. No two replacements are equal."""
     return Literal(span, float("nan")), ERROR
 
 
 def known_number(e: object) -> int | float | None:
-    """The value of a literal number; None of anything else, faulty ones included."""
+    """Return the value of a literal number, and None for any other or a faulty expression."""
     return e.value if isinstance(e, Literal) and not is_faulty(e) else None
 
 
 def is_faulty(e: object) -> bool:
-    """Whether `e` stands for an expression that was reported."""
+    """Return whether `e` is the replacement of a reported expression."""
     return isinstance(e, Literal) and math.isnan(e.value)
 
 
 @contextmanager
 def perhaps_untaken(scope: Scope) -> Iterator[None]:
-    """What is read inside counts only where something holds, which is known when the program is bound."""
+    """Enter a branch that may never be evaluated.
+
+    Its condition is known only when the program is bound.
+    """
     scope.untaken += 1
     try:
         yield
@@ -110,7 +120,10 @@ def perhaps_untaken(scope: Scope) -> Iterator[None]:
 
 
 def written_number(e: Expression) -> int | float | None:
-    """The value of an expression of numbers that are written; None of anything else, and where it has none."""
+    """Return the value of an expression of literal numbers.
+
+    The result is None for any other expression, and for an expression without a value.
+    """
     if not isinstance(e, Operation):
         return known_number(e)
     parts = [written_number(o) for o in e.operands] if e.operator in OPERATORS else [None]
@@ -123,7 +136,17 @@ def written_number(e: Expression) -> int | float | None:
 
 
 def operation(span: Span, operator: str, operands: tuple[Expression, ...], kind: Kind, scope: Scope) -> Checked:
-    """An operation; one of numbers that are written and have no value together is a fault, unless it may never be taken."""
+    """Return a checked operation, or report E416 if it has literal operands and no value.
+
+    An operation that may never be evaluated is not reported.
+
+    Args:
+        span: the place of the operation.
+        operator: the operator.
+        operands: the checked operands.
+        kind: the kind of the result.
+        scope: collects the diagnostic.
+    """
     numbers = [written_number(o) for o in operands] if not scope.untaken else [None]
     if None not in numbers:
         try:
@@ -135,7 +158,13 @@ def operation(span: Span, operator: str, operands: tuple[Expression, ...], kind:
 
 
 def check_expression(e: tree.Expression, scope: Scope, where: Where) -> Checked:
-    """The checked expression and its kind; faults go to the scope."""
+    """Return the checked expression and its kind. Faults are reported to the scope.
+
+    Args:
+        e: the expression in the program's text.
+        scope: the names that are visible. It collects the diagnostics.
+        where: the names that the expression may mention.
+    """
     check = RULES.get(type(e))
     if check is None:
         help = "one number stands for all entries" if isinstance(e, tree.List) else "such as `2`, `n - 1` or `x[0] == 1`"
@@ -145,7 +174,14 @@ def check_expression(e: tree.Expression, scope: Scope, where: Where) -> Checked:
 
 
 def check_number(e: tree.Expression, scope: Scope, where: Where, integer: bool = False) -> Expression:
-    """A checked expression that is a number (conditions count)."""
+    """Return a checked expression that is a number. Conditions count as numbers.
+
+    Args:
+        e: the expression in the program's text.
+        scope: the names that are visible. It collects the diagnostics.
+        where: the names that the expression may mention.
+        integer: whether the number must be an integer.
+    """
     if integer and isinstance(e, tree.List):
         scope.report("E216", "one whole number is expected here, not a list", e.span, "a list", help="write one, such as `2`, or an input")
         return faulty(e.span)[0]
@@ -161,7 +197,7 @@ def check_number(e: tree.Expression, scope: Scope, where: Where, integer: bool =
 
 
 def whole(e: tree.Expression, scope: Scope) -> tuple[str, Fix | None]:
-    """What helps where an integer is wanted."""
+    """Return a help and a fix for an expression that must be an integer."""
     base = e.base if isinstance(e, tree.Index) else e
     symbol = scope.find(base.name) if isinstance(base, tree.Name) else None
     if symbol is not None and isinstance(symbol.value, Input):
@@ -184,7 +220,7 @@ def whole(e: tree.Expression, scope: Scope) -> tuple[str, Fix | None]:
 
 
 def check_condition(e: tree.Expression, scope: Scope, where: Where) -> Expression:
-    """A checked expression that is a condition."""
+    """Return a checked expression that is a condition."""
     checked, kind = check_expression(e, scope, where)
     if kind.tag in ("condition", "error"):
         return checked
@@ -201,20 +237,20 @@ def check_condition(e: tree.Expression, scope: Scope, where: Where) -> Expressio
 
 
 def require_number(kind: Kind, e: tree.Expression, scope: Scope) -> bool:
-    """Report an operand that is no number."""
+    """Report E214 for an operand that is not a number, and return whether it is one."""
     if not kind.numeric:
         scope.report("E214", f"arithmetic needs numbers, found {kind.words}", e.span, kind.words, help=kind.cure)
     return kind.numeric
 
 
 def quoted(text: str) -> str:
-    """A text as a program writes it."""
+    """Return a text in quotes, with escapes, as a program writes it."""
     escapes = {"\\": r"\\", '"': r"\"", "\n": r"\n", "\t": r"\t"}
     return '"' + "".join(escapes.get(c, c) for c in text) + '"'
 
 
 def check_label(e: tree.String, domain: Domain, scope: Scope) -> Expression:
-    """The code of a letter or label of `domain`."""
+    """Return the code of a letter or label of `domain`, or report E215."""
     if e.value in domain.labels:
         return LabelCode(e.span, domain.labels.index(e.value), e.value)
     near = scope.near(e.value, domain.labels)
@@ -256,7 +292,7 @@ def _attribute(e: tree.Attribute, scope: Scope, where: Where) -> Checked:
 
 
 def _report_part(e: tree.Attribute, scope: Scope) -> None:
-    """A part of a graph where a number is expected, or what is no part of one."""
+    """Report a part of a graph in place of a number, or an unknown part."""
     text, name = e.span.text, e.attribute.name
     if name in PARTS:
         names = {"edges": "(i, j)", "arcs": "(i, j)", "triangles": "(i, j, k)"}.get(name, "i")
@@ -317,13 +353,16 @@ def _comparison(e: tree.Binary, scope: Scope, where: Where) -> Expression:
 
 
 def _is_no_number(e: tree.Expression, scope: Scope) -> bool:
-    """Whether a side is a name that is not declared, or one of a domain or the like."""
+    """Return whether a side is a name that is not declared or that does not denote a number."""
     symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
     return isinstance(e, tree.Name) and (symbol is None or symbol.kind not in MODEL.kinds)
 
 
 def label_without_quotes(e: tree.Expression, labels: tuple[str, ...]) -> str:
-    """The label that a name stands for, in other letters perhaps; empty where it stands for none."""
+    """Return the label that a name without quotes may denote, or "".
+
+    The comparison ignores case if no label equals the name.
+    """
     if not isinstance(e, tree.Name):
         return ""
     return e.name if e.name in labels else next((label for label in labels if label.lower() == e.name.lower()), "")
@@ -334,7 +373,7 @@ def _labels(kind: Kind | None) -> tuple[str, ...]:
 
 
 def _is_label_without_quotes(e: tree.Expression, other: Kind | None, scope: Scope) -> bool:
-    """Report `x == yes`, where a label of x's domain has the name of something that is no number."""
+    """Report `x == yes` if `yes` is a label of x's domain and also the name of a non-number."""
     symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
     if symbol is None or not isinstance(e, tree.Name) or e.name not in _labels(other) or symbol.kind in MODEL.kinds:
         return False
@@ -345,12 +384,15 @@ def _is_label_without_quotes(e: tree.Expression, other: Kind | None, scope: Scop
 
 
 def _unknown_side(e: tree.Expression, other: Kind | None, scope: Scope, where: Where) -> Checked | None:
-    """A side that is a string, None, or a name that is not declared: it may be meant for a value of the other side's domain."""
+    """Check a side that is a string or a name that is not declared or not a number.
+
+    The result is None for a string. A name may be meant as a value of the other side's domain.
+    """
     if isinstance(e, tree.String):
         return None
     labels = _labels(other)
     if other is not None and other.tag == "error" and isinstance(e, tree.Name) and scope.find(e.name) is None:
-        return faulty(e.span)  # it may be a label of a domain that has a fault
+        return faulty(e.span)  # The name may be a label of a domain that has a fault.
     meant = label_without_quotes(e, labels)
     if isinstance(e, tree.Name) and meant:
         if scope.find(e.name) is None:
@@ -362,7 +404,7 @@ def _unknown_side(e: tree.Expression, other: Kind | None, scope: Scope, where: W
 
 
 def _comparable(e: tree.Binary, left: Kind | None, right: Kind | None, scope: Scope) -> None:
-    """Report two sides that do not compare; `None` is the kind of a text."""
+    """Report two sides that cannot be compared. The kind of a text is None."""
     kinds = [k for k in (left, right) if k is not None]
     if any(k.tag == "error" for k in kinds):
         return
@@ -419,7 +461,7 @@ def _conditional(e: tree.Conditional, scope: Scope, where: Where) -> Checked:
 
 
 def mentions(e: Expression, lets: Mapping[str, Let]) -> list[VariableValue | ParameterValue]:
-    """Every variable and parameter in `e`, those of the `let`s it uses included."""
+    """Return every variable and parameter in `e`, including those of the `let`s that it uses."""
     found: list[VariableValue | ParameterValue] = []
     entered: set[str] = set()
     todo = [e]
@@ -434,7 +476,10 @@ def mentions(e: Expression, lets: Mapping[str, Let]) -> list[VariableValue | Par
 
 
 class _Lets(Mapping[str, Let]):
-    """The `let`s among a model's names: looked up, never listed, for every index asks."""
+    """The `let`s among a model's names.
+
+    They are looked up and never enumerated, because every index needs a look-up.
+    """
 
     def __init__(self, names: Mapping[str, Symbol]):
         self.names = names
@@ -453,10 +498,10 @@ class _Lets(Mapping[str, Let]):
 
 
 def lets_of(scope: Scope) -> Mapping[str, Let]:
-    """The `let`s of the model whose names are visible."""
+    """Return the `let`s of the model whose names are visible."""
     return _Lets(scope.model)
 
 
 def mentions_parameter(e: Expression, scope: Scope) -> bool:
-    """Whether a parameter stands in `e`, lets included."""
+    """Return whether `e` mentions a parameter, directly or through a `let`."""
     return any(isinstance(part, ParameterValue) for part in mentions(e, lets_of(scope)))

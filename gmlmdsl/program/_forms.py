@@ -1,7 +1,11 @@
-"""The one table of forms: every named construct that takes arguments, with its options and their documentation.
+"""The only table of forms: named constructs with arguments, options and documentation.
 
-The checker validates calls against it, the language reference is printed from it, completion reads it, and
-the rooms that build things look their builders up by its names.
+The table has four users:
+
+- The checker validates calls against it.
+- The language reference is generated from it.
+- Completion reads it.
+- The packages that build objects find their builders by its names.
 """
 
 from __future__ import annotations
@@ -338,10 +342,10 @@ _BY_NAME = {(f.room, name): f for f in FORMS for name in (f.name, f.synonym) if 
 
 
 def form(room: str, name: str) -> Form | None:
-    """The form called `name` in `room`, or None."""
+    """Return the form called `name` in the group `room`, or None."""
     return _BY_NAME.get((room, name))
 
 
 def names(room: str) -> tuple[str, ...]:
-    """The names of a room's forms, in the table's order."""
+    """Return the names of a group's forms, in the order of the table."""
     return tuple(f.name for f in FORMS if f.room == room)

@@ -1,4 +1,7 @@
-"""The forms of guided generation: verifiers and values of prefixes, and the samplers that ask them (Li 2025, chapter 3)."""
+"""The forms of guided generation (Li 2025, chapter 3).
+
+These are verifiers and values of prefixes, and the samplers that evaluate them.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,15 @@
-"""Names that other languages and papers have, and what is written here instead: the help of a message where one is unknown."""
+"""Names of other languages and papers, and their equivalents in this language.
+
+The help of a message about an unknown name uses them.
+"""
 
 from __future__ import annotations
 
 IMPOSSIBLE = "what is impossible is written `require`: `require x == 0`; a bound that is infinite is left out"
-PROBABILITIES = ("unit", "unit_interval", "probability", "prob", "proportion")  # names of types of parameters elsewhere
+# names of types of parameters in other languages
+PROBABILITIES = ("unit", "unit_interval", "probability", "prob", "proportion")
 REAL_ELSEWHERE = ("float", "double", *PROBABILITIES)
-# room -> name -> (help, the name that stands for it here, where one does)
+# group -> name -> (help, the equivalent name here or "")
 FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
     "name": {
         "True": ("write `true`", "true"),
@@ -263,13 +267,17 @@ FOREIGN: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 
-# Of these names the one that stands here means just the same; what the others mean elsewhere is near, or differs from place to place.
+# The equivalents of these names have exactly the same meaning. Those of the other names have a
+# similar meaning, or one that differs among languages.
 SAME = frozenset(
     "True TRUE False FALSE pi bool boolean ln logistic expit inv_logit fabs double_exponential dbeta dcat path clique".split()  # noqa: SIM905
 )
 
 
 def foreign(room: str, name: str) -> tuple[str, str]:
-    """Help for a name that is known elsewhere and the name that stands for it here; empty where nothing is known."""
+    """Return a help for a name that other languages have, and the equivalent name here.
+
+    Both are empty if the name is not in the table.
+    """
     names = FOREIGN[room]
     return names.get(name) or names.get(name.lower(), ("", ""))

@@ -1,4 +1,4 @@
-"""Warnings about what a program says and does not use, or says twice: each is a proof from the text alone."""
+"""Warn of unused and duplicate parts of a program. Each warning is proved from the text alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMUTE = ("+", "*", "and", "or", "==", "!=", "min", "max")
 
 
 def lint_idle(program: Program, used: Set[str]) -> Iterator[Diagnostic]:
-    """Names that nothing uses, factors that cancel or count a pair twice, and what a mask says it looks at.
+    """Yield warnings for unused names, ineffective factors, pairs counted twice, and unused `sees`.
 
     Args:
         program: a checked program.
@@ -37,7 +37,10 @@ def lint_idle(program: Program, used: Set[str]) -> Iterator[Diagnostic]:
 
 
 def _unused(program: Program, used: Set[str]) -> Iterator[Diagnostic]:
-    """Declarations of the program's own file that nothing names; a file without a model declares for others."""
+    """Yield a warning for each unused declaration of the program's own file.
+
+    A file without a model is skipped, because it declares names for other files.
+    """
     if not program.models:
         return
     lengths = {owner for length, (owner, _) in program.lengths.items() if length in used}
@@ -57,13 +60,13 @@ def _unused(program: Program, used: Set[str]) -> Iterator[Diagnostic]:
 
 
 def _named_before(span: Span, name: str) -> Span | None:
-    """The name of a graph or network, which stands in front of its form: `graph G = chain(4)`."""
+    """Return the place of the name of a graph or network before its form: `graph G = chain(4)`."""
     found = re.search(rf"\b{name}\b(?=\s*=\s*$)", span.source.text[: span.start])
     return found and Span(span.source, *found.span())
 
 
 def _free(model: Model, program: Program) -> Iterator[Diagnostic]:
-    """Variables that no factor mentions, in a model that has factors."""
+    """Yield a warning for each variable that no factor mentions, in a model that has factors."""
     if not (model.factors or model.requires or model.distributed):
         return
     terms = [*(f.value for f in model.factors), *(r.condition for r in model.requires)]
@@ -81,8 +84,12 @@ def _free(model: Model, program: Program) -> Iterator[Diagnostic]:
 
 
 def _same_for_all(term: Factor | Require, value: Expression) -> Iterator[Diagnostic]:
-    """A loop whose index stands nowhere: each iteration says the same. Of a pair, one name may be left out on purpose."""
-    ends = [e for loop in term.clauses.loops for e in (loop.over.start, loop.over.size)]  # `for c in range(r)` uses r
+    """Yield a warning for each loop whose index is unused, so that all iterations are identical.
+
+    A loop over pairs is skipped, because one of its names may be left out intentionally.
+    """
+    # `for c in range(r)` uses r.
+    ends = [e for loop in term.clauses.loops for e in (loop.over.start, loop.over.size)]
     parts = [e for e in (value, term.clauses.condition, *ends) if e is not None]
     named = {p.name for e in parts for p in walk(e) if isinstance(p, IndexValue)}
     for loop in term.clauses.loops:
@@ -93,7 +100,10 @@ def _same_for_all(term: Factor | Require, value: Expression) -> Iterator[Diagnos
 
 
 def _cancels(factor: Factor, model: Model) -> Iterator[Diagnostic]:
-    """A factor without a cell is the same for all configurations."""
+    """Yield a warning for a factor without a predicted cell.
+
+    Such a factor is equal for all configurations.
+    """
     named = [p for p in mentions(factor.value, model.lets) if isinstance(p, VariableValue)]
     if all(model.variables[p.name].role == "given" for p in named):
         message = "this factor mentions no variable that is predicted: it cancels when p is normalised"
@@ -115,14 +125,17 @@ def _never_looked_at(program: Program) -> Iterator[Diagnostic]:
 
 
 def _in_header(span: Span, name: str) -> Span:
-    """Where a mask's header names what it looks at: behind `sees`."""
+    """Return the place of a name after `sees` in a mask's header."""
     found = re.search(r" (sees|given) ", span.text)
     start = span.start + found.start() + 1 if found else span.start
     return name_in(Span(span.source, start, span.end), name)
 
 
 def _twice(factor: Factor, model: Model) -> Iterator[Diagnostic]:
-    """A coupling of both (i, j) and (j, i) that is the same for both; one of three that is the same in every order."""
+    """Yield a warning for a coupling that has equal values for (i, j) and (j, i) and counts both.
+
+    A coupling of three cells is reported if its values are equal in all six orders.
+    """
     names = _ordered(factor.clauses)
     orders = math.factorial(len(names))
     if not names or not _is_coupling(factor.value, names, model) or _is_shared(factor.value, orders):
@@ -130,7 +143,7 @@ def _twice(factor: Factor, model: Model) -> Iterator[Diagnostic]:
     condition = factor.clauses.condition
     parts = [factor.value] if condition is None else [factor.value, condition]
     places = {name: str(k) for k, name in enumerate(names)}
-    for one, other in pairwise(names):  # neighbours exchanged make every order
+    for one, other in pairwise(names):  # Exchanges of neighbours generate every order.
         exchanged = {**places, one: places[other], other: places[one]}
         if any(_form(e, places, model) != _form(e, exchanged, model) for e in parts):
             return
@@ -143,7 +156,7 @@ def _twice(factor: Factor, model: Model) -> Iterator[Diagnostic]:
 
 
 def _ordered(clauses: Clauses) -> tuple[str, ...]:
-    """The names of a loop over all ordered pairs or triples; none of another."""
+    """Return the names of a loop over all ordered pairs or triples, and () for any other loop."""
     loops = clauses.loops
     if len(loops) == 1 and loops[0].over.part == "arcs":
         return loops[0].names
@@ -154,21 +167,24 @@ def _ordered(clauses: Clauses) -> tuple[str, ...]:
 
 
 def _is_of_neighbours(first: Loop, second: Loop) -> bool:
-    """Whether two loops run over all nodes of a graph, and over the neighbours of each."""
+    """Return whether two loops run over all nodes of a graph and over the neighbours of each."""
     node = second.over.size
     of = isinstance(node, IndexValue) and first.names == (node.name,)
     return first.over.part == "nodes" and second.over.part == "neighbours" and first.over.graph == second.over.graph and of
 
 
 def _is_coupling(e: Expression, names: tuple[str, ...], model: Model) -> bool:
-    """Whether cells at all names stand in it."""
+    """Return whether `e` mentions predicted cells at all names."""
     cells = [p for p in mentions(e, {}) if isinstance(p, VariableValue) and model.variables[p.name].role != "given"]
     at = [{x.name for i in c.indices for x in walk(i) if isinstance(x, IndexValue)} for c in cells]
     return all(any(n in found for found in at) for n in names)
 
 
 def _is_shared(e: Expression, count: int) -> bool:
-    """Whether a term is divided by so many orders, which is how a sum over ordered pairs is written."""
+    """Return whether a term is divided by `count`, the number of orders.
+
+    A sum over ordered pairs is often written this way.
+    """
     match e:
         case Literal():
             return isinstance(e.value, float) and math.isclose(e.value, 1 / count, rel_tol=0.003)
@@ -183,7 +199,10 @@ def _is_shared(e: Expression, count: int) -> bool:
 
 
 def _form(e: Expression, names: Mapping[str, str], model: Model) -> object:
-    """An expression without its order where that does not matter, its index names replaced; equal forms have equal values."""
+    """Return a normal form of an expression. Expressions with equal normal forms have equal values.
+
+    The order of operands is removed if it has no meaning, and `names` replaces the index names.
+    """
     match e:
         case IndexValue():
             return "index", names.get(e.name, f".{e.name}")
@@ -201,11 +220,11 @@ def _form(e: Expression, names: Mapping[str, str], model: Model) -> object:
             return "number", e.value
         case Choice():
             return "if", *(_form(part, names, model) for part in (e.test, e.yes, e.no))
-    return id(e), tuple(sorted(names.items()))  # of anything else nothing is known
+    return id(e), tuple(sorted(names.items()))  # Nothing is known of any other expression.
 
 
 def _operands(e: Operation) -> list[Expression]:
-    """The operands of an operation, those of the same sum or product taken together."""
+    """Return the operands of an operation, with nested sums or products of one operator merged."""
     if e.operator not in ("+", "*", "and", "or"):
         return list(e.operands)
     return [x for o in e.operands for x in (_operands(o) if isinstance(o, Operation) and o.operator == e.operator else [o])]

@@ -1,4 +1,4 @@
-"""Checked kernels of a sampler: each names its kind to a visitor, which gives it a meaning."""
+"""Define the checked kernels of a sampler. A visitor gives each kind of kernel its meaning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Kernel(Checked, abc.ABC):
-    """One statement of a sampler's body: an update, or what runs other kernels."""
+    """One statement of a sampler's body: an update, or a statement that runs other kernels."""
 
     __slots__ = ()
 
@@ -26,18 +26,21 @@ class Kernel(Checked, abc.ABC):
         return ()
 
     def inside(self) -> Iterator[Kernel]:
-        """The kernel, and then every kernel in it, each before those that it runs."""
+        """Yield the kernel and then every kernel in it, each before the kernels that it runs."""
         yield self
         for part in self.parts:
             yield from part.inside()
 
     @abc.abstractmethod
     def accept(self, visitor: KernelVisitor[T]) -> T:
-        """What a visitor answers for a kernel of this kind."""
+        """Return the visitor's result for a kernel of this kind."""
 
 
 class KernelVisitor(Protocol[T_co]):
-    """One answer for each kind of kernel. Whatever gives kernels a meaning is one: what is derived, printed, verified."""
+    """A result for each kind of kernel.
+
+    The derivation, the printing and the verification of kernels are visitors.
+    """
 
     def start(self, kernel: Start, /) -> T_co: ...
     def sweep(self, kernel: Sweep, /) -> T_co: ...
@@ -50,7 +53,10 @@ class KernelVisitor(Protocol[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Start(Kernel):
-    """`start from S`: what follows begins with a draw of the decoder S, whatever stood before."""
+    """The statement `start from S`.
+
+    The sampler begins each draw with a draw of the decoder S, independently of the previous state.
+    """
 
     name: str
     call: FormCall
@@ -60,9 +66,11 @@ class Start(Kernel):
 
 
 class Update(Kernel):
-    """A kernel that redraws cells itself: fixed blocks, or one drawn from a mask. Both say whether they do it `independently`.
+    """A kernel that redraws cells itself: fixed blocks, or a block drawn from a mask.
 
-    `turn`: the index values, `k = 2`, of one that a bound program has written out.
+    Attributes:
+        independently: whether each cell is drawn given the old values of the others.
+        turn: the index values, such as `k = 2`, if a bound program has expanded a loop.
     """
 
     __slots__ = ()
@@ -71,21 +79,24 @@ class Update(Kernel):
 
     @abc.abstractmethod
     def either(self, sweep: Callable[[Sweep], T], random: Callable[[RandomUpdate], T]) -> T:
-        """What one of two functions answers: for fixed blocks, or for one that is drawn."""
+        """Return `sweep(self)` for fixed blocks, and `random(self)` for a block that is drawn."""
 
     @property
     def drawn_mask(self) -> Mask | None:
-        """The mask of a block that is drawn."""
+        """The mask from which the block is drawn, or None for fixed blocks."""
         return None
 
     @abc.abstractmethod
     def hidden_variables(self) -> set[str]:
-        """The variables whose cells it redraws."""
+        """Return the variables whose cells it redraws."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep(Update):
-    """`update BLOCK for ..`: every block once, those that share no factor in parallel."""
+    """The statement `update BLOCK for ..`, which redraws every block once.
+
+    Blocks that share no factor are redrawn in parallel.
+    """
 
     blocks: BlockTerm
     independently: bool
@@ -103,7 +114,7 @@ class Sweep(Update):
 
 @dataclass(frozen=True, slots=True)
 class RandomUpdate(Update):
-    """`update x[K] where K ~ mask`; `within` is x, or empty for `update K`."""
+    """The statement `update x[K] where K ~ mask`. `within` is x, or empty for `update K`."""
 
     mask: Mask
     within: str
@@ -126,7 +137,7 @@ class RandomUpdate(Update):
 
 @dataclass(frozen=True, slots=True)
 class Cycle(Kernel):
-    """Kernels in order."""
+    """Kernels that run in order."""
 
     body: tuple[Kernel, ...]
 
@@ -140,7 +151,10 @@ class Cycle(Kernel):
 
 @dataclass(frozen=True, slots=True)
 class Repeat(Kernel):
-    """The body `count` times, or once for each turn of `loop`, which a bound program has written out."""
+    """A body that runs `count` times, or once for each iteration of `loop`.
+
+    A bound program has expanded the loop.
+    """
 
     count: Expression
     body: tuple[Kernel, ...]
@@ -156,9 +170,11 @@ class Repeat(Kernel):
 
 @dataclass(frozen=True, slots=True)
 class KernelMixture(Kernel):
-    """One row, picked with its weight.
+    """A kernel that runs one of its rows, drawn with the probability of its weight.
 
-    `turns`: the clauses of each row, which a bound program has written out; empty where no row has any.
+    Attributes:
+        rows: the weights and kernels.
+        turns: the clauses of each row, or () if no row has any. A bound program has expanded them.
     """
 
     rows: tuple[tuple[Expression, Kernel], ...]
@@ -174,9 +190,13 @@ class KernelMixture(Kernel):
 
 @dataclass(frozen=True, slots=True)
 class Temper(Kernel):
-    """The body on replicas at each beta, with exchanges.
+    """A body that runs on replicas at each beta, with exchanges between them.
 
-    `source`: the input that lists the betas, which a bound program has written out; None where the program lists them.
+    Attributes:
+        betas: the inverse temperatures.
+        body: the kernels of each replica.
+        source: the input that lists the betas, or None if the program lists them. A bound program
+            has replaced it by `betas`.
     """
 
     betas: tuple[Expression, ...]
@@ -192,21 +212,24 @@ class Temper(Kernel):
 
 
 def kernels_in(body: Iterable[Kernel] | FormCall) -> Iterator[Kernel]:
-    """Every kernel of a sampler's body, each before those that it runs; of a form none."""
+    """Yield every kernel of a sampler's body, each before the kernels that it runs.
+
+    A form contains no kernels.
+    """
     for kernel in () if isinstance(body, FormCall) else body:
         yield from kernel.inside()
 
 
 def start_of(body: Iterable[Kernel] | FormCall) -> Start | None:
-    """The decoder that each draw of a sampler's body begins with, where one is named."""
+    """Return the `start from` of a sampler's body, or None."""
     return next((kernel for kernel in kernels_in(body) if isinstance(kernel, Start)), None)
 
 
 def updates_in(body: Iterable[Kernel] | FormCall) -> Iterator[Sweep | RandomUpdate]:
-    """Every update of a sampler's body, in the order of the text."""
+    """Return every update of a sampler's body, in the order of the text."""
     return (kernel for kernel in kernels_in(body) if isinstance(kernel, Update))  # type: ignore[misc]
 
 
 def ladder_in(body: Iterable[Kernel] | FormCall) -> Temper | None:
-    """The first `temper` of a sampler's body."""
+    """Return the first `temper` of a sampler's body, or None."""
     return next((kernel for kernel in kernels_in(body) if isinstance(kernel, Temper)), None)

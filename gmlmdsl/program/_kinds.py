@@ -1,4 +1,7 @@
-"""What an expression is: a number, a condition, a value of a label domain, or unknown after a fault."""
+"""Define the kind of an expression.
+
+An expression is a number, a condition, a value of a label domain, or unknown after a fault.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,14 @@ from ._terms import Domain
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`tag` is number, condition, label (of `domain`), open (a row of probabilities) or error.
+    """The kind of an expression.
 
-    `integer`: a whole number. `spin`: -1 or +1, which is no index. `plain`: the value of one cell, of `domain`.
+    Attributes:
+        tag: number, condition, label (of `domain`), open (a row of probabilities) or error.
+        domain: the domain of a label or of a cell's value.
+        integer: whether it is a whole number.
+        spin: whether it is -1 or +1. A spin is not an index.
+        plain: whether it is the value of one cell, of `domain`.
     """
 
     tag: str
@@ -23,12 +31,15 @@ class Kind:
 
     @property
     def numeric(self) -> bool:
-        """Whether arithmetic takes it (conditions count as 1 and 0; unknown passes)."""
+        """Whether arithmetic accepts it.
+
+        Conditions count as 1 and 0, and unknown kinds are accepted.
+        """
         return self.tag in ("number", "condition", "error")
 
     @property
     def words(self) -> str:
-        """What a message calls it."""
+        """The name of the kind in messages."""
         if self.tag == "label" and self.domain is not None:
             return f"a value of `{self.domain.name}`" if self.domain.name else f"one of {self.domain.kind}(..)"
         if self.plain and self.domain is not None and self.domain.kind in sized():
@@ -37,7 +48,7 @@ class Kind:
 
     @property
     def cure(self) -> str:
-        """What helps where a number is wanted."""
+        """The help if a number is expected instead."""
         if self.tag == "open":
             return "give an index for every axis"
         label = self.domain.labels[0] if self.domain is not None and self.domain.labels else "A"
@@ -52,7 +63,7 @@ ERROR = Kind("error", integer=True)
 
 
 def kind_of(domain: Domain) -> Kind:
-    """The kind of a cell's value."""
+    """Return the kind of a cell's value."""
     if domain.real:
         return NUMBER
     if domain.ordered:
@@ -61,5 +72,5 @@ def kind_of(domain: Domain) -> Kind:
 
 
 def same_domain(a: Domain | None, b: Domain | None) -> bool:
-    """Whether two label domains have the same values in the same order."""
+    """Return whether two label domains have the same values in the same order."""
     return a is not None and b is not None and (a.kind, a.labels) == (b.kind, b.labels)

@@ -1,4 +1,7 @@
-"""The arguments of a distribution of cells, `bernoulli(p)` or `binomial(n, logit = e)`: which is which, and what is said of others."""
+"""Check the arguments of a distribution of cells, as in `bernoulli(p)` or `binomial(n, logit = e)`.
+
+The arguments are matched to their names, and all other arguments are reported.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ EXAMPLES = {
     "categorical": "z ~ categorical(logits = h[a] for a in domain)",
     "ordered_logistic": "y ~ ordered_logistic(b * age, cut)",
 }
-# What an argument is called elsewhere.
+# The names of the arguments in other languages.
 ELSEWHERE = {
     **dict.fromkeys(("p", "prob", "probs", "theta", "success_prob"), "probability"),
     **dict.fromkeys(("size", "trials", "total_count", "N", "count"), "n"),
@@ -32,7 +35,16 @@ LETTERS = "abcvuwkl"
 
 
 def law_arguments(call: tree.Call, wanted: tuple[str, ...], logit: bool, scope: Scope) -> dict[str, tree.Expression] | None:
-    """The arguments by name: plain ones in their order, or `logit` by its keyword in the place of `probability`; None after a fault."""
+    """Return the arguments of a distribution by name, or None after a fault.
+
+    Positional arguments are assigned in their order. The keyword `logit` may replace `probability`.
+
+    Args:
+        call: the call of the distribution.
+        wanted: the names of the positional arguments.
+        logit: whether `logit` is allowed.
+        scope: collects the diagnostics.
+    """
     name = call.function.name
     known = (*wanted, "logit") if logit else wanted
     found: dict[str, tree.Expression] = {}
@@ -83,7 +95,7 @@ def _report_extra(call: tree.Call, a: tree.Argument, wanted: int, scope: Scope) 
 
 
 def _report_keyword(call: tree.Call, a: tree.Argument, place: int, wanted: tuple[str, ...], known: tuple[str, ...], scope: Scope) -> None:
-    """An argument that has another name elsewhere, a misspelt one, or an unknown one."""
+    """Report a keyword that is a name from another language, misspelt, or unknown."""
     assert a.keyword is not None
     written, name = a.keyword.name, call.function.name
     meant = ELSEWHERE.get(written) or did_you_mean(written, known) or ""
@@ -97,7 +109,7 @@ def _report_keyword(call: tree.Call, a: tree.Argument, place: int, wanted: tuple
 
 
 def verify_one_array(call: tree.Call, form: forms.Form, scope: Scope) -> bool:
-    """Whether `categorical` has one plain argument; reported where it has not."""
+    """Return whether `categorical` has one positional argument. Otherwise report E302."""
     a = call.arguments[0] if call.arguments else None
     if a is not None and len(call.arguments) == 1 and a.keyword is None and a.clauses is None:
         return True
@@ -122,7 +134,7 @@ def verify_one_array(call: tree.Call, form: forms.Form, scope: Scope) -> bool:
 
 
 def trials_come_first(call: tree.Call, scope: Scope) -> bool:
-    """Report `binomial(p, 10)`, whose number of trials stands last, as it does in BUGS."""
+    """Report `binomial(p, 10)`, in which the number of trials comes last, as in BUGS."""
     values = [a.value for a in call.arguments if a.keyword is None]
     if len(values) != 2 or not isinstance(values[1], tree.Number) or not isinstance(values[1].value, int) or values[1].value < 2:
         return False
@@ -136,7 +148,10 @@ def trials_come_first(call: tree.Call, scope: Scope) -> bool:
 
 
 def verify_probability(e: Expression, scope: Scope) -> bool:
-    """Report numbers, also those behind an `if` or in a table, that are no probability."""
+    """Report literal numbers that are not probabilities, including those in an `if` or a table.
+
+    Return whether there are none.
+    """
     parts: tuple[Expression, ...] = ()
     match e:
         case Choice():
@@ -154,7 +169,10 @@ def verify_probability(e: Expression, scope: Scope) -> bool:
 
 
 def logits_written(a: tree.Argument, scope: Scope) -> str:
-    """`h[i, a] for a in aa` of `h[i]`, or of `h[i, a]` with no such `a`; nothing where that is not known."""
+    """Return `h[i, a] for a in aa` for `h[i]`, or for `h[i, a]` with an undeclared `a`.
+
+    The result is "" if the suggestion is not known.
+    """
     if not isinstance(a.value, tree.Name | tree.Index):
         return ""
     name = check_name(a.value.base if isinstance(a.value, tree.Index) else a.value)

@@ -1,4 +1,7 @@
-"""Warnings about programs that are right but may not be meant; each is a proof or says "may"."""
+"""Warn of valid programs that may not be intended.
+
+Each warning is proved, or its message has "may".
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ from .places import name_in
 
 
 def lint(program: Program, used: Set[str]) -> Iterator[Diagnostic]:
-    """Every warning of a checked program that needs the whole of it; `used` are the names that its text looks up."""
+    """Yield every warning that needs the complete checked program.
+
+    `used` contains the names that the program's text looks up.
+    """
     for model in program.models.values():
         yield from _unused_parameters(model)
     for sampler in program.samplers.values():
@@ -54,8 +60,12 @@ def _terms(model: Model) -> Iterator[Expression]:
 
 
 def _still_variables(sampler: Sampler, model: Model) -> Iterator[Diagnostic]:
-    """Variables keep their first values where no update names them."""
-    if sampler.call is not None or start_of(sampler.kernels) is not None:  # what begins a draw moves all
+    """Yield a warning for variables that no update names.
+
+    They keep their first values in all draws.
+    """
+    # A decoder that begins each draw redraws all variables.
+    if sampler.call is not None or start_of(sampler.kernels) is not None:
         return
     moved = set().union(*(update.hidden_variables() for update in updates_in(sampler.kernels)))
     for code, role in (("W804", "latent"), ("W807", "var")):

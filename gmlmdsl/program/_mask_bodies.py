@@ -1,4 +1,7 @@
-"""Checked masks: each body answers for its kind, its parts and weights, and the variables that it hides."""
+"""Define checked masks.
+
+Each body gives its kind, its parts and weights, and the variables that it hides.
+"""
 
 from __future__ import annotations
 
@@ -14,25 +17,34 @@ Normalised = Callable[[Sequence[Expression], Span], Sequence[float]]
 
 
 class MaskBody(Checked, abc.ABC):
-    """What a mask draws: a form, blocks or cells with weights or rates, or a mixture of such."""
+    """The distribution over blocks that a mask draws from.
+
+    It is a form, blocks with weights, cells with rates, or a mixture of such bodies.
+    """
 
     __slots__ = ()
 
     @property
     @abc.abstractmethod
     def kind(self) -> str:
-        """In words: `subsets(size = 2)`, `blocks`, `choose`, `each`, `mixture of ..`."""
+        """The kind in words: `subsets(size = 2)`, `blocks`, `choose`, `each`, `mixture of ..`."""
 
     @abc.abstractmethod
     def hidden_variables(self) -> set[str]:
-        """The variables whose cells its blocks can hold."""
+        """Return the variables whose cells the blocks can contain."""
 
     def leaves(self) -> Iterator[MaskBody]:
-        """The masks that a mixture mixes, through mixtures in it; of another mask, itself."""
+        """Yield the masks of a mixture, including those of nested mixtures.
+
+        Other masks yield themselves.
+        """
         yield self
 
     def shares(self, normalised: Normalised) -> list[tuple[float, MaskBody]]:
-        """The leaves that can be drawn, with their probabilities; `normalised` turns the weights of a mixture's rows into these."""
+        """Return the leaves that can be drawn, with their probabilities.
+
+        `normalised` turns the weights of a mixture's rows into probabilities.
+        """
         return [(1.0, self)]
 
     @property
@@ -42,61 +54,73 @@ class MaskBody(Checked, abc.ABC):
 
     @property
     def nesting(self) -> tuple[int, int]:
-        """How many masks are mixed, mixtures in it taken apart, and in how many levels."""
+        """The number of masks in a mixture, including nested mixtures, and the number of levels."""
         return 1, 0
 
     def weighted_blocks(self) -> Sequence[tuple[BlockTerm, Expression | None]]:
-        """The blocks that it lists, with their weights or rates; None where all weigh the same."""
+        """Return the listed blocks with their weights or rates.
+
+        None means that all weights are equal.
+        """
         return ()
 
     def weights(self) -> list[Expression]:
-        """The weights and rates of its leaves."""
+        """Return the weights and rates of its leaves."""
         return [w for leaf in self.leaves() for _, w in leaf.weighted_blocks() if w is not None]
 
     @property
     def weight_word(self) -> str:
-        """What the number beside a block is called."""
+        """The name of the number beside a block: "weight" or "rate"."""
         return "weight"
 
     @property
     def adds_equal_blocks(self) -> bool:
-        """Whether it draws one of the blocks that it lists: equal ones are one block, whose weights add."""
+        """Whether it draws one of the blocks that it lists.
+
+        Equal blocks then count as one block, and their weights add up.
+        """
         return False
 
     @property
     def options(self) -> Mapping[str, object]:
-        """The arguments of its form; none where it is no form."""
+        """The arguments of its form, or an empty mapping if it is not a form."""
         return {}
 
     @property
     def block_size(self) -> Expression | None:
-        """How many cells each of its blocks has, where a form says so."""
+        """The number of cells of each block, or None if no form determines it."""
         return None
 
     @property
     def is_least_confident(self) -> bool:
-        """Whether it asks a network which cells it draws."""
+        """Whether a network determines the cells that it draws."""
         return False
 
     @property
     def is_percolation(self) -> bool:
-        """Whether it draws clusters, which only an update takes."""
+        """Whether it draws clusters. Only an update can use such a mask."""
         return False
 
     @property
     def is_visits(self) -> bool:
-        """Whether it draws a pass of a sampler, and scores and weighs what that settles."""
+        """Whether it draws a pass of a sampler, and scores and weighs the cells settled in it."""
         return False
 
     @property
     def has_least_confident(self) -> bool:
-        """Whether it, or a part of it, is `least_confident`."""
+        """Whether it is `least_confident` or contains such a part."""
         return any(leaf.is_least_confident for leaf in self.leaves())
 
 
 @dataclass(frozen=True, slots=True)
 class Listed(MaskBody):
-    """Blocks with weights: `blocks(..)` (`uniform`, each distinct block once; `call` has its options) or `choose w : ..`."""
+    """Blocks with weights, from `blocks(..)` or `choose w : ..`.
+
+    Attributes:
+        terms: the blocks with their weights.
+        uniform: whether it is `blocks(..)`, which counts each distinct block once.
+        call: the call of `blocks`, with its options.
+    """
 
     terms: tuple[tuple[BlockTerm, Expression | None], ...]
     uniform: bool
@@ -123,7 +147,7 @@ class Listed(MaskBody):
 
 @dataclass(frozen=True, slots=True)
 class Independent(MaskBody):
-    """`each r : CELL for ..`: every cell on its own."""
+    """The body `each r : CELL for ..`, which draws every cell independently."""
 
     terms: tuple[tuple[BlockTerm, Expression], ...]
 
@@ -144,7 +168,11 @@ class Independent(MaskBody):
 
 @dataclass(frozen=True, slots=True)
 class FormMask(MaskBody):
-    """`subsets`, `everything`, `bernoulli` or `least_confident` over `variables`; `percolation` over `edges`, pairs of their cells."""
+    """A mask given by a form.
+
+    The form is `subsets`, `everything`, `bernoulli`, `least_confident` or `visits` over
+    `variables`, or `percolation` over `edges`, which are pairs of their cells.
+    """
 
     call: FormCall
     variables: tuple[str, ...]
@@ -180,10 +208,12 @@ class FormMask(MaskBody):
 
 @dataclass(frozen=True, slots=True)
 class MaskMixture(MaskBody):
-    """p(K | x) = sum of v p_m(K | x), the v normalised.
+    """The mixture p(K | x) = sum of v p_m(K | x), with normalised weights v.
 
-    `extent`: its `nesting`, counted where it is checked. `turns`: the clauses of each row, which a bound program has written out;
-    empty where no row has any.
+    Attributes:
+        rows: the weights and masks.
+        extent: the value of `nesting`, computed by the check.
+        turns: the clauses of each row, or () if no row has any. A bound program has expanded them.
     """
 
     rows: tuple[tuple[Expression, MaskBody], ...]
@@ -216,7 +246,11 @@ class MaskMixture(MaskBody):
 
 @dataclass(frozen=True, slots=True)
 class Mask(Checked):
-    """`given` names the variables that weights and rates may mention: with a `var` or `latent` among them the mask is adaptive."""
+    """A checked mask.
+
+    `given` contains the variables that weights and rates may mention. If a `var` or `latent` is
+    among them, the mask is adaptive.
+    """
 
     name: str
     model: str

@@ -1,4 +1,4 @@
-"""Checks the options of masks that make a network's input: `noise`, `stages`, `stage_inputs`."""
+"""Check the options of masks that make a network's input: `noise`, `stages`, `stage_inputs`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ OPTIONS = {"noise": "is what a network sees", "stages": "are of a network's trai
 
 
 def check_seen(call: tree.Call, form: Form, arguments: dict[str, object], model: Model, scope: Scope) -> bool:
-    """Whether the options that make a network's input stand where there is one, and mean something."""
+    """Return whether the options that make a network's input have a network and an effect.
+
+    Args:
+        call: the call in the program's text.
+        form: the form of the mask.
+        arguments: the checked arguments.
+        model: the model of the mask.
+        scope: collects the diagnostics.
+    """
     written = {a.keyword.name: a for a in call.arguments if a.keyword is not None and a.keyword.name in OPTIONS}
     if model.conditional is None:
         return _check_lack(call, form, written, model, scope)
@@ -29,7 +37,7 @@ def check_seen(call: tree.Call, form: Form, arguments: dict[str, object], model:
 
 
 def _check_lack(call: tree.Call, form: Form, written: dict[str, tree.Argument], model: Model, scope: Scope) -> bool:
-    """Options, and the form, that need a network."""
+    """Report E323 for options or a form that need a network. Return whether there are none."""
     if form.name == "least_confident":
         if scope.lacks_network(model.name, model.span):
             message = f"`least_confident` asks a network: model `{model.name}` has no `conditional`"
@@ -44,7 +52,7 @@ def _check_lack(call: tree.Call, form: Form, written: dict[str, tree.Argument], 
 
 
 def check_stages(e: tree.MaskMixture, mixed: MaskMixture, scope: Scope) -> bool:
-    """Whether all rows of a mixture train with one number of stages, fed in one way."""
+    """Return whether all rows of a mixture have equal `stages` and `stage_inputs`."""
     found = [[input_options(leaf) for leaf in part.leaves()] for part in mixed.parts]
     first = found[0][0]
     for row, options in zip(e.rows, found, strict=True):
@@ -59,7 +67,10 @@ def check_stages(e: tree.MaskMixture, mixed: MaskMixture, scope: Scope) -> bool:
 
 
 def check_no_stages(e: tree.MaskExpression, scope: Scope) -> bool:
-    """Whether a mask written inside an update is free of what only a fit reads; a mask that is named serves both."""
+    """Return whether a mask written inside an update has no options that only a fit reads.
+
+    A named mask may have them, because it serves both.
+    """
     if isinstance(e, tree.MaskMixture):
         return all([check_no_stages(row.mask, scope) for row in e.rows])
     if not isinstance(e, tree.Call):

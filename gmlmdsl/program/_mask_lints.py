@@ -1,4 +1,4 @@
-"""Warnings about masks: parameters that a fit cannot see, and blocks that give away the cells they hide."""
+"""Warn of masks that hide parameters from a fit, and of blocks that reveal their hidden cells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .places import name_in
 
 
 def lint_masks(program: Program) -> Iterator[Diagnostic]:
-    """Every warning of the masks of a program."""
+    """Yield every warning about the masks of a program."""
     used = used_bodies(program)
     for mask in program.masks.values():
         model = program.models[mask.model]
@@ -38,7 +38,10 @@ def lint_masks(program: Program) -> Iterator[Diagnostic]:
 
 
 def used_bodies(program: Program) -> list[MaskBody]:
-    """The bodies of masks that a sampler or a mixture names: these have another use than to fit alone."""
+    """Return the bodies of masks that a sampler or a mixture names.
+
+    These masks have a use other than a fit.
+    """
     updates = (update for sampler in program.samplers.values() for update in updates_in(sampler.body))
     found = [update.drawn_mask.body for update in updates if update.drawn_mask is not None]
     for sampler in program.samplers.values():
@@ -53,8 +56,11 @@ def used_bodies(program: Program) -> list[MaskBody]:
 
 
 def _unseen(mask: Mask, model: Model, place: Span) -> Iterator[Diagnostic]:
-    """Parameters whose factors hold no cell that the mask can hide: they cancel in every p(x_K | x_rest)."""
-    # A latent variable is summed out, together with all factors that hold it.
+    """Yield a warning for parameters whose factors contain no cell that the mask can hide.
+
+    Such factors cancel in every p(x_K | x_rest).
+    """
+    # A latent variable is summed out, together with all factors that mention it.
     hidden = mask.body.hidden_variables() | {v.name for v in model.variables.values() if v.role == "latent"}
     seen: set[str] = set()
     touched: set[str] = set()
@@ -74,7 +80,10 @@ def _unseen(mask: Mask, model: Model, place: Span) -> Iterator[Diagnostic]:
 
 
 def _revealing(mask: Mask, model: Model) -> Iterator[Diagnostic]:
-    """Weights that are 0 unless a hidden cell has one certain value: K then tells that value, and there is nothing to predict."""
+    """Yield a warning for weights that are 0 unless a hidden cell has one particular value.
+
+    In this case K determines the value, and there is nothing to predict.
+    """
     if not mask.adaptive:
         return
     for term, weight in mask.body.weighted_blocks():
@@ -85,7 +94,8 @@ def _revealing(mask: Mask, model: Model) -> Iterator[Diagnostic]:
         others = any(t is not term and cell.variable in {c.variable for c in t.cells} for t, _ in mask.body.weighted_blocks())
         again = len(term.cells) > 1 and (len(term.clauses.loops) > 1 or any(x.over.part == "arcs" for x in term.clauses.loops))
         word = mask.body.weight_word
-        may = mask.body.adds_equal_blocks and (others or again)  # equal blocks add their weights
+        # The weights of equal blocks add up.
+        may = mask.body.adds_equal_blocks and (others or again)
         message = (
             f"this block {'may reveal' if may else 'reveals'} `{cell.span.text}`: its {word} is 0 unless `{cell.span.text}` is {value:g}"
         )
@@ -107,7 +117,10 @@ def _given_away(term: BlockTerm, weight: Expression, model: Model) -> Iterator[t
 
 
 def evaluate(e: Expression, cell: VariableValue, value: Number) -> Number | None:
-    """`e` where one cell has a value and all else is unknown; None where that does not determine it."""
+    """Return the value of `e` if one cell has a given value and all else is unknown.
+
+    The result is None if this does not determine the value.
+    """
     match e:
         case Literal():
             return e.value

@@ -1,4 +1,7 @@
-"""The forms of networks and of what trains and decodes them: their options, defaults and documentation."""
+"""The forms of networks, and of the options and samplers that train and decode them.
+
+Each form has options with defaults and documentation.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,15 @@ from ._form import (
     named,
 )
 
-# How a mask makes a network's input: only in models with a `conditional`.
+# These options determine a network's input under a mask. They exist only in models with a
+# `conditional`.
 SEEN = (
     named("noise", NOISE, "what a network sees in the cells of K; probabilities that sum to 1", "{hide: 1}"),
     named("stages", INTEGER, "losses per row and mask, averaged: each after the first sees the network's own prediction", "1"),
     named("stage_inputs", WORD, "how that prediction is made; no gradient goes through it", "argmax", words=("argmax", "sample")),
 )
-# How settled cells are hidden again where each cell moves on its own; words that have other names now.
+# `PUBLISHED` lists the rules that hide each settled cell again independently of the others.
+# `RENAMED` maps former words to their current names.
 PUBLISHED = ("remdm_cap", "remdm_rescale", "remdm_confidence", "forward_backward", "dfm")
 RENAMED = {"remdm": "random"}
 _REFINEMENT = (
@@ -124,7 +129,7 @@ REFINEMENT = Form(
 
 
 def _preset(name: str, doc: str, defaults: dict[str, str], required: str = "") -> Form:
-    """`refinement` under a name of its own, with other defaults, and an option that must be written."""
+    """Return a preset of `refinement` with a name, defaults, and one required option of its own."""
     options = tuple(
         replace(o, default="" if o.name == required else defaults.get(o.name, o.default), required=o.name == required) for o in _REFINEMENT
     )

@@ -1,4 +1,7 @@
-"""Warnings about networks: inputs that samplers make and no mask trains, and masks that show what they ask for."""
+"""Warn of untrained inputs of networks, and of masks that show the cells to predict.
+
+An input is untrained if a sampler makes it and no mask trains the network on it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ FULL = 1 - 1e-6
 
 
 def lint_networks(program: Program) -> Iterator[Diagnostic]:
-    """Every warning of the masks and samplers of models that have a `conditional`."""
+    """Yield every warning about the masks and samplers of models that have a `conditional`."""
     for model in (m for m in program.models.values() if m.conditional is not None):
         masks = [m for m in program.masks.values() if m.model == model.name and not m.body.has_least_confident]
         causal = _is_causal(model, program)
@@ -33,7 +36,7 @@ def _is_causal(model: Model, program: Program) -> bool:
 
 
 def _hiding(mask: Mask) -> Iterator[Diagnostic]:
-    """A mask of a causal network whose noise leaves nothing of the cells before."""
+    """Yield a warning for a mask of a causal network whose noise hides all preceding cells."""
     if all((known_number(noise.get("hide")) or 0) >= FULL for noise in _noises(mask)):
         message = f"mask `{mask.name}` hides what a `causal` network predicts from: the cells before each one"
         help = "write `everything(.., noise = {keep: 1})`: a cell is never seen by its own prediction"
@@ -41,19 +44,22 @@ def _hiding(mask: Mask) -> Iterator[Diagnostic]:
 
 
 def _noises(mask: Mask) -> list[dict[str, Expression]]:
-    """The `noise` of every part of a mask."""
+    """Return the `noise` of every part of a mask."""
     return [input_options(leaf)["noise"] for leaf in mask.body.leaves()]  # pyright: ignore[reportReturnType]
 
 
 def _trains(masks: list[Mask], word: str) -> bool:
-    """Whether some mask may show that kind of input: a probability that an input gives may be above 0."""
+    """Return whether some mask may show this kind of input to the network.
+
+    A probability that an input gives counts as possibly above 0.
+    """
     return any(word in noise and known_number(noise[word]) != 0 for m in masks for noise in _noises(m))
 
 
 def _untrained(sampler: Sampler, masks: list[Mask], model: Model) -> Iterator[Diagnostic]:
-    """A sampler that hides cells, or starts them at random, where no mask does."""
+    """Yield a warning for a sampler that hides or randomises cells if no mask does so."""
     options = refinement_options(sampler.body) if isinstance(sampler.body, FormCall) else {"start": "hide"}
-    starts = options["start"]  # what a cell shows that is predicted again, too
+    starts = options["start"]  # This is also the content of a cell that is predicted again.
     place = name_in(sampler.span, sampler.name)
     related = tuple((name_in(m.span, m.name), "trains the network") for m in masks[:4])
     if starts == "hide" and not _trains(masks, "hide"):
@@ -66,7 +72,10 @@ def _untrained(sampler: Sampler, masks: list[Mask], model: Model) -> Iterator[Di
 
 
 def _showing(mask: Mask) -> Iterator[Diagnostic]:
-    """A mask whose noise keeps every cell: the network sees what it is asked for."""
+    """Yield a warning for a mask whose noise keeps every cell.
+
+    The network then sees the cells that it predicts.
+    """
     kept = [noise["keep"] for noise in _noises(mask) if (known_number(noise.get("keep")) or 0) >= FULL]
     if kept:
         message = "the network sees every cell that it is asked for: it learns to copy"

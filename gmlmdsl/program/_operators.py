@@ -1,8 +1,11 @@
-"""What is known of each operator and function of numbers, but for its derivatives: its values, its bounds, how it is written in formulas.
+"""The table of operators and functions on numbers: values, bounds, and notation in formulas.
 
-Each stage reads this one table: the checker takes `python`, the binder `array` on NumPy's arrays, what is compiled `array` on JAX's. And
-one rule says what they give for numbers (`computed`): Python's arithmetic, whole numbers within 64 bits, and no value that is not real.
-The checker applies it to numbers that are written, the binder (through arrays) to inputs and indices.
+It contains everything except derivatives. Each stage reads this table. The checker uses `python`,
+the binder uses `array` on NumPy's arrays, and compiled code uses `array` on JAX's arrays.
+
+One function (`computed`) defines the results for numbers. They follow Python's arithmetic, with
+whole numbers within 64 bits and without values that are not real. The checker applies `computed` to
+numbers in the text. The binder applies it, through arrays, to inputs and indices.
 """
 
 from __future__ import annotations
@@ -15,10 +18,11 @@ from importlib import import_module
 from typing import Any
 
 Interval = tuple[float, float]
-Number = int | float  # a condition counts as 1 or 0
+Number = int | float  # A condition counts as 1 or 0.
 LEAST, MOST = -(2**63), 2**63 - 1
-MOST_BITS = 4096  # of a power that is written out in a message
-INFINITE = ("log", "log1p", "logit", "log_binomial")  # whose values may be infinite for finite numbers
+MOST_BITS = 4096  # the maximum number of bits of a power that is computed exactly
+# operators whose values may be infinite for finite numbers
+INFINITE = ("log", "log1p", "logit", "log_binomial")
 INFIX = ("+", "-", "*", "/", "//", "%", "^")
 FLOATS = "whole numbers have 64 bits; a number with a point, as in `2.0`, may be larger"
 UNTAKEN = "leave such values out, with `if .. then .. else ..` or an `if` behind the `for`"
@@ -29,14 +33,15 @@ class Operator:
     """An operator or function on numbers.
 
     Attributes:
-        name: as trees hold it.
-        python: its value on Python's numbers; what it raises says why there is none.
-        array: its values on arrays, from the module whose arrays they are, `numpy` or `jax.numpy`; of whole numbers whole ones,
-            unless it `is_real`.
-        bounds: between which numbers its values lie, of operands that lie between some; None where they may be infinite or undefined.
-        is_real: whether it gives numbers with a point, whatever its operands.
-        unicode: how formulas write a function, where that is not its name.
-        latex: the same in LaTeX.
+        name: the name in trees.
+        python: returns its value on Python's numbers. An exception states why there is no value.
+        array: returns its values on arrays, given their module, `numpy` or `jax.numpy`. The values
+            for whole numbers are whole, unless it `is_real`.
+        bounds: returns bounds of its values, given bounds of the operands. The result is None if
+            the values may be infinite or undefined.
+        is_real: whether its values are floating-point numbers for all operands.
+        unicode: the notation of a function in formulas, if it differs from its name.
+        latex: the notation in LaTeX.
     """
 
     name: str
@@ -53,7 +58,10 @@ def _increasing(f: Callable[[float], float]) -> Callable[[Interval], Interval]:
 
 
 def _corners(f: Callable[[float, float], float]) -> Callable[[Interval, Interval], Interval]:
-    """Of a function that is monotone in either operand: its values at the corners."""
+    """Return the rule for the bounds of a function that is monotone in each operand.
+
+    The rule evaluates the function at the corners of the operands' intervals.
+    """
 
     def rule(a: Interval, b: Interval) -> Interval:
         values = [f(x, y) for x in a for y in b]
@@ -111,7 +119,7 @@ def _log_binomial(n: float, k: float) -> float:
 
 
 def _log_binomials(xp: Any, n: Any, k: Any) -> Any:
-    """The same on arrays; the logarithm of the gamma function is SciPy's, or JAX's like it."""
+    """Return log_binomial on arrays, with the logarithm of the gamma function from SciPy or JAX."""
     gammaln = import_module("scipy.special" if xp.__name__ == "numpy" else "jax.scipy.special").gammaln
     n, k = n * 1.0, k * 1.0
     inside = (k >= 0) & (k <= n)
@@ -166,7 +174,10 @@ OPERATORS = {
 
 
 class NoValueError(ArithmeticError):
-    """An operation has no value that is a number of the language: the text says why, `help` what to do."""
+    """The error of an operation that has no value in the language.
+
+    The text states the reason, and `help` suggests a remedy.
+    """
 
     def __init__(self, message: str, help: str = ""):
         super().__init__(message)
@@ -174,10 +185,13 @@ class NoValueError(ArithmeticError):
 
 
 def computed(operator: str, *operands: Number) -> Number:
-    """The value of an operator or function of the language on numbers; conditions count as 1 and 0.
+    """Return the value of an operator or function of the language on numbers.
+
+    Conditions count as 1 and 0.
 
     Raises:
-        NoValueError: where the divisor is 0, a whole number does not fit into 64 bits, or the result is no real number.
+        NoValueError: if the divisor is 0, a whole number does not fit into 64 bits, or the result
+            is not a real number.
     """
     shown = written(operator, *operands)
     whole = [int(o) if isinstance(o, bool) else o for o in operands]
@@ -202,7 +216,7 @@ def computed(operator: str, *operands: Number) -> Number:
 
 
 def written(operator: str, *operands: Number) -> str:
-    """How a program writes the operation: `7 // 0`, `sqrt(-1)`."""
+    """Return the operation as a program writes it: `7 // 0`, `sqrt(-1)`."""
     texts = [f"{o:g}" if isinstance(o, float) else str(int(o)) for o in operands]
     if operator in INFIX:
         left, right = (f"({t})" if t.startswith("-") and (k or operator == "^") else t for k, t in enumerate(texts))

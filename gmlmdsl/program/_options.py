@@ -1,4 +1,7 @@
-"""All options of a call of a form, defaults filled in: what later stages read, whichever preset was written."""
+"""Fill in the defaults of all options of a call of a form.
+
+Later stages read these options, independently of the preset that the program uses.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,11 @@ _NEEDS_A_SCHEDULE = ("least_confident", "random", *PUBLISHED)
 
 
 def refinement_options(call: FormCall) -> dict[str, object]:
-    """Every option of `refinement` or of one of its presets: words as texts, numbers as expressions.
+    """Return every option of `refinement` or of one of its presets.
 
-    A schedule is a word, a mask, a tuple of counts or the input that holds them. `top_k`, `top_p`, `block` and `loop` are the text
-    `none` where they are not set. Under counts `steps` is their number.
+    Words are texts, and numbers are expressions. A schedule is a word, a mask, a tuple of counts,
+    or the input that contains the counts. `top_k`, `top_p`, `block` and `loop` are the text `none`
+    if they are not set. If the program lists counts, `steps` is their number.
     """
     out = _filled(call)
     out["remask"] = RENAMED.get(str(out["remask"]), out["remask"])
@@ -37,26 +41,37 @@ def refinement_options(call: FormCall) -> dict[str, object]:
 
 
 def autoregressive_options(call: FormCall) -> dict[str, object]:
-    """Every option of `autoregressive`: words as texts, numbers as expressions; `end`, `top_k` and `top_p` are `none` where not set."""
+    """Return every option of `autoregressive`.
+
+    Words are texts, and numbers are expressions. `end`, `top_k` and `top_p` are `none` if they are
+    not set.
+    """
     return _filled(call)
 
 
 def guided_options(call: FormCall) -> dict[str, object]:
-    """Every option of a guided sampler, verifier or value: words as texts, numbers as expressions, verifiers and values as `Judge`."""
+    """Return every option of a guided sampler, verifier or value.
+
+    Words are texts, numbers are expressions, and verifiers and values are `Judge` objects.
+    """
     return _filled(call)
 
 
 def network_options(call: FormCall) -> dict[str, object]:
-    """Every option of a network: booleans, texts, and numbers as expressions; of `python` those that are written.
+    """Return every option of a network: booleans, texts, and numbers as expressions.
 
-    A causal network predicts no length: where a row ends is among its values.
+    For `python`, only the written options are returned. A causal network predicts no length,
+    because its values determine the end of a row.
     """
     out = _filled(call)
     return out | {"length": "oracle"} if out.get("causal") is True and not call.form.free else out
 
 
 def input_options(body: MaskBody) -> dict[str, object]:
-    """How a mask makes a network's input: `noise` (probabilities by word), `stages` (an expression) and `stage_inputs` (a word)."""
+    """Return the options by which a mask makes a network's input.
+
+    These are `noise` (probabilities by word), `stages` (an expression) and `stage_inputs` (a word).
+    """
     arguments = body.options
     one = Literal(body.span, 1)
     return {"noise": {"hide": one}, "stages": one, "stage_inputs": "argmax"} | {
@@ -72,7 +87,10 @@ def _filled(call: FormCall) -> dict[str, object]:
 
 
 def _default(option: Option, before: dict[str, object], call: FormCall) -> object:
-    """The value of a default, which the table has as text: a word, a number, or a multiple of an earlier option."""
+    """Return the value of a default, which is a text in the table.
+
+    It is a word, a boolean, a number, or a multiple of an earlier option.
+    """
     text = option.default
     if text in ("true", "false"):
         return text == "true"

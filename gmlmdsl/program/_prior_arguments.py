@@ -1,4 +1,4 @@
-"""Arguments of priors that are written otherwise elsewhere."""
+"""Report arguments of priors that are written as in other languages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from ._scope import Scope
 
 
 def is_prior_of_elsewhere(call: tree.Call, form: Form, scope: Scope) -> bool:
-    """Report `dirichlet(1, 1, 1)`, a list without its brackets, and `half_normal(0, 1)`, which has its location."""
+    """Report `dirichlet(1, 1, 1)` and `half_normal(0, 1)`.
+
+    The first lacks the brackets of a list. The second contains a location. The result is True if
+    the call is one of them.
+    """
     if any(a.keyword is not None or a.clauses is not None for a in call.arguments) or len(call.arguments) < 2:
         return False
     texts = [a.value.span.text for a in call.arguments]

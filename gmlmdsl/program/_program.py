@@ -1,4 +1,4 @@
-"""The checked program: its declarations, immutable, by name and in the order of the text."""
+"""Define the checked program: its immutable declarations, by name and in the order of the text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from ._terms import Checked, Clauses, Domain, Expression, Loop, ParameterValue, 
 
 @dataclass(frozen=True, slots=True)
 class InputAxis(Checked):
-    """An axis of an input: `size` where it is an integer, `over` where it is a set, else `name` is a new length."""
+    """An axis of an input.
+
+    Attributes:
+        size: the size, if it is an integer.
+        over: the set, if the axis runs over a set.
+        name: otherwise the name of a new length.
+    """
 
     size: Expression | None = None
     over: SetOf | None = None
@@ -23,7 +29,7 @@ class InputAxis(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Input(Checked):
-    """`kind` is int, real, positive, simplex, bounded or domain."""
+    """An input. The kind of its type is int, real, positive, simplex, bounded or domain."""
 
     name: str
     axes: tuple[InputAxis, ...]
@@ -33,7 +39,11 @@ class Input(Checked):
 
 @dataclass(frozen=True, slots=True)
 class ValueType(Checked):
-    """Of an input or parameter: `kind` int, real, positive, simplex, bounded (`lower`, `upper`) or domain."""
+    """The type of an input or parameter.
+
+    Its `kind` is int, real, positive, simplex, ordered, bounded (with `lower` and `upper`) or
+    domain.
+    """
 
     kind: str
     lower: Expression | None = None
@@ -43,7 +53,7 @@ class ValueType(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Variable(Checked):
-    """`role` is var, latent or given."""
+    """A variable. `role` is var, latent or given."""
 
     role: str
     name: str
@@ -53,7 +63,7 @@ class Variable(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Parameter(Checked):
-    """An array of parameters, one axis per loop."""
+    """An array of parameters with one axis per loop."""
 
     name: str
     axes: tuple[Loop, ...]
@@ -63,7 +73,10 @@ class Parameter(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Let(Checked):
-    """A named expression; uses are replaced by it. `extent`: its parts and levels, those of the `let`s in it included."""
+    """A named expression, which replaces its name wherever it is used.
+
+    `extent` is the number of its parts and levels, including those of the `let`s that it uses.
+    """
 
     name: str
     axes: tuple[Loop, ...]
@@ -73,7 +86,7 @@ class Let(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Factor(Checked):
-    """A term of log p, once per turn of its clauses."""
+    """A term of log p, added once for each iteration of its clauses."""
 
     value: Expression
     clauses: Clauses
@@ -81,7 +94,7 @@ class Factor(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Require(Checked):
-    """Configurations where the condition fails have probability zero."""
+    """A requirement. Configurations that violate the condition have probability zero."""
 
     condition: Expression
     clauses: Clauses
@@ -89,19 +102,26 @@ class Require(Checked):
 
 @dataclass(frozen=True, slots=True)
 class ValueCount(Checked):
-    """How many values an argument of a distribution speaks of: the size of a set or a number, and what is added to it; `what` it counts."""
+    """The number of values that an argument of a distribution implies.
+
+    Attributes:
+        of: a number, or a set whose size is meant.
+        more: the number to add to it.
+        what: the counted objects: entries, members, cutpoints or trials.
+    """
 
     of: Expression | SetOf
     more: int
-    what: str  # entries, members, cutpoints or trials
+    what: str
 
 
 @dataclass(frozen=True, slots=True)
 class Distributed(Checked):
-    """`target ~ categorical(probabilities)`; the open last axis of `probabilities`, or the list, runs over the target's domain.
+    """The statement `target ~ categorical(probabilities)`.
 
-    Where it `is_density`, `probabilities` is log p of the value that the target has, which has as many values as each of `counts`;
-    `arguments` are then what its probabilities follow from.
+    The open last axis of `probabilities`, or the list, runs over the target's domain. If
+    `is_density` is true, `probabilities` is log p of the target's value. The target then has as
+    many values as each of `counts`, and `arguments` determine its probabilities.
     """
 
     target: VariableValue
@@ -114,7 +134,10 @@ class Distributed(Checked):
 
 @dataclass(frozen=True, slots=True)
 class PriorTerm(Checked):
-    """`h[t] ~ normal(h[t - 1], tau) for t in time if t > 0`: the prior of some entries of a parameter."""
+    """The prior of some entries of a parameter.
+
+    An example is `h[t] ~ normal(h[t - 1], tau) for t in time if t > 0`.
+    """
 
     target: ParameterValue
     prior: FormCall
@@ -123,7 +146,7 @@ class PriorTerm(Checked):
 
 @dataclass(frozen=True, slots=True)
 class NetworkConditional(Checked):
-    """`conditional target ~ network(given..)`."""
+    """The statement `conditional target ~ network(given..)`."""
 
     target: str
     network: str
@@ -132,7 +155,7 @@ class NetworkConditional(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Model(Checked):
-    """A model; the tuples keep the order of the text."""
+    """A model. The tuples keep the order of the text."""
 
     name: str
     variables: dict[str, Variable] = field(hash=False)
@@ -151,7 +174,7 @@ class Model(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Sampler(Checked):
-    """Statements, or a built-in algorithm."""
+    """A sampler. Its body consists of statements, or is a built-in algorithm."""
 
     name: str
     model: str
@@ -159,18 +182,21 @@ class Sampler(Checked):
 
     @property
     def call(self) -> FormCall | None:
-        """The built-in algorithm, None of statements."""
+        """The built-in algorithm, or None for statements."""
         return self.body if isinstance(self.body, FormCall) else None
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        """The statements, none of a built-in algorithm."""
+        """The statements, or () for a built-in algorithm."""
         return () if isinstance(self.body, FormCall) else self.body
 
 
 @dataclass(frozen=True, slots=True)
 class Judge(Checked):
-    """A function of the first cells of a string; `kind` is verifier (0 or 1) or value (at least 0)."""
+    """A function of the first cells of a string.
+
+    `kind` is verifier (0 or 1) or value (at least 0).
+    """
 
     name: str
     kind: str
@@ -180,11 +206,12 @@ class Judge(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What `check` returns: declarations by name, in the order of the text, and the warnings."""
+    """The result of `check`: declarations by name, in the order of the text, and the warnings."""
 
     sources: tuple[Source, ...]
     inputs: dict[str, Input] = field(hash=False)
-    lengths: dict[str, tuple[str, int]] = field(hash=False)  # a length's name -> the input and axis that give it
+    # the name of a length -> the input and axis that determine it
+    lengths: dict[str, tuple[str, int]] = field(hash=False)
     domains: dict[str, Domain] = field(hash=False)
     index_sets: dict[str, SetOf] = field(hash=False)
     graphs: dict[str, FormCall] = field(hash=False)
@@ -192,6 +219,7 @@ class Program:
     models: dict[str, Model] = field(hash=False)
     masks: dict[str, Mask] = field(hash=False)
     samplers: dict[str, Sampler] = field(hash=False)
-    judges: dict[str, Judge] = field(hash=False)  # verifiers and values
+    judges: dict[str, Judge] = field(hash=False)  # verifiers and values of prefixes
     warnings: tuple[Diagnostic, ...] = ()
-    allowances: tuple[Allowance, ...] = ()  # comments that allow warnings; those in `warnings` are not allowed
+    # comments that allow warnings. `warnings` contains only warnings that are not allowed.
+    allowances: tuple[Allowance, ...] = ()

@@ -1,4 +1,7 @@
-"""The code of the user's own that a program names: making a model imports it, and running a model runs it."""
+"""Find the user's own code that a program names.
+
+Making a model imports this code, and running the model runs it.
+"""
 
 from __future__ import annotations
 

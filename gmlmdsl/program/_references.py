@@ -1,4 +1,4 @@
-"""Checks names in expressions, and the indices behind them."""
+"""Check names in expressions, and their indices."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from ._terms import (
 )
 
 Indices = tuple[tree.Expression, ...]
-MOST_INDICES = 80  # each takes several calls in one another
+MOST_INDICES = 80  # Each level takes several nested calls.
 
 
 @rule(tree.Name)
@@ -60,7 +60,7 @@ def _index(e: tree.Index, scope: Scope, where: Where) -> Checked:
 
 
 def check_name(e: tree.Name | tree.Attribute) -> tree.Name:
-    """The name of an array: of a model in use, `a.x`."""
+    """Return the name of an array. For an array of a model in use, it is `a.x`."""
     return e if isinstance(e, tree.Name) else tree.Name(e.span, f"{e.base.name}.{e.attribute.name}")
 
 
@@ -70,7 +70,7 @@ def _is_of_graph(e: tree.Attribute, scope: Scope) -> bool:
 
 
 def _report_brackets(e: tree.Index, base: tree.Attribute, scope: Scope) -> None:
-    """`G.degree[i]`."""
+    """Report brackets after a function of a graph, as in `G.degree[i]`."""
     symbol, name = scope.find(base.base.name), base.attribute.name
     if symbol is None or symbol.faulty:
         return
@@ -108,12 +108,12 @@ def _reference(name: tree.Name, indices: Indices, span: Span, scope: Scope, wher
             return _let(symbol, symbol.value, name, indices, span, scope, where)
         case SetOf():
             return _binder(symbol.value, name, indices, span, scope)
-    check_indices(name, indices, (), scope, where)  # what is left is a length
+    check_indices(name, indices, (), scope, where)  # The remaining case is a length.
     return InputValue(span, name.name), INTEGER
 
 
 def _usable(name: tree.Name, scope: Scope, where: Where) -> Symbol | None:
-    """The symbol of a name, where one is declared without a fault and may stand here."""
+    """Return the symbol of a name if it has no fault and the expression may mention it."""
     symbol = scope.find(name.name)
     if symbol is None:
         scope.report_unknown(name, *sorted(where.kinds))
@@ -125,7 +125,7 @@ def _usable(name: tree.Name, scope: Scope, where: Where) -> Symbol | None:
 
 
 def _check_alone(indices: Indices, scope: Scope, where: Where) -> None:
-    """The indices of an array that is not known: a label may be right."""
+    """Check the indices of an unknown array. A label is not reported, because it may be valid."""
     for i in indices:
         if not isinstance(i, tree.String):
             check_expression(i, scope, where)
@@ -179,12 +179,22 @@ def _binder(over: SetOf, name: tree.Name, indices: Indices, span: Span, scope: S
 
 
 def slots_of(axes: tuple[SetOf, ...]) -> list[SetOf]:
-    """The set behind each index: an axis over edges or arcs takes two."""
+    """Return the set of each index. An axis over edges or arcs takes two indices."""
     return [axis for axis in axes for _ in range(axis.arity)]
 
 
 def verify_count(name: tree.Name, found: int, axes: tuple[SetOf, ...], scope: Scope, given: Indices = ()) -> bool:
-    """Report an array that has too few or too many indices."""
+    """Report E210 for an array with too few or too many indices.
+
+    Return whether their number is right.
+
+    Args:
+        name: the name of the array.
+        found: the number of indices.
+        axes: the sets of the axes.
+        scope: the names that are visible. It collects the diagnostic.
+        given: the indices, which improve the help.
+    """
     wanted = len(slots_of(axes))
     if found == wanted:
         return True
@@ -205,7 +215,10 @@ def verify_count(name: tree.Name, found: int, axes: tuple[SetOf, ...], scope: Sc
 
 
 def _of_nodes(name: tree.Name, given: Indices, axes: tuple[SetOf, ...], scope: Scope) -> str:
-    """What helps where the nodes of a graph index several axes, or a row and a column the nodes of a grid."""
+    """Return the help if the nodes of a graph index several axes.
+
+    The same help covers a row and a column that index the nodes of a grid.
+    """
     graph, part = _part_of(given[0], scope) if given else ("", "")
     if len(given) == 1 and len(axes) > 1 and part in PARTS:
         return f"`{given[0].span.text}` is a node of `{graph}`, and nodes are one axis: declare `{name.name}[i in {graph}.nodes]`"
@@ -223,7 +236,7 @@ def _of_nodes(name: tree.Name, given: Indices, axes: tuple[SetOf, ...], scope: S
 
 
 def _part_of(e: tree.Expression, scope: Scope) -> tuple[str, str]:
-    """The graph and its part that an index runs over; empty where it is no such index."""
+    """Return the graph and its part that an index runs over, or two empty texts."""
     symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
     over = symbol.value if symbol is not None else None
     graph, _, part = over.name.partition(".") if isinstance(over, SetOf) else ("", "", "")
@@ -231,7 +244,7 @@ def _part_of(e: tree.Expression, scope: Scope) -> tuple[str, str]:
 
 
 def _columns(axis: SetOf, scope: Scope) -> str:
-    """How many columns the grid has whose nodes an axis runs over, as it is written; empty where there is no grid."""
+    """Return the text of a grid's number of columns if an axis runs over its nodes, or ""."""
     symbol = scope.find(axis.graph) if axis.part == "nodes" else None
     form = symbol.value if symbol is not None else None
     columns = form.arguments.get("m") if isinstance(form, FormCall) else None
@@ -246,7 +259,16 @@ def check_indices(
     where: Where,
     open_last: bool = False,
 ) -> tuple[tuple[Expression, ...], bool]:
-    """The checked indices of an array, and whether its last axis was left open."""
+    """Return the checked indices of an array, and whether its last axis is left open.
+
+    Args:
+        name: the name of the array.
+        given: the indices in the program's text.
+        axes: the sets of the axes.
+        scope: the names that are visible. It collects the diagnostics.
+        where: the names that the indices may mention.
+        open_last: whether the last axis may be left open.
+    """
     slots = slots_of(axes)
     is_open = open_last and bool(axes) and len(given) == len(slots) - axes[-1].arity
     if not is_open and not verify_count(name, len(given), axes, scope, given):
@@ -257,7 +279,7 @@ def check_indices(
 
 @rule(tree.Method)
 def _method(e: tree.Method, scope: Scope, where: Where) -> Checked:
-    """`G.degree(i)`: the number of neighbours of a node."""
+    """Check `G.degree(i)`, the number of neighbours of a node."""
     symbol = scope.use(e.base.base, "graph")
     if symbol is None:
         return faulty(e.span)
@@ -278,7 +300,14 @@ def _method(e: tree.Method, scope: Scope, where: Where) -> Checked:
 
 
 def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> Expression:
-    """One index into an axis that runs over `over`."""
+    """Return one checked index into an axis that runs over `over`.
+
+    Args:
+        e: the index in the program's text.
+        over: the set of the axis.
+        scope: the names that are visible. It collects the diagnostics.
+        where: the names that the index may mention.
+    """
     domain = over.domain if over.kind == "domain" else None
     if domain is not None and not domain.ordered and isinstance(e, tree.String):
         return check_label(e, domain, scope)
@@ -310,7 +339,7 @@ def check_index(e: tree.Expression, over: SetOf, scope: Scope, where: Where) -> 
 
 
 def _check_inside(e: tree.Expression, scope: Scope, where: Where) -> Checked:
-    """The expression of an index, which may have indices of its own."""
+    """Check the expression of an index, which may contain indices of its own."""
     with scope.level() as levels:
         if levels <= MOST_INDICES:
             return check_expression(e, scope, where)

@@ -1,4 +1,7 @@
-"""Checks `refinement`, its presets and `autoregressive`: which options mean something beside which others."""
+"""Check `refinement`, its presets and `autoregressive`.
+
+The check also finds options without an effect beside other options.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from ._program import Input, Model
 from ._scope import Scope
 from ._terms import Literal
 
-# What may be remasked under which schedule, and why nothing else may.
+# For each schedule, the allowed values of `remask`, and the reason why no other is allowed.
 SETTLED = "a cell that is sure enough is settled for good"
 REMASKS = {
     "all": (("none", "stutter"), "every cell is predicted in every pass, so that none is settled"),
@@ -36,7 +39,7 @@ MOVING = {
 
 
 def check_decoder(call: tree.Call, model: Model, scope: Scope) -> FormCall | None:
-    """The checked algorithm of `sampler s = form(..)`."""
+    """Return the checked algorithm of `sampler s = form(..)`, or None after a fault."""
     form = find_form(call, "sampler", scope)
     if form is not None and is_guided(form.name):
         return check_guided(call, form.name, model, scope)
@@ -86,7 +89,8 @@ def _refinement(call: tree.Call, form: Form, arguments: dict[str, object], model
         if (known_number(options["lengths"]) or 1) > 1 and "lengths" in written:
             _report_lengths(call, network, scope)
         elif "lengths" not in written:
-            arguments = {**arguments, "lengths": Literal(call.span, 1)}  # the default of a preset may be more
+            # The default of a preset may be larger.
+            arguments = {**arguments, "lengths": Literal(call.span, 1)}
     if len(scope.diagnostics) > before:
         return None
     _advise(call, written, options, scope)
@@ -94,7 +98,10 @@ def _refinement(call: tree.Call, form: Form, arguments: dict[str, object], model
 
 
 def _check_mask(written: Mapping[str, tree.Argument], schedule: object, model: Model, scope: Scope) -> None:
-    """The mask of a schedule is one of this model, and its law is known before the tokens are."""
+    """Report a schedule's mask if it belongs to another model or depends on the tokens.
+
+    A mask that cannot be a schedule, such as `visits` or `least_confident`, is reported too.
+    """
     if not isinstance(schedule, Mask):
         return
     span, place = written["schedule"].value.span, ((schedule.span, "declared here"),)
@@ -119,7 +126,7 @@ def _word(schedule: object) -> str:
 
 
 def _idle(o: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Options that mean nothing beside the others, and why."""
+    """Yield the options without an effect beside the others, with the reasons."""
     schedule = _word(o["schedule"])
     yield from _idle_draws(o)
     if schedule != "threshold":
@@ -136,7 +143,7 @@ def _idle(o: Mapping[str, object]) -> Iterator[tuple[str, str]]:
 
 
 def _idle_order(o: Mapping[str, object], schedule: str) -> Iterator[tuple[str, str]]:
-    """What says which cells settle first, where nothing asks."""
+    """Yield options that order the settling of cells but have no effect, with the reasons."""
     if schedule in ("all", "mask"):
         yield from ((name, f"the schedule, {_shown(o['schedule'])}, does not look at it") for name in ("confidence", "order", "block"))
     elif o["order"] != "confidence" and schedule != "threshold" and o["remask"] not in ("least_confident", "remdm_confidence"):
@@ -153,7 +160,7 @@ def _idle_order(o: Mapping[str, object], schedule: str) -> Iterator[tuple[str, s
 
 
 def _idle_remask(o: Mapping[str, object], schedule: str) -> Iterator[tuple[str, str]]:
-    """What says how settled cells are hidden again, where none is or another rule says it."""
+    """Yield options that hide settled cells again but have no effect, with the reasons."""
     if o["remask"] not in ("random", "remdm_cap", "remdm_rescale", "remdm_confidence") and o["planner"] == "none":
         yield "eta", f"`remask = {o['remask']}` hides no settled cell by it"
     if o["remask"] != "none":
@@ -181,7 +188,7 @@ def _shown(schedule: object) -> str:
 
 
 def _check_shares(written: Mapping[str, tree.Argument], o: Mapping[str, object], scope: Scope) -> None:
-    """A share of the passes that begins behind its end."""
+    """Report E319 for a share of the passes whose `from` is not below its `until`."""
     low, high = known_number(o["from"]), known_number(o["until"])
     if low is not None and high is not None and low >= high:
         place = written["from"] if "from" in written else written["until"]
@@ -189,7 +196,15 @@ def _check_shares(written: Mapping[str, tree.Argument], o: Mapping[str, object],
 
 
 def _check_planner(call: tree.Call, written: Mapping[str, tree.Argument], o: Mapping[str, object], model: Model, scope: Scope) -> None:
-    """A planner beside what leaves it nothing to say, and a network that is none."""
+    """Report a planner that other options leave without effect, or an unsuitable network.
+
+    Args:
+        call: the call in the program's text.
+        written: the arguments that the program gives, by name.
+        o: all options.
+        model: the model of the sampler.
+        scope: the names that are visible. It collects the diagnostics.
+    """
     name = o["planner"]
     if name == "none":
         high, place = known_number(o["eta"]), written.get("eta")  # type: ignore[arg-type]
@@ -216,18 +231,21 @@ def _check_planner(call: tree.Call, written: Mapping[str, tree.Argument], o: Map
 
 
 def _no_planner(network: object, model: Model) -> str:
-    """Why a network cannot judge a whole row of the model; empty where it can."""
+    """Return the reason why a network cannot judge a whole row of the model, or ""."""
     if model.conditional is None:
         return "the model has a joint distribution, whose parameters are no networks"
     if not isinstance(network, FormCall):
-        return ""  # broken, and reported
+        return ""  # The network is faulty and already reported.
     if network.form.name == "encoder_decoder":
         return "it reads what is given"
     return "it is `causal`, and sees no cell behind" if network_options(network).get("causal") is True else ""
 
 
 def _check_oracle_options(call: tree.Call, written: Mapping[str, tree.Argument], o: Mapping[str, object], scope: Scope) -> None:
-    """What a model with a joint distribution has no use for: it conditions on what it sees, and knows how long a row is."""
+    """Report options that have no use in a model with a joint distribution.
+
+    Such a model conditions on the visible cells, and the length of a row is known.
+    """
     if o["start"] == "uniform":
         if "start" in written:
             report_idle("start", "a joint distribution is conditioned on values that were drawn, not on random ones", call, scope)
@@ -243,7 +261,7 @@ def _check_oracle_options(call: tree.Call, written: Mapping[str, tree.Argument],
 
 
 def _advise(call: tree.Call, written: Mapping[str, tree.Argument], o: Mapping[str, object], scope: Scope) -> None:
-    """A word that has another name now, and a confidence that selects on what was drawn."""
+    """Warn of a renamed word (W827), and of a confidence that depends on the drawn value (W826)."""
     word = written["remask"].value if "remask" in written else None
     if isinstance(word, tree.Name) and word.name in RENAMED:
         new = RENAMED[word.name]
@@ -260,7 +278,10 @@ def _advise(call: tree.Call, written: Mapping[str, tree.Argument], o: Mapping[st
 
 
 def _check_remask(call: tree.Call, written: Mapping[str, tree.Argument], o: Mapping[str, object], scope: Scope) -> None:
-    """A remask that the schedule leaves nothing to do; where the preset brings one of the two, the other is reported."""
+    """Report E325 for a `remask` that the schedule leaves without effect.
+
+    If the program does not write `remask`, its schedule is reported instead.
+    """
     allowed, reason = REMASKS[_word(o["schedule"])]
     if o["remask"] in allowed:
         return

@@ -1,4 +1,8 @@
-"""Models in models: `use M as a` copies declarations under a name, `mixture k { 0 : a  1 : b }` weighs normalised copies."""
+"""Check models that use other models.
+
+`use M as a` copies declarations under a name. `mixture k { 0 : a  1 : b }` weights normalised
+copies.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,10 @@ OWNED = (tree.Variable, tree.Parameter, tree.Let)
 
 
 def written_out(model: tree.Model, scope: Scope) -> tuple[Statements, dict[int, str]]:
-    """The statements of a model, those of models in use copied in their places; and of each copy, by its identity, whose it is."""
+    """Return the statements of a model with models in use expanded, and the owner of each copy.
+
+    The key of a copy is its identity, and its owner is the name of the model in use.
+    """
     out: list[tree.ModelStatement] = []
     owners: dict[int, str] = {}
     scope.in_use, scope.stands_for = {}, {}
@@ -35,7 +42,7 @@ def written_out(model: tree.Model, scope: Scope) -> tuple[Statements, dict[int, 
 
 
 def _used(s: tree.Use, before: list[tree.ModelStatement], scope: Scope) -> list[tree.ModelStatement]:
-    """The statements of the model in use, its own names with the name of the copy in front."""
+    """Return the statements of a model in use, with the name of the copy before its own names."""
     symbol = scope.use(s.model, "model")
     scope.in_use.setdefault(s.name.name, "")
     if symbol is None or not isinstance(symbol.value, Model):
@@ -45,7 +52,7 @@ def _used(s: tree.Use, before: list[tree.ModelStatement], scope: Scope) -> list[
         scope.report("E205", f"`{s.model.name}` is a network's conditional: no model uses it", s.model.span, "no joint distribution")
         return []
     if scope.find(s.name.name) is not None:
-        scope.declare("model", s.name)  # reports a name that is taken
+        scope.declare("model", s.name)  # This reports a name that is already declared.
         return []
     statements = scope.texts[s.model.name]
     scope.in_use[s.name.name] = s.model.name
@@ -76,7 +83,10 @@ def _used(s: tree.Use, before: list[tree.ModelStatement], scope: Scope) -> list[
 
 
 def _verify_alike(cell: tree.Expression, declared: Variable, before: list[tree.ModelStatement], scope: Scope) -> None:
-    """What stands for a variable of a model in use has as many axes, and its type as it is written."""
+    """Report E212 unless a bound variable has as many axes as the variable that it replaces.
+
+    The text of its type must also be identical.
+    """
     base = check_name(cell.base if isinstance(cell, tree.Index) else cell)  # type: ignore[arg-type]
     found = [one for s in before if isinstance(s, tree.Variable) for one in tree.singly(s) if one.name.name == base.name]
     if not found:
@@ -92,7 +102,10 @@ def _verify_alike(cell: tree.Expression, declared: Variable, before: list[tree.M
 
 
 def check_mixtures(statements: Statements, body: Body, scope: Scope) -> None:
-    """Put what the parts of a mixture add to log p where their key holds, each divided by its own Z."""
+    """Add the terms of each component of a mixture to log p if its key holds.
+
+    Each component is divided by its own normalising constant Z.
+    """
     for s in statements:
         if isinstance(s, tree.ModelMixture):
             with scope.nested():
@@ -100,7 +113,7 @@ def check_mixtures(statements: Statements, body: Body, scope: Scope) -> None:
 
 
 def _chooses(s: tree.ModelMixture, body: Body, scope: Scope) -> tuple[VariableValue, Kind] | None:
-    """The variable that chooses among models, and its kind; None after a fault."""
+    """Return the variable that chooses among models, and its kind, or None after a fault."""
     symbol = scope.find(s.cell.name) if isinstance(s.cell, tree.Name) else None
     if symbol is not None and symbol.kind == "param":
         help = f"a cell chooses the model, with these weights: `latent k : bit ~ categorical({symbol.name})`, and `mixture k {{ .. }}`"
@@ -156,7 +169,7 @@ def _mixture(s: tree.ModelMixture, body: Body, scope: Scope) -> None:
 
 
 def _report_part(name: tree.Name, before: list[str], scope: Scope) -> None:
-    """What is said of a part of a mixture that is no model in use, or none any more."""
+    """Report a component of a mixture that is not a model in use, or is one already used."""
     used = scope.in_use.get(name.name)
     symbol = scope.find(name.name)
     if used == "" or (symbol is not None and symbol.faulty):
@@ -188,7 +201,7 @@ def _key(e: tree.Expression, kind: Kind, scope: Scope) -> Expression | None:
 
 
 def _cells(component: Component, body: Body) -> set[str]:
-    """The variables that a component mentions, given ones left out."""
+    """Return the variables that a component mentions, excluding given variables."""
     from ._expressions import mentions
 
     terms = [*(f.value for f in component.factors), *(r.condition for r in component.requires)]
@@ -198,7 +211,15 @@ def _cells(component: Component, body: Body) -> set[str]:
 
 
 def _gate(here: Expression, component: Component, variables: list[str], body: Body, c: tree.Component) -> None:
-    """Add what a component says where its key holds; log Z of it is taken away there."""
+    """Add the terms of a component under the condition `here`, and subtract its log Z there.
+
+    Args:
+        here: the condition that the component's key holds.
+        component: the terms of the component.
+        variables: the variables over which Z sums.
+        body: the model that receives the terms.
+        c: the component in the program's text.
+    """
     nothing = Literal(c.span, 0)
     densities = [_density(d, body) for d in component.distributed]
     for f in (*component.factors, *densities):
@@ -210,7 +231,7 @@ def _gate(here: Expression, component: Component, variables: list[str], body: Bo
 
 
 def _density(d: Distributed, body: Body) -> Factor:
-    """`z ~ categorical(p)` as a factor."""
+    """Return `z ~ categorical(p)` as a factor."""
     if d.is_density:
         return Factor(d.span, d.probabilities, d.clauses)
     code = body.variables[d.target.name].domain.code(d.target)

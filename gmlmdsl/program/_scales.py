@@ -1,6 +1,6 @@
-"""The scale of a domain of numbers: which number each code stands for.
+"""Define the scale of a domain of numbers: the number that each code denotes.
 
-This table is the only place that tells spins, bits and ranges apart.
+This table is the only place that distinguishes spins, bits and ranges.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Evenly spaced numbers: code k stands for `first + step * k`.
+    """Evenly spaced numbers. Code k denotes `first + step * k`.
 
     Attributes:
         first: the number of code 0.
-        step: the difference between the numbers of neighbouring codes.
-        size: how many numbers there are; None if a declaration says so, as in `range(5)`.
-        to_code, to_value: functions of the language from numbers to codes and back, if it has them.
+        step: the difference between the numbers of consecutive codes.
+        size: the count of numbers, or None if a declaration determines it, as in `range(5)`.
+        to_code: the function of the language from numbers to codes, or "".
+        to_value: the function of the language from codes to numbers, or "".
     """
 
     first: int = 0
@@ -39,19 +40,22 @@ class Scale:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The numbers of a scale whose size is known, none of another one."""
+        """The numbers of a scale whose size is known, or () for any other scale."""
         return tuple(self.first + self.step * k for k in range(self.size or 0))
 
     def values_of(self, codes: Any) -> Any:
-        """The numbers that codes stand for; an array of NumPy or JAX, or a number, as `codes` is."""
+        """Return the numbers of some codes. The type is that of `codes`: an array or a number.
+
+        Arrays of NumPy and JAX are accepted.
+        """
         return codes if self.is_code else self.step * codes + self.first
 
     def codes_of(self, values: Any) -> Any:
-        """The codes of numbers of the scale, as `values_of` takes them."""
+        """Return the codes of numbers of the scale. The accepted types are those of `values_of`."""
         return values if self.is_code else (values - self.first) // self.step
 
 
-CODES = Scale()  # numbers that are codes
+CODES = Scale()  # the scale whose numbers are the codes
 SCALES = {
     "spin": Scale(-1, 2, 2, "bit", "spin"),
     "bit": Scale(0, 1, 2),
@@ -60,5 +64,5 @@ SCALES = {
 
 
 def sized() -> tuple[str, ...]:
-    """The names of types whose numbers are known without arguments: `spin` and `bit`."""
+    """Return the names of types whose numbers are known without arguments: `spin` and `bit`."""
     return tuple(name for name, scale in SCALES.items() if scale.size is not None)

@@ -1,4 +1,4 @@
-"""Names: what is declared, where it is visible, and the faults found so far."""
+"""Manage names: their declarations, their visibility, and the faults found so far."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .._diagnostics import Diagnostic, Fix, Span, did_you_mean, listed
 from ..syntax import tree
 from ._habits import SAME, foreign
 
-# Kinds of symbol, and how a message calls them.
+# The kinds of symbols, and their names in messages.
 WORDS = {
     "input": "an input",
     "length": "a length",
@@ -34,7 +34,7 @@ WORDS = {
 }
 CELLS = ("var", "latent", "given")
 GIVEN = "a network sees the other cells of what it predicts without being told: leave the name out; what comes with each row is `given`"
-# What to do about a name where a variable, or cells of one, are wanted.
+# The help for a name in place of a variable or of cells, by the kind of the name.
 OF_CELLS = {
     "mask": "a mask draws a block, which has a name: `update K where K ~ {0}`",
     "param": "a parameter is fitted, not drawn: masks, updates and `sees` name variables; a weight may mention it as it is",
@@ -61,13 +61,21 @@ DECLARES = (
 LOCAL = ("binder", "block")
 
 
-MOST_COMPARED = 100_000  # names, with which unknown ones are compared to find a near one
+MOST_COMPARED = 100_000  # the maximum number of comparisons of unknown names with known ones
 NOT_COMPARED = "so many names are declared and so many are not that no near name is sought for the rest"
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A declared name; `value` is its checked declaration, None where that was faulty; `type` the kind of a `let`."""
+    """A declared name.
+
+    Attributes:
+        kind: the kind of the declaration, a key of `WORDS`.
+        name: the name.
+        span: the place of the declaration.
+        value: the checked declaration, or None if it has a fault.
+        type: the kind of a `let`.
+    """
 
     kind: str
     name: str
@@ -77,39 +85,50 @@ class Symbol:
 
     @property
     def faulty(self) -> bool:
-        """Whether the declaration was reported: nothing is said about its uses."""
+        """Whether the declaration was reported. Its uses are then not reported."""
         return self.value is None and self.kind != "length"
 
 
 @dataclass(slots=True)
 class Scope:
-    """The names visible at one point of the text.
+    """The names that are visible at one point of the text.
 
-    `skipped` are identifiers in text that could not be parsed: they may be declared there. `incomplete` says that an import
-    failed, or that a declaration has lost its name: any name may be declared there.
+    Attributes:
+        skipped: identifiers in text that could not be parsed. They may be declared there.
+        incomplete: whether an import failed or a declaration has lost its name. Any name may be
+            declared there.
     """
 
     skipped: frozenset[str] = frozenset()
     incomplete: bool = False
-    broken: set[tuple[str, int]] = field(default_factory=set)  # lines (path, number) with a syntax error
+    # lines (path, number) with a syntax error
+    broken: set[tuple[str, int]] = field(default_factory=set)
     later: dict[str, Span] = field(default_factory=dict)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     program: dict[str, Symbol] = field(default_factory=dict)
     model: dict[str, Symbol] = field(default_factory=dict)
     binders: dict[str, Symbol] = field(default_factory=dict)
-    parameters: dict[str, tree.Parameter] = field(default_factory=dict)  # of the file
-    texts: dict[str, tuple[tree.ModelStatement, ...]] = field(default_factory=dict)  # of models, those in use written out
-    private: dict[str, str] = field(default_factory=dict)  # names of other models, with the last one that declares them
-    torn: set[str] = field(default_factory=set)  # names declared just before a syntax error: each may be two words grown together
-    declaring: tuple[str, tree.Name] | None = None  # the kind and name of the declaration that is read
-    in_use: dict[str, str] = field(default_factory=dict)  # names of models in use, with the model; empty where it could not be copied
-    stands_for: dict[str, str] = field(default_factory=dict)  # `a.x` of a model in use, with what is bound to it
-    coming: frozenset[str] = frozenset()  # index names of the loops behind the one that is read
-    untaken: int = 0  # of how many branches of `if`, perhaps never taken, what is read is part
-    levels: int = 0  # how many indices, or bodies of a sampler, what is read stands in
-    looked_up: set[str] = field(default_factory=set)  # every name that some text uses
-    compared: int = 0  # names with which unknown ones were compared
-    _reported: dict[str, dict[Span, None]] = field(default_factory=dict)  # unknown names, and every place that uses them
+    # the parameters of the file
+    parameters: dict[str, tree.Parameter] = field(default_factory=dict)
+    # the statements of models, with models in use expanded
+    texts: dict[str, tuple[tree.ModelStatement, ...]] = field(default_factory=dict)
+    # names that are private to other models, with the last model that declares them
+    private: dict[str, str] = field(default_factory=dict)
+    # names declared just before a syntax error. Each may be two words without a space between them.
+    torn: set[str] = field(default_factory=set)
+    # the kind and name of the current declaration
+    declaring: tuple[str, tree.Name] | None = None
+    # names of models in use, with the model, or "" if it could not be copied
+    in_use: dict[str, str] = field(default_factory=dict)
+    # variables `a.x` of a model in use, with the text bound to them
+    stands_for: dict[str, str] = field(default_factory=dict)
+    coming: frozenset[str] = frozenset()  # index names of the loops after the current one
+    untaken: int = 0  # the number of enclosing branches that may never be evaluated
+    levels: int = 0  # the number of enclosing indices or bodies of a sampler
+    looked_up: set[str] = field(default_factory=set)  # every name that the text uses
+    compared: int = 0  # the number of comparisons of unknown names so far
+    # unknown names, with the places of all their uses
+    _reported: dict[str, dict[Span, None]] = field(default_factory=dict)
     _said: set[tuple[str, str]] = field(default_factory=set)
 
     def report(
@@ -123,18 +142,37 @@ class Scope:
         related: tuple[tuple[Span, str], ...] = (),
         fix: Fix | None = None,
     ) -> None:
-        """Add a fault or warning; a line with a syntax error is not judged further."""
+        """Add a fault or warning. A line with a syntax error gets no further diagnostics.
+
+        Args:
+            code: the code of the diagnostic.
+            message: the message.
+            span: the place.
+            label: the label of the place.
+            help: the help.
+            related: further places, with their labels.
+            fix: the suggested fix.
+        """
         if self.broken and (span.source.path, span.source.position(span.start)[0]) in self.broken:
             return
         self.diagnostics.append(Diagnostic(code, message, span, label, related, help, fix))
 
     def find(self, name: str) -> Symbol | None:
-        """The visible symbol of that name."""
+        """Return the visible symbol of that name, or None."""
         self.looked_up.add(name)
         return self.binders.get(name) or self.model.get(name) or self.program.get(name)
 
     def declare(self, kind: str, name: tree.Name, value: object = None, type: object = None) -> None:
-        """Make a name visible; one that is visible already is a fault, and nothing is said about its uses."""
+        """Make a name visible.
+
+        A name that is already visible is a fault, and its uses are then not reported.
+
+        Args:
+            kind: the kind of the declaration.
+            name: the name.
+            value: the checked declaration, or None if it has a fault.
+            type: the kind of a `let`.
+        """
         earlier = self.binders.get(name.name) or self.model.get(name.name) or self.program.get(name.name)
         if earlier is not None:
             self._report_twice(kind, name, earlier)
@@ -143,7 +181,7 @@ class Scope:
         self.place(Symbol(kind, name.name, name.span, None if self.is_broken(name.span) else value, type))
 
     def place(self, symbol: Symbol) -> None:
-        """Put a symbol among the names of its kind."""
+        """Add a symbol to the names of its kind."""
         if symbol.kind in (*CELLS, "param", "let"):
             self.model[symbol.name] = symbol
         elif symbol.kind in LOCAL:
@@ -175,7 +213,7 @@ class Scope:
 
     @contextmanager
     def level(self) -> Iterator[int]:
-        """What is read inside stands in an index or a body, and that perhaps in others: their number."""
+        """Enter one more level of indices or bodies, and yield the number of levels."""
         self.levels += 1
         try:
             yield self.levels
@@ -184,7 +222,7 @@ class Scope:
 
     @contextmanager
     def declares(self, kind: str, name: tree.Name) -> Iterator[None]:
-        """What is read inside belongs to a declaration, whose index names are those of its axes."""
+        """Enter a declaration, whose index names are those of its axes."""
         self.declaring = (kind, name)
         try:
             yield
@@ -193,7 +231,7 @@ class Scope:
 
     @contextmanager
     def nested(self) -> Iterator[None]:
-        """Index names declared inside are forgotten at the end."""
+        """Enter a scope of index names, and remove its names at the end."""
         outer = dict(self.binders)
         try:
             yield
@@ -202,7 +240,7 @@ class Scope:
 
     @contextmanager
     def inside(self, names: dict[str, Symbol]) -> Iterator[None]:
-        """The names of a model are visible inside."""
+        """Enter a scope in which the names of a model are visible."""
         outer, self.model = self.model, names
         try:
             yield
@@ -210,7 +248,10 @@ class Scope:
             self.model = outer
 
     def use(self, name: tree.Name, *kinds: str, wanted: str = "") -> Symbol | None:
-        """The symbol a use refers to, if it has one of `kinds`; otherwise the fault is reported, an unknown name once."""
+        """Return the symbol that a use refers to if it has one of `kinds`, else report the fault.
+
+        An unknown name is reported once. `wanted` describes the expected kind in messages.
+        """
         symbol = self.find(name.name)
         if symbol is None:
             self.report_unknown(name, *kinds, wanted=wanted)
@@ -242,10 +283,17 @@ class Scope:
         meant: str = "",
         otherwise: str = "",
     ) -> None:
-        """Report a name that is not declared, once; `kinds` are those of the names that could stand there.
+        """Report a name that is not declared. Each name is reported once.
 
-        `axis`: the set that the name indexes, where it is an index; `meant`: what surely stands for it, where that is known;
-        `otherwise`: the help where no near name is known.
+        Args:
+            name: the name.
+            kinds: the kinds of names that are expected.
+            wanted: the description of the expected kind in messages.
+            built_in: built-in names that are also expected.
+            room: the group of foreign names that the name may belong to.
+            axis: the set that the name indexes, if it is an index.
+            meant: the text that certainly should replace the name, if known.
+            otherwise: the help if no similar name is known.
         """
         torn = any(word.startswith(name.name) or word.endswith(name.name) for word in self.torn)
         if self.incomplete or torn or name.name in self.skipped or self.in_use.get(name.name.partition(".")[0]) == "":
@@ -282,7 +330,7 @@ class Scope:
         self.report("E203", f"`{name.name}` is not declared", name.span, "not declared", help=help, fix=fix)
 
     def _index_help(self, name: tree.Name, axis: str) -> str:
-        """Where an index name is made known."""
+        """Return a help on how to introduce an index name."""
         if self.declaring is None:
             return f"an index is named by a loop: write `for {name.name} in {axis}` behind the statement"
         kind, declared = self.declaring
@@ -292,11 +340,17 @@ class Scope:
         return f"`{declared.name}` has no axes: `{kind} {declared.name}[{name.name} in {axis}]` has one, and an index name"
 
     def _may_compare(self) -> bool:
-        """Whether a name is still compared with others; among very many that would take long."""
+        """Return whether unknown names are still compared with others.
+
+        Very many comparisons take long.
+        """
         return self.compared < MOST_COMPARED
 
     def near(self, written: str, known: Collection[str]) -> str | None:
-        """The known word that is nearest; None where none is near, and where words were compared so often that no more are."""
+        """Return the most similar known word, or None.
+
+        The result is None if no word is similar, or if too many words were compared already.
+        """
         self.compared += len(known)
         return did_you_mean(written, known) if self.compared < MOST_COMPARED else None
 
@@ -305,7 +359,10 @@ class Scope:
         return suggestion(name, known, otherwise, room)
 
     def told(self) -> Iterator[Diagnostic]:
-        """The faults found; the edit of an unknown name, which is reported once, made at all of its uses."""
+        """Yield the faults found.
+
+        An unknown name is reported once. The fix of this fault applies to all uses of the name.
+        """
         for d in self.diagnostics:
             uses = self._reported.get(d.span.text, {}) if d.code == "E203" and d.span is not None else []
             also = tuple(s for s in uses if s != d.span and d.span is not None and s.source == d.span.source)
@@ -324,7 +381,10 @@ class Scope:
             self.report("E204", message, name.span, "used here", related=place, help="move the declaration up")
 
     def mark_broken(self, span: Span) -> None:
-        """Note that a line has a syntax error: it is judged no further, and words on it may be names that got lost."""
+        """Note that a line has a syntax error.
+
+        The line gets no further diagnostics, and words on it may be declared names that were lost.
+        """
         number = span.source.position(span.start)[0]
         line = span.source.line(number)
         self.broken.add((span.source.path, number))
@@ -334,25 +394,31 @@ class Scope:
         self.torn |= {torn[2]} if torn else set()
 
     def is_broken(self, span: Span) -> bool:
-        """Whether a syntax error lies on the lines of `span`."""
+        """Return whether a syntax error lies on the lines of `span`."""
         if not self.broken:
             return False
         first, last = (span.source.position(place)[0] for place in (span.start, span.end))
         return any((span.source.path, line) in self.broken for line in range(first, last + 1))
 
     def lacks_network(self, model: str, span: Span) -> bool:
-        """Whether to report that a model has no `conditional`: once, and not where its text has a syntax error."""
+        """Return whether to report that a model has no `conditional`.
+
+        It is reported once, and not if the model's text has a syntax error.
+        """
         first = (model, "network") not in self._said
         self._said.add((model, "network"))
         return first and not self.is_broken(span)
 
     def is_whole(self) -> bool:
-        """Whether all text, and every declaration of the model, was read without a fault: what lacks is then a fault of its own."""
+        """Return whether all text, and every declaration of the model, was read without a fault.
+
+        Only then is a missing declaration a fault of its own.
+        """
         return not (self.skipped or self.incomplete or self._reported or any(s.faulty for s in self.model.values()))
 
 
 def _cure_of_kind(name: str, kind: str, kinds: tuple[str, ...]) -> str:
-    """What to do about a name of one kind where others are wanted; empty where nothing is known."""
+    """Return the help for a name of one kind in place of another, or ""."""
     if kinds == ("given",) and kind in CELLS:
         return GIVEN
     if kinds == ("judge",) and kind == "model":
@@ -365,7 +431,14 @@ def _cure_of_kind(name: str, kind: str, kinds: tuple[str, ...]) -> str:
 
 
 def suggestion(name: tree.Name, known: Iterable[str], otherwise: str, room: str = "") -> tuple[str, Fix | None]:
-    """The help for a misspelt name and, where a near name is known, the edit that mends it; `room`: foreign names it may be."""
+    """Return the help for a misspelt name, and a fix if a similar name is known.
+
+    Args:
+        name: the misspelt name.
+        known: the names that are expected.
+        otherwise: the help if no similar name is known.
+        room: the group of foreign names that the name may belong to.
+    """
     help, here = foreign(room, name.name) if room else ("", "")
     if help:
         return help, Fix(name.span, here, guess=name.name not in SAME) if here else None

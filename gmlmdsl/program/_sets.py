@@ -1,4 +1,4 @@
-"""Checks what indices run over: index sets, the parts of graphs, loops."""
+"""Check the sets that indices run over: index sets, parts of graphs, and loops."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from ._terms import Clauses, Domain, Expression, IndexValue, Loop, SetOf, walk
 
 
 def check_set(e: tree.Expression, scope: Scope, pairs: bool = False, inside: bool = False) -> SetOf | None:
-    """The set that `e` names: an index set, a domain, `range(n)` or a part of a graph; None after a fault.
+    """Return the set that `e` names, or None after a fault.
+
+    A set is an index set, a domain, `range(n)` or a part of a graph.
 
     Args:
-        e: what names it.
-        scope: the names.
-        pairs: whether two index names run over it, which helps to say what was meant.
-        inside: whether it may depend on index names around it.
+        e: the expression that names the set.
+        scope: the names that are visible. It collects the diagnostics.
+        pairs: whether two index names run over it, which improves the suggestion.
+        inside: whether it may depend on index names of enclosing loops.
     """
     match e:
         case tree.Name():
@@ -85,9 +87,16 @@ def _has_no_nodes(symbol: Symbol) -> bool:
 
 
 def check_range(e: tree.Call, scope: Scope, where: Where = CONSTANT, negative: bool = False) -> SetOf | None:
-    """`range(n)`, or `range(a, b)`, whose members are a to b - 1; None after a fault.
+    """Return the set of `range(n)`, or of `range(a, b)` with the members a to b - 1.
 
-    The members of an index set are at least 0. The values of a cell may be `negative`.
+    The result is None after a fault.
+
+    Args:
+        e: the call of `range`.
+        scope: the names that are visible. It collects the diagnostics.
+        where: the names that the arguments may mention.
+        negative: whether members may be below 0, as values of a cell may. Members of an index set
+            are at least 0.
     """
     if len(e.arguments) != 2 or any(a.keyword is not None or a.clauses is not None for a in e.arguments) or _is_grouped(e):
         size = _range_size(e, scope, where)
@@ -104,7 +113,7 @@ def check_range(e: tree.Call, scope: Scope, where: Where = CONSTANT, negative: b
 
 
 def _is_grouped(e: tree.Call) -> bool:
-    """Whether digits of one number are separated by commas, `range(10,000)`."""
+    """Return whether commas separate the digits of one number, as in `range(10,000)`."""
     return re.fullmatch(r"[1-9][0-9]{0,2}(,[0-9]{3})+", e.span.text[len("range(") : -1]) is not None
 
 
@@ -122,7 +131,10 @@ def _neighbours(e: tree.Method, scope: Scope) -> SetOf | None:
 
 
 def graph_argument(e: tree.Method, scope: Scope, where: Where) -> Expression | None:
-    """The one node that a function of a graph takes."""
+    """Return the only argument of a function of a graph: a node.
+
+    The result is None after a fault.
+    """
     if len(e.arguments) != 1 or e.arguments[0].keyword is not None or e.arguments[0].clauses is not None:
         scope.report("E302", f"`{e.base.attribute.name}` takes one node", e.span, f"`{e.base.span.text}(i)`")
         return None
@@ -135,7 +147,7 @@ def graph_argument(e: tree.Method, scope: Scope, where: Where) -> Expression | N
 
 
 def _range_size(e: tree.Call, scope: Scope, where: Where) -> Expression | None:
-    """The checked size of `range(q)`; None after a fault."""
+    """Return the checked size of `range(q)`, or None after a fault."""
     if len(e.arguments) != 1 or e.arguments[0].keyword is not None or e.arguments[0].clauses is not None:
         digits = "".join(a.value.span.text for a in e.arguments)
         help = f"write `range({digits})`" if _is_grouped(e) else "`range(n)` is 0 to n - 1, `range(a, b)` is a to b - 1"
@@ -153,7 +165,7 @@ def _range_size(e: tree.Call, scope: Scope, where: Where) -> Expression | None:
 
 
 def check_size(e: tree.Expression, scope: Scope, where: Where = CONSTANT) -> Expression | None:
-    """A number of values: an integer of inputs, at least 1."""
+    """Return a checked number of values: an integer expression of inputs, at least 1."""
     if _is_array(e, scope) or _is_set(e, scope):
         return None
     size = check_number(e, scope, where, integer=True)
@@ -165,7 +177,7 @@ def check_size(e: tree.Expression, scope: Scope, where: Where = CONSTANT) -> Exp
 
 
 def _is_array(e: tree.Expression, scope: Scope) -> bool:
-    """Whether to refuse an array where its length was meant: `range(triples)`."""
+    """Report an array in place of its length, as in `range(triples)`. Return whether it is one."""
     symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
     if symbol is None or not isinstance(symbol.value, Input) or not symbol.value.axes:
         return False
@@ -180,7 +192,7 @@ def _is_array(e: tree.Expression, scope: Scope) -> bool:
 
 
 def _is_set(e: tree.Expression, scope: Scope) -> bool:
-    """Whether to refuse a graph where the number of its nodes was meant: `complete(G)`."""
+    """Report a graph in place of its nodes, as in `complete(G)`. Return whether it is one."""
     symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
     if symbol is None or symbol.kind != "graph" or symbol.faulty or _has_no_nodes(symbol):
         return False
@@ -191,7 +203,7 @@ def _is_set(e: tree.Expression, scope: Scope) -> bool:
 
 
 def check_size_or_set(e: tree.Expression, scope: Scope) -> Expression | SetOf | None:
-    """What a graph's size takes: an integer, or an index set."""
+    """Check the size of a graph: an integer or an index set."""
     if isinstance(e, tree.Attribute) or (isinstance(e, tree.Call) and e.function.name == "range"):
         return _single(check_set(e, scope), e, scope)
     if isinstance(e, tree.Name):
@@ -202,7 +214,7 @@ def check_size_or_set(e: tree.Expression, scope: Scope) -> Expression | SetOf | 
 
 
 def _single(over: SetOf | None, e: tree.Expression, scope: Scope) -> SetOf | None:
-    """A set whose members are single values."""
+    """Return a set whose members are single values, or report E205."""
     if over is not None and (over.arity > 1 or over.lists_cells):
         scope.report("E205", f"the members of `{over.name}` are not single values", e.span, "not a set of nodes")
         return None
@@ -229,7 +241,10 @@ def _graph_part(e: tree.Attribute, scope: Scope) -> SetOf | None:
 
 
 def check_loop(loop: tree.Loop, scope: Scope, cells: bool = False) -> Loop | None:
-    """One `names in set`; its names become visible. `cells` allows rows and columns, whose members are sets of nodes."""
+    """Check one `names in set`. Its names become visible.
+
+    `cells` allows rows and columns, whose members are sets of nodes.
+    """
     over = check_set(loop.over, scope, pairs=len(loop.names) == 2, inside=True)
     names = tuple(n.name for n in loop.names)
     if over is not None and over.arity != len(names):
@@ -249,7 +264,10 @@ def check_loop(loop: tree.Loop, scope: Scope, cells: bool = False) -> Loop | Non
 
 
 def check_axes(loops: tuple[tree.Loop, ...], scope: Scope) -> tuple[Loop, ...] | None:
-    """The axes of an array: one whose length depends on the axes before it is one axis together with them. None if one was faulty."""
+    """Return the axes of an array, or None after a fault.
+
+    An axis whose length depends on preceding axes is merged with them into one axis.
+    """
     axes: list[Loop] = []
     for loop in check_loops(loops, scope) or ():
         if loop.over.is_dependent:
@@ -266,7 +284,7 @@ def check_axes(loops: tuple[tree.Loop, ...], scope: Scope) -> tuple[Loop, ...] |
 
 
 def _is_closed(over: SetOf) -> bool:
-    """Whether all names that the sets of joined axes depend on are among their own."""
+    """Return whether the sets of merged axes depend only on names of these axes."""
     if over.clauses is None:
         return False
     own = {n for loop in over.clauses.loops for n in loop.names}
@@ -275,7 +293,7 @@ def _is_closed(over: SetOf) -> bool:
 
 
 def check_loops(loops: tuple[tree.Loop, ...], scope: Scope, cells: bool = False) -> tuple[Loop, ...] | None:
-    """Several loops, or the axes of an array; None if one was faulty."""
+    """Check several loops, or the axes of an array. The result is None after a fault."""
     checked: list[Loop | None] = []
     for k, loop in enumerate(loops):
         scope.coming = frozenset(n.name for later in loops[k + 1 :] for n in later.names)
@@ -285,7 +303,15 @@ def check_loops(loops: tuple[tree.Loop, ...], scope: Scope, cells: bool = False)
 
 
 def check_clauses(clauses: tree.Clauses | None, span: Span, scope: Scope, cells: bool = False, where: Where = INDEXED) -> Clauses:
-    """`for .. if ..`; its names become visible. Nothing written means once. `where`: what the condition may mention."""
+    """Check `for .. if ..`. Its names become visible. Missing clauses mean one iteration.
+
+    Args:
+        clauses: the clauses in the program's text, or None.
+        span: the place of the statement, if there are no clauses.
+        scope: the names that are visible. It collects the diagnostics.
+        cells: whether rows and columns are allowed, whose members are sets of nodes.
+        where: the names that the condition may mention.
+    """
     if clauses is None:
         return Clauses(span, ())
     loops = check_loops(clauses.loops, scope, cells) or ()

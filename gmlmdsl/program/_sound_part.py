@@ -1,4 +1,7 @@
-"""The part of a checked program that needs none of some names: what can be bound where an input is not given, or a part is faulty."""
+"""Compute the part of a checked program that does not need some names.
+
+This part can be bound even if an input is missing or another part is faulty.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,19 @@ from ._terms import InputValue, LetValue, ParameterValue, SetOf, VariableValue
 
 @dataclass(frozen=True)
 class _Named:
-    """The names that a part of a program mentions: those of the program, and those of its model."""
+    """The names that a part of a program mentions.
+
+    Attributes:
+        outer: names of the program.
+        inner: names of the part's model.
+    """
 
     outer: Set[str]
     inner: Set[str]
 
 
 def names_in(part: object) -> _Named:
-    """Every name that a part of a checked program mentions, through all that it holds."""
+    """Return every name that a part of a checked program mentions, directly or in its subparts."""
     outer: set[str] = set()
     inner: set[str] = set()
     seen: set[int] = set()
@@ -55,7 +63,8 @@ def _note(node: object, outer: set[str], inner: set[str]) -> None:
         case SetOf() if node.graph:
             outer.add(node.graph)
         case FormCall():
-            outer.update(v for v in node.arguments.values() if isinstance(v, str))  # an input by its name, or a word
+            # The text is the name of an input, or a word.
+            outer.update(v for v in node.arguments.values() if isinstance(v, str))
         case VariableValue() | ParameterValue() | LetValue():
             inner.add(node.name)
         case Cells():
@@ -68,7 +77,13 @@ def _note(node: object, outer: set[str], inner: set[str]) -> None:
 
 
 def without_names(model: Model, lost: Set[str], outer: Set[str] = frozenset()) -> Model:
-    """A model without the statements that need a variable, parameter or `let` of `lost`, or something of the program in `outer`."""
+    """Return a model without the statements that need a name of `lost` or `outer`.
+
+    Args:
+        model: the model.
+        lost: names of variables, parameters and `let`s.
+        outer: names of the program.
+    """
     if not lost and not outer:
         return model
     lost = set(lost)
@@ -106,15 +121,16 @@ def _declared(model: Model) -> set[str]:
 
 
 def without_inputs(program: Program, lost: Set[str]) -> Program:
-    """A program without some inputs or graphs, and without all that needs one of them: lengths, graphs, networks, models, masks, samplers.
+    """Return a program without some inputs or graphs and all declarations that need them.
 
-    Of a model that needs one what else it says is kept.
+    These declarations are lengths, graphs, networks, models, masks and samplers. A model that needs
+    a lost name keeps its other statements.
     """
     if not lost:
         return program
     lost = set(lost)
     inputs, graphs = dict(program.inputs), dict(program.graphs)
-    while True:  # an input may run over a graph, and a graph be made of an input
+    while True:  # An input may run over a graph, and a graph may be made from an input.
         lost |= {length for length, (name, _) in program.lengths.items() if name in lost}
         gone = {n for n, d in (*inputs.items(), *graphs.items()) if n in lost or names_in(d).outer & lost}
         if not gone:
@@ -129,7 +145,10 @@ def without_inputs(program: Program, lost: Set[str]) -> Program:
 
 
 def with_model(program: Program, model: Model) -> Program:
-    """A program with what is left of one of its models, without the masks, samplers, verifiers and values that need more of it."""
+    """Return a program with the remaining part of one of its models.
+
+    Masks, samplers, verifiers and values that need more of the model are removed.
+    """
     return program if model == program.models[model.name] else _about(program, {**program.models, model.name: model}, frozenset())
 
 

@@ -1,4 +1,7 @@
-"""Expressions and statements with names replaced in the tree: calls of functions written out, models copied under a name."""
+"""Replace names in the syntax tree of expressions and statements.
+
+Calls of functions are expanded, and models are copied under a name.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,15 @@ from .._diagnostics import Fix
 from ..syntax import tree
 from ._scope import Scope
 
-MOST_CALLS = 32  # functions that call one another
+MOST_CALLS = 32  # the maximum depth of functions that call one another
 Values = Mapping[str, tree.Expression]
 
 
 def called(function: tree.Function, call: tree.Call, scope: Scope) -> tree.Expression | None:
-    """The expression of a function with the arguments of a call in the place of its names; None after a fault."""
+    """Return the expression of a function with a call's arguments substituted.
+
+    The result is None after a fault.
+    """
     given = [a.value for a in call.arguments]
     plain = all(a.keyword is None and a.clauses is None for a in call.arguments)
     if not plain or len(given) != len(function.parameters):
@@ -37,12 +43,15 @@ def called(function: tree.Function, call: tree.Call, scope: Scope) -> tree.Expre
 
 
 def copied(statement: tree.ModelStatement, values: Values, scope: Scope) -> Any:
-    """A statement of a model with its names replaced, where they are declared too."""
+    """Return a statement of a model with its names replaced, including the declared names."""
     return _Replaced(values, {n.name for v in values.values() for n in tree.names_in(v)}, scope).of(statement)
 
 
 class _Replaced:
-    """Replaces names. An index name that would hide another, or take one in, gets a prime."""
+    """A replacement of names in a tree.
+
+    An index name that would hide or capture a name gets a prime.
+    """
 
     def __init__(self, values: Values, taken: set[str], scope: Scope):
         self.values, self.taken, self.scope = dict(values), taken, scope
@@ -85,7 +94,7 @@ class _Replaced:
         return tree.Number(base.span, 0)
 
     def loops_of(self, node: tree.Node) -> tuple[tree.Loop, ...]:
-        """The loops whose names the parts of a node may use."""
+        """Return the loops whose names the parts of a node may use."""
         clauses = getattr(node, "clauses", None)
         axes = tuple(a for a in getattr(node, "axes", ()) if isinstance(a, tree.Loop))
         return (*axes, *(clauses.loops if isinstance(clauses, tree.Clauses) else ()))

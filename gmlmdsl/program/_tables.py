@@ -1,4 +1,4 @@
-"""Checks tables that are written out: lists of numbers or values, nested to any depth."""
+"""Check tables that are written as lists of numbers or values, nested to any depth."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ NOT_NORMALISED = 1e-6
 
 
 def check_table(e: tree.List, axes: tuple[InputAxis | None, ...], entry: Entry, name: str, scope: Scope) -> Expression | None:
-    """The checked default of an input with axes: a list for each of them, those of one axis of one length.
+    """Return the checked default of an input with axes, or None after a fault.
+
+    There is one level of lists for each axis, and all lists of one axis have equal length.
 
     Args:
         e: the list.
-        axes: the axes of the input; None for one that was reported.
+        axes: the axes of the input. An axis is None if it was reported.
         entry: checks one entry.
-        name: the input.
-        scope: takes E328 for lists that are too few, too many or of different lengths.
+        name: the name of the input.
+        scope: collects E328 for too few or too many lists, or lists of different lengths.
     """
     if not axes:
         help = f"give it an axis: `input {name}[{len(e.items)}]`, or write one number"
@@ -34,7 +36,10 @@ def check_table(e: tree.List, axes: tuple[InputAxis | None, ...], entry: Entry, 
 
 
 def _level(e: tree.Expression, lengths: list[int | None], depth: int, entry: Entry, name: str, scope: Scope) -> Expression | None:
-    """The part of a table at some depth; the first list of an axis whose length is not known says it."""
+    """Check the part of a table at some depth.
+
+    If the length of an axis is unknown, its first list determines it.
+    """
     if depth == len(lengths):
         if not isinstance(e, tree.List):
             return entry(e)
@@ -53,14 +58,17 @@ def _level(e: tree.Expression, lengths: list[int | None], depth: int, entry: Ent
     items: list[Expression] = []
     for item in e.items:
         checked = _level(item, lengths, depth + 1, entry, name, scope)
-        if checked is None:  # the lists after it are likely to have the same fault
+        if checked is None:  # The lists after it are likely to have the same fault.
             return None
         items.append(checked)
     return Table(e.span, tuple(items))
 
 
 def check_row(e: tree.List, cell: Domain, scope: Scope) -> Table:
-    """The checked probabilities of one cell, in the order of its values: each a number of index names and inputs."""
+    """Return the checked probabilities of one cell, in the order of its values.
+
+    Each probability is a number made of index names and inputs.
+    """
     row = Table(e.span, tuple(check_number(item, scope, INDEXED) for item in e.items))
     count = cell.count
     if count is not None and len(row.items) != count:
@@ -73,7 +81,7 @@ def check_row(e: tree.List, cell: Domain, scope: Scope) -> Table:
 
 
 def check_rows_sum(e: Expression, scope: Scope) -> None:
-    """Report a row of a table whose numbers are written and are no probabilities."""
+    """Report E310 for a row of literal numbers that are not probabilities."""
     if not isinstance(e, Table):
         return
     if any(isinstance(item, Table) for item in e.items):
@@ -96,7 +104,7 @@ def _axes(n: int) -> str:
 
 
 def _known_length(axis: InputAxis) -> int | None:
-    """The length of an axis where the text alone says it."""
+    """Return the length of an axis, or None if the text alone does not determine it."""
     if axis.over is not None:
         return known_length(axis.over)
     number = known_number(axis.size)
@@ -104,7 +112,7 @@ def _known_length(axis: InputAxis) -> int | None:
 
 
 def known_length(over: SetOf) -> int | None:
-    """The number of members of a set where the text alone says it."""
+    """Return the number of members of a set, or None if the text alone does not determine it."""
     if over.kind not in ("range", "domain"):
         return None
     if over.domain is not None:

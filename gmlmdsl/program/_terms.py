@@ -1,7 +1,8 @@
-"""The parts of a checked program that statements are made of: expressions, sets, domains and loops.
+"""Define the parts of statements of a checked program: expressions, sets, domains and loops.
 
-Expressions keep the span they were written at, so that errors found later (a bound input, an index out of
-range) still point into the text. Every name is resolved, every label replaced by its code.
+Each expression keeps its place (span) in the text, so that later errors point into the text. Such
+errors concern a bound input or an index out of range. Every name is resolved, and every label is
+replaced by its code.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ._scales import SCALES, Scale
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Anything with a place in the text."""
+    """An object with a place in the text."""
 
     span: Span = field(compare=False, repr=False)
 
@@ -33,7 +34,7 @@ class Literal(Checked):
 
 @dataclass(frozen=True, slots=True)
 class LabelCode(Checked):
-    """A letter or label, as its 0-based place in its domain."""
+    """A letter or label, as its position in its domain, counted from 0."""
 
     code: int
     label: str
@@ -41,14 +42,20 @@ class LabelCode(Checked):
 
 @dataclass(frozen=True, slots=True)
 class IndexValue(Checked):
-    """The present value of a `for` or axis name; of a name that runs over a domain, the code."""
+    """The current value of a name of a `for` or of an axis.
+
+    If the name runs over a domain, its value is the code.
+    """
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class InputValue(Checked):
-    """An entry of an input, or a length that an input's axis named; fewer indices than axes leave the last axis open."""
+    """An entry of an input, or a length that an input's axis declares.
+
+    If there are fewer indices than axes, the last axis is open.
+    """
 
     name: str
     indices: tuple[Expression, ...] = ()
@@ -56,7 +63,7 @@ class InputValue(Checked):
 
 @dataclass(frozen=True, slots=True)
 class ParameterValue(Checked):
-    """An entry of a parameter; fewer indices than axes leave the last axis open."""
+    """An entry of a parameter. If there are fewer indices than axes, the last axis is open."""
 
     name: str
     indices: tuple[Expression, ...] = ()
@@ -72,7 +79,7 @@ class VariableValue(Checked):
 
 @dataclass(frozen=True, slots=True)
 class LetValue(Checked):
-    """A `let` at given indices."""
+    """The value of a `let` at given indices."""
 
     name: str
     indices: tuple[Expression, ...] = ()
@@ -80,7 +87,10 @@ class LetValue(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Operation(Checked):
-    """`operator` is `+ - * / // % ^ == != < <= > >= and or not`, `neg`, or a function's name; conditions count as 1 and 0."""
+    """An operation on numbers. Conditions count as 1 and 0.
+
+    `operator` is `+ - * / // % ^ == != < <= > >= and or not`, `neg`, or a function's name.
+    """
 
     operator: str
     operands: tuple[Expression, ...]
@@ -88,7 +98,7 @@ class Operation(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Choice(Checked):
-    """`if test then yes else no`."""
+    """The expression `if test then yes else no`."""
 
     test: Expression
     yes: Expression
@@ -97,7 +107,10 @@ class Choice(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Sum(Checked):
-    """`sum(body for .. if ..)`, or another reduction: `operator` is `+ * min max logsumexp`."""
+    """The expression `sum(body for .. if ..)`, or another reduction.
+
+    `operator` is `+ * min max logsumexp`.
+    """
 
     body: Expression
     clauses: Clauses
@@ -106,14 +119,21 @@ class Sum(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Table(Checked):
-    """`[0.2, 0.8]`, nested to any depth: the default of an input with axes, the probabilities of a cell; nowhere else."""
+    """A list such as `[0.2, 0.8]`, nested to any depth.
+
+    Tables occur only as the default of an input with axes, as the probabilities of a cell, and in a
+    `TableEntry`.
+    """
 
     items: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TableEntry(Checked):
-    """An entry of a table that is written out; an index for each of its levels, counted from 0."""
+    """An entry of a table that is written in the text.
+
+    There is an index for each level of the table, counted from 0.
+    """
 
     table: Table
     indices: tuple[Expression, ...]
@@ -130,7 +150,7 @@ class TableEntry(Checked):
 
     @property
     def entries(self) -> tuple[Expression, ...]:
-        """All entries, the last index fastest."""
+        """All entries in row-major order."""
         level: tuple[Expression, ...] = (self.table,)
         for _ in self.indices:
             level = tuple(item for part in level if isinstance(part, Table) for item in part.items)
@@ -139,7 +159,11 @@ class TableEntry(Checked):
 
 @dataclass(frozen=True, slots=True)
 class LogPartition(Checked):
-    """log of the sum, over the values of all cells of `variables`, of exp of the factors where the requirements hold; `of`: its model."""
+    """The expression log sum_x exp(f(x)), in which f is the sum of the factors.
+
+    The sum covers the values x of all cells of `variables` for which the requirements hold. `of` is
+    the name of the model.
+    """
 
     factors: tuple[Any, ...]
     requires: tuple[Any, ...]
@@ -165,7 +189,10 @@ Expression = (
 
 
 def children(e: Expression) -> tuple[Expression, ...]:
-    """The expressions directly inside `e` (of a `Sum`, the body, the condition and the sizes of what its loops run over)."""
+    """Return the expressions directly inside `e`.
+
+    For a `Sum` these are the body, the condition and the sizes of the sets of its loops.
+    """
     match e:
         case InputValue() | ParameterValue() | VariableValue() | LetValue():
             return e.indices
@@ -187,14 +214,17 @@ def children(e: Expression) -> tuple[Expression, ...]:
 
 
 def _parameters_in(e: Expression) -> Iterator[Expression]:
-    """The parameters in an expression of a model that is summed over: its cells are not mentioned outside."""
+    """Yield the parameters in an expression of a model that is summed over.
+
+    Its cells are not mentioned outside the sum.
+    """
     for part in walk(e):
         if isinstance(part, ParameterValue):
             yield replace(part, indices=())
 
 
 def walk(e: Expression) -> Iterator[Expression]:
-    """`e` and every expression inside it; a `let` is not entered."""
+    """Yield `e` and every expression inside it. The value of a `let` is not entered."""
     todo = [e]
     while todo:
         here = todo.pop()
@@ -203,7 +233,7 @@ def walk(e: Expression) -> Iterator[Expression]:
 
 
 def substitute(e: Expression, values: Mapping[str, Expression]) -> Expression:
-    """`e` with index names replaced."""
+    """Return `e` with index names replaced."""
     match e:
         case IndexValue():
             return values.get(e.name, e)
@@ -224,13 +254,13 @@ def substitute(e: Expression, values: Mapping[str, Expression]) -> Expression:
 
 
 def substitute_in_clauses(c: Clauses, values: Mapping[str, Expression]) -> Clauses:
-    """Clauses with index names of what stands around them replaced."""
+    """Return clauses with the index names of enclosing loops replaced."""
     loops = tuple(replace(loop, over=substitute_in_set(loop.over, values)) for loop in c.loops)
     return replace(c, loops=loops, condition=None if c.condition is None else substitute(c.condition, values))
 
 
 def substitute_in_set(over: SetOf, values: Mapping[str, Expression]) -> SetOf:
-    """A set with index names of what stands around it replaced."""
+    """Return a set with the index names of enclosing loops replaced."""
     start, size = (None if e is None else substitute(e, values) for e in (over.start, over.size))
     return replace(over, start=start, size=size)
 
@@ -242,9 +272,16 @@ def substitute_in_set(over: SetOf, values: Mapping[str, Expression]) -> SetOf:
 class SetOf(Checked):
     """A set that an index runs over.
 
-    `kind` is `range` (size `size`), `domain` (the domain `domain`), or `graph` (`part` of the graph `graph`: nodes, edges,
-    arcs, triangles, rows, columns, or the neighbours of the node `size`), or `turns` (the index values of `clauses`). A range may
-    begin at `start`. `name` is the name it was declared under (`site`, `aa`), else how it is written (`G.edges`).
+    Attributes:
+        kind: `range`, `domain`, `graph` or `turns`.
+        name: the declared name (`site`, `aa`), or else the text of the set (`G.edges`).
+        size: for `range`, the size, or the end if there is a `start`. For neighbours, the node.
+        domain: for `domain`, the domain.
+        graph: for `graph`, the name of the graph.
+        part: for `graph`, its part: nodes, edges, arcs, triangles, rows, columns, or the neighbours
+            of the node `size`.
+        start: the first member of a range that does not begin at 0.
+        clauses: for `turns`, the clauses whose index values are the members.
     """
 
     kind: str
@@ -258,7 +295,7 @@ class SetOf(Checked):
 
     @property
     def arity(self) -> int:
-        """How many index names one member takes: 2 for edges and arcs, 3 for triangles."""
+        """The number of index names of one member: 2 for edges and arcs, 3 for triangles."""
         if self.clauses is not None:
             return sum(len(loop.names) for loop in self.clauses.loops)
         return {"edges": 2, "arcs": 2, "triangles": 3}.get(self.part, 1)
@@ -270,17 +307,26 @@ class SetOf(Checked):
 
     @property
     def is_looked_up(self) -> bool:
-        """Whether the place of a member is looked up among all: it is no number counted from 0, and no edge."""
+        """Whether the position of a member is looked up among all members.
+
+        Otherwise the member is a number counted from 0, or an edge.
+        """
         return self.clauses is not None or self.start is not None or self.part == "triangles"
 
     @property
     def is_dependent(self) -> bool:
-        """Whether its members depend on index names around it: a loop may run over it, nothing else."""
+        """Whether its members depend on index names of enclosing loops.
+
+        Only a loop may run over it.
+        """
         sizes = [e for e in (self.start, self.size) if e is not None]
         return any(isinstance(part, IndexValue) for e in sizes for part in walk(e))
 
     def member(self, place: Expression) -> Expression:
-        """What an index of this set is at a place among its members; of a domain, whose indices are codes, the place."""
+        """Return the index at a position among the members of this set.
+
+        For a domain, whose indices are codes, it is the position itself.
+        """
         return place if self.start is None else Operation(place.span, "+", (place, self.start))
 
     @property
@@ -291,25 +337,29 @@ class SetOf(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Domain(Checked):
-    """The values of a cell: `kind` is spin, bit, range, letters or labels, or real, positive or bounded.
+    """The values of a cell.
 
-    A range has `size` values, the first of which is `start`, 0 if that is None. Letters and labels
-    have `labels`. A domain that was declared has a `name`. Only `given` cells are real, positive or
-    bounded (`lower`, `upper`): their numbers come with each row.
+    `kind` is spin, bit, range, letters or labels, or real, positive or bounded. A range has `size`
+    values, the first of which is `start`, or 0 if `start` is None. Letters and labels have
+    `labels`. A declared domain has a `name`. Only `given` cells are real, positive or bounded
+    (`lower`, `upper`): their numbers come with each row of data.
     """
 
     kind: str
     name: str = ""
     labels: tuple[str, ...] = ()
     size: Expression | None = None
-    of: SetOf | None = None  # an index set used as a type
+    of: SetOf | None = None  # an index set that is used as a type
     lower: Expression | None = None
     upper: Expression | None = None
     start: Expression | None = None
 
     @property
     def scale(self) -> Scale | None:
-        """Which number each code stands for, but for `start`; None if the values are no whole numbers."""
+        """The scale, which gives the number of each code, not including `start`.
+
+        It is None if the values are not whole numbers.
+        """
         return SCALES.get(self.kind)
 
     @property
@@ -319,7 +369,7 @@ class Domain(Checked):
 
     @property
     def count(self) -> int | None:
-        """The number of values, if the text alone says it."""
+        """The number of values, or None if the text alone does not determine it."""
         if self.labels or (self.scale is not None and self.scale.size is not None):
             return len(self.labels) or self.scale.size  # type: ignore[union-attr]
         size = self.size
@@ -327,7 +377,7 @@ class Domain(Checked):
 
     @property
     def numbers(self) -> tuple[int, ...] | None:
-        """The values of a domain of whole numbers, if the text alone says them."""
+        """The values of a domain of whole numbers, or None if the text does not determine them."""
         if self.scale is None or self.count is None:
             return None
         if self.start is None:
@@ -336,7 +386,7 @@ class Domain(Checked):
         return Scale(first, size=self.count).numbers if isinstance(first, int) else None
 
     def code(self, value: Expression) -> Expression:
-        """The place of a value among the values of the domain."""
+        """Return the code of a value, that is its position among the values of the domain."""
         scale = self.scale
         if scale is None or scale.to_code:
             return value if scale is None else Operation(value.span, scale.to_code, (value,))
@@ -344,7 +394,7 @@ class Domain(Checked):
         return _applied("//", moved, None, scale.step, 1)
 
     def value(self, code: Expression) -> Expression:
-        """The value at a place among the values of the domain."""
+        """Return the value at a position among the values of the domain."""
         scale = self.scale
         if scale is None or scale.to_value:
             return code if scale is None else Operation(code.span, scale.to_value, (code,))
@@ -353,12 +403,15 @@ class Domain(Checked):
 
     @property
     def real(self) -> bool:
-        """Whether the values are real numbers, which no list holds."""
+        """Whether the values are real numbers, which cannot be enumerated."""
         return self.kind in ("real", "positive", "bounded")
 
 
 def _applied(operator: str, e: Expression, by: Expression | None, number: int, neutral: int) -> Expression:
-    """`e` with an operator applied to `by`, or to `number` if that is None and not neutral."""
+    """Return `e` with an operator applied to `by`, or to `number` if `by` is None.
+
+    If `by` is None and `number` is neutral, the result is `e`.
+    """
     if by is None:
         if number == neutral:
             return e
@@ -368,7 +421,7 @@ def _applied(operator: str, e: Expression, by: Expression | None, number: int, n
 
 @dataclass(frozen=True, slots=True)
 class Loop(Checked):
-    """`i in site`, `(i, j) in G.edges`."""
+    """One loop: `i in site`, `(i, j) in G.edges`."""
 
     names: tuple[str, ...]
     over: SetOf
@@ -376,7 +429,7 @@ class Loop(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Clauses(Checked):
-    """`for .. for .. if condition`, unrolled when the program is bound."""
+    """The clauses `for .. for .. if condition`, which are unrolled when the program is bound."""
 
     loops: tuple[Loop, ...]
     condition: Expression | None = None

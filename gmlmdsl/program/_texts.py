@@ -1,4 +1,7 @@
-"""A program from texts that have no place on a disk: those of a saved fit, or a program with more statements."""
+"""Check a program whose texts are not files on disk.
+
+Examples are the texts of a saved fit, and a program with additional statements.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,14 @@ from ._program import Program
 
 
 def checked_texts(files: dict[str, str]) -> Program:
-    """A program from the texts of its files by path, the main one first; imports find the others.
+    """Return the checked program of the texts of its files.
+
+    Args:
+        files: the texts by path. The main file is the first one, and its imports find the others.
 
     Raises:
-        GmlmError: for faults of the texts; E520 for a file outside the main one's folder, or that no folder can hold.
+        GmlmError: if the texts have faults. E520 is raised for a file outside the main file's
+            folder, or a file that no folder can contain.
     """
     import tempfile
 
@@ -29,7 +36,7 @@ def checked_texts(files: dict[str, str]) -> Program:
 
 
 def _write_texts(files: dict[str, str], folder: Path) -> None:
-    """The texts as files of a folder, where they stand as they stood beside the main one."""
+    """Write the texts as files of a folder. Their paths relative to the main file are kept."""
     root = Path(next(iter(files))).parent
     for path, text in files.items():
         inside = Path(path)

@@ -1,4 +1,4 @@
-"""Checks the types of cells, inputs and parameters."""
+"""Check the types of cells, inputs and parameters."""
 
 from __future__ import annotations
 
@@ -21,11 +21,16 @@ VALUE_TYPES = ("real", "positive", "simplex", "ordered", "int", "nonnegative")
 STATEMENTS = (*DECLARES, "factor", "require", "gauge", "conditional", "import")
 DOMAINS = "`spin`, `bit`, `range(q)`, `letters(..)`, `labels(..)`, a declared domain or index set"
 PARAMETER_TYPES = "`real`, `positive`, `simplex`, `ordered` or `real(lower = .., upper = ..)`"
-FIXED_ONLY = ("int", "nonnegative")  # of what does not vary while a model is fitted
+# types that only inputs can have, because their values do not vary during a fit
+FIXED_ONLY = ("int", "nonnegative")
 
 
 def check_given(e: tree.Expression, scope: Scope) -> Domain | None:
-    """The values of a given cell: those of any cell, or `real`, `positive`, `nonnegative`, `real(lower = .., upper = ..)`."""
+    """Return the values of a given cell, or None after a fault.
+
+    The type is that of any cell, or `real`, `positive`, `nonnegative`, `real(lower = .., upper =
+    ..)`.
+    """
     symbol = scope.find(e.name) if isinstance(e, tree.Name) else None
     named = (
         isinstance(e, tree.Name)
@@ -43,7 +48,11 @@ def check_given(e: tree.Expression, scope: Scope) -> Domain | None:
 
 
 def check_domain(e: tree.Expression, scope: Scope) -> Domain | None:
-    """The values of a cell: spin, bit, range(q), letters(..), labels(..), a declared domain or an index set."""
+    """Return the values of a cell, or None after a fault.
+
+    The type is spin, bit, range(q), letters(..), labels(..), vocabulary(..), a declared domain or
+    an index set.
+    """
     match e:
         case tree.Name():
             return _named_domain(e, scope)
@@ -93,7 +102,8 @@ def _report_real(e: tree.Expression, name: str, scope: Scope) -> None:
 
 def _report_unknown(e: tree.Name, built_in: tuple[str, ...], scope: Scope) -> None:
     scope.report_unknown(e, "domain", "index", wanted="a type", built_in=built_in, room="type")
-    if e.name in STATEMENTS:  # the type was left out: what follows is not the statement it seems
+    # The type is missing. The following text is not the statement that it seems to be.
+    if e.name in STATEMENTS:
         scope.mark_broken(e.span)
         scope.incomplete = True
 
@@ -109,7 +119,7 @@ def _domain_of(over: SetOf | None, e: tree.Expression, scope: Scope) -> Domain |
 
 
 def _of_range(over: SetOf, e: tree.Expression) -> Domain:
-    """The domain of the whole numbers of a range."""
+    """Return the domain of the whole numbers of a range."""
     size, start = over.size, over.start
     if start is not None and size is not None:
         low, high = known_number(start), known_number(size)
@@ -140,7 +150,7 @@ def _label_domain(e: tree.Call, scope: Scope) -> Domain | None:
 
 
 def _vocabulary(e: tree.Call, scope: Scope) -> Domain | None:
-    """The tokens of a pretrained masked language model, as labels in the order of their ids."""
+    """Return the tokens of a pretrained masked language model as labels, in order of their ids."""
     folder = e.arguments[0].value if len(e.arguments) == 1 and e.arguments[0].keyword is None else None
     if not isinstance(folder, tree.String):
         help = 'for example `domain token = vocabulary("esm2")`'
@@ -162,7 +172,10 @@ def _vocabulary(e: tree.Call, scope: Scope) -> Domain | None:
 
 
 def _meant_labels(e: tree.Call) -> str:
-    """`labels("sun", "rain")` of `labels(sun, rain)`, `letters("ACGT")` of `letters("A", "C", "G", "T")`; empty where that is not known."""
+    """Return `labels("sun", "rain")` for `labels(sun, rain)`, or "" if no suggestion is known.
+
+    For `letters("A", "C", "G", "T")` the result is `letters("ACGT")`.
+    """
     listed = e.arguments[0].value if len(e.arguments) == 1 else None
     values = listed.items if isinstance(listed, tree.List) else tuple(a.value for a in e.arguments)
     if any(a.keyword is not None or a.clauses is not None for a in e.arguments) or not values:
@@ -178,7 +191,14 @@ def _meant_labels(e: tree.Call) -> str:
 
 
 def check_type(e: tree.Expression | None, scope: Scope, where: Span, inputs: bool) -> ValueType | None:
-    """The type of an input (`inputs`) or a parameter; left out it is real."""
+    """Return the type of an input (`inputs`) or a parameter. A missing type is real.
+
+    Args:
+        e: the type in the program's text, or None.
+        scope: the names that are visible. It collects the diagnostics.
+        where: the place of the declaration, if there is no type.
+        inputs: whether the type belongs to an input.
+    """
     if e is None:
         return ValueType(where, "real")
     symbol = scope.find(e.name) if isinstance(e, tree.Name) else None

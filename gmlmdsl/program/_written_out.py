@@ -1,4 +1,7 @@
-"""How large expressions and mixtures are once all that they name stands in place of its name: judged before any later stage sees it."""
+"""Limit the size of expressions and mixtures after all names in them are expanded.
+
+The limits are checked before any later stage processes them.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,15 @@ from ._scope import Scope
 from ._terms import Expression, LetValue, VariableValue, children
 
 MOST_PARTS = 10_000
-MOST_LEVELS = 300  # what recursion over an expression, some calls for each level, can bear
+MOST_LEVELS = 300  # the maximum for recursive functions, which take several calls for each level
 MOST_MIXED, MOST_MIXTURES = 1000, 16
 
 
 def verify_written_out(e: Expression, what: str, scope: Scope) -> tuple[int, int] | None:
-    """The number of parts of `e` and how deep they are nested, `let`s written out; None, and a report, where either is too large."""
+    """Return the number of parts of `e` and their depth, after its `let`s are expanded.
+
+    If either is too large, it is reported (E412, E117) and the result is None.
+    """
     parts, levels = _extent(e, scope)
     if parts > MOST_PARTS:
         message = f"{what} has {_figure(parts)} parts once its `let`s are written out, more than {MOST_PARTS:,}"
@@ -33,7 +39,10 @@ def verify_written_out(e: Expression, what: str, scope: Scope) -> tuple[int, int
 
 
 def verify_mixture(parts: Sequence[MaskBody], span: Span, scope: Scope) -> tuple[int, int] | None:
-    """How many masks a mixture of these mixes and in how many levels; None, and a report, where either is too large."""
+    """Return the number of masks of a mixture and the number of its levels.
+
+    If either is too large, it is reported (E412, E117) and the result is None.
+    """
     extents = [p.nesting for p in parts]
     masks, levels = sum(n for n, _ in extents), 1 + max((k for _, k in extents), default=0)
     if masks > MOST_MIXED:
@@ -51,7 +60,11 @@ def _figure(n: int) -> str:
 
 
 def _extent(e: Expression, scope: Scope) -> tuple[int, int]:
-    """Parts and levels; the use of a name with an index, whose checks call one another in turn, counts as two levels."""
+    """Return the number of parts and levels of an expression.
+
+    A variable or `let` counts as two levels, because the checks of its indices are mutually
+    recursive.
+    """
     parts, levels, todo = 0, 0, [(e, 1)]
     while todo:
         here, level = todo.pop()

@@ -1,4 +1,4 @@
-"""Every class of the checked program under one name: `from gmlmdsl.program import ir`."""
+"""Export every class of the checked program: `from gmlmdsl.program import ir`."""
 
 from ._blocks import BlockTerm as BlockTerm
 from ._blocks import Cells as Cells

@@ -13,7 +13,10 @@ __all__ = ["format_source", "old_forms", "parse", "parse_with_errors", "read_sou
 
 
 def __getattr__(name: str) -> object:
-    """The formatter, loaded when it is asked for: only `gmlm format` and editors need it."""
+    """Return the formatter, which is loaded at its first use.
+
+    Only `gmlm format` and editors need it.
+    """
     if name != "format_source":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from ._format import format_source

@@ -1,4 +1,4 @@
-"""Advice for a statement that cannot be read, where no edit surely mends it."""
+"""Give advice for a statement with a syntax error if no fix certainly mends it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._words import STATEMENT_WORDS
 
 
 def advice(fault: Fault) -> str:
-    """What a statement that cannot be read may be meant for; empty where nothing is known."""
+    """Return advice for a statement that cannot be parsed, or an empty text if there is none."""
     first, token, before = fault.tokens[fault.start], fault.token, fault.previous.text if fault.previous else ""
     after = fault.tokens[min(fault.at + 1, len(fault.tokens) - 1)]
     known = _advice_of_front(fault) or openers().get((first.text, fault.level), "") or openers().get((first.text, ""), "")
@@ -27,7 +27,7 @@ def advice(fault: Fault) -> str:
 
 
 def _advice_of_front(fault: Fault) -> str:
-    """The same of a loop in front of a declaration."""
+    """Return advice for a loop in front of a declaration."""
     if fault.token.text != "for" or fault.at != fault.start or fault.level != "model_statement":
         return ""
     tokens = fault.tokens[fault.start :]

@@ -1,4 +1,7 @@
-"""Axes as other languages write them: a size, or a set without the name of an index. Each is an edit that puts the name in."""
+"""Mend axes as other languages write them: a size or a set without an index name.
+
+Each rule returns an edit that inserts or removes the name, or None if it does not apply.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ INDEX_NAMES = ("i", "j", "k", "l", "m", "n", "a", "b", "c", "d")
 
 
 def axis_of_a_number(fault: Fault, faults: Faults) -> Edit | None:
-    """`var x[10] : spin`."""
+    """Mend `var x[10] : spin`."""
     first, token, at = fault.tokens[fault.start], fault.token, fault.at
     if (
         first.text not in (*CELLS, "param", "let")
@@ -36,7 +39,7 @@ def axis_of_a_number(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def axis_of_a_set(fault: Fault, faults: Faults) -> Edit | None:
-    """`var x[G.nodes] : spin`, `param E[range(9), tag]` and `latent z[T] : range(3)`."""
+    """Mend `var x[G.nodes] : spin`, `param E[range(9), tag]` and `latent z[T] : range(3)`."""
     tokens, first = fault.tokens, fault.tokens[fault.start]
     at = next((k for k in (fault.at - 1, fault.at) if tokens[k - 1].text in ("[", ",")), None)
     if first.text not in (*CELLS, "param", "let") or at is None or at < fault.start + 3 or "in" not in fault.expected:
@@ -61,7 +64,7 @@ def axis_of_a_set(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def axis_of_an_input(fault: Fault, faults: Faults) -> Edit | None:
-    """`input w[i in site] : real`: the axes of an input have no index names."""
+    """Mend `input w[i in site] : real`: the axes of an input have no index names."""
     tokens, at = fault.tokens, fault.at
     if fault.token.text != "in" or tokens[fault.start].text != "input" or tokens[at - 2].text not in ("[", ","):
         return None
@@ -72,13 +75,13 @@ def axis_of_an_input(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def declared_names(tokens: list[Token]) -> set[str]:
-    """The names that are declared anywhere in a text."""
+    """Return the names that are declared anywhere in a text."""
     openers = {"input", "index", "domain", "graph", "model", "mask", "sampler", "verifier", "value", *CELLS, "param", "let", "network"}
     return {b.text for a, b in pairwise(tokens) if a.text in openers}
 
 
 def a_name(text: str, like: Token) -> Token:
-    """A name in the place of another token."""
+    """Return a name token in the place of another token."""
     return like._replace(terminals=("NAME",), text=text)
 
 

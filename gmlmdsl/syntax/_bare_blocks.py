@@ -1,4 +1,4 @@
-"""Blocks and cells that lack what stands around them: the weight in front, or the braces."""
+"""Report blocks and cells without their weight or without their braces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Faults = dict[int, Diagnostic]
 
 
 def no_weight(fault: Fault, faults: Faults) -> Diagnostic | None:
-    """`choose {x[i]} for i in site`, `each x[i]`: the weight or rate in front is left out."""
+    """Report `choose {x[i]} for i in site` and `each x[i]`, which lack the weight or rate."""
     word, number = fault.tokens[fault.start].text, {"choose": "1", "each": "0.5"}
     wanted = {"choose": "weight", "each": "rate"}.get(word)
     if fault.level != "mask_statement" or wanted not in fault.expected or fault.at < fault.start + 2:
@@ -28,7 +28,7 @@ def no_weight(fault: Fault, faults: Faults) -> Diagnostic | None:
 
 
 def _weight_behind(fault: Fault, word: str, wanted: str) -> Diagnostic:
-    """`choose {a, b} 0.4`."""
+    """Report a weight after its block, as in `choose {a, b} 0.4`."""
     first, last = fault.tokens[fault.start + 1], fault.tokens[fault.at - 1]
     block, weight = fault.span(first).to(fault.span(last)), fault.span(fault.token)
     text = f"{weight.text} : {block.text}"
@@ -39,7 +39,10 @@ def _weight_behind(fault: Fault, word: str, wanted: str) -> Diagnostic:
 
 
 def bare_block(fault: Fault, faults: Faults) -> Diagnostic | None:
-    """`update x[i], x[j]`, `update (x, y)`, `choose 1 : x[0], x[1]`: a block without its braces."""
+    """Report a block without braces.
+
+    Examples are `update x[i], x[j]`, `update (x, y)` and `choose 1 : x[0], x[1]`.
+    """
     tokens, k = fault.tokens, fault.at
     word = tokens[fault.start].text
     if word not in ("update", "choose") or any(j >= fault.start for j in fault.open_brackets()):
@@ -54,7 +57,7 @@ def bare_block(fault: Fault, faults: Faults) -> Diagnostic | None:
 
 
 def _in_parentheses(fault: Fault) -> Diagnostic | None:
-    """`update (x[0], y)`."""
+    """Report a block in parentheses, as in `update (x[0], y)`."""
     tokens, k = fault.tokens, fault.at
     end = closing(tokens, k)
     inside = {t.text for t in tokens[k + 1 : end]}
@@ -64,7 +67,10 @@ def _in_parentheses(fault: Fault) -> Diagnostic | None:
 
 
 def _last_cell(tokens: list[Token], comma: int) -> int | None:
-    """Where a list of cells ends that goes on behind a comma; None where no cell follows."""
+    """Return the last token of a list of cells that continues after a comma, or None.
+
+    The result is None if no cell follows the comma.
+    """
     last = None
     while tokens[comma].text == "," and "NAME" in tokens[comma + 1].terminals:
         last = closing(tokens, comma + 2) if tokens[comma + 2].text == "[" else comma + 1

@@ -1,4 +1,8 @@
-"""Bodies as other languages write them: indented, behind a colon or nothing; or without a name before the brace."""
+"""Mend bodies as other languages write them.
+
+Such a body is indented after a colon or after nothing, or it has no name before its brace. Each
+public function returns an edit, or None if the statement has another fault.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,10 @@ NAMELESS = {"model": "m", "sampler": "s"}
 
 
 def body_without_braces(fault: Fault, faults: Faults) -> Edit | None:
-    """`model m` or `model m:` with a body below it: the braces are put in, and what is wrong between them is said as ever.
+    """Mend `model m` or `model m:` with a body below it by inserting the braces.
 
-    A body is what is indented; where nothing is, what only such a body holds.
+    Faults inside the body are reported as usual. The body consists of the indented lines. If no
+    line is indented, it consists of the statements that only such a body contains.
     """
     tokens, at = fault.tokens, fault.at
     if "{" not in fault.expected or not fault.token.text:
@@ -45,22 +50,30 @@ def body_without_braces(fault: Fault, faults: Faults) -> Edit | None:
     diagnostic = Diagnostic("E101", message, fault.span(place), label, help=f"write `{header} {{ .. }}`", fix=fix)
     made = (fault.make("{", fault.token), *inside, fault.make("}", inside[-1])._replace(opens_line=False))
     stop = end if ended is None else max(end, ended + 1)
-    return Edit(at, stop, made, diagnostic, far=-len(inside))  # believed where the body opens: its faults are its own
+    # The edit is accepted where the body begins. Faults inside the body are reported separately.
+    return Edit(at, stop, made, diagnostic, far=-len(inside))
 
 
 def _is_inside(fault: Fault, at: int, words: tuple[str, ...]) -> bool:
-    """Whether a statement of a body opens at a token; behind a colon, or further to the right, anything may be meant for one."""
+    """Return whether a statement of a body begins at a token.
+
+    After a colon, `begin`, `do` or `is`, every statement counts. Otherwise the statement needs a
+    keyword of the body, or a name before `~` or `[`.
+    """
     token = fault.tokens[at]
     return fault.token.text in OPENS or token.text in words or fault.tokens[at + 1].text in ("~", "[")
 
 
 def _line_of(fault: Fault, at: int) -> int:
-    """The first token of the line of a token."""
+    """Return the first token of the line that contains a token."""
     return next((k for k in range(at, 0, -1) if fault.tokens[k].opens_line), 0)
 
 
 def behind_a_name(fault: Fault, faults: Faults) -> Edit | None:
-    """`model m() {`, `model m(n) {` and `sampler s = { update x }`: nothing stands between a name and its braces."""
+    """Mend `model m() {`, `model m(n) {` and `sampler s = { update x }`.
+
+    The brace directly follows the name.
+    """
     tokens, at, word = fault.tokens, fault.at, fault.tokens[fault.start].text
     if fault.token.text == "{" and tokens[at - 1].text == "=" and word in WORDS and tokens[at + 1].text in WORDS[word]:
         span = fault.span(tokens[at - 1])
@@ -83,7 +96,10 @@ def behind_a_name(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def name_left_out(fault: Fault, faults: Faults) -> Edit | None:
-    """`model { .. }` and `sampler { .. }`: read on as if a name stood there; `model { m` has it behind the brace."""
+    """Mend `model { .. }` and `sampler { .. }` by inserting a name.
+
+    In `model { m` the name follows the brace, and is moved before it.
+    """
     tokens, at = fault.tokens, fault.at
     word = tokens[fault.start].text
     if word not in NAMELESS or fault.token.text != "{" or at != fault.start + 1:

@@ -1,4 +1,7 @@
-"""Braces that do not pair: find the one edit after which the rest can be read, and report that edit alone."""
+"""Mend unbalanced braces.
+
+The search finds the one edit after which the rest can be parsed, and only this edit is reported.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,20 @@ from ._lex import Token
 from ._machine import run
 from ._words import STATEMENT_WORDS
 
-MOST_TOKENS = 20_000  # every candidate is a parse of the whole text
+MOST_TOKENS = 20_000  # Every candidate costs a parse of the whole text.
 FAR = 2
 
 
 def excess(tokens: Sequence[Token]) -> int:
-    """How many more braces open than close."""
+    """Return the number of opening braces minus the number of closing braces."""
     return sum((t.text == "{") - (t.text == "}") for t in tokens)
 
 
 def mend_braces(fault: Fault) -> Edit | None:
-    """The edit of one brace that lets the reading go furthest, or None where none helps."""
+    """Return the edit of one brace after which the parser continues furthest.
+
+    The result is None if no edit helps.
+    """
     if len(fault.tokens) > MOST_TOKENS:
         return None
     best, far, open_ = None, float(fault.at + FAR), excess(fault.tokens)
@@ -71,9 +77,9 @@ def _insert(fault: Fault, at: int, brace: str) -> Edit:
 
 
 def unclosed_brace(fault: Fault, span: Span, fix: Fix | None = None) -> Diagnostic:
-    """The error for a missing `}`, with the place of the brace that it would close.
+    """Return the error for a missing `}`, with the place of the brace that it would close.
 
-    Of bodies in bodies the edit is a guess: which statements the inner ones hold is not known.
+    For nested bodies the fix is a guess, because the statements of the inner bodies are unknown.
     """
     opened = [k for k in fault.open_brackets() if fault.tokens[k].text == "{"]
     if not opened:
@@ -93,7 +99,10 @@ def unclosed_brace(fault: Fault, span: Span, fix: Fix | None = None) -> Diagnost
 
 
 def _opened_by(tokens: list[Token], brace: int) -> str:
-    """What a brace belongs to, in words: the nearest keyword before it that opens a body."""
+    """Return a description of the construct that a brace belongs to.
+
+    It is the nearest preceding keyword that opens a body.
+    """
     for k in range(brace - 1, max(-1, brace - 12), -1):
         if tokens[k].text in ("model", "mask", "sampler", "mixture", "cycle", "repeat", "temper"):
             return f"{tokens[k].text} `{tokens[k + 1].text}`" if tokens[k].text in ("model", "mask", "sampler") else f"`{tokens[k].text}`"
@@ -105,7 +114,7 @@ def _opened_by(tokens: list[Token], brace: int) -> str:
 def _remove(fault: Fault, at: int) -> Edit:
     token = fault.tokens[at]
     message = "`}` closes nothing" if token.text == "}" else "`{` opens nothing here"
-    # Removed from the text, the brace may leave a line without anything; nothing else changes.
+    # After the removal of the brace, a line of the text may be empty. Nothing else changes.
     return Edit(at, at + 1, (), Diagnostic("E103", message, fault.span(token), "one too many", help=f"remove the `{token.text}`"))
 
 

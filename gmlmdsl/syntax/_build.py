@@ -1,4 +1,4 @@
-"""What each rule of the grammar builds: the name of a form -> a function of its span and its parts."""
+"""Map each form of the grammar to the function that builds its node from its span and parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _number(span: Span, parts: list[Token]) -> tree.Number:
     text = parts[0].text
     if not text.isdigit():
         return tree.Number(span, float(text))
-    # Longer than a large integer: the lexer has reported it, and thousands of digits are not to be converted.
+    # The lexer has reported an integer that is too long. Its digits are not converted.
     return tree.Number(span, int(text) if len(text.lstrip("0")) <= 10 else MAX_INTEGER)
 
 
@@ -62,12 +62,16 @@ def _mask(span: Span, parts: list[Any]) -> tree.Mask:
 
 
 def _declaring(node: Callable[..., Any]) -> Callable[[Span, list[tree.Declared], tuple[Any, ...]], Any]:
-    """A declaration of one name and perhaps others."""
+    """Return the builder of a declaration of one or more names."""
     return lambda span, names, rest: node(span, names[0].name, names[0].axes, *rest, also=tuple(names[1:]))
 
 
 def _arguments(span: Span, parts: list[Any]) -> tuple[tree.Argument, ...]:
-    """Loops behind a comma join the clauses of the argument before them; where it has none they stand for themselves."""
+    """Return the arguments of a call.
+
+    Loops after a comma are joined to the clauses of the preceding argument. If that argument has no
+    clauses, the loops form an argument of their own.
+    """
     out: list[tree.Argument] = []
     for part in parts:
         if not isinstance(part, tree.Clauses):
@@ -96,12 +100,12 @@ def _first(span: Span, parts: list[Any]) -> Any:
 
 
 def _whole(node: Callable[..., tree.Node]) -> Builder:
-    """The node's fields are the parts, one each."""
+    """Return the builder of a node whose fields are the parts, one each."""
     return lambda span, parts: node(span, *parts)
 
 
 def _listing(node: Callable[..., tree.Node]) -> Builder:
-    """The node's one field is the tuple of the parts."""
+    """Return the builder of a node whose only field is the tuple of the parts."""
     return lambda span, parts: node(span, tuple(p for p in parts if p is not None))
 
 
@@ -200,7 +204,8 @@ BUILDERS: dict[str, Builder] = {
     "boolean": lambda span, p: tree.Boolean(span, p[0].text == "true"),
 }
 
-# The forms that make a level of nesting each; all others stand in one another only so deep.
+# Each of these forms adds a level of nesting. The nesting of all other forms is limited by the
+# grammar.
 NESTING = frozenset(
     {"conditional", "unless", "binary", "unary", "index", "row_index", "call", "method", "block", "listed_block", "options", "list"}
     | {"looked_up", "mask_mixture", "kernel_mixture", "cycle", "repeat", "repeat_over", "temper"}

@@ -1,4 +1,4 @@
-"""A broken statement in words: what was expected, after what, and what stands there instead."""
+"""Describe a broken statement: the expected text, the text before it, and the text found."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOME = {
     **dict.fromkeys(MODEL_WORDS, "in a model"),
     **dict.fromkeys(FILE_WORDS, "outside models, masks and samplers"),
 }
-# After these words only one kind of name can come.
+# Only one kind of name can follow these words.
 AFTER = {
     "model": "the name of the model",
     "mask": "the name of the mask",
@@ -37,7 +37,7 @@ AFTER = {
     "choose": "a block, such as `{x[i], x[j]}`,",
     "each": "a cell, such as `x[i]`,",
 }
-# What stands after the `=` or the `~` of a statement.
+# The text that is expected after the `=` or the `~` of a statement.
 DEFINED = {
     "domain": "a type, such as `letters(..)`,",
     "index": "an index set, such as `range(4)`,",
@@ -50,7 +50,7 @@ DEFINED = {
     "update": "a mask",
 }
 NAMED = ("var", "latent", "given", "param", "let")
-# What a message may list as expected, the most telling first.
+# The signs that a message may list as expected, the most informative first.
 TELLING = (*MISSING, "{", ",", ")", "]")
 NO_SIGN = {
     "if": "put `if .. then .. else ..` in parentheses",
@@ -67,7 +67,7 @@ JOINED = {
     "update": "a block stands in braces: `{a, b}`",
 }
 
-# Words between two terms that are operators elsewhere.
+# Words between two terms that are operators in other languages.
 BETWEEN = {
     "is": "a comparison is written `==`",
     "eq": "a comparison is written `==`",
@@ -84,11 +84,11 @@ Faults = dict[int, Diagnostic]
 
 
 def explain(fault: Fault, faults: Faults) -> Diagnostic:
-    """The one error for a statement that cannot be read.
+    """Return the one error for a statement with a syntax error.
 
     Args:
         fault: the broken statement.
-        faults: what the lexer says about single tokens, by where they start.
+        faults: the errors of the lexer about single tokens, by their start.
 
     Returns:
         The error, at the smallest place that shows it.
@@ -115,13 +115,13 @@ def _bad_token(fault: Fault, faults: Faults) -> Diagnostic | None:
 
 
 def _foreign(fault: Fault, faults: Faults) -> Diagnostic | None:
-    """A slip known by its sight, though mending it is not enough."""
+    """Report a mistake that is recognised by its text, even if mending it is not sufficient."""
     edit = slip_at(fault, faults)
     return replace(edit.diagnostic, fix=None) if edit else None
 
 
 def _chain(fault: Fault, faults: Faults) -> Diagnostic | None:
-    """`a < b < c`."""
+    """Report a chain of comparisons, as in `a < b < c`."""
     if fault.token.text not in COMPARISONS:
         return None
     depth = 0
@@ -142,7 +142,7 @@ def _chain(fault: Fault, faults: Faults) -> Diagnostic | None:
 
 
 def _second_condition(fault: Fault, faults: Faults) -> Diagnostic | None:
-    """More conditions between loops than one edit joins."""
+    """Report conditions between loops if they are too many for one edit to join."""
     before = fault.tokens[fault.start : fault.at]
     first = next((k for k, t in enumerate(before) if t.text == "for"), len(before))
     found = [t for t in before[first:] if t.text == "if"]
@@ -159,7 +159,8 @@ def _reserved(fault: Fault, faults: Faults) -> Diagnostic | None:
     if token.text == "if" and fault.at == fault.start:
         return Diagnostic("E105", "`if` opens no statement", fault.span(token), "not here", help=CONDITION)
     opened = next((t for t in fault.tokens[fault.start : fault.at] if t.text == "if" and t.opens_line), None)
-    if token.text == "then" and opened and "NAME" in fault.expected:  # `if` of a line of its own was taken for that of the loops above it
+    # An `if` at the start of a line was parsed as the condition of the loops above it.
+    if token.text == "then" and opened and "NAME" in fault.expected:
         return Diagnostic("E105", "`if` opens no statement", fault.span(opened), "not here", help=CONDITION)
     if token.text == "if" and fault.tokens[fault.start].text == "factor" and "+" in fault.expected:
         return Diagnostic("E105", "`if` stands behind a `for`, not behind a term alone", fault.span(token), "no `for` before this")
@@ -185,7 +186,10 @@ def _reserved(fault: Fault, faults: Faults) -> Diagnostic | None:
 
 
 def _nameless(fault: Fault, faults: Faults) -> Diagnostic | None:
-    """`param [i in site]`, which would be a law of a cell of a variable `param`."""
+    """Report `param [i in site]`.
+
+    It would otherwise be the distribution of a cell of a variable `param`.
+    """
     first, bracket = fault.tokens[fault.start], fault.tokens[min(fault.start + 1, len(fault.tokens) - 1)]
     if fault.level != "model_statement" or first.text not in NAMED or bracket.text != "[" or fault.at <= fault.start + 1:
         return None
@@ -193,7 +197,10 @@ def _nameless(fault: Fault, faults: Faults) -> Diagnostic | None:
 
 
 def _misplaced(fault: Fault, faults: Faults) -> Diagnostic | None:
-    """A statement of another level: its keyword opens the broken statement, and at once something does not fit."""
+    """Report a statement of another level.
+
+    Its keyword begins the broken statement, and the token after the keyword does not fit.
+    """
     words, place = LEVELS[fault.level]
     first = fault.tokens[fault.start]
     if fault.at > fault.start + 1 or first.text in words or first.text not in STATEMENT_WORDS:
@@ -212,7 +219,7 @@ def _misplaced(fault: Fault, faults: Faults) -> Diagnostic | None:
 
 
 def _where_to(word: str, level: str) -> str:
-    """Where a statement of another level belongs."""
+    """Return the help on the place of a statement of another level."""
     if word in ("sampler", "verifier", "value", "model"):
         return "move it out of the braces, behind them"
     if word in FILE_WORDS:
@@ -226,7 +233,7 @@ def _where_to(word: str, level: str) -> str:
 
 
 def _bracket(fault: Fault, faults: Faults) -> Diagnostic | None:
-    """A bracket that is not closed, closed by another, or closes nothing."""
+    """Report a bracket that is not closed, is closed by a different one, or closes nothing."""
     token = fault.token
     opened = [k for k in fault.open_brackets() if k >= fault.start]
     if token.text in CLOSING:
@@ -256,7 +263,11 @@ def _unclosed(fault: Fault, opener: int) -> Diagnostic:
 
 
 def _place(fault: Fault) -> Span:
-    """The token that does not fit; the one before it where that one ends its line, since something is missing there."""
+    """Return the place of the token that does not fit.
+
+    If the preceding token ends its line, the result is the place of that token, because something
+    is missing there.
+    """
     if fault.previous and (fault.token.opens_line or not fault.token.text) and fault.at > fault.start:
         return fault.span(fault.previous)
     return fault.span(fault.token)
@@ -275,13 +286,13 @@ def _shown(fault: Fault) -> str:
 
 
 def _opens_elsewhere(fault: Fault) -> bool:
-    """Whether a statement begins as one of another language, which here would be `name ~`."""
+    """Return whether a statement begins as in another language. Here it would be `name ~`."""
     word = fault.tokens[fault.start].text
     return not {(word, fault.level), (word, "")}.isdisjoint(openers())
 
 
 def _no_statement(fault: Fault) -> Diagnostic:
-    """Nothing that opens a statement."""
+    """Report a token that does not begin a statement."""
     words, place = LEVELS[fault.level]
     fault = replace(fault, at=fault.start)
     token = fault.token
@@ -300,7 +311,10 @@ def _no_statement(fault: Fault) -> Diagnostic:
 
 
 def _of_another_level(fault: Fault) -> str:
-    """What a word that opens no statement here is for: one of a model that has another name, or a cell that is to be updated."""
+    """Return the help for a word that does not begin a statement at this level, or "".
+
+    The word is a keyword of a model in other languages, or a cell that should be updated.
+    """
     meant = hinted_words().get((fault.token.text, "model_statement"))
     if fault.level == "statement" and meant:
         return f"it is called `{meant['meant']}` here, and stands between the braces of a model: `model name {{ .. }}`"
@@ -311,7 +325,7 @@ def _of_another_level(fault: Fault) -> str:
 
 
 def _unexpected(fault: Fault) -> Diagnostic:
-    """Something else than what was expected, in words of the language."""
+    """Report an unexpected token, with a description of the expected ones."""
     first = fault.tokens[fault.start]
     help_ = ""
     at = fault.table_without_index()
@@ -339,7 +353,7 @@ def _unexpected(fault: Fault) -> Diagnostic:
 
 
 def _not_joined(fault: Fault) -> Diagnostic:
-    """A word behind a term that no operator joins to it."""
+    """Report a word after a term that no operator joins to it."""
     first, before = fault.tokens[fault.start], fault.tokens[fault.start - 1].text
     meant = BETWEEN.get(first.text) or BETWEEN.get(before, "between two terms stands an operator, such as `*`")
     meant = "a choice is written `if c then a else b`" if before in ("case", "match", "switch", "select") else meant
@@ -349,7 +363,7 @@ def _not_joined(fault: Fault) -> Diagnostic:
 
 
 def _quoted(fault: Fault) -> tuple[str, Fix] | None:
-    """A name in quotes, `update "x"`."""
+    """Return the help and fix for a name in quotes, as in `update "x"`, or None."""
     written = fault.token.text[1:-1]
     if fault.token.terminals != ("STRING",) or "NAME" not in fault.expected or "STRING" in fault.expected or not written.isidentifier():
         return None
@@ -357,7 +371,7 @@ def _quoted(fault: Fault) -> tuple[str, Fix] | None:
 
 
 def _completed(fault: Fault, wanted: str) -> tuple[str, Fix] | None:
-    """What a statement ends with that ends too early, where that is known."""
+    """Return the help and fix that complete a statement, or None."""
     first = fault.tokens[fault.start].text
     if wanted == "`(`" and first == "conditional" and fault.previous:
         return f"write `{short(fault.previous.text)}()`", Fix(_after(fault), "()", guess=True)
@@ -367,7 +381,11 @@ def _completed(fault: Fault, wanted: str) -> tuple[str, Fix] | None:
 
 
 def _joins(fault: Fault) -> str:
-    """What is joined by a comma here: the names of a loop, of a loop over edges, or the cells of a statement."""
+    """Return the construct whose parts a comma joins here.
+
+    The result is `in` for the names of a loop, `edges` for a loop over edges, or the statement's
+    keyword.
+    """
     if "in" not in fault.expected:
         return fault.tokens[fault.start].text
     behind = fault.tokens[fault.at : fault.at + 6]
@@ -375,7 +393,7 @@ def _joins(fault: Fault) -> str:
 
 
 def _not_looked_up(fault: Fault, at: int) -> Diagnostic:
-    """A list or a map that opens at a token, without its index."""
+    """Report a list or map without an index. `at` is the token that opens it."""
     what = "list" if fault.tokens[at].text == "[" else "map"
     help_ = "a list alone stands only in an argument or a default; a table is looked up, `([0.1, 0.9][b])`"
     if what == "map":
@@ -387,7 +405,7 @@ def _not_looked_up(fault: Fault, at: int) -> Diagnostic:
 
 
 def _after(fault: Fault) -> Span:
-    """The place behind the token before the fault."""
+    """Return the place after the token before the fault."""
     end = fault.tokens[fault.at - 1].end
     return Span(fault.source, end, end)
 

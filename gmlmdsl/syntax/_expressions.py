@@ -1,4 +1,4 @@
-"""The nodes of expressions and loops; `_tree.py` has those of statements."""
+"""Define the nodes of expressions and loops. `_tree.py` defines the nodes of statements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .._diagnostics import Span
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Anything with a place in the text."""
+    """An object with a place in the text."""
 
     span: Span = field(compare=False, repr=False)
 
@@ -19,35 +19,35 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Number(Node):
-    """A literal: `int` where it has neither point nor exponent, else `float`."""
+    """A literal number. It is an `int` if it has neither point nor exponent, else a `float`."""
 
     value: int | float
 
 
 @dataclass(frozen=True, slots=True)
 class Boolean(Node):
-    """`true` or `false`."""
+    """The word `true` or `false`."""
 
     value: bool
 
 
 @dataclass(frozen=True, slots=True)
 class String(Node):
-    """A quoted text; `value` is what it means, escapes resolved."""
+    """A quoted text. `value` is the text with escapes resolved."""
 
     value: str
 
 
 @dataclass(frozen=True, slots=True)
 class Name(Node):
-    """A name, where it is declared and where it is used."""
+    """A name, at its declaration or at a use."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute(Node):
-    """`G.edges`."""
+    """A part of an object, as in `G.edges`."""
 
     base: Name
     attribute: Name
@@ -55,7 +55,7 @@ class Attribute(Node):
 
 @dataclass(frozen=True, slots=True)
 class Index(Node):
-    """`x[i, j]`; of a model in use, `a.x[i, j]`."""
+    """An entry of an array: `x[i, j]`. For a model in use it is `a.x[i, j]`."""
 
     base: Name | Attribute
     indices: tuple[Expression, ...]
@@ -63,7 +63,11 @@ class Index(Node):
 
 @dataclass(frozen=True, slots=True)
 class Argument(Node):
-    """One argument of a call: positional (`keyword` None) or named; `clauses` behind its value, as in `sum(e for i in s)`."""
+    """One argument of a call.
+
+    It is positional (`keyword` None) or named. `clauses` follow its value, as in `sum(e for i in
+    s)`.
+    """
 
     keyword: Name | None
     value: Expression
@@ -72,7 +76,11 @@ class Argument(Node):
 
 @dataclass(frozen=True, slots=True)
 class Call(Node):
-    """`f(a, b, key = c)`: a function of an expression, or a form (graph, mask, sampler, network, distribution, type)."""
+    """A call `f(a, b, key = c)`.
+
+    It calls a function in an expression, or a form (graph, mask, sampler, network, distribution,
+    type).
+    """
 
     function: Name
     arguments: tuple[Argument, ...]
@@ -80,7 +88,7 @@ class Call(Node):
 
 @dataclass(frozen=True, slots=True)
 class Method(Node):
-    """`G.neighbours(i)`, `G.degree(i)`."""
+    """A call of a graph's function: `G.neighbours(i)`, `G.degree(i)`."""
 
     base: Attribute
     arguments: tuple[Argument, ...]
@@ -88,7 +96,7 @@ class Method(Node):
 
 @dataclass(frozen=True, slots=True)
 class Unary(Node):
-    """`operator` is `-` or `not`."""
+    """An operation with one operand. `operator` is `-` or `not`."""
 
     operator: str
     operand: Expression
@@ -96,7 +104,11 @@ class Unary(Node):
 
 @dataclass(frozen=True, slots=True)
 class Binary(Node):
-    """`operator` is one of `+ - * / // % ^ == != < <= > >= and or`; all but `^` associate to the left."""
+    """An operation with two operands.
+
+    `operator` is one of `+ - * / // % ^ == != < <= > >= and or`. All except `^` associate to the
+    left.
+    """
 
     operator: str
     left: Expression
@@ -105,7 +117,10 @@ class Binary(Node):
 
 @dataclass(frozen=True, slots=True)
 class Conditional(Node):
-    """`if test then yes else no`; of a factor or requirement `no` may be left out."""
+    """The expression `if test then yes else no`.
+
+    In a factor or requirement, `no` may be left out.
+    """
 
     test: Expression
     yes: Expression
@@ -114,7 +129,10 @@ class Conditional(Node):
 
 @dataclass(frozen=True, slots=True)
 class Block(Node):
-    """`{x[i], y[j], a}`: a set of cells; with clauses those of all turns: `{x[j] for j in G.neighbours(i)}`."""
+    """A set of cells, as in `{x[i], y[j], a}`.
+
+    With clauses, it contains the cells of all iterations: `{x[j] for j in G.neighbours(i)}`.
+    """
 
     cells: tuple[Expression, ...]
     clauses: Clauses | None = None
@@ -122,21 +140,21 @@ class Block(Node):
 
 @dataclass(frozen=True, slots=True)
 class Options(Node):
-    """`{hide: 0.8, keep: 0.2}`."""
+    """Named values in braces, as in `{hide: 0.8, keep: 0.2}`."""
 
     items: tuple[tuple[Name, Expression], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class List(Node):
-    """`[0.2, 0.5, 1]`."""
+    """A list, as in `[0.2, 0.5, 1]`."""
 
     items: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry(Node):
-    """`"no": [0.9, 0.1]` or `("no", 1): 0.3` in a map; a key is a string or a number."""
+    """An entry of a map: `"no": [0.9, 0.1]` or `("no", 1): 0.3`. A key is a string or a number."""
 
     keys: tuple[Expression, ...]
     value: Expression
@@ -144,7 +162,10 @@ class Entry(Node):
 
 @dataclass(frozen=True, slots=True)
 class LookedUp(Node):
-    """`{"no": [0.9, 0.1], "yes": [0.5, 0.5]}[smoke]` and `[0.1, 0.9][b]`: the value that stands behind these keys, or at this place."""
+    """The value of a map at some keys, or of a list at some positions.
+
+    Examples are `{"no": [0.9, 0.1], "yes": [0.5, 0.5]}[smoke]` and `[0.1, 0.9][b]`.
+    """
 
     entries: tuple[Entry, ...] | List
     indices: tuple[Expression, ...]
@@ -160,7 +181,10 @@ Expression = (
 
 @dataclass(frozen=True, slots=True)
 class Loop(Node):
-    """`i in site` or `(i, j) in G.edges`, as an axis or after `for`; `names` has one entry, or two and more."""
+    """A loop `i in site` or `(i, j) in G.edges`, as an axis or after `for`.
+
+    `names` has one or more entries.
+    """
 
     names: tuple[Name, ...]
     over: Expression
@@ -168,7 +192,7 @@ class Loop(Node):
 
 @dataclass(frozen=True, slots=True)
 class Clauses(Node):
-    """`for i in a for j in b if condition`."""
+    """The clauses `for i in a for j in b if condition`."""
 
     loops: tuple[Loop, ...]
     condition: Expression | None = None

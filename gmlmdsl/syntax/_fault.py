@@ -1,4 +1,4 @@
-"""Where a program stopped being readable: the statement, the body it stands in, and what could have come next."""
+"""Locate a syntax error: the statement, the body that contains it, and the possible next tokens."""
 
 from __future__ import annotations
 
@@ -11,14 +11,24 @@ from ._machine import Chain, Stack, Stop, action_of, can_follow, reduce, run, vi
 from ._tables import END, Tables
 from ._words import LEVELS, NAMES, STATEMENT_WORDS
 
-CONTINUES = frozenset({"weight", "rate", "where", "independently"})  # words that stand inside statements only
+# words that occur only inside statements
+CONTINUES = frozenset({"weight", "rate", "where", "independently"})
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Token `at` does not fit after what `stack` holds.
+    """A syntax error: token `at` does not fit after the contents of `stack`.
 
-    The first `body` parts of the stack are what stands around the broken statement, which opens at token `start`.
+    Attributes:
+        tables: the tables of the parser.
+        source: the text.
+        tokens: the tokens of the text.
+        stack: the stack of the parser before token `at`.
+        at: the number of the token that does not fit.
+        body: the number of parts of the stack that belong to the enclosing body.
+        start: the number of the first token of the broken statement.
+        level: the kind of statements of the body, a key of `LEVELS`.
+        too_deep: whether the nesting was too deep.
     """
 
     tables: Tables
@@ -43,29 +53,29 @@ class Fault:
 
     @property
     def alone(self) -> bool:
-        """Whether the statement opens a line, or stands behind a brace or a `;`."""
+        """Whether the statement begins a line, or follows a brace or a `;`."""
         return self.tokens[self.start].opens_line or not self.start or self.tokens[self.start - 1].text in ("{", "}", ";")
 
     @cached_property
     def expected(self) -> frozenset[str]:
-        """The texts of words and operators, and the names of other terminals, that could have come.
+        """The texts of words and operators, and the names of other terminals, that could come next.
 
-        Where a name may stand every keyword may; then only the reserved words say something of their own.
+        If a name may come next, so may every keyword. Only the reserved words are then included.
         """
         texts = {terminal: text for text, terminal in self.tables.literals.items()}
         found = frozenset(texts.get(t, t) for t in viable(self.tables, self.stack.states))
         return found - NAMES if "NAME" in found else found
 
     def span(self, token: Token) -> Span:
-        """Where a token stands."""
+        """Return the place of a token."""
         return Span(self.source, token.start, token.end)
 
     def make(self, text: str, like: Token) -> Token:
-        """A token of our own in the place of another."""
+        """Return a new token in the place of another token."""
         return like._replace(terminals=(self.tables.literals[text],), text=text)
 
     def open_brackets(self) -> list[int]:
-        """The numbers of the tokens that opened brackets and are not closed yet, outermost first."""
+        """Return the numbers of the tokens of unclosed opening brackets, outermost first."""
         opened: list[int] = []
         for value, first, _, _ in self.stack.parts:
             if isinstance(value, Token) and value.text in OPENING:
@@ -75,7 +85,10 @@ class Fault:
         return opened
 
     def table_without_index(self) -> int | None:
-        """Where the list or map opens that ends before this token, if it stands where only one with an index may."""
+        """Return the opening token of a list or map that ends before this token and needs an index.
+
+        The result is None if there is no such list or map.
+        """
         opens = {"]": "[", "}": "{"}.get(self.tokens[self.at - 1].text)
         if self.expected != {"["} or opens is None:
             return None
@@ -85,9 +98,15 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Tokens `start` to `end` (half-open) replaced by others, and the error that says so.
+    """A replacement of the tokens `start` to `end` (half-open), with the error that describes it.
 
-    An edit is believed when `far` tokens after it can be read; one that must be `whole`, when the rest of the statement can.
+    Attributes:
+        start: the first token that is replaced.
+        end: the token after the last one that is replaced.
+        tokens: the new tokens.
+        diagnostic: the error.
+        whole: whether the edit is accepted only if the rest of the statement can be parsed.
+        far: otherwise, the number of tokens after it that must be parsed.
     """
 
     start: int
@@ -98,15 +117,23 @@ class Edit:
     far: int = 3
 
     def applied(self, tokens: list[Token]) -> list[Token]:
-        """The tokens with the edit made."""
+        """Return the tokens after the edit."""
         return [*tokens[: self.start], *self.tokens, *tokens[self.end :]]
 
 
 def locate(tables: Tables, source: Source, tokens: list[Token], stack: Stack, stop: Stop) -> Fault:
     """Find the broken statement.
 
-    A keyword that opens a line and was read as a name (after `a *`, say) is where the reading went wrong: the fault is there.
-    A statement that was complete before the fault is kept when the fault is on another line.
+    If a keyword at the start of a line was parsed as a name (after `a *`, for example), the fault
+    is at this keyword. A statement that was complete before the fault is not part of the fault if
+    the fault is on another line.
+
+    Args:
+        tables: the tables of the parser.
+        source: the text.
+        tokens: the tokens of the text.
+        stack: the stack of the parser.
+        stop: the token at which the parser stopped.
     """
     at = stop.at
     if not stop.too_deep:
@@ -125,10 +152,15 @@ def locate(tables: Tables, source: Source, tokens: list[Token], stack: Stack, st
 
 
 def _loop_in_front(source: Source, tokens: list[Token], start: int, at: int) -> int | None:
-    """A `for` on a line of its own, no further to the right than the statement that it was read to: it seems to open the next one."""
+    """Return the `for` that seems to begin the next statement, or None.
+
+    It is the first token of a line, and it is not further to the right than the statement that
+    contains it.
+    """
     depth = _brackets(tokens[start : at + 1])
     for k in range(at, start, -1):
-        depth -= (tokens[k].text in OPENING) - (tokens[k].text in CLOSING)  # of the tokens before this one
+        # the depth of the tokens before this one
+        depth -= (tokens[k].text in OPENING) - (tokens[k].text in CLOSING)
         if tokens[k].text == "for" and tokens[k].opens_line and not depth:
             left = source.position(tokens[k].start)[1] <= source.position(tokens[start].start)[1]
             return k if tokens[start].opens_line and left else None
@@ -140,7 +172,7 @@ def _brackets(tokens: list[Token]) -> int:
 
 
 def _before_fault(tables: Tables, source: Source, tokens: list[Token], stack: Stack, at: int) -> tuple[Stack, int]:
-    """The stack as it was before the token that does not fit made the machine close what it thought complete."""
+    """Return the stack before the unexpected token made the parser close complete parts."""
     body = _body(tables, stack)
     base, start = stack.kept(body), stack.parts[body][1] if len(stack.parts) > body else at
     if start == at or opens_statement(tokens, start - 1):
@@ -156,13 +188,13 @@ def _before_fault(tables: Tables, source: Source, tokens: list[Token], stack: St
 
 
 def _may_open(tables: Tables, source: Source, tokens: list[Token], stack: Stack) -> bool:
-    """Whether a statement may open after what the stack holds."""
+    """Return whether a statement may begin after the contents of the stack."""
     top = _completed(tables, source, tokens, stack).states[-1]
     return any(name in tables.gotos[top] for name in LEVELS)
 
 
 def reopened(base: Stack, tokens: list[Token], start: int) -> tuple[Stack, int]:
-    """The stack without the last statement that was read whole, and where that one starts."""
+    """Return the stack without the last complete statement, and the statement's first token."""
     if not base.parts or not isinstance(base.parts[-1][0], Chain):
         return base, start
     statements, first, last, depth = base.parts[-1]
@@ -174,7 +206,11 @@ def reopened(base: Stack, tokens: list[Token], start: int) -> tuple[Stack, int]:
 
 
 def restart(fault: Fault, edit: Edit) -> tuple[Stack, int]:
-    """Where to read an edited statement again: the one before it, or all, where the edit reaches back so far."""
+    """Return the stack and token from which to parse an edited statement again.
+
+    If the edit reaches back beyond the statement, parsing begins with the preceding statement, or
+    with the whole text.
+    """
     stack, start = fault.stack.kept(fault.body), fault.start
     if edit.start < start:
         stack, start = reopened(stack, fault.tokens, start)
@@ -182,7 +218,10 @@ def restart(fault: Fault, edit: Edit) -> tuple[Stack, int]:
 
 
 def _opens_here(tables: Tables, stack: Stack, body: int, token: Token) -> bool:
-    """Whether a keyword opens a statement at this level (every keyword may open one as a name, before a `~`)."""
+    """Return whether a keyword begins a statement at this level.
+
+    The parser alone cannot tell, because every keyword may be a name before a `~`.
+    """
     gotos = tables.gotos[stack.states[body]]
     return any(token.text in words for name, (words, _) in LEVELS.items() if name in gotos)
 
@@ -196,7 +235,7 @@ def _level(tables: Tables, state: int) -> str:
 
 
 def around(fault: Fault, at: int) -> Fault:
-    """The statement that holds the broken one, broken as well, from token `at` on."""
+    """Return the statement that contains the broken one, as broken from token `at` on."""
     inner = fault.stack.kept(fault.body - 1)
     body = _body(fault.tables, inner)
     start = fault.stack.parts[body][1]
@@ -204,7 +243,10 @@ def around(fault: Fault, at: int) -> Fault:
 
 
 def _is_body(tables: Tables, state: int) -> bool:
-    """Whether any number of statements may follow (after the colon of a row stands exactly one)."""
+    """Return whether any number of statements may follow.
+
+    After the colon of a row exactly one statement follows.
+    """
     gotos = tables.gotos[state]
     if "sampler_statement" in gotos:
         return tables.literals["}"] in tables.actions[state]
@@ -212,7 +254,10 @@ def _is_body(tables: Tables, state: int) -> bool:
 
 
 def reads_whole(fault: Fault, tokens: list[Token], end: int) -> bool:
-    """Whether the tokens from the start of the broken statement to `end` (without it) are one statement."""
+    """Return whether the tokens from the start of the broken statement to `end` are one statement.
+
+    The token `end` is excluded.
+    """
     stack = fault.stack.kept(fault.body)
     if run(fault.tables, fault.source, tokens, stack, fault.start, until=end) != Stop(end):
         return False
@@ -221,7 +266,10 @@ def reads_whole(fault: Fault, tokens: list[Token], end: int) -> bool:
 
 
 def _completed(tables: Tables, source: Source, tokens: list[Token], stack: Stack) -> Stack:
-    """The stack after the statement on it, where that is complete; else the stack as it is."""
+    """Return the stack after completing the statement on it.
+
+    If the statement is incomplete, the stack is returned unchanged.
+    """
     for terminal in (END, tables.literals["}"]):
         trial = stack.kept(len(stack.parts))
         mark = Token((terminal,), "", 0, 0)
@@ -235,19 +283,22 @@ def _completed(tables: Tables, source: Source, tokens: list[Token], stack: Stack
 
 
 def opens_statement(tokens: list[Token], index: int) -> bool:
-    """Whether a statement seems to open here: its keyword, first on a line, and what may follow a keyword."""
+    """Return whether a statement seems to begin at a token.
+
+    It needs a keyword at the start of a line, followed by a token that may follow a keyword.
+    """
     token = tokens[index]
     if token.text not in STATEMENT_WORDS or not (token.opens_line or tokens[index - 1].text == ";"):
         return False
     after = tokens[index + 1] if index + 1 < len(tokens) else token
     if after.text == ":" and token.text in ("var", "latent", "given", "param", "input"):
-        return True  # the name was left out
+        return True  # The name is missing.
     return after.text in ("{", "(", "-", "not", "if") or not after.terminals or not {"NAME", "NUMBER", "STRING"}.isdisjoint(after.terminals)
 
 
 def resumption(fault: Fault) -> int:
-    """The number of the token at which reading goes on once the broken statement is left out."""
-    # A first token that fits nowhere goes itself; unless it is the brace that closes the body.
+    """Return the number of the token at which parsing resumes after the broken statement."""
+    # If the first token does not fit, it is skipped, unless it is the brace that closes the body.
     passed = fault.at == fault.start and (fault.token.text != "}" or fault.level == "statement")
     index = min(fault.at + passed, len(fault.tokens) - 1)
     depth = sum((t.text == "{") - (t.text == "}") for t in fault.tokens[fault.start : index])
@@ -261,7 +312,10 @@ def resumption(fault: Fault) -> int:
 
 
 def _may_open_next(token: Token) -> bool:
-    """What `_opens_next` is asked of: very many tokens are passed over, and of most of them this alone tells."""
+    """Return whether a token may satisfy `_opens_next`.
+
+    This check is cheap. It excludes most of the tokens, of which there may be very many.
+    """
     return token.opens_line or token.text in STATEMENT_WORDS
 
 
@@ -278,18 +332,21 @@ def _opens_next(fault: Fault, index: int) -> bool:
         return True
     could = "NAME" in token.terminals or (fault.level == "model_statement" and token.terminals == ("NUMBER",))
     if could and token.text not in CONTINUES and _is_beside(fault, token):
-        return True  # a keyword left out or misspelt
+        return True  # A keyword is missing or misspelt.
     return fault.level.endswith("row") and (token.terminals == ("NUMBER",) or "ROW_NAME" in token.terminals)
 
 
 def _is_beside(fault: Fault, token: Token) -> bool:
-    """Whether a line stands as far to the left as the one on which the broken statement opens: then it is hardly a part of it."""
+    """Return whether a line begins as far to the left as the line of the broken statement.
+
+    Such a line is probably not a part of the statement.
+    """
     first = fault.tokens[fault.start]
     return first.opens_line and token.start > first.start and column(fault, token) <= column(fault, first)
 
 
 def column(fault: Fault, token: Token) -> int:
-    """Where a token stands on its line, from 1."""
+    """Return the column of a token on its line, counted from 1."""
     return fault.source.position(token.start)[1]
 
 
@@ -305,5 +362,5 @@ def _before_tilde(tokens: list[Token], index: int) -> bool:
 
 
 def names_in(tokens: list[Token]) -> set[str]:
-    """The names that occur among the tokens."""
+    """Return the names that occur among the tokens."""
     return {t.text for t in tokens if "NAME" in t.terminals}

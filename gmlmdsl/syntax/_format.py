@@ -1,4 +1,7 @@
-"""Tree and comments -> canonical text. Formatting twice changes nothing, and the text means what it meant."""
+"""Format a tree and its comments as canonical text.
+
+Formatting is idempotent and does not change the meaning of the text.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +21,21 @@ from ._tree import Comment, SyntaxTree
 WIDTH = 100
 INDENT = 2
 CONTINUATION = 4
-ALLOWS = "# gmlm:"  # a comment that speaks of the statement before it
+ALLOWS = "# gmlm:"  # the start of a comment about the preceding statement
 
 
 @dataclass(slots=True)
 class Line:
-    """A statement, or its head, or a closing brace, or a comment of its own, before it is broken to fit.
+    """A line before it is broken to fit: a statement, its head, a closing brace, or a comment.
 
-    `start` and `end` are where it stood in the source; `comment` stands at its end; it is not `whole` where a comment inside cuts it.
+    Attributes:
+        indent: the indentation in columns.
+        pieces: the texts between which the line may break.
+        comment: the comment at the end of the line.
+        start: the start of the line in the source.
+        end: the end of the line in the source.
+        continues: whether it continues a line that a comment cuts.
+        whole: whether no comment cuts it.
     """
 
     indent: int
@@ -42,15 +52,16 @@ def format_source(text: str, path: str = "<text>") -> str:
 
     Args:
         text: the program.
-        path: the name it is shown under in messages.
+        path: the name of the program in messages.
 
     Returns:
-        The program with two spaces per level, one statement per line (a body that stood on one line stays there where it
-        fits), at most one blank line, lines of at most 100 columns where they can be broken, and every comment in its place;
-        one behind a statement that is too long for both stands above it.
+        The program in canonical form. It has two spaces per level, one statement per line and at
+            most one blank line in a row. A body on one line stays there if it fits. Lines have at
+            most 100 columns if they can be broken. Every comment keeps its place, except that a
+            comment after a statement moves above it if both do not fit on one line.
 
     Raises:
-        GmlmError: with every syntax error of the text.
+        GmlmError: if the text has syntax errors. The error contains all of them.
     """
     tree = parse(text, path)
     today = modernised(tree)
@@ -104,7 +115,10 @@ def _tokens(source: Source) -> Iterator[Token]:
 
 
 def _place(lines: list[Line], source: Source) -> None:
-    """Give every line the place of its tokens; what is written is what was read, less `;` and idle parentheses."""
+    """Set the place of every line from its tokens.
+
+    The pieces are the tokens of the source, without `;` and unnecessary parentheses.
+    """
     tokens = _tokens(source)
     for line in lines:
         found = [next(t for t in tokens if t.text == piece.text) for piece in line.pieces]
@@ -129,7 +143,7 @@ def _with_comments(lines: list[Line], tree: SyntaxTree) -> list[Line]:
 
 
 def _split(line: Line, tokens: Iterator[Token], comments: Sequence[Comment]) -> list[tuple[int, int, list[Piece]]]:
-    """The line cut where a comment stands inside it."""
+    """Cut the line at each comment inside it."""
     parts: list[tuple[int, int, list[Piece]]] = []
     waiting = [c.span.start for c in comments if line.start < c.span.start < line.end]
     for piece in line.pieces:
@@ -146,7 +160,7 @@ def _split(line: Line, tokens: Iterator[Token], comments: Sequence[Comment]) -> 
 
 
 def _attach(comment: Comment, following: Line | None, out: list[Line]) -> None:
-    """Put a comment at the end of the line before it, or on a line of its own before what follows."""
+    """Put a comment at the end of the preceding line, or on its own line before the next one."""
     if not comment.alone and out and not out[-1].comment:
         out[-1].comment = comment.text
         out[-1].end = comment.span.end
@@ -191,7 +205,10 @@ def _wrapped(line: Line) -> Iterator[str]:
 
 
 def _is_too_wide_with_comment(line: Line) -> bool:
-    """Whether a comment goes above its line: not one that speaks of the statement before it, nor one of a closing brace."""
+    """Return whether a comment moves above its line.
+
+    A comment about the preceding statement, and a comment after a closing brace, do not move.
+    """
     if not line.pieces or not line.comment or not line.whole or line.pieces[0].text == "}" or line.comment.startswith(ALLOWS):
         return False
     return line.indent + _width(line.pieces) + 2 + len(line.comment) > WIDTH
@@ -202,9 +219,11 @@ def _joined(pieces: Sequence[Piece]) -> str:
 
 
 def _best_break(pieces: Sequence[Piece], room: int, behind: int) -> int | None:
-    """The loosest place to break at which the first part fits, the last of equals; the first place at all where none fits.
+    """Return the place at which to break a line so that the first part fits.
 
-    Loops that fit into one line behind the break stay together there; `behind`: its room.
+    The place is the loosest one, and the last of equally loose ones. If no first part fits, it is
+    the first place of all. Loops that fit on one line after the break stay together. `behind` is
+    the number of columns available there.
     """
     head = _head(pieces, room, behind)
     places = [k for k in _places(pieces, room) if k > head]
@@ -218,7 +237,10 @@ def _best_break(pieces: Sequence[Piece], room: int, behind: int) -> int | None:
 
 
 def _places(pieces: Sequence[Piece], room: int) -> Iterator[int]:
-    """Where a line may break, up to the first place that is too far behind."""
+    """Yield the places at which a line may break.
+
+    The last one is the first place beyond the available columns.
+    """
     for k, column in enumerate(_columns(pieces)):
         if k and pieces[k].looseness != NO_BREAK:
             yield k
@@ -227,7 +249,7 @@ def _places(pieces: Sequence[Piece], room: int) -> Iterator[int]:
 
 
 def _columns(pieces: Sequence[Piece]) -> Iterator[int]:
-    """Where each piece begins on a line, its space included."""
+    """Yield the column at which each piece begins, including its space."""
     column = 0
     for k, piece in enumerate(pieces):
         yield column
@@ -235,7 +257,7 @@ def _columns(pieces: Sequence[Piece]) -> Iterator[int]:
 
 
 def _fits(pieces: Sequence[Piece], room: int) -> bool:
-    """Whether a line of pieces is no wider than the room for it."""
+    """Return whether the pieces fit into the available columns."""
     return all(column <= room for column in _columns(pieces)) and _width(pieces) <= room
 
 
@@ -248,7 +270,10 @@ def _is_loop(piece: Piece) -> bool:
 
 
 def _head(pieces: Sequence[Piece], room: int, behind: int) -> int:
-    """Where `: type` or `~ distribution` begins if a break before it gains nothing: what stands behind is broken all the same."""
+    """Return the place of `: type` or `~ distribution` if a break before it has no advantage.
+
+    It has no advantage if the text after it must be broken in any case. Otherwise the result is 0.
+    """
     found = 0
     for k, column in enumerate(_columns(pieces)):
         if column > room:

@@ -1,4 +1,7 @@
-"""A loop in front of what it repeats, as most languages write it: it goes behind each statement of its body."""
+"""Mend a loop in front of its body, as most languages write it.
+
+The loop moves after each statement of its body.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,15 @@ MOST_STATEMENTS = 100
 
 @dataclass(frozen=True)
 class _Loop:
-    """A loop as it is written here; its index, where it has one alone; what a `range` has in it; whether it counted from 1."""
+    """A loop in the syntax of this language.
+
+    Attributes:
+        text: the text.
+        tokens: the tokens.
+        index: its index, if it has only one.
+        size: the tokens inside its `range`.
+        shifted: whether it counted from 1.
+    """
 
     text: str
     tokens: tuple[Token, ...]
@@ -29,7 +40,7 @@ class _Loop:
 
 @dataclass(frozen=True)
 class _Front:
-    """The loops that stand in front of a statement, and their conditions."""
+    """The loops in front of a statement, and their conditions."""
 
     loops: tuple[_Loop, ...] = ()
     conditions: tuple[tuple[Token, ...], ...] = ()
@@ -37,7 +48,14 @@ class _Front:
 
 @dataclass
 class _Body:
-    """The statements, each with its loops behind it, and all the loops; where reading goes on."""
+    """The statements of a body.
+
+    Attributes:
+        texts: the statements, each followed by its loops.
+        tokens: the tokens of these statements.
+        loops: all the loops.
+        end: the token at which parsing resumes.
+    """
 
     texts: list[str]
     tokens: list[Token]
@@ -46,14 +64,15 @@ class _Body:
 
 
 def loop_in_front(fault: Fault, faults: Faults) -> Edit | None:
-    """`for i in site { factor h[i] * x[i] }` and `for i = 1 to 4: update x[i]`."""
+    """Mend `for i in site { factor h[i] * x[i] }` and `for i = 1 to 4: update x[i]`."""
     at, word = fault.at, fault.token
     body = _behind(fault, at, _Front()) if word.text == "for" and at == fault.start and fault.level in REPEATED else None
     if body is None or not 0 < len(body.texts) <= MOST_STATEMENTS:
         return None
     span = Span(fault.source, word.start, fault.tokens[body.end - 1].end)
     shifted = next((loop for loop in body.loops if loop.shifted), None)
-    guess = shifted is not None or (len(body.texts) > 1 and fault.level == "sampler_statement")  # there the order of updates is another
+    # The fix would change the order of updates there.
+    guess = shifted is not None or (len(body.texts) > 1 and fault.level == "sampler_statement")
     margin = " " * (column(fault, word) - 1)
     fix = None if "#" in span.text else Fix(span, f"\n{margin}".join(body.texts), guess)
     told = f"; {shifted.index} counts from 0" if shifted else ""
@@ -61,12 +80,16 @@ def loop_in_front(fault: Fault, faults: Faults) -> Edit | None:
     where = "the same again is" if body.tokens[0].text == "repeat" else f"{where}:"
     help_ = f"{where} `{cut(' '.join(body.texts[0].split()))}`{told}"
     diagnostic = Diagnostic("E105", "`for` opens no statement", fault.span(word), "not here", help=help_, fix=fix)
-    far = 1 - len(body.tokens)  # believed where it opens: the faults of its statements are their own
+    # The edit is accepted where the loop begins. Faults of its statements are reported separately.
+    far = 1 - len(body.tokens)
     return Edit(at, body.end, tuple(body.tokens), diagnostic, far=far)
 
 
 def _behind(fault: Fault, at: int, outer: _Front) -> _Body | None:
-    """The body of a loop that opens at a token, with its loops, and those around it, behind each statement."""
+    """Return the body of a loop that begins at token `at`, or None.
+
+    Each of its statements is followed by this loop and the enclosing loops.
+    """
     loops, conditions, k = outer.loops, outer.conditions, at
     while fault.tokens[k].text == "for":
         found = _loop(fault, k)
@@ -94,7 +117,8 @@ def _behind(fault: Fault, at: int, outer: _Front) -> _Body | None:
             continue
         stop = next((j for j in range(k, last) if _ends(fault, k, j)), last)
         if fault.tokens[k].text != ";":
-            moved = _moved(fault, k, stop, front) if stop > k else None  # else a brace that belongs to what is around
+            # If no token is left, the brace belongs to an enclosing construct.
+            moved = _moved(fault, k, stop, front) if stop > k else None
             if moved is None:
                 return None
             body.texts.append(moved[0])
@@ -104,7 +128,7 @@ def _behind(fault: Fault, at: int, outer: _Front) -> _Body | None:
 
 
 def _loop(fault: Fault, at: int) -> tuple[_Loop, int] | None:
-    """A loop that opens at its `for`, and the token behind it."""
+    """Return the loop that begins at a `for`, and the token after it, or None."""
     tokens, start = fault.tokens, at + 1
     bracket = closing(tokens, start) if tokens[start].text == "(" else None
     if bracket is not None and tokens[bracket + 1].text == "in":
@@ -130,7 +154,10 @@ def _loop(fault: Fault, at: int) -> tuple[_Loop, int] | None:
 
 
 def _set_end(fault: Fault, at: int) -> int | None:
-    """Just behind a set that is written as it is here: a name, `G.edges`, `range(4)`."""
+    """Return the token after a set in the syntax of this language, or None.
+
+    Examples are a name, `G.edges` and `range(4)`.
+    """
     tokens = fault.tokens
     if "NAME" not in tokens[at].terminals:
         return None
@@ -141,7 +168,10 @@ def _set_end(fault: Fault, at: int) -> int | None:
 
 
 def _inside(fault: Fault, opens: int, at: int) -> tuple[int, int, int] | None:
-    """The first token of a body that opens at a token, the one behind its last, and where reading goes on."""
+    """Return the bounds of a body that begins at token `at`, or None.
+
+    They are its first token, the token after its last one, and the token at which parsing resumes.
+    """
     tokens = fault.tokens
     if tokens[at].text == "{":
         close = closing(tokens, at)
@@ -158,7 +188,7 @@ def _inside(fault: Fault, opens: int, at: int) -> tuple[int, int, int] | None:
 
 
 def _before_brace(tokens: list[Token], first: int, end: int) -> int:
-    """The end of a body, or a brace before it that closes what is around."""
+    """Return the end of a body, or an earlier brace that closes an enclosing construct."""
     depth = 0
     for k in range(first, end):
         depth += (tokens[k].text == "{") - (tokens[k].text == "}")
@@ -168,14 +198,17 @@ def _before_brace(tokens: list[Token], first: int, end: int) -> int:
 
 
 def _condition_end(fault: Fault, at: int) -> int:
-    """Just behind a condition that opens at a token: where the body does."""
+    """Return the token after a condition, at which the body begins."""
     tokens = fault.tokens
     ends = (k for k in range(at, len(tokens)) if tokens[k].opens_line or tokens[k].text in ("{", ":", "do", ""))
     return next(k for k in ends if not tokens[k].text or not depth_of(tokens[at:k]))
 
 
 def _ends(fault: Fault, start: int, at: int) -> bool:
-    """Whether a statement that opens at a token ends before another: a `;`, a keyword behind an expression, `name ~` on a new line."""
+    """Return whether a statement that begins at `start` ends before token `at`.
+
+    It ends before a `;`, a keyword after an expression, or `name ~` on a new line.
+    """
     tokens, token, before = fault.tokens, fault.tokens[at], fault.tokens[at - 1]
     if not token.text:
         return True
@@ -185,7 +218,8 @@ def _ends(fault: Fault, start: int, at: int) -> bool:
     whole = at > start and (
         not {"NAME", "NUMBER", "STRING"}.isdisjoint(before.terminals) or before.text in (")", "]", "}", "true", "false")
     )
-    if token.text == "for":  # on a line of its own and further to the right it is a loop of the statement before it
+    # On a line of its own and further to the right, it is a loop of the preceding statement.
+    if token.text == "for":
         return whole and token.opens_line and column(fault, token) <= column(fault, tokens[start])
     if token.text in STATEMENT_WORDS:
         return whole and tokens[at + 1].text not in ("[", "~", ")", "]", ",")
@@ -194,14 +228,18 @@ def _ends(fault: Fault, start: int, at: int) -> bool:
 
 
 def _moved(fault: Fault, start: int, end: int, front: _Front) -> tuple[str, list[Token]] | None:
-    """A statement with loops behind it, before its own; None where it takes none, or what stands there is no statement."""
+    """Return a statement with loops inserted before its own loops, or None.
+
+    The result is None if the statement takes no loops, or if there is no statement.
+    """
     tokens, first = fault.tokens[start:end], fault.tokens[start]
-    added = [t.text for t in tokens[:3]] == ["target", "+", "="]  # of Stan, which adds to log p
+    # the syntax of Stan for adding to log p
+    added = [t.text for t in tokens[:3]] == ["target", "+", "="]
     if added:
         first = fault.make("factor", first)
         tokens = [first, *tokens[3:]]
     if depth_of(tokens):
-        return None  # a bracket is left open
+        return None  # A bracket is not closed.
     if first.text not in REPEATED[fault.level] and (first.text in LEVELS[fault.level][0] or "~" not in (t.text for t in tokens)):
         return None
     top = [k for k, t in enumerate(tokens) if not depth_of(tokens[:k])]
@@ -227,7 +265,10 @@ def _moved(fault: Fault, start: int, end: int, front: _Front) -> tuple[str, list
 
 
 def _joined(fault: Fault, conditions: list[list[Token]]) -> tuple[list[Token], str]:
-    """`if` with all conditions of a statement, as tokens and as text; nothing where there are none."""
+    """Return an `if` with all conditions of a statement, as tokens and as text.
+
+    Both are empty if there are no conditions.
+    """
     if not conditions:
         return [], ""
     tokens, texts = [], []

@@ -1,6 +1,8 @@
-"""What people write who know Stan, NumPyro, R or Python: edits that turn it into the language; where none surely does, see `_advice.py`.
+"""Mend syntax of Stan, NumPyro, R and Python.
 
-Single signs (`&&`, `**`, `:=`) are in `hints.toml`, and so are the words that open statements elsewhere.
+Each public function returns an edit, or None if the statement has another fault. `_advice.py` gives
+advice if no edit certainly mends it. `hints.toml` contains single signs (`&&`, `**`, `:=`), and
+words that begin statements in other languages.
 """
 
 from __future__ import annotations
@@ -21,12 +23,12 @@ TYPES = {"spin": "spin", "bit": "bit", "bool": "bit", "boolean": "bit", "real": 
 DECLARED_TYPES = ("spin", "bit", "range", "letters", "labels")
 CONDITIONS = frozenset({"==", "!=", "<", "<=", ">", ">=", "and", "or", "not"})
 LOG_P = "target"
-EQUAL = "1"  # the weight of a row that says none
+EQUAL = "1"  # the weight of a row without a weight
 CONSTANTS = frozenset({"const", "constant", "let", "final", "define", "var", "val", *SIZED})
 
 
 def statement_without_a_keyword(fault: Fault, faults: Faults) -> Edit | None:
-    """`b * y`, `y = b * x`, `x = spin` and `target += b * y` as statements of a model."""
+    """Mend `b * y`, `y = b * x`, `x = spin` and `target += b * y` as statements of a model."""
     first, at = fault.tokens[fault.start], fault.at
     if fault.level != "model_statement" or first.text in STATEMENT_WORDS or not fault.alone or _is_call_of_elsewhere(fault):
         return None
@@ -63,20 +65,23 @@ def statement_without_a_keyword(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _is_call_of_elsewhere(fault: Fault) -> bool:
-    """`observe(x)`, `logit(p) <- b * 2`: no term of log p, though it reads as one."""
+    """Return whether a statement is a call such as `observe(x)` or `logit(p) <- b * 2`.
+
+    Such a call is not a term of log p, although it has the syntax of one.
+    """
     first, after = fault.tokens[fault.start], fault.tokens[min(fault.start + 1, len(fault.tokens) - 1)]
     return after.text == "(" and first.text != "log" and (first.text, fault.level) in openers()
 
 
 def word_of_elsewhere(fault: Fault, faults: Faults) -> Edit | None:
-    """`constraint a + b == 1`, `hidden h : bit`: the first word of a statement is called something else here."""
+    """Mend `constraint a + b == 1` and `hidden h : bit`, whose first word has another name here."""
     first = fault.tokens[fault.start]
     entry = hinted_words().get((first.text, fault.level))
     if entry is None or "NAME" not in first.terminals or fault.at > fault.start + 1:
         return None
     meant, told = entry["meant"], entry.get("told", "")
     if first.text == "where" and not fault.alone:
-        return None  # a condition of the loops before it
+        return None  # It is a condition of the loops before it.
     after = [t.text for t in fault.tokens[fault.start + 2 : fault.start + 3]]
     if meant in CELLS and not fault.alone and after not in ([":"], ["["]):
         return _word_behind(fault, meant)
@@ -89,7 +94,10 @@ def word_of_elsewhere(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _word_behind(fault: Fault, meant: str) -> Edit | None:
-    """`var z : bit hidden`: what a cell is stands behind its type; here the first word of the declaration says it."""
+    """Mend `var z : bit hidden`, in which the role of a cell follows its type.
+
+    Here the first word of the declaration gives the role.
+    """
     tokens, word = fault.tokens, fault.tokens[fault.start]
     start = next((k for k in range(fault.start - 1, -1, -1) if tokens[k].opens_line or tokens[k].text == "{"), 0)
     start += tokens[start].text == "{"
@@ -105,7 +113,7 @@ def _word_behind(fault: Fault, meant: str) -> Edit | None:
 
 
 def constant(fault: Fault, faults: Faults) -> Edit | None:
-    """`const c = 3`, `int n = 4`, `n = 4` and `n <- 4` at the top of a file."""
+    """Mend `const c = 3`, `int n = 4`, `n = 4` and `n <- 4` at the top level of a file."""
     tokens, start = fault.tokens, fault.start
     equals = next((k for k in range(start, min(start + 4, len(tokens) - 3)) if tokens[k].text == "=" or is_arrow(*tokens[k : k + 2])), None)
     words = [t.text for t in tokens[start : (equals or start) - 1]]
@@ -125,7 +133,7 @@ def constant(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def sized_declaration(fault: Fault, faults: Faults) -> Edit | None:
-    """`vector[4] h`, `matrix[4, 4] J` and `simplex[3] p`."""
+    """Mend `vector[4] h`, `matrix[4, 4] J` and `simplex[3] p`."""
     tokens, start = fault.tokens, fault.start
     first, bracket = tokens[start], tokens[min(start + 1, len(tokens) - 1)]
     if fault.level != "model_statement" or first.text not in (*SIZED, "simplex") or bracket.text != "[":
@@ -149,7 +157,7 @@ def sized_declaration(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def row_without_a_weight(fault: Fault, faults: Faults) -> Edit | None:
-    """`mixture { a  b }` of masks and `mixture { update x  update y }` of updates."""
+    """Mend `mixture { a  b }` of masks and `mixture { update x  update y }` of updates."""
     tokens, start = fault.tokens, fault.start
     first = tokens[start]
     if fault.level == "kernel_row":
@@ -162,7 +170,8 @@ def row_without_a_weight(fault: Fault, faults: Faults) -> Edit | None:
     behind = weight_behind(fault)
     if behind is not None:
         return behind
-    earlier = (t for t in tokens[fault.open_brackets()[-1] : start] if t.text == EQUAL and fault.span(t).text != EQUAL)  # put in here
+    # These weights were inserted by this function.
+    earlier = (t for t in tokens[fault.open_brackets()[-1] : start] if t.text == EQUAL and fault.span(t).text != EQUAL)
     whole, *others = [fault.span(t) for t in (*earlier, first)]
     message, help_ = "a row of a mixture opens with its weight", f"write `1 : {short(whole.text)} ..` in every row for equal weights"
     fix = Fix(_before(whole), "1 : ", guess=True, also=tuple(map(_before, others)))
@@ -171,7 +180,7 @@ def row_without_a_weight(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def sign_behind_a_weight(fault: Fault, faults: Faults) -> Edit | None:
-    """`mixture { 0.5 = one  0.5 -> other }`."""
+    """Mend `mixture { 0.5 = one  0.5 -> other }`."""
     tokens, at = fault.tokens, fault.at
     arrow = fault.token.text == ">" and tokens[at - 1].text == "-" and tokens[at - 1].end == fault.token.start
     start = at - 1 if arrow else at
@@ -184,7 +193,7 @@ def sign_behind_a_weight(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def weight_behind(fault: Fault) -> Edit | None:
-    """`mixture { subsets(x, size = 1) : 0.5 }`."""
+    """Mend `mixture { subsets(x, size = 1) : 0.5 }`."""
     tokens, start = fault.tokens, fault.start
     end = closing(tokens, start + 1) if tokens[start + 1].text == "(" else start
     if fault.level != "mask_row" or end is None or end + 2 >= len(tokens):
@@ -200,7 +209,7 @@ def weight_behind(fault: Fault) -> Edit | None:
 
 
 def changed_name(fault: Fault, faults: Faults) -> Edit | None:
-    """`e += 2` and `x *= 2`: nothing is changed step by step."""
+    """Report `e += 2` and `x *= 2`: no name changes its value step by step."""
     first, token, at = fault.tokens[fault.start], fault.token, fault.at
     after = fault.tokens[min(at + 1, len(fault.tokens) - 1)]
     if fault.level != "model_statement" or token.text not in ("+", "-", "*", "/") or after.text != "=" or after.start != token.end:
@@ -216,12 +225,16 @@ def changed_name(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def is_arrow(token: Token, after: Token) -> bool:
-    """Whether two tokens are an arrow of R, which assigns; `x < -y` compares."""
+    """Return whether two tokens are the assignment arrow of R. In contrast, `x < -y` compares."""
     return token.text == "<" and after.text == "-" and after.start == token.end
 
 
 def is_drawn(fault: Fault) -> bool:
-    """`h = pm.Normal("h", 0, 1)`, `h = sample("h", dist.Normal(0, 1))`, `x = flip(0.5)`: what is drawn is assigned elsewhere."""
+    """Return whether a draw is assigned, as in other languages.
+
+    Examples are `h = pm.Normal("h", 0, 1)`, `h = sample("h", dist.Normal(0, 1))` and `x =
+    flip(0.5)`.
+    """
     name, after, inside = (fault.tokens[min(fault.at + k, len(fault.tokens) - 1)] for k in (1, 2, 3))
     if after.text == "." and "NAME" in inside.terminals:
         return inside.text[:1].isupper() or inside.text == "sample"
@@ -229,7 +242,10 @@ def is_drawn(fault: Fault) -> bool:
 
 
 def _added(fault: Fault, first: Token, equals: Token) -> Edit:
-    """`target += b * y`, which in Stan adds to log p; what another name stands for (an energy has the other sign) is not known."""
+    """Mend `target += b * y`, which adds to log p in Stan.
+
+    The meaning of any other name is unknown. For example, an energy has the opposite sign.
+    """
     name = fault.span(first).to(fault.span(fault.tokens[fault.at - 1]))
     place = name.to(fault.span(equals))
     sure = name.text == LOG_P and LOG_P not in declared_names(fault.tokens)
@@ -240,16 +256,23 @@ def _added(fault: Fault, first: Token, equals: Token) -> Edit:
 
 
 def _is_sum(fault: Fault, word: str) -> bool:
-    """Whether a statement without a keyword can only be a term of log p, or a `let`: a comparison may be a `require` as well."""
+    """Return whether a statement without a keyword can only be a term of log p, or a `let`.
+
+    A comparison may also be a `require`.
+    """
     if word != "factor":
-        return word == "let"  # what is declared may be `var`, `latent` or `given`, a parameter or given
+        # A declared name may be a `var`, `latent`, `given` or `param`.
+        return word == "let"
     rest = fault.tokens[fault.start + 1 :]
     end = next((k for k, t in enumerate(rest) if t.opens_line or not t.text), len(rest))
     return not any(t.text in CONDITIONS for t in rest[:end])
 
 
 def _only_compares(fault: Fault) -> bool:
-    """Whether a statement without a keyword is a comparison, `x[0] == 1`, and no term with one in it."""
+    """Return whether a statement without a keyword is a comparison such as `x[0] == 1`.
+
+    A term that contains a comparison is not one.
+    """
     rest = fault.tokens[fault.start :]
     end = next((k for k, t in enumerate(rest) if k and (t.opens_line or t.text in ("", "}", "for"))), len(rest))
     depth, found = 0, False
@@ -264,7 +287,10 @@ def _before(span: Span) -> Span:
 
 
 def type_before_the_name(fault: Fault, faults: Faults) -> Edit | None:
-    """`var bool y`, `param real h`, which is read as a parameter `real` and a stray `h`."""
+    """Mend `var bool y` and `param real h`.
+
+    The latter is parsed as a parameter `real` and a stray `h`.
+    """
     tokens = fault.tokens
     at = fault.at if tokens[fault.at - 2].text in ARRAYS else fault.at - 1
     if at < 2 or tokens[at - 2].text not in ARRAYS or "NAME" not in tokens[at].terminals or tokens[at].opens_line:
@@ -279,7 +305,7 @@ def type_before_the_name(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def bounds_in_angles(fault: Fault, faults: Faults) -> Edit | None:
-    """`param s : real<lower=0>`."""
+    """Mend `param s : real<lower=0>`."""
     tokens, at = fault.tokens, fault.at
     if fault.token.text != "<" or not fault.previous or fault.previous.text != "real":
         return None
@@ -294,7 +320,7 @@ def bounds_in_angles(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def second_declaration(fault: Fault, faults: Faults) -> Edit | None:
-    """`var x : spin, y : spin`."""
+    """Mend `var x : spin, y : spin`."""
     first, at = fault.tokens[fault.start], fault.at
     after = fault.tokens[min(at + 1, len(fault.tokens) - 1)]
     if fault.token.text != "," or first.text not in ARRAYS or "NAME" not in after.terminals:
@@ -310,7 +336,10 @@ def second_declaration(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _both_say(fault: Fault, comma: int) -> bool:
-    """Whether both declarations say what they are: in `param a, b : positive` the type may be meant for both."""
+    """Return whether both declarations have a type or distribution of their own.
+
+    In `param a, b : positive` the type may belong to both.
+    """
     tokens = fault.tokens
     after = comma + 2
     if tokens[after].text == "[":
@@ -319,7 +348,7 @@ def _both_say(fault: Fault, comma: int) -> bool:
 
 
 def block_as_a_mask(fault: Fault, faults: Faults) -> Edit | None:
-    """`mask d = {x[0], x[1]}`."""
+    """Mend `mask d = {x[0], x[1]}`."""
     tokens, at = fault.tokens, fault.at
     if tokens[fault.start].text != "mask" or fault.token.text != "{" or not fault.previous or fault.previous.text != "=":
         return None
@@ -334,7 +363,7 @@ def block_as_a_mask(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def block_without_where(fault: Fault, faults: Faults) -> Edit | None:
-    """`update x[K] ~ pairs` and `update x[K] for K ~ pairs`."""
+    """Mend `update x[K] ~ pairs` and `update x[K] for K ~ pairs`."""
     tokens, at = fault.tokens, fault.at
     if fault.token.text == "~" and tokens[fault.start].text == "update" and tokens[at - 2].text == "for":
         span = fault.span(tokens[at - 2])
@@ -354,7 +383,7 @@ def block_without_where(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def colon_behind_a_word(fault: Fault, faults: Faults) -> Edit | None:
-    """`factor: J * x[0]`."""
+    """Mend `factor: J * x[0]`."""
     if fault.token.text != ":" or fault.at != fault.start + 1 or fault.tokens[fault.start].text not in ("factor", "require", "update"):
         return None
     word, span = fault.tokens[fault.start].text, fault.span(fault.token)
@@ -363,7 +392,7 @@ def colon_behind_a_word(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def named_term(fault: Fault, faults: Faults) -> Edit | None:
-    """`factor field = h * x[0]`: a term has no name."""
+    """Mend `factor field = h * x[0]`: a term has no name."""
     tokens, at, word = fault.tokens, fault.at, fault.tokens[fault.start].text
     if fault.token.text != "=" or word != "factor" or at != fault.start + 2 or "NAME" not in tokens[at - 1].terminals:
         return None

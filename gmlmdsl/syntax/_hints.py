@@ -1,4 +1,4 @@
-"""What `hints.toml` says of words and signs of other languages."""
+"""Read `hints.toml`, the table of words and signs of other languages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @functools.cache
 def hints() -> dict[str, list[dict[str, Any]]]:
-    """The table."""
+    """Return the table."""
     import tomllib
 
     return tomllib.loads(Path(__file__).with_name("hints.toml").read_text(encoding="utf-8"))
@@ -17,17 +17,20 @@ def hints() -> dict[str, list[dict[str, Any]]]:
 
 @functools.cache
 def slips() -> dict[str, dict[str, str]]:
-    """Signs by their text."""
+    """Return the entries of signs, by the text of the sign."""
     return {slip["text"]: slip for slip in hints()["slip"]}
 
 
 @functools.cache
 def hinted_words() -> dict[tuple[str, str], dict[str, str]]:
-    """What stands here for a word that opens a statement of a level."""
+    """Return the entries of words that begin statements in other languages, by word and level."""
     return {(word, entry["level"]): entry for entry in hints()["word"] for word in entry["words"]}
 
 
 @functools.cache
 def openers() -> dict[tuple[str, str], str]:
-    """What to do about a word that opens a statement of a level, or of any (empty)."""
+    """Return the help for words that begin statements in other languages, by word and level.
+
+    An empty level denotes any level.
+    """
     return {(word, entry.get("level", "")): entry["help"] for entry in hints()["opener"] for word in entry["words"]}

@@ -1,7 +1,9 @@
-"""Text -> tokens. A token lists the terminals it may be; the parser takes the first that its state accepts.
+"""Split a text into tokens.
 
-That is the contextual lexer of the grammar, with words read whole: `factor` is the keyword where a statement may open and
-a name where a name may stand. Faults of single tokens (a string without end, a number too large) are found here.
+A token lists the terminals that it may be, and the parser takes the first one that its state
+accepts. This is the contextual lexer of the grammar, except that words are read as a whole. For
+example, `factor` is the keyword if a statement may begin, and a name if a name is possible. Faults
+of single tokens (an unclosed string, a number that is too large) are found here.
 """
 
 from __future__ import annotations
@@ -33,11 +35,19 @@ QUOTES = {
     "\u201a": "\u2018\u2019'",
     "\u00ab": "\u00bb",
 }
-WRITTEN = {"0x": 16, "0b": 2, "0o": 8}  # how numbers of another base open elsewhere
+WRITTEN = {"0x": 16, "0b": 2, "0o": 8}  # the prefixes of numbers of another base in other languages
 
 
 class Token(NamedTuple):
-    """A piece of the text; `terminals` is empty where it is none of the language, `opens_line` says whether it is first on its line."""
+    """A token of the text.
+
+    Attributes:
+        terminals: the terminals that it may be, or () if it is not part of the language.
+        text: the text.
+        start: its start in the source.
+        end: its end in the source.
+        opens_line: whether it is the first token of its line.
+    """
 
     terminals: tuple[str, ...]
     text: str
@@ -48,7 +58,14 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens of a source, the last one its end; comments; faults by the start of the token that has one."""
+    """The tokens of a source.
+
+    Attributes:
+        source: the text.
+        tokens: the tokens. The last one marks the end of the text.
+        comments: the comments.
+        faults: the faults of single tokens, by the start of the token.
+    """
 
     source: Source
     tokens: list[Token]
@@ -56,13 +73,13 @@ class Tokens:
     faults: dict[int, Diagnostic] = field(default_factory=dict)
 
     def span(self, token: Token) -> Span:
-        """Where a token stands."""
+        """Return the place of a token."""
         return Span(self.source, token.start, token.end)
 
 
 @dataclass(frozen=True, slots=True)
 class Lexer:
-    """What the tables say about tokens, ready to run."""
+    """The compiled patterns and the literals of the tables."""
 
     master: re.Pattern[str]
     literals: dict[str, str]
@@ -70,14 +87,14 @@ class Lexer:
     row_name: re.Pattern[str]
 
     def word(self, text: str) -> tuple[str, ...]:
-        """The terminals that a word may be: its keyword, a name, or both."""
+        """Return the terminals that a word may be: its keyword, a name, or both."""
         keyword = (self.literals[text],) if text in self.literals else ()
         return keyword + (("NAME",) if self.name.fullmatch(text) else ())
 
 
 @functools.cache
 def make_lexer(tables: Tables) -> Lexer:
-    """The lexer of the tables' terminals."""
+    """Return the lexer for the terminals of the tables."""
     patterns = tables.patterns
     operators = sorted((t for t in tables.literals if not t[0].isalpha()), key=len, reverse=True)
     groups = {
@@ -104,10 +121,10 @@ def tokenize(source: Source, tables: Tables) -> Tokens:
         tables: the terminals of the language.
 
     Returns:
-        The tokens, with an end token that is empty, the comments, and the faults of single tokens.
+        The tokens, with an empty token at the end, the comments, and the faults of single tokens.
 
     Raises:
-        GmlmError: where brackets are nested deeper than 200.
+        GmlmError: if brackets are nested deeper than 200.
     """
     lexer, text = make_lexer(tables), source.text
     tokens: list[Token] = []
@@ -126,7 +143,7 @@ def tokenize(source: Source, tables: Tables) -> Tokens:
         if kind == "word":
             terminals = known.get(piece) or known.setdefault(piece, lexer.word(piece))
             if fresh and piece in STATEMENT_WORDS:
-                depth["("] = 0  # brackets left open above are a mistake of their own
+                depth["("] = 0  # Unclosed brackets above are a separate mistake.
             if lexer.row_name.match(text, start):
                 terminals = ("ROW_NAME", *terminals)
         elif kind == "operator":
@@ -160,9 +177,10 @@ def _pieces(master: re.Pattern[str], text: str) -> Iterator[tuple[str, int, int]
 
 
 def _unknown(text: str, at: int, open_until: dict[str, int]) -> tuple[str, int]:
-    """Kind and end of a piece that is nothing of the language: a string without end, a misspelt number, a character.
+    """Return the kind and the end of a piece that is not part of the language.
 
-    `open_until`: for each kind of quote, up to where in the text nothing closes it.
+    It is an unclosed string, a misspelt number or an unknown character. `open_until` contains, for
+    each kind of quote, the place up to which no closing quote follows.
     """
     line_end = text.find("\n", at)
     line_end = len(text) if line_end < 0 else line_end
@@ -245,7 +263,10 @@ def _misspelt(span: Span) -> Diagnostic:
 
 
 def _as_written_here(text: str) -> str:
-    """`1024` for `1_024`, `16` for `0x10`; empty where a number of no other language is read."""
+    """Return `1024` for `1_024` and `16` for `0x10`.
+
+    The result is "" if the text is not a number of another language.
+    """
     plain = text.replace("_", "")
     if re.fullmatch(r"[0-9]+(_[0-9]+)+(\.[0-9]+)?([eE][+-]?[0-9]+)?", text):
         return plain
@@ -255,7 +276,7 @@ def _as_written_here(text: str) -> str:
         return ""
 
 
-# Signs of papers that are words with a loop here.
+# Mathematical signs of papers, which are words here.
 SIGNS = {
     **dict.fromkeys("∑Σ", "a sum is written `sum(x[i] for i in site)`"),
     **dict.fromkeys("∏Π", "a product is written `prod(a[i] for i in site)`"),
@@ -296,12 +317,12 @@ def _too_deep(span: Span) -> Diagnostic:
 
 
 def short(text: str) -> str:
-    """A piece of the text, cut to fit a message."""
+    """Return a piece of the text, truncated to fit a message."""
     return text if len(text) <= 30 else text[:27] + "..."
 
 
 def closing(tokens: list[Token], at: int) -> int | None:
-    """Where the bracket that opens at a token is closed; None where it is not."""
+    """Return the token that closes the bracket at token `at`, or None."""
     depth = 0
     for k in range(at, len(tokens)):
         depth += (tokens[k].text in OPENING) - (tokens[k].text in CLOSING)

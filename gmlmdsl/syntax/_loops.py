@@ -1,4 +1,7 @@
-"""Loops as other languages write them: counted from 1, in brackets, in a list. Each is an edit that says how they are written here."""
+"""Mend loops as other languages write them: counted from 1, in parentheses, or in a list.
+
+Each rule returns an edit that describes the syntax of this language, or None if it does not apply.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,15 @@ from ._notations import cut, text_of
 
 Faults = dict[int, Diagnostic]
 RANGE_WORDS = ("to", ":", "..")
-MOST_DIGITS = 18  # of a number that is counted with; one that is larger is a fault of its own
+# the maximum number of digits for arithmetic. A larger number is a fault of its own.
+MOST_DIGITS = 18
 BINDS = ("in", "=", "from")
-MEMBERS = {2: r"\w+ *, *\w+ +in +\w+\.(edges|arcs)\b", 3: r"\w+ *, *\w+ *, *\w+ +in +\w+\.triangles\b"}  # of parts of graphs
+# the number of names -> the members of parts of graphs
+MEMBERS = {2: r"\w+ *, *\w+ +in +\w+\.(edges|arcs)\b", 3: r"\w+ *, *\w+ *, *\w+ +in +\w+\.triangles\b"}
 
 
 def counted_range(fault: Fault, faults: Faults) -> Edit | None:
-    """`for i = 1 to 4`, `for i in 1:4`, `for i in 0..3`."""
+    """Mend `for i = 1 to 4`, `for i in 1:4` and `for i in 0..3`."""
     tokens, at = fault.tokens, fault.at
     k = next((k for k in range(at, max(fault.start + 1, at - 3), -1) if tokens[k].text in BINDS), None)
     if k is None or "NAME" not in tokens[k - 1].terminals or tokens[k - 2].text not in ("for", "[", ",") or tokens[k + 1].opens_line:
@@ -36,12 +41,15 @@ def counted_range(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _last(size: str) -> str:
-    """The last member of a range of this size."""
+    """Return the last member of a range of this size."""
     return str(int(size) - 1) if size.isdigit() and len(size) <= MOST_DIGITS else f"{cut(size)} - 1".removesuffix("+1 - 1")
 
 
 def counted(fault: Fault, start: int) -> tuple[tuple[Token, ...], int] | None:
-    """`range(n)` for a range from 0 or 1 that other languages write at a token, and where that ends; None where there is none."""
+    """Return `range(n)` for a range from 0 or 1 in other languages, and the token after it.
+
+    The result is None if there is no such range at token `start`.
+    """
     tokens, bounds = fault.tokens, _bounds(fault, start)
     if bounds is None or bounds[0] not in ("0", "1"):
         return None
@@ -56,7 +64,10 @@ def counted(fault: Fault, start: int) -> tuple[tuple[Token, ...], int] | None:
 
 
 def _bounds(fault: Fault, start: int) -> tuple[str, str, int] | None:
-    """The first and the last number of a range as it is written elsewhere, and where it ends; None where there is none."""
+    """Return the first and the last number of a range in other languages, and the token after it.
+
+    The result is None if there is no such range.
+    """
     tokens = fault.tokens
     whole = re.fullmatch(r"([0-9]+)\.\.([0-9]+)", tokens[start].text)
     if whole:
@@ -77,7 +88,7 @@ def _joined(fault: Fault, start: int, n: int) -> str:
 
 
 def word_behind_for(fault: Fault, faults: Faults) -> Edit | None:
-    """`for all i in site`, `for each i in site`."""
+    """Mend `for all i in site` and `for each i in site`."""
     word = fault.previous
     if (
         word is None
@@ -99,7 +110,7 @@ def word_behind_for(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def loop_in_brackets(fault: Fault, faults: Faults) -> Edit | None:
-    """`for (i in site)`."""
+    """Mend `for (i in site)`."""
     tokens, at = fault.tokens, fault.at
     if fault.token.text != "in" or at < 3 or tokens[at - 2].text != "(" or tokens[at - 3].text != "for":
         return None
@@ -113,7 +124,7 @@ def loop_in_brackets(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def comprehension(fault: Fault, faults: Faults) -> Edit | None:
-    """`sum([x[i] for i in site])`, as a list of Python."""
+    """Mend `sum([x[i] for i in site])`, a list comprehension of Python."""
     tokens, opened = fault.tokens, fault.open_brackets()
     if fault.token.text != "for" or not opened or tokens[opened[-1]].text != "[" or tokens[opened[-1] - 1].text != "(":
         return None
@@ -130,7 +141,7 @@ def comprehension(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def bare_pair(fault: Fault, faults: Faults) -> Edit | None:
-    """`for i, j in G.edges`."""
+    """Mend `for i, j in G.edges`."""
     tokens, at = fault.tokens, fault.at
     if fault.token.text != "," or at < 2 or tokens[at - 2].text != "for" or "in" not in fault.expected:
         return None
@@ -147,7 +158,7 @@ def bare_pair(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def loop_of_a_repeat(fault: Fault, faults: Faults) -> Edit | None:
-    """`repeat for s in range(3) { .. }`."""
+    """Mend `repeat for s in range(3) { .. }`."""
     if fault.token.text != "for" or fault.previous is None or fault.previous.text != "repeat" or fault.level != "sampler_statement":
         return None
     after = fault.tokens[fault.at + 1]

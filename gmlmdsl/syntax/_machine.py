@@ -1,4 +1,4 @@
-"""The LALR machine: runs the tables on tokens and builds nodes on the way; no recursion, whatever the nesting."""
+"""Run the LALR tables on tokens and build nodes on the way, without recursion at any nesting."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from ._build import BUILDERS, NESTING
 from ._lex import MAX_DEPTH, Token
 from ._tables import ABSENT, END, Rule, Tables
 
-MAX_STACK = 10 * MAX_DEPTH  # no level of nesting takes as many parts: a longer stack is nested too deep
+# No level of nesting takes as many parts. A longer stack is nested too deep.
+MAX_STACK = 10 * MAX_DEPTH
 
 
 class Chain(NamedTuple):
-    """The parts of a form that repeats, so far: those before, and the latest. Never changed, so stacks can share it."""
+    """The parts of a repeating form so far: the earlier parts, and the latest ones.
+
+    A chain is immutable, so that stacks can share it.
+    """
 
     before: Chain | None
     items: list[Any]
 
     def all(self) -> list[Any]:
-        """All parts in order."""
+        """Return all parts in order."""
         links: list[list[Any]] = []
         link: Chain | None = self
         while link is not None:
@@ -29,42 +33,47 @@ class Chain(NamedTuple):
         return [item for items in reversed(links) for item in items]
 
 
-Part = tuple[Any, int, int, int]  # what was read, the numbers of its first and last token, its depth of nesting
+# the parsed part, the numbers of its first and last token, its depth of nesting
+Part = tuple[Any, int, int, int]
 
 
 @dataclass(slots=True)
 class Stack:
-    """What has been read: the states, and a part for each state but the first."""
+    """The state of the parser: the states, and a part for each state except the first."""
 
     states: list[int] = field(default_factory=lambda: [0])
     parts: list[Part] = field(default_factory=list)
 
     def kept(self, size: int) -> Stack:
-        """A copy of the first `size` parts."""
+        """Return a copy of the first `size` parts."""
         return Stack(self.states[: size + 1], self.parts[:size])
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why the machine stopped before the end: token `at` fits nowhere, or nesting is too deep there."""
+    """The reason why the parser stopped before the end.
+
+    Token `at` does not fit, or the nesting is too deep there.
+    """
 
     at: int
     too_deep: bool = False
 
 
 def run(tables: Tables, source: Source, tokens: list[Token], stack: Stack, at: int = 0, until: int = -1) -> Stop | None:
-    """Read tokens from number `at` on.
+    """Parse the tokens from number `at` on.
 
     Args:
         tables: the grammar.
         source: the text, for spans.
-        tokens: all tokens, the end token last.
-        stack: what has been read before; what is read is added to it.
-        at: the first token to read.
-        until: the token to stop at, before it is looked at.
+        tokens: all tokens. The last one is the end token.
+        stack: the state of the parser. The parts that are parsed are added to it.
+        at: the first token to parse.
+        until: the token before which to stop.
 
     Returns:
-        None where all was read and the last part is the tuple of statements; else where and why it stopped.
+        None if all tokens were parsed and the last part is the tuple of statements. Otherwise the
+            place and reason of the stop.
     """
     actions, states, parts = tables.actions, stack.states, stack.parts
     while at != until:
@@ -86,7 +95,11 @@ def run(tables: Tables, source: Source, tokens: list[Token], stack: Stack, at: i
 
 
 def action_of(actions: dict[str, int], token: Token) -> int | None:
-    """What a state does with a token: the first of its terminals that the state knows decides."""
+    """Return the action of a state for a token.
+
+    The first terminal of the token that the state accepts determines the action. The result is None
+    if there is none.
+    """
     for terminal in token.terminals:
         if terminal in actions:
             return actions[terminal]
@@ -94,7 +107,17 @@ def action_of(actions: dict[str, int], token: Token) -> int | None:
 
 
 def reduce(tables: Tables, source: Source, tokens: list[Token], rule: Rule, stack: Stack) -> bool:
-    """Replace the parts of a form by its node; False, and nothing done, where the node would be nested too deep."""
+    """Replace the parts of a form by its node.
+
+    The result is False, and the stack unchanged, if the node would be nested too deep.
+
+    Args:
+        tables: the grammar.
+        source: the text, for spans.
+        tokens: all tokens.
+        rule: the form.
+        stack: the state of the parser.
+    """
     states, parts = stack.states, stack.parts
     if rule.passes:
         states[-1] = tables.gotos[states[-2]][rule.origin]
@@ -142,13 +165,16 @@ def _chained(rule: Rule, taken: list[Part]) -> Chain:
 
 
 def viable(tables: Tables, states: list[int]) -> frozenset[str]:
-    """The terminals that can really come next: those of the state, less those that only another context would take."""
+    """Return the terminals that can come next after these states.
+
+    The table of the last state also accepts terminals of other contexts. They are excluded.
+    """
     return frozenset(t for t in tables.actions[states[-1]] if can_follow(tables, states, t))
 
 
 def can_follow(tables: Tables, states: list[int], terminal: str) -> bool:
-    """Whether a terminal would be read after these states."""
-    kept, pushed = len(states), []  # the first `kept` states, then those pushed on a trial
+    """Return whether a terminal would be accepted after these states."""
+    kept, pushed = len(states), []  # the first `kept` states, then the states pushed in this trial
     while True:
         top = pushed[-1] if pushed else states[kept - 1]
         action = tables.actions[top].get(terminal)

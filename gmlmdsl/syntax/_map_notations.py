@@ -1,4 +1,8 @@
-"""Maps and lists as other languages write them: keys without quotes, other signs behind a key, a pair of brackets for each index."""
+"""Mend maps and lists as other languages write them.
+
+Examples are keys without quotes, other signs after a key, and a pair of brackets for each index.
+Each rule returns an edit, or None if it does not apply.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,13 @@ from ._lex import OPENING, Token, closing, short
 from ._notations import cut, text_of
 
 Faults = dict[int, Diagnostic]
-PAIRED = frozenset({"=", "=>", "->", ":="})  # signs between a key and what it stands for
+PAIRED = frozenset({"=", "=>", "->", ":="})  # signs between a key and its value
 FOR_THE_REST = frozenset({"_", "else", "default", "otherwise", "other"})
 TRUTH = {"true": "1", "True": "1", "false": "0", "False": "0"}
 
 
 def pair_sign(fault: Fault, faults: Faults) -> Edit | None:
-    """`{"no" = 0.1}` and `{"no" => 0.1}`."""
+    """Mend `{"no" = 0.1}` and `{"no" => 0.1}`."""
     tokens, at, before = fault.tokens, fault.at, fault.previous
     if before is None or fault.expected != {":"} or not _is_in(fault, "{"):
         return None
@@ -27,7 +31,7 @@ def pair_sign(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def odd_key(fault: Fault, faults: Faults) -> Edit | None:
-    """`{"no": 0.1, _: 0.9}`, `{true: 0.1}` and `{"no": 0.1, yes: 0.9}`."""
+    """Mend `{"no": 0.1, _: 0.9}`, `{true: 0.1}` and `{"no": 0.1, yes: 0.9}`."""
     token, after = fault.token, fault.tokens[min(fault.at + 1, len(fault.tokens) - 1)]
     if after.text != ":" or fault.previous is None or fault.previous.text not in ("{", ",") or not _is_in(fault, "{"):
         return None
@@ -47,7 +51,7 @@ def odd_key(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def names_for_keys(fault: Fault, faults: Faults) -> Edit | None:
-    """`{no: 0.1, yes: 0.7}[x]`, which reads as a list of options until its index."""
+    """Mend `{no: 0.1, yes: 0.7}[x]`, which is parsed as a list of options up to its index."""
     tokens, end = fault.tokens, fault.at - 1
     if fault.token.text != "[" or tokens[end].text != "}":
         return None
@@ -75,7 +79,7 @@ def _with_quotes(fault: Fault, names: list[Token], start: int, end: int) -> str:
 
 
 def index_behind_an_index(fault: Fault, faults: Faults) -> Edit | None:
-    """`{..}[a][b]` and `[[..], [..]][a][b]`."""
+    """Mend `{..}[a][b]` and `[[..], [..]][a][b]`."""
     tokens, at = fault.tokens, fault.at
     if fault.token.text != "[" or at < 2 or tokens[at - 1].text != "]" or fault.token.opens_line:
         return None
@@ -90,7 +94,7 @@ def index_behind_an_index(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def loop_in_a_list(fault: Fault, faults: Faults) -> Edit | None:
-    """`[0.1 * i for i in range(3)]`."""
+    """Report `[0.1 * i for i in range(3)]`."""
     tokens, opened = fault.tokens, fault.open_brackets()
     if fault.token.text != "for" or not opened or opened[-1] < fault.start or tokens[opened[-1]].text != "[":
         return None
@@ -103,7 +107,7 @@ def loop_in_a_list(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def listed_domain(fault: Fault, faults: Faults) -> Edit | None:
-    """`domain sky = ["sun", "rain"]` and `domain base = {"A", "C"}`."""
+    """Mend `domain sky = ["sun", "rain"]` and `domain base = {"A", "C"}`."""
     tokens, at = fault.tokens, fault.at
     close = closing(tokens, at) if fault.token.text in ("[", "{") else None
     if tokens[fault.start].text != "domain" or close is None or tokens[at - 1].text != "=":
@@ -119,12 +123,12 @@ def listed_domain(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def token_of(name: str, like: Token) -> Token:
-    """A name in the place of another token."""
+    """Return a name token in the place of another token."""
     return like._replace(terminals=("NAME",), text=name)
 
 
 def named_by_a_string(fault: Fault, faults: Faults) -> Edit | None:
-    """`categorical("no" = 0.2, "yes" = 0.8)`: none of the arguments is read."""
+    """Report `categorical("no" = 0.2, "yes" = 0.8)`, and skip its arguments."""
     before, opened = fault.previous, fault.open_brackets()
     if fault.token.text != "=" or before is None or before.terminals != ("STRING",) or not _is_in(fault, "("):
         return None
@@ -137,7 +141,7 @@ def named_by_a_string(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _is_in(fault: Fault, bracket: str) -> bool:
-    """Whether the innermost bracket that is open is one of the statement, of this kind."""
+    """Return whether the innermost open bracket belongs to the statement and is of this kind."""
     opened = fault.open_brackets()
     assert bracket in OPENING
     return bool(opened) and opened[-1] >= fault.start and fault.tokens[opened[-1]].text == bracket

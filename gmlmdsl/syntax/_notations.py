@@ -1,7 +1,8 @@
-"""Ways of writing of other languages that are more than a sign: sets, arrows, percentages, sizes, bars.
+"""Mend notations of other languages that consist of more than a sign.
 
-Each is an edit of the tokens that says what is written here. Those of statements are in `_habits.py`, of loops in `_loops.py`, signs and
-words in `hints.toml`.
+Examples are sets, arrows, percentages, sizes and bars. Each rule returns an edit that describes the
+syntax of this language, or None if it does not apply. Rules for statements are in `_habits.py`,
+those for loops in `_loops.py`. Signs and words are in `hints.toml`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ GROUP = re.compile(r"[0-9]{3}")
 
 
 def membership(fault: Fault, faults: Faults) -> Edit | None:
-    """`x[0] in {1, -1}` and `x[0] not in [1, 2]`."""
+    """Mend `x[0] in {1, -1}` and `x[0] not in [1, 2]`."""
     tokens, at = fault.tokens, fault.at
     negated = fault.token.text == "not" and at + 1 < len(tokens) and tokens[at + 1].text == "in"
     opened = at + 1 + negated
@@ -46,7 +47,7 @@ def membership(fault: Fault, faults: Faults) -> Edit | None:
     left = text_of(fault, cell)
     text = f" {join} ".join(f"{left} {sign} {text_of(fault, value)}" for value in values)
     if tokens[first - 1].text not in BEFORE_A_CONDITION and not tokens[first].opens_line:
-        return None  # what is compared is more than a cell: `a + x[0] in {1, 2}`
+        return None  # The left side is more than a cell: `a + x[0] in {1, 2}`.
     # `[1, 3]` and `(1, 3)` are two values in Python and an interval in mathematics.
     interval = tokens[opened].text != "{" and len(values) == 2 and all(v[-1].terminals == ("NUMBER",) for v in values)
     alone = tokens[first - 1].text in ("require", "(", "if") and (
@@ -62,7 +63,10 @@ def membership(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _operand(tokens: list[Token], end: int) -> int | None:
-    """Where a name, or a name with its indices, starts that ends just before a token."""
+    """Return the first token of a name, or of a name with indices, that ends before token `end`.
+
+    The result is None if there is no such name.
+    """
     k = end - 1
     if tokens[k].text == "]":
         k = _opening(tokens, k) - 1
@@ -70,7 +74,7 @@ def _operand(tokens: list[Token], end: int) -> int | None:
 
 
 def _parts(tokens: list[Token], start: int, end: int) -> Iterator[list[Token]]:
-    """The tokens between commas."""
+    """Yield the tokens between commas."""
     depth, part = 0, []
     for token in tokens[start:end]:
         depth += (token.text in OPENING) - (token.text in CLOSING)
@@ -91,7 +95,7 @@ def cut(text: str) -> str:
 
 
 def implication(fault: Fault, faults: Faults) -> Edit | None:
-    """`require a == 1 -> b == 1`, and `require a => b` of two bits."""
+    """Mend `require a == 1 -> b == 1`, and `require a => b` of two bits."""
     tokens, at = fault.tokens, fault.at
     start = next((k for k in (at, at - 1, at - 2) if k > fault.start and _arrow(fault, k)), None)
     if start is None or tokens[fault.start].text != "require":
@@ -114,7 +118,7 @@ def implication(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _between_bits(fault: Fault, start: int, end: int) -> Edit:
-    """The bits of an implication compare: the first is 0, or both are 1."""
+    """Mend an implication of two bits by `<=`: the first is 0, or both are 1."""
     arrow = fault.span(fault.tokens[start]).to(fault.span(fault.tokens[end - 1]))
     help_ = "write `<=`: of two bits the first implies the second where it is not the larger"
     diagnostic = Diagnostic("E107", f"`{arrow.text}` is not an operator", arrow, help=help_, fix=Fix(arrow, "<="))
@@ -122,13 +126,13 @@ def _between_bits(fault: Fault, start: int, end: int) -> Edit:
 
 
 def _end_of_term(tokens: list[Token], start: int) -> int:
-    """Where the expression of a `require` ends that goes on from a token."""
+    """Return the end of the expression of a `require` that continues at a token."""
     rest = enumerate(tokens[start:], start)
     return next((k for k, t in rest if (t.opens_line and k > start) or t.text in ("for", "}", ";", "")), len(tokens))
 
 
 def _is_bit(tokens: list[Token], part: list[Token]) -> bool:
-    """Whether these tokens are one cell, and every variable of that name is declared `: bit`."""
+    """Return whether some tokens are one cell of variables that are all declared `: bit`."""
     if not part or "NAME" not in part[0].terminals:
         return False
     close = closing(part, 1) if len(part) > 1 and part[1].text == "[" else 0
@@ -137,7 +141,7 @@ def _is_bit(tokens: list[Token], part: list[Token]) -> bool:
 
 
 def _types_of(tokens: list[Token], name: str) -> Iterator[str]:
-    """The first words of the types with which variables of a name are declared."""
+    """Yield the first words of the types with which variables of a name are declared."""
     for k, token in enumerate(tokens):
         if token.text not in ("var", "latent", "given"):
             continue
@@ -148,7 +152,7 @@ def _types_of(tokens: list[Token], name: str) -> Iterator[str]:
 
 
 def _arrow(fault: Fault, start: int) -> list[Token]:
-    """The tokens of an arrow that starts at one of them and that touch; none where there is none."""
+    """Return the adjacent tokens of an arrow that begins at a token, or []."""
     for size in (3, 2, 1):
         found = fault.tokens[start : start + size]
         if len(found) == size and fault.source.text[found[0].start : found[-1].end] in IMPLICATIONS:
@@ -157,7 +161,7 @@ def _arrow(fault: Fault, start: int) -> list[Token]:
 
 
 def _compares(fault: Fault, start: int) -> bool:
-    """Whether something is compared from a token on: `a == 1 => 2` may be a misspelt `>=`."""
+    """Return whether the text after a token compares. `a == 1 => 2` may be a misspelt `>=`."""
     rest = fault.tokens[start:]
     end = next((k for k, t in enumerate(rest) if t.opens_line or not t.text or t.text == "for"), len(rest))
     return any(t.text in COMPARISONS or t.text in ("and", "or", "not") for t in rest[:end])
@@ -168,7 +172,7 @@ def depth_of(tokens: list[Token]) -> int:
 
 
 def bars(fault: Fault, faults: Faults) -> Edit | None:
-    """`|x[0]|`, which is `abs(x[0])`."""
+    """Mend `|x[0]|`, which is `abs(x[0])`."""
     tokens, at = fault.tokens, fault.at
     if fault.token.text != "|" or "NUMBER" not in fault.expected:
         return None
@@ -184,7 +188,7 @@ def bars(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def percentage(fault: Fault, faults: Faults) -> Edit | None:
-    """`50%`, where nothing follows that could be divided by."""
+    """Mend `50%` if no divisor follows."""
     tokens = fault.tokens
     for k in range(fault.at, max(fault.start, fault.at - 3), -1):
         number, sign = tokens[k - 1], tokens[k]
@@ -203,7 +207,7 @@ def percentage(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def thousands(fault: Fault, faults: Faults) -> Edit | None:
-    """`1,000` where no comma may stand."""
+    """Mend `1,000` in a place without commas."""
     tokens, at = fault.tokens, fault.at
     if fault.token.text != "," or at + 1 >= len(tokens):
         return None
@@ -226,7 +230,7 @@ def thousands(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def decimal_comma(fault: Fault, faults: Faults) -> Edit | None:
-    """`0,5 * x`."""
+    """Mend `0,5 * x`."""
     tokens, at = fault.tokens, fault.at
     if fault.token.text != "," or at + 1 >= len(tokens) or not fault.previous or not fault.previous.text.isdigit():
         return None
@@ -239,7 +243,7 @@ def decimal_comma(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def product_without_a_sign(fault: Fault, faults: Faults) -> Edit | None:
-    """`2(x + y)`."""
+    """Mend `2(x + y)`."""
     before = fault.previous
     if fault.token.text != "(" or before is None or before.terminals != ("NUMBER",) or "*" not in fault.expected:
         return None
@@ -253,7 +257,7 @@ def product_without_a_sign(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def member_of_a_range(fault: Fault, faults: Faults) -> Edit | None:
-    """`k in range(3)` in a condition."""
+    """Mend `k in range(3)` in a condition."""
     tokens, at = fault.tokens, fault.at
     if fault.token.text != "in" or tokens[min(at + 1, len(tokens) - 1)].text != "range" or "==" not in fault.expected:
         return None
@@ -276,7 +280,7 @@ def member_of_a_range(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def condition_in_brackets(fault: Fault, faults: Faults) -> Edit | None:
-    """`[x[i] == "A"]`, which is 1 or 0 in papers."""
+    """Mend `[x[i] == "A"]`, which is 1 or 0 in papers."""
     tokens, at = fault.tokens, fault.at
     close = closing(tokens, at) if fault.token.text == "[" and "NUMBER" in fault.expected else None
     if close is None or COMPARISONS.isdisjoint(t.text for t in tokens[at:close]):
@@ -289,7 +293,10 @@ def condition_in_brackets(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def list_of_a_term(fault: Fault, faults: Faults) -> Edit | None:
-    """`factor [0.1, 0.9][b]`: a bracket behind `factor` is an index of what is called so; and `2 * [0.1, 0.9][b]`."""
+    """Mend `factor [0.1, 0.9][b]` and `2 * [0.1, 0.9][b]`.
+
+    A bracket after `factor` is parsed as an index of an array with that name.
+    """
     tokens, first = fault.tokens, fault.tokens[fault.start].text
     behind = first in ("factor", "require") and tokens[fault.start + 1].text == "[" and fault.at > fault.start + 1
     at = fault.start + 1 if behind else _list_beside_an_operator(fault)
@@ -305,7 +312,10 @@ def list_of_a_term(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _list_beside_an_operator(fault: Fault) -> int | None:
-    """Where a list begins behind an operator, `2 * [..`, or a list with its index in front of one, `= [..][b] *`."""
+    """Return the first token of a list beside an operator, or None.
+
+    The list follows an operator, `2 * [..`, or it has an index and precedes one, `= [..][b] *`.
+    """
     tokens, at = fault.tokens, fault.at
     if fault.token.text == "[":
         return at if at and tokens[at - 1].text in OPERATORS else None
@@ -316,12 +326,12 @@ def _list_beside_an_operator(fault: Fault) -> int | None:
 
 
 def _opening(tokens: list[Token], close: int) -> int:
-    """Where the square bracket that a token closes is opened; 0 where it closes none."""
+    """Return the square bracket that a token closes, or 0."""
     return next((j for j in range(close, -1, -1) if closing(tokens, j) == close and tokens[j].text == "["), 0)
 
 
 def double_index(fault: Fault, faults: Faults) -> Edit | None:
-    """`J[i][j]`."""
+    """Mend `J[i][j]`."""
     tokens, at = fault.tokens, fault.at
     if fault.token.text != "[" or not fault.previous or fault.previous.text != "]" or fault.token.opens_line:
         return None
@@ -335,7 +345,7 @@ def double_index(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def second_condition(fault: Fault, faults: Faults) -> Edit | None:
-    """`for i in a if p for j in b if q`, and `for i in a if p if q`."""
+    """Mend `for i in a if p for j in b if q`, and `for i in a if p if q`."""
     tokens, at = fault.tokens, fault.at
     first = next((k for k in range(at - 1, fault.start, -1) if tokens[k].text in ("if", "for") and not depth_of(tokens[k:at])), None)
     if fault.token.text not in ("for", "if") or first is None or tokens[first].text != "if" or "then" in [t.text for t in tokens[first:at]]:
@@ -367,7 +377,7 @@ def second_condition(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def size_behind_a_type(fault: Fault, faults: Faults) -> Edit | None:
-    """`param h : real[4]` and `input h : real[4]`."""
+    """Mend `param h : real[4]` and `input h : real[4]`."""
     tokens, at, first = fault.tokens, fault.at, fault.tokens[fault.start]
     if fault.token.text != "[" or at < 3 or tokens[at - 2].text != ":" or "NAME" not in tokens[at - 1].terminals:
         return None
@@ -385,17 +395,21 @@ def size_behind_a_type(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def sized_axes(sizes: list[str], is_input: bool) -> str:
-    """Axes of these sizes: of an input the sizes alone, of all else an index name for each."""
+    """Return axes of these sizes.
+
+    For an input these are the sizes alone, and otherwise an index name for each size.
+    """
     return ", ".join(sizes if is_input else [f"{i} in range({n})" for i, n in zip("ijklmnabcd", sizes, strict=False)])
 
 
 def drawn_block(fault: Fault, faults: Faults) -> Edit | None:
-    """`where K in swap`: a block is drawn from a mask."""
+    """Mend `where K in swap`: a block is drawn from a mask."""
     tokens, at = fault.tokens, fault.at
     if fault.token.text not in ("in", "=", "from", ":") or at < 2 or tokens[at - 2].text != "where" or "~" not in fault.expected:
         return None
     span, name, message = fault.span(fault.token), tokens[at - 1].text, "a block is drawn from a mask"
-    if name not in (t.text for t in tokens[fault.start : at - 2]):  # `update x`, and not `update x[K]`
+    # The target is `update x`, and not `update x[K]`.
+    if name not in (t.text for t in tokens[fault.start : at - 2]):
         made, whole = (fault.make("by", tokens[at - 2]),), fault.span(tokens[at - 2]).to(span)
         help_ = f"write `by {tokens[at + 1].text}`, or name the cells, `x[{name}]`, and write `where {name} ~ {tokens[at + 1].text}`"
         return Edit(at - 2, at + 1, made, Diagnostic("E107", message, span, "", help=help_, fix=Fix(whole, "by")), far=1)

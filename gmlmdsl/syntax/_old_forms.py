@@ -1,4 +1,4 @@
-"""Forms of earlier versions, which are still read: where they stand, and the text that says the same today."""
+"""Find forms of earlier versions, which are still accepted, and their current equivalents."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ from dataclasses import dataclass
 from .._diagnostics import Fix, Span
 from . import _tree as tree
 
-WORD = re.compile(r"#[^\n]*|\w+")  # a comment or a word
+WORD = re.compile(r"#[^\n]*|\w+")  # matches a comment or a word
 
 
 @dataclass(frozen=True, slots=True)
 class OldForm:
-    """One old form: how it is written today in short, its place, and the edit; None where a comment stands in it."""
+    """One old form.
+
+    Attributes:
+        today: a short description of the current form.
+        span: the place of the old form.
+        fix: the edit, or None if the old form contains a comment.
+    """
 
     today: str
     span: Span
@@ -22,7 +28,10 @@ class OldForm:
 
 
 def old_forms(mask: tree.Mask) -> Iterator[OldForm]:
-    """Those of a mask: `given x` in its header, and weights and rates that stand last."""
+    """Yield the old forms of a mask.
+
+    They are `given x` in its header, and weights and rates that come last.
+    """
     if mask.word == "given":
         found = [m for m in WORD.finditer(mask.span.source.text, mask.span.start, mask.given[0].span.start) if m[0] == "given"]
         span = Span(mask.span.source, *found[-1].span())
@@ -35,7 +44,16 @@ def old_forms(mask: tree.Mask) -> Iterator[OldForm]:
 
 
 def _weight_first(whole: Span, target: Span, clauses: tree.Clauses | None, head: str, word: str, today: str) -> OldForm:
-    """`choose BLOCK for .. weight w` as `choose w : BLOCK for ..`."""
+    """Rewrite `choose BLOCK for .. weight w` as `choose w : BLOCK for ..`.
+
+    Args:
+        whole: the place of the statement.
+        target: the place of its block or cell.
+        clauses: its clauses.
+        head: its first keyword.
+        word: the keyword before the weight or rate.
+        today: a short description of the current form.
+    """
     text = whole.source.text
     last = target.end if clauses is None else clauses.span.end
     found = re.compile(rf"\b{word}\b").search(text, last, whole.end)
@@ -46,7 +64,10 @@ def _weight_first(whole: Span, target: Span, clauses: tree.Clauses | None, head:
 
 
 def modernised(read: tree.SyntaxTree) -> str | None:
-    """The text of a program with its old forms as they are written today; None where it has none that can be changed."""
+    """Return the text of a program with its old forms replaced by their current equivalents.
+
+    The result is None if no form can be replaced.
+    """
     masks = [s for s in read.statements if isinstance(s, tree.Mask)]
     masks += [s for m in read.statements if isinstance(m, tree.Model) for s in m.body if isinstance(s, tree.Mask)]
     fixes = [form.fix for mask in masks for form in old_forms(mask) if form.fix is not None]

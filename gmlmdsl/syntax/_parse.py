@@ -1,4 +1,7 @@
-"""Text -> tree: the entry of the room. Limits are checked before anything is built."""
+"""Parse a text into a tree: the entry point of this package.
+
+Limits are checked before anything is built.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +15,22 @@ from ._machine import Stack, run
 from ._tables import load_tables
 from ._tree import SyntaxTree
 
-ARCHIVE = b"PK\x03\x04"  # what a zip file begins with
+ARCHIVE = b"PK\x03\x04"  # the first bytes of a zip file
 MAX_BYTES = 1024 * 1024
 
 
 def parse(text: str, path: str = "<text>") -> SyntaxTree:
-    """Read a program.
+    """Parse a program.
 
     Args:
         text: the program.
-        path: the name it is shown under in messages.
+        path: the name of the program in messages.
 
     Returns:
-        Its syntax tree; names and types are not looked at.
+        Its syntax tree. Names and types are not checked.
 
     Raises:
-        GmlmError: with every syntax error of the text.
+        GmlmError: if the text has syntax errors. The error contains all of them.
     """
     tree, errors, _ = parse_with_errors(text, path)
     if errors:
@@ -36,15 +39,15 @@ def parse(text: str, path: str = "<text>") -> SyntaxTree:
 
 
 def parse_with_errors(text: str, path: str = "<text>") -> tuple[SyntaxTree, tuple[Diagnostic, ...], frozenset[str]]:
-    """Read what can be read of a program.
+    """Parse the valid statements of a program.
 
     Args:
         text: the program.
-        path: the name it is shown under in messages.
+        path: the name of the program in messages.
 
     Returns:
-        The tree of the statements that could be read; the syntax errors, in the order of the text; and the names that
-        occur in text that was skipped, any of which may be declared there.
+        The tree of the statements that could be parsed. The syntax errors, in the order of the
+            text. The names that occur in skipped text, any of which may be declared there.
     """
     source = Source(path, text)
     nothing = SyntaxTree(Span(source, 0, len(text)), ())
@@ -61,7 +64,7 @@ def parse_with_errors(text: str, path: str = "<text>") -> tuple[SyntaxTree, tupl
         errors: tuple[Diagnostic, ...] = tuple(tokens.faults.values())
         skipped: frozenset[str] = frozenset()
     else:
-        from ._recover import recover  # a program without faults never needs it
+        from ._recover import recover  # A program without faults never needs it.
 
         stack, errors, skipped = recover(tables, tokens, stack, stop)
     return _tree(tokens, stack), in_text_order(errors), skipped
@@ -75,18 +78,19 @@ def read_source(path: str | Path, piped: bool = True) -> Source:
     """Read the text of a file.
 
     Args:
-        path: a file of UTF-8 text, at most 1 MiB; a byte order mark is dropped.
-        piped: whether it may be a pipe that the caller opened, such as `/dev/stdin`.
+        path: a file of UTF-8 text of at most 1 MiB. A byte order mark is dropped.
+        piped: whether the file may be a pipe that the caller opened, such as `/dev/stdin`.
 
     Returns:
-        The text with the path it is shown under.
+        The text with its path as messages show it.
 
     Raises:
-        GmlmError: where the file is missing, a directory, unreadable, too large or not text.
+        GmlmError: if the file is missing, a directory, unreadable, too large or not text.
     """
     shown = str(path)
     with reading(path, piped), open(path, "rb") as file:
-        data = file.read(MAX_BYTES + 4)  # one more than allowed, and room for a byte order mark
+        # one byte more than allowed, and three bytes for a byte order mark
+        data = file.read(MAX_BYTES + 4)
     data = data.removeprefix(b"\xef\xbb\xbf")
     if len(data) > MAX_BYTES:
         raise GmlmError(_too_large(shown))

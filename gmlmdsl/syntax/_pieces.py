@@ -1,6 +1,8 @@
-"""Tree -> pieces of text: what a statement is written with, in order, with the spaces and the places where a line may break.
+"""Turn a tree into pieces of text.
 
-Iterative, as everything in this room: a tree is up to 200 levels deep.
+The pieces of a statement are its tokens in order, with the spaces and the possible line breaks
+between them. The code is iterative, as in this whole package, because a tree may be 200 levels
+deep.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from typing import NamedTuple
 from . import _tree as tree
 from ._lex import CLOSING, OPENING
 
-# How tight an operator binds; a part that binds less than its place asks for stands in parentheses.
+# The binding strengths of operators. A part that binds less than its place requires is put in
+# parentheses.
 BRANCH, LOOSEST, OR, AND, NOT, COMPARISON, SUM, PRODUCT, SIGN, POWER, ATOM = range(-1, 10)
 BINDING = {
     "or": OR,
@@ -23,22 +26,32 @@ BINDING = {
     **dict.fromkeys(("*", "/", "//", "%"), PRODUCT),
     "^": POWER,
 }
-# What the operands of an operator must bind at least.
+# The minimum binding strengths of the operands of an operator.
 OPERANDS = {OR: (OR, AND), AND: (AND, NOT), COMPARISON: (SUM, SUM), SUM: (SUM, PRODUCT), PRODUCT: (PRODUCT, SIGN), POWER: (ATOM, SIGN)}
 
-# Parentheses that bind nothing and help to read: kept where they were written, as in `not (a == b) or c` and `(a % b) * c`.
+# Some parentheses are redundant but help the reader, as in `not (a == b) or c` and `(a % b) * c`.
+# They are kept if the text contains them.
 COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 PRODUCTS = frozenset(("*", "/", "//", "%"))
 HELPED = {"not": COMPARISONS, "or": {"and", "not"}, "and": {"not"}, "neg": {"^"}, **{p: PRODUCTS - {p} for p in PRODUCTS}}
 
 NO_BREAK = 99
-CLAUSE = 0  # the loosest place for a line to break: before `for`, `weight`, ..; then after commas, then before operators
+# The best place for a line break is before `for`, `weight`, .., then after commas, then before
+# operators.
+CLAUSE = 0
 COMMA = 1
-LATE = 20  # between the indices of a map or list: after all else of that depth
+LATE = 20  # between the indices of a map or list: the last choice at that depth
 
 
 class Piece(NamedTuple):
-    """A token as it is written: spaces before it, and how loose the place before it is (bracket depth, then kind)."""
+    """A token as it is written.
+
+    Attributes:
+        text: the text.
+        space: the number of spaces before it.
+        looseness: the kind of the place before it. A smaller number means a better line break.
+        depth: the number of enclosing brackets. A break at a smaller depth is better.
+    """
 
     text: str
     space: int = 1
@@ -48,7 +61,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A part still to be written, in a place where it must bind at least so tight."""
+    """A part still to be written, with the minimum binding strength that its place requires."""
 
     node: tree.Node
     binding: int = LOOSEST
@@ -58,17 +71,21 @@ Item = Piece | Expected
 
 
 def word(text: str, looseness: int = NO_BREAK) -> Piece:
-    """A piece after a space."""
+    """Return a piece after a space."""
     return Piece(text, 1, looseness)
 
 
 def tight(text: str) -> Piece:
-    """A piece without a space before it."""
+    """Return a piece without a space before it."""
     return Piece(text, 0)
 
 
 def flatten(items: Sequence[Item]) -> list[Piece]:
-    """Write out every part: no space after an opening bracket, bracket depths counted, a break allowed after a comma."""
+    """Expand every part into pieces.
+
+    There is no space after an opening bracket, bracket depths are counted, and a line may break
+    after a comma.
+    """
     todo = list(reversed(items))
     done: list[Piece] = []
     depth, glued, late = 0, True, False
@@ -86,7 +103,7 @@ def flatten(items: Sequence[Item]) -> list[Piece]:
     return done
 
 
-MINUS = Piece("-", 1)  # the sign, which stands close to its operand
+MINUS = Piece("-", 1)  # the sign, without a space before its operand
 CARET = Piece("^", 0)
 LATE_COMMA = Piece(",", 0)
 
@@ -126,7 +143,10 @@ def _operand(node: tree.Node, binding: int, parent: str) -> Expected:
 
 
 def _is_bracketed(node: tree.Node) -> bool:
-    """Whether an operand was written in parentheses of its own: the operator stands between it and any others."""
+    """Return whether an operand was written in parentheses of its own.
+
+    Any other parentheses are separated from the operand by an operator.
+    """
     text, before, after = node.span.source.text, node.span.start - 1, node.span.end
     while before > 0 and text[before].isspace():
         before -= 1
@@ -137,7 +157,8 @@ def _is_bracketed(node: tree.Node) -> bool:
 
 def _atom(node: tree.Node) -> list[Item]:
     if isinstance(node, tree.Number) and node.span.text.startswith("-"):
-        return [MINUS, word(node.span.text.split()[-1].lstrip("-"))]  # a key of a map: a comment may stand behind its sign
+        # a key of a map: a comment may follow its sign
+        return [MINUS, word(node.span.text.split()[-1].lstrip("-"))]
     if isinstance(node, tree.Number | tree.String):
         return [word(node.span.text)]  # numbers keep their spelling
     if isinstance(node, tree.Boolean):
@@ -185,7 +206,7 @@ def _looked_up_at(node: tree.LookedUp) -> list[Item]:
 
 
 def bracketed(opening: Piece, nodes: Sequence[tree.Node], binding: int = LOOSEST) -> list[Item]:
-    """Nodes between brackets, with commas."""
+    """Return nodes between brackets, separated by commas."""
     items: list[Item] = [opening]
     for k, node in enumerate(nodes):
         items += [tight(","), Expected(node, binding)] if k else [Expected(node, binding)]
@@ -197,7 +218,7 @@ def _loop_names(names: Sequence[tree.Name]) -> list[Item]:
 
 
 def clauses(node: tree.Clauses | None) -> list[Item]:
-    """`for .. if ..`, or nothing."""
+    """Return `for .. if ..`, or [] if there are no clauses."""
     if node is None:
         return []
     items: list[Item] = []

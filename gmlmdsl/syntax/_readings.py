@@ -1,4 +1,7 @@
-"""Matches a statement that cannot be read with the table `reading` of `hints.toml`: what may be meant by what stands there."""
+"""Match a broken statement against the table `reading` of `hints.toml`.
+
+An entry of the table describes the tokens of a statement and a help for it.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,12 @@ from ._habits import is_drawn
 from ._hints import hints
 from ._lex import Token
 
-REACHING = ("if", "in", "and", "or", "not", "then", "else")  # words before a parenthesis that groups
+# words before a parenthesis that groups an expression
+REACHING = ("if", "in", "and", "or", "not", "then", "else")
 
 
 def told_by_reading(fault: Fault) -> str:
-    """The help of the first entry whose every key is met; empty where there is none."""
+    """Return the help of the first entry whose keys all match, or ""."""
     seen = _seen(fault)
     found = next((e for e in hints()["reading"] if all(_holds(key, e[key], seen) for key in e if key != "help")), None)
     return _of_parentheses(fault) or ("" if found is None else found["help"].format_map(seen))
@@ -31,7 +35,7 @@ def _is_met(wanted: object, seen: object) -> bool:
 
 
 def _seen(fault: Fault) -> Mapping[str, object]:
-    """What stands around the token that does not fit, by the keys of the table."""
+    """Return the tokens around the unexpected one, by the keys of the table."""
     tokens, at, start, token = fault.tokens, fault.at, fault.start, fault.token
     texts = [t.text for t in tokens[start : at + 1]]
     behind = [t.text for t in tokens[at + 1 : at + 4]]
@@ -87,13 +91,13 @@ def _says_in(fault: Fault) -> bool:
 
 
 def inner_bracket(fault: Fault) -> int | None:
-    """The number of the innermost bracket of the statement that is open."""
+    """Return the number of the innermost open bracket of the statement, or None."""
     opened = [k for k in fault.open_brackets() if k >= fault.start]
     return opened[-1] if opened else None
 
 
 def _of_parentheses(fault: Fault) -> str:
-    """A comma in parentheses that hold one expression."""
+    """Return the help for a comma in parentheses that contain one expression, or ""."""
     tokens, k = fault.tokens, inner_bracket(fault)
     if fault.token.text != "," or not k or tokens[k].text != "(" or k == fault.start:
         return ""

@@ -1,4 +1,8 @@
-"""After a syntax error: report it once, mend it where one edit surely does, else leave the statement out, and read on."""
+"""Recover from a syntax error and continue to parse.
+
+The error is reported once. It is mended if one edit certainly mends it. Otherwise the statement is
+skipped.
+"""
 
 from __future__ import annotations
 
@@ -17,27 +21,27 @@ from ._words import LEVELS
 MAX_ERRORS = 50
 MAX_ERRORS_WHEN_LONG = 5
 STEPS_OF_AN_ERROR = 4
-MOST_LOOKS = 100_000  # tokens, times errors: each error costs a look at all tokens
+MOST_LOOKS = 100_000  # the maximum of tokens times errors: each error costs a pass over all tokens
 
 
 def recover(tables: Tables, tokens: Tokens, stack: Stack, stop: Stop) -> tuple[Stack, tuple[Diagnostic, ...], frozenset[str]]:
-    """Read on after an error, to the end.
+    """Continue after an error up to the end of the text.
 
     Args:
         tables: the grammar.
         tokens: the tokens of the text.
-        stack: what was read before the error.
+        stack: the state of the parser before the error.
         stop: the error.
 
     Returns:
-        What could be read, the errors, and the names in the text that was left out.
+        The parts that could be parsed, the errors, and the names in the skipped text.
     """
     recovery = _Recovery(tables, tokens)
     end: Stop | None = stop
     while end is not None:
         stack, at = recovery.step(stack, end)
         end = run(tables, tokens.source, recovery.tokens, stack, at)
-    # Faults of tokens that were read all the same: a number too large, an unknown escape.
+    # Some tokens are accepted in spite of a fault: a number that is too large, an unknown escape.
     whole = {t.start for t in tokens.tokens if t.terminals}
     errors = (*recovery.errors, *(d for start, d in tokens.faults.items() if start in whole))
     return stack, errors, frozenset(recovery.skipped)
@@ -50,14 +54,17 @@ class _Recovery:
         self.errors: list[Diagnostic] = []
         self.skipped: set[str] = set()
         self.braces_seen = False
-        self.resumed = -1  # where reading went on, when not at the start of a line: what follows there may be debris
-        self.last = -1  # where reading went on last
-        self.edits = 0  # made; those of the rows of one mixture are one error
-        self.steps = 0  # places where reading stopped: of one fault there may be several, which say nothing new
-        self.mended = -1  # the place of the statement that was mended last
+        # the token at which parsing resumed inside a line. The rest of the line may be debris.
+        self.resumed = -1
+        self.last = -1  # the token at which parsing resumed last
+        # the number of edits made. Those of the rows of one mixture count as one error.
+        self.edits = 0
+        # the number of stops. One fault may cause several stops, which add no information.
+        self.steps = 0
+        self.mended = -1  # the start of the last statement that was mended
 
     def step(self, stack: Stack, stop: Stop) -> tuple[Stack, int]:
-        """Deal with one error; the stack and the token to read on from."""
+        """Handle one error. Return the stack and the token at which parsing resumes."""
         fault = locate(self.tables, self.source, self.tokens, stack, stop)
         self.steps += 1
         if max(len(self.errors), self.edits, self.steps // STEPS_OF_AN_ERROR) >= min(
@@ -82,7 +89,10 @@ class _Recovery:
         return self._mend(fault) or self._report(fault)
 
     def _is_inside(self, fault: Fault) -> bool:
-        """Whether the fault has nothing to do with braces: those are then looked at when they matter."""
+        """Return whether the fault is unrelated to braces.
+
+        Braces are then checked at a later fault.
+        """
         of_another_level = opens_statement(self.tokens, fault.at) and fault.token.text not in LEVELS[fault.level][0]
         return fault.token.text not in ("{", "}", "") and not of_another_level
 
@@ -92,14 +102,18 @@ class _Recovery:
         return self._leave_out(fault, resumption(fault))
 
     def _apply(self, edit: Edit) -> None:
-        said = (edit.diagnostic.span, edit.diagnostic.message)  # what is said again is said of more: of another row of a mixture
+        # A repeated diagnostic replaces the earlier one: it covers another row of a mixture.
+        said = (edit.diagnostic.span, edit.diagnostic.message)
         self.errors = [*(d for d in self.errors if (d.span, d.message) != said), edit.diagnostic]
         self.tokens = edit.applied(self.tokens)
         self.edits += 1
-        self.last = -1  # tokens have other numbers now; the number of edits is bounded
+        self.last = -1  # The edit changed the numbers of tokens. The number of edits is bounded.
 
     def _mend(self, fault: Fault) -> tuple[Stack, int] | None:
-        """Make the first edit that surely mends the statement; where to read again, or None where there is no such edit."""
+        """Make the first edit that certainly mends the statement.
+
+        Return the stack and token from which to parse again, or None if there is no such edit.
+        """
         if fault.too_deep:
             return None
         next_statement = resumption(fault)
@@ -123,12 +137,18 @@ class _Recovery:
             return reads_whole(fault, tokens, next_statement + shift)
         far = min(edit.end + shift + edit.far, next_statement + shift + 1)
         stack, start = restart(fault, edit)
-        stop = run(self.tables, self.source, tokens, stack, start, until=max(start, far))  # no further: it is tried for many edits
+        # The trial stops here, because it is repeated for many edits.
+        stop = run(self.tables, self.source, tokens, stack, start, until=max(start, far))
         return stop is None or stop.at >= far
 
     def _leave_out(self, fault: Fault, to: int) -> tuple[Stack, int]:
-        """Skip the statement; and the one around it where that cannot end without it, or where the file ends inside it."""
-        # Debris can look like the statement that was left out last: reading always goes on further than before.
+        """Skip the statement.
+
+        The enclosing statement is skipped too if it cannot end without this one, or if the file
+        ends inside it.
+        """
+        # Debris can look like the last statement that was skipped. Parsing therefore always resumes
+        # at a later token than before.
         to = max(to, min(self.last + 1, len(self.tokens) - 1))
         while self.tokens[to].text in ("}", "") and fault.body:
             states = fault.stack.states[: fault.body + 1]
@@ -142,11 +162,16 @@ class _Recovery:
         return fault.stack.kept(fault.body), to
 
     def _give_up_braces(self, fault: Fault) -> tuple[Stack, int]:
-        """Braces do not pair and no one edit mends it: one error, and on as far as is safe."""
+        """Report one error for unbalanced braces that no single edit mends.
+
+        The statement is skipped if the braces are balanced without one brace. Otherwise the rest of
+        the text is skipped.
+        """
         self.errors.append(explain(fault, self.faults))
         without = Edit(fault.at, fault.at + 1, (), self.errors[-1]).applied(self.tokens)
         if fault.token.text in ("{", "}") and excess(without) == 0:
-            # Without this one brace those of the text around pair: only the statement is lost.
+            # Without this one brace, the other braces of the text are balanced. Only the statement
+            # is lost.
             self.tokens = without
             self.last = -1
             if fault.start == fault.at:

@@ -1,4 +1,7 @@
-"""Edits that surely mend a broken statement, each with the error that proposes it; the first that works is reported."""
+"""Propose edits that certainly mend a broken statement, each with its error.
+
+Each rule returns an edit, or None if it does not apply. The first edit that works is reported.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from ._notations import NOTATIONS, depth_of, text_of
 from ._words import LEVELS
 
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
-# Words and operators that say nothing of their own: where one of them is the only thing missing, it can be put in.
+# These words and operators carry no information of their own. If only one of them is missing, it
+# can be inserted.
 MISSING = ("then", "else", "in", "weight", "rate", "where", "=", "~", ":")
 AFTER_AN_OPERAND = frozenset({"and", "or", "then", "else", "for", "if", ")", "}", ",", "", "&", "|", "&&", "||"})
 PUNCTUATION = frozenset({"=", "~", ":", "==", ",", ".", ";"})
@@ -26,11 +30,11 @@ Faults = dict[int, Diagnostic]
 
 
 def repairs(fault: Fault, faults: Faults) -> Iterator[Edit]:
-    """The edits to try, the most telling first.
+    """Yield the edits to try, the most informative first.
 
     Args:
         fault: the broken statement.
-        faults: what the lexer says about single tokens, by where they start.
+        faults: the errors of the lexer about single tokens, by their start.
     """
     for rule in RULES:
         edit = rule(fault, faults)
@@ -40,7 +44,10 @@ def repairs(fault: Fault, faults: Faults) -> Iterator[Edit]:
 
 
 def slip_at(fault: Fault, faults: Faults) -> Edit | None:
-    """`&&`, `**`, `elif`, ..: one token, or two that touch."""
+    """Mend a sign or word of another language (`&&`, `**`, `elif`, ..).
+
+    It is one token, or two adjacent tokens.
+    """
     at, tokens, known = fault.at, fault.tokens, slips()
     for start, end in ((at, at + 1), (at - 1, at + 1), (at, at + 2)):
         if start < 0 or end >= len(tokens):
@@ -57,7 +64,10 @@ def slip_at(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _takes_one_operand(tokens: list[Token], at: int) -> bool:
-    """Whether a `!` before a token means what `not` does, which takes a comparison as a whole: no operator but `and` and `or` follows."""
+    """Return whether a `!` before a token has the meaning of `not`.
+
+    `not` takes a whole comparison, so no operator except `and` and `or` may follow the operand.
+    """
     close = closing(tokens, at) if tokens[at].text == "(" else at
     if close is not None and close + 1 < len(tokens) and tokens[close + 1].text in ("[", "("):
         close = closing(tokens, close + 1)
@@ -68,7 +78,10 @@ def _takes_one_operand(tokens: list[Token], at: int) -> bool:
 
 
 def _meant(fault: Fault, written: str, usual: str) -> str:
-    """What a sign stands for here: `:=` of a declaration gives a type, `|` behind a loop its condition."""
+    """Return the replacement of a sign at this place.
+
+    `:=` in a declaration precedes a type, and `|` after a loop precedes its condition.
+    """
     if written == ":=" and fault.tokens[fault.start].text in ("var", "latent", "given"):
         return ":"
     return "if" if written == "|" and {"if", "for"} <= fault.expected else usual
@@ -79,7 +92,7 @@ def _foreign(message: str, span: Span, help_: str, fix: Fix | None = None) -> Di
 
 
 def _fix(fault: Fault, span: Span, text: str) -> Fix:
-    """The edit, with spaces where words would run together."""
+    """Return the fix, with spaces if words would otherwise be joined."""
     before, after = fault.source.text[: span.start][-1:], fault.source.text[span.end :][:1]
     left = " " if text[0].isalpha() and (before.isalnum() or before == "_") else ""
     right = " " if text[-1].isalpha() and (after.isalnum() or after == "_") else ""
@@ -87,7 +100,7 @@ def _fix(fault: Fault, span: Span, text: str) -> Fix:
 
 
 def _bad_token(fault: Fault, faults: Faults) -> Edit | None:
-    """A token that is none of the language, where it is clear what it is meant for."""
+    """Mend a token that is not part of the language, if its meaning is clear."""
     token, told = fault.token, faults.get(fault.token.start)
     after = fault.tokens[fault.at + 1] if token.text else token
     if token.text == "." and after.start == token.end and after.terminals == ("NUMBER",) and "." not in after.text:
@@ -118,7 +131,7 @@ def _quoted(fault: Fault, told: Diagnostic) -> Diagnostic:
 
 
 def _single_equals(fault: Fault, faults: Faults) -> Edit | None:
-    """`=` where a comparison or a `~` stands."""
+    """Mend `=` in place of a comparison or of a `~`."""
     token, at = fault.token, fault.at
     if token.text != "=":
         return None
@@ -134,7 +147,7 @@ def _single_equals(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _comment(fault: Fault, faults: Faults) -> Edit | None:
-    """`// text` and `/* text */`."""
+    """Mend `// text` and `/* text */`."""
     tokens, at = fault.tokens, fault.at
     for k in range(at, max(-1, at - 12), -1):
         if tokens[k].text == "//" or (tokens[k].text == "/" and tokens[k + 1].text == "*"):
@@ -150,7 +163,7 @@ def _comment(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _comment_end(tokens: list[Token], start: int) -> int:
-    """Just after a comment's last token: at the `*/`, else at the end of the line."""
+    """Return the token after a comment, which ends at the `*/`, or else at the end of the line."""
     block = tokens[start].text == "/"
     for k in range(start + 1, len(tokens) - 1):
         if block and tokens[k].text == "*" and tokens[k + 1].text == "/" and k > start + 1:
@@ -161,7 +174,7 @@ def _comment_end(tokens: list[Token], start: int) -> int:
 
 
 def _misspelt_opening(fault: Fault, faults: Faults) -> Edit | None:
-    """`modle ising {`: the first word of the statement."""
+    """Mend the misspelt first word of a statement, as in `modle ising {`."""
     words = LEVELS[fault.level][0]
     first = fault.tokens[fault.start]
     if not first.opens_line and fault.start and fault.tokens[fault.start - 1].text not in ("{", "}", ";"):
@@ -172,7 +185,10 @@ def _misspelt_opening(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _misspelt_for(fault: Fault) -> Edit | None:
-    """`factor x[i] fro i in site`, where the word seems to open a statement behind the one that it belongs to."""
+    """Mend `factor x[i] fro i in site`.
+
+    The misspelt word seems to begin a statement after the one that it belongs to.
+    """
     first = fault.tokens[fault.start]
     if fault.at > fault.start + 1 or "NAME" not in first.terminals or not is_one_slip(first.text, "for"):
         return None
@@ -181,7 +197,7 @@ def _misspelt_for(fault: Fault) -> Edit | None:
 
 
 def _misspelt_inside(fault: Fault, faults: Faults) -> Edit | None:
-    """`where`, `weight`, `then`: a word of the statement."""
+    """Mend a misspelt word inside a statement: `where`, `weight`, `then`."""
     if "NAME" not in fault.token.terminals or opens_statement(fault.tokens, fault.at):
         return None
     return _misspelt(fault, fault.at, tuple(t for t in fault.expected if t.isalpha() and t.islower()))
@@ -200,14 +216,17 @@ def _misspelt(fault: Fault, at: int, words: tuple[str, ...]) -> Edit | None:
 
 
 def is_one_slip(written: str, meant: str) -> bool:
-    """Whether one letter more, less or another, or two letters exchanged, make one word of the other."""
+    """Return whether one edit turns one word into the other.
+
+    An edit inserts, deletes or replaces one letter, or exchanges two adjacent letters.
+    """
     start = next((k for k, (a, b) in enumerate(zip(written, meant, strict=False)) if a != b), min(len(written), len(meant)))
     a, b = written[start:], meant[start:]
     return written == meant or a[1:] in (b, b[1:]) or a == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
 
 
 def _let_with_a_type(fault: Fault, faults: Faults) -> Edit | None:
-    """`let e : real = 2 * x`."""
+    """Mend `let e : real = 2 * x`."""
     tokens, at = fault.tokens, fault.at
     end = next((k for k in range(at, min(at + 12, len(tokens) - 1)) if tokens[k].text == "=" and not depth_of(tokens[at:k])), None)
     if tokens[fault.start].text != "let" or fault.token.text != ":" or end is None:
@@ -219,7 +238,7 @@ def _let_with_a_type(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _use_without_a_name(fault: Fault, faults: Faults) -> Edit | None:
-    """`use ising`, whose copy has no name."""
+    """Mend `use ising`, which lacks the name of the copy."""
     start, at = fault.start, fault.at
     if fault.level != "model_statement" or fault.tokens[start].text != "use" or at != start + 2 or "as" not in fault.expected:
         return None
@@ -231,7 +250,7 @@ def _use_without_a_name(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _separator(fault: Fault, faults: Faults) -> Edit | None:
-    """A comma before a closing bracket; a `;` or a `,` where none may stand."""
+    """Mend a comma before a closing bracket, and a `;` or a `,` in a place without one."""
     at = fault.at
     if fault.token.text in CLOSING and fault.previous and fault.previous.text == ",":
         at -= 1
@@ -250,7 +269,7 @@ def _separator(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _doubled(fault: Fault, faults: Faults) -> Edit | None:
-    """`for i in in site`, `var s s : spin`: a word, a number or a sign twice, where one will do."""
+    """Mend a repeated word, number or sign, as in `for i in in site` or `var s s : spin`."""
     token, before = fault.token, fault.previous
     if before is None or token.text != before.text or token.opens_line or token.text in (*OPENING, *CLOSING, ",", ";"):
         return None
@@ -262,7 +281,7 @@ def _doubled(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _extra_closing(fault: Fault, faults: Faults) -> Edit | None:
-    """`factor x + 2)`, where the statement reads without it."""
+    """Mend `factor x + 2)` if the statement can be parsed without the bracket."""
     text = fault.token.text
     if text not in (")", "]") or any(k >= fault.start for k in fault.open_brackets()):
         return None
@@ -273,7 +292,7 @@ def _extra_closing(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _round_brackets(fault: Fault, faults: Faults) -> Edit | None:
-    """`x(i)` for `x[i]`."""
+    """Mend `x(i)` in place of `x[i]`."""
     at, tokens = fault.at, fault.tokens
     if fault.token.text != "(" or "[" not in fault.expected or at == 0:
         return None
@@ -283,7 +302,7 @@ def _round_brackets(fault: Fault, faults: Faults) -> Edit | None:
     name = tokens[at - 1].text
     inside = tuple(tokens[at + 1 : close])
     span = fault.span(tokens[at]).to(fault.span(tokens[close]))
-    counted = any(t.terminals == ("NUMBER",) for t in inside)  # `x(1)` is the first cell in MATLAB
+    counted = any(t.terminals == ("NUMBER",) for t in inside)  # `x(1)` is the first cell in MATLAB.
     fix = Fix(span, f"[{span.text[1:-1]}]", guess=counted)
     help_ = f"write `{name}{short(fix.text)}`"
     diagnostic = Diagnostic("E121", f"`{name}` is indexed with square brackets", span, "", help=help_, fix=fix)
@@ -291,7 +310,7 @@ def _round_brackets(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _punctuation(fault: Fault, faults: Faults) -> Edit | None:
-    """`mask m ~ subsets(x)`: one sign for another, where only one may stand."""
+    """Mend a wrong sign if only one sign is possible, as in `mask m ~ subsets(x)`."""
     possible = [t for t in MISSING if t in fault.expected and not t.isalpha()]
     if fault.token.text not in PUNCTUATION or len(possible) != 1:
         return None
@@ -314,12 +333,14 @@ def _punctuation(fault: Fault, faults: Faults) -> Edit | None:
 
 
 def _missing_words(fault: Fault) -> Iterator[Edit]:
-    """A word or a sign left out: `choose {a} 0.4`."""
+    """Yield edits that insert a missing word or sign, as in `choose {a} 0.4`."""
     before, token = fault.previous, fault.token
     if before is None or fault.at <= fault.start:
         return
     for text in MISSING:
-        if text in fault.expected and text not in ("weight", "rate"):  # words of an earlier form: today they stand in front
+        # `weight` and `rate` belong to an earlier form. In the current form, the number comes
+        # first.
+        if text in fault.expected and text not in ("weight", "rate"):
             place = Span(fault.source, before.end, before.end)
             mark = Token(fault.make(text, token).terminals, text, before.end, before.end)
             fix = Fix(place, f" {text}" + ("" if fault.source.text[before.end : before.end + 1].isspace() else " "))

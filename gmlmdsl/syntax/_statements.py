@@ -1,4 +1,4 @@
-"""Statements -> what they are written with: a head, and for some a body of further statements between braces."""
+"""Turn statements into pieces: a head, and for some statements a body between braces."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from ._pieces import BRANCH, CLAUSE, Expected, Item, Piece, bracketed, clauses, 
 
 
 class Shape(NamedTuple):
-    """A statement: its head in pieces, the statements of its body (None where it has none), and what stands behind its braces."""
+    """The layout of a statement.
+
+    Attributes:
+        head: the pieces before the body.
+        body: the statements of its body, or None if it has no body.
+        tail: the pieces after the closing brace.
+    """
 
     head: list[Piece]
     body: tuple[tree.Node, ...] | None = None
@@ -18,7 +24,7 @@ class Shape(NamedTuple):
 
 
 def shape(node: Any) -> Shape:
-    """What a statement or a row is written with."""
+    """Return the layout of a statement or a row."""
     return SHAPES[type(node)](node)
 
 
@@ -27,7 +33,10 @@ def _shape(items: Sequence[Item], body: tuple[tree.Node, ...] | None = None) -> 
 
 
 def _defined(keyword: str) -> Callable[[Any], Shape]:
-    """`domain aa = ..` and its like: the node's second field is what the name means."""
+    """Return the layout function of statements such as `domain aa = ..`.
+
+    The second field of the node is the definition of the name.
+    """
 
     def spell(node: Any) -> Shape:
         value = next(getattr(node, field) for field in ("type", "over", "form") if hasattr(node, field))
@@ -82,7 +91,7 @@ def _distributed(node: tree.Distributed) -> Shape:
 
 
 def _with_body(head: list[Item], body: Any) -> Shape:
-    """A head that ends in a mask expression, a list of statements, or a call."""
+    """Return the layout of a head and its body: a mask expression, statements or a call."""
     if isinstance(body, tree.MaskMixture):
         return _shape([*head, word("="), word("mixture")], body.rows)
     if isinstance(body, tree.MaskList):

@@ -1,4 +1,7 @@
-"""The parser's tables: made from the grammar once, kept as JSON, used when their hash is that of the grammar."""
+"""Load the tables of the parser.
+
+They are made once from the grammar, stored as JSON, and used if their hash is that of the grammar.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,23 @@ GRAMMAR = "gmlm.lark"
 TABLES = "gmlm.tables.json"
 START = "program"
 END = "$END"
-ABSENT = -1  # in `Rule.take`: an optional part that is not there
+ABSENT = -1  # in `Rule.take`: an optional part that is absent
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One form of a rule.
 
-    `take` lists what the node is built from: the number of a part, `ABSENT`, or `-2 - k` for a part k whose own parts are
-    taken in its place. `name` is the form's own name where it has one; `single` says that one part alone stands for the node.
+    Attributes:
+        origin: the name of the rule.
+        name: the name of the form if it has one, else that of the rule.
+        size: the number of parts.
+        take: the parts from which the node is built. An entry is the number of a part, `ABSENT`, or
+            `-2 - k` for a part k that is replaced by its own parts.
+        single: whether a single part takes the place of the node.
+        inline: whether the parts are inserted into the parent instead of a node.
+        passes: whether the form is one part and nothing else, as a `product` is a `sum`. No node is
+            built.
     """
 
     origin: str
@@ -31,16 +42,21 @@ class Rule:
     take: tuple[int, ...]
     single: bool
     inline: bool
-    passes: bool  # one part and nothing else, as a `product` is a `sum`: no node is built
+    passes: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tables:
-    """What the parser and the lexer run on.
+    """The data of the parser and the lexer.
 
-    `actions[state]` maps a terminal to a state to go to (0 and up) or to a rule r to reduce by (~r); `gotos[state]` maps a rule's
-    name to a state. `literals` maps the text of a word or an operator to its terminal, `patterns` the other terminals to their
-    regular expressions.
+    Attributes:
+        rules: the forms of the rules.
+        actions: `actions[state]` maps a terminal to the next state (0 and up) or to a rule r to
+            reduce by (~r).
+        gotos: `gotos[state]` maps the name of a rule to a state.
+        final: the state after the whole text.
+        literals: maps the text of a word or an operator to its terminal.
+        patterns: maps the other terminals to their regular expressions.
     """
 
     rules: tuple[Rule, ...]
@@ -53,7 +69,11 @@ class Tables:
 
 @functools.cache
 def load_tables() -> Tables:
-    """The tables of the grammar: those made ahead where they match it, else made now (which needs a tenth of a second)."""
+    """Return the tables of the grammar.
+
+    The stored tables are used if they match the grammar. Otherwise they are made, which takes a
+    tenth of a second.
+    """
     folder = _grammar_folder()
     text = (folder / GRAMMAR).read_text(encoding="utf-8")
     try:
@@ -67,7 +87,8 @@ def load_tables() -> Tables:
 
 def _grammar_folder() -> Path:
     package = Path(__file__).resolve().parent.parent
-    installed = package / "grammar"  # a wheel carries the grammar inside the package; a checkout has it beside the package
+    # A wheel contains the grammar inside the package. A checkout has it beside the package.
+    installed = package / "grammar"
     return installed if (installed / GRAMMAR).is_file() else package.parent / "grammar"
 
 
@@ -76,18 +97,20 @@ def _hash(text: str) -> str:
 
 
 def build_tables(text: str) -> dict[str, Any]:
-    """The LALR tables of a grammar as plain data, equal for equal text: states are numbered by their distance from the start.
+    """Return the LALR tables of a grammar as plain data.
+
+    The result is equal for equal text: states are numbered by their distance from the start.
 
     Args:
         text: the grammar, in Lark's notation.
 
     Returns:
-        What `gmlm.tables.json` holds; no code, nothing pickled.
+        The content of `gmlm.tables.json`. It contains no code and no pickled objects.
     """
     from lark import Lark
 
     parser = Lark(text, parser="lalr", lexer="contextual", start=START)
-    table = parser.parser.parser._parse_table  # the one place that reads Lark's inside
+    table = parser.parser.parser._parse_table  # This is the only place that uses Lark's internals.
     number = _numbering(table.states, table.start_states[START])
     rules = sorted(parser.rules, key=lambda r: (r.origin.name, r.order, [s.name for s in r.expansion]))
     rule_number = {rule: k for k, rule in enumerate(rules)}
@@ -124,7 +147,10 @@ def _numbering(states: dict[Any, dict[str, Any]], start: Any) -> dict[Any, int]:
 
 
 def _pack_rule(rule: Any) -> list[Any]:
-    """Origin, own name, size, `take`, `single`: what Lark's tree builder would do, said once."""
+    """Return the origin, name, size, `take` and `single` of a rule.
+
+    They describe the operations of Lark's tree builder.
+    """
     options = rule.options
     take: list[int] = []
     absent = "".join(str(int(b)) for b in options.empty_indices).split("0") if options.empty_indices else [""] * (len(rule.expansion) + 1)

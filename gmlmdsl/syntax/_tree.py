@@ -1,7 +1,8 @@
-"""The syntax tree: frozen nodes, named after the rules of `grammar/gmlm.lark`, each knowing its span.
+"""Define the syntax tree: frozen nodes that are named after the rules of `grammar/gmlm.lark`.
 
-Tuples hold the children in the order of the text. Spans take no part in comparison, so that
-`parse(format(program)) == parse(program)` can be asked.
+Each node has its place in the text (span). Tuples contain the children in the order of the text.
+Spans are excluded from comparisons, so that `parse(format(program)) == parse(program)` can be
+tested.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from ._expressions import Unary as Unary
 
 @dataclass(frozen=True, slots=True)
 class Declared(Node):
-    """`x[i in site]`: a name that a declaration shares its type with."""
+    """A name that shares its type with other names of a declaration: `x[i in site]`."""
 
     name: Name
     axes: tuple[Loop | Expression, ...]
@@ -44,14 +45,14 @@ class Declared(Node):
 
 @dataclass(frozen=True, slots=True)
 class Import(Node):
-    """`import "ising.gmlm"`."""
+    """The statement `import "ising.gmlm"`."""
 
     path: String
 
 
 @dataclass(frozen=True, slots=True)
 class Domain(Node):
-    """`domain aa = letters("ACGT")`."""
+    """The statement `domain aa = letters("ACGT")`."""
 
     name: Name
     type: Expression
@@ -59,7 +60,11 @@ class Domain(Node):
 
 @dataclass(frozen=True, slots=True)
 class Input(Node):
-    """`input pairs[e, 2] : int = ..`; `axes` are an integer, a name, `range(4)`, `G.edges`, or loops; `also`: further names."""
+    """The statement `input pairs[e, 2] : int = ..`.
+
+    An entry of `axes` is an integer, a name, `range(4)`, `G.edges`, or a loop. `also` contains
+    further names.
+    """
 
     name: Name
     axes: tuple[Expression | Loop, ...]
@@ -70,7 +75,7 @@ class Input(Node):
 
 @dataclass(frozen=True, slots=True)
 class IndexSet(Node):
-    """`index site = range(n)`."""
+    """The statement `index site = range(n)`."""
 
     name: Name
     over: Expression
@@ -78,7 +83,7 @@ class IndexSet(Node):
 
 @dataclass(frozen=True, slots=True)
 class ChosenSet(Node):
-    """`index core = i in G.nodes if G.degree(i) >= 2`."""
+    """The statement `index core = i in G.nodes if G.degree(i) >= 2`."""
 
     name: Name
     loop: Loop
@@ -87,7 +92,7 @@ class ChosenSet(Node):
 
 @dataclass(frozen=True, slots=True)
 class Function(Node):
-    """`function energy(h, x) = h * x`."""
+    """The statement `function energy(h, x) = h * x`."""
 
     name: Name
     parameters: tuple[Name, ...]
@@ -96,7 +101,7 @@ class Function(Node):
 
 @dataclass(frozen=True, slots=True)
 class Graph(Node):
-    """`graph G = grid(L, L, wrap = true)`."""
+    """The statement `graph G = grid(L, L, wrap = true)`."""
 
     name: Name
     form: Call
@@ -104,7 +109,7 @@ class Graph(Node):
 
 @dataclass(frozen=True, slots=True)
 class Network(Node):
-    """`network net = transformer(layers = 4)`."""
+    """The statement `network net = transformer(layers = 4)`."""
 
     name: Name
     form: Call
@@ -115,7 +120,10 @@ class Network(Node):
 
 @dataclass(frozen=True, slots=True)
 class Variable(Node):
-    """`var`, `latent` or `given` (that word is `kind`): `var x[i in site] : spin`; `also`: further names of that type."""
+    """A declaration of variables, as in `var x[i in site] : spin`.
+
+    `kind` is its keyword: `var`, `latent` or `given`. `also` contains further names of that type.
+    """
 
     kind: str
     name: Name
@@ -127,7 +135,10 @@ class Variable(Node):
 
 @dataclass(frozen=True, slots=True)
 class Parameter(Node):
-    """`param J[(i, j) in G.edges] : real ~ normal(0, 1)`; type and prior may be absent; `also`: further names."""
+    """The statement `param J[(i, j) in G.edges] : real ~ normal(0, 1)`.
+
+    Type and prior may be absent. `also` contains further names.
+    """
 
     name: Name
     axes: tuple[Loop, ...]
@@ -138,7 +149,7 @@ class Parameter(Node):
 
 @dataclass(frozen=True, slots=True)
 class Let(Node):
-    """`let cold[t in day] = w[t] == "snow"`."""
+    """The statement `let cold[t in day] = w[t] == "snow"`."""
 
     name: Name
     axes: tuple[Loop, ...]
@@ -147,14 +158,14 @@ class Let(Node):
 
 @dataclass(frozen=True, slots=True)
 class Gauge(Node):
-    """`gauge zero_sum(J)`."""
+    """The statement `gauge zero_sum(J)`."""
 
     form: Call
 
 
 @dataclass(frozen=True, slots=True)
 class Factor(Node):
-    """`factor J[i, j] * x[i] * x[j] for (i, j) in G.edges`."""
+    """The statement `factor J[i, j] * x[i] * x[j] for (i, j) in G.edges`."""
 
     value: Expression
     clauses: Clauses | None
@@ -162,7 +173,7 @@ class Factor(Node):
 
 @dataclass(frozen=True, slots=True)
 class Require(Node):
-    """`require not (a == 1 and b == 2)`."""
+    """The statement `require not (a == 1 and b == 2)`."""
 
     condition: Expression
     clauses: Clauses | None
@@ -170,7 +181,7 @@ class Require(Node):
 
 @dataclass(frozen=True, slots=True)
 class Distributed(Node):
-    """`z[t] ~ categorical(move[z[t - 1]]) for t in time if t > 0`."""
+    """The statement `z[t] ~ categorical(move[z[t - 1]]) for t in time if t > 0`."""
 
     target: Name | Index
     distribution: Call
@@ -179,7 +190,7 @@ class Distributed(Node):
 
 @dataclass(frozen=True, slots=True)
 class NetworkConditional(Node):
-    """`conditional x ~ net(src)`."""
+    """The statement `conditional x ~ net(src)`."""
 
     target: Name
     network: Call
@@ -187,7 +198,10 @@ class NetworkConditional(Node):
 
 @dataclass(frozen=True, slots=True)
 class Use(Node):
-    """`use ising as b with x = a.x`; `bindings` are the names that stand for cells of this model."""
+    """The statement `use ising as b with x = a.x`.
+
+    `bindings` contains the names that denote cells of this model.
+    """
 
     model: Name
     name: Name
@@ -196,7 +210,7 @@ class Use(Node):
 
 @dataclass(frozen=True, slots=True)
 class Component(Node):
-    """`0 : a` in a mixture of models."""
+    """A component of a mixture of models, as in `0 : a`."""
 
     key: Expression
     model: Name
@@ -204,7 +218,7 @@ class Component(Node):
 
 @dataclass(frozen=True, slots=True)
 class ModelMixture(Node):
-    """`mixture k { 0 : a  1 : b }`."""
+    """The statement `mixture k { 0 : a  1 : b }`."""
 
     cell: Name
     components: tuple[Component, ...]
@@ -212,7 +226,7 @@ class ModelMixture(Node):
 
 @dataclass(frozen=True, slots=True)
 class Model(Node):
-    """`model ising { .. }`."""
+    """The statement `model ising { .. }`."""
 
     name: Name
     body: tuple[ModelStatement, ...]
@@ -223,7 +237,7 @@ class Model(Node):
 
 @dataclass(frozen=True, slots=True)
 class MaskRow(Node):
-    """`0.5 : subsets(s, size = 2)` in a mixture."""
+    """A row of a mixture of masks, as in `0.5 : subsets(s, size = 2)`."""
 
     weight: Expression
     mask: MaskExpression
@@ -232,7 +246,7 @@ class MaskRow(Node):
 
 @dataclass(frozen=True, slots=True)
 class MaskMixture(Node):
-    """`mixture { 0.5 : .. 0.5 : .. }` of masks."""
+    """A mixture of masks: `mixture { 0.5 : .. 0.5 : .. }`."""
 
     rows: tuple[MaskRow, ...]
 
@@ -242,7 +256,10 @@ MaskExpression = Name | Call | MaskMixture
 
 @dataclass(frozen=True, slots=True)
 class Choose(Node):
-    """`choose w : {x[i], x[j]} for (i, j) in G.edges`; `weight_last` where it is written `choose {..} for .. weight w`."""
+    """The statement `choose w : {x[i], x[j]} for (i, j) in G.edges`.
+
+    `weight_last` is true for the earlier form `choose {..} for .. weight w`.
+    """
 
     block: Expression
     clauses: Clauses | None
@@ -252,7 +269,10 @@ class Choose(Node):
 
 @dataclass(frozen=True, slots=True)
 class Each(Node):
-    """`each r : x[i] for i in site`; `rate_last` where it is written `each x[i] for .. rate r`."""
+    """The statement `each r : x[i] for i in site`.
+
+    `rate_last` is true for the earlier form `each x[i] for .. rate r`.
+    """
 
     cell: Expression
     clauses: Clauses | None
@@ -269,7 +289,10 @@ class MaskList(Node):
 
 @dataclass(frozen=True, slots=True)
 class Mask(Node):
-    """`mask hot for ising sees x { .. }` or `mask pairs = subsets(x, size = 2)`; `word` is `sees` or `given`, empty without names."""
+    """The statement `mask hot for ising sees x { .. }` or `mask pairs = subsets(x, size = 2)`.
+
+    `word` is `sees` or `given`, or "" if no names follow.
+    """
 
     name: Name
     model: Name | None
@@ -286,14 +309,14 @@ ModelStatement = Variable | Parameter | Let | Gauge | Factor | Require | Distrib
 
 @dataclass(frozen=True, slots=True)
 class Start(Node):
-    """`start from four`: each draw begins with one of a sampler that decodes."""
+    """The statement `start from four`: each draw begins with a draw of a sampler that decodes."""
 
     name: Name
 
 
 @dataclass(frozen=True, slots=True)
 class Where(Node):
-    """`where K ~ pairs`; of `by pairs` the name is None."""
+    """The part `where K ~ pairs` of an update. For `by pairs`, the name is None."""
 
     name: Name | None
     mask: MaskExpression
@@ -301,7 +324,10 @@ class Where(Node):
 
 @dataclass(frozen=True, slots=True)
 class Update(Node):
-    """`update x[K] where K ~ pairs`, `update x[i] for i in site`, `update h`, each perhaps `independently`."""
+    """An update, with or without `independently`.
+
+    Examples are `update x[K] where K ~ pairs`, `update x[i] for i in site` and `update h`.
+    """
 
     target: Expression
     independently: bool
@@ -311,14 +337,14 @@ class Update(Node):
 
 @dataclass(frozen=True, slots=True)
 class Cycle(Node):
-    """`cycle { .. }`."""
+    """The statement `cycle { .. }`."""
 
     body: tuple[SamplerStatement, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat(Node):
-    """`repeat 10 { .. }`."""
+    """The statement `repeat 10 { .. }`."""
 
     count: Expression
     body: tuple[SamplerStatement, ...]
@@ -326,7 +352,7 @@ class Repeat(Node):
 
 @dataclass(frozen=True, slots=True)
 class RepeatOver(Node):
-    """`repeat s in range(3) { .. }`."""
+    """The statement `repeat s in range(3) { .. }`."""
 
     loop: Loop
     body: tuple[SamplerStatement, ...]
@@ -334,7 +360,7 @@ class RepeatOver(Node):
 
 @dataclass(frozen=True, slots=True)
 class KernelRow(Node):
-    """`0.9 : update x[i] for i in site` in a mixture of kernels."""
+    """A row of a mixture of kernels, as in `0.9 : update x[i] for i in site`."""
 
     weight: Expression
     kernel: SamplerStatement
@@ -343,14 +369,14 @@ class KernelRow(Node):
 
 @dataclass(frozen=True, slots=True)
 class KernelMixture(Node):
-    """`mixture { .. }` of kernels."""
+    """A mixture of kernels: `mixture { .. }`."""
 
     rows: tuple[KernelRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Temper(Node):
-    """`temper(betas = [0.5, 1]) { .. }`; `form` is the call before the braces."""
+    """The statement `temper(betas = [0.5, 1]) { .. }`. `form` is the call before the braces."""
 
     form: Call
     body: tuple[SamplerStatement, ...]
@@ -361,7 +387,10 @@ SamplerStatement = Start | Update | Cycle | Repeat | RepeatOver | KernelMixture 
 
 @dataclass(frozen=True, slots=True)
 class Sampler(Node):
-    """`sampler gibbs for ising { .. }` (statements) or `sampler refine = refinement(steps = 4)` (a call)."""
+    """A declaration of a sampler by statements or by a call.
+
+    Examples are `sampler gibbs for ising { .. }` and `sampler refine = refinement(steps = 4)`.
+    """
 
     name: Name
     model: Name | None
@@ -370,7 +399,11 @@ class Sampler(Node):
 
 @dataclass(frozen=True, slots=True)
 class Judge(Node):
-    """`verifier can for words = completable(balanced)`, `value rough = noisy(truth, sd = 0.5)`; that word is `kind`."""
+    """A declaration of a verifier or value. `kind` is its keyword.
+
+    Examples are `verifier can for words = completable(balanced)` and `value rough = noisy(truth, sd
+    = 0.5)`.
+    """
 
     kind: str
     name: Name
@@ -382,7 +415,10 @@ Statement = Import | Domain | Input | IndexSet | ChosenSet | Graph | Network | F
 
 
 def names_in(node: Node) -> list[Name]:
-    """Every name in a node, those of functions and of index names included, in the order of the text."""
+    """Return every name in a node in the order of the text.
+
+    The names of functions and of indices are included.
+    """
     found: list[Name] = []
     todo: list[Any] = [node]
     while todo:
@@ -397,13 +433,13 @@ def names_in(node: Node) -> list[Name]:
 
 
 def singly(s: Input | Variable | Parameter) -> tuple[Any, ...]:
-    """A declaration as one for each of its names."""
+    """Return a declaration of several names as one declaration for each of them."""
     return (replace(s, also=()), *(replace(s, span=d.span, name=d.name, axes=d.axes, also=()) for d in s.also))
 
 
 @dataclass(frozen=True, slots=True)
 class Comment(Node):
-    """A comment with its `#`, kept for the formatter; `alone` says whether it has its line to itself."""
+    """A comment with its `#`, for the formatter. `alone` is true if it is alone on its line."""
 
     text: str
     alone: bool
@@ -411,7 +447,7 @@ class Comment(Node):
 
 @dataclass(frozen=True, slots=True)
 class SyntaxTree(Node):
-    """One file."""
+    """The syntax tree of one file."""
 
     statements: tuple[Statement, ...]
     comments: tuple[Comment, ...] = field(default=(), compare=False, repr=False)

@@ -1,4 +1,7 @@
-"""The words of the language by the place where they open a statement, for messages and recovery; the grammar decides."""
+"""List the words of the language by the place in which they begin a statement.
+
+Messages and error recovery use these lists. The grammar itself is authoritative.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,10 @@ NAMES = STATEMENT_WORDS | {
     "as",
     "by",
     "sees",
-}  # the keywords that are names where a name may stand
+}  # the keywords that are names in any place where a name is allowed
 
-# The rule whose state may open a statement -> the words that open one there, and what the place is called.
+# Each rule whose state may begin a statement -> the words that begin one there, and the description
+# of the place.
 LEVELS: dict[str, tuple[tuple[str, ...], str]] = {
     "statement": (FILE_WORDS, "at the top level of a file"),
     "model_statement": (MODEL_WORDS, "in a model"),
