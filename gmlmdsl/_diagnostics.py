@@ -415,6 +415,11 @@ def only(name: str | None, names: Sequence[str], what: str, model: str) -> str:
     """
     if name is not None:
         return known(name, names, f"{what} of model `{model}`")
+    if not names:
+        help = "write `mask one = subsets(size = 1)` in the program"
+        if what == "sampler":
+            help = 'write `sampler s { update x }` in the program; `sampler="exact"` draws from a joint distribution without one'
+        raise fail("E506", f"model `{model}` declares no {what}", help=help)
     if len(names) != 1:
         raise fail("E506", f"model `{model}` has {len(names)} {what}s: say which", help=f"`{what}=` one of {listed(names)}")
     return names[0]

@@ -271,7 +271,7 @@ def log_prob(lowered: Lowered, params: dict[str, Any], x: Any, missing: Any, giv
     return answer(_joined(out, rows.n_rows) if out else np.zeros(0, derive.float_type()), rows.shape)
 
 
-def next_symbol(lowered: Lowered, params: dict[str, Any], prefix: Any, given: Any) -> np.ndarray:
+def next_symbol(lowered: Lowered, params: dict[str, Any], prefix: Any, given: Any, missing: Any = None) -> np.ndarray:
     """Return p(x_t | the cells before t) under a causal network, for prefixes of t cells each.
 
     All prefixes have one length t, and x_t is the first cell after them.
@@ -281,6 +281,7 @@ def next_symbol(lowered: Lowered, params: dict[str, Any], prefix: Any, given: An
         params: its network.
         prefix: the prefixes.
         given: data of given variables.
+        missing: the value that marks padding in given data.
 
     Returns:
         Array of shape (rows.., values).
@@ -288,7 +289,7 @@ def next_symbol(lowered: Lowered, params: dict[str, Any], prefix: Any, given: An
     Raises:
         GmlmError: as `prefix_codes`.
     """
-    arrays, shape = given_arrays(lowered, given, None)
+    arrays, shape = given_arrays(lowered, given, missing)
     codes, cell, lead = prefix_codes(lowered.graph, prefix, shape if lowered.graph.given else None)
     count, n, q = codes.shape[1], lowered.graph.n_random, int(lowered.graph.sizes.max())
     rows = NetworkRows(codes, tuple(np.broadcast_to(g, (count, g.shape[1])) for g in arrays), lead)

@@ -113,7 +113,7 @@ class ConditionalModel(Model):
         network_queries.verify_causal(self.graph)
         return network_queries.log_prob(self.lowered, self._network(params), x, missing, given)
 
-    def next_symbol(self, params: Params, prefix: Any, *, given: Any = None) -> np.ndarray:
+    def next_symbol(self, params: Params, prefix: Any, *, given: Any = None, missing: Any = None) -> np.ndarray:
         """Return p(x_t = v | x_0, .., x_(t-1)) for the first cell t that a prefix lacks.
 
         The network must be causal.
@@ -123,6 +123,7 @@ class ConditionalModel(Model):
             prefix: the first t cells in row-major order, as values or labels, of shape (rows.., t).
                 Letters may also be one string per row.
             given: the data of given variables, as in `fit`.
+            missing: the value that marks padding in given data.
 
         Returns:
             An array of shape (rows.., values) whose rows sum to 1. A second call with a different t
@@ -132,7 +133,7 @@ class ConditionalModel(Model):
             GmlmError: E507 for a prefix that is too long, E742 for a network that is not causal.
         """
         network_queries.verify_causal(self.graph)
-        return network_queries.next_symbol(self.lowered, self._network(params), prefix, given)
+        return network_queries.next_symbol(self.lowered, self._network(params), prefix, given, missing)
 
     def log_conditional(self, params: Params, x: Any, K: Sequence[int] | int, mask: str | None = None, *, given: Any = None) -> jax.Array:
         """Return the table log p(x_K | x_rest, K).
@@ -268,7 +269,8 @@ class ConditionalModel(Model):
             init: one start, or one for each row: the start of chains, or the draft at which a
                 refinement begins. The padding of a draft determines the lengths.
             observe: for chains, as in `JointModel.sample`. For a decode, a list of "candidates"
-                (all candidates, or beams, by falling score) and, for a refinement, "trace" (the
+                (all candidates by falling score, or beams by falling
+                log p / n^a) and, for a refinement, "trace" (the
                 tokens after each pass). `sample_stats` then has these arrays.
             keep_draws: whether configurations are kept.
             progress: whether a progress bar is shown. If None, it is shown if a person watches the

@@ -193,7 +193,7 @@ DISTRIBUTIONS = (
             Option("location", PROBABILITY, "a number"),
             Option("cutpoints", PROBABILITY, "an increasing array with its last axis open, one entry fewer than the variable has values"),
         ),
-        "On a range: p(z <= k) = sigmoid(cutpoints[k] - location).",
+        "On a range: the probability of its first k + 1 values together is sigmoid(cutpoints[k] - location).",
         support="cell",
     ),
 )
