@@ -323,7 +323,7 @@ def _verify_own_parent(d: ir.Distributed, bound: Bound, names: Names, turns: Tur
         return
     lowering = Lowering(bound, names)
     target = lowering.cell(d.target, turns)
-    place = next((a.span for a in named if any(n == target for n in nodes_in(lowering.lower(a, turns)))), None)
+    place = next((a.span for a in named if target.start in set(_slots(lowering.lower(a, turns)))), None)
     if place is not None:
         help = "a distribution mentions other cells, such as `x[i - 1]`; what weighs the values of one cell is a `factor`"
         raise fail("E413", f"a cell of `{d.target.name}` is its own parent", place, "of itself", help=help)

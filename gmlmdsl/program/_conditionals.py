@@ -235,9 +235,9 @@ class _Law:
             body = self.read(a.value)
         if body is None:
             return None
-        self.taken[-1] = substitute(body, {loop.names[0]: self.number(0)})
         self.count(loop.over, 0, "members", a.clauses.loops[0].over.span)
         total = Sum(a.value.span, body, Clauses(a.clauses.span, (Loop(loop.span, loop.names, loop.over),)), "logsumexp")
+        self.taken[-1] = total  # It mentions the cells that the distribution depends on.
         return self.op("-", self.at_value(body, loop), total)
 
     def report_logits(self, a: tree.Argument) -> None:

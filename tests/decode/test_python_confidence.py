@@ -84,7 +84,6 @@ def test_an_order_of_places_is_a_confidence_too() -> None:
     np.testing.assert_allclose(law, expected, atol=1e-10)
 
 
-@pytest.mark.produces("E744")
 @pytest.mark.parametrize(
     ("name", "words"),
     [
