@@ -317,12 +317,14 @@ def _law(d: ir.Distributed, bound: Bound, names: Names, seen: list[tuple[Array, 
 
 
 def _verify_own_parent(d: ir.Distributed, bound: Bound, names: Names, turns: Turns) -> None:
-    """What a distribution follows from is not the value that it is of: the same cell in another slot is found on a cycle."""
+    """Raise E413 if a distribution mentions its own cell; a longer way round is found as a cycle."""
     named = [a for a in d.arguments if any(isinstance(part, ir.VariableValue | ir.LetValue) for part in ir.walk(a))]
     if not named:
         return
     lowering = Lowering(bound, names)
     target = lowering.cell(d.target, turns)
+    if not isinstance(target, CellValue):
+        return  # Which cell it is varies, which is an error of its own.
     place = next((a.span for a in named if target.start in set(_slots(lowering.lower(a, turns)))), None)
     if place is not None:
         help = "a distribution mentions other cells, such as `x[i - 1]`; what weighs the values of one cell is a `factor`"
@@ -330,7 +332,7 @@ def _verify_own_parent(d: ir.Distributed, bound: Bound, names: Names, turns: Tur
 
 
 def _slots(node: Node) -> Iterator[int]:
-    """Where the cells of a tree begin among its slots."""
+    """Return the first slot of each leaf of cells in a tree."""
     return (n.start for n in nodes_in(node) if isinstance(n, CellValue))
 
 
