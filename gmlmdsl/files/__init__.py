@@ -10,6 +10,6 @@ from ._archive import LONGEST, MANIFEST, MOST, TAIL, ArchiveKind, hash_of_texts,
 from ._cache import CACHE, CacheEntries, cache_folder
 from ._damage import kinds_of_damage
 from ._lock import alone
-from ._pretrained_folder import WEIGHTS, PretrainedFolder, read_pretrained, read_vocabulary, unusable
+from ._pretrained_folder import BESIDE, WEIGHTS, PretrainedFolder, read_pretrained, read_vocabulary, unusable
 from ._text_lines import decoded_line, opened_text, raw_lines
 from ._whole_files import as_path, made_folder, reading, shipped_folder, verify_plain, whole_file, write_whole

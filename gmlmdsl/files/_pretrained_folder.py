@@ -13,6 +13,7 @@ from ._whole_files import reading
 
 MOST_BYTES = 1 << 26  # of a file of JSON or of a vocabulary
 WEIGHTS = "model.safetensors"
+BESIDE = "the folder is sought beside the program, or in the folder at hand for a program without a file"
 # the words of special tokens that tokenizers use, where no file of the folder names them
 USUAL = {"mask": ("[MASK]", "<mask>"), "begin": ("[CLS]", "<cls>", "<s>"), "end": ("[SEP]", "<eos>", "</s>")}
 KEYS = {"mask": ("mask_token",), "begin": ("cls_token", "bos_token"), "end": ("sep_token", "eos_token")}
@@ -64,7 +65,7 @@ def read_vocabulary(folder: str | Path) -> tuple[str, ...]:
     path = Path(folder)
     name = next((n for n in ("vocab.txt", "vocab.json", "tokenizer.json") if _is_there(path / n)), None)
     if name is None:
-        with reading(path / "config.json"):
+        with reading(path / "config.json", help=BESIDE):
             (path / "config.json").open("rb").close()  # A folder that does not exist is reported as such.
         raise unusable(path, "it has no vocabulary", "`vocab.txt`, `vocab.json` or `tokenizer.json` is expected")
     if name == "vocab.txt":
@@ -116,7 +117,7 @@ def _special(kind: str, named: dict[str, Any], tokens: Sequence[str]) -> int | N
 
 
 def _text(path: Path) -> str:
-    with reading(path):
+    with reading(path, help=BESIDE):
         if path.stat().st_size > MOST_BYTES:
             raise unusable(path, f"it has more than {MOST_BYTES:,} bytes", "a smaller file is expected")
         try:

@@ -161,7 +161,7 @@ def _vocabulary(e: tree.Call, scope: Scope) -> Domain | None:
         tokens = read_vocabulary((path.parent if path.is_file() else Path()) / folder.value)
     except GmlmError as error:
         found = error.diagnostics[0]
-        scope.report(found.code, found.message, folder.span, "no vocabulary", help="a folder is sought beside the program")
+        scope.report(found.code, found.message, folder.span, "no vocabulary", help=found.help)
         return None
     if len(set(tokens)) < len(tokens):
         twice = next(t for k, t in enumerate(tokens) if tokens.index(t) < k)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import GmlmError, fail
-from ..files import reading
+from ..files import BESIDE, reading
 
 Array = np.ndarray[Any, Any]
 MOST_HEADER = 100_000_000  # bytes, as the specification has it
@@ -42,7 +42,7 @@ class Safetensors:
             GmlmError: E120 for a file that cannot be read, E748 for a damaged one.
         """
         self.path = path
-        with reading(path), path.open("rb") as file:
+        with reading(path, help=BESIDE), path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             start = file.read(8)
             length = struct.unpack("<Q", start)[0] if len(start) == 8 else size
