@@ -1,0 +1,57 @@
+"""Reading of a model file of another tool: the format is known from its first word."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from .._diagnostics import Source, Span, fail
+from ._program_text import ImportedModel, program_of_network
+from ._read_bif import read_bif
+from ._scan import read_source
+
+FIRST = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/|;)*", re.DOTALL)
+FORMATS = "BIF begins with `network` or `variable`"
+
+
+def read_model(path: str | Path, evidence: str | Path | None = None) -> ImportedModel:
+    """Read a model of another tool as a program.
+
+    Args:
+        path: a BIF file (`network ..`).
+        evidence: for UAI, a file of known values, each of which becomes a requirement.
+
+    Returns:
+        An `ImportedModel`. `gm.parse(found.text, **found.inputs)` is its program.
+
+    Raises:
+        GmlmError: E532 for a file in none of the formats, E533 for numbers that are no
+            distribution, E535 for sizes above the limits, E507 for evidence with another format,
+            E119 or E120 for a file that cannot be read.
+    """
+    source = read_source(path)
+    name = Path(source.path).name
+    kind = format_of(source)
+    if evidence is not None and kind != "uai":
+        raise fail("E507", "evidence goes with a UAI file", help="leave it out, and clamp cells later")
+    match kind:
+        case _:
+            return program_of_network(read_bif(source), name)
+
+
+def format_of(source: Source) -> str:
+    """Return the format of a text: `bif`.
+
+    Raises:
+        GmlmError: E532 for any other text.
+    """
+    start = FIRST.match(source.text)
+    begin = 0 if start is None else start.end()
+    word = re.compile(r"\w+|.?", re.DOTALL).match(source.text, begin)
+    first = "" if word is None else word[0]
+    if first in ("network", "variable", "probability"):
+        return "bif"
+    found = f"`{first}`" if first else "nothing"
+    message = f"{source.path} is in none of the formats that are read: it begins with {found}"
+    span = Span(source, begin, begin + len(first))
+    raise fail("E532", message, span, "the first word", help=FORMATS)
