@@ -8,17 +8,19 @@ from pathlib import Path
 from .._diagnostics import Source, Span, fail
 from ._program_text import ImportedModel, program_of_network
 from ._read_bif import read_bif
+from ._read_xmlbif import read_xmlbif
 from ._scan import read_source
 
 FIRST = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/|;)*", re.DOTALL)
-FORMATS = "BIF begins with `network` or `variable`"
+FORMATS = "BIF begins with `network` or `variable`, XMLBIF with `<`"
+READERS = {"bif": read_bif, "xmlbif": read_xmlbif}
 
 
 def read_model(path: str | Path, evidence: str | Path | None = None) -> ImportedModel:
     """Read a model of another tool as a program.
 
     Args:
-        path: a BIF file (`network ..`).
+        path: a BIF file (`network ..`), or an XMLBIF file (`<?xml ..`).
         evidence: for UAI, a file of known values, each of which becomes a requirement.
 
     Returns:
@@ -34,13 +36,12 @@ def read_model(path: str | Path, evidence: str | Path | None = None) -> Imported
     kind = format_of(source)
     if evidence is not None and kind != "uai":
         raise fail("E507", "evidence goes with a UAI file", help="leave it out, and clamp cells later")
-    match kind:
-        case _:
-            return program_of_network(read_bif(source), name)
+    read = READERS[kind]
+    return program_of_network(read(source), name)
 
 
 def format_of(source: Source) -> str:
-    """Return the format of a text: `bif`.
+    """Return the format of a text: `bif` or `xmlbif`.
 
     Raises:
         GmlmError: E532 for any other text.
@@ -51,6 +52,8 @@ def format_of(source: Source) -> str:
     first = "" if word is None else word[0]
     if first in ("network", "variable", "probability"):
         return "bif"
+    if first == "<":
+        return "xmlbif"
     found = f"`{first}`" if first else "nothing"
     message = f"{source.path} is in none of the formats that are read: it begins with {found}"
     span = Span(source, begin, begin + len(first))

@@ -12,8 +12,10 @@ from ..files import as_path, write_whole
 from ..graph import FactorGraph
 from ._graph_tables import network_of_graph
 from ._write_bif import bif_text
+from ._write_xmlbif import xmlbif_text
 
-ENDINGS = {".bif": "bif"}
+ENDINGS = {".bif": "bif", ".xmlbif": "xmlbif", ".xml": "xmlbif"}
+WRITERS = {"bif": bif_text, "xmlbif": xmlbif_text}
 
 
 def verified_ending(path: str | Path) -> str:
@@ -46,7 +48,7 @@ def write_model(graph: FactorGraph, params: Mapping[str, np.ndarray], name: str,
         GmlmError: E534 or E535 for a model that the format cannot hold, E560 for a file that cannot
             be written.
     """
-    verified_ending(path)
+    write = WRITERS[verified_ending(path)]
     network = network_of_graph(graph, params, name)
-    write_whole(path, bif_text(network).encode())
+    write_whole(path, write(network).encode())
     return network.notes
