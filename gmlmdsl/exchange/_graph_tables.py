@@ -76,7 +76,7 @@ def tables_of_group(graph: FactorGraph, number: int, params: Mapping[str, Array]
             found = np.log(found)
     for slots, entries in zip(group.cells.tolist(), found.reshape(group.n, *sizes), strict=True):
         cells = tuple(dict.fromkeys(c for c in slots if c != none))
-        codes = np.indices([graph.sizes[c] for c in cells])
+        codes = np.indices([int(graph.sizes[c]) for c in cells])
         at = tuple(codes[cells.index(c)] if c != none else 0 for c in slots)
         yield ScopedTable(cells, np.asarray(entries[at], float))
 

@@ -6,13 +6,15 @@ import re
 from pathlib import Path
 
 from .._diagnostics import Source, Span, fail
+from ._program_of_tables import program_of_tables
 from ._program_text import ImportedModel, program_of_network
 from ._read_bif import read_bif
+from ._read_uai import read_evidence, read_uai
 from ._read_xmlbif import read_xmlbif
 from ._scan import read_source
 
 FIRST = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/|;)*", re.DOTALL)
-FORMATS = "BIF begins with `network` or `variable`, XMLBIF with `<`"
+FORMATS = "BIF begins with `network`, XMLBIF with `<`, and UAI with `MARKOV` or `BAYES`"
 READERS = {"bif": read_bif, "xmlbif": read_xmlbif}
 
 
@@ -20,7 +22,7 @@ def read_model(path: str | Path, evidence: str | Path | None = None) -> Imported
     """Read a model of another tool as a program.
 
     Args:
-        path: a BIF file (`network ..`), or an XMLBIF file (`<?xml ..`).
+        path: a file of BIF (`network ..`), XMLBIF (`<?xml ..`), or UAI (`MARKOV` or `BAYES`).
         evidence: for UAI, a file of known values, each of which becomes a requirement.
 
     Returns:
@@ -36,12 +38,15 @@ def read_model(path: str | Path, evidence: str | Path | None = None) -> Imported
     kind = format_of(source)
     if evidence is not None and kind != "uai":
         raise fail("E507", "evidence goes with a UAI file", help="leave it out, and clamp cells later")
-    read = READERS[kind]
-    return program_of_network(read(source), name)
+    if kind == "uai":
+        tables = read_uai(source)
+        known = {} if evidence is None else read_evidence(read_source(evidence), tables.sizes)
+        return program_of_tables(tables, known, name)
+    return program_of_network(READERS[kind](source), name)
 
 
 def format_of(source: Source) -> str:
-    """Return the format of a text: `bif` or `xmlbif`.
+    """Return the format of a text: `bif`, `xmlbif` or `uai`.
 
     Raises:
         GmlmError: E532 for any other text.
@@ -54,6 +59,8 @@ def format_of(source: Source) -> str:
         return "bif"
     if first == "<":
         return "xmlbif"
+    if first in ("MARKOV", "BAYES"):
+        return "uai"
     found = f"`{first}`" if first else "nothing"
     message = f"{source.path} is in none of the formats that are read: it begins with {found}"
     span = Span(source, begin, begin + len(first))

@@ -188,9 +188,8 @@ class _Builder:
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if len(self.open) >= MOST_DEPTH:
-            raise fail(
-                "E532", f"more than {MOST_DEPTH} elements inside one another", self._here, "too deep", help="no XMLBIF file has as many"
-            )
+            message = f"more than {MOST_DEPTH} elements inside one another"
+            raise fail("E532", message, self._here, "too deep", help="no XMLBIF file has as many")
         element = Element(tag, self._here, attributes)
         if self.open:
             self.open[-1].parts.append(element)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 
@@ -12,13 +12,14 @@ from ..files import as_path, write_whole
 from ..graph import FactorGraph
 from ._graph_tables import network_of_graph
 from ._write_bif import bif_text
+from ._write_uai import uai_text
 from ._write_xmlbif import xmlbif_text
 
-ENDINGS = {".bif": "bif", ".xmlbif": "xmlbif", ".xml": "xmlbif"}
+ENDINGS = {".bif": "bif", ".xmlbif": "xmlbif", ".xml": "xmlbif", ".uai": "uai"}
 WRITERS = {"bif": bif_text, "xmlbif": xmlbif_text}
 
 
-def verified_ending(path: str | Path) -> str:
+def verified_ending(path: str | os.PathLike[str]) -> str:
     """Return the format that the ending of a path names.
 
     Raises:
@@ -32,7 +33,7 @@ def verified_ending(path: str | Path) -> str:
     return found
 
 
-def write_model(graph: FactorGraph, params: Mapping[str, np.ndarray], name: str, path: str | Path) -> tuple[str, ...]:
+def write_model(graph: FactorGraph, params: Mapping[str, np.ndarray], name: str, path: str | os.PathLike[str]) -> tuple[str, ...]:
     """Write a model in the format that the ending of the path names.
 
     Args:
@@ -48,7 +49,10 @@ def write_model(graph: FactorGraph, params: Mapping[str, np.ndarray], name: str,
         GmlmError: E534 or E535 for a model that the format cannot hold, E560 for a file that cannot
             be written.
     """
-    write = WRITERS[verified_ending(path)]
+    kind, path = verified_ending(path), as_path(path, "E560")
+    if kind == "uai":
+        write_whole(path, uai_text(graph, params).encode())
+        return ()
     network = network_of_graph(graph, params, name)
-    write_whole(path, write(network).encode())
+    write_whole(path, WRITERS[kind](network).encode())
     return network.notes

@@ -8,7 +8,8 @@ import warnings
 import jax
 import numpy as np
 import pytest
-from cli_cases import folder, gmlm  # noqa: F401 - a fixture
+from cli_cases import folder as folder
+from cli_cases import gmlm
 from exchange_cases import ASIA, ODD, asia_joint
 
 import gmlmdsl as gm
@@ -143,7 +144,7 @@ def test_cells_of_arrays_get_words_for_names(tmp_path):
     assert tables(network((tmp_path / "m.bif").read_text()))["x_0", "x_1"].tolist() == [[0.2, 0.8], [0.9, 0.1]]
 
 
-def test_large_tables_are_inputs(tmp_path, folder):  # noqa: F811
+def test_large_tables_are_inputs(tmp_path, folder):
     states = ", ".join(f"s{k}" for k in range(15))
     rows = "".join(f"  (s{k}) {', '.join(['0.04'] * 14)}, 0.44;\n" for k in range(15))
     text = "".join(f"variable {n} {{ type discrete [ 15 ] {{ {states} }}; }}\n" for n in "ab")
@@ -275,7 +276,7 @@ def test_models_that_are_no_networks_are_not_written(name, tmp_path):
 # The command line
 
 
-def test_import_writes_a_program_and_overwrites_nothing(folder):  # noqa: F811
+def test_import_writes_a_program_and_overwrites_nothing(folder):
     (folder / "asia.bif").write_text(ASIA)
     assert gmlm("import", "asia.bif").output == "wrote asia.gmlm\n"
     assert "no faults" in gmlm("check", "asia.gmlm").output
@@ -286,7 +287,7 @@ def test_import_writes_a_program_and_overwrites_nothing(folder):  # noqa: F811
     assert "E120" in gmlm("import", "asi.bif", "--out", "c.gmlm", status=1).output
 
 
-def test_faults_are_shown_with_their_line(folder):  # noqa: F811
+def test_faults_are_shown_with_their_line(folder):
     (folder / "asia.bif").write_text(ASIA.replace("0.05, 0.95;", "0.05, 0.85;", 1))
     printed = gmlm("import", "asia.bif", status=1).output
     assert "error[E533 model-numbers]: probabilities of `tub` sum to 0.9" in printed
@@ -294,7 +295,7 @@ def test_faults_are_shown_with_their_line(folder):  # noqa: F811
     assert not (folder / "asia.gmlm").exists()
 
 
-def test_export_takes_parameters_as_other_commands_do(folder):  # noqa: F811
+def test_export_takes_parameters_as_other_commands_do(folder):
     (folder / "p.gmlm").write_text("model m {\n  var x : bit\n  param h ~ normal(0, 1)\n  x ~ bernoulli(logit = h)\n}\n")
     assert "E507" in gmlm("export", "p.gmlm", "--out", "p.bif", status=1).output
     np.savez(folder / "p.npz", h=np.log(3))

@@ -8,7 +8,8 @@ import warnings
 import jax
 import numpy as np
 import pytest
-from cli_cases import folder, gmlm  # noqa: F401 - a fixture
+from cli_cases import folder as folder
+from cli_cases import gmlm
 from exchange_cases import ASIA, joint
 
 import gmlmdsl as gm
@@ -165,7 +166,7 @@ def test_a_file_that_was_cut_off_is_refused_wherever_it_was(cut, tmp_path):
     assert caught.value.codes == ("E532",)
 
 
-def test_the_command_line_turns_one_format_into_the_other(folder):  # noqa: F811
+def test_the_command_line_turns_one_format_into_the_other(folder):
     (folder / "garden.xml").write_text(SPRINKLER)
     gmlm("import", "garden.xml")
     assert "no faults" in gmlm("check", "garden.gmlm").output
