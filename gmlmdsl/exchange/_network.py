@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -69,13 +69,13 @@ class Rounding:
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
 
-    def verified(self, rows: Array, name: str, span: Span | None) -> Array:
+    def verified(self, rows: Array, name: str, place: Callable[[int], Span | None]) -> Array:
         """Return rows of probabilities whose sums are 1.
 
         Args:
             rows: numbers of at least 0; the last axis runs over the values of the variable.
             name: the name of the variable.
-            span: the place of the numbers.
+            place: the place of a row, by its number.
 
         Raises:
             GmlmError: E533 for a sum that no rounding explains.
@@ -83,10 +83,10 @@ class Rounding:
         sums = rows.sum(axis=-1)
         errors = np.abs(sums - 1)
         if not errors.max(initial=0.0) <= MOST_ERROR * (1 + LEAST_ERROR):
-            worst = sums.ravel()[int(np.argmax(errors))]
-            message = f"probabilities of `{name}` sum to {worst:.10g}"
+            worst = int(np.argmax(errors > MOST_ERROR * (1 + LEAST_ERROR)))
+            message = f"probabilities of `{name}` sum to {sums.ravel()[worst]:.10g}"
             help = f"rows must sum to 1; sums that differ by {MOST_ERROR:g} or less are taken as rounded"
-            raise fail("E533", message, span, "do not sum to 1", help=help)
+            raise fail("E533", message, place(worst), "do not sum to 1", help=help)
         changed = errors > LEAST_ERROR
         if not changed.any():
             return rows

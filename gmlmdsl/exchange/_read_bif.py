@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 import re
 from dataclasses import dataclass, field
 
@@ -18,7 +18,7 @@ from ._network import (
     verify_size,
 )
 from ._scan import Scanner, Token
-from .limits import MOST_STATES
+from .limits import MOST_NUMBERS, MOST_STATES
 
 Array = np.ndarray
 # Commas and the bar of `( child | parents )` are blanks, as the format says.
@@ -27,6 +27,10 @@ TOKEN = re.compile(
     r'|"(?P<text>[^"\n]*)"|(?P<sign>[{}()\[\];])|(?P<word>[^\s,|{}()\[\];"]+)|(?P<stray>.)',
     re.DOTALL,
 )
+# A row as most files have it. Its states are words, and its numbers are plain.
+ROW = re.compile(r'\s*\(([^(){}\[\];"|/:]*)\)\s*([0-9.eE+,\s-]*);')
+PLAIN = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE]-\d+)?", re.ASCII)
+BLANKS = re.compile(r"[\s,]+")
 OPENERS = "a file has `network`, `variable` and `probability` blocks"
 
 
@@ -68,11 +72,19 @@ class _Head:
 
 @dataclass
 class _Rows:
-    """The rows of a probability block so far."""
+    """The rows of a probability block so far.
 
-    table: Array
-    is_given: Array
+    Attributes:
+        numbers: the numbers of all rows, one after another.
+        places: the number of each row among all rows of the table, and where it stands.
+        default: the row of all others.
+        whole: all rows, where one `table` has them.
+    """
+
+    numbers: list[float] = field(default_factory=list)
+    places: dict[int, tuple[int, int]] = field(default_factory=dict)
     default: Array | None = None
+    whole: Array | None = None
 
 
 @dataclass
@@ -168,15 +180,17 @@ class _Reader:
         head = self._head()
         size = verify_size(head.sizes, head.variables[0].name, scan.span(head.token), self.entries)
         self.entries += size
-        rows = _Rows(np.zeros(head.sizes), np.zeros(head.sizes[:-1], bool))
+        rows = _Rows()
         scan.expect("{", "behind the variables of a distribution")
         while not scan.took("}"):
             if scan.took("table"):
-                self._whole_table(head, rows)
+                rows.whole = self._whole_table(head)
             elif scan.took("default"):
-                rows.default = self._row(head)
+                rows.default = self._default(head)
             elif scan.sees("("):
-                self._row_of(head, rows)
+                self._plain_rows(head, rows)
+                if scan.sees("("):
+                    self._row_of(head, rows)
             else:
                 self._property("probability")
         table = self._complete(head, rows)
@@ -221,9 +235,27 @@ class _Reader:
             raise scan.fault(message, first, "another number of numbers", help)
         return np.array(values), scan.span(first).to(scan.span(scan.last))
 
-    def _row(self, head: _Head) -> Array:
+    def _default(self, head: _Head) -> Array:
         row, span = self._numbers(head.sizes[-1], head, "a row")
-        return self.rounding.verified(row, head.token.text, span)
+        return self.rounding.verified(row, head.token.text, lambda _: span)
+
+    def _plain_rows(self, head: _Head, rows: _Rows) -> None:
+        """Read rows as most files have them; `_row_of` reads all others, and finds the faults."""
+        scan, at = self.scan, self.scan.upcoming.start
+        states = [{state: k for k, state in enumerate(p.states)} for p in head.parents]
+        while (match := ROW.match(scan.source.text, at)) is not None:
+            key, words = BLANKS.split(match[1].strip()), match[2].replace(",", " ").split()
+            if len(key) != len(states) or len(words) != head.sizes[-1]:
+                break
+            place = 0
+            for word, codes in zip(key, states, strict=True):
+                place = place * len(codes) + codes.get(word, -MOST_NUMBERS)
+            if place < 0 or place in rows.places or not all(map(PLAIN.fullmatch, words)):
+                break
+            rows.numbers += map(float, words)
+            rows.places[place] = match.start(2), match.end(2)
+            at = match.end()
+        scan.go_to(at)
 
     def _row_of(self, head: _Head, rows: _Rows) -> None:
         scan = self.scan
@@ -242,31 +274,43 @@ class _Reader:
         if len(at) < len(head.parents):
             message = f"`{head.token.text}` has {len(head.parents)} parents, this row names {len(at)}"
             raise scan.fault(message, opening, "too few states", "name one state of each parent")
-        if rows.is_given[tuple(at)]:
+        place = int(np.ravel_multi_index(at, head.sizes[:-1])) if at else 0
+        if place in rows.places:
             message = f"`{head.token.text}` has two rows for the same states of its parents"
             raise scan.fault(message, opening, "the second one", "keep one of them")
-        if scan.sees(":"):
-            scan.take()
-        rows.table[tuple(at)] = self._row(head)
-        rows.is_given[tuple(at)] = True
+        scan.took(":")
+        row, span = self._numbers(head.sizes[-1], head, "a row")
+        rows.numbers += row.tolist()
+        rows.places[place] = span.start, span.end
 
-    def _whole_table(self, head: _Head, rows: _Rows) -> None:
+    def _whole_table(self, head: _Head) -> Array:
         """Read all entries; the state of the last parent changes fastest, that of the child last."""
-        numbers, span = self._numbers(rows.table.size, head, "the table")
+        numbers, span = self._numbers(math.prod(head.sizes), head, "the table")
         table = np.moveaxis(numbers.reshape(head.sizes[-1], *head.sizes[:-1]), 0, -1)
-        rows.table[...] = self.rounding.verified(table, head.token.text, span)
-        rows.is_given[...] = True
+        return self.rounding.verified(table, head.token.text, lambda _: span)
 
     def _complete(self, head: _Head, rows: _Rows) -> Array:
         """Return the table with the default in the rows that are not given."""
+        source, spans = self.scan.source, list(rows.places.values())
+        found = np.array(rows.numbers).reshape(-1, head.sizes[-1])
+        found = self.rounding.verified(found, head.token.text, lambda k: Span(source, *spans[k]))
+        table = np.zeros((math.prod(head.sizes[:-1]), head.sizes[-1]))
+        is_given = np.zeros(len(table), bool)
+        if rows.whole is not None:
+            table, is_given[:] = rows.whole.reshape(table.shape), True
+        table[list(rows.places)] = found
+        is_given[list(rows.places)] = True
         if rows.default is not None:
-            rows.table[~rows.is_given] = rows.default
-        elif not rows.is_given.all():
-            every = itertools.product(*(p.states for p in head.parents))
-            states = next(itertools.islice(every, int(np.argmin(rows.is_given)), None))
-            lacking = int((~rows.is_given).sum())
-            message = f"`{head.token.text}` lacks {lacking} of {rows.is_given.size} rows"
-            help = f"write the row ({', '.join(states)}), or `default` with the row of all others"
-            label = "rows are missing"
-            raise self.scan.fault(message, head.token, label, help)
-        return rows.table
+            table[~is_given] = rows.default
+        elif not is_given.all():
+            raise self._lacking(head, is_given)
+        return table.reshape(head.sizes)
+
+    def _lacking(self, head: _Head, is_given: Array) -> GmlmError:
+        """Return the error that names the first row that is not given."""
+        at = np.unravel_index(int(np.argmin(is_given)), head.sizes[:-1])
+        states = [p.states[int(k)] for p, k in zip(head.parents, at, strict=True)]
+        row = f"the row ({', '.join(states)})" if states else "`table` with all numbers"
+        message = f"`{head.token.text}` lacks {int((~is_given).sum())} of {is_given.size} rows"
+        help = f"write {row}, or `default` with the row of all others"
+        return self.scan.fault(message, head.token, "rows are missing", help)

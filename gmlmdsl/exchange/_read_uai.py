@@ -118,7 +118,10 @@ def _table(scan: Scanner, shape: list[int], number: int) -> Array:
 def _verified_conditionals(model: TableModel) -> TableModel:
     """Return a Bayesian network whose tables are distributions, one for each variable."""
     rounding = Rounding()
-    factors = [ScopedFactor(f.scope, rounding.verified(f.table, f"variable {f.scope[-1]}", f.span), f.span) for f in model.factors]
+    factors: list[ScopedFactor] = []
+    for f in model.factors:
+        table = rounding.verified(f.table, f"variable {f.scope[-1]}", lambda _, f=f: f.span)
+        factors.append(ScopedFactor(f.scope, table, f.span))
     # The states of a variable have no names, and only their number matters here.
     variables = tuple(FiniteVariable(f"variable {k}", ("",)) for k in range(len(model.sizes)))
     laws = tuple(Conditional(f.scope[-1], f.scope[:-1], f.table, f.span) for f in factors)

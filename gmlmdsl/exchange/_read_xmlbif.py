@@ -120,7 +120,7 @@ def _conditional(element: Element, variables: list[FiniteVariable], places: dict
     sizes = [len(variables[p].states) for p in (*parents, child)]
     count, table = verify_size(sizes, head.text, head.span, before), element.one("TABLE")
     numbers = _numbers(table, count, head.text)
-    rows = rounding.verified(numbers.reshape(sizes), head.text, table.span)
+    rows = rounding.verified(numbers.reshape(sizes), head.text, lambda _: table.span)
     return Conditional(child, tuple(parents), rows, head.span)
 
 

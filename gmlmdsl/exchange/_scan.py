@@ -49,12 +49,13 @@ class Scanner:
 
     def __init__(self, source: Source, pattern: re.Pattern[str]) -> None:
         self.source = source
-        self._tokens = self._found(pattern)
+        self._pattern = pattern
+        self._tokens = self._found(0)
         self._next = next(self._tokens)
         self.last = self._next
 
-    def _found(self, pattern: re.Pattern[str]) -> Iterator[Token]:
-        for match in pattern.finditer(self.source.text):
+    def _found(self, start: int) -> Iterator[Token]:
+        for match in self._pattern.finditer(self.source.text, start):
             group = match.lastgroup
             if group is not None:
                 yield Token(match[group], match.start(), match.end(), group == "text")
@@ -86,6 +87,11 @@ class Scanner:
         self.last = self._next
         self._next = next(self._tokens)
         return self.last
+
+    def go_to(self, position: int) -> None:
+        """Go on at a place of the text, where a token ends."""
+        self._tokens = self._found(position)
+        self._next = next(self._tokens)
 
     def took(self, text: str) -> bool:
         """Return whether the next token is this one, and step over it if so."""
