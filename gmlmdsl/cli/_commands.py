@@ -352,7 +352,7 @@ def masks(
 def import_model(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="A model of another tool: BIF, XMLBIF or UAI.", show_default=False),
+        typer.Argument(metavar="FILE", help="A model of another tool: BIF, XMLBIF, UAI, or JSON or COO of dimod.", show_default=False),
     ],
     out: Annotated[
         Path | None,
@@ -377,7 +377,7 @@ def export_model(
     file: FittedFile,
     out: Annotated[
         Path,
-        typer.Option("--out", "-o", metavar="FILE.bif|.xmlbif|.uai", help="The file; its ending names the format.", show_default=False),
+        typer.Option("--out", "-o", metavar="FILE.bif|.xmlbif|.uai|.json|.coo", help="Its ending names the format.", show_default=False),
     ],
     model: ModelName = None,
     params: ParamsFile = None,

@@ -12,11 +12,14 @@ from ..files import as_path, write_whole
 from ..graph import FactorGraph
 from ._graph_tables import network_of_graph
 from ._write_bif import bif_text
+from ._write_bqm import bqm_text, coo_text, quadratic_of_graph
 from ._write_uai import uai_text
 from ._write_xmlbif import xmlbif_text
 
 ENDINGS = {".bif": "bif", ".xmlbif": "xmlbif", ".xml": "xmlbif", ".uai": "uai"}
+ENDINGS |= {".json": "bqm", ".coo": "coo"}
 WRITERS = {"bif": bif_text, "xmlbif": xmlbif_text}
+QUADRATIC = {"bqm": bqm_text, "coo": coo_text}
 
 
 def verified_ending(path: str | os.PathLike[str]) -> str:
@@ -53,6 +56,11 @@ def write_model(graph: FactorGraph, params: Mapping[str, np.ndarray], name: str,
     if kind == "uai":
         write_whole(path, uai_text(graph, params).encode())
         return ()
+    if kind in QUADRATIC:
+        model = quadratic_of_graph(graph, params)
+        write_whole(path, QUADRATIC[kind](model).encode())
+        left = f"the format has no offset: {model.offset:.12g} is left out of the energy"
+        return (left,) * (kind == "coo" and model.offset != 0)
     network = network_of_graph(graph, params, name)
     write_whole(path, WRITERS[kind](network).encode())
     return network.notes

@@ -474,14 +474,15 @@ class JointModel(Model):
         The ending of the path names the format. `.bif` (BIF) and `.xmlbif` or `.xml` (XMLBIF 0.3)
         take Bayesian networks: each cell has one `~` statement, and nothing else stands in the
         model. `.uai` takes every model whose factors fit into tables; the log Z of the file is that
-        of the model. `gm.read_model` reads each of them.
+        of the model. `.json` and `.coo` are binary quadratic models of dimod, whose energy is minus
+        log p. `gm.read_model` reads each of them.
 
         Args:
             params: the parameters.
             path: the file, which is written completely or not at all.
 
         Returns:
-            What was changed on the way, a sentence each: names that the format cannot hold.
+            What was changed on the way, a sentence each: what the format cannot hold.
 
         Raises:
             GmlmError: E534 for a model that the format cannot hold, E535 for tables that are too
