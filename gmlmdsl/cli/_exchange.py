@@ -18,8 +18,11 @@ def run_import(file: Path, out: Path | None, evidence: Path | None) -> None:
             the errors of `gm.read_model`.
     """
     from ..exchange import read_model
+    from ..read import is_packed, verify_readable
 
-    program = out or Path(file.name).with_suffix(".gmlm")
+    verify_readable(file)
+    packed = file.with_suffix("") if is_packed(file) else file
+    program = out or Path(packed.name).with_suffix(".gmlm")
     if program.suffix != ".gmlm":
         raise fail("E507", f"`--out {program}`: a program is a .gmlm file", help="for example `--out asia.gmlm`")
     arrays = program.with_suffix(".npz")

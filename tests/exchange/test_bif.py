@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import warnings
 
@@ -284,7 +285,14 @@ def test_import_writes_a_program_and_overwrites_nothing(folder):
     assert gmlm("import", "asia.bif", "--out", "b.gmlm").output == "wrote b.gmlm\n"
     assert "E507" in gmlm("import", "asia.bif", "--out", "b.txt", status=1).output
     assert "E507" in gmlm("import", "asia.bif", "--out", "c.gmlm", "--evidence", "asia.bif", status=1).output
+    assert "E120" in gmlm("import", ".", status=1).output
     assert "E120" in gmlm("import", "asi.bif", "--out", "c.gmlm", status=1).output
+
+
+def test_a_packed_file_is_unpacked(folder):
+    (folder / "asia.bif.gz").write_bytes(gzip.compress(ASIA.encode()))
+    assert gmlm("import", "asia.bif.gz").output == "wrote asia.gmlm\n"
+    assert "asia.bif.gz\n" in (folder / "asia.gmlm").read_text()
 
 
 def test_faults_are_shown_with_their_line(folder):
