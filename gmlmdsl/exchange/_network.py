@@ -69,13 +69,14 @@ class Rounding:
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
 
-    def verified(self, rows: Array, name: str, place: Callable[[int], Span | None]) -> Array:
+    def verified(self, rows: Array, name: str, place: Callable[[int], Span | None], hint: str = "") -> Array:
         """Return rows of probabilities whose sums are 1.
 
         Args:
             rows: numbers of at least 0; the last axis runs over the values of the variable.
             name: the name of the variable.
             place: the place of a row, by its number.
+            hint: a likelier cure than other numbers.
 
         Raises:
             GmlmError: E533 for a sum that no rounding explains.
@@ -86,7 +87,7 @@ class Rounding:
             worst = int(np.argmax(errors > MOST_ERROR * (1 + LEAST_ERROR)))
             message = f"probabilities of `{name}` sum to {sums.ravel()[worst]:.10g}"
             help = f"rows must sum to 1; sums that differ by {MOST_ERROR:g} or less are taken as rounded"
-            raise fail("E533", message, place(worst), "do not sum to 1", help=help)
+            raise fail("E533", message, place(worst), "do not sum to 1", help=hint or help)
         changed = errors > LEAST_ERROR
         if not changed.any():
             return rows

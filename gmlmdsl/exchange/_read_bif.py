@@ -31,6 +31,7 @@ TOKEN = re.compile(
 ROW = re.compile(r'\s*\(([^(){}\[\];"|/:]*)\)\s*([0-9.eE+,\s-]*);')
 PLAIN = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE]-\d+)?", re.ASCII)
 BLANKS = re.compile(r"[\s,]+")
+SLOWEST = "a `table` has all numbers of the first state, then those of the second, and so on"
 OPENERS = "a file has `network`, `variable` and `probability` blocks"
 
 
@@ -287,7 +288,8 @@ class _Reader:
         """Read all entries; the state of the last parent changes fastest, that of the child last."""
         numbers, span = self._numbers(math.prod(head.sizes), head, "the table")
         table = np.moveaxis(numbers.reshape(head.sizes[-1], *head.sizes[:-1]), 0, -1)
-        return self.rounding.verified(table, head.token.text, lambda _: span)
+        hint = SLOWEST if head.parents else ""
+        return self.rounding.verified(table, head.token.text, lambda _: span, hint)
 
     def _complete(self, head: _Head, rows: _Rows) -> Array:
         """Return the table with the default in the rows that are not given."""

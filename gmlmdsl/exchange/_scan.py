@@ -148,7 +148,7 @@ class Scanner:
         token = self.take()
         if token.text.isdecimal() and (WHOLE.fullmatch(token.text) is None or int(token.text) > most):
             message = f"{what} is {token.text}, more than the limit of {most:,}"
-            raise fail("E535", message, self.span(token), "too large", help="split the model")
+            raise fail("E535", message, self.span(token), "too large", help="check the count, or split the model")
         if WHOLE.fullmatch(token.text) is None:
             raise self.fault(f"{what} is a whole number, found `{token.text}`", token, "not a number")
         return int(token.text)

@@ -99,6 +99,51 @@ def test_signs_of_xml_are_escaped(tmp_path):
     assert 'labels("<a>", "b_&_c")' in gm.read_model(tmp_path / "m.xmlbif").text
 
 
+# The first part of the dog problem of Charniak (1991), in the layout of JavaBayes: the child's state changes last in a BIF table.
+DOG = """\
+// Bayesian network in the interchange format
+network "Dog-Problem" { //3 variables
+	property "credal-set constant-density-bounded 1.1" ;
+}
+variable  "bowel-problem" { //2 values
+	type discrete[2] {  "true"  "false" };
+}
+variable  "dog-out" { type discrete[2] {  "true"  "false" }; property "position = (300, 195)" ; }
+variable  "family-out" { type discrete[2] {  "true"  "false" }; }
+probability (  "bowel-problem" ) { table 0.01 0.99 ; }
+probability (  "family-out" ) { table 0.15 0.85 ; }
+probability (  "dog-out"  "bowel-problem"  "family-out" ) { //3 variable(s) and 8 values
+	table 0.99 0.97 0.9 0.3 0.01 0.03 0.1 0.7 ;
+}
+"""
+DOG_XML = "".join(
+    f"<VARIABLE><NAME>{name}</NAME><OUTCOME>true</OUTCOME><OUTCOME>false</OUTCOME></VARIABLE>"
+    for name in ("bowel-problem", "dog-out", "family-out")
+)
+DOG_XML = f"""<BIF VERSION="0.3"><NETWORK><NAME>Dog-Problem</NAME>{DOG_XML}
+<DEFINITION><FOR>bowel-problem</FOR><TABLE>0.01 0.99</TABLE></DEFINITION>
+<DEFINITION><FOR>family-out</FOR><TABLE>0.15 0.85</TABLE></DEFINITION>
+<DEFINITION><FOR>dog-out</FOR><GIVEN>bowel-problem</GIVEN><GIVEN>family-out</GIVEN>
+<TABLE>0.99 0.01 0.97 0.03 0.9 0.1 0.3 0.7</TABLE></DEFINITION>
+</NETWORK></BIF>
+"""
+
+
+def test_the_two_formats_order_their_tables_each_in_its_way(tmp_path):
+    (tmp_path / "dog.bif").write_text(DOG)
+    (tmp_path / "dog.xml").write_text(DOG_XML)
+    p = by_name(model(tmp_path / "dog.bif"))
+    np.testing.assert_allclose(p, by_name(model(tmp_path / "dog.xml")), rtol=1e-14)
+    assert p[0, 0, 1] == pytest.approx(0.01 * 0.97 * 0.85)  # bowel-problem, dog-out, family-out false
+    assert p[1, 0, 0] == pytest.approx(0.99 * 0.9 * 0.15)
+
+
+def test_a_table_in_the_other_order_gets_its_cure(tmp_path):
+    (tmp_path / "dog.bif").write_text(DOG.replace("0.99 0.97 0.9 0.3 0.01 0.03 0.1 0.7", "0.99 0.01 0.97 0.03 0.9 0.1 0.3 0.7"))
+    with pytest.raises(gm.GmlmError, match="all numbers of the first state, then"):
+        gm.read_model(tmp_path / "dog.bif")
+
+
 BOMB = '<!DOCTYPE BIF [\n<!ENTITY a "aaaaaaaaaa">\n<!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">\n]>\n'
 FILE = '<!DOCTYPE BIF [\n<!ENTITY a SYSTEM "secret.txt">\n]>\n'
 PARAMETER = '<!DOCTYPE BIF [\n<!ENTITY % a SYSTEM "secret.txt">\n%a;\n]>\n'
