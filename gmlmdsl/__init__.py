@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .decode import attention_dependency as attention_dependency
     from .decode import drop_repeats as drop_repeats
     from .decode import stutter_rate as stutter_rate
+    from .exchange import ImportedModel as ImportedModel
+    from .exchange import read_model as read_model
     from .fit import MonteCarloEM as MonteCarloEM
     from .fit import PersistentContrastiveDivergence as PersistentContrastiveDivergence
     from .fit import Training as Training
@@ -86,6 +88,8 @@ _WHERE = {
     "Training": ".fit",
     "attention_dependency": ".decode",
     "drop_repeats": ".decode",
+    "ImportedModel": ".exchange",
+    "read_model": ".exchange",
     "stutter_rate": ".decode",
     "Fit": ".model",
     "Oracle": ".guided",
@@ -106,6 +110,7 @@ __all__ = [
     "Fit",
     "GmlmError",
     "GmlmWarning",
+    "ImportedModel",
     "JointModel",
     "Model",
     "MonteCarloEM",
@@ -133,6 +138,7 @@ __all__ = [
     "prefix_features",
     "prefix_values",
     "read_alignment",
+    "read_model",
     "read_table",
     "report",
     "sequence_weights",

@@ -24,7 +24,7 @@ LINES = (
     ("graph",),
     ("masks",),
     ("networks", "plan"),
-    ("derive", "explain"),
+    ("derive", "exchange", "explain"),
     ("data",),
     ("evaluate",),
     ("sample",),
@@ -39,7 +39,7 @@ LINES = (
     ("__main__",),
 )
 LEVEL = {room: k for k, line in enumerate(LINES) for room in line}
-NEVER_JAX = ("files", "textbook", "_diagnostics", "read", "syntax", "program", "graph", "masks", "plan", "explain")
+NEVER_JAX = ("files", "textbook", "_diagnostics", "read", "syntax", "program", "graph", "masks", "plan", "exchange", "explain")
 WITHOUT_NUMPY = ("files", "textbook", "_diagnostics", "syntax", "program")  # at the top of a file
 LARGEST_ROOM = 0.115  # of all lines
 MOST_FILE_LINES = 700

@@ -348,6 +348,49 @@ def masks(
     run_masks(MasksRequest(source, mask, suggest, draws, sampler, seed, not no_times, as_json))
 
 
+@app.command("import")
+def import_model(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="A model of another tool: BIF, XMLBIF, UAI, or JSON or COO of dimod.", show_default=False),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE.gmlm", help="The program; by default FILE's name, in this folder."),
+    ] = None,
+    evidence: Annotated[
+        Path | None,
+        typer.Option("--evidence", metavar="FILE.evid", help="For UAI: known values, which become requirements."),
+    ] = None,
+) -> None:
+    """Write a program from a model file of another tool, and its large tables beside it.
+
+    The tables are one .npz file, for `--inputs`. Nothing is overwritten.
+    """
+    from ._exchange import run_import
+
+    run_import(file, out, evidence)
+
+
+@app.command("export")
+def export_model(
+    file: FittedFile,
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="FILE.bif|.xmlbif|.uai|.json|.coo", help="Its ending names the format.", show_default=False),
+    ],
+    model: ModelName = None,
+    params: ParamsFile = None,
+    inputs: Inputs = None,
+    arrays: Arrays = None,
+) -> None:
+    """Write a model, at its parameters, as a file of another tool."""
+    from ._exchange import run_export
+    from ._model_source import ModelSource
+
+    run_export(ModelSource(file, model, params, inputs or [], arrays), out)
+
+
 @app.command()
 def examples(
     name: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -465,6 +466,35 @@ class JointModel(Model):
         matrix = self.transition_matrix(params, checked.name, given=given)
         with jax.enable_x64(True):
             return sampler_bias.total_variation(lowered.graph, parameters.as_params(lowered.graph, params), matrix)
+
+    @at_once
+    def export(self, params: Params, path: str | os.PathLike[str]) -> tuple[str, ...]:
+        """Write the model at given parameters as a file of another tool.
+
+        The ending of the path names the format. `.bif` (BIF) and `.xmlbif` or `.xml` (XMLBIF 0.3)
+        take Bayesian networks: each cell has one `~` statement, and nothing else stands in the
+        model. `.uai` takes every model whose factors fit into tables; the log Z of the file is that
+        of the model. `.json` and `.coo` are binary quadratic models of dimod, whose energy is minus
+        log p. `gm.read_model` reads each of them.
+
+        Args:
+            params: the parameters.
+            path: the file, which is written completely or not at all.
+
+        Returns:
+            What was changed on the way, a sentence each: what the format cannot hold.
+
+        Raises:
+            GmlmError: E534 for a model that the format cannot hold, E535 for tables that are too
+                large, E560 for another ending and for a file that cannot be written.
+        """
+        from ..exchange import verified_ending, verify_tables, write_model
+
+        verified_ending(path)
+        verify_tables(self.graph)
+        with jax.enable_x64(True):
+            known = {name: np.asarray(value) for name, value in self._known(params).items()}
+        return write_model(self.graph, known, self.name, path)
 
     # Fits, draws and posteriors
 

@@ -76,3 +76,25 @@ def _verify_size(size: int, path: Path) -> None:
     if size > MOST_TEXT:
         message = f"{path} has {size / 2**20:,.0f} MiB of text, more than the limit of {MOST_TEXT / 2**20:,.0f}"
         raise fail("E523", message, help="save the data as .npz, or split the file")
+
+
+def text_of_file(path: Path, most: int, code: str) -> str:
+    """Return the text of a file, with plain line ends and without a byte order mark.
+
+    Args:
+        path: the file.
+        most: the most characters that it may have.
+        code: the error code of a larger file.
+
+    Raises:
+        GmlmError: `code` for a file above the limit; otherwise as `lines_of`.
+    """
+    found: list[str] = []
+    total = 0
+    for line in lines_of(path):
+        total += len(line)
+        if total > most:
+            message = f"{path} has more than {most:,} characters of text, the limit"
+            raise fail(code, message, help="split it into smaller files")
+        found.append(line.replace("\r\n", "\n"))
+    return "".join(found)

@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 from . import _tree as tree
 from ._old_forms import old_forms
 from ._parse import parse, parse_with_errors, read_source
+from ._words import NAMES as KEYWORDS
+from ._words import RESERVED
 
 if TYPE_CHECKING:
     from ._format import format_source as format_source
 
-__all__ = ["format_source", "old_forms", "parse", "parse_with_errors", "read_source", "tree"]
+__all__ = ["KEYWORDS", "RESERVED", "format_source", "old_forms", "parse", "parse_with_errors", "read_source", "tree"]
 
 
 def __getattr__(name: str) -> object:

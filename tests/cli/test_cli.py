@@ -19,7 +19,7 @@ from gmlmdsl.cli._commands import app
 
 def test_alone_it_shows_help():
     output = gmlm().output
-    for command in ("check", "format", "explain", "info", "fit", "sample", "masks", "examples", "demo"):
+    for command in ("check", "format", "explain", "info", "fit", "sample", "masks", "import", "export", "examples", "demo"):
         assert command in output
 
 
@@ -29,7 +29,9 @@ def test_version():
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("command", ["check", "format", "explain", "info", "fit", "sample", "masks", "examples", "demo"])
+@pytest.mark.parametrize(
+    "command", ["check", "format", "explain", "info", "fit", "sample", "masks", "import", "export", "examples", "demo"]
+)
 def test_every_command_has_help(command):
     assert len(gmlm(command, "--help").output) > 300
 

@@ -117,6 +117,12 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "E527": lambda path: gm.read_table(write(path / "a.csv", "a,b\n1,2\n"), where={"a": "2"}),
     "E530": lambda path: gm.read_alignment(write(path / "a.fasta", "ACD\n")),
     "E531": lambda path: gm.read_alignment(write(path / "a.fasta", ">a\nACD\n"), "b"),
+    "E532": lambda path: gm.read_model(write(path / "a.bif", "network a {\n}\nnode b {\n}\n")),
+    "E533": lambda path: gm.read_model(
+        write(path / "a.bif", "variable a { type discrete [ 2 ] { n, y }; }\nprobability ( a ) { table 0.2, 0.7; }\n")
+    ),
+    "E534": lambda path: model().export(P, path / "a.bif"),
+    "E535": lambda path: gm.read_model(write(path / "a.bif", "variable a { type discrete [ 99999999999 ] { n }; }\n")),
     "E540": lambda path: model().fit(ROWS, mask="one", weights=[1, 1, 1], weights_are="frequency"),
     "E541": lambda path: model().fit(ROWS, mask="one", weights=[0.5, 1, 1], weights_are="counts"),
     "E542": lambda path: model().fit(ROWS, mask="one", weights=[1, 1, 1], weights_are="counts", n_masks=1),

@@ -1,0 +1,76 @@
+"""Names of the language for names of other tools, and the other way round."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+from .._diagnostics import visible
+from ..program import forms
+from ..syntax import KEYWORDS, RESERVED
+from .limits import LONGEST_NAME
+
+WORDS = frozenset((*RESERVED, *KEYWORDS, *(form.name for form in forms.FORMS)))
+
+
+class Names:
+    """Distinct names.
+
+    Args:
+        taken: names that are not given again.
+    """
+
+    def __init__(self, taken: Iterable[str] = WORDS) -> None:
+        self._taken = set(taken)
+        self._next: dict[str, int] = {}
+
+    def fresh(self, name: str) -> str:
+        """Return the name, or one with `_2`, `_3`, .. behind it if it is taken."""
+        found = name
+        while found in self._taken:
+            self._next[name] = self._next.get(name, 1) + 1
+            found = f"{name}_{self._next[name]}"
+        self._taken.add(found)
+        return found
+
+    def fresh_of(self, name: str) -> str:
+        """Return the name, or that of a network with it if it is taken."""
+        return self.fresh(name if name not in self._taken else f"{name}_network")
+
+
+def language_name(text: str, other: str) -> str:
+    """Return a name of the language for any text, or `other` if no letter of it can stay.
+
+    Accents are dropped, and all other letters that cannot stand in a name become `_`.
+    """
+    plain = unicodedata.normalize("NFKD", text)
+    plain = "".join(c for c in plain if not unicodedata.combining(c))
+    found = re.sub(r"[^A-Za-z0-9]+", "_", plain[:LONGEST_NAME]).strip("_")
+    if not found:
+        return other
+    return f"{other}_{found}" if found[0].isdigit() else found
+
+
+def kept_name(text: str, other: str) -> str:
+    """Return the text if it is a name of the language already, else `language_name`."""
+    is_name = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text) is not None
+    return text if is_name and len(text) <= LONGEST_NAME else language_name(text, other)
+
+
+def one_word(text: str) -> str:
+    """Return a text as a word of the files of other tools: no blanks, brackets or signs of lists."""
+    found = re.sub(r'[\s,|{}()\[\];"]+', "_", text.strip()).strip("_") or "_"
+    return found if not found.startswith(("//", "/*")) else f"_{found}"
+
+
+def quoted(text: str) -> str:
+    """Return a text as a string of the language."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'.replace("\t", "\\t")
+
+
+def commented(text: str) -> str:
+    """Return a name of another tool as it may stand in a comment."""
+    shown = visible(" ".join(text.split()))
+    return shown if len(shown) <= LONGEST_NAME else f"{shown[:LONGEST_NAME]}.."

@@ -1,0 +1,66 @@
+"""Writing of a model as a file of another tool: the format follows from the file's ending."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import numpy as np
+
+from .._diagnostics import fail
+from ..files import as_path, write_whole
+from ..graph import FactorGraph
+from ._graph_tables import network_of_graph
+from ._write_bif import bif_text
+from ._write_bqm import bqm_text, coo_text, quadratic_of_graph
+from ._write_uai import uai_text
+from ._write_xmlbif import xmlbif_text
+
+ENDINGS = {".bif": "bif", ".xmlbif": "xmlbif", ".xml": "xmlbif", ".uai": "uai"}
+ENDINGS |= {".json": "bqm", ".coo": "coo"}
+WRITERS = {"bif": bif_text, "xmlbif": xmlbif_text}
+QUADRATIC = {"bqm": bqm_text, "coo": coo_text}
+
+
+def verified_ending(path: str | os.PathLike[str]) -> str:
+    """Return the format that the ending of a path names.
+
+    Raises:
+        GmlmError: E560 for another ending.
+    """
+    path = as_path(path, "E560")
+    found = ENDINGS.get(path.suffix.lower())
+    if found is None:
+        help = f"name a file that ends in {', '.join(ENDINGS)}"
+        raise fail("E560", f"cannot write {path}: no format has this ending", help=help)
+    return found
+
+
+def write_model(graph: FactorGraph, params: Mapping[str, np.ndarray], name: str, path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Write a model in the format that the ending of the path names.
+
+    Args:
+        graph: the factor graph.
+        params: the parameters by name.
+        name: the name of the model.
+        path: the file, which is written completely or not at all.
+
+    Returns:
+        What was changed on the way, a sentence each.
+
+    Raises:
+        GmlmError: E534 or E535 for a model that the format cannot hold, E560 for a file that cannot
+            be written.
+    """
+    kind, path = verified_ending(path), as_path(path, "E560")
+    if kind == "uai":
+        write_whole(path, uai_text(graph, params).encode())
+        return ()
+    if kind in QUADRATIC:
+        model = quadratic_of_graph(graph, params)
+        write_whole(path, QUADRATIC[kind](model).encode())
+        left = f"the format has no offset: {model.offset:.12g} is left out of the energy"
+        return (left,) * (kind == "coo" and model.offset != 0)
+    network = network_of_graph(graph, params, name)
+    write_whole(path, WRITERS[kind](network).encode())
+    return network.notes

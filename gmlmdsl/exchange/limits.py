@@ -1,0 +1,14 @@
+"""The limits of what is read and written, checked before the work begins."""
+
+from __future__ import annotations
+
+MOST_CHARACTERS = 1 << 26  # of a file
+MOST_NUMBERS = 1 << 23  # of all tables of a file
+MOST_STATES = 1 << 16  # of a variable
+MOST_VARIABLES = 1 << 20
+MOST_LITERAL = 200  # numbers of a table that is written into the program
+MOST_DEPTH = 32  # elements of XML inside one another
+LEAST_ERROR, MOST_ERROR = 1e-12, 1e-4  # A sum of probabilities that is as far from 1 is divided by.
+LONGEST_NAME = 80  # letters of a name that the tool makes, and of one in a comment
+MOST_NAMED = 100  # variables of an array whose names a comment keeps
+MOST_NOTED = 6  # names that a note lists
