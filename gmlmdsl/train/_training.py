@@ -205,7 +205,7 @@ class _Run:
                     p.seconds = before + time.perf_counter() - started
                     self.note(state, done)
                     bar.moved(done, p.losses[-1], p.cells / max(p.seconds, 1e-9))
-                    if not self.is_sound(state, done, saves or done == t.steps or self.is_ended):
+                    if not self.is_sound(state, done, saves or done == t.steps):
                         break
                 if measures:
                     bar.measures()
