@@ -221,7 +221,7 @@ def named_of(setting: Setting, call: ir.FormCall, game: Game) -> Named:
 
 
 def _plain(setting: Setting, call: ir.FormCall) -> Game:
-    options = autoregressive(call, setting.lowered.bound, len(setting.string.labels))
+    options = autoregressive(call, setting.lowered.bound, setting.string)
     if int(options["beam"]) > 1:
         message = "a model without a network keeps one row: `beam` is 1"
         raise fail("E507", message, call.span, help="`model.map` finds a most probable string exactly")

@@ -180,6 +180,13 @@ sampler s = autoregressive(end = {end}, decode = sample)
         model.sample(model.init_params(), "s", draws=1, chains=1)
 
 
+def test_a_string_of_a_joint_model_ends_with_the_value_that_is_written() -> None:
+    text = "model m { var x[i in range(4)] : range(1, 4)  factor 0.1 * x[i] for i in range(4) }\nsampler s = autoregressive(end = 2, decode = sample)"
+    x = np.asarray(gm.parse(text).model().sample({}, "s", draws=40, chains=1, seed=0).posterior["x"]).reshape(-1, 4)
+    after = (x == 2).cumsum(axis=1) > 0
+    assert after.any() and (np.where(after, x, 2) == 2).all()
+
+
 @pytest.mark.parametrize("type_", ["range(1, q + 1)", "range(1, 6)", "range(q + 1)", "range(-1, q + 1)"])
 def test_a_first_row_of_numbers_is_no_header(type_: str, tmp_path: Path) -> None:
     from gmlmdsl.cli._data_files import Reading, read_data
