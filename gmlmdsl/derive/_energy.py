@@ -306,9 +306,10 @@ def _raised_jvp(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tupl
     slope = jnp.zeros_like(value)
     if not isinstance(tangents[0], SymbolicZero):
         flat = (exponent == 0) & (jnp.abs(base) < math.sqrt(float(jnp.finfo(base.dtype).tiny)))
-        flat = flat | ((base == 0) & (exponent > 0) & (exponent < 1))
+        steep = (base == 0) & (exponent > 0) & (exponent < 1)
+        flat = flat | steep
         inner = _raised(base, jnp.where(flat, 1.0, exponent) - 1.0)
-        slope = slope + jnp.where((base == 0) & (exponent < 1), 0.0, exponent) * inner * tangents[0]
+        slope = slope + jnp.where(steep, STEEP, exponent * inner) * tangents[0]
     if not isinstance(tangents[1], SymbolicZero):
         none = base == 0
         slope = slope + jnp.where(none, 0.0, jnp.log(jnp.where(none, 1.0, base))) * value * tangents[1]
@@ -318,12 +319,17 @@ def _raised_jvp(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tupl
 _raised.defjvp(_raised_jvp, symbolic_zeros=True)
 
 
-def _flat_at(f: Callable[[Array], Array], at: tuple[float, ...], tangent: Callable[[Array, Array, Array], Array]) -> Callable[[Any], Array]:
-    """Return `f` with the derivative 0 at places where its own is infinite.
+STEEP = 1e18  # It stands for an infinite derivative.
+
+
+def _steep_at(
+    f: Callable[[Array], Array], at: tuple[float, ...], tangent: Callable[[Array, Array, Array], Array]
+) -> Callable[[Any], Array]:
+    """Return `f` with the derivative `STEEP` at places where its own is infinite.
 
     A probability such as `p * a` is exactly 0 at the value 0 of the cell a, whatever p is: log p
-    is -inf there, and the entry adds nothing to any sum. An infinite derivative would make the
-    derivative of the sum undefined.
+    is -inf there, and the entry adds nothing to any sum. An infinite derivative times 0 would make
+    the derivative of the sum undefined; a large finite one times 0 is 0.
 
     Args:
         f: the function.
@@ -332,24 +338,24 @@ def _flat_at(f: Callable[[Array], Array], at: tuple[float, ...], tangent: Callab
     """
 
     @jax.custom_jvp
-    def flat(x: Array) -> Array:
+    def steep(x: Array) -> Array:
         return f(x)
 
     def jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
         (x,) = primals
         singular = functools.reduce(jnp.logical_or, [x == place for place in at])
         usual = jnp.where(singular, 0.5, x)
-        return flat(x), jnp.where(singular, 0.0, tangent(tangents[0], usual, f(usual)))
+        return steep(x), jnp.where(singular, STEEP * tangents[0], tangent(tangents[0], usual, f(usual)))
 
-    flat.defjvp(jvp)
-    return lambda a: flat(number(a))
+    steep.defjvp(jvp)
+    return lambda a: steep(number(a))
 
 
 # Functions of the language that are infinite, or have an infinite slope, where a probability is 0 or 1.
-_FLAT = {
-    "log": _flat_at(jnp.log, (0.0,), lambda g, x, _: g / x),
-    "log1p": _flat_at(jnp.log1p, (-1.0,), lambda g, x, _: g / (x + 1)),
-    "sqrt": _flat_at(jnp.sqrt, (0.0,), lambda g, _, value: g * (0.5 / value)),
+_STEEP = {
+    "log": _steep_at(jnp.log, (0.0,), lambda g, x, _: g / x),
+    "log1p": _steep_at(jnp.log1p, (-1.0,), lambda g, x, _: g / (x + 1)),
+    "sqrt": _steep_at(jnp.sqrt, (0.0,), lambda g, _, value: g * (0.5 / value)),
 }
 
 
@@ -363,8 +369,8 @@ def _values(operator: Operator) -> Callable[..., Any]:
 
 _ARITHMETIC = {
     **{name: _values(operator) for name, operator in ON_NUMBERS.items()},
-    **_FLAT,
-    "logit": lambda a: _FLAT["log"](a) - _FLAT["log1p"](-number(a)),
+    **_STEEP,
+    "logit": lambda a: _STEEP["log"](a) - _STEEP["log1p"](-number(a)),
     "sigmoid": jax.nn.sigmoid,  # takes floats and has derivatives, like the next one
     "bit": lambda a: jnp.floor((a + 1) / 2),
 }
