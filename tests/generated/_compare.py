@@ -382,7 +382,7 @@ def _text_options(t: Tried, name: str) -> Iterator[tuple[ir.FormCall, dict[str, 
         if s.model == name and isinstance(s.body, ir.FormCall):
             made = graph.guided if is_guided(s.body.form.name) else None
             if s.body.form.name == "autoregressive":
-                yield s.body, graph.autoregressive(s.body, bound, len(string.labels))
+                yield s.body, graph.autoregressive(s.body, bound, string)
             else:
                 yield s.body, made(s.body, bound, string) if made else graph.refinement(s.body, bound)
     for j in checked.judges.values():
