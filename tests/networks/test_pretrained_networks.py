@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import struct
 import time
 from pathlib import Path
@@ -142,8 +143,7 @@ def test_a_configuration_that_does_not_fit(change: dict, words: str, tmp_path: P
     (tmp_path / "folder" / "config.json").write_text(json.dumps(config_of("bert") | change), encoding="utf-8")
     error = _error(tmp_path)
     assert error.codes == ("E748",)
-    with pytest.raises(AssertionError, match=words):
-        raise AssertionError(str(error))
+    assert re.search(words, str(error)), str(error)
 
 
 def test_missing_files_and_vocabularies(tmp_path: Path) -> None:
