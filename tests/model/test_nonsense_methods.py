@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "compile": {},
     "distribution": AT,
     "effects": AT | {"wildtype": X[0]},
+    "export": AT | {"path": Path(tempfile.mkdtemp()) / "m.uai"},
     "fit": {"x": X},
     "fit_path": {"x": X, "penalty": 2},
     "init_params": {},
