@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -22,8 +23,9 @@ from ..derive import bounded_jit
 from ..graph import FactorGraph, GivenRows
 from ..plan import Elimination, plan_elimination, searched, with_forced
 from ..read import has_labels, verify_unmasked
+from ._host_elimination import MOST_ENTRIES, FactorTable, HostElimination, HostSums, factor_tables, seconds_of, table_entries
 from ._magnitude import largest_factor, verified_partition
-from ._row_sizes import over_rows
+from ._row_sizes import is_traced, over_rows
 
 Array = np.ndarray
 CLAMPED = " that agrees with the clamped cells"
@@ -33,9 +35,15 @@ MOST_KEPT = 8  # number of patterns of known cells whose contractions are cached
 # Number of table entries up to which summing the contraction of all cells is quicker than compiling
 # a contraction of fewer cells.
 CHEAP = 1 << 20
+# Estimated time that a model spends in NumPy before its sums are compiled: about the time of a
+# compilation. A model whose answers are asked for again and again is then compiled, at a total cost
+# of at most twice the better choice.
+HOST_SECONDS = 2.0
+MOST_HOST_ROWS = 64  # From more rows on, log p of rows is compiled.
 # Most values of a joint distribution. The joint values of all cells but the last are rows of one
 # call.
 MOST_JOINT = 1 << 12
+LAW_PASSES = 3  # The time of marginals beside that of their log sum.
 # Fraction of the largest factor. A sum below it has digits to spare for the factors among the
 # clamped cells.
 SPARE = 1 / 1024
@@ -46,7 +54,10 @@ class Contractions:
 
     def __init__(self, graph: FactorGraph):
         self.graph = graph
+        self._plans: OrderedDict[bytes, Elimination] = OrderedDict()
         self._kept: OrderedDict[bytes, tuple[Elimination, derive.Contraction]] = OrderedDict()
+        self._tables: tuple[tuple[bytes, ...], list[FactorTable]] | None = None  # by parameters
+        self._host_seconds = 0.0  # the estimated time of all answers in NumPy
         self._is_dear = False  # set once the contraction of all cells exceeded the budget
 
     def whole(self, what: str) -> tuple[Elimination, derive.Contraction]:
@@ -65,7 +76,7 @@ class Contractions:
         """
         key = known.tobytes()
         if key not in self._kept:
-            plan = plan_elimination(self.graph, np.flatnonzero(~known), what)
+            plan = self.plan(known, what)
             # Cached arrays outlive a function that is being traced now.
             with jax.ensure_compile_time_eval():
                 self._kept[key] = plan, derive.contraction(self.graph, plan)
@@ -73,6 +84,62 @@ class Contractions:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return self._kept[key]
+
+    def plan(self, known: Array, what: str) -> Elimination:
+        """Return the plan over the cells that are not known.
+
+        Args:
+            known: booleans over cells.
+            what: the name of the quantity in error messages.
+
+        Raises:
+            GmlmError: E601 with the cost if it is above the budget.
+        """
+        key = known.tobytes()
+        if key not in self._plans:
+            self._plans[key] = plan_elimination(self.graph, np.flatnonzero(~known), what)
+            if len(self._plans) > MOST_KEPT:
+                self._plans.popitem(last=False)
+        self._plans.move_to_end(key)
+        return self._plans[key]
+
+    def on_host(self, known: Array, params: Params, rows: int = 1, passes: int = 1) -> HostElimination | None:
+        """Return the elimination in NumPy, or None if a compiled one is the better choice.
+
+        The choice depends on the costs of the plans and on the calls before, and not on a clock.
+
+        Args:
+            known: booleans over cells.
+            params: the parameters.
+            rows: the number of rows that are about to be answered.
+            passes: the number of passes over each row.
+        """
+        left = (HOST_SECONDS - self._host_seconds) / (passes * max(rows, 1))
+        if not self._may_be_on_host or seconds_of(int(np.sum(~known)), self._factors, 0) > left:
+            return None
+        if is_traced([params, derive.on_device(0)]):
+            return None
+        try:
+            plan = self.plan(known, "")
+        except GmlmError:
+            return None  # The compiled engine states the cost.
+        seconds = seconds_of(len(plan.parents), self._factors, plan.flops)
+        if seconds > left:
+            return None
+        self._host_seconds += passes * rows * seconds
+        key = tuple(np.asarray(params[p.name]).tobytes() for p in self.graph.parameters)
+        if self._tables is None or self._tables[0] != key:
+            self._tables = key, factor_tables(self.graph, {name: np.asarray(a, float) for name, a in params.items()})
+        return HostElimination(plan, self._tables[1])
+
+    @cached_property
+    def _may_be_on_host(self) -> bool:
+        """Whether the tables of all factors may be made in NumPy; data of a call are not supported."""
+        return not self.graph.given and table_entries(self.graph) <= MOST_ENTRIES
+
+    @cached_property
+    def _factors(self) -> int:
+        return sum(g.n for g in self.graph.groups)
 
     def beside(self, held: Array, codes: Array, what: str) -> Iterator[tuple[derive.Contraction, Array | None]]:
         """Yield contractions that answer given fixed cells, the cheapest to compile first.
@@ -105,7 +172,7 @@ class Contractions:
             GmlmError: E512 where some cell has no value left.
         """
         held, codes = clamped_cells(self.graph, clamp)
-        if not held.any() or self.affordable("a table of marginals") is not None:
+        if not held.any() or self._is_affordable():
             return held, codes
         found = with_forced(self.graph, held, codes)
         if found is None:
@@ -114,12 +181,15 @@ class Contractions:
 
     def affordable(self, what: str) -> derive.Contraction | None:
         """Return the contraction of all cells, or None if it is not affordable."""
+        return self.whole(what)[1] if self._is_affordable() else None
+
+    def _is_affordable(self) -> bool:
         if not self._is_dear:
             try:
-                return self.whole(what)[1]
+                self.plan(np.zeros(self.graph.n_cells, bool), "")
             except GmlmError:
                 self._is_dear = True
-        return None
+        return not self._is_dear
 
 
 def known_rows(graph: FactorGraph, given: GivenRows | None) -> Array:
@@ -158,6 +228,9 @@ def log_partition(kept: Contractions, device: derive.Graph, params: Params, give
     Raises:
         GmlmError: E601 with the cost if it is above the budget, before any work.
     """
+    engine = kept.on_host(np.zeros(kept.graph.n_cells, bool), params)
+    if engine is not None:
+        return _working(engine.log_sums(known_rows(kept.graph, given)).values)
     _, c = kept.whole("log Z")
     unary = _nothing(device, c)
 
@@ -165,6 +238,33 @@ def log_partition(kept: Contractions, device: derive.Graph, params: Params, give
         return log_sums(device, params, codes, c) if c.loop is None else _passed(device, params, codes, c, unary)[1]
 
     return over_rows(log_z, known_rows(kept.graph, given), params, c.entries)
+
+
+def log_sums_of_rows(kept: Contractions, params: Params, codes: Array) -> Array | None:
+    """Return the log sum over the unknown cells of each row, or None if a compiled engine serves.
+
+    Args:
+        kept: the contractions of the model.
+        params: parameters.
+        codes: (cells, rows), -1 for an unknown cell.
+    """
+    if codes.shape[1] > MOST_HOST_ROWS:
+        return None
+    patterns, which = np.unique(codes >= 0, axis=1, return_inverse=True)
+    found = np.zeros(codes.shape[1])
+    for k in range(patterns.shape[1]):
+        rows = np.flatnonzero(which.reshape(-1) == k)
+        engine = kept.on_host(patterns[:, k], params, len(rows))
+        if engine is None:
+            return None
+        found[rows] = engine.log_sums(np.maximum(codes[:, rows], 0)).values
+    return _working(found)
+
+
+def _working(values: Array) -> Array:
+    """Return numbers in the working float type."""
+    with np.errstate(over="ignore"):
+        return values.astype(derive.float_type())
 
 
 log_sums = bounded_jit(derive.log_sum)
@@ -260,13 +360,19 @@ def marginals(
     """
     graph = kept.graph
     held, codes = _start(kept, clamp, given)
+    lead = () if given is None else given.shape
+    engine = kept.on_host(held, params, codes.shape[1], LAW_PASSES)
+    if engine is not None:
+        sums, table = engine.laws(codes, int(graph.sizes.max(initial=1)))
+        _verify_sums(graph, sums, held)
+        return _by_variable(graph, _with_known(graph, engine.free, codes, _working(table)), lead)
     for c, seen in kept.beside(held, codes, "a table of marginals"):
         found, table = _laws(device, params, codes, c, seen)
         if _has_digits(found):
             break
     _verify_possible(found, held)
     _verify_digits(graph, device, params, codes, c, found, held)
-    return _by_variable(graph, _with_known(graph, c, codes, table), () if given is None else given.shape)
+    return _by_variable(graph, _with_known(graph, np.asarray(c.free), codes, table), lead)
 
 
 def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, codes: Array, lead: tuple[int, ...]) -> dict[str, Array]:
@@ -296,19 +402,44 @@ def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, 
     here = np.maximum(codes, 0).astype(np.int32)
     patterns, which = np.unique(known, axis=1, return_inverse=True)
     what, full = "a table of marginals", np.zeros((graph.n_random, int(graph.sizes.max(initial=1)), codes.shape[1]), derive.float_type())
+    if _rows_on_host(kept, params, here, patterns, which, full):
+        return _by_variable(graph, full, lead)
     if patterns.shape[1] > 1 and (c := kept.affordable(what)) is not None:
         found, table = _laws(device, params, here, c, _seen(graph, c, known, codes))
         if _has_digits(found):
             _verify_rows(found, np.arange(codes.shape[1]))
-            return _by_variable(graph, _with_known(graph, c, here, table), lead)
+            return _by_variable(graph, _with_known(graph, np.asarray(c.free), here, table), lead)
     for k in range(patterns.shape[1]):
         rows = np.flatnonzero(which.reshape(-1) == k)
         _, c = kept.holding(patterns[:, k], what)
         found, table = _laws(device, params, here[:, rows], c)
         _verify_rows(found, rows)
         _verify_digits(graph, device, params, here[:, rows], c, found, patterns[:, k])
-        full[..., rows] = _with_known(graph, c, here[:, rows], table)
+        full[..., rows] = _with_known(graph, np.asarray(c.free), here[:, rows], table)
     return _by_variable(graph, full, lead)
+
+
+def _rows_on_host(kept: Contractions, params: Params, codes: Array, patterns: Array, which: Array, full: Array) -> bool:
+    """Write the distributions of all rows to `full`, and return whether the engine in NumPy serves.
+
+    Args:
+        kept: the contractions of the model.
+        params: parameters.
+        codes: (cells, rows).
+        patterns: the distinct sets of known cells, shape (cells, patterns).
+        which: the pattern of each row.
+        full: the result, shape (cells, values, rows).
+    """
+    for k in range(patterns.shape[1]):
+        rows = np.flatnonzero(which.reshape(-1) == k)
+        engine = kept.on_host(patterns[:, k], params, len(rows), LAW_PASSES)
+        if engine is None:
+            return False
+        sums, table = engine.laws(codes[:, rows], full.shape[1])
+        _verify_rows(sums.values, rows)
+        _verify_sums(kept.graph, sums, patterns[:, k])
+        full[..., rows] = _with_known(kept.graph, engine.free, codes[:, rows], table)
+    return True
 
 
 def _verify_rows(value: Array, rows: Array) -> None:
@@ -319,16 +450,16 @@ def _verify_rows(value: Array, rows: Array) -> None:
         raise fail("E512", message, help="see the `require`s of the model")
 
 
-def _with_known(graph: FactorGraph, c: derive.Contraction, codes: Array, table: Array) -> Array:
+def _with_known(graph: FactorGraph, free: Array, codes: Array, table: Array) -> Array:
     """Return the distributions of all cells, shape (cells, values, rows).
 
-    The free cells of the contraction have the distributions in `table`. Every other cell has
-    probability 1 of its value in `codes`.
+    The free cells have the distributions in `table`. Every other cell has probability 1 of its
+    value in `codes`.
     """
     n = graph.n_random  # the row cell is not part of the answer
     full = np.zeros((n, int(graph.sizes.max(initial=1)), codes.shape[1]), table.dtype)
     np.put_along_axis(full, codes[:n, None], 1.0, axis=1)
-    full[np.asarray(c.free)] = table
+    full[free] = table
     return full
 
 
@@ -374,6 +505,9 @@ def joint_marginals(
     if not sizes.astype(float).prod() <= MOST_JOINT:
         message = f"a joint distribution of {sizes.astype(float).prod():.3g} values: up to {MOST_JOINT:,} are given"
         raise fail("E601", message, help='ask for fewer cells together, or draw from the model: `model.sample(params, "exact")`')
+    engine = _joint_on_host(kept, params, held, codes, cells)
+    if engine is not None:
+        return engine.reshape(*(() if given is None else given.shape), *sizes)
     first = np.stack(np.unravel_index(np.arange(int(sizes[:-1].prod())), sizes[:-1])) if len(cells) > 1 else np.zeros((0, 1), int)
     here = np.repeat(codes, first.shape[1], axis=1)  # rows are the outer axis
     at = np.tile(first, rows)
@@ -401,6 +535,36 @@ def joint_marginals(
     return (weight[..., None] * law).reshape(*(() if given is None else given.shape), *sizes)
 
 
+def _joint_on_host(kept: Contractions, params: Params, held: Array, codes: Array, cells: Array) -> Array | None:
+    """Return p(x_A = v) of several cells A, shape (rows, values), or None if a compiled engine serves.
+
+    It is proportional to the sum over the other cells at each value of A.
+
+    Args:
+        kept: the contractions of the model.
+        params: parameters.
+        held: booleans over cells, True for clamped cells.
+        codes: the values of the clamped cells, shape (cells, rows).
+        cells: the positions A.
+    """
+    known = held.copy()
+    known[cells] = True
+    sizes = kept.graph.sizes[cells]
+    count, rows = int(np.prod(sizes)), codes.shape[1]
+    engine = kept.on_host(known, params, rows * count)
+    if engine is None:
+        return None
+    values = np.tile(np.stack(np.unravel_index(np.arange(count), sizes)), rows)
+    here = np.repeat(codes, count, axis=1)
+    possible = np.all(~held[cells, None] | (here[cells] == values), axis=0)
+    here[cells] = values
+    sums = engine.log_sums(here)
+    level = np.where(possible, sums.values, -np.inf).reshape(rows, count)
+    _verify_possible(level.max(axis=1), held)
+    weight = np.exp(level - level.max(axis=1, keepdims=True))
+    return _working(weight / weight.sum(axis=1, keepdims=True))
+
+
 def best(
     kept: Contractions, device: derive.Graph, params: Params, clamp: Mapping[str, Any] | None, given: GivenRows | None
 ) -> tuple[Array, Array]:
@@ -423,6 +587,11 @@ def best(
         GmlmError: E601 with the cost; E512 if no configuration agrees with the clamped cells.
     """
     held, codes = _start(kept, clamp, given)
+    engine = kept.on_host(held, params, codes.shape[1])
+    if engine is not None:
+        sums, found = engine.modes(codes)
+        _verify_sums(kept.graph, sums, held)
+        return found, _working(sums.values)
     try:
         kept.holding(held, "a mode")
     except GmlmError:
@@ -581,6 +750,14 @@ def _verify_possible(value: Array, held: Array) -> None:
         raise fail("E512", message, help="clamp fewer cells, or other values; see the `require`s of the model")
     message = "no configuration has a positive, finite probability at these parameters"
     raise fail("E512", message, help="pass finite parameters; see the `require`s of the model")
+
+
+def _verify_sums(graph: FactorGraph, sums: HostSums, held: Array) -> None:
+    """Raise as `_verify_possible` and `_verify_digits` do, for sums of NumPy."""
+    found, rest = _working(sums.values), _working(np.where(np.isfinite(sums.rest), sums.rest, 0.0))
+    _verify_possible(found, held)
+    if (found < -largest_factor(found.dtype)).any():
+        verified_partition(graph, found - rest, CLAMPED if held.any() else "")
 
 
 def _verify_digits(

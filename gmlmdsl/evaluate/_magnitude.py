@@ -59,7 +59,7 @@ def oversized(graph: FactorGraph, arrays: Mapping[str, Array], kind: np.dtype, s
     limit = largest_factor(kind) if summed else float(np.finfo(kind).max)
     # A graph with the data of a call is checked once and not cached.
     fixed = _of_numbers(graph, kind, limit) if graph.model is None else oversized_at(graph, {}, limit, kind)
-    return fixed or oversized_at(graph, arrays, limit, kind)
+    return fixed or (oversized_at(graph, arrays, limit, kind) if arrays else None)
 
 
 @lru_cache(maxsize=64)

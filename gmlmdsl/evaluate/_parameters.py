@@ -178,7 +178,7 @@ def verify_defined(graph: FactorGraph, arrays: Mapping[str, jax.Array], summed: 
             raise error
 
 
-def verified_answer(graph: FactorGraph, found: jax.Array, impossible: float) -> jax.Array:
+def verified_answer(graph: FactorGraph, found: Any, impossible: float) -> Any:
     """Return an answer, after a check of factors that could not be evaluated one by one.
 
     An answer of nan or of `impossible` shows that such a factor has no value. Traced answers pass.

@@ -13,7 +13,7 @@ from ._given_rows import GivenRows, group_with
 from ._graph_variables import GivenArray, ParameterArray, VariableArray
 from ._guided import guided, verify_brackets, verify_strings
 from ._infinite import STAYS_FINITE, oversized_at, undefined_at, untried
-from ._joint_values import joint_count
+from ._joint_values import JointValues, alike, joint_count
 from ._lower import Lowering
 from ._lowered import Lowered, lower_let, lower_model, lower_sound, with_given
 from ._neighbours import distinct
@@ -22,4 +22,4 @@ from ._network_form import NetworkForm
 from ._passes import Passes, open_after, passes_of
 from ._ranges import is_positive, range_of
 from ._turns import Turns, unroll
-from ._weights import alive, fixed_values, normalised, reaches_zero, verify_weights
+from ._weights import alive, fixed_values, normalised, reaches_zero, tables_over, verify_weights

@@ -69,7 +69,7 @@ class FactorGroup:
         starts = np.searchsorted(keys, np.arange(n_cells + 1, dtype=np.int64) * n)
         return starts, (keys % n).astype(np.int32)
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[str, ...]:
         """The names of the parameters that the group mentions."""
         return tuple(dict.fromkeys(n.name for n in nodes_in(self.root) if isinstance(n, Gather) and n.name))
@@ -153,7 +153,7 @@ class FactorGraph:
         model = None if self.model is None else self.model.with_parameters(parameters)
         return replace(self, parameters=parameters, model=model)
 
-    @property
+    @cached_property
     def n_cells(self) -> int:
         """The number of cells, with the row cell.
 
@@ -161,7 +161,7 @@ class FactorGraph:
         """
         return self.n_random + bool(self.given)
 
-    @property
+    @cached_property
     def n_random(self) -> int:
         """The number of cells of variables, to which a model gives probabilities."""
         return sum(v.size for v in self.variables)
@@ -201,7 +201,7 @@ class FactorGraph:
         cells = np.repeat([v.role == role for v in self.variables], [v.size for v in self.variables])
         return np.append(cells, np.zeros(self.n_cells - self.n_random)).astype(bool)
 
-    @property
+    @cached_property
     def is_normalised(self) -> bool:
         """Whether log p is a product of one distribution for each cell, so that log Z is 0.
 
@@ -212,7 +212,7 @@ class FactorGraph:
         heads = [g.cells[:, 0] for g in self.factors]
         return bool(heads) and len(distinct(np.concatenate(heads))) == self.n_random
 
-    @property
+    @cached_property
     def groups(self) -> tuple[FactorGroup, ...]:
         """The factors, followed by the requirements."""
         return self.factors + self.requires

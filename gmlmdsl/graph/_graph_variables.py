@@ -43,7 +43,7 @@ class VariableArray:
     @property
     def size(self) -> int:
         """The number of cells."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def positions(self) -> Array:
@@ -177,7 +177,7 @@ class ParameterArray:
     @property
     def size(self) -> int:
         """The number of entries."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     def within(self, share: float) -> float:
         """Return a value of an entry inside its bounds, at a share from 0 to 1 of the way.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -278,17 +278,19 @@ def _categorical(model: ir.Model, bound: Bound, names: Names, faults: Faults) ->
 
     No cell may have two distributions, and the distributions may not form a cycle.
     """
-    seen: list[tuple[Array, ir.Distributed]] = []
+    # The number of the statement that gives each cell its distribution, -1 for none.
+    owners = np.full(names.n_cells, -1)
     before = len(faults.found)
-    found = [faults.of(_law, d, bound, names, seen) for d in model.distributed]
+    found = [faults.of(_law, k, model.distributed, bound, names, owners) for k in range(len(model.distributed))]
     groups = [g for g in found if g is not None]
     if len(faults.found) == before:
         faults.of(verify_acyclic, groups, model, names.n_cells)
     return groups
 
 
-def _law(d: ir.Distributed, bound: Bound, names: Names, seen: list[tuple[Array, ir.Distributed]]) -> FactorGroup | None:
-    """Return the factor of one statement; `seen` collects the cells that have a distribution."""
+def _law(k: int, statements: Sequence[ir.Distributed], bound: Bound, names: Names, owners: Array) -> FactorGroup | None:
+    """Return the factor of statement `k`, and enter its cells in `owners`."""
+    d = statements[k]
     turns = unroll(d.clauses, bound)
     if not turns.n:
         return None
@@ -299,8 +301,8 @@ def _law(d: ir.Distributed, bound: Bound, names: Names, seen: list[tuple[Array, 
         raise fail("E413", f"which cell of `{d.target.name}` has this distribution varies", d.target.span, "no certain cell", help=help)
     faults = Faults()
     cells = np.broadcast_to(lowering.slots[0], (turns.n,)) if lowering.slots else np.zeros(0, int)
-    faults.of(_verify_once, seen, cells, d)
-    seen.append((cells, d))
+    faults.of(_verify_once, statements, owners, cells, d)
+    owners[cells] = np.where(owners[cells] < 0, k, owners[cells])
     faults.of(_verify_counts if d.is_density else _verify_length, d, bound, names, turns)
     faults.tell()
     if d.is_density:
@@ -351,10 +353,11 @@ def _entry(lowering: Lowering, p: ir.Expression, turns: Turns, code: Node) -> Ga
     return found
 
 
-def _verify_once(seen: list[tuple[Array, ir.Distributed]], cells: Array, d: ir.Distributed) -> None:
+def _verify_once(statements: Sequence[ir.Distributed], owners: Array, cells: Array, d: ir.Distributed) -> None:
     """Raise E413 if a cell has a second `~`, in this statement or in an earlier one."""
     twice = len(np.unique(cells)) < len(cells)
-    earlier = next((e for there, e in seen if np.isin(cells, there).any()), None)
+    owned = owners[cells][owners[cells] >= 0]
+    earlier = statements[owned.min()] if len(owned) else None
     if not twice and earlier is None:
         return
     help = "a cell has one `~`: drop one of the two, or limit their loops with `if`"

@@ -156,6 +156,15 @@ def totals(group: FactorGroup, sizes: np.ndarray) -> Iterator[np.ndarray]:
                 yield every.reshape(len(values), joint.shape[0], -1).sum(axis=1)
 
 
+def tables_over(group: FactorGroup, joint: JointValues, params: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return the values of a group's instances as tables, of shape (n, *joint.shape).
+
+    The numbers are float64; a condition is 1 where it holds and 0 elsewhere.
+    """
+    found = [np.broadcast_to(v, (len(v), int(joint.count))) for v in _values(group, joint, params)]
+    return np.concatenate(found).reshape(group.n, *joint.shape)
+
+
 def _values(group: FactorGroup, joint: JointValues, params: Mapping[str, np.ndarray] | None = None, bits: int = 0) -> Iterator[np.ndarray]:
     """Yield values of some instances at a time, under every joint value of their slots.
 

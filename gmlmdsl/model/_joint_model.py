@@ -90,7 +90,10 @@ class JointModel(Model):
                 is nan or +inf.
         """
         lowered, rows = bound_rows(self.lowered, x, missing, given)
-        found = log_completions(lowered.graph, self._device(lowered), self._params(params, lowered, summed=False), rows.codes)
+        arrays = self._params(params, lowered, summed=False)
+        found = exact.log_sums_of_rows(self._contractions, arrays, rows.codes)
+        if found is None:
+            found = log_completions(lowered.graph, self._device(lowered), arrays, rows.codes)
         return answer(parameters.verified_answer(lowered.graph, found, jnp.inf), rows.shape)
 
     def log_partition(self, params: Params, *, given: Any = None) -> jax.Array:

@@ -224,7 +224,7 @@ def _check_string(span: Span) -> Diagnostic | None:
     if span.end - span.start - 2 > MAX_STRING:
         place = Span(span.source, span.start, span.start + 1)
         return Diagnostic("E116", f"a string longer than {MAX_STRING // 1024} KiB", place, "opened here")
-    for found in re.finditer(r"\\(.)", span.text):
+    for found in re.finditer(r"\\(.)", span.text) if "\\" in span.text else ():
         if found[1] not in ESCAPES:
             place = Span(span.source, span.start + found.start(), span.start + found.end())
             known = r"the escapes are `\"`, `\\`, `\n` and `\t`; a backslash itself is `\\`"

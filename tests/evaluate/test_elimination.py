@@ -19,7 +19,7 @@ from gmlmdsl.evaluate import _exact_answers as _exact
 from gmlmdsl.evaluate import exact
 from gmlmdsl.plan import Budget, Elimination, _elimination, _stages, factor_tables, place_factors, plan_elimination, step_places
 
-pytestmark = [pytest.mark.usefixtures("float64"), pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")]
+pytestmark = [pytest.mark.usefixtures("float64", "compiled_sums"), pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")]
 EXACT: Any = {"rtol": 1e-9, "atol": 1e-9}
 
 PAIRS = """

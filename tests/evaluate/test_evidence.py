@@ -12,6 +12,7 @@ from events import programs, traced_or_compiled
 import gmlmdsl as gm
 from gmlmdsl.evaluate import _exact_answers
 
+pytestmark = pytest.mark.usefixtures("compiled_sums")
 RING = """
 model m {
   var x[i in range(5)] : range(3)

@@ -20,7 +20,7 @@ import gmlmdsl as gm
 from gmlmdsl.evaluate import _exact_answers as _exact
 
 pytestmark = [
-    pytest.mark.usefixtures("float64"),
+    pytest.mark.usefixtures("float64", "compiled_sums"),
     pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning", "ignore::gmlmdsl.SamplingWarning"),
 ]
 EXACT: Any = {"rtol": 1e-9, "atol": 1e-11}

@@ -26,7 +26,7 @@ from gmlmdsl.derive._elimination_kernels import draw_words
 from gmlmdsl.evaluate import exact
 from gmlmdsl.plan import Elimination, _elimination, _loop, factor_tables, place_factors, plan_elimination, plan_loop
 
-pytestmark = [pytest.mark.usefixtures("float64"), pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")]
+pytestmark = [pytest.mark.usefixtures("float64", "compiled_sums"), pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")]
 HUB = make_pairs(9, *[(0, i) for i in range(1, 9)], (1, 2), (3, 4), (5, 6), (7, 8), (6, 7))  # more than is added at once
 PARTS = make_pairs(9, (0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 6), (6, 3), (3, 5))  # two with cycles, two cells alone
 MODELS = [STAR, CYCLE, FOREST, HUB, PARTS, MIXED_SIZES, LATENT, *CASES]

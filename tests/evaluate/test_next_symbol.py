@@ -17,7 +17,7 @@ from thinned import thinned
 import gmlmdsl as gm
 from gmlmdsl.evaluate import _named_conditionals as _conditionals
 
-pytestmark = [pytest.mark.usefixtures("float64"), pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")]
+pytestmark = [pytest.mark.usefixtures("float64", "compiled_sums"), pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")]
 EXACT: Any = {"rtol": 1e-9, "atol": 1e-11}
 
 HMM = case(

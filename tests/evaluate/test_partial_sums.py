@@ -11,7 +11,7 @@ import pytest
 import gmlmdsl as gm
 from gmlmdsl.plan import with_partial_sums
 
-pytestmark = [pytest.mark.usefixtures("float64"), pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")]
+pytestmark = [pytest.mark.usefixtures("float64", "compiled_sums"), pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")]
 
 COUNTED = """
 index cell = range(60)
