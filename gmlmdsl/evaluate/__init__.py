@@ -13,13 +13,14 @@ from . import _network_queries as network_queries
 from . import _parameters as parameters
 from ._colouring import Colouring, colouring
 from ._completions import log_completions
+from ._contractions import Contractions
 from ._convexity import degree, is_affine, is_convex
 from ._copied_objectives import BlockObjectives, JointObjective, block_cells, block_objectives, block_weights_of_rows, copies_of_blocks
 from ._decoder_bounds import DenoisedRows, Estimate, LogProbBound, bits_per_cell
 from ._differences import differences
 from ._distinct import distinct_rows
 from ._effects import Effects, substitution_effects
-from ._exact_answers import Contractions, independent_kernel, known_rows, log_sums
+from ._exact_answers import independent_kernel, known_rows, log_sums
 from ._gap_curvature import gap_second_order
 from ._intervals import intervals, verified_quantile
 from ._magnitude import verified_partition

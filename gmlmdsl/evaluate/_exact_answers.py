@@ -7,9 +7,7 @@ and cost, and a contraction, which is the compiled sum over the free (unknown) c
 from __future__ import annotations
 
 import dataclasses
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -18,27 +16,20 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import GmlmError, fail
-from ..data import clamped_cells, decode, first_cells, in_cell_order, value_codes
+from ..data import decode, first_cells, in_cell_order, value_codes
 from ..derive import bounded_jit
 from ..graph import FactorGraph, GivenRows
-from ..plan import Elimination, plan_elimination, searched, with_forced
+from ..plan import plan_elimination, searched
 from ..read import has_labels, verify_unmasked
-from ._host_elimination import MOST_ENTRIES, FactorTable, HostElimination, HostSums, factor_tables, seconds_of, table_entries
+from ._contractions import Contractions, seen_term, verify_possible
+from ._host_elimination import HostSums
 from ._magnitude import largest_factor, verified_partition
-from ._row_sizes import is_traced, over_rows
+from ._row_sizes import over_rows
 
 Array = np.ndarray
 CLAMPED = " that agrees with the clamped cells"
 Params = Mapping[str, jax.Array]
 ONE_LENGTH = "call once for each length: a second call compiles nothing"
-MOST_KEPT = 8  # number of patterns of known cells whose contractions are cached
-# Number of table entries up to which summing the contraction of all cells is quicker than compiling
-# a contraction of fewer cells.
-CHEAP = 1 << 20
-# Estimated time that a model spends in NumPy before its sums are compiled: about the time of a
-# compilation. A model whose answers are asked for again and again is then compiled, at a total cost
-# of at most twice the better choice.
-HOST_SECONDS = 2.0
 MOST_HOST_ROWS = 64  # From more rows on, log p of rows is compiled.
 # Most values of a joint distribution. The joint values of all cells but the last are rows of one
 # call.
@@ -47,149 +38,6 @@ LAW_PASSES = 3  # The time of marginals beside that of their log sum.
 # Fraction of the largest factor. A sum below it has digits to spare for the factors among the
 # clamped cells.
 SPARE = 1 / 1024
-
-
-class Contractions:
-    """The plans and contractions of a model, by the set of known cells; the last few are cached."""
-
-    def __init__(self, graph: FactorGraph):
-        self.graph = graph
-        self._plans: OrderedDict[bytes, Elimination] = OrderedDict()
-        self._kept: OrderedDict[bytes, tuple[Elimination, derive.Contraction]] = OrderedDict()
-        self._tables: tuple[tuple[bytes, ...], list[FactorTable]] | None = None  # by parameters
-        self._host_seconds = 0.0  # the estimated time of all answers in NumPy
-        self._is_dear = False  # set once the contraction of all cells exceeded the budget
-
-    def whole(self, what: str) -> tuple[Elimination, derive.Contraction]:
-        """Return the plan and the contraction over all cells; see `holding`."""
-        return self.holding(np.zeros(self.graph.n_cells, bool), what)
-
-    def holding(self, known: Array, what: str) -> tuple[Elimination, derive.Contraction]:
-        """Return the plan and the contraction over the cells that are not known.
-
-        Args:
-            known: booleans over cells.
-            what: the name of the quantity in error messages.
-
-        Raises:
-            GmlmError: E601 with the cost if it is above the budget.
-        """
-        key = known.tobytes()
-        if key not in self._kept:
-            plan = self.plan(known, what)
-            # Cached arrays outlive a function that is being traced now.
-            with jax.ensure_compile_time_eval():
-                self._kept[key] = plan, derive.contraction(self.graph, plan)
-            if len(self._kept) > MOST_KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return self._kept[key]
-
-    def plan(self, known: Array, what: str) -> Elimination:
-        """Return the plan over the cells that are not known.
-
-        Args:
-            known: booleans over cells.
-            what: the name of the quantity in error messages.
-
-        Raises:
-            GmlmError: E601 with the cost if it is above the budget.
-        """
-        key = known.tobytes()
-        if key not in self._plans:
-            self._plans[key] = plan_elimination(self.graph, np.flatnonzero(~known), what)
-            if len(self._plans) > MOST_KEPT:
-                self._plans.popitem(last=False)
-        self._plans.move_to_end(key)
-        return self._plans[key]
-
-    def on_host(self, known: Array, params: Params, rows: int = 1, passes: int = 1) -> HostElimination | None:
-        """Return the elimination in NumPy, or None if a compiled one is the better choice.
-
-        The choice depends on the costs of the plans and on the calls before, and not on a clock.
-
-        Args:
-            known: booleans over cells.
-            params: the parameters.
-            rows: the number of rows that are about to be answered.
-            passes: the number of passes over each row.
-        """
-        left = (HOST_SECONDS - self._host_seconds) / (passes * max(rows, 1))
-        if not self._may_be_on_host or seconds_of(int(np.sum(~known)), self._factors, 0) > left:
-            return None
-        if is_traced([params, derive.on_device(0)]):
-            return None
-        try:
-            plan = self.plan(known, "")
-        except GmlmError:
-            return None  # The compiled engine states the cost.
-        seconds = seconds_of(len(plan.parents), self._factors, plan.flops)
-        if seconds > left:
-            return None
-        self._host_seconds += passes * rows * seconds
-        key = tuple(np.asarray(params[p.name]).tobytes() for p in self.graph.parameters)
-        if self._tables is None or self._tables[0] != key:
-            self._tables = key, factor_tables(self.graph, {name: np.asarray(a, float) for name, a in params.items()})
-        return HostElimination(plan, self._tables[1])
-
-    @cached_property
-    def _may_be_on_host(self) -> bool:
-        """Whether the tables of all factors may be made in NumPy; data of a call are not supported."""
-        return not self.graph.given and table_entries(self.graph) <= MOST_ENTRIES
-
-    @cached_property
-    def _factors(self) -> int:
-        return sum(g.n for g in self.graph.groups)
-
-    def beside(self, held: Array, codes: Array, what: str) -> Iterator[tuple[derive.Contraction, Array | None]]:
-        """Yield contractions that answer given fixed cells, the cheapest to compile first.
-
-        The contraction of all cells comes first if it is cheap. It needs no program of its own for
-        each set of fixed cells: their other values get probability 0. However, its sums contain the
-        factors among the fixed cells, which may leave the sums too few digits. The last contraction
-        is that of the cells that are not fixed.
-
-        Args:
-            held: booleans over cells, True for fixed cells.
-            codes: the values of the fixed cells, shape (cells, rows).
-            what: the name of the quantity in error messages.
-
-        Yields:
-            A contraction, and the term that is added to each value of a free cell, of shape (free,
-                values, rows) or None.
-
-        Raises:
-            GmlmError: E601 with the cost if it is above the budget.
-        """
-        if held.any() and (c := self.affordable(what)) is not None and c.entries <= CHEAP:
-            yield c, _seen(self.graph, c, held[:, None], codes)
-        yield self.holding(held, what)[1], None
-
-    def clamped(self, clamp: Mapping[str, Any] | None) -> tuple[Array, Array]:
-        """Which cells are clamped, and their values; where the contraction of all cells is not affordable, those that follow too.
-
-        Raises:
-            GmlmError: E512 where some cell has no value left.
-        """
-        held, codes = clamped_cells(self.graph, clamp)
-        if not held.any() or self._is_affordable():
-            return held, codes
-        found = with_forced(self.graph, held, codes)
-        if found is None:
-            _verify_possible(np.array(-np.inf), held)
-        return found or (held, codes)
-
-    def affordable(self, what: str) -> derive.Contraction | None:
-        """Return the contraction of all cells, or None if it is not affordable."""
-        return self.whole(what)[1] if self._is_affordable() else None
-
-    def _is_affordable(self) -> bool:
-        if not self._is_dear:
-            try:
-                self.plan(np.zeros(self.graph.n_cells, bool), "")
-            except GmlmError:
-                self._is_dear = True
-        return not self._is_dear
 
 
 def known_rows(graph: FactorGraph, given: GivenRows | None) -> Array:
@@ -202,16 +50,6 @@ def known_rows(graph: FactorGraph, given: GivenRows | None) -> Array:
     if graph.row_cell is not None and given is not None:
         codes[graph.row_cell] = np.arange(given.rows)
     return codes
-
-
-def _seen(graph: FactorGraph, c: derive.Contraction, known: Array, codes: Array) -> Array:
-    """Return the term added to each value of a free cell, shape (free, values, rows).
-
-    It is -inf for each value of a known cell other than the known one, and 0 otherwise.
-    """
-    free = np.asarray(c.free)
-    other = np.arange(int(graph.sizes.max(initial=1)))[None, :, None] != codes[free][:, None]
-    return np.where(known[free][:, None] & other, -np.inf, 0.0).astype(derive.float_type())
 
 
 def log_partition(kept: Contractions, device: derive.Graph, params: Params, given: GivenRows | None) -> Any:
@@ -370,7 +208,7 @@ def marginals(
         found, table = _laws(device, params, codes, c, seen)
         if _has_digits(found):
             break
-    _verify_possible(found, held)
+    verify_possible(found, held)
     _verify_digits(graph, device, params, codes, c, found, held)
     return _by_variable(graph, _with_known(graph, np.asarray(c.free), codes, table), lead)
 
@@ -405,7 +243,7 @@ def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, 
     if _rows_on_host(kept, params, here, patterns, which, full):
         return _by_variable(graph, full, lead)
     if patterns.shape[1] > 1 and (c := kept.affordable(what)) is not None:
-        found, table = _laws(device, params, here, c, _seen(graph, c, known, codes))
+        found, table = _laws(device, params, here, c, seen_term(graph, c, known, codes))
         if _has_digits(found):
             _verify_rows(found, np.arange(codes.shape[1]))
             return _by_variable(graph, _with_known(graph, np.asarray(c.free), here, table), lead)
@@ -527,7 +365,7 @@ def joint_marginals(
     last = np.searchsorted(free, cells[-1])
     own = table[last] if last < len(free) and free[last] == cells[-1] else (np.arange(values)[:, None] == here[cells[-1]])
     level = found.reshape(rows, -1)
-    _verify_possible(level.max(axis=1), held)
+    verify_possible(level.max(axis=1), held)
     _verify_digits(graph, device, params, here, c, found, held)
     weight = np.exp(level - level.max(axis=1, keepdims=True))
     weight /= weight.sum(axis=1, keepdims=True)
@@ -560,7 +398,7 @@ def _joint_on_host(kept: Contractions, params: Params, held: Array, codes: Array
     here[cells] = values
     sums = engine.log_sums(here)
     level = np.where(possible, sums.values, -np.inf).reshape(rows, count)
-    _verify_possible(level.max(axis=1), held)
+    verify_possible(level.max(axis=1), held)
     weight = np.exp(level - level.max(axis=1, keepdims=True))
     return _working(weight / weight.sum(axis=1, keepdims=True))
 
@@ -603,7 +441,7 @@ def best(
         found, value = _modes(device, params, codes, c, seen)
         if _has_digits(value):
             break
-    _verify_possible(value, held)
+    verify_possible(value, held)
     _verify_digits(kept.graph, device, params, codes, c, value, held)
     return found, value
 
@@ -653,7 +491,7 @@ def independent_kernel(
         raise
     codes = derive.on_device(held[1].reshape(graph.n_cells, -1), np.int32)
     found, value = _passed(device, params, codes, c, _nothing(device, c))
-    _verify_possible(np.asarray(value), held[0])
+    verify_possible(np.asarray(value), held[0])
     _verify_digits(graph, device, params, codes, c, value, held[0])
     return derive.IndependentKernel(c, found), f"`exact`: {plan.words}"
 
@@ -700,7 +538,7 @@ def _pruned(graph: FactorGraph, params: Params, codes: Array, cell: int, seen: A
 
 def _next(graph: FactorGraph, device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, cell: int) -> Array:
     """Return the marginals of one cell given the seen cells, by the program of `marginals`."""
-    found, table = _laws(device, params, np.maximum(codes, 0).astype(np.int32), c, _seen(graph, c, codes >= 0, codes))
+    found, table = _laws(device, params, np.maximum(codes, 0).astype(np.int32), c, seen_term(graph, c, codes >= 0, codes))
     verified_partition(graph, found, " with that prefix")
     return np.where(np.isfinite(found), table[np.searchsorted(np.asarray(c.free), cell)], np.nan).T
 
@@ -742,20 +580,10 @@ def _has_digits(value: Array) -> bool:
     return not (np.isfinite(found) & (np.abs(found) > SPARE * largest_factor(found.dtype))).any()
 
 
-def _verify_possible(value: Array, held: Array) -> None:
-    if np.isfinite(value).all():
-        return
-    if held.any():
-        message = "no configuration agrees with the clamped cells: together they have probability zero"
-        raise fail("E512", message, help="clamp fewer cells, or other values; see the `require`s of the model")
-    message = "no configuration has a positive, finite probability at these parameters"
-    raise fail("E512", message, help="pass finite parameters; see the `require`s of the model")
-
-
 def _verify_sums(graph: FactorGraph, sums: HostSums, held: Array) -> None:
     """Raise as `_verify_possible` and `_verify_digits` do, for sums of NumPy."""
     found, rest = _working(sums.values), _working(np.where(np.isfinite(sums.rest), sums.rest, 0.0))
-    _verify_possible(found, held)
+    verify_possible(found, held)
     if (found < -largest_factor(found.dtype)).any():
         verified_partition(graph, found - rest, CLAMPED if held.any() else "")
 

@@ -1,0 +1,199 @@
+"""The plans, contractions and factor tables of a model, which its exact answers share."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import derive
+from .._diagnostics import GmlmError, fail
+from ..data import clamped_cells
+from ..graph import FactorGraph
+from ..plan import Elimination, plan_elimination, with_forced
+from ._host_elimination import MOST_ENTRIES, FactorTable, HostElimination, factor_tables, seconds_of, table_entries
+from ._row_sizes import is_traced
+
+Array = np.ndarray
+Params = Mapping[str, jax.Array]
+MOST_KEPT = 8  # number of patterns of known cells whose contractions are cached
+# Number of table entries up to which summing the contraction of all cells is quicker than compiling
+# a contraction of fewer cells.
+CHEAP = 1 << 20
+# Estimated time that a model spends in NumPy before its sums are compiled: about the time of a
+# compilation. A model whose answers are asked for again and again is then compiled, at a total cost
+# of at most twice the better choice.
+HOST_SECONDS = 2.0
+
+
+class Contractions:
+    """The plans and contractions of a model, by the set of known cells; the last few are cached."""
+
+    def __init__(self, graph: FactorGraph):
+        self.graph = graph
+        self._plans: OrderedDict[bytes, Elimination] = OrderedDict()
+        self._kept: OrderedDict[bytes, tuple[Elimination, derive.Contraction]] = OrderedDict()
+        self._tables: tuple[tuple[bytes, ...], list[FactorTable]] | None = None  # by parameters
+        self._host_seconds = 0.0  # the estimated time of all answers in NumPy
+        self._is_dear = False  # set once the contraction of all cells exceeded the budget
+
+    def whole(self, what: str) -> tuple[Elimination, derive.Contraction]:
+        """Return the plan and the contraction over all cells; see `holding`."""
+        return self.holding(np.zeros(self.graph.n_cells, bool), what)
+
+    def holding(self, known: Array, what: str) -> tuple[Elimination, derive.Contraction]:
+        """Return the plan and the contraction over the cells that are not known.
+
+        Args:
+            known: booleans over cells.
+            what: the name of the quantity in error messages.
+
+        Raises:
+            GmlmError: E601 with the cost if it is above the budget.
+        """
+        key = known.tobytes()
+        if key not in self._kept:
+            plan = self.plan(known, what)
+            # Cached arrays outlive a function that is being traced now.
+            with jax.ensure_compile_time_eval():
+                self._kept[key] = plan, derive.contraction(self.graph, plan)
+            if len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+    def plan(self, known: Array, what: str) -> Elimination:
+        """Return the plan over the cells that are not known.
+
+        Args:
+            known: booleans over cells.
+            what: the name of the quantity in error messages.
+
+        Raises:
+            GmlmError: E601 with the cost if it is above the budget.
+        """
+        key = known.tobytes()
+        if key not in self._plans:
+            self._plans[key] = plan_elimination(self.graph, np.flatnonzero(~known), what)
+            if len(self._plans) > MOST_KEPT:
+                self._plans.popitem(last=False)
+        self._plans.move_to_end(key)
+        return self._plans[key]
+
+    def on_host(self, known: Array, params: Params, rows: int = 1, passes: int = 1) -> HostElimination | None:
+        """Return the elimination in NumPy, or None if a compiled one is the better choice.
+
+        The choice depends on the costs of the plans and on the calls before, and not on a clock.
+
+        Args:
+            known: booleans over cells.
+            params: the parameters.
+            rows: the number of rows that are about to be answered.
+            passes: the number of passes over each row.
+        """
+        left = (HOST_SECONDS - self._host_seconds) / (passes * max(rows, 1))
+        if not self._may_be_on_host or seconds_of(int(np.sum(~known)), self._factors, 0) > left:
+            return None
+        if is_traced([params, derive.on_device(0)]):
+            return None
+        try:
+            plan = self.plan(known, "")
+        except GmlmError:
+            return None  # The compiled engine states the cost.
+        seconds = seconds_of(len(plan.parents), self._factors, plan.flops)
+        if seconds > left:
+            return None
+        self._host_seconds += passes * rows * seconds
+        key = tuple(np.asarray(params[p.name]).tobytes() for p in self.graph.parameters)
+        if self._tables is None or self._tables[0] != key:
+            self._tables = key, factor_tables(self.graph, {name: np.asarray(a, float) for name, a in params.items()})
+        return HostElimination(plan, self._tables[1])
+
+    @cached_property
+    def _may_be_on_host(self) -> bool:
+        """Whether the tables of all factors may be made in NumPy; data of a call are not supported."""
+        return not self.graph.given and table_entries(self.graph) <= MOST_ENTRIES
+
+    @cached_property
+    def _factors(self) -> int:
+        return sum(g.n for g in self.graph.groups)
+
+    def beside(self, held: Array, codes: Array, what: str) -> Iterator[tuple[derive.Contraction, Array | None]]:
+        """Yield contractions that answer given fixed cells, the cheapest to compile first.
+
+        The contraction of all cells comes first if it is cheap. It needs no program of its own for
+        each set of fixed cells: their other values get probability 0. However, its sums contain the
+        factors among the fixed cells, which may leave the sums too few digits. The last contraction
+        is that of the cells that are not fixed.
+
+        Args:
+            held: booleans over cells, True for fixed cells.
+            codes: the values of the fixed cells, shape (cells, rows).
+            what: the name of the quantity in error messages.
+
+        Yields:
+            A contraction, and the term that is added to each value of a free cell, of shape (free,
+                values, rows) or None.
+
+        Raises:
+            GmlmError: E601 with the cost if it is above the budget.
+        """
+        if held.any() and (c := self.affordable(what)) is not None and c.entries <= CHEAP:
+            yield c, seen_term(self.graph, c, held[:, None], codes)
+        yield self.holding(held, what)[1], None
+
+    def clamped(self, clamp: Mapping[str, Any] | None) -> tuple[Array, Array]:
+        """Which cells are clamped, and their values; where the contraction of all cells is not affordable, those that follow too.
+
+        Raises:
+            GmlmError: E512 where some cell has no value left.
+        """
+        held, codes = clamped_cells(self.graph, clamp)
+        if not held.any() or self._is_affordable():
+            return held, codes
+        found = with_forced(self.graph, held, codes)
+        if found is None:
+            verify_possible(np.array(-np.inf), held)
+        return found or (held, codes)
+
+    def affordable(self, what: str) -> derive.Contraction | None:
+        """Return the contraction of all cells, or None if it is not affordable."""
+        return self.whole(what)[1] if self._is_affordable() else None
+
+    def _is_affordable(self) -> bool:
+        if not self._is_dear:
+            try:
+                self.plan(np.zeros(self.graph.n_cells, bool), "")
+            except GmlmError:
+                self._is_dear = True
+        return not self._is_dear
+
+
+def seen_term(graph: FactorGraph, c: derive.Contraction, known: Array, codes: Array) -> Array:
+    """Return the term added to each value of a free cell, shape (free, values, rows).
+
+    It is -inf for each value of a known cell other than the known one, and 0 otherwise.
+    """
+    free = np.asarray(c.free)
+    other = np.arange(int(graph.sizes.max(initial=1)))[None, :, None] != codes[free][:, None]
+    return np.where(known[free][:, None] & other, -np.inf, 0.0).astype(derive.float_type())
+
+
+def verify_possible(value: Array, held: Array) -> None:
+    """Raise E512 unless all log sums are finite.
+
+    Args:
+        value: the log sums.
+        held: booleans of the clamped cells, for the message.
+    """
+    if np.isfinite(value).all():
+        return
+    if held.any():
+        message = "no configuration agrees with the clamped cells: together they have probability zero"
+        raise fail("E512", message, help="clamp fewer cells, or other values; see the `require`s of the model")
+    message = "no configuration has a positive, finite probability at these parameters"
+    raise fail("E512", message, help="pass finite parameters; see the `require`s of the model")
