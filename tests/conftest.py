@@ -24,7 +24,7 @@ import pytest
 
 from gmlmdsl._diagnostics import Diagnostic
 from gmlmdsl.derive._bounded_jit import MOST_GONE, PROGRAMS
-from gmlmdsl.evaluate import _contractions
+from gmlmdsl.evaluate import limits
 
 # A test file takes what another one has, of whatever folder, and a file that is run alone finds it too.
 sys.path.extend(sorted({str(path.parent) for path in Path(__file__).parent.glob("*/test_*.py")}))
@@ -111,7 +111,7 @@ def compiled_in_full() -> Iterator[None]:
 @pytest.fixture
 def compiled_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled eliminations for models that NumPy would sum: `test_host_elimination.py` compares the two."""
-    monkeypatch.setattr(_contractions, "HOST_SECONDS", -1.0)
+    monkeypatch.setattr(limits, "HOST_SECONDS", -1.0)
 
 
 @pytest.fixture

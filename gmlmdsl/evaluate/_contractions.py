@@ -15,19 +15,12 @@ from .._diagnostics import GmlmError, fail
 from ..data import clamped_cells
 from ..graph import FactorGraph
 from ..plan import Elimination, plan_elimination, with_forced
-from ._host_elimination import MOST_ENTRIES, FactorTable, HostElimination, factor_tables, seconds_of, table_entries
+from . import limits
+from ._host_elimination import FactorTable, HostElimination, factor_tables, seconds_of, table_entries
 from ._row_sizes import is_traced
 
 Array = np.ndarray
 Params = Mapping[str, jax.Array]
-MOST_KEPT = 8  # number of patterns of known cells whose contractions are cached
-# Number of table entries up to which summing the contraction of all cells is quicker than compiling
-# a contraction of fewer cells.
-CHEAP = 1 << 20
-# Estimated time that a model spends in NumPy before its sums are compiled: about the time of a
-# compilation. A model whose answers are asked for again and again is then compiled, at a total cost
-# of at most twice the better choice.
-HOST_SECONDS = 2.0
 
 
 class Contractions:
@@ -61,7 +54,7 @@ class Contractions:
             # Cached arrays outlive a function that is being traced now.
             with jax.ensure_compile_time_eval():
                 self._kept[key] = plan, derive.contraction(self.graph, plan)
-            if len(self._kept) > MOST_KEPT:
+            if len(self._kept) > limits.MOST_KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return self._kept[key]
@@ -79,7 +72,7 @@ class Contractions:
         key = known.tobytes()
         if key not in self._plans:
             self._plans[key] = plan_elimination(self.graph, np.flatnonzero(~known), what)
-            if len(self._plans) > MOST_KEPT:
+            if len(self._plans) > limits.MOST_KEPT:
                 self._plans.popitem(last=False)
         self._plans.move_to_end(key)
         return self._plans[key]
@@ -95,7 +88,7 @@ class Contractions:
             rows: the number of rows that are about to be answered.
             passes: the number of passes over each row.
         """
-        left = (HOST_SECONDS - self._host_seconds) / (passes * max(rows, 1))
+        left = (limits.HOST_SECONDS - self._host_seconds) / (passes * max(rows, 1))
         if not self._may_be_on_host or seconds_of(int(np.sum(~known)), self._factors, 0) > left:
             return None
         if is_traced([params, derive.on_device(0)]):
@@ -116,7 +109,7 @@ class Contractions:
     @cached_property
     def _may_be_on_host(self) -> bool:
         """Whether the tables of all factors may be made in NumPy; data of a call are not supported."""
-        return not self.graph.given and table_entries(self.graph) <= MOST_ENTRIES
+        return not self.graph.given and table_entries(self.graph) <= limits.MOST_TABLED
 
     @cached_property
     def _factors(self) -> int:
@@ -142,7 +135,7 @@ class Contractions:
         Raises:
             GmlmError: E601 with the cost if it is above the budget.
         """
-        if held.any() and (c := self.affordable(what)) is not None and c.entries <= CHEAP:
+        if held.any() and (c := self.affordable(what)) is not None and c.entries <= limits.CHEAP:
             yield c, seen_term(self.graph, c, held[:, None], codes)
         yield self.holding(held, what)[1], None
 

@@ -21,6 +21,7 @@ from ..derive import bounded_jit
 from ..graph import FactorGraph, GivenRows
 from ..plan import plan_elimination, searched
 from ..read import has_labels, verify_unmasked
+from . import limits
 from ._contractions import Contractions, seen_term, verify_possible
 from ._host_elimination import HostSums
 from ._magnitude import largest_factor, verified_partition
@@ -30,14 +31,6 @@ Array = np.ndarray
 CLAMPED = " that agrees with the clamped cells"
 Params = Mapping[str, jax.Array]
 ONE_LENGTH = "call once for each length: a second call compiles nothing"
-MOST_HOST_ROWS = 64  # From more rows on, log p of rows is compiled.
-# Most values of a joint distribution. The joint values of all cells but the last are rows of one
-# call.
-MOST_JOINT = 1 << 12
-LAW_PASSES = 3  # The time of marginals beside that of their log sum.
-# Fraction of the largest factor. A sum below it has digits to spare for the factors among the
-# clamped cells.
-SPARE = 1 / 1024
 
 
 def known_rows(graph: FactorGraph, given: GivenRows | None) -> Array:
@@ -86,7 +79,7 @@ def log_sums_of_rows(kept: Contractions, params: Params, codes: Array) -> Array 
         params: parameters.
         codes: (cells, rows), -1 for an unknown cell.
     """
-    if codes.shape[1] > MOST_HOST_ROWS:
+    if codes.shape[1] > limits.MOST_HOST_ROWS:
         return None
     patterns, which = np.unique(codes >= 0, axis=1, return_inverse=True)
     found = np.zeros(codes.shape[1])
@@ -199,7 +192,7 @@ def marginals(
     graph = kept.graph
     held, codes = _start(kept, clamp, given)
     lead = () if given is None else given.shape
-    engine = kept.on_host(held, params, codes.shape[1], LAW_PASSES)
+    engine = kept.on_host(held, params, codes.shape[1], limits.LAW_PASSES)
     if engine is not None:
         sums, table = engine.laws(codes, int(graph.sizes.max(initial=1)))
         _verify_sums(graph, sums, held)
@@ -270,7 +263,7 @@ def _rows_on_host(kept: Contractions, params: Params, codes: Array, patterns: Ar
     """
     for k in range(patterns.shape[1]):
         rows = np.flatnonzero(which.reshape(-1) == k)
-        engine = kept.on_host(patterns[:, k], params, len(rows), LAW_PASSES)
+        engine = kept.on_host(patterns[:, k], params, len(rows), limits.LAW_PASSES)
         if engine is None:
             return False
         sums, table = engine.laws(codes[:, rows], full.shape[1])
@@ -340,8 +333,8 @@ def joint_marginals(
     graph = kept.graph
     held, codes = _start(kept, clamp, given)
     sizes, rows = graph.sizes[cells], codes.shape[1]
-    if not sizes.astype(float).prod() <= MOST_JOINT:
-        message = f"a joint distribution of {sizes.astype(float).prod():.3g} values: up to {MOST_JOINT:,} are given"
+    if not sizes.astype(float).prod() <= limits.MOST_JOINT:
+        message = f"a joint distribution of {sizes.astype(float).prod():.3g} values: up to {limits.MOST_JOINT:,} are given"
         raise fail("E601", message, help='ask for fewer cells together, or draw from the model: `model.sample(params, "exact")`')
     engine = _joint_on_host(kept, params, held, codes, cells)
     if engine is not None:
@@ -577,7 +570,7 @@ def _has_digits(value: Array) -> bool:
     sum, that of an impossible row, passes.
     """
     found = np.asarray(value)
-    return not (np.isfinite(found) & (np.abs(found) > SPARE * largest_factor(found.dtype))).any()
+    return not (np.isfinite(found) & (np.abs(found) > limits.SPARE * largest_factor(found.dtype))).any()
 
 
 def _verify_sums(graph: FactorGraph, sums: HostSums, held: Array) -> None:

@@ -19,15 +19,9 @@ import numpy as np
 
 from ..graph import FactorGraph, FactorGroup, JointValues, alike, tables_over
 from ..plan import Elimination
+from . import limits
 
 Array = np.ndarray
-# Time of one step (with its place in the plan), one factor and one table entry on one core, rounded
-# up. They decide between this engine and a compiled one.
-STEP_SECONDS = 1e-4
-FACTOR_SECONDS = 1e-5
-ENTRY_SECONDS = 5e-8
-# The largest number of table entries of all factors. Compiled programs evaluate more of them.
-MOST_ENTRIES = 1 << 21
 
 
 class FactorTable(NamedTuple):
@@ -56,7 +50,7 @@ def seconds_of(steps: int, factors: int, entries: float) -> float:
         factors: the number of factors.
         entries: the number of table entries that are visited.
     """
-    return STEP_SECONDS * steps + FACTOR_SECONDS * factors + ENTRY_SECONDS * entries
+    return limits.STEP_SECONDS * steps + limits.FACTOR_SECONDS * factors + limits.ENTRY_SECONDS * entries
 
 
 def factor_tables(graph: FactorGraph, params: Mapping[str, Array]) -> list[FactorTable]:

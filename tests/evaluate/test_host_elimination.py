@@ -11,7 +11,7 @@ from events import programs, traced_or_compiled
 from test_exact import ALL, EXACT, given_held, held, verify
 
 import gmlmdsl as gm
-from gmlmdsl.evaluate import _contractions
+from gmlmdsl.evaluate import limits
 
 pytestmark = [pytest.mark.usefixtures("float64"), pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")]
 # Eight questions of Asia (Lauritzen and Spiegelhalter 1988), whose answers are published with it.
@@ -42,7 +42,7 @@ model m {
 
 def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums are compiled from now on."""
-    monkeypatch.setattr(_contractions, "HOST_SECONDS", -1.0)
+    monkeypatch.setattr(limits, "HOST_SECONDS", -1.0)
 
 
 @pytest.mark.parametrize("of", ALL, ids=str)
@@ -115,12 +115,12 @@ def test_impossible_evidence_is_refused_as_ever():
 def test_a_model_that_is_asked_again_and_again_is_compiled(monkeypatch: pytest.MonkeyPatch):
     """The estimated time of all answers decides, and no clock: the third question is the first to be compiled."""
     model = gm.parse(ASIA).model()
-    monkeypatch.setattr(_contractions, "HOST_SECONDS", 1e9)
+    monkeypatch.setattr(limits, "HOST_SECONDS", 1e9)
     found = model.marginals({})
     one = model._contractions._host_seconds
     assert one > 0
     model = gm.parse(ASIA).model()
-    monkeypatch.setattr(_contractions, "HOST_SECONDS", 2.5 * one)
+    monkeypatch.setattr(limits, "HOST_SECONDS", 2.5 * one)
     counts = []
     for _ in range(3):
         with traced_or_compiled() as events:
@@ -134,7 +134,7 @@ def test_a_model_that_is_asked_again_and_again_is_compiled(monkeypatch: pytest.M
 def test_large_sums_are_compiled_at_once(monkeypatch: pytest.MonkeyPatch):
     model = gm.parse(GRID).model()
     found = model.log_partition({"J": 0.3})
-    monkeypatch.setattr(_contractions, "HOST_SECONDS", 0.01)
+    monkeypatch.setattr(limits, "HOST_SECONDS", 0.01)
     model = gm.parse(GRID).model()
     with traced_or_compiled() as events:
         again = model.log_partition({"J": 0.3})

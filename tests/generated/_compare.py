@@ -16,7 +16,7 @@ from oracle._expressions import Scope, evaluate
 
 import gmlmdsl as gm
 from gmlmdsl import graph
-from gmlmdsl.evaluate import _contractions, log_prior
+from gmlmdsl.evaluate import limits, log_prior
 from gmlmdsl.program import ir, is_guided
 
 from ._programs import Program
@@ -134,7 +134,7 @@ def by_both_engines(compare: Callable[[Tried], str | None]) -> Callable[[Tried],
         bad = compare(t)
         if bad:
             return bad
-        with patch.object(_contractions, "HOST_SECONDS", -1.0):
+        with patch.object(limits, "HOST_SECONDS", -1.0):
             bad = compare(t)
         return f"compiled, {bad}" if bad else None
 

@@ -1,0 +1,32 @@
+"""The limits and the tuning of exact answers."""
+
+from __future__ import annotations
+
+# Plans and contractions.
+MOST_KEPT = 8  # number of patterns of known cells whose contractions are cached
+# Number of table entries up to which summing the contraction of all cells is quicker than compiling
+# a contraction of fewer cells.
+CHEAP = 1 << 20
+# Estimated time that a model spends in NumPy before its sums are compiled: about the time of a
+# compilation. A model whose answers are asked for again and again is then compiled, at a total cost
+# of at most twice the better choice.
+HOST_SECONDS = 2.0
+
+# Elimination in NumPy.
+# Time of one step (with its place in the plan), one factor and one table entry on one core, rounded
+# up. They decide between this engine and a compiled one.
+STEP_SECONDS = 1e-4
+FACTOR_SECONDS = 1e-5
+ENTRY_SECONDS = 5e-8
+# The largest number of table entries of all factors. Compiled programs evaluate more of them.
+MOST_TABLED = 1 << 21
+LAW_PASSES = 3  # The time of marginals beside that of their log sum.
+MOST_HOST_ROWS = 64  # From more rows on, log p of rows is compiled.
+
+# Answers.
+# Most values of a joint distribution. The joint values of all cells but the last are rows of one
+# call.
+MOST_JOINT = 1 << 12
+# Fraction of the largest factor. A sum below it has digits to spare for the factors among the
+# clamped cells.
+SPARE = 1 / 1024
