@@ -97,8 +97,16 @@ def verify_blocks(graph: FactorGraph, device: derive.Graph, params: Params, mask
     if masks is not None:
         for row in low[:MOST_ROWS]:
             _verify_listed(graph, device, params, codes[:, [row]], np.unique(masks[:, :, row], axis=0), low[low == row])
-    elif not mask.is_adaptive and mask.support_size <= BUDGET.support:
-        _verify_listed(graph, device, params, codes[:, low], np.asarray(mask.enumerate_blocks()[0]), low)
+    elif mask.support_size <= BUDGET.support:
+        blocks = np.asarray(mask.enumerate_blocks()[0])
+        if not mask.is_adaptive:
+            _verify_listed(graph, device, params, codes[:, low], blocks, low)
+            return
+        # A mask that looks at x may draw other blocks in each row.
+        for row in low[:MOST_ROWS]:
+            here = derive.on_device(codes[:, [row]], np.int32)
+            drawn = derive.mask_law(mask).block_probabilities(params, here, derive.on_device(blocks, np.int32))
+            _verify_listed(graph, device, params, codes[:, [row]], blocks[np.asarray(drawn)[:, 0] > 0], low[low == row])
 
 
 def _verify_listed(graph: FactorGraph, device: derive.Graph, params: Params, codes: Array, blocks: Array, rows: Array) -> None:

@@ -211,6 +211,8 @@ model m {{
 mask one = subsets(size = 1)
 mask pair = blocks({{x[0], x[1]}})
 mask some = bernoulli(rate = 0.5)
+mask look sees y {{ choose {{x[i]}} for i in range(2) weight (if y == 1 then 1 else 2) + i }}
+mask away sees y {{ choose {{x[i]}} for i in range(2) weight 1 - y  choose {{y}} weight 1 }}
 sampler g {{ update x[i] for i in range(2)  update y }}
 """
 LOW = gm.parse(PENALISED.format("-10000000000.0")).model()
@@ -218,6 +220,7 @@ FINE, BESIDE = {"y": np.array([0, 0]), "x": np.array([[0, 1], [1, 1]])}, {"y": n
 PENALISED_VERBS = {
     "log_conditional": lambda m: m.log_conditional({"h": 1.0}, BESIDE, 1),
     "loss": lambda m: m.loss({"h": 1.0}, BESIDE, "one"),
+    "loss of an adaptive mask": lambda m: m.loss({"h": 1.0}, BESIDE, "look"),
     "loss of drawn masks": lambda m: m.loss({"h": 1.0}, BESIDE, "some", key=1, n_masks=3),
     "marginals": lambda m: m.marginals({"h": 1.0}, clamp={"y": 1}),
     "map": lambda m: m.map({"h": 1.0}, clamp={"y": 1}),
@@ -252,6 +255,12 @@ def test_a_penalty_beside_values_without_one_costs_no_digits() -> None:
         np.testing.assert_allclose(LOW.log_conditional({"h": 1.0}, FINE, 1)[0], [-np.log1p(np.e), -np.log1p(1 / np.e)], rtol=1e-5)
         apart = gm.parse(PENALISED.format("0").replace("param h", "param h\n  factor if y == 1 then -10000000000.0 else 0")).model()
         assert np.isfinite(apart.loss({"h": 1.0}, BESIDE, "pair")) and float(apart.loss({"h": 1.0}, BESIDE, "one")) > 1e9
+
+
+def test_a_block_that_an_adaptive_mask_does_not_draw_costs_no_digits() -> None:
+    """`away` draws no x[i] where y is 1, so that the penalty there stands in the block {y}, beside a value without one."""
+    with jax.enable_x64(False):
+        assert np.isfinite(LOW.loss({"h": 1.0}, BESIDE, "away"))
 
 
 def test_a_prefix_with_a_penalty_has_no_next_symbol_in_32_bits() -> None:
