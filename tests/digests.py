@@ -170,10 +170,16 @@ def keep(name: str, found: Mapping[str, Digest]) -> None:
 
 
 def where() -> str:
-    """The processor, whose name Linux says, and the releases on which digests are equal to the byte."""
+    """The processor, as Linux names it, and the releases on which digests are equal to the byte.
+
+    Virtual machines hide the generation of a processor in its name, and show it in the numbers of its family and model.
+    """
     info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    processor = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    fields = dict[str, str]()
+    for line in info.read_text(encoding="utf-8").splitlines() if info.exists() else []:
+        name, _, value = line.partition(":")
+        fields.setdefault(name.strip(), value.strip())
+    processor = " ".join(fields[n] for n in ("model name", "cpu family", "model") if n in fields) or platform.machine()
     from importlib.metadata import version
 
     return f"{processor}, Python {platform.python_version()}, JAX {version('jax')}"
