@@ -71,17 +71,15 @@ print(json.dumps([counts, loaded]))
 
 @pytest.mark.slow
 def test_first_calls_share_their_programs(tmp_path: Path):
-    """They compiled 18, and one for a warm-up besides; then ten."""
+    """They compiled 18, and one for a warm-up besides; then ten; then four."""
     environment = os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     command = [sys.executable, "-W", "ignore", "-c", SCRIPT]
     run = subprocess.run(command, input=CHAIN, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert run.returncode == 0, run.stderr
     counts, loaded = json.loads(run.stdout)
-    assert counts["log_partition"] <= 1
-    assert counts["map"] <= 1
-    assert counts["marginals"] <= 1
-    assert counts["next_symbol"] == 0
-    assert counts["exact"] <= 1  # sums are those of log Z
+    # Sums of a small model are in NumPy: they compile nothing.
+    assert counts["log_partition"] == counts["map"] == counts["marginals"] == counts["next_symbol"] == 0
+    assert counts["exact"] <= 2
     assert counts["gibbs"] <= 1
     assert counts["after a warm-up"] == 0
     assert loaded["after a warm-up"] == []  # labelled draws are there, and nothing was asked of them
@@ -174,6 +172,7 @@ def compiled() -> Iterator[list[str]]:
         yield events
 
 
+@pytest.mark.usefixtures("compiled_sums")
 @pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning", "ignore::gmlmdsl.SamplingWarning")
 @pytest.mark.parametrize("verb", [*thinned(FEW, 2, 1), *(pytest.param(name, marks=pytest.mark.slow) for name in MORE)])
 def test_a_first_call_compiles_few_programs_and_like_calls_none(verb: str):

@@ -28,6 +28,7 @@ from ._magnitude import largest_factor, verified_partition
 from ._row_sizes import over_rows
 
 Array = np.ndarray
+PREFIX = " with that prefix"
 CLAMPED = " that agrees with the clamped cells"
 Params = Mapping[str, jax.Array]
 ONE_LENGTH = "call once for each length: a second call compiles nothing"
@@ -505,6 +506,15 @@ def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes:
         GmlmError: E601 with the cost if summing the other cells out is above the budget.
     """
     graph = kept.graph
+    if not codes.shape[1]:
+        return np.zeros((0, int(graph.sizes[cell])), derive.float_type())
+    # All prefixes have one length.
+    engine = kept.on_host(codes[:, 0] >= 0, params, codes.shape[1], limits.LAW_PASSES)
+    if engine is not None:
+        sums, table = engine.laws(np.maximum(codes, 0), int(graph.sizes.max()))
+        found = verified_partition(graph, _working(sums.values), PREFIX)
+        own = table[np.searchsorted(engine.free, cell), : graph.sizes[cell]]
+        return _working(np.where(np.isfinite(found), own, np.nan).T)
     try:
         _, c = kept.whole("the distribution of the next symbol")
     except GmlmError:
@@ -515,8 +525,6 @@ def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes:
         seen = np.any(codes >= 0, axis=1)
         seen[cell] = True
         return _pruned(graph, params, codes, cell, seen)
-    if not codes.shape[1]:
-        return np.zeros((0, int(graph.sizes[cell])), derive.float_type())
     return _next(graph, device, params, codes, c, cell)[:, : graph.sizes[cell]]
 
 
@@ -532,7 +540,7 @@ def _pruned(graph: FactorGraph, params: Params, codes: Array, cell: int, seen: A
 def _next(graph: FactorGraph, device: derive.Graph, params: Params, codes: Array, c: derive.Contraction, cell: int) -> Array:
     """Return the marginals of one cell given the seen cells, by the program of `marginals`."""
     found, table = _laws(device, params, np.maximum(codes, 0).astype(np.int32), c, seen_term(graph, c, codes >= 0, codes))
-    verified_partition(graph, found, " with that prefix")
+    verified_partition(graph, found, PREFIX)
     return np.where(np.isfinite(found), table[np.searchsorted(np.asarray(c.free), cell)], np.nan).T
 
 

@@ -7,7 +7,7 @@ Each rule returns an edit, or None if it does not apply.
 from __future__ import annotations
 
 from .._diagnostics import Diagnostic, Fix
-from ._fault import Edit, Fault
+from ._fault import Edit, Fault, resumption
 from ._lex import OPENING, Token, closing, short
 from ._notations import cut, text_of
 
@@ -133,7 +133,7 @@ def named_by_a_string(fault: Fault, faults: Faults) -> Edit | None:
     if fault.token.text != "=" or before is None or before.terminals != ("STRING",) or not _is_in(fault, "("):
         return None
     end = closing(fault.tokens, opened[-1])
-    if end is None:
+    if end is None or end >= resumption(fault):  # The bracket that closes is one of another statement.
         return None
     help_ = "probabilities of labels are a list, in the order of the values: `categorical([0.2, 0.8])`"
     diagnostic = Diagnostic("E101", "an argument is named by a word, not by a string", fault.span(before), "a string", help=help_)

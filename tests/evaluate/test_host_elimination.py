@@ -90,6 +90,32 @@ def test_incomplete_rows_and_joint_marginals(monkeypatch: pytest.MonkeyPatch):
             np.testing.assert_allclose(mine[name], wanted[name], **EXACT, err_msg=str(name))
 
 
+CHAIN = """
+model hmm {
+  latent z[t in range(6)] : range(2)
+  var x[t in range(6)] : range(3)
+  param move[a in range(2), b in range(2)] : simplex
+  param play[a in range(2), c in range(3)] : simplex
+  z[0] ~ categorical([0.5, 0.5])
+  z[t] ~ categorical(move[z[t - 1]]) for t in range(1, 6)
+  x[t] ~ categorical(play[z[t]]) for t in range(6)
+}
+"""
+
+
+def test_next_symbols_are_those_of_the_forward_algorithm():
+    move, play = np.array([[0.8, 0.2], [0.3, 0.7]]), np.array([[0.6, 0.4, 0.0], [0.1, 0.3, 0.6]])
+    model, prefix = gm.parse(CHAIN).model(), [0, 2, 1]
+    hidden = np.array([0.5, 0.5])
+    for symbol in prefix:
+        hidden = (hidden * play[:, symbol]) @ move
+    with traced_or_compiled() as events:
+        found = model.next_symbol({"move": move, "play": play}, [prefix, [0, 0, 0]])
+        impossible = model.next_symbol({"move": np.eye(2), "play": np.eye(3)[[0, 1]]}, [[0, 2]])
+    np.testing.assert_allclose(found[0], hidden / hidden.sum() @ play, **EXACT)
+    assert np.isnan(impossible).all() and programs(events) == 0
+
+
 def test_asia_gives_its_published_answers():
     model = gm.parse(ASIA).model()
     found = model.marginals({})
