@@ -197,14 +197,14 @@ def marginals(
     if engine is not None:
         sums, table = engine.laws(codes, int(graph.sizes.max(initial=1)))
         _verify_sums(graph, sums, held)
-        return _by_variable(graph, _with_known(graph, engine.free, codes, _working(table)), lead)
+        return _by_variable(graph, _with_known(graph, engine.free, codes, _working(table), held), lead)
     for c, seen in kept.beside(held, codes, "a table of marginals"):
         found, table = _laws(device, params, codes, c, seen)
         if _has_digits(found):
             break
     verify_possible(found, held)
     _verify_digits(graph, device, params, codes, c, found, held)
-    return _by_variable(graph, _with_known(graph, np.asarray(c.free), codes, table), lead)
+    return _by_variable(graph, _with_known(graph, np.asarray(c.free), codes, table, held), lead)
 
 
 def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, codes: Array, lead: tuple[int, ...]) -> dict[str, Array]:
@@ -240,14 +240,14 @@ def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, 
         found, table = _laws(device, params, here, c, seen_term(graph, c, known, codes))
         if _has_digits(found):
             _verify_rows(found, np.arange(codes.shape[1]))
-            return _by_variable(graph, _with_known(graph, np.asarray(c.free), here, table), lead)
+            return _by_variable(graph, _with_known(graph, np.asarray(c.free), here, table, known), lead)
     for k in range(patterns.shape[1]):
         rows = np.flatnonzero(which.reshape(-1) == k)
         _, c = kept.holding(patterns[:, k], what)
         found, table = _laws(device, params, here[:, rows], c)
         _verify_rows(found, rows)
         _verify_digits(graph, device, params, here[:, rows], c, found, patterns[:, k])
-        full[..., rows] = _with_known(graph, np.asarray(c.free), here[:, rows], table)
+        full[..., rows] = _with_known(graph, np.asarray(c.free), here[:, rows], table, patterns[:, k])
     return _by_variable(graph, full, lead)
 
 
@@ -270,7 +270,7 @@ def _rows_on_host(kept: Contractions, params: Params, codes: Array, patterns: Ar
         sums, table = engine.laws(codes[:, rows], full.shape[1])
         _verify_rows(sums.values, rows)
         _verify_sums(kept.graph, sums, patterns[:, k])
-        full[..., rows] = _with_known(kept.graph, engine.free, codes[:, rows], table)
+        full[..., rows] = _with_known(kept.graph, engine.free, codes[:, rows], table, patterns[:, k])
     return True
 
 
@@ -282,16 +282,23 @@ def _verify_rows(value: Array, rows: Array) -> None:
         raise fail("E512", message, help="see the `require`s of the model")
 
 
-def _with_known(graph: FactorGraph, free: Array, codes: Array, table: Array) -> Array:
+def _with_known(graph: FactorGraph, free: Array, codes: Array, table: Array, known: Array) -> Array:
     """Return the distributions of all cells, shape (cells, values, rows).
 
-    The free cells have the distributions in `table`. Every other cell has probability 1 of its
-    value in `codes`.
+    The free cells have the distributions in `table`. Every other cell, and every known one, has
+    probability 1 of its value in `codes`.
+
+    Args:
+        graph: the factor graph.
+        free: the cells of `table`.
+        codes: (cells, rows).
+        table: shape (free, values, rows).
+        known: booleans of known cells, shape (cells,) or (cells, rows).
     """
     n = graph.n_random  # the row cell is not part of the answer
     full = np.zeros((n, int(graph.sizes.max(initial=1)), codes.shape[1]), table.dtype)
     np.put_along_axis(full, codes[:n, None], 1.0, axis=1)
-    full[free] = table
+    full[free] = np.where(known.reshape(len(known), 1, -1)[free], full[free], table)
     return full
 
 

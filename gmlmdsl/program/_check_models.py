@@ -155,7 +155,7 @@ def _require(s: tree.Require, scope: Scope) -> Require:
     e = s.condition
     if isinstance(e, tree.Call) and e.function.name == "all_different" and scope.find("all_different") is None:
         found = check_reduced(e, scope, STATE)
-        if found is None:
+        if found is None or not found[2].loops:  # The fault of a loop is reported already.
             return Require(s.span, faulty(e.span)[0], clauses)
         equal, pairs = equal_pairs(found[0], found[2])
         conditions = [c for c in (clauses.condition, pairs.condition) if c is not None]
