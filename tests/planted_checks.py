@@ -24,6 +24,7 @@ import gmlmdsl as gm
 from gmlmdsl import derive, theory
 from gmlmdsl.derive import _summed_loss
 from gmlmdsl.evaluate import _objective
+from gmlmdsl.evaluate._host_elimination import HostElimination, factor_tables
 from gmlmdsl.fit import _fit, _inference
 from gmlmdsl.plan import plan_elimination
 from gmlmdsl.sample import _run_kernel as _sample
@@ -178,6 +179,30 @@ def marginals_are_right(of: Case) -> Found:
         found = np.asarray(found)[..., 0]
     p, states = of.oracle.probabilities(of.params), of.oracle.states
     return error(found, np.array([[p[states[:, i] == v].sum() for v in range(found.shape[1])] for i in range(states.shape[1])]))
+
+
+def numpy_marginals_are_right(of: Case, **known: int) -> Found:
+    """p(x_i = v | known cells) of every other cell by elimination in NumPy, beside counting; `cell_2=1` knows a cell."""
+    graph, held = of.model.graph, {int(k.removeprefix("cell_")): v for k, v in known.items()}
+    free = np.setdiff1d(np.arange(graph.n_cells), list(held))
+    engine = HostElimination(plan_elimination(graph, free), factor_tables(graph, {k: np.asarray(v) for k, v in of.params.items()}))
+    codes = np.zeros((graph.n_cells, 1), int)
+    codes[list(held)] = np.array(list(held.values()), int)[:, None]
+    _, found = engine.laws(codes, int(graph.sizes.max()))
+    p, states = of.oracle.probabilities(of.params), of.oracle.states
+    p = np.where(np.all([states[:, c] == v for c, v in held.items()], axis=0), p, 0) if held else p
+    wanted = [[p[states[:, i] == v].sum() / p.sum() for v in range(found.shape[1])] for i in engine.free]
+    return error(found[..., 0], np.array(wanted))
+
+
+def numpy_mode_is_right(of: Case) -> Found:
+    """log p of the configuration that elimination in NumPy finds, counted and as stated, beside the highest."""
+    graph = of.model.graph
+    engine = HostElimination(plan_elimination(graph), factor_tables(graph, {k: np.asarray(v) for k, v in of.params.items()}))
+    sums, found = engine.modes(np.zeros((graph.n_cells, 1), int))
+    p = of.oracle.probabilities(of.params)
+    stated = sums.values - of.oracle.log_partition(of.params)
+    return error([*np.log(p[(of.oracle.states == found.T).all(axis=1)]), *stated], np.log(p.max()))
 
 
 def draws_are_right(of: Case) -> Found:

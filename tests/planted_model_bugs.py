@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -29,6 +30,8 @@ from planted_checks import (
     marginals_are_right,
     matrix_is_right,
     moves_by_its_row,
+    numpy_marginals_are_right,
+    numpy_mode_is_right,
     objective_is_right,
     stays_in_p,
 )
@@ -36,10 +39,11 @@ from planting import Bug, around
 from theory_cases import ising
 
 from gmlmdsl.derive import _energy, _kernels, _listed, _loss, _samplers, _summed_loss, _sums, _tabled_sweep, _temper, _transitions
-from gmlmdsl.evaluate import _objective
+from gmlmdsl.evaluate import _host_elimination, _objective
 from gmlmdsl.fit import _inference, _prepare
 from gmlmdsl.graph.nodes import CellValue
 from gmlmdsl.plan import _block_arrays, _sweep_layout, _tables, _updates
+from gmlmdsl.program import CODES
 from gmlmdsl.sample import _run_kernel as _sample
 from gmlmdsl.theory import _block_dynamics, _clusters, _estimation, _monte_carlo
 
@@ -142,11 +146,41 @@ def _without_jackknife_factor(original: Any, self: Any, figures: Any) -> Any:
     return values, errors / (len(self.groups) - 1)
 
 
-def _constant_spin(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(CellValue, "spin", False)
+def _codes_as_values(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CellValue, "scale", CODES)
+
+
+def _summed(original: Callable[..., Any], table: Any) -> Any:
+    return np.log(np.exp(table).sum(axis=0))
+
+
+def _alone(self: Any) -> Iterator[tuple[int, Any]]:
+    """Each distribution as if the cells that are eliminated later were uniform."""
+    for step, (joint, message) in enumerate(zip(self.joint, self.sent, strict=True)):
+        law = np.exp(joint - message)
+        yield step, law.reshape(len(law), -1).mean(axis=1)
+
+
+def _known_at_first(original: Callable[..., Any], self: Any, cells: Any, values: Any) -> None:
+    """Known cells count as if they had their first value."""
+    self.codes[:] = 0
+    original(self, cells, values)
 
 
 MODEL_BUGS = (
+    Bug(
+        "distribution of the later cells forgotten",
+        "_Pass.laws",
+        lambda patch: patch.setattr(_host_elimination._Pass, "laws", _alone),
+        partial(numpy_marginals_are_right, MACHINE),
+    ),
+    Bug(
+        "known cells at their first value",
+        "_Pass._enter",
+        around(_host_elimination._Pass, "_enter", _known_at_first),
+        partial(numpy_marginals_are_right, MACHINE, cell_0=1),
+    ),
+    Bug("sums for maxima", "_maximum", around(_host_elimination, "_maximum", _summed), partial(numpy_mode_is_right, MACHINE)),
     Bug("stale neighbour", "CycleKernel.step", around(_kernels.CycleKernel, "step", _stale), partial(stays_in_p, TWO, "turns")),
     Bug("skipped colour", "_pieces", around(_sweep_layout, "_pieces", _without_last_colour), partial(moves_by_its_row, RING, "sweep")),
     Bug(
@@ -391,5 +425,5 @@ MODEL_BUGS = (
         around(_clusters, "influences", lambda f, *a: 1 - f(*a)),
         partial(clique_is_found, 1.0),
     ),
-    Bug("spin read as a bit", "CellValue.spin", _constant_spin, partial(log_potential_is_right, MIXED)),
+    Bug("spin read as a bit", "CellValue.scale", _codes_as_values, partial(log_potential_is_right, MIXED)),
 )
