@@ -26,7 +26,7 @@ from ._disk_cache import kept_on_disk
 F = TypeVar("F", bound=Callable[..., Any])
 MOST_PROGRAMS = 128  # a fit takes three programs
 MOST_MAPPINGS = 2**15  # half of the number that Linux grants by default
-MOST_GONE = 512  # programs released between two clearings of JAX's caches of traces
+MOST_GONE = 256  # programs released between two clearings of JAX's caches of traces
 # XLA's older emitter of loops halves the compilation time, for loops that run about a tenth slower.
 QUICK = {"xla_cpu_use_fusion_emitters": False}
 UNKNOWN = "No such compile option"

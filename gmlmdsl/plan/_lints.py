@@ -15,7 +15,7 @@ from ..graph import Lowered, passes_of, refinement
 from ..masks import AbstractMask, lower_mask
 from ..program import Program, ir, is_decoder, used_bodies
 from ..program.places import name_in
-from ._model_lints import lint_dead, lint_directed, lint_redundant
+from ._model_lints import lint_dead, lint_directed, lint_gauges, lint_redundant
 from ._require_lints import lint_moves, lint_requires
 from ._updates import sweep_blocks
 
@@ -39,6 +39,7 @@ def lint_sizes(lowered: Lowered, program: Program, name: str) -> Iterator[Diagno
         yield from lint_dead(lowered, program)
         yield from lint_directed(lowered)
         yield from lint_redundant(lowered)
+        yield from lint_gauges(lowered)
         yield from lint_requires(lowered)
         yield from lint_moves(lowered, program, name)
     used = used_bodies(program)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from .._diagnostics import Diagnostic, GmlmError, listed
-from ..graph import FactorGroup, Lowered, constant, unroll
+from ..graph import FactorGroup, Lowered, ParameterArray, constant, unroll
 from ..graph.nodes import Add, Apply, Gather, If, Node, Pick, evaluate, nodes_in, numpy_leaves
 from ..program import Program, ir, names_in
 from ..program.places import name_in
@@ -23,6 +23,7 @@ MOST_ENTRIES = 64
 MOST_VALUES = 1 << 14  # All factors that mention them have at most this many values.
 MOST_TABLES = 2000  # A factor is evaluated, once for each entry, at most this often.
 TINY = 1e-9
+RANK_ERROR = 1e-7  # singular values below it, relative to the largest entry, count as 0
 
 
 def lint_dead(lowered: Lowered, program: Program) -> Iterator[Diagnostic]:
@@ -126,16 +127,72 @@ def lint_redundant(lowered: Lowered) -> Iterator[Diagnostic]:
     null = directions[:, weights <= TINY * weights[-1]]
     if null.shape[1]:
         names = list(dict.fromkeys(entries[seen[k]][0] for k in np.flatnonzero(np.abs(null).max(axis=1) > 1e-6)))
-        yield _redundant([lowered.names.model.parameters[n] for n in names], null.shape[1])
+        declared = [lowered.names.model.parameters[n] for n in names]
+        axes = {p.name: tuple(k for k, a in enumerate(p.axes) if a.over.kind == "domain") for p in declared}
+        fixed = [p.name for p in free if axes.get(p.name) and _rank(table @ _zero_sums(free, {p.name: axes[p.name]})) == _rank(table)]
+        yield _redundant(declared, null.shape[1], fixed)
 
 
-def _redundant(declared: list[ir.Parameter], count: int) -> Diagnostic:
+def _redundant(declared: list[ir.Parameter], count: int, fixed: list[str]) -> Diagnostic:
+    """Return W823; `fixed` are the parameters whose gauge would remove redundant directions only."""
     first, *others = declared
     what = "a direction" if count == 1 else f"{count} directions"
     message = f"{what} of {listed([p.name for p in declared])} {'changes' if count == 1 else 'change'} no probability"
     related = tuple((name_in(p.span, p.name), "together with this one") for p in others[:4])
-    help = "give it a prior such as `~ normal(0, 1)`, state `gauge zero_sum(..)` where it runs over a domain, or drop what is said twice"
+    gauge = f", state `gauge zero_sum({', '.join(fixed)})`" if fixed else ""
+    help = f"give it a prior such as `~ normal(0, 1)`{gauge}, or drop what is said twice"
     return Diagnostic("W823", message, name_in(first.span, first.name), "not identified", related, help)
+
+
+def lint_gauges(lowered: Lowered) -> Iterator[Diagnostic]:
+    """Yield W832 for a gauge that removes a direction which changes probabilities.
+
+    Zero sums over the axes of J in a factor `J[x, y]` remove the distribution of x alone, unless
+    another factor, such as `h[x]`, expresses it. The contrasts that the parameters can change are
+    counted with and without the gauge; see `lint_redundant`. A model with a `require` is not
+    checked, because contrasts may depend on one another there.
+    """
+    graph = lowered.graph
+    gauged = {p.name: p.gauge for p in graph.parameters if p.gauge}
+    real = [p for p in graph.parameters if p.kind == "real"]
+    if not gauged or graph.requires or sum(p.size for p in real) > MOST_ENTRIES:
+        return
+    table = contrast_table(lowered, [(p.name, k) for p in real for k in range(p.size)])
+    if table is None:
+        return
+    whole = _rank(table)
+    lost = {name: whole - _rank(table @ _zero_sums(real, {name: axes})) for name, axes in gauged.items()}
+    if not any(lost.values()):  # Several gauges may remove together what none of them removes alone.
+        lost[list(gauged)[-1]] = whole - _rank(table @ _zero_sums(real, gauged))
+    for name, count in lost.items():
+        if count:
+            yield _restricting(lowered.names.model.parameters[name], count)
+
+
+def _restricting(p: ir.Parameter, count: int) -> Diagnostic:
+    what = "a direction" if count == 1 else f"{count} directions"
+    message = f"the gauge of `{p.name}` removes {what} that change{'s' * (count == 1)} probabilities: the model is a smaller one"
+    help = f"add what takes them over, such as `factor h[x]` with a field of each cell; or leave the gauge out and give `{p.name}` a prior"
+    return Diagnostic("W832", message, name_in(p.span, p.name), "restricted by its gauge", help=help)
+
+
+def _zero_sums(parameters: Sequence[ParameterArray], axes: dict[str, tuple[int, ...]]) -> Array:
+    """Return the projection of all entries onto zero sums over the given axes of some parameters."""
+    blocks = []
+    for p in parameters:
+        block = np.ones((1, 1))
+        for k, n in enumerate(p.shape):
+            block = np.kron(block, np.eye(n) - (k in axes.get(p.name, ())) / n)
+        blocks.append(block)
+    out, at = np.zeros((sum(map(len, blocks)),) * 2), 0
+    for block in blocks:
+        out[at : at + len(block), at : at + len(block)] = block
+        at += len(block)
+    return out
+
+
+def _rank(table: Array) -> int:
+    return int(np.linalg.matrix_rank(table, tol=RANK_ERROR * max(1.0, float(np.abs(table).max(initial=0.0))))) if table.size else 0
 
 
 def contrast_table(lowered: Lowered, entries: Sequence[tuple[str, int]]) -> Array | None:

@@ -21,7 +21,7 @@ CODES = re.compile(r"allow\s+([A-Z]\d+(?:\s*,\s*[A-Z]\d+)*)(?![\w-])")
 HOW = "write `# gmlm: allow W803` behind the statement, with the code of the warning"
 # These warnings need sizes (`Model.warnings`) or come from Python. A check of the text cannot tell
 # whether they occur.
-WITH_SIZES = frozenset({"W811", "W812", "W815", "W820", "W821", "W822", "W823", "W824", "W825", "W828", "W901"})
+WITH_SIZES = frozenset({"W811", "W812", "W815", "W820", "W821", "W822", "W823", "W824", "W825", "W828", "W832", "W901"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from gmlmdsl.plan import lint_sizes
 from gmlmdsl.plan._model_lints import contrast_table
 from gmlmdsl.program import check_source
 
-NEW = ("W820", "W821", "W822", "W823", "W824")
+NEW = ("W820", "W821", "W822", "W823", "W824", "W832")
 
 
 def lowered_of(text: str, **inputs: object):
@@ -139,12 +139,61 @@ PRIOR = " ~ normal(0, 1)"
         (("", "", ""), ["W823"]),
         ((PRIOR, PRIOR, ""), []),
         ((PRIOR, "", ""), ["W823"]),  # the constant of J
-        (("", "", "gauge zero_sum(h)\n  gauge zero_sum(J)"), []),
+        (("", "", "gauge zero_sum(h)\n  gauge zero_sum(J)"), ["W832"]),  # h is one for all sites, and the ends of the chain have their own
         (("", PRIOR, "gauge zero_sum(h)"), []),
     ],
 )
 def test_directions_of_a_potts_model(parts: tuple[str, str, str], expected: list[str]) -> None:
     assert codes(POTTS.format(*parts)) == expected
+
+
+TABLES = """
+domain two = labels("f", "m")
+domain three = labels("r", "g", "b")
+model m {{
+  var x : two
+  var y : three
+  param h[a in two] ~ normal(0, 1)
+  param g[a in three] ~ normal(0, 1)
+  param J[a in two, b in three] ~ normal(0, 1)
+  param K[a in two, b in three] ~ normal(0, 1)
+  {0}
+}}
+"""
+RESTRICTED = {
+    "factor J[x, y]  gauge zero_sum(J)": 3,
+    "factor h[x] + J[x, y]  gauge zero_sum(J)": 2,
+    "factor h[x] + g[y] + J[x, y]  gauge zero_sum(J)": 0,
+    "factor h[x] + g[y] + J[x, y]  gauge zero_sum(J)  gauge zero_sum(h)  gauge zero_sum(g)": 0,
+    "factor J[x, y] + K[x, y]  gauge zero_sum(J)": 0,
+    "factor J[x, y] + K[x, y]  gauge zero_sum(J)  gauge zero_sum(K)": 3,
+    'factor J[x, y]  gauge zero_sum(J)  require x == "f" or y == "r"': 0,  # not checked
+}
+
+
+@pytest.mark.parametrize("body", RESTRICTED)
+def test_a_gauge_that_restricts_the_model_is_told(body: str) -> None:
+    """By enumeration: so many dimensions of log p, up to a constant, are lost in the gauge."""
+    text = TABLES.format(body.replace("  gauge", "\n  gauge").replace("  require", "\n  require"))
+    bound, lowered, name = lowered_of(text)
+    found = [d.message for d in lint_sizes(lowered, bound.program, name) if d.code == "W832"]
+    assert len(found) == bool(RESTRICTED[body])
+    if found:
+        assert f"removes {RESTRICTED[body]} directions" in found[0]
+    if "require" not in body:
+        oracle, spaces = Oracle(check_source(Source("p.gmlm", text)), None, {}), {"free": [], "gauged": []}
+        zero = {p.name: np.zeros(p.shape) for p in lowered.graph.parameters}
+        for p in lowered.graph.parameters:
+            for k in range(int(np.prod(p.shape))):
+                unit = np.eye(1, int(np.prod(p.shape)), k).reshape(p.shape)
+                for space, axes in (("free", ()), ("gauged", p.gauge)):
+                    moved = unit
+                    for axis in axes:
+                        moved = moved - moved.mean(axis=axis, keepdims=True)
+                    log_p = np.asarray(oracle.log_table(zero | {p.name: moved})).ravel()
+                    spaces[space].append(log_p - log_p.mean())
+        ranks = {space: np.linalg.matrix_rank(np.array(v), tol=1e-8) for space, v in spaces.items()}
+        assert ranks["free"] - ranks["gauged"] == RESTRICTED[body]
 
 
 LEVELS = {
