@@ -161,7 +161,8 @@ def _no_bonds(graph: FactorGraph, mask: PercolationMask) -> GmlmError:
             message = (
                 f"what joins the two cells of an edge of this `percolation` is {what}, which makes no bond: its clusters are single cells"
             )
-            help = "take blocks of cells instead, `subsets(.., size = 2)` or `blocks(..)`: they are redrawn exactly, whatever joins them"
+            parts = "write the terms of each pair as a factor of their own; or " if "more than two" in what else ""
+            help = f"{parts}take blocks of cells instead, `subsets(.., size = 2)` or `blocks(..)`: they are redrawn exactly, whatever joins them"
             related = ((group.span, "joins them"),)
             break
     return GmlmError(Diagnostic("E418", message, mask.span, "no bonds", related, help))

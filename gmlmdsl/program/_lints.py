@@ -73,5 +73,5 @@ def _still_variables(sampler: Sampler, model: Model) -> Iterator[Diagnostic]:
         if still:
             message = f"no update of sampler `{sampler.name}` moves {listed([v.name for v in still])}"
             related = tuple((name_in(v.span, v.name), "keeps its first value in every draw") for v in still[:4])
-            help = f"add `update {still[0].name}`"
+            help = f"add `update {still[0].name}`" + ("" if role == "latent" else ", or clamp it in each call, if it is meant to stay")
             yield Diagnostic(code, message, name_in(sampler.span, sampler.name), "not all is sampled", related, help)

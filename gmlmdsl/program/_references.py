@@ -209,9 +209,18 @@ def verify_count(name: tree.Name, found: int, axes: tuple[SetOf, ...], scope: Sc
         help = _of_nodes(name, given, axes, scope) or help
     symbol = scope.find(name.name)
     place = ((symbol.span, "declared here"),) if symbol is not None else ()
+    if symbol is not None and not wanted and (axes_of_next := _axes_of_next(symbol.span)):
+        help = f"each name of a declaration has axes of its own: `{name.name}{axes_of_next}`"
     message = f"`{name.name}` takes {takes}, found {found or 'none'}"
     scope.report("E210", message, name.span, f"takes {takes}", help=help, related=place)
     return False
+
+
+def _axes_of_next(span: Span) -> str:
+    """Return `[i in site]` for a name that stands without axes before others, as in `var a, b[i in site] : bit`."""
+    source = span.source.text
+    found = re.compile(r"(?:\s*,\s*\w+)*\s*,\s*\w+\s*(\[[^\]]*\])").match(source, span.end)
+    return found[1] if found else ""
 
 
 def _of_nodes(name: tree.Name, given: Indices, axes: tuple[SetOf, ...], scope: Scope) -> str:

@@ -48,15 +48,19 @@ def check_decoder(call: tree.Call, model: Model, scope: Scope) -> FormCall | Non
         return None
     if form is AUTOREGRESSIVE:
         good = check_oracle(call, model, scope)
-        return _autoregressive(call, form, with_end(call, arguments, model, scope), scope) if good else None
+        return _autoregressive(call, form, with_end(call, arguments, model, scope), model, scope) if good else None
     return _refinement(call, form, arguments, model, scope) if check_direction(call, model, scope, causal=False) else None
 
 
-def _autoregressive(call: tree.Call, form: Form, arguments: dict[str, object], scope: Scope) -> FormCall | None:
+def _autoregressive(call: tree.Call, form: Form, arguments: dict[str, object], model: Model, scope: Scope) -> FormCall | None:
     before, options = len(scope.diagnostics), autoregressive_options(FormCall(call.span, form, arguments))
     written = {a.keyword.name for a in call.arguments if a.keyword is not None}
     idle = list(_idle_draws(options))
     beam = known_number(options["beam"])
+    if model.conditional is None and options["decode"] != "sample" and (beam or 1) > 1:
+        message = f"`beam = {beam}` keeps several rows, which only a network does: model `{model.name}` has a joint distribution"
+        help = "leave `beam` out; `model.map` finds a most probable string exactly"
+        scope.report("E325", message, call.span, "one row without a network", help=help)
     if options["decode"] == "sample":
         idle.append(("beam", "each row is drawn on its own")) if beam != 1 else None
         idle.append(("length_penalty", "rows are drawn, not compared"))
