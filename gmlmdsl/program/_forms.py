@@ -298,6 +298,8 @@ FUNCTIONS = (
     Form("function", "tanh", _X, "Hyperbolic tangent."),
     Form("function", "min", (Option("a", EXPRESSION, "a number"), Option("b", EXPRESSION, "a number")), "The smaller."),
     Form("function", "max", (Option("a", EXPRESSION, "a number"), Option("b", EXPRESSION, "a number")), "The larger."),
+    Form("function", "cos", _X, "The cosine of an angle in radians."),
+    Form("function", "sin", _X, "The sine of an angle in radians."),
     Form("function", "softplus", _X, "log(1 + exp(a)), for large a too."),
     Form("function", "log1p", _X, "log(1 + a), for small a too."),
     Form("function", "expm1", _X, "exp(a) - 1, for small a too."),

@@ -159,6 +159,8 @@ OPERATORS = {
             unicode="σ",
             latex=r"\sigma",
         ),
+        Operator("cos", math.cos, lambda xp, a: xp.cos(a), lambda a: (-1.0, 1.0), is_real=True, latex=r"\cos"),
+        Operator("sin", math.sin, lambda xp, a: xp.sin(a), lambda a: (-1.0, 1.0), is_real=True, latex=r"\sin"),
         Operator("tanh", math.tanh, lambda xp, a: xp.tanh(a), _increasing(math.tanh), is_real=True, latex=r"\tanh"),
         Operator("min", min, lambda xp, a, b: xp.minimum(a, b), lambda a, b: (min(a[0], b[0]), min(a[1], b[1])), latex=r"\min"),
         Operator("max", max, lambda xp, a, b: xp.maximum(a, b), lambda a, b: (max(a[0], b[0]), max(a[1], b[1])), latex=r"\max"),

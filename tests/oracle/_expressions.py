@@ -28,6 +28,8 @@ UNARY = {
     "abs": np.abs,
     "tanh": np.tanh,
     "sigmoid": lambda a: np.exp(-np.logaddexp(0.0, -a)),
+    "cos": np.cos,
+    "sin": np.sin,
     "softplus": lambda a: np.logaddexp(0.0, a),
     "log1p": np.log1p,
     "expm1": np.expm1,
