@@ -205,7 +205,7 @@ def _numbers(p: ParameterArray, value: Any, what: str) -> jax.Array:
     An array with named axes is put in the order of the parameter's names.
     """
     what = f"{what}[{p.name!r}]"
-    if isinstance(value, Mapping) or has_labels(value):
+    if p.edges or has_labels(value):  # Entries over edges may be named by pairs.
         value = by_name(value, p.edges, p.dims, p.coords, what)
     verify_unmasked(value, what)
     try:

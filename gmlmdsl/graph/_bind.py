@@ -41,8 +41,9 @@ def bind(program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Seque
     partial, faults = bind_sound(program, inputs, coords=coords)
     if faults:
         raise GmlmError(in_text_order(faults))
-    # no graph lists its edges in an order of its own: nothing to say
-    notes = tuple(edge_orders(partial)) if any(g.given is not None for g in partial.graphs.values()) else ()
+    notes: tuple[Diagnostic, ...] = ()
+    if any(g.given is not None for g in partial.graphs.values()):  # Else no order was stated.
+        notes = tuple(edge_orders(partial))
     return Bound(partial.program, partial.inputs, partial.lengths, partial.graphs, _coords(partial, coords), notes)
 
 
