@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
@@ -79,3 +79,32 @@ def _bar_after_a_while(text: str) -> Iterator[None]:
         later.cancel()
         later.join()  # The timer may be starting the bar at this moment.
         shown.stop()
+
+
+class DrawsBar:
+    """Progress bar over draws with time left, log p and flip rate; does nothing unless shown."""
+
+    def __init__(self, total: int, show: bool):
+        self.total, self.show, self.progress = total, show, None
+
+    def __enter__(self) -> Callable[[int, dict[str, Any]], None]:
+        if not self.show:
+            return lambda count, out: None
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+
+        done, note = TextColumn("{task.completed}/{task.total} draws"), TextColumn("{task.fields[note]}")
+        progress = self.progress = bar(TextColumn("sampling"), BarColumn(), done, TimeRemainingColumn(), note)
+        progress.start()
+        task = progress.add_task("", total=self.total, note="")
+
+        def moved(count: int, out: dict[str, Any]) -> None:
+            rate = out["info"].changed.sum() / max(out["info"].drawn.sum(), 1)
+            score = "" if out["score"] is None else f"log p {out['score'][-1].mean():.4g}, "
+            note = f"{score}flip rate {rate:.2g}"
+            progress.update(task, advance=count, note=note)
+
+        return moved
+
+    def __exit__(self, *exc: object) -> None:
+        if self.progress is not None:
+            self.progress.stop()

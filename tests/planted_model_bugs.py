@@ -42,7 +42,7 @@ from gmlmdsl.derive import _energy, _kernels, _listed, _loss, _samplers, _summed
 from gmlmdsl.evaluate import _host_elimination, _objective
 from gmlmdsl.fit import _inference, _prepare
 from gmlmdsl.graph.nodes import CellValue
-from gmlmdsl.plan import _block_arrays, _sweep_layout, _tables, _updates
+from gmlmdsl.plan import _block_tables, _sweep_layout, _tables, _updates
 from gmlmdsl.program import CODES
 from gmlmdsl.sample import _run_kernel as _sample
 from gmlmdsl.theory import _block_dynamics, _clusters, _estimation, _monte_carlo
@@ -246,10 +246,10 @@ MODEL_BUGS = (
     Bug(
         "factor counted twice",
         "_touching",
-        around(_block_arrays, "_touching", lambda f, *a: np.concatenate([f(*a), f(*a)[:, :1]], axis=1)),
+        around(_block_tables, "_touching", lambda f, *a: np.concatenate([f(*a), f(*a)[:, :1]], axis=1)),
         partial(loss_is_right, TINY, "one"),
     ),
-    Bug("factor dropped", "_touching", around(_block_arrays, "_touching", lambda f, *a: f(*a)[:, 1:]), partial(loss_is_right, TINY, "one")),
+    Bug("factor dropped", "_touching", around(_block_tables, "_touching", lambda f, *a: f(*a)[:, 1:]), partial(loss_is_right, TINY, "one")),
     Bug("key reused across steps", "fold", around(_sample, "fold", lambda f, keys, n: keys), partial(stays_in_p, TWO, "turns", steps=2)),
     Bug(
         "key reused across chains",

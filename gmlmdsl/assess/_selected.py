@@ -13,8 +13,8 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import counted, fail
-from ..evaluate import unflatten
-from ..fit import Estimate, Finding, Inferred, Selected, at_kinks, estimate_to_fit, fit_model, held_graph, laplace_priors
+from ..evaluate import laplace_priors, unflatten
+from ..fit import Estimate, Finding, Inferred, Selected, at_kinks, estimate_to_fit, fit_model, held_graph
 from ._scored_rows import evidence_of
 
 if TYPE_CHECKING:

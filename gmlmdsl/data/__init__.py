@@ -14,5 +14,5 @@ from ._keys import MOST_SEED, generator, keys_of, random_key, verified_key, veri
 from ._network_rows import NetworkRows, bound_to_rows, bucket_of, given_arrays, network_rows, present_lengths, standard_widths, widths
 from ._picks import fractions, picked
 from ._prompts import Prompts, encode_prompts, first_cells
-from ._traced import at_once, evaluated, verify_untraced, verify_untraced_leaves
+from ._traced import at_once, evaluated, is_traced, verify_untraced, verify_untraced_leaves
 from ._values import decode, encode, in_cell_order, is_number, row_index, value_codes, verified_weights, whole_numbers

@@ -162,7 +162,9 @@ def _codes(v: GivenArray, value: Any) -> tuple[Array, tuple[int, ...]]:
     what = f"given[{v.name!r}]"
     if is_frame(value):
         value = frame_arrays([v], [v], value, what)[v.name]
-    value = in_program_order(in_one_axis(v, value, what), v.dims, v.coords, what, "E510")
+    if v.members is not None:
+        value = in_one_axis(v, value, what)
+    value = in_program_order(value, v.dims, v.coords, what, "E510")
     _verify_present(value, what)
     if not v.real:
         codes, lead = value_codes(v, value, what)

@@ -22,7 +22,7 @@ def in_one_axis(v: VariableArray, value: Any, what: str, missing: Any = None) ->
     Any other value is returned unchanged.
 
     Args:
-        v: the variable.
+        v: the variable, which is ragged.
         value: a list of rows, or one such list for each row of data; an array that is padded after
             the ends of rows; or entries along one axis.
         what: how messages call it.
@@ -31,8 +31,7 @@ def in_one_axis(v: VariableArray, value: Any, what: str, missing: Any = None) ->
     Raises:
         GmlmError: E501 for a row of another length, and for padding that contains a value.
     """
-    if v.members is None:
-        return value
+    assert v.members is not None
     if isinstance(value, list | tuple):
         return _from_lists(v, value, what)
     array, axes = np.ma.asanyarray(value), v.members.shape[1]

@@ -61,6 +61,11 @@ def _is_traced(value: object) -> bool:
     return isinstance(value, jax.core.Tracer)  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def is_traced(params: object) -> bool:
+    """Return whether JAX traces some array of parameters, in any nesting."""
+    return any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(params))  # pyright: ignore[reportAttributeAccessIssue]
+
+
 def verify_untraced_leaves(params: object) -> None:
     """Raise if parameters, which may contain a network, are traced.
 

@@ -211,7 +211,9 @@ def value_codes(v: VariableArray, value: Any, what: str, missing: Any = None) ->
         GmlmError: E501, E502 or E504 for an array that does not fit; E503 for names that are not
             those of the cells.
     """
-    array, holes = _entries(v, in_cell_order(v, in_one_axis(v, value, what, missing), what), what, missing)
+    if v.members is not None:
+        value = in_one_axis(v, value, what, missing)
+    array, holes = _entries(v, in_cell_order(v, value, what), what, missing)
     if array.dtype.kind == "S":
         array = np.char.decode(array, "utf-8", "replace")
     if array.dtype.kind == "U" and v.kind == "letters" and v.shape:

@@ -4,6 +4,8 @@ The axes have this order: blocks, instances (the factors that touch a block), va
 of a block's cells), rows (data rows, chains, or configurations). A state is `codes` of shape
 (cells, rows). The row axis of an index array has length 1 if all rows share the blocks. Otherwise
 there are one or more blocks for each row.
+
+The joint values of blocks are read from such states, and put into them.
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph, FactorGroup
 from ..graph.nodes import Gather, Node, mapped
 from ..plan import block_arrays
+
+Codes = Int[Array, "cells rows"]
 
 
 class Group(eqx.Module):
@@ -241,3 +245,53 @@ def _drawn_touch(group: Group, cells: Int[Array, "blocks members rows"], n_cells
         known = (scope == cells[:, earlier, None, None, :, None]).any(axis=-1)
         here &= ~known | (jnp.arange(members)[None, :, None, None] <= earlier)
     return jnp.where(here, instance, -1).reshape(blocks, members * group.most, rows)
+
+
+# The joint values of blocks in configurations
+
+
+def observed_value(blocks: Blocks, codes: Codes, n_cells: int) -> Int[Array, "blocks rows"]:
+    """Return the number of the joint value that each block has in the configuration."""
+    here = _block_codes(blocks, codes)
+    inside = blocks.cells < n_cells
+    return jnp.where(inside, here * blocks.strides, 0).sum(axis=1)
+
+
+def _block_codes(blocks: Blocks, codes: Codes) -> Int[Array, "blocks members rows"]:
+    cells = blocks.cells
+    return codes[cells[..., 0]] if cells.shape[-1] == 1 else codes[cells, jnp.arange(codes.shape[1])]
+
+
+def put_value(blocks: Blocks, codes: Codes, value: Int[Array, "blocks rows"], keep: Array) -> Codes:
+    """Set each block to a joint value.
+
+    Args:
+        blocks: the blocks.
+        codes: the configurations, shape (cells, rows).
+        value: the number of the joint value of each block.
+        keep: which blocks stay as they are.
+    """
+    single = blocks.cells.shape[1] == 1
+    new = value[:, None] if single else (value[:, None] // blocks.strides) % blocks.radix
+    new = jnp.where(keep[:, None], _block_codes(blocks, codes), new).astype(codes.dtype)
+    cells = blocks.cells
+    if cells.shape[-1] == 1:
+        return codes.at[cells[..., 0]].set(new, mode="drop")
+    return codes.at[cells, jnp.arange(codes.shape[1])].set(new, mode="drop")
+
+
+def clamp_scores(
+    blocks: Blocks, codes: Codes, clamped: Array, n_cells: int, scores: Float[Array, "blocks values rows"]
+) -> Float[Array, "blocks values rows"]:
+    """Set to -inf the score of every value that would move a clamped cell.
+
+    Args:
+        blocks: the blocks.
+        codes: the configurations, shape (cells, rows).
+        clamped: a boolean for each cell, and one for padding.
+        n_cells: the number of cells.
+        scores: the scores of the values.
+    """
+    fixed = clamped[blocks.cells] & (blocks.cells < n_cells)
+    moved = blocks.codes != _block_codes(blocks, codes)[:, None]
+    return jnp.where((moved & fixed[:, None]).any(axis=2), -jnp.inf, scores)

@@ -21,8 +21,7 @@ from jaxtyping import Array, Float, Int
 
 from ..graph import FactorGraph
 from ..plan import BlockTables, FactorTable, GraphTables
-from ._arrays import Blocks, Graph, Group, on_device
-from ._conditional import observed_value
+from ._arrays import Blocks, Graph, Group, observed_value, on_device
 from ._energy import Codes, Params, evaluate_slots, local_scores, observed_scores, scored
 
 

@@ -8,24 +8,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ._arrays import Blocks, Graph
+from ._arrays import Blocks, Graph, put_value
 from ._energy import Codes, Params, local_scores, log_potential
 from ._picks import LISTED, pick_along, pick_of_weights
 from ._random import Words
 
 MOST_WRITTEN_OUT = 4  # up to this number of values their sum is written out
-
-
-def observed_value(blocks: Blocks, codes: Codes, n_cells: int) -> Int[Array, "blocks rows"]:
-    """Return the number of the joint value that each block has in the configuration."""
-    here = _block_codes(blocks, codes)
-    inside = blocks.cells < n_cells
-    return jnp.where(inside, here * blocks.strides, 0).sum(axis=1)
-
-
-def _block_codes(blocks: Blocks, codes: Codes) -> Int[Array, "blocks members rows"]:
-    cells = blocks.cells
-    return codes[cells[..., 0]] if cells.shape[-1] == 1 else codes[cells, jnp.arange(codes.shape[1])]
 
 
 def normalise(scores: Float[Array, "blocks values rows"]) -> Float[Array, "blocks values rows"]:
@@ -139,38 +127,3 @@ def pick_of_few(scores: list[Float[Array, "blocks rows"]], words: Words) -> tupl
     possible = jnp.isfinite(top)
     safe = jnp.where(possible, top, 0.0)
     return pick_of_weights([jnp.exp(s - safe) for s in scores], words), possible
-
-
-def put_value(blocks: Blocks, codes: Codes, value: Int[Array, "blocks rows"], keep: Array) -> Codes:
-    """Set each block to a joint value.
-
-    Args:
-        blocks: the blocks.
-        codes: the configurations, shape (cells, rows).
-        value: the number of the joint value of each block.
-        keep: which blocks stay as they are.
-    """
-    single = blocks.cells.shape[1] == 1
-    new = value[:, None] if single else (value[:, None] // blocks.strides) % blocks.radix
-    new = jnp.where(keep[:, None], _block_codes(blocks, codes), new).astype(codes.dtype)
-    cells = blocks.cells
-    if cells.shape[-1] == 1:
-        return codes.at[cells[..., 0]].set(new, mode="drop")
-    return codes.at[cells, jnp.arange(codes.shape[1])].set(new, mode="drop")
-
-
-def clamp_scores(
-    blocks: Blocks, codes: Codes, clamped: Array, n_cells: int, scores: Float[Array, "blocks values rows"]
-) -> Float[Array, "blocks values rows"]:
-    """Set to -inf the score of every value that would move a clamped cell.
-
-    Args:
-        blocks: the blocks.
-        codes: the configurations, shape (cells, rows).
-        clamped: a boolean for each cell, and one for padding.
-        n_cells: the number of cells.
-        scores: the scores of the values.
-    """
-    fixed = clamped[blocks.cells] & (blocks.cells < n_cells)
-    moved = blocks.codes != _block_codes(blocks, codes)[:, None]
-    return jnp.where((moved & fixed[:, None]).any(axis=2), -jnp.inf, scores)

@@ -19,10 +19,9 @@ from jaxtyping import Array, Bool, Float, Int
 from ..graph.nodes import Leaves, evaluate
 from ..program import OPERATORS as ON_NUMBERS
 from ..program import Operator
-from ._arrays import Blocks, Graph, Group, float_type
+from ._arrays import Blocks, Codes, Graph, Group, float_type
 
 Params = Mapping[str, Array]
-Codes = Int[Array, "cells rows"]
 # From this number of scores on, instances are added one after another. Each addition is then a
 # vectorised loop that stays in the cache, whereas a sum along an axis of instances is not
 # vectorised and does not stay in the cache. For fewer scores the start of the loop costs more than

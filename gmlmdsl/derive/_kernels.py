@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ._arrays import Blocks, drawn_blocks, float_type
-from ._conditional import clamp_scores, pick_value, put_value, tempered
+from ._arrays import Blocks, clamp_scores, drawn_blocks, float_type, put_value
+from ._conditional import pick_value, tempered
 from ._energy import Codes, scores_in_turn
 from ._kernel import AbstractKernel, Info, State, Target, free
 from ._mask_law import AbstractMaskLaw

@@ -16,8 +16,8 @@ from ..graph import FactorGraph
 from ..masks import AbstractMask
 from ..plan import Elimination, HiddenPlan
 from ._abstract_loss import AbstractLoss, Masks
-from ._arrays import Graph, drawn_blocks, float_type, on_device
-from ._conditional import logsumexp, observed_value
+from ._arrays import Graph, drawn_blocks, float_type, observed_value, on_device
+from ._conditional import logsumexp
 from ._contraction import Contraction, contraction
 from ._energy import Codes, Params, all_values
 from ._mask_law import AbstractMaskLaw, mask_law

@@ -71,7 +71,9 @@ from ._priors import (
     DENSITIES,
     SPIKE_SLAB,
     density_of,
+    has_kinks,
     has_proper_prior,
+    laplace_priors,
     log_hyperpriors,
     log_prior,
     log_prior_of,
@@ -79,5 +81,5 @@ from ._priors import (
     verify_densities,
 )
 from ._revealing import is_reducible, revealed_cells
-from ._row_sizes import answer, is_traced, log_potentials, over_rows
+from ._row_sizes import answer, log_potentials, over_rows
 from ._second_order import one_mask_moments, second_order

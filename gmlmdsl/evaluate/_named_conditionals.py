@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
-from ..data import evaluated, verified_key, verified_weights, verify_untraced, whole_numbers
+from ..data import evaluated, is_traced, verified_key, verified_weights, verify_untraced, whole_numbers
 from ..derive.compiled import complete_rows, conditional_table, drawn_masks, gap_rows, hidden_losses
 from ..graph import FactorGraph, Lowered
 from ..masks import AbstractMask
@@ -21,7 +21,7 @@ from ._completions import block_tables, log_completions
 from ._missing import Sorted, sort_rows, summed_loss, unknown_law, verify_latents
 from ._objective import MOST_MASKS, make_loss, masks_per_row
 from ._penalised import may_be_penalised, verify_blocks, verify_levels
-from ._row_sizes import answer, is_traced, over_rows, placed
+from ._row_sizes import answer, over_rows, placed
 
 Params = Mapping[str, jax.Array]
 

@@ -16,6 +16,7 @@ from ..data import (
     NetworkRows,
     bound_to_rows,
     given_arrays,
+    is_traced,
     network_rows,
     present_lengths,
     random_key,
@@ -33,7 +34,7 @@ from ..program import ir
 from ._exact_answers import prefix_codes
 from ._named_conditionals import verified_block
 from ._network_loss import mask_loss, verified_count, verify_known
-from ._row_sizes import answer, is_traced
+from ._row_sizes import answer
 
 MOST_OPERATIONS = 1e15  # limit on the operations of one loss
 # limit on the entries of a table of conditionals, and on the logits held at once

@@ -11,13 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail, listed, unknown
-from ..data import evaluated, generator, verified_seed, verify_untraced
+from ..data import evaluated, generator, is_traced, verified_seed, verify_untraced
 from ..derive import float_type, no_joint, on_device
 from ..graph import STAYS_FINITE as FINITE
 from ..graph import FactorGraph, ParameterArray, by_name, undefined_at, untried
-from ..read import verify_unmasked
+from ..read import has_labels, verify_unmasked
 from ._magnitude import as_stated, oversized, rounded
-from ._row_sizes import is_traced
 
 if TYPE_CHECKING:
     from numpyro.distributions.transforms import Transform
@@ -205,7 +204,9 @@ def _numbers(p: ParameterArray, value: Any, what: str) -> jax.Array:
 
     An array with named axes is put in the order of the parameter's names.
     """
-    value = by_name(value, p.edges, p.dims, p.coords, what := f"{what}[{p.name!r}]")
+    what = f"{what}[{p.name!r}]"
+    if p.edges or has_labels(value):  # Entries over edges may be named by pairs.
+        value = by_name(value, p.edges, p.dims, p.coords, what)
     verify_unmasked(value, what)
     try:
         if isinstance(value, complex | np.ndarray | np.generic | jax.Array) and np.iscomplexobj(value):

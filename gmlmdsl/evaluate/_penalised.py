@@ -15,12 +15,13 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail, listed
+from ..data import is_traced
 from ..derive.compiled import block_levels
 from ..graph import FactorGraph, range_of
 from ..masks import AbstractMask
 from ..plan import BUDGET
 from ._magnitude import largest_factor
-from ._row_sizes import is_traced, log_potentials, over_rows
+from ._row_sizes import log_potentials, over_rows
 
 Array = np.ndarray
 Params = Mapping[str, jax.Array]

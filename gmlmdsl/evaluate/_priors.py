@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -198,3 +198,26 @@ def is_log_concave(p: ParameterArray) -> bool:
     """Return whether -log prior is convex."""
     density = density_of(p)
     return p.prior is None or (density is not None and density.is_log_concave)
+
+
+def laplace_priors(host: FactorGraph, fixed: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the centre and the slope 1 / scale of the laplace prior of each entry.
+
+    The entries are those of the flat parameter vector. The slope is 0 if the entry has no laplace
+    prior, or one that is ignored here: a gauge moves entries together, and a bounded parameter is
+    fitted on a different scale. The non-smooth points of such priors are left to the minimiser.
+    """
+    centres, slopes = [], []
+    for p in host.parameters:
+        centre, slope = np.zeros(p.shape), np.zeros(p.shape)
+        density, is_free = density_of(p), p.kind == "real" and not p.gauge and p.name not in fixed
+        if is_free and p.prior is not None and density is not None and density.kink is not None:
+            centre, slope = (np.broadcast_to(a, p.shape) for a in density.kink(p.prior.arguments))
+        centres.append(np.ravel(centre))
+        slopes.append(np.ravel(slope))
+    return np.concatenate([*centres, np.zeros(0)]), np.concatenate([*slopes, np.zeros(0)])
+
+
+def has_kinks(host: FactorGraph, fixed: Sequence[str]) -> bool:
+    """Return whether `laplace_priors` finds some laplace prior."""
+    return bool(laplace_priors(host, fixed)[1].any())

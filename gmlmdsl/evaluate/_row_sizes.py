@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..data import is_traced
 from ..derive import Graph, compiled, float_type, on_device
 
 Array = np.ndarray
@@ -78,11 +79,6 @@ def answer(found: Any, shape: tuple[int, ...] | None = None) -> jax.Array:
     if is_traced(found):
         return found if shape is None else found.reshape(shape)
     return on_device(found if shape is None else np.asarray(found).reshape(shape))
-
-
-def is_traced(params: Any) -> bool:
-    """Return whether JAX traces some array of parameters."""
-    return any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(params))  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def size_of(rows: int, cost: float) -> int:

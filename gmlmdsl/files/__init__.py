@@ -6,7 +6,7 @@ completely or not at all. Never: models, NumPy.
 
 from __future__ import annotations
 
-from ._archive import LONGEST, MANIFEST, MOST, TAIL, ArchiveKind, hash_of_texts, opened, pack, read_json, unpack, verify_count
+from ._archive import LONGEST, MANIFEST, MOST, TAIL, ArchiveKind, opened, pack, read_json, unpack, verify_count
 from ._cache import CACHE, CacheEntries, cache_folder
 from ._damage import kinds_of_damage
 from ._lock import alone

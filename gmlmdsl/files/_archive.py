@@ -195,11 +195,6 @@ def read_json(kind: ArchiveKind, data: bytes, path: object, name: str) -> dict[s
     return found
 
 
-def hash_of_texts(files: Mapping[str, str]) -> str:
-    """Return the hash of a program, from the texts of its files by path, in their order."""
-    return _hash("\0".join(f"{path}\0{text}" for path, text in files.items()).encode("utf-8", "surrogatepass"))
-
-
 def _verify_members(kind: ArchiveKind, archive: zipfile.ZipFile, size: int, path: object) -> None:
     """Raise unless an archive has exactly the parts of its kind.
 

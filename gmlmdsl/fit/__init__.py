@@ -10,7 +10,7 @@ from ._few_rows import ALIKE, FEWEST, NO_SPREAD, TOO_FEW, Inferred, scored_rows,
 from ._fit import Estimate, fit_model, reopen, reopened, verified_rows
 from ._group_penalty import EXCLUDED, Copied, Groups, Penalised, diagonal_metric, largest_penalty, minimise_penalised
 from ._inference import SINGULAR, Covariances, Curvature, curvature, determined
-from ._kinks import Selected, at_kinks, held_graph, laplace_priors, without_interval
+from ._kinks import Selected, at_kinks, held_graph, without_interval
 from ._methods import WHOLE, MonteCarloEM, PersistentContrastiveDivergence, method_of, whole_mask
 from ._minimise import MOST_INFERRED
 from ._optimise import Scaled, lbfgs, scaling

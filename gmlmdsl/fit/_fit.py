@@ -21,6 +21,7 @@ from ..evaluate import (
     MaskUse,
     Missing,
     Objective,
+    has_kinks,
     in_support,
     init_params,
     is_convex,
@@ -37,7 +38,6 @@ from ._contrastive import Climbed, climb
 from ._few_rows import Inferred, Later, effective_rows, infer
 from ._imputation import MOST_ROUNDS, STEPS, SWEEPS, monte_carlo_em, unconstrained_errors
 from ._inference import Copies, verify_counts
-from ._kinks import has_kinks
 from ._methods import MonteCarloEM, PersistentContrastiveDivergence, verify_method, verify_whole
 from ._minimise import (
     Colours,
@@ -249,7 +249,7 @@ def _impute(prepared: Prepared, options: FitOptions, colours: Colouring | None) 
         raise fail("E511", message, help="leave `optimizer` out, or drop these rows")
     assert prepared.imputed is not None
     objective = prepared.objective
-    if has_kinks(objective):
+    if has_kinks(objective.frame.host, objective.frame.fixed):
         message = f"{prepared.missing.imputed:,} rows have missing cells that must be imputed, which does not go with laplace priors"
         raise fail("E511", message, help="give these parameters a normal prior, or drop these rows")
     curve = first_curvature(objective, colours, prepared.imputed.copies)

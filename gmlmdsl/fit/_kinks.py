@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..evaluate import Objective, density_of, flatten, gradient_at
+from ..evaluate import Objective, flatten, gradient_at, laplace_priors
 from ..graph import FactorGraph
 from ._inference import Curvature
 from ._optimise import TOLERANCE, Outcome, Scaled, joined, lbfgs, scaling
@@ -27,29 +27,6 @@ STEPS = 100  # steps of L-BFGS in one run: near a non-smooth point, more are was
 SLACK = 1e-6  # share of 1 / scale
 # by parameter with a former laplace prior: the entries that do not move, in row-major order
 Selected = Mapping[str, Sequence[int]]
-
-
-def laplace_priors(host: FactorGraph, fixed: Sequence[str]) -> tuple[Array, Array]:
-    """Return the centre and the slope 1 / scale of the laplace prior of each entry.
-
-    The entries are those of the flat parameter vector. The slope is 0 if the entry has no laplace
-    prior, or one that is ignored here: a gauge moves entries together, and a bounded parameter is
-    fitted on a different scale. The non-smooth points of such priors are left to the minimiser.
-    """
-    centres, slopes = [], []
-    for p in host.parameters:
-        centre, slope = np.zeros(p.shape), np.zeros(p.shape)
-        density, is_free = density_of(p), p.kind == "real" and not p.gauge and p.name not in fixed
-        if is_free and p.prior is not None and density is not None and density.kink is not None:
-            centre, slope = (np.broadcast_to(a, p.shape) for a in density.kink(p.prior.arguments))
-        centres.append(np.ravel(centre))
-        slopes.append(np.ravel(slope))
-    return np.concatenate([*centres, np.zeros(0)]), np.concatenate([*slopes, np.zeros(0)])
-
-
-def has_kinks(objective: Objective) -> bool:
-    """Return whether `laplace_priors` finds some laplace prior."""
-    return bool(laplace_priors(objective.frame.host, objective.frame.fixed)[1].any())
 
 
 def fewer(steps: int | None) -> int:

@@ -15,11 +15,11 @@ import numpy as np
 
 from .._progress import shows_progress
 from ..data import random_key
-from ..evaluate import MANY, Colouring, Objective, bijection, draw_masks, gradient_at, metrics, slopes
+from ..evaluate import MANY, Colouring, Objective, bijection, draw_masks, gradient_at, has_kinks, metrics, slopes
 from ..masks import AbstractMask
 from ._existence import Recession
 from ._inference import Copies, Curvature, complete_rows, curvature, prior_curvature
-from ._kinks import fewer, has_kinks, settle
+from ._kinks import fewer, settle
 from ._optimise import ROUGH, Outcome, Scaled, joined, lbfgs, minibatches, scaling
 from ._status import SUSPECT, examine
 
@@ -53,7 +53,8 @@ def full_batch(objective: Objective, free: dict[str, Any], options: FitOptions, 
         options: the options of the fit.
         colours: a function that returns the colouring.
     """
-    kinked, size = has_kinks(objective), sum(p.size for p in objective.frame.host.parameters)
+    host = objective.frame.host
+    kinked, size = has_kinks(host, objective.frame.fixed), sum(p.size for p in host.parameters)
     # This is costly for rows with missing cells, but not here.
     first = None if objective.gaps is None or kinked else first_curvature(objective, colours())
     costly = size > MOST_SCALED or objective.products >= MANY or inference_cost(objective, size) > MOST_LOOKED

@@ -22,8 +22,8 @@ import numpy as np
 
 from .._diagnostics import GmlmError, GmlmWarning
 from ..evaluate import SIMPLEX_ERROR
-from ..files import LONGEST, MANIFEST, MOST, TAIL, ArchiveKind, hash_of_texts, kinds_of_damage, pack, unpack, verify_count
-from ..graph import FactorGraph
+from ..files import LONGEST, MANIFEST, MOST, TAIL, ArchiveKind, kinds_of_damage, pack, unpack, verify_count
+from ..graph import FactorGraph, hash_of_texts
 from ..read import PlainHeader, entries_behind, plain_header
 from ._saved_meta import fault_of_meta
 

@@ -13,10 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from .._diagnostics import counted
-from ..evaluate import Frame, entry_names
+from ..evaluate import Frame, entry_names, laplace_priors
 from ._definite import cholesky, solve
 from ._inference import Curvature
-from ._kinks import laplace_priors
 from ._status import Finding, Status
 
 Array = np.ndarray

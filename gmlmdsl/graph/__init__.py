@@ -3,7 +3,7 @@
 In: a `Program` and inputs. Out: a `FactorGraph`, blocks and colours. Never: JAX.
 """
 
-from ._abstract_program import AbstractProgram, verify_is_model, versions
+from ._abstract_program import AbstractProgram, hash_of_texts, verify_is_model, versions
 from ._bind import bind, bind_sound
 from ._bound import Bound
 from ._by_edge import by_name

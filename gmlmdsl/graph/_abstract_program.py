@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -67,8 +69,6 @@ class AbstractProgram(ABC):
 
         It holds its files, their hash, its inputs, its coordinates and the versions of packages.
         """
-        from ..files import hash_of_texts
-
         files = {s.path: s.text for s in self.checked.sources}
         coords = {k: [x if isinstance(x, int) else str(x) for x in v] for k, v in self.bound.coords.items()}
         return {
@@ -82,6 +82,11 @@ class AbstractProgram(ABC):
     def __repr__(self) -> str:
         c = self.checked
         return f"Program {c.sources[0].path}: models {listed([*c.models])}, masks {listed([*c.masks])}, samplers {listed([*c.samplers])}"
+
+
+def hash_of_texts(files: Mapping[str, str]) -> str:
+    """Return the hash of a program, from the texts of its files by path, in their order."""
+    return hashlib.sha256("\0".join(f"{path}\0{text}" for path, text in files.items()).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def verify_is_model(model: Any) -> None:

@@ -1,22 +1,24 @@
-"""Binding of inputs: arrays for inputs, members for index sets, edges for graphs."""
+"""Binding of inputs: arrays for inputs, members for index sets, edges for graphs, turns for loops of samplers and mixtures."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .._diagnostics import Diagnostic, Faults, GmlmError, did_you_mean, fail, in_text_order, listed
-from ..program import Program, ir, without_inputs
+from .._diagnostics import Diagnostic, Faults, GmlmError, Source, Span, did_you_mean, fail, in_text_order, listed
+from ..program import Program, forms, ir, without_inputs
 from ._bound import MOST_MEMBERS, Bound
+from ._constants import listed_turns
 from ._edge_orders import edge_orders
 from ._graphs import build_graph, graph_size
-from ._written_out import written_out
 
 Array = np.ndarray
+Values = Mapping[str, ir.Literal]
+MOST_TURNS = 10_000  # of a loop of a sampler or a mixture: each is a statement of its own
 
 
 def bind(program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Sequence[Any]] | None = None) -> Bound:
@@ -39,7 +41,9 @@ def bind(program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Seque
     partial, faults = bind_sound(program, inputs, coords=coords)
     if faults:
         raise GmlmError(in_text_order(faults))
-    notes = tuple(edge_orders(partial))
+    notes: tuple[Diagnostic, ...] = ()
+    if any(g.given is not None for g in partial.graphs.values()):  # Else no order was stated.
+        notes = tuple(edge_orders(partial))
     return Bound(partial.program, partial.inputs, partial.lengths, partial.graphs, _coords(partial, coords), notes)
 
 
@@ -85,7 +89,7 @@ def bind_sound(
             bound = without(bound, name) if value is None else bound
             bound.inputs.update({} if value is None else {name: value})
     bound = _build_ready_graphs(bound, faults, most, all_ready=True)
-    return replace(bound, program=written_out(bound, faults)), faults.found
+    return replace(bound, program=_written_out(bound, faults)), faults.found
 
 
 def _verify_names(program: Program, inputs: Mapping[str, Any]) -> None:
@@ -315,3 +319,75 @@ def _coords(bound: Bound, coords: Mapping[str, Sequence[Any]]) -> dict[str, tupl
             raise fail("E403", f"coords: two members of index set `{name}` are called `{twice}`", span)
         out[name] = labels
     return out
+
+
+# Expansion of the loops of samplers and mixtures
+
+
+def _written_out(bound: Bound, faults: Faults) -> Program:
+    """Return the program with loops in samplers and mixtures expanded: no later stage knows how many iterations they have.
+
+    These are `repeat s in range(3) { .. }` and rows of mixtures with a `for`. A mask or sampler
+    with too many iterations is left out.
+    """
+    p = bound.program
+    masks = {n: faults.of(_written, m, bound, {}) for n, m in p.masks.items()}
+    samplers = {n: faults.of(_written, s, bound, {}) for n, s in p.samplers.items()}
+    return replace(
+        p,
+        masks={n: m for n, m in masks.items() if m is not None},
+        samplers={n: s for n, s in samplers.items() if s is not None},
+    )
+
+
+def _written(part: Any, bound: Bound, values: Values) -> Any:
+    """Return a part with its loops expanded.
+
+    Index names of loops around the part are replaced by `values`.
+    """
+    match part:
+        case ir.IndexValue():
+            return values.get(part.name, part)
+        case ir.Repeat(loop=ir.Loop() as loop):
+            turns = _turns(ir.Clauses(part.span, (loop,)), bound, values)
+            return ir.Cycle(part.span, tuple(_written(k, bound, {**values, **t}) for t in turns for k in part.body))
+        case ir.MaskMixture(turns=(_, *_)) | ir.KernelMixture(turns=(_, *_)):
+            return _rows(part, bound, values)
+        case ir.Temper(source=ir.InputValue() as source):
+            places = [ir.Literal(source.span, k) for k in range(len(bound.inputs[source.name]))]
+            return _fields(replace(part, betas=tuple(replace(source, indices=(k,)) for k in places), source=None), bound, values)
+        case Span() | Source() | forms.Form() | type() | str() | int() | float() | None:
+            return part
+        case tuple():
+            items = tuple(_written(x, bound, values) for x in part)
+            return items if any(new is not old for new, old in zip(items, part, strict=True)) else part
+        case dict():
+            entries = {k: _written(v, bound, values) for k, v in part.items()}
+            return entries if any(entries[k] is not part[k] for k in part) else part
+        case _:
+            return _fields(part, bound, values) if is_dataclass(part) else part
+
+
+def _fields(part: Any, bound: Bound, values: Values) -> Any:
+    changed = {f.name: _written(getattr(part, f.name), bound, values) for f in fields(part) if f.init}
+    if values and isinstance(part, ir.Update):
+        changed["turn"] = ", ".join(f"{name} = {value.value}" for name, value in values.items())
+    return replace(part, **changed) if any(changed[n] is not getattr(part, n) for n in changed) else part
+
+
+def _rows(mixture: Any, bound: Bound, values: Values) -> Any:
+    rows = []
+    for row, clauses in zip(mixture.rows, mixture.turns, strict=True):
+        turns = [{}] if clauses is None else _turns(clauses, bound, values)
+        rows += [_written(row, bound, {**values, **t}) for t in turns]
+    if not rows:
+        help = "its loops run over nothing, or their `if` never holds"
+        raise fail("E411", "no row of this mixture has a turn", mixture.span, "empty", help=help)
+    return replace(mixture, rows=tuple(rows), turns=())
+
+
+def _turns(clauses: ir.Clauses, bound: Bound, values: Values) -> list[dict[str, ir.Literal]]:
+    names, count = listed_turns(ir.substitute_in_clauses(clauses, values), bound)
+    if count > MOST_TURNS:
+        raise fail("E412", f"this has {count:,} turns, each a statement of its own: more than {MOST_TURNS:,}", clauses.span, "too many")
+    return [{n: ir.Literal(clauses.span, int(v[k])) for n, v in names.items()} for k in range(count)]

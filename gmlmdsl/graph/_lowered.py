@@ -11,7 +11,7 @@ import numpy as np
 
 from .._diagnostics import Diagnostic, Faults, GmlmError, counted, each, fail, in_text_order
 from ..program import forms, ir, without_names
-from ._bound import Bound
+from ._bound import Bound, lazy_labels
 from ._by_edge import EdgeNames
 from ._constants import constant
 from ._cycles import verify_acyclic
@@ -19,7 +19,6 @@ from ._factor_graph import FactorGraph, FactorGroup, Hyperprior
 from ._given_rows import GivenRows, graph_with, group_with, reads_real
 from ._graph_variables import GivenArray, ParameterArray, Prior, VariableArray
 from ._infinite import verify_finite
-from ._labels import lazy_labels
 from ._lower import Lowering, Names
 from ._network import lower_network
 from ._nodes import Apply, CellValue, Column, Constant, Gather, Node, nodes_in

@@ -5,7 +5,7 @@ took. Never: distributions or derivations of its own.
 """
 
 from ._build import Setting, game_of, named_of, no_symbols
-from ._draws import GuidedOptions, draw_guided, only_guided, refuse_options, verify_open
+from ._draws import GuidedOptions, draw_guided, refuse_guided, refuse_options, verify_open
 from ._judges import View
 from ._loop import Named, verify_laws, verify_values
 from ._methods import TIE, Backtracking, BlockBest, Plain, Rejection, TokenwiseByValue, TokenwiseRejection

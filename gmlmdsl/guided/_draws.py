@@ -48,7 +48,7 @@ def refuse_options(sampler: ir.Sampler, stated: Mapping[str, bool]) -> None:
             raise fail("E507", message, sampler.span, help="`prompt=` is what strings begin with")
 
 
-def only_guided(**stated: Any) -> None:
+def refuse_guided(**stated: Any) -> None:
     """Raise an error for options of guided samplers, given to another sampler.
 
     Raises:

@@ -17,7 +17,7 @@ from ..data import verified_seed, verify_untraced_leaves
 from ..decode import Decodes, Decoding, decoding, length_coverage
 from ..evaluate import decoder_bounds, network_queries, verified_params
 from ..fit import training_of
-from ..guided import GuidedOptions, no_symbols, only_guided, refuse_given
+from ..guided import GuidedOptions, no_symbols, refuse_given, refuse_guided
 from ..program import ir, is_decoder, is_guided
 from ..sample import SampleOptions
 from ..train import network_fit
@@ -308,7 +308,8 @@ class ConditionalModel(Model):
             )
         if oracle is not None and checked.call is not None:
             raise no_symbols(checked.call)
-        only_guided(oracle=oracle)
+        if oracle is not None:
+            refuse_guided(oracle=oracle)
         fresh = ir.start_of(checked.kernels) is not None
         defaults = (1, 0, 1) if checked.call is not None else (1000, 0 if fresh else 500, 4)
         counts = (d if n is None else n for n, d in zip((draws, warmup, chains), defaults, strict=True))

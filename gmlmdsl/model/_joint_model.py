@@ -25,6 +25,7 @@ from ..data import (
     encode_given,
     evaluated,
     in_row_order,
+    is_traced,
     row_index,
     verified_seed,
 )
@@ -32,7 +33,6 @@ from ..evaluate import (
     answer,
     decoder_bounds,
     exact,
-    is_traced,
     log_completions,
     named_conditionals,
     parameters,
@@ -41,7 +41,7 @@ from ..evaluate import (
 )
 from ..fit import WHOLE, Evidence, FitOptions, PersistentContrastiveDivergence, estimate_to_fit, fit_model, method_of, whole_mask
 from ..graph import GivenRows, Lowered, with_given
-from ..guided import GuidedOptions, only_guided
+from ..guided import GuidedOptions, refuse_guided
 from ..masks import AbstractMask
 from ..program import allowed, ir, is_decoder
 from ..sample import SampleOptions, annealed_importance, draw_chains, draw_exact
@@ -769,7 +769,8 @@ class JointModel(Model):
             return self._draw_strings(
                 lowered, checked, checked.call, params, GuidedOptions(checked.name, prompt, draws, chains), seed, oracle, stated
             )
-        only_guided(prompt=prompt, oracle=oracle)
+        if prompt is not None or oracle is not None:
+            refuse_guided(prompt=prompt, oracle=oracle)
         fresh = checked is not None and (decodes or ir.start_of(checked.kernels) is not None)
         defaults = (1000, 0 if fresh else 500, 4)
         draws, warmup, chains = (d if n is None else n for n, d in zip((draws, warmup, chains), defaults, strict=True))

@@ -3,8 +3,7 @@
 In: a `FactorGraph`. Out: plans of how to sum and draw, and their costs. Never: JAX.
 """
 
-from ._block_arrays import block_arrays, size_classes
-from ._block_tables import BlockTables, GraphTables
+from ._block_tables import BlockTables, GraphTables, block_arrays, size_classes
 from ._bound_faults import sound_model, with_others
 from ._budget import BUDGET, Budget
 from ._check_bound import check_bound

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from .._diagnostics import Diagnostic, GmlmError, fail, listed
+from .._diagnostics import Diagnostic, GmlmError, fail, listed, name_in
 from ..graph import Lowered, passes_of, refinement
 from ..masks import AbstractMask, lower_mask
 from ..program import Program, ir, is_decoder, used_bodies
-from ..program.places import name_in
 from ._model_lints import lint_dead, lint_directed, lint_gauges, lint_redundant
 from ._require_lints import lint_moves, lint_requires
 from ._updates import sweep_blocks

@@ -14,8 +14,16 @@ import numpy as np
 from .._diagnostics import Span, counted
 from ..graph import FactorGraph, FactorGroup
 from ..masks import AbstractMask
-from ._block_arrays import block_arrays, block_values, size_classes
-from ._block_tables import BlockTables, GraphTables, plan_blocks_by_tables, plan_graph_tables, with_gaps
+from ._block_tables import (
+    BlockTables,
+    GraphTables,
+    block_arrays,
+    block_values,
+    plan_blocks_by_tables,
+    plan_graph_tables,
+    size_classes,
+    with_gaps,
+)
 from ._plan import plan_block, verify_affordable
 
 Array = np.ndarray

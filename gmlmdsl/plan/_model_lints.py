@@ -10,11 +10,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .._diagnostics import Diagnostic, GmlmError, listed
+from .._diagnostics import Diagnostic, GmlmError, listed, name_in
 from ..graph import FactorGroup, Lowered, ParameterArray, constant, unroll
 from ..graph.nodes import Add, Apply, Gather, If, Node, Pick, evaluate, nodes_in, numpy_leaves
 from ..program import Program, ir, names_in
-from ..program.places import name_in
 
 Array = np.ndarray
 MOST_TURNS = 100_000

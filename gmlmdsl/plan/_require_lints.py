@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .._diagnostics import Diagnostic, GmlmError, Span, listed
+from .._diagnostics import Diagnostic, GmlmError, Span, listed, name_in
 from ..graph import FactorGraph, FactorGroup, Lowered
 from ..graph.nodes import Add, Apply, CellValue, Column, Constant, Node, evaluate, nodes_in, numpy_leaves
 from ..masks import lower_mask
 from ..program import Program, ir
-from ..program.places import name_in
 from ._partial_sums import never_holds
 from ._updates import sweep_blocks
 

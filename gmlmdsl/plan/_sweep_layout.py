@@ -15,8 +15,16 @@ import numpy as np
 
 from .._diagnostics import counted
 from ..graph import FactorGraph, distinct
-from ._block_arrays import block_arrays, block_values, size_classes
-from ._block_tables import TREE, ContextTables, GraphTables, plan_blocks_by_tables, plan_graph_tables
+from ._block_tables import (
+    TREE,
+    ContextTables,
+    GraphTables,
+    block_arrays,
+    block_values,
+    plan_blocks_by_tables,
+    plan_graph_tables,
+    size_classes,
+)
 from ._cell_lists import cell_lists
 from ._packing import MOST_COMBINATIONS
 from ._plan import BlockPlan

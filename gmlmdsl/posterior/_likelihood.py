@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..assess import map_rows, rows_under
+from ..data import is_traced
 from ..derive import bounded_jit, float_type, on_device, room_for
-from ..evaluate import Objective, is_traced, masks_per_row
+from ..evaluate import Objective, masks_per_row
 from ..fit import WORTH_MERGING, Evidence, row_weights
 from ..graph import FactorGraph, Lowered, joint_count
 from ..masks import AbstractMask

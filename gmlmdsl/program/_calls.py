@@ -19,13 +19,12 @@ from ._expressions import (
     require_number,
     rule,
 )
-from ._kinds import CONDITION, Kind
 from ._program import Parameter, Variable
 from ._scales import sized
 from ._scope import CELLS, WORDS, Scope, suggestion
 from ._sets import check_clauses
 from ._surface import MOST_CALLS, called
-from ._terms import Clauses, Expression, IndexValue, Literal, Loop, Operation, Sum, substitute, substitute_in_set
+from ._terms import CONDITION, Clauses, Expression, IndexValue, Kind, Literal, Loop, Operation, Sum, substitute, substitute_in_set
 
 # The operator of each reduction. `min` and `max` with a `for` are reductions too.
 REDUCTIONS = {"sum": "+", "prod": "*", "count": "+", "any": "any", "all": "all", "all_different": "all_different", "logsumexp": "logsumexp"}

@@ -1,15 +1,17 @@
 """Check a whole program: its declarations in order, and its imports.
 
-Some faults are reported only at the end of the text.
+Some faults are reported only at the end of the text. A suggested fix is kept only if a trial
+succeeds: after the fix, the fault that it mends is absent, and no new fault is present.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from .._diagnostics import GmlmError, Source, Span, fail, in_text_order, listed
+from .._diagnostics import Diagnostic, GmlmError, Source, Span, fail, in_text_order, listed
 from ..syntax import parse_with_errors, read_source, tree
 from . import _calls as _calls  # registers the rules for calls and names
 from . import _forms as forms
@@ -22,7 +24,6 @@ from ._check_masks import check_mask
 from ._check_models import check_model
 from ._check_networks import check_network
 from ._check_samplers import check_sampler
-from ._clean_fixes import with_clean_fixes
 from ._expressions import CONSTANT, check_label, check_number, known_number, quoted
 from ._lints import lint
 from ._mask_bodies import Mask
@@ -34,6 +35,9 @@ from ._terms import Expression, SetOf
 from ._types import check_domain, check_type
 
 MOST_FILES = 64
+# the maximum number of characters that are checked again, for all fixes together
+MOST_TRIED = 100_000
+OF_A_FAULT = 300  # the cost in characters of each fault that is met again
 KINDS = ("input", "domain", "index", "graph", "network", "model", "mask", "sampler", "judge")
 
 
@@ -425,3 +429,38 @@ def check_file(path: str | Path, text: str | None = None) -> Program:
         return checker.finish()
 
     return with_clean_fixes(run, read_source(path) if text is None else Source(str(path), text))
+
+
+def with_clean_fixes(check: Callable[[Source], Program], source: Source) -> Program:
+    """Check a program. If it has faults, keep only the fixes that mend a fault and introduce none.
+
+    Raises:
+        GmlmError: if the program has faults. The error contains all of them.
+    """
+    try:
+        return check(source)
+    except GmlmError as error:
+        found, spare = error.diagnostics, MOST_TRIED
+    out: list[Diagnostic] = []
+    for d in found:
+        if d.fix is not None:
+            spare -= len(source.text) + OF_A_FAULT * len(found)
+            is_clean = spare >= 0 and d.fix.span.source == source and _is_clean(check, source, d, found)
+            d = d if is_clean else replace(d, fix=None)
+        out.append(d)
+    raise GmlmError(out) from None
+
+
+def _is_clean(check: Callable[[Source], Program], source: Source, d: Diagnostic, found: tuple[Diagnostic, ...]) -> bool:
+    assert d.fix is not None
+    after: Counter[tuple[str, str]] = Counter()
+    try:
+        check(Source(source.path, d.fix.applied(source.text)))
+    except GmlmError as error:
+        after = Counter(map(_key, error.diagnostics))
+    before = Counter(map(_key, found))
+    return after <= before and after[_key(d)] < before[_key(d)]
+
+
+def _key(d: Diagnostic) -> tuple[str, str]:
+    return d.code, d.message

@@ -13,10 +13,10 @@ from ._check_networks import check_direction, report_idle
 from ._expressions import check_label, known_number
 from ._form import TARGET
 from ._guided_forms import GUIDED
-from ._kinds import same_domain
 from ._options import guided_options
 from ._program import Judge, Model, Variable
 from ._scope import Scope
+from ._terms import same_domain
 
 LEFT_TO_RIGHT = "a string is one array of cells, in their order: the model has one `var`"
 

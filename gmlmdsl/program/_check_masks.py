@@ -1,7 +1,12 @@
-"""Check masks: the cells of their blocks, and the names that their weights may mention."""
+"""Check masks.
+
+These are the cells of their blocks, the names that their weights may mention, the sizes of mixtures,
+and the options that make the input of a network.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from .._diagnostics import Fix, Span, listed
@@ -10,16 +15,17 @@ from . import _forms as forms
 from ._arguments import check_arguments, find_form, match_arguments
 from ._blocks import BlockTerm, Cells, FormCall
 from ._check_clusters import check_no_clusters, check_percolation
+from ._check_networks import report_idle, without
 from ._check_visits import check_visits, refuse_visits
-from ._expressions import INDEXED, MODEL, Where, check_number, known_number, lets_of, mentions
+from ._expressions import INDEXED, MODEL, Where, check_number, in_figures, known_number, lets_of, mentions, verify_written_out
+from ._form import Form
 from ._mask_bodies import FormMask, Independent, Listed, Mask, MaskBody, MaskMixture
-from ._mask_inputs import check_seen, check_stages
+from ._options import input_options
 from ._program import Model, Variable
 from ._references import check_index, check_name, slots_of, verify_count
 from ._scope import CELLS, Scope
 from ._sets import check_clauses, check_set
 from ._terms import Clauses, Expression, IndexValue, Loop, ParameterValue, SetOf, VariableValue, walk
-from ._written_out import verify_mixture, verify_written_out
 
 PLACES = Where(
     "may use index names and inputs only",
@@ -28,6 +34,9 @@ PLACES = Where(
     "`mask name sees x { each if x[i] == 1 then 0.5 else 0 : x[i] for i in site }`",
 )
 LONGEST_SHOWN = 60  # the maximum number of characters of an edit that a help shows completely
+MOST_MIXED, MOST_MIXTURES = 1000, 16
+# the options of masks that make a network's input
+SEEN_OPTIONS = {"noise": "is what a network sees", "stages": "are of a network's training", "stage_inputs": "is of a network's training"}
 
 
 def check_mask(mask: tree.Mask, model: Model, scope: Scope) -> Mask | None:
@@ -144,7 +153,24 @@ def _mixture(e: tree.MaskMixture, model: Model, scope: Scope) -> MaskMixture | N
     mixed = (
         MaskMixture(e.span, rows, extent, tuple(turns) if any(turns) else ()) if len(rows) == len(e.rows) and extent is not None else None
     )
-    return None if mixed is None or not check_stages(e, mixed, scope) else mixed
+    return None if mixed is None or not _check_stages(e, mixed, scope) else mixed
+
+
+def verify_mixture(parts: Sequence[MaskBody], span: Span, scope: Scope) -> tuple[int, int] | None:
+    """Return the number of masks of a mixture and the number of its levels.
+
+    If either is too large, it is reported (E412, E117) and the result is None.
+    """
+    extents = [p.nesting for p in parts]
+    masks, levels = sum(n for n, _ in extents), 1 + max((k for _, k in extents), default=0)
+    if masks > MOST_MIXED:
+        message = f"this mixture has {in_figures(masks)} masks once those it names are written out, more than {MOST_MIXED:,}"
+        scope.report("E412", message, span, "too large", help="give each mask once, with the sum of its weights")
+    elif levels > MOST_MIXTURES:
+        scope.report("E117", f"mixtures of masks are nested deeper than {MOST_MIXTURES}", span, "nested too deep")
+    else:
+        return masks, levels
+    return None
 
 
 def _report_bare(e: tree.Name, scope: Scope) -> None:
@@ -172,7 +198,7 @@ def _form(call: tree.Call, model: Model, scope: Scope) -> MaskBody | None:
     raw = match_arguments(call, form, Scope()) if arguments is not None else None
     if arguments is None or raw is None:
         return None
-    if not check_seen(call, form, arguments, model, scope):
+    if not _check_seen(call, form, arguments, model, scope):
         return None
     if form.name == "visits":
         return check_visits(call, FormCall(call.span, form, arguments), model, scope)
@@ -408,3 +434,72 @@ def _check_weight(weight: Expression, word: str, mask: tree.Mask, given: tuple[s
         place = ((mask.name.span, f"its header has {'no such name' if mask.given else 'no `sees`'}"),)
         fix = Fix(Span(mask.span.source, end, end), text)
         scope.report("E305", message, inside.span, "not seen", help=help, related=place, fix=fix)
+
+
+# What makes the input of a network: `noise`, `stages`, `stage_inputs`
+
+
+def _check_seen(call: tree.Call, form: Form, arguments: dict[str, object], model: Model, scope: Scope) -> bool:
+    """Return whether the options that make a network's input have a network and an effect.
+
+    Args:
+        call: the call in the program's text.
+        form: the form of the mask.
+        arguments: the checked arguments.
+        model: the model of the mask.
+        scope: collects the diagnostics.
+    """
+    written = {a.keyword.name: a for a in call.arguments if a.keyword is not None and a.keyword.name in SEEN_OPTIONS}
+    if model.conditional is None:
+        return _check_lack(call, form, written, model, scope)
+    stages = known_number(arguments["stages"]) if "stages" in arguments else 1
+    if "stage_inputs" in written and stages == 1:
+        help = "write `stages = 2`, or remove it"
+        report_idle("stage_inputs", "there is one stage, whose input is made of the row", call, scope, help=help)
+        return False
+    return True
+
+
+def _check_lack(call: tree.Call, form: Form, written: dict[str, tree.Argument], model: Model, scope: Scope) -> bool:
+    """Report E323 for options or a form that need a network. Return whether there are none."""
+    if form.name == "least_confident":
+        if scope.lacks_network(model.name, model.span):
+            message = f"`least_confident` asks a network: model `{model.name}` has no `conditional`"
+            scope.report("E323", message, call.span, "no network here", help="for example `subsets(x, size = 2)`")
+        return False
+    for name, argument in written.items():
+        if scope.lacks_network(model.name, model.span):
+            message = f"`{name}` {SEEN_OPTIONS[name]}: model `{model.name}` has no `conditional`"
+            fix = Fix(without(call, argument), "", guess=True) if call.arguments.index(argument) else None
+            scope.report("E323", message, argument.span, "no network here", help="remove it", fix=fix)
+    return not written
+
+
+def _check_stages(e: tree.MaskMixture, mixed: MaskMixture, scope: Scope) -> bool:
+    """Return whether all rows of a mixture have equal `stages` and `stage_inputs`."""
+    found = [[input_options(leaf) for leaf in part.leaves()] for part in mixed.parts]
+    first = found[0][0]
+    for row, options in zip(e.rows, found, strict=True):
+        for o in options:
+            if (o["stages"], o["stage_inputs"]) != (first["stages"], first["stage_inputs"]):
+                message = "the rows of a mixture have different `stages`: the losses of a mask are averaged over one number of them"
+                place = ((e.rows[0].mask.span, "the first row"),)
+                help = "write the same `stages` and `stage_inputs` in every row"
+                scope.report("E325", message, row.mask.span, "differs", help=help, related=place)
+                return False
+    return True
+
+
+def check_no_stages(e: tree.MaskExpression, scope: Scope) -> bool:
+    """Return whether a mask written inside an update has no options that only a fit reads.
+
+    A named mask may have them, because it serves both.
+    """
+    if isinstance(e, tree.MaskMixture):
+        return all([check_no_stages(row.mask, scope) for row in e.rows])
+    if not isinstance(e, tree.Call):
+        return True
+    found = [a.keyword.name for a in e.arguments if a.keyword is not None and a.keyword.name in ("stages", "stage_inputs")]
+    for name in found:
+        report_idle(name, "only a fit has stages, and this mask belongs to an update", e, scope)
+    return not found

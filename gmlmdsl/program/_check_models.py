@@ -13,8 +13,18 @@ from ._body import Body, Component
 from ._calls import check_reduced, equal_pairs
 from ._check_networks import check_conditional, check_no_joint
 from ._conditionals import check_density
-from ._expressions import MODEL, PRIOR, STATE, check_condition, check_expression, check_number, faulty, is_faulty, known_number
-from ._kinds import kind_of, same_domain
+from ._expressions import (
+    MODEL,
+    PRIOR,
+    STATE,
+    check_condition,
+    check_expression,
+    check_number,
+    faulty,
+    is_faulty,
+    known_number,
+    verify_written_out,
+)
 from ._law_arguments import verify_one_array
 from ._prior_arguments import is_prior_of_elsewhere
 from ._program import Distributed, Factor, Input, Let, Model, Parameter, PriorTerm, Require, ValueType, Variable
@@ -36,9 +46,10 @@ from ._terms import (
     Table,
     TableEntry,
     VariableValue,
+    kind_of,
+    same_domain,
 )
 from ._types import check_domain, check_given, check_type
-from ._written_out import verify_written_out
 
 
 def check_model(model: tree.Model, scope: Scope) -> Model:
@@ -70,7 +81,8 @@ def check_model(model: tree.Model, scope: Scope) -> Model:
     ):
         message = f"model `{model.name.name}` declares no variable{' to predict' if body.variables else ''}"
         scope.report("E320", message, model.name.span, "empty", help="declare one: `var x[i in site] : spin`")
-    check_no_joint(body, scope)
+    if body.conditional is not None:
+        check_no_joint(body, body.conditional, scope)
     return Model(
         model.span,
         model.name.name,

@@ -258,19 +258,17 @@ def _size(over: SetOf) -> int | None:
     return number if isinstance(number, int) else None
 
 
-def check_no_joint(body: Body, scope: Scope) -> None:
+def check_no_joint(body: Body, conditional: NetworkConditional, scope: Scope) -> None:
     """Report E314 for declarations of a model with a `conditional` that the network does not use.
 
     The network uses only the predicted variable and the given variables.
     """
-    if body.conditional is None:
-        return
-    place = ((body.conditional.span, "the conditional"),)
+    place = ((conditional.span, "the conditional"),)
     for v in body.variables.values():
         if v.role == "latent":
             message, help = f"a network predicts what is in the data: `{v.name}` is latent", "declare it as `var`, or as `given`"
             scope.report("E314", message, v.span, "never in the data", related=place, help=help)
-        elif v.role == "var" and v.name != body.conditional.target:
+        elif v.role == "var" and v.name != conditional.target:
             help = "declare it as `given`, or put both into one array"
             message = f"the network says nothing of `{v.name}`: every `var` of the model is the target of its `conditional`"
             scope.report("E314", message, v.span, "no distribution", related=place, help=help)

@@ -8,13 +8,12 @@ from .._diagnostics import Fix, Span
 from ..syntax import tree
 from ._arguments import check_arguments, find_form
 from ._blocks import BlockTerm, Cells
-from ._check_masks import PLACES, as_mask, check_cells, check_mask_body, verify_row_weights
+from ._check_masks import PLACES, as_mask, check_cells, check_mask_body, check_no_stages, verify_row_weights
 from ._check_networks import refuse_joint, refuse_ladder, refuse_updates
 from ._check_visits import check_start, refuse_visits
 from ._expressions import CONSTANT, INDEXED, check_number, known_number, mentions
 from ._kernels import Cycle, Kernel, KernelMixture, RandomUpdate, Repeat, Sweep, Temper, ladder_in, start_of
 from ._mask_bodies import Mask, MaskBody
-from ._mask_inputs import check_no_stages
 from ._program import Factor, Input, Model, Sampler
 from ._references import check_name
 from ._refinement import check_decoder
@@ -37,7 +36,7 @@ def check_sampler(sampler: tree.Sampler, model: Model, scope: Scope) -> Sampler 
     if isinstance(sampler.body, tree.Call):
         call = check_decoder(sampler.body, model, scope)
         return None if call is None else Sampler(sampler.span, name, model.name, call)
-    if refuse_updates(sampler, model, scope):
+    if model.conditional is not None and refuse_updates(sampler, model, scope):
         return None
     body = _body(sampler.body, f"sampler `{name}`", sampler.name.span, model, scope, sampler.span)
     if body is not None and start_of(body) is not None and (ladder := ladder_in(body)) is not None:

@@ -29,7 +29,6 @@ from ._expressions import (
     rule,
     written_number,
 )
-from ._kinds import Kind, kind_of
 from ._law_arguments import EXAMPLES, law_arguments, logits_written, trials_come_first, verify_probability
 from ._program import Input, Parameter, ValueCount, Variable
 from ._references import check_index, check_indices, check_name, slots_of
@@ -42,6 +41,7 @@ from ._terms import (
     Expression,
     IndexValue,
     InputValue,
+    Kind,
     LabelCode,
     Literal,
     Loop,
@@ -52,6 +52,7 @@ from ._terms import (
     Table,
     TableEntry,
     VariableValue,
+    kind_of,
     substitute,
     substitute_in_clauses,
     walk,

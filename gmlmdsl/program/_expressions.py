@@ -17,11 +17,28 @@ from typing import Any
 
 from .._diagnostics import Fix, Span, listed
 from ..syntax import tree
-from ._kinds import CONDITION, ERROR, INTEGER, NUMBER, Kind, same_domain
 from ._operators import OPERATORS, NoValueError, computed
 from ._program import Input, Let, Variable
 from ._scope import CELLS, WORDS, Scope, Symbol
-from ._terms import Choice, Domain, Expression, LabelCode, LetValue, Literal, Operation, ParameterValue, VariableValue, walk
+from ._terms import (
+    CONDITION,
+    ERROR,
+    INTEGER,
+    NUMBER,
+    Choice,
+    Domain,
+    Expression,
+    Kind,
+    LabelCode,
+    LetValue,
+    Literal,
+    Operation,
+    ParameterValue,
+    VariableValue,
+    children,
+    same_domain,
+    walk,
+)
 
 Checked = tuple[Expression, Kind]
 
@@ -54,6 +71,9 @@ class Where:
         return self.instead
 
 
+# limits after all names are expanded
+MOST_PARTS = 10_000
+MOST_LEVELS = 300  # the maximum for recursive functions, which take several calls for each level
 FIXED = "a number that is not fitted is an input: `input s : real = 1`, or `input n : int = 4` for a size"
 POSSIBLE = (
     "what is possible cannot be fitted: use a number or an `input` here, or let a `factor` make it unlikely; "
@@ -505,3 +525,49 @@ def lets_of(scope: Scope) -> Mapping[str, Let]:
 def mentions_parameter(e: Expression, scope: Scope) -> bool:
     """Return whether `e` mentions a parameter, directly or through a `let`."""
     return any(isinstance(part, ParameterValue) for part in mentions(e, lets_of(scope)))
+
+
+# The size of expressions after all names in them are expanded
+
+
+def verify_written_out(e: Expression, what: str, scope: Scope) -> tuple[int, int] | None:
+    """Return the number of parts of `e` and their depth, after its `let`s are expanded.
+
+    If either is too large, it is reported (E412, E117) and the result is None.
+    """
+    parts, levels = _extent(e, scope)
+    if parts > MOST_PARTS:
+        message = f"{what} has {in_figures(parts)} parts once its `let`s are written out, more than {MOST_PARTS:,}"
+        help = "a `let` is replaced by its expression wherever it stands: one that is used twice counts twice"
+        scope.report("E412", message, e.span, "too large", help=help)
+    elif levels > MOST_LEVELS:
+        message = f"{what} is nested {levels:,} deep once its `let`s are written out, deeper than {MOST_LEVELS}"
+        scope.report(
+            "E117", message, e.span, "nested too deep", help="write sums over an index, `sum(.. for i in site)`, or several factors"
+        )
+    else:
+        return parts, levels
+    return None
+
+
+def in_figures(n: int) -> str:
+    """Return a number with its digits, or its order of magnitude if it has very many."""
+    return f"{n:,}" if n < 10**15 else f"more than 10^{len(str(n)) - 1}"
+
+
+def _extent(e: Expression, scope: Scope) -> tuple[int, int]:
+    """Return the number of parts and levels of an expression.
+
+    A variable or `let` counts as two levels, because the checks of its indices are mutually
+    recursive.
+    """
+    parts, levels, todo = 0, 0, [(e, 1)]
+    while todo:
+        here, level = todo.pop()
+        parts, levels = parts + 1, max(levels, level)
+        symbol = scope.find(here.name) if isinstance(here, LetValue) else None
+        if symbol is not None and isinstance(symbol.value, Let):
+            parts, levels = parts + symbol.value.extent[0], max(levels, level + 1 + symbol.value.extent[1])
+        step = 2 if isinstance(here, LetValue | VariableValue) else 1
+        todo += [(child, level + step) for child in children(here)]
+    return parts, levels

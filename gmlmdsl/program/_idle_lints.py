@@ -7,12 +7,11 @@ import re
 from collections.abc import Iterator, Mapping, Set
 from itertools import pairwise
 
-from .._diagnostics import Diagnostic, Span
+from .._diagnostics import Diagnostic, Span, name_in
 from ._comparisons import weights
 from ._expressions import mentions
 from ._program import Factor, Model, Program, Require
 from ._terms import Choice, Clauses, Expression, IndexValue, LetValue, Literal, Loop, Operation, ParameterValue, VariableValue, walk
-from .places import name_in
 
 COMMUTE = ("+", "*", "and", "or", "==", "!=", "min", "max")
 

@@ -5,19 +5,18 @@ Each warning is proved, or its message has "may".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
+from itertools import pairwise
 
-from .._diagnostics import Diagnostic, listed
+from .._diagnostics import Diagnostic, Fix, Span, listed, name_in
 from ._comparisons import lint_comparisons
-from ._exchanged_axes import lint_exchanged_axes
 from ._expressions import mentions
 from ._idle_lints import lint_idle
 from ._kernels import start_of, updates_in
 from ._mask_lints import lint_masks
-from ._network_lints import lint_networks
+from ._network_lints import lint_network
 from ._program import Distributed, Factor, Model, Program, Require, Sampler
-from ._terms import Expression, ParameterValue, walk
-from .places import name_in
+from ._terms import Expression, InputValue, ParameterValue, VariableValue, walk
 
 
 def lint(program: Program, used: Set[str]) -> Iterator[Diagnostic]:
@@ -31,8 +30,9 @@ def lint(program: Program, used: Set[str]) -> Iterator[Diagnostic]:
         yield from _still_variables(sampler, program.models[sampler.model])
     yield from lint_comparisons(program)
     yield from lint_masks(program)
-    yield from lint_networks(program)
-    yield from lint_exchanged_axes(program)
+    for model in (m for m in program.models.values() if m.conditional is not None):
+        yield from lint_network(model, program)
+    yield from _exchanged_axes(program)
     yield from lint_idle(program, used)
 
 
@@ -75,3 +75,42 @@ def _still_variables(sampler: Sampler, model: Model) -> Iterator[Diagnostic]:
             related = tuple((name_in(v.span, v.name), "keeps its first value in every draw") for v in still[:4])
             help = f"add `update {still[0].name}`" + ("" if role == "latent" else ", or clamp it in each call, if it is meant to stay")
             yield Diagnostic(code, message, name_in(sampler.span, sampler.name), "not all is sampled", related, help)
+
+
+def _exchanged_axes(program: Program) -> Iterator[Diagnostic]:
+    """Yield W830 for each table over two sites and their values that is read transposed.
+
+    In `J[i, j, x[j], x[i]]`, the order of the values is opposite to the order of the sites.
+    """
+    for model in program.models.values():
+        terms = [f.value for f in model.factors] + [r.condition for r in model.requires] + [d.probabilities for d in model.distributed]
+        terms += [let.value for let in model.lets.values()]
+        read = dict.fromkeys(part for e in terms for part in walk(e) if isinstance(part, ParameterValue | InputValue))
+        for part in read:
+            found = _exchanged(part.indices)
+            if found is not None:
+                yield _read_transposed(part, *found)
+
+
+def _exchanged(indices: Sequence[Expression]) -> tuple[VariableValue, VariableValue] | None:
+    """Return two consecutive indices `x[j], x[i]` if `i, j` are consecutive indices too.
+
+    Otherwise the result is None.
+    """
+    sites = set(pairwise(indices))
+    for first, second in pairwise(indices):
+        if not isinstance(first, VariableValue) or not isinstance(second, VariableValue) or first.name != second.name:
+            continue
+        if len(first.indices) == len(second.indices) == 1 and first != second and (*second.indices, *first.indices) in sites:
+            return first, second
+    return None
+
+
+def _read_transposed(part: ParameterValue | InputValue, first: VariableValue, second: VariableValue) -> Diagnostic:
+    source = first.span.source
+    place = Span(source, first.span.start, second.span.end)
+    between = source.text[first.span.end : second.span.start]
+    text = f"{second.span.text}{between}{first.span.text}"
+    message = f"`{part.name}` is read transposed: its sites are in one order and their values in the other"
+    help = f"write `{text}`; or exchange the sites too, if the table was declared that way"
+    return Diagnostic("W830", message, place, "values exchanged", (), help, Fix(place, text, guess=True))

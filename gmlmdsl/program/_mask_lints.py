@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .._diagnostics import Diagnostic, Span, listed
+from .._diagnostics import Diagnostic, Span, listed, name_in
 from ._blocks import BlockTerm, FormCall
 from ._blocks import Cells as CellsOf
 from ._comparisons import ARITHMETIC, Number, values_of, weights
@@ -13,7 +13,6 @@ from ._kernels import updates_in
 from ._mask_bodies import Mask, MaskBody
 from ._program import Model, Program
 from ._terms import Choice, Expression, LetValue, Literal, Operation, ParameterValue, Sum, VariableValue
-from .places import name_in
 
 
 def lint_masks(program: Program) -> Iterator[Diagnostic]:

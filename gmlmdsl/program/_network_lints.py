@@ -7,27 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .._diagnostics import Diagnostic, Span
+from .._diagnostics import Diagnostic, Span, name_in
 from ._blocks import FormCall
 from ._expressions import known_number
 from ._mask_bodies import Mask
 from ._options import input_options, network_options, refinement_options
 from ._program import Model, Program, Sampler
 from ._terms import Expression
-from .places import name_in
 
 FULL = 1 - 1e-6
 
 
-def lint_networks(program: Program) -> Iterator[Diagnostic]:
-    """Yield every warning about the masks and samplers of models that have a `conditional`."""
-    for model in (m for m in program.models.values() if m.conditional is not None):
-        masks = [m for m in program.masks.values() if m.model == model.name and not m.body.has_least_confident]
-        causal = _is_causal(model, program)
-        for mask in masks:
-            yield from _hiding(mask) if causal else _showing(mask)
-        for sampler in (s for s in program.samplers.values() if s.model == model.name and masks and not causal):
-            yield from _untrained(sampler, masks, model)
+def lint_network(model: Model, program: Program) -> Iterator[Diagnostic]:
+    """Yield every warning about the masks and samplers of a model that has a `conditional`."""
+    masks = [m for m in program.masks.values() if m.model == model.name and not m.body.has_least_confident]
+    causal = _is_causal(model, program)
+    for mask in masks:
+        yield from _hiding(mask) if causal else _showing(mask)
+    for sampler in (s for s in program.samplers.values() if s.model == model.name and masks and not causal):
+        yield from _untrained(sampler, masks, model)
 
 
 def _is_causal(model: Model, program: Program) -> bool:

@@ -23,16 +23,20 @@ from ._expressions import (
     rule,
     whole,
 )
-from ._kinds import ERROR, INTEGER, NUMBER, OPEN, Kind, kind_of, same_domain
 from ._program import Input, Let, Parameter, Variable
 from ._scope import WORDS, Scope, Symbol
 from ._sets import graph_argument
 from ._terms import (
+    ERROR,
+    INTEGER,
+    NUMBER,
+    OPEN,
     Clauses,
     Domain,
     Expression,
     IndexValue,
     InputValue,
+    Kind,
     LetValue,
     Literal,
     Loop,
@@ -40,6 +44,8 @@ from ._terms import (
     SetOf,
     Sum,
     VariableValue,
+    kind_of,
+    same_domain,
 )
 
 Indices = tuple[tree.Expression, ...]

@@ -11,12 +11,11 @@ from ..syntax import tree
 from ._body import Body, Component
 from ._conditionals import as_key, values_of
 from ._expressions import STATE, check_expression, check_label
-from ._kinds import Kind
 from ._program import Distributed, Factor, Model, Require, Variable
 from ._references import check_name
 from ._scope import Scope, suggestion
 from ._surface import copied
-from ._terms import Choice, Clauses, Expression, LabelCode, Literal, LogPartition, Operation, Table, TableEntry, VariableValue
+from ._terms import Choice, Clauses, Expression, Kind, LabelCode, Literal, LogPartition, Operation, Table, TableEntry, VariableValue
 
 Statements = tuple[tree.ModelStatement, ...]
 OWNED = (tree.Variable, tree.Parameter, tree.Let)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import fail, is_real_number
-from ._holes import verify_unmasked
+from ._python_arrays import verify_unmasked
 from ._rows import AbstractRows
 
 Array = np.ndarray

@@ -8,9 +8,18 @@ from __future__ import annotations
 
 from . import _annealed_importance as annealed_importance
 from ._arviz import groups_of, need_netcdf, save, summary, to_arviz
-from ._cost import verify_chains, verify_draws
-from ._discrete_diagnostics import Diagnosis, diagnose
-from ._draw import SampleOptions, SamplingWarning, draw_chains, draw_exact, label, masks_in, observables, verified_options
-from ._indicators import effective_sample_size
+from ._discrete_diagnostics import Diagnosis, diagnose, effective_sample_size
+from ._draw import (
+    SampleOptions,
+    SamplingWarning,
+    draw_chains,
+    draw_exact,
+    label,
+    masks_in,
+    observables,
+    verified_options,
+    verify_chains,
+    verify_draws,
+)
 from ._run_kernel import Draws, forget, sample
 from ._starts import annealed, random_rows, starts

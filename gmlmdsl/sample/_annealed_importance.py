@@ -22,8 +22,7 @@ from ..graph import FactorGraph, Lowered, reaches_zero
 from ..masks import lower_mask
 from ..plan import BUDGET, plan_update, verify_held
 from ..program import ir
-from ._cost import verify_chains
-from ._draw import SamplingWarning, masks_in
+from ._draw import SamplingWarning, masks_in, verify_chains
 from ._run_kernel import filled_up
 from ._starts import law_of
 

@@ -5,6 +5,7 @@ Options are verified, chains run, and draws are labelled for ArviZ.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,13 +22,16 @@ from ..data import clamped_cells, decode, verified_seed
 from ..evaluate import Contractions, independent_kernel, verified_partition
 from ..graph import STAYS_FINITE, FactorGraph, Lowered, VariableArray, lower_let
 from ..masks import lower_mask
+from ..plan import BUDGET, verify_held
 from ..program import ir
 from ._arviz import to_arviz
-from ._cost import verify_chains, verify_draws
 from ._discrete_diagnostics import Diagnosis, diagnose
 from ._run_kernel import Draws, sample
 from ._starts import Annealed, Starts, at_held, starts
 
+MOST_STEPS = 2**31 - 1  # steps are numbered in 32 bits
+COPIES = 3  # copies of kept draws: by call, in one piece, and as values
+FEWER = "fewer `draws=` or `chains=`"
 MIN_SWAP_RATE = 0.05  # minimum swap rate of neighbours in a ladder without a warning
 
 
@@ -140,6 +144,62 @@ def _verify_cost(kernel: derive.AbstractKernel, graph: FactorGraph, options: Sam
     chains, draws = int(options.chains), int(options.draws)
     verify_chains(kernel, graph.n_cells, chains, anneal + int(options.warmup) + draws * int(options.thin))
     verify_draws(kernel, graph.n_cells, int(graph.sizes.max()), chains, draws, options.keep_draws, observe)
+
+
+def verify_chains(kernel: derive.AbstractKernel, cells: int, chains: int, steps: int) -> None:
+    """Raise E601 if chains take too much memory or too many steps.
+
+    The memory is that of their states and of a step, and the work is the number of cells redrawn.
+
+    Args:
+        kernel: the kernel.
+        cells: the number of cells of a chain.
+        chains: the number of chains.
+        steps: the number of steps of each chain.
+
+    Raises:
+        GmlmError: E601.
+    """
+    each = 16.0 * cells + kernel.held(cells)
+    verify_held(float(min(chains, 10**18)) * each, f"{chains:,} chains of {cells:,} cells", "fewer chains, or smaller blocks")
+    if steps > MOST_STEPS:
+        raise fail(
+            "E601", f"{steps:,} steps of every chain are more than the limit of {MOST_STEPS:,}", help="fewer draws, or a smaller `thin`"
+        )
+    redrawn = float(chains) * steps * kernel.runs * cells
+    if redrawn > BUDGET.redraws:
+        message = f"{chains:,} chains redraw cells {redrawn:.3g} times, more than the limit of {BUDGET.redraws:.3g}"
+        raise fail("E601", message, help="fewer draws, chains or steps, or a smaller `repeat`")
+
+
+def verify_draws(
+    kernel: derive.AbstractKernel, cells: int, most_values: int, chains: int, draws: int, keep: bool, observe: Any = None
+) -> None:
+    """Raise E601 if draws take too much memory.
+
+    The memory is that of kept draws, of observables, and of the numbers for diagnostics.
+
+    Args:
+        kernel: the kernel.
+        cells: the number of cells of a chain.
+        most_values: the maximum number of values of a cell.
+        chains: the number of chains.
+        draws: the number of draws of each chain.
+        keep: whether draws are kept.
+        observe: the function of codes that is recorded, or None.
+
+    Raises:
+        GmlmError: E601.
+    """
+    item = 4 if most_values > 127 else 1
+    kept = COPIES * item * cells if keep else 0
+    counts = 2 * derive.float_type().itemsize + 16 * (kernel.updates + kernel.pairs)
+    seen = 0
+    if observe is not None:
+        found = jax.eval_shape(observe, jax.ShapeDtypeStruct((cells, 1), jnp.int32))
+        seen = sum(2 * math.prod(a.shape) * a.dtype.itemsize for a in found.values())
+    help = f"{FEWER}; `keep_draws=False` with `observe=` keeps numbers of each draw only" if keep else FEWER
+    verify_held(chains * draws * (kept + counts + seen), f"{draws:,} draws of each of {chains:,} chains of {cells:,} cells", help)
 
 
 def masks_in(body: tuple[ir.Kernel, ...] | ir.FormCall) -> list[ir.Mask]:

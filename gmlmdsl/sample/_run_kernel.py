@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._progress import bar
+from .._progress import DrawsBar
 from ..data import keys_of
 from ..derive import AbstractKernel, Info, State, Target, bounded_jit, float_type, fold, on_device
 
@@ -110,7 +110,7 @@ def sample(
     # would take as long again to compile.
     if warmup:
         state, _ = recorded(state, 0, warmup, 1)
-    with _bar(draws, progress) as moved:
+    with DrawsBar(draws, progress) as moved:
         for start in range(0, draws, per_call):
             count = min(per_call, draws - start)
             # Every call records the same number of draws, so that one compilation suffices. The
@@ -222,32 +222,3 @@ def _record(
     state = ready.leave(target, carried)
     last = None if keep else kernel.score(target, state)
     return state, out if last is None else out | {"score": last[None]}
-
-
-class _bar:
-    """Progress bar over draws with time left, log p and flip rate; does nothing unless shown."""
-
-    def __init__(self, total: int, show: bool):
-        self.total, self.show, self.progress = total, show, None
-
-    def __enter__(self) -> Callable[[int, dict[str, Any]], None]:
-        if not self.show:
-            return lambda count, out: None
-        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-
-        done, note = TextColumn("{task.completed}/{task.total} draws"), TextColumn("{task.fields[note]}")
-        progress = self.progress = bar(TextColumn("sampling"), BarColumn(), done, TimeRemainingColumn(), note)
-        progress.start()
-        task = progress.add_task("", total=self.total, note="")
-
-        def moved(count: int, out: dict[str, Any]) -> None:
-            rate = out["info"].changed.sum() / max(out["info"].drawn.sum(), 1)
-            score = "" if out["score"] is None else f"log p {out['score'][-1].mean():.4g}, "
-            note = f"{score}flip rate {rate:.2g}"
-            progress.update(task, advance=count, note=note)
-
-        return moved
-
-    def __exit__(self, *exc: object) -> None:
-        if self.progress is not None:
-            self.progress.stop()

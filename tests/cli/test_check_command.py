@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from gmlmdsl._diagnostics import Diagnostic, Fix, GmlmError, Source, Span
 from gmlmdsl.cli._commands import app
 from gmlmdsl.program import Program, check_file, check_source
-from gmlmdsl.program._clean_fixes import with_clean_fixes
+from gmlmdsl.program._check import with_clean_fixes
 
 GOLDEN = Path(__file__).parents[1] / "programs" / "check.json"
 UPDATE = os.environ.get("GMLM_UPDATE_GOLDEN") == "1"

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import gmlmdsl as gm
 from gmlmdsl.cli._commands import app
-from gmlmdsl.derive import _bounded_jit, _disk_cache, bounded_jit
+from gmlmdsl.derive import _bounded_jit, bounded_jit
 
 SETTINGS = ("jax_compilation_cache_dir", "jax_enable_compilation_cache", "jax_persistent_cache_min_compile_time_secs")
 X = np.arange(5.0)
@@ -40,7 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name, value in before.items():
         jax.config.update(name, value)
     jax_cache.reset_cache()
-    _disk_cache._opened.cache_clear()
+    _bounded_jit._opened.cache_clear()
 
 
 def wave() -> Callable[[np.ndarray], jax.Array]:
@@ -122,15 +122,15 @@ def test_programs_under_each_others_names_are_compiled_anew(folder: Path, hits: 
 def test_another_processor_or_release_reads_nothing(folder: Path, hits: list[str], monkeypatch: pytest.MonkeyPatch):
     def elsewhere() -> None:
         wave()(X)
-        _disk_cache._opened.cache_clear()
+        _bounded_jit._opened.cache_clear()
         jax_cache.reset_cache()
 
     elsewhere()
-    features = _disk_cache._processor()
+    features = _bounded_jit._processor()
     assert len(features.split()) >= 2  # a system that lists nothing names the machine
-    monkeypatch.setattr(_disk_cache, "_processor", lambda: features.rsplit(" ", 1)[0])
+    monkeypatch.setattr(_bounded_jit, "_processor", lambda: features.rsplit(" ", 1)[0])
     elsewhere()
-    monkeypatch.setattr(_disk_cache.jaxlib, "__version__", "0")
+    monkeypatch.setattr(_bounded_jit.jaxlib, "__version__", "0")
     elsewhere()
     assert not hits and len(entries(folder)) == 3
     monkeypatch.undo()
@@ -140,13 +140,13 @@ def test_another_processor_or_release_reads_nothing(folder: Path, hits: list[str
 
 
 def test_a_system_that_lists_no_features_names_the_machine(monkeypatch: pytest.MonkeyPatch):
-    here = _disk_cache._processor()
+    here = _bounded_jit._processor()
 
     def nothing(*_: object, **__: object) -> None:
         raise FileNotFoundError
 
-    monkeypatch.setattr(_disk_cache.Path, "open", nothing)
-    assert _disk_cache.platform.node() in _disk_cache._processor() != here
+    monkeypatch.setattr(_bounded_jit.Path, "open", nothing)
+    assert _bounded_jit.platform.node() in _bounded_jit._processor() != here
 
 
 @pytest.mark.parametrize(
@@ -263,4 +263,4 @@ def test_the_command_line_reads_what_it_kept(folder: Path, hits: list[str], tmp_
 
 
 def test_the_installed_jax_has_the_parts_that_the_store_stands_on():
-    assert _disk_cache._PARTS
+    assert _bounded_jit._PARTS

@@ -191,7 +191,7 @@ def test_nan_where_a_fit_has_diverged_is_what_it_says(tmp_path: Path):
     "files", [{"a/b.gmlm": "", "a": ""}, {"m.gmlm": "", "x" * 300: ""}, {"m.gmlm": "", "a\0b": ""}, {"m.gmlm": "", "n.gmlm": "\ud800"}]
 )
 def test_programs_that_no_folder_can_hold(files: dict[str, str]):
-    from gmlmdsl.files._archive import hash_of_texts
+    from gmlmdsl.graph import hash_of_texts
 
     meta, arrays = content_of(FACTOR)
     refused(now(meta | {"program": files, "sha256": hash_of_texts(files)}, arrays))

@@ -15,7 +15,7 @@ import pytest
 
 import gmlmdsl as gm
 from gmlmdsl import derive
-from gmlmdsl.sample._cost import verify_chains, verify_draws
+from gmlmdsl.sample._draw import verify_chains, verify_draws
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
 MANY = 10**9

@@ -7,8 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from gmlmdsl.sample._discrete_diagnostics import Diagnosis, diagnose
-from gmlmdsl.sample._indicators import chi_square_tail, effective_sample_size, split_r_hat
+from gmlmdsl.sample._discrete_diagnostics import Diagnosis, chi_square_tail, diagnose, effective_sample_size, split_r_hat
 
 CHAINS, DRAWS = 4, 1000
 

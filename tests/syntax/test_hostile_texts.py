@@ -7,7 +7,7 @@ from mutants import MOST_SECONDS, outcome, said_of
 
 from gmlmdsl._diagnostics import Diagnostic, Fix, GmlmError, Source, Span
 from gmlmdsl.program import Program, _scope
-from gmlmdsl.program._clean_fixes import with_clean_fixes
+from gmlmdsl.program._check import with_clean_fixes
 from gmlmdsl.program._scope import NOT_COMPARED
 from gmlmdsl.syntax import parse_with_errors
 from gmlmdsl.syntax._recover import MAX_ERRORS

@@ -13,7 +13,7 @@ import pytest
 from bundle_cases import PROGRAM, SIZE, bytes_of, content, fit_of, members_of, refused, rehashed, toy_vocabulary, zipped
 from saved_cases import before, now, parts_of, with_manifest
 
-from gmlmdsl.files._archive import hash_of_texts
+from gmlmdsl.graph import hash_of_texts
 from gmlmdsl.train._network_fit import NetworkFit
 from gmlmdsl.translation import Bundle
 
