@@ -59,7 +59,7 @@ DataPath = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="Rows of data: .csv (with or without a header), .a2m or .fasta, packed (.csv.gz) or not, .npy, or .npz by variable.",
+        help="Rows of data: .csv (with or without a header), .a2m, .a3m, .fasta or .sto, packed (.csv.gz) or not, .npy, or .npz by variable.",
         show_default=False,
     ),
 ]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 ARRAYS = (".npy", ".npz")
-ALIGNMENTS = (".a2m", ".a3m", ".afa", ".fa", ".fas", ".fasta")
+ALIGNMENTS = (".a2m", ".a3m", ".afa", ".fa", ".fas", ".fasta", ".sto", ".stk", ".stockholm")
 MOST_COUNTS = 20  # The most columns whose missing cells are counted on the screen.
 
 
