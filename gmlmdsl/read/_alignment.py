@@ -120,8 +120,8 @@ def read_alignment(
     """Read the match columns of an a2m, a3m, Stockholm or aligned fasta file.
 
     Upper case letters and `-` are match columns. Lower case letters and `.` are insertions, which
-    are left out. In a match column of a Stockholm file `.` is a gap too. With a focus sequence, the columns in which it has a gap are left out too, so that
-    every column is one of its residues.
+    are left out. In a match column of a Stockholm file `.` is a gap too. With a focus sequence, the
+    columns in which it has a gap are left out too, so that every column is one of its residues.
 
     Args:
         path: the file.

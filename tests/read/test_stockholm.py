@@ -67,6 +67,11 @@ def test_insertions_of_the_focus_are_counted_in_its_columns(tmp_path):
     assert ["".join(row) for row in gm.read_alignment(tmp_path / "f.sto", False).x] == ["MK-LVW", "M-RLVW", "MKRLI-"]
 
 
+def test_a_column_of_dots_alone_is_an_insertion_and_one_of_dashes_is_not(tmp_path):
+    (tmp_path / "f.sto").write_text("# STOCKHOLM 1.0\na A.-C\nb A.-.\n//\n")
+    assert ["".join(row) for row in gm.read_alignment(tmp_path / "f.sto", False).x] == ["A-C", "A--"]
+
+
 @pytest.mark.usefixtures("standard_promotion")
 def test_the_command_line_reads_them(folder):
     (folder / "f.gmlm").write_text(FAMILY)
