@@ -59,7 +59,7 @@ DataPath = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="Rows of data: .csv (with a header or not), .a2m, .a3m, .fasta or .sto, packed (.csv.gz) or not, .npy, or .npz by variable.",
+        help="Rows of data: .csv (with a header or not), .a2m, .a3m, .fasta or .sto, packed (.csv.gz) or not, .parquet, .npy, or .npz.",
         show_default=False,
     ),
 ]

@@ -165,7 +165,7 @@ def _from_table(path: Path, program: Program, model: str, inputs: Mapping[str, A
     variables = _observed(program, model)
     header = reading.header
     if header is None:
-        header = _looks_like_header(parsed.fields[0], [v.domain for v in variables], inputs)
+        header = parsed.is_named or _looks_like_header(parsed.fields[0], [v.domain for v in variables], inputs)
     table = table_of(parsed, header)
     if reading.columns is None and reading.weights is not None:
         table = table.without(reading.weights)
