@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +11,6 @@ from .._diagnostics import fail
 from .._optional import need
 from .._printed_table import PrintedTable
 from ..exchange import write_graphml
-
-if TYPE_CHECKING:
-    import networkx
 
 ENDS = ("first", "second")
 
@@ -29,8 +26,8 @@ class PairTable(PrintedTable):
     def _constructor(self) -> type[PairTable]:
         return PairTable
 
-    def to_networkx(self) -> networkx.Graph:
-        """Return the network as a graph of networkx.
+    def to_networkx(self) -> Any:
+        """Return the network as a `networkx.Graph`.
 
         Its nodes are the names of all cells of the model, those without an edge too. An edge has
         the following attributes:

@@ -1,7 +1,7 @@
 """The package that reads and writes the model files of other tools.
 
-In: files of other tools, and factor graphs with parameters. Out: programs with their inputs, and
-such files. Never: JAX, data rows.
+In: files of other tools, factor graphs with parameters, and networks. Out: programs with their
+inputs and parameters, and such files. Never: JAX, data rows.
 """
 
 from ._graph_tables import verify_tables

@@ -478,8 +478,9 @@ class JointModel(Model):
         take Bayesian networks: each cell has one `~` statement, and nothing else stands in the
         model. `.uai` takes every model whose factors fit into tables; the log Z of the file is that
         of the model. `.json` and `.coo` are binary quadratic models of dimod, whose energy is minus
-        log p. `.model` (plmc) and `.dat` (adabmDCA) are Potts models: all cells have the same values,
-        and each factor is finite and has one or two cells. `gm.read_model` reads each of them.
+        log p. `.model` (plmc) and `.dat` (adabmDCA) are Potts models: all cells have the same
+        values, and each factor is finite and has one or two cells. `gm.read_model` reads each of
+        them.
 
         Args:
             params: the parameters.

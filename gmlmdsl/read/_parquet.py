@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._diagnostics import GmlmError, fail
 from .._optional import need
 from ._array_files import LONGEST_REASON, verify_readable
 from ._lines import MOST_TEXT
-
-if TYPE_CHECKING:
-    from pyarrow import ChunkedArray
 
 PARQUET = ".parquet"
 MOST_CELLS = 1 << 26
@@ -30,8 +27,7 @@ def read_parquet(path: Path) -> tuple[list[str], list[list[str]]]:
             damaged; E523 for one above the limits; E120 for one that cannot be read.
     """
     verify_readable(path)
-    help = "or save the table as a .csv: `frame.to_csv(..)`"
-    parquet = need("pyarrow.parquet", "a .parquet file needs pyarrow", '"gmlmdsl[parquet]"', help)
+    parquet = _need("pyarrow.parquet")
     if not path.is_file():
         raise fail("E520", f"{path} is no file: Parquet is read from its end", help="save what comes out of the pipe")
     try:
@@ -41,6 +37,11 @@ def read_parquet(path: Path) -> tuple[list[str], list[list[str]]]:
     except Exception as error:  # pyarrow raises errors of several kinds for a damaged file.
         shown = str(error).partition("\n")[0][:LONGEST_REASON] or type(error).__name__
         raise fail("E520", f"{path} is not a Parquet file, or is damaged: {shown}") from None
+
+
+def _need(module: str) -> Any:
+    help = "or save the table as a .csv: `frame.to_csv(..)`"
+    return need(module, "a .parquet file needs pyarrow", '"gmlmdsl[parquet]"', help)
 
 
 def _read(parquet: Any, path: Path) -> tuple[list[str], list[list[str]]]:
@@ -68,12 +69,10 @@ def _verify_size(path: Path, metadata: Any) -> None:
         raise fail("E523", f"{message}; {limit}", help="save the needed columns alone, or save the data as .npz")
 
 
-def _texts(column: ChunkedArray) -> list[str]:
+def _texts(column: Any) -> list[str]:
     """Return the text of each value of a column; equal values share one text."""
-    import pyarrow
-
+    types = _need("pyarrow.types")
     kind = column.type
-    types = pyarrow.types
     inner = kind.value_type if types.is_dictionary(kind) else kind
     if types.is_nested(inner) or types.is_binary(inner) or types.is_large_binary(inner) or types.is_fixed_size_binary(inner):
         return [f"<{inner}>"] * len(column)

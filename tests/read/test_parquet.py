@@ -103,6 +103,8 @@ def test_the_command_line_reads_data_and_weights(folder, votes):
     options = ["--columns", "infants:crime", "--where", "Class=democrat", "--weights", "k"]
     said = [gmlm("fit", "l.gmlm", str(votes / name), *options).output.split("h ")[1] for name in ("v.parquet", "v.csv")]
     assert said[0].split()[:2] == said[1].split()[:2]
+    parquet.write_table(pyarrow.table({"n": ["y"] * 5, "y": ["n"] * 5}), folder / "named.parquet")  # names that are values
+    assert "with a header" in gmlm("fit", "l.gmlm", "named.parquet").output
     parquet.write_table(pyarrow.table({"w": [1.0, 2.0]}), folder / "w.parquet")
     assert read_weights("w.parquet", None).tolist() == [1, 2]
 
