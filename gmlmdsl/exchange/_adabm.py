@@ -1,7 +1,7 @@
 """Reader and writer of adabmDCA's text of parameters: `J i j a b value` and `h i a value`.
 
 log p is the sum of h and J, up to log Z. Sites count from 0. Values are letters, or numbers from 0.
-Couplings that do not stand in the file are 0.
+Couplings that do not stand in the file are 0. Lines that begin with `#` are comments.
 
 Reference: Muntoni et al. 2021; Rosset et al. 2025.
 """
@@ -21,7 +21,7 @@ from ._potts import AMINO_ACIDS, PottsModel
 from .limits import MOST_COUPLINGS, MOST_NOTED, MOST_SITES, MOST_STATES
 
 Array = np.ndarray
-FIRST = re.compile(rb"\s*(?:J \d+ \d+ \S+ \S+|h \d+ \S+) ")
+FIRST = re.compile(rb"(?:\s|#[^\n]*\n)*(?:J \d+ \d+ \S+ \S+|h \d+ \S+) ")
 SITE = re.compile(r"\d{1,9}", re.ASCII)
 REAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 FORM = "lines are `J i j a b value` and `h i a value`, with sites from 0"
@@ -64,7 +64,7 @@ class _Found:
         start = 0
         for line in source.text.split("\n"):
             words = line.split()
-            if words:
+            if words and not words[0].startswith("#"):
                 self._add(words, start)
             start += len(line) + 1
 

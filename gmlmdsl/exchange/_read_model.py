@@ -63,7 +63,7 @@ def read_model(path: str | Path, evidence: str | Path | None = None) -> Imported
         return program_of_potts(read_plmc(path), path.name)
     source = read_source(path, MOST_POTTS_CHARACTERS if kind == ADABM else None)
     name = Path(source.path).name
-    kind = format_of(source)
+    kind = kind or format_of(source)
     _verify_evidence(evidence, kind)
     if kind == ADABM:
         return program_of_potts(read_adabm(source), name)

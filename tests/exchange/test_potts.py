@@ -172,7 +172,7 @@ def test_pairs_that_are_not_in_the_file_have_no_coupling(tmp_path):
 def test_letters_have_the_order_of_the_fields_whatever_couplings_come_first(tmp_path):
     h, j = numbers()
     lines = adabm_file(h, j).splitlines()
-    (tmp_path / "m.dat").write_text("\n".join([*lines[: len(j) * 9][::-1], *lines[len(j) * 9 :]]))
+    (tmp_path / "m.dat").write_text("\n".join(["# a comment", "", *lines[: len(j) * 9][::-1], "# fields", *lines[len(j) * 9 :]]))
     found = gm.read_model(tmp_path / "m.dat")
     assert 'letters("-AC")' in found.text
     np.testing.assert_array_equal(found.params["h"].astype(np.float32), h)
