@@ -5,6 +5,8 @@ In: the record of a fit. Out: the result of a check. Never: models.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ._bootstrap import Bootstrap, bootstrap
 from ._centrality import centrality
 from ._compare import compare
@@ -21,3 +23,6 @@ from ._selected import path_refit, refit_selected
 from ._simulated_errors import simulated_errors
 from ._simulation import How
 from ._wald import Contrast, contrast, wald_test
+
+if TYPE_CHECKING:
+    from ._pair_table import PairTable

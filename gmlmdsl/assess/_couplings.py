@@ -14,16 +14,15 @@ from ..plan import PairTables, plan_pair_tables
 from ._wald import PART
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ..fit import FitRecord
+    from ._pair_table import PairTable
 
 Array = np.ndarray
 SCORES = ("norm", "apc", "value")
 GAUGE = "zero_sum"
 
 
-def couplings(fit: FitRecord, top: int | None, gauge: str, score: str, probability: float, progress: bool | None) -> pd.DataFrame:
+def couplings(fit: FitRecord, top: int | None, gauge: str, score: str, probability: float, progress: bool | None) -> PairTable:
     """Return one row for each pair of cells, the largest score first; see `Fit.couplings`.
 
     Args:
@@ -34,7 +33,7 @@ def couplings(fit: FitRecord, top: int | None, gauge: str, score: str, probabili
         probability: the probability of the intervals.
         progress: whether a progress bar is shown.
     """
-    from .._printed_table import PrintedTable
+    from ._pair_table import PairTable
 
     z = _verified(top, gauge, score, probability)
     graph = fit.graph
@@ -61,7 +60,7 @@ def couplings(fit: FitRecord, top: int | None, gauge: str, score: str, probabili
         columns[f"{tail:.3g}%"] = np.maximum(low, 0.0) if score == "norm" else low
         columns[f"{100 - tail:.3g}%"] = value[order] + z * error
     columns["score"] = shown[order]
-    frame = PrintedTable(columns)
+    frame = PairTable(columns)
     frame.attrs = {"cells": names, "score": score, "gauge": gauge, "probability": probability}
     return frame
 

@@ -59,7 +59,7 @@ DataPath = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="Rows of data: .csv (with or without a header), .a2m or .fasta, packed (.csv.gz) or not, .npy, or .npz by variable.",
+        help="Rows of data: .csv (with a header or not), .a2m, .a3m, .fasta or .sto, packed (.csv.gz) or not, .parquet, .npy, or .npz.",
         show_default=False,
     ),
 ]
@@ -352,7 +352,7 @@ def masks(
 def import_model(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="A model of another tool: BIF, XMLBIF, UAI, or JSON or COO of dimod.", show_default=False),
+        typer.Argument(metavar="FILE", help="A model of another tool: BIF, XMLBIF, UAI, dimod, plmc or adabmDCA.", show_default=False),
     ],
     out: Annotated[
         Path | None,
@@ -365,7 +365,8 @@ def import_model(
 ) -> None:
     """Write a program from a model file of another tool, and its large tables beside it.
 
-    The tables are one .npz file, for `--inputs`. Nothing is overwritten.
+    The tables are one .npz file, for `--inputs`, and parameters another, for `--params`. Nothing is
+    overwritten.
     """
     from ._exchange import run_import
 
@@ -377,7 +378,13 @@ def export_model(
     file: FittedFile,
     out: Annotated[
         Path,
-        typer.Option("--out", "-o", metavar="FILE.bif|.xmlbif|.uai|.json|.coo", help="Its ending names the format.", show_default=False),
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE.bif|.xmlbif|.uai|.json|.coo|.model|.dat",
+            help="Its ending names the format.",
+            show_default=False,
+        ),
     ],
     model: ModelName = None,
     params: ParamsFile = None,

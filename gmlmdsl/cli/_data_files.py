@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 ARRAYS = (".npy", ".npz")
-ALIGNMENTS = (".a2m", ".a3m", ".afa", ".fa", ".fas", ".fasta")
+ALIGNMENTS = (".a2m", ".a3m", ".afa", ".fa", ".fas", ".fasta", ".sto", ".stk", ".stockholm")
 MOST_COUNTS = 20  # The most columns whose missing cells are counted on the screen.
 
 
@@ -165,7 +165,7 @@ def _from_table(path: Path, program: Program, model: str, inputs: Mapping[str, A
     variables = _observed(program, model)
     header = reading.header
     if header is None:
-        header = _looks_like_header(parsed.fields[0], [v.domain for v in variables], inputs)
+        header = parsed.is_named or _looks_like_header(parsed.fields[0], [v.domain for v in variables], inputs)
     table = table_of(parsed, header)
     if reading.columns is None and reading.weights is not None:
         table = table.without(reading.weights)

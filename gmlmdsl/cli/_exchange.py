@@ -11,7 +11,7 @@ from ._model_source import ModelSource, model_and_params
 
 
 def run_import(file: Path, out: Path | None, evidence: Path | None) -> None:
-    """Write the program of a file and its inputs, and print their paths and what was changed.
+    """Write the program of a file, its inputs and parameters, and print paths and changes.
 
     Raises:
         GmlmError: E560 if a file exists at a path, E507 for a path without the ending `.gmlm`, and
@@ -25,8 +25,8 @@ def run_import(file: Path, out: Path | None, evidence: Path | None) -> None:
     program = out or Path(packed.name).with_suffix(".gmlm")
     if program.suffix != ".gmlm":
         raise fail("E507", f"`--out {program}`: a program is a .gmlm file", help="for example `--out asia.gmlm`")
-    arrays = program.with_suffix(".npz")
-    for target in (program, arrays):
+    arrays, values = program.with_suffix(".npz"), program.with_suffix(".params.npz")
+    for target in (program, arrays, values):
         if os.path.lexists(target):
             help = "name another file with `--out`; what is there stays as it is"
             raise fail("E560", f"cannot write {target}: there is a file already", help=help)
@@ -36,12 +36,19 @@ def run_import(file: Path, out: Path | None, evidence: Path | None) -> None:
 
         with whole_file(arrays) as part, part.open("wb") as handle:
             np.savez_compressed(handle, **found.inputs)  # pyright: ignore[reportArgumentType]
+    if found.params:
+        import numpy as np
+
+        with whole_file(values) as part, part.open("wb") as handle:
+            np.savez(handle, **found.params)  # pyright: ignore[reportArgumentType]
     write_whole(program, found.text.encode())
     for note in found.notes:
         print(f"note: {note}")
     print(f"wrote {program}")
     if found.inputs:
         print(f"wrote {arrays}, its inputs: `gmlm info {program} --inputs {arrays}`")
+    if found.params:
+        print(f"wrote {values}, its parameters: `--params {values}` of `gmlm sample` and `gmlm export`")
 
 
 def run_export(source: ModelSource, out: Path) -> None:

@@ -32,8 +32,12 @@ class ScopedTable:
     log: Array
 
 
-def verify_tables(graph: FactorGraph) -> None:
+def verify_tables(graph: FactorGraph, most: int = MOST_NUMBERS) -> None:
     """Raise unless the model is a product of tables that are not too large.
+
+    Args:
+        graph: the factor graph.
+        most: the most numbers that all tables may have.
 
     Raises:
         GmlmError: E534 for a conditional model or one with given variables, E535 for tables above
@@ -46,10 +50,10 @@ def verify_tables(graph: FactorGraph) -> None:
         message = f"the model has the given variable `{graph.given[0].name}`: its factors differ by row"
         raise fail("E534", message, help=FINITE)
     counts = [float(g.n) * math.prod(float(q) for q in _sizes(graph, g)) for g in graph.groups]
-    if sum(counts) > MOST_NUMBERS:
+    if sum(counts) > most:
         most = int(np.argmax(counts))
         share = f"{counts[most]:,.0f}" if counts[most] < 1e15 else f"{counts[most]:.3g}"
-        message = f"the tables of this statement have {share} numbers; all may have {MOST_NUMBERS:,}"
+        message = f"the tables of this statement have {share} numbers; all may have {most:,}"
         help = "a factor of many cells has one number for each of their joint values"
         raise fail("E535", message, graph.groups[most].span, "too large", help=help)
 

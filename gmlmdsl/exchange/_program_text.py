@@ -27,11 +27,15 @@ class ImportedModel:
         text: the program, as `gmlm format` writes it.
         inputs: the arrays that it needs, by name.
         notes: what was changed on the way, a sentence each.
+        params: the values of its parameters, by name; empty for a program without parameters.
+        coords: the labels of its axes, by name, as `coords=` of `gm.parse`; empty without names.
     """
 
     text: str = field(repr=False)
     inputs: dict[str, Array]
     notes: tuple[str, ...] = ()
+    params: dict[str, Array] = field(default_factory=dict, repr=False)
+    coords: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
 
 
 def program_of_network(network: BayesianNetwork, file: str) -> ImportedModel:

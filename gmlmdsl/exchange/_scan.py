@@ -18,15 +18,19 @@ NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 WHOLE = re.compile(r"\d{1,9}", re.ASCII)
 
 
-def read_source(path: str | Path) -> Source:
+def read_source(path: str | Path, most: int | None = None) -> Source:
     """Return the text of a file.
+
+    Args:
+        path: the file.
+        most: the most characters that it may have; if None, those of most formats.
 
     Raises:
         GmlmError: E120, E119 or E520 for a file that is not readable text; E535 for one above the
             limit.
     """
     path = as_path(path)
-    return Source(str(path), text_of_file(path, MOST_CHARACTERS, "E535"))
+    return Source(str(path), text_of_file(path, MOST_CHARACTERS if most is None else most, "E535"))
 
 
 class Token(NamedTuple):

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 
 from .._diagnostics import fail
 from ..files import as_path, write_whole
 from ..graph import FactorGraph
+from ._adabm import adabm_text
 from ._graph_tables import network_of_graph
+from ._plmc import plmc_bytes
+from ._potts import PottsModel, potts_of_graph
 from ._write_bif import bif_text
 from ._write_bqm import bqm_text, coo_text, quadratic_of_graph
 from ._write_uai import uai_text
 from ._write_xmlbif import xmlbif_text
+from .limits import MOST_COUPLINGS, MOST_NUMBERS
 
 ENDINGS = {".bif": "bif", ".xmlbif": "xmlbif", ".xml": "xmlbif", ".uai": "uai"}
-ENDINGS |= {".json": "bqm", ".coo": "coo"}
+ENDINGS |= {".json": "bqm", ".coo": "coo", ".model": "plmc", ".dat": "adabm"}
 WRITERS = {"bif": bif_text, "xmlbif": xmlbif_text}
+POTTS = ("plmc", "adabm")
 QUADRATIC = {"bqm": bqm_text, "coo": coo_text}
 
 
@@ -34,6 +40,11 @@ def verified_ending(path: str | os.PathLike[str]) -> str:
         help = f"name a file that ends in {', '.join(ENDINGS)}"
         raise fail("E560", f"cannot write {path}: no format has this ending", help=help)
     return found
+
+
+def most_numbers(kind: str) -> int:
+    """Return the most numbers of all tables of a model in a format."""
+    return MOST_COUPLINGS if kind in POTTS else MOST_NUMBERS
 
 
 def write_model(graph: FactorGraph, params: Mapping[str, np.ndarray], name: str, path: str | os.PathLike[str]) -> tuple[str, ...]:
@@ -61,6 +72,18 @@ def write_model(graph: FactorGraph, params: Mapping[str, np.ndarray], name: str,
         write_whole(path, QUADRATIC[kind](model).encode())
         left = f"the format has no offset: {model.offset:.12g} is left out of the energy"
         return (left,) * (kind == "coo" and model.offset != 0)
+    if kind in POTTS:
+        return _write_potts(potts_of_graph(graph, params), kind, path)
     network = network_of_graph(graph, params, name)
     write_whole(path, WRITERS[kind](network).encode())
     return network.notes
+
+
+def _write_potts(model: PottsModel, kind: str, path: Path) -> tuple[str, ...]:
+    """Write fields and couplings, and return what the format cannot hold."""
+    if kind == "plmc":
+        write_whole(path, plmc_bytes(model))
+        return ("plmc's frequencies are 0 there: the file has parameters only",)
+    text, notes = adabm_text(model)
+    write_whole(path, text.encode())
+    return notes

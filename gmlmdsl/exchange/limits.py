@@ -12,3 +12,7 @@ LEAST_ERROR, MOST_ERROR = 1e-12, 1e-4  # A sum of probabilities that is as far f
 LONGEST_NAME = 80  # letters of a name that the tool makes, and of one in a comment
 MOST_NAMED = 100  # variables of an array whose names a comment keeps
 MOST_NOTED = 6  # names that a note lists
+MOST_COUPLINGS = 1 << 26  # fields and couplings of a Potts model: 550 sites of 21 letters
+MOST_SITES = 1 << 16  # of a Potts model
+MOST_FILE_BYTES = 1 << 31  # of a binary file
+MOST_POTTS_CHARACTERS = 1 << 28  # of a text of fields and couplings

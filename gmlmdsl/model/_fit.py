@@ -15,7 +15,7 @@ from ..fit import FitRecord
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from ..assess import Bootstrap, Contrast, CrossValidation, InformationCriterion, PredictiveCheck, Profile, Score
+    from ..assess import Bootstrap, Contrast, CrossValidation, InformationCriterion, PairTable, PredictiveCheck, Profile, Score
 
 
 @final
@@ -513,7 +513,7 @@ class Fit(FitRecord):
         probability: float = 0.94,
         *,
         progress: bool | None = None,
-    ) -> DataFrame:
+    ) -> PairTable:
         """Return a table of the strengths of couplings between cells.
 
         The table has one row for each two cells that share a factor. The strongest couplings come
@@ -534,7 +534,9 @@ class Fit(FitRecord):
 
         Returns:
             A DataFrame with the columns `first`, `second`, `value`, `std_error` (delta method; not
-            valid for norms near 0), the ends of the interval, and `score`.
+            valid for norms near 0), the ends of the interval, and `score`. Its methods
+            `to_graphml(path)` and `to_networkx()` export the network, or a part of it:
+            `fit.couplings().head(20).to_graphml("top.graphml")`.
 
         Raises:
             GmlmError: E555 for a model without couplings, E507 for options, E601 for too many

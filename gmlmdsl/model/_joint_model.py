@@ -478,7 +478,9 @@ class JointModel(Model):
         take Bayesian networks: each cell has one `~` statement, and nothing else stands in the
         model. `.uai` takes every model whose factors fit into tables; the log Z of the file is that
         of the model. `.json` and `.coo` are binary quadratic models of dimod, whose energy is minus
-        log p. `gm.read_model` reads each of them.
+        log p. `.model` (plmc) and `.dat` (adabmDCA) are Potts models: all cells have the same
+        values, and each factor is finite and has one or two cells. `gm.read_model` reads each of
+        them.
 
         Args:
             params: the parameters.
@@ -491,10 +493,9 @@ class JointModel(Model):
             GmlmError: E534 for a model that the format cannot hold, E535 for tables that are too
                 large, E560 for another ending and for a file that cannot be written.
         """
-        from ..exchange import verified_ending, verify_tables, write_model
+        from ..exchange import most_numbers, verified_ending, verify_tables, write_model
 
-        verified_ending(path)
-        verify_tables(self.graph)
+        verify_tables(self.graph, most_numbers(verified_ending(path)))
         with jax.enable_x64(True):
             known = {name: np.asarray(value) for name, value in self._known(params).items()}
         return write_model(self.graph, known, self.name, path)

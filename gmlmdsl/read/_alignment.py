@@ -1,25 +1,31 @@
-"""Alignments of sequences: .a2m and aligned .fasta files."""
+"""Alignments of sequences: .a2m, .a3m, Stockholm and aligned .fasta files."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from .._diagnostics import fail, listed, unknown
 from ..files import as_path
-from ._lines import lines_of
+from ._lines import ending_of, lines_of
 from ._rows import AbstractRows
+from ._stockholm import begins_stockholm, stockholm_records
 
 Array = np.ndarray
 AMINO_ACIDS = "-ACDEFGHIKLMNPQRSTVWY"
 GAP = "-"
+A3M = ".a3m"
+BEGINNINGS = "each sequence begins with `>name`; a Stockholm file begins with `# STOCKHOLM 1.0`"
 UNSEEN = "?"  # This letter stands for a missing cell.
 POLICIES = ("drop", "missing", "gap")
+# These records of an a3m file are predictions and structures (HH-suite), and not sequences.
+NOT_SEQUENCES = ("ss_pred", "ss_conf", "ss_dssp", "sa_dssp", "aa_pred", "aa_dssp")
 _INSERTIONS = {ord(c): None for c in "abcdefghijklmnopqrstuvwxyz. \t\r\n"}
 
 
@@ -111,11 +117,11 @@ def read_alignment(
     row_gaps: float | None = None,
     column_gaps: float | None = None,
 ) -> Alignment:
-    """Read the match columns of an a2m file, or of an aligned fasta file.
+    """Read the match columns of an a2m, a3m, Stockholm or aligned fasta file.
 
     Upper case letters and `-` are match columns. Lower case letters and `.` are insertions, which
-    are left out. With a focus sequence, the columns in which it has a gap are left out too, so that
-    every column is one of its residues.
+    are left out. In a match column of a Stockholm file `.` is a gap too. With a focus sequence, the
+    columns in which it has a gap are left out too, so that every column is one of its residues.
 
     Args:
         path: the file.
@@ -198,22 +204,31 @@ def _parse(path: Path) -> _Parsed:
 
 def _records(path: Path) -> Iterator[tuple[int, str, str]]:
     """Yield the line, the name and the letters of each sequence."""
+    numbered = enumerate(lines_of(path), 1)
+    for number, line in numbered:
+        text = line.strip()
+        if begins_stockholm(text):
+            yield from stockholm_records(path, chain([(number, text)], numbered))
+        elif text.startswith(">"):
+            yield from _fasta_records(path, chain([(number, text)], numbered))
+        elif text and not (text.startswith("#") and ending_of(path) == A3M):
+            looks = "it looks like Clustal: convert it to a2m or fasta" if text.startswith("CLUSTAL") else BEGINNINGS
+            raise fail("E530", f"{path}, line {number}: an alignment begins with `>` or `# STOCKHOLM 1.0`", help=looks)
+
+
+def _fasta_records(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
+    """Yield the line, the name and the letters of each sequence after a line `>name`."""
     start, name, parts = 0, "", []
-    for number, line in enumerate(lines_of(path), 1):
+    skipped = NOT_SEQUENCES if ending_of(path) == A3M else ()
+    for number, line in lines:
         text = line.strip()
         if text.startswith(">"):
-            if start:
+            if start and name not in skipped:
                 yield start, name, "".join(parts)
             start, name, parts = number, (text[1:].split() or [""])[0], []
-        elif text and not start:
-            kind = re.match(r"# STOCKHOLM|CLUSTAL", text)
-            help = (
-                f"it looks like {kind[0].strip('# ').title()}: convert it to a2m or fasta" if kind else "each sequence begins with `>name`"
-            )
-            raise fail("E530", f"{path}, line {number}: an alignment begins with `>`", help=help)
         elif text:
             parts.append(text)
-    if start:
+    if name not in skipped:
         yield start, name, "".join(parts)
 
 

@@ -21,7 +21,7 @@ MOST_UNPACKED = 200
 # This many bytes may be unpacked at any ratio. A million of the shortest lines fit into them, which
 # are read in about a second.
 SURE_UNPACKED = 1 << 21
-KINDS = "data files are .csv or .a2m, packed by gzip (.csv.gz) or not, .npy or .npz"
+KINDS = "data files are .csv, .a2m or .sto, packed by gzip (.csv.gz) or not, .parquet, .npy or .npz"
 
 
 def lines_of(path: Path) -> Iterator[str]:

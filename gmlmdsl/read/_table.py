@@ -1,4 +1,4 @@
-"""Tables of text: .csv, .tsv, and columns between blanks.
+"""Tables of text: .csv, .tsv, columns between blanks, and .parquet.
 
 Columns are selected by name, rows by group, and missing cells by their text.
 """
@@ -17,7 +17,8 @@ import numpy as np
 
 from .._diagnostics import did_you_mean, fail, listed, unknown
 from ..files import as_path
-from ._lines import lines_of
+from ._lines import ending_of, is_packed, lines_of
+from ._parquet import PARQUET, read_parquet
 from ._rows import AbstractRows
 
 Array = np.ndarray
@@ -32,11 +33,13 @@ class Parsed:
         path: the file.
         fields: the fields of each row.
         lines: the line on which each row begins.
+        is_named: whether the first row is surely a header, as in a .parquet file.
     """
 
     path: Path
     fields: list[list[str]]
     lines: list[int]
+    is_named: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,6 +54,7 @@ class Table(AbstractRows):
         chosen: the numbers of the chosen columns.
         asked: whether the caller listed the columns.
         tokens: the texts that stand for a missing cell.
+        unit: the word for a number of `lines`: "line", or "row" of a .parquet file.
     """
 
     path: Path
@@ -60,6 +64,7 @@ class Table(AbstractRows):
     chosen: tuple[int, ...]
     asked: bool = False
     tokens: tuple[str, ...] = ()
+    unit: str = "line"
 
     @property
     def rows(self) -> Array:
@@ -117,7 +122,7 @@ class Table(AbstractRows):
     def place(self, row: int, column: int) -> str:
         k = self.chosen[column]
         name = f"column {k} (counted from 0)" if self.header is None else f"column `{self.header[k]}`"
-        return f"{self.path}, line {self.lines[row]}, {name}"
+        return f"{self.path}, {self.unit} {self.lines[row]}, {name}"
 
     def numbers(self, column: str) -> Array:
         """Return a column of numbers, which need not be chosen.
@@ -201,18 +206,20 @@ def read_table(
     *,
     header: bool = True,
 ) -> Table:
-    """Read the rows of a .csv file, or of columns between tabs, semicolons or blanks.
+    """Read the rows of a .csv or .parquet file, or of columns between tabs, semicolons or blanks.
 
-    Blanks around a field are removed.
+    Blanks around a field are removed. A missing value of a .parquet file is an empty field, as in a
+    .csv: `missing=""`.
 
     Args:
-        path: the file, which is UTF-8 text.
+        path: the file, which is UTF-8 text, or Parquet if its name ends in `.parquet`.
         columns: names, numbers counted from 0, or ranges `a:b` from column a to column b, both
             included. Either end of a range may be omitted. They are given in a list, or in one text
             with commas. None means every column except those of `where`.
         where: the value or values that rows must have in a column: `{"Class": "democrat"}`.
         missing: the text that stands for a missing cell, such as `"?"`, or several of them.
-        header: whether the first line contains the names of the columns.
+        header: whether the first line contains the names of the columns. A .parquet file always
+            has names.
 
     Returns:
         A `Table`. `.x` is an array for `Model.fit`; `.columns` are names for `coords=`; `.rows` are
@@ -223,7 +230,7 @@ def read_table(
     Raises:
         GmlmError: E505 for a file without rows; E520 to E527 for a file, a column or a group that
             does not fit; E119 or E120 for a file that is not readable text; E507 for an invalid
-            argument.
+            argument; E561 for a .parquet file if pyarrow is not installed.
     """
     parsed = parse_table(path)
     if not parsed.fields:
@@ -265,6 +272,9 @@ def table_of(parsed: Parsed, header: bool) -> Table:
         GmlmError: E525 for names that are not distinct, E505 if there are no rows.
     """
     fields, lines, names = parsed.fields, parsed.lines, None
+    if parsed.is_named and not header:
+        help = "leave `header=False` or `--no-header` out, and number columns from 0"
+        raise fail("E507", f"{parsed.path}: the columns of a Parquet file have names", help=help)
     if header and fields:
         names, fields, lines = tuple(fields[0]), fields[1:], lines[1:]
         twice = next((n for k, n in enumerate(names) if n in names[:k]), None)
@@ -274,17 +284,19 @@ def table_of(parsed: Parsed, header: bool) -> Table:
     if not fields:
         raise fail("E505", f"{parsed.path} has no rows of data" + (": one line, which is read as a header" if names else ""))
     width = len(fields[0])
-    return Table(parsed.path, names, fields, lines, tuple(range(width)))
+    return Table(parsed.path, names, fields, lines, tuple(range(width)), unit="row" if parsed.is_named else "line")
 
 
 def parse_table(path: str | Path) -> Parsed:
-    """Return the fields of a text file without its blank lines.
+    """Return the fields of a text file without its blank lines, or those of a .parquet file.
 
     Raises:
         GmlmError: E520 for quotes that do not close; E120, E523 or E119 for a file that is not
-            readable text; E522 for rows of different length.
+            readable text; E522 for rows of different length; as `read_parquet`.
     """
     path = as_path(path)
+    if ending_of(path) == PARQUET:
+        return _parsed_parquet(path)
     rows: list[list[str]] = []
     lines: list[int] = []
     for line, row in _rows(path):
@@ -296,6 +308,17 @@ def parse_table(path: str | Path) -> Parsed:
             message = f"{path}, line {line}: {len(row)} fields, the first line has {len(rows[0])}"
             raise fail("E522", message, help="every line needs as many; a field with a comma stands in quotes")
     return Parsed(path, rows, lines)
+
+
+def _parsed_parquet(path: Path) -> Parsed:
+    """Return the fields of a Parquet file: its names, then its rows, which count from 1."""
+    if is_packed(path):
+        help = f"unpack it, `gunzip {path}`; Parquet files are packed in themselves"
+        raise fail("E520", f"{path} is packed, and only text is unpacked", help=help)
+    names, rows = read_parquet(path)
+    if not names:
+        return Parsed(path, [], [])
+    return Parsed(path, [[name.strip() for name in names], *rows], list(range(len(rows) + 1)), is_named=True)
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:

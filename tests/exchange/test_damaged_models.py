@@ -6,8 +6,10 @@ import json
 import random
 
 import pytest
+from damage import damaged as damaged_bytes
 from exchange_cases import ASIA, ODD
 from test_bqm import BQM, COO
+from test_potts import GOOD, LINES
 from test_uai import BAYES, RING
 from test_xmlbif import DTD, SPRINKLER
 
@@ -16,6 +18,7 @@ from gmlmdsl._diagnostics import Source
 from gmlmdsl.program import check_source
 
 FILES = {"asia": ASIA, "odd": ODD, "xml": DTD + SPRINKLER, "markov": RING, "bayes": BAYES, "coo": COO, "json": json.dumps(BQM)}
+FILES["adabm"] = "\n".join(LINES)
 LETTERS = "{}()[]|,;\"<>&/*#:- \n\t0123456789.eExyz_é\x00\x7f\u2028\r\\'"
 
 
@@ -46,3 +49,15 @@ def test_damaged_files_are_read_or_refused(name, tmp_path):
             assert check_source(Source("a", found.text)).warnings == ()
         else:
             assert set(found) <= {"E119", "E532", "E533", "E535"}
+
+
+def test_damaged_files_of_plmc_are_read_or_refused(tmp_path):
+    path, codes = tmp_path / "a.model", set()
+    for seed in range(200):
+        path.write_bytes(damaged_bytes(seed, "a.model", {"a.model": GOOD})[1])
+        found = read_or_codes(path)
+        if isinstance(found, gm.ImportedModel):
+            assert check_source(Source("a", found.text)).warnings == ()
+        else:
+            codes |= set(found)
+    assert {"E532", "E535"} <= codes <= {"E119", "E532", "E533", "E535"}

@@ -15,11 +15,13 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from damage import Files, damaged
 from typer.testing import CliRunner
@@ -74,7 +76,11 @@ def files(models: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> F
         "d.txt": table.replace(",", " "),
         "d.a2m": family,
         "d.fasta": family.lower().upper(),
+        "d.a3m": "#4\t1\n" + family.replace("\nA", "\nAaa"),
+        "d.sto": "# STOCKHOLM 1.0\n#=GF ID F\n" + family.replace("\n", " ").replace(">", "\n").strip() + "\n//\n",
     }
+    if find_spec("pyarrow"):
+        pd.DataFrame(np.where(x, "yes", "no"), columns=list("abc")).to_parquet(folder / "d.parquet")
     texts |= {"m.gmlm": TEXT, "w.csv": "w\n" + "1.5\n" * 24}
     out = {p.name: p.read_bytes() for p in sorted(folder.iterdir())} | {name: text.encode() for name, text in texts.items()}
     return out | {"d.csv.gz": gzip.compress(table.encode(), mtime=0), "d.fasta.gz": gzip.compress(family.encode(), mtime=0)}
@@ -95,7 +101,8 @@ def readers(models: dict[str, Any], name: str) -> list[Callable[[Path], Any]]:
     def arrays(path: Path) -> Any:
         return encode(m.graph, next(iter(read_arrays(path).values()), None))
 
-    kinds = {"csv": table, "tsv": table, "txt": table, "a2m": alignment, "fasta": alignment, "npy": arrays, "npz": arrays}
+    kinds = {"csv": table, "tsv": table, "txt": table, "parquet": table, "npy": arrays, "npz": arrays}
+    kinds |= dict.fromkeys(("a2m", "a3m", "fasta", "sto"), alignment)
     if name.endswith(".fit"):
         return [gm.load_fit, lambda path: gm.load_fit(io.BytesIO(path.read_bytes()))]
     if name.endswith(".gmlm"):
@@ -117,7 +124,7 @@ def words_of(name: str, path: Path, sound: Path) -> list[list[str]]:
         return [["fit", str(sound / "m.gmlm"), str(sound / "d.csv"), "--weights", str(path), "--mask", "none"]]
     if name == "params.npz":
         return [["sample", str(sound / "m.gmlm"), "--params", str(path), "--sampler", "none"]]
-    program = "f.gmlm" if "a2m" in name or "fasta" in name else "m.gmlm"
+    program = "f.gmlm" if any(ending in name for ending in (".a2m", ".a3m", ".fasta", ".sto")) else "m.gmlm"
     return [["fit", str(sound / program), str(path), "--mask", "none"]]
 
 

@@ -326,7 +326,7 @@ def test_gaps_filter_rows_then_columns(write):
 ALIGNMENT_FAULTS = {
     "empty": ("", {}, "E505", "fam.a2m has no sequences"),
     "no name": ("ACD\n", {}, "E530", "line 1: an alignment begins with `>`"),
-    "stockholm": ("# STOCKHOLM 1.0\nseq ACD\n", {}, "E530", "begins with `>`"),
+    "clustal": ("CLUSTAL W\nseq ACD\n", {}, "E530", "begins with `>`"),
     "ragged": (">a\nACD\n>b\nACDE\n", {}, "E530", "fam.a2m, line 3, sequence `b` has 4 match columns, the first sequence has 3"),
     "no match column": (">a\nacd\n>b\n\n", {}, "E530", "has no match columns"),
     "stray character": (">a\nACD\n>b\nA*D\n", {}, "E530", "fam.a2m, line 3, sequence `b` has the character `*`"),
