@@ -162,7 +162,8 @@ def _no_bonds(graph: FactorGraph, mask: PercolationMask) -> GmlmError:
                 f"what joins the two cells of an edge of this `percolation` is {what}, which makes no bond: its clusters are single cells"
             )
             parts = "write the terms of each pair as a factor of their own; or " if "more than two" in what else ""
-            help = f"{parts}take blocks of cells instead, `subsets(.., size = 2)` or `blocks(..)`: they are redrawn exactly, whatever joins them"
+            help = "take blocks of cells instead, `subsets(.., size = 2)` or `blocks(..)`: they are redrawn exactly, whatever joins them"
+            help = f"{parts}{help}"
             related = ((group.span, "joins them"),)
             break
     return GmlmError(Diagnostic("E418", message, mask.span, "no bonds", related, help))
