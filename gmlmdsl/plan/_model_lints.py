@@ -181,7 +181,7 @@ def _zero_sums(parameters: Sequence[ParameterArray], axes: dict[str, tuple[int, 
     for p in parameters:
         block = np.ones((1, 1))
         for k, n in enumerate(p.shape):
-            block = np.kron(block, np.eye(n) - (k in axes.get(p.name, ())) / n)
+            block = np.kron(block, np.eye(n) - (k in axes.get(p.name, ())) / max(n, 1))
         blocks.append(block)
     out, at = np.zeros((sum(map(len, blocks)),) * 2), 0
     for block in blocks:

@@ -196,6 +196,16 @@ def test_a_gauge_that_restricts_the_model_is_told(body: str) -> None:
         assert ranks["free"] - ranks["gauged"] == RESTRICTED[body]
 
 
+def test_a_gauge_over_no_edge_is_nothing_to_tell() -> None:
+    text = POTTS.replace("chain(3)", "chain(1)").replace("J[a in colour, b in colour]{1}", "J[(i, j) in G.edges, a in colour, b in colour]")
+    body = (
+        text.replace("{1}", "")
+        .replace("J[x[i], x[j]]", "J[i, j, x[i], x[j]]")
+        .replace('factor c * (x[0] == "r") * (x[2] == "g")', 'factor c * (x[0] == "r")')
+    )
+    assert "W832" not in codes(body.format("", "", "gauge zero_sum(J)"))
+
+
 LEVELS = {
     "(a + b[i]) * x[i] for i in t": 1,
     "b[i] * x[i] for i in t": 0,
