@@ -103,7 +103,7 @@ class ClampedTables:
         """
         total = np.full(codes.shape[1], self.constant)
         for c in self.classes:
-            total += np.take_along_axis(c.unary, codes[c.cells], axis=0).sum(axis=0)
+            total += c.unary[codes[c.cells], np.arange(c.unary.shape[1])[:, None]].sum(axis=0)
         for g in self.groups:
             at = tuple(codes[g.cells[:, k]] for k in range(g.cells.shape[1]))
             total += g.values[(*at, np.arange(len(g.cells))[:, None])].sum(axis=0)
