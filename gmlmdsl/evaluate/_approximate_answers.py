@@ -85,7 +85,8 @@ def approximate_marginals(
         laws, record, cure = _ascended(clamped, method)
     if not record.converged:
         count, residual = counted(record.iterations, "iteration"), f"marginals still change by {record.residual:.2g}"
-        message = f"{record.kind} has not converged in {count}: {residual}, and they and log Z may be far off; {cure}"
+        off = "log Z is a lower bound nevertheless" if record.bound else "they and log Z may be far off"
+        message = f"{record.kind} has not converged in {count}: {residual}; {off}; {cure}"
         warnings.warn(message, GmlmWarning, stacklevel=4)
     table = np.zeros((len(clamped.tables.free), int(graph.sizes.max(initial=1)), 1), float_type())
     for c, law in zip(clamped.tables.classes, laws, strict=True):

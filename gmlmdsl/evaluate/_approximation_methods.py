@@ -55,7 +55,7 @@ class MeanField:
     """
 
     iterations: int = 1000
-    tolerance: float = 1e-8
+    tolerance: float = 1e-6
     starts: int = 4
 
     name = "mean-field"

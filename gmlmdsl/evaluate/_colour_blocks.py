@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy  # submodules of SciPy load at first use
 
 from ..graph import FactorGraph
 from ..graph.colours import colour
@@ -40,13 +41,16 @@ class ColourBlock:
         return of.unary[:, self.cells - of.start]
 
     @cached_property
-    def _order(self) -> tuple[Array, Array, Array]:
-        """The edges in the order of their cells, the first edge of each cell, and the cells with edges."""
-        found = [self.tables.groups[g].cells[rows, s] for g, s, rows in self.edges]
-        cells = np.searchsorted(self.cells, np.concatenate([np.zeros(0, int), *found]))
-        order = np.argsort(cells, kind="stable")
-        touched, first = np.unique(cells[order], return_index=True)
-        return order, first, touched
+    def columns(self) -> list[Array]:
+        """For each entry of `edges`, the place in the block of the cell of each factor."""
+        return [np.searchsorted(self.cells, self.tables.groups[g].cells[rows, s]) for g, s, rows in self.edges]
+
+    @cached_property
+    def _sums(self) -> list[scipy.sparse.csr_array]:
+        """For each entry of `edges`, 1 for each cell and each factor that touches it, shape (n, factors)."""
+        shapes = [(len(self.cells), len(columns)) for columns in self.columns]
+        pairs = zip(shapes, self.columns, strict=True)
+        return [scipy.sparse.csr_array((np.ones(s[1]), (columns, np.arange(s[1]))), shape=s) for s, columns in pairs]
 
     def summed(self, parts: Sequence[Array], unary: Array) -> Array:
         """Return the sums over the factors of each cell, plus the factors of one cell.
@@ -57,13 +61,11 @@ class ColourBlock:
         """
         if not parts:
             return unary
-        order, first, touched = self._order
-        sums = np.add.reduceat(np.concatenate(parts, axis=1)[:, order], first, axis=1)
-        if len(touched) == len(self.cells):
-            return sums + unary
-        found = np.zeros((len(unary), len(self.cells), *sums.shape[2:]))
-        found[:, touched] = sums
-        return found + unary
+        found = np.broadcast_to(unary, (*unary.shape[:2], *parts[0].shape[2:])).copy()
+        for sums, part in zip(self._sums, parts, strict=True):
+            for v in range(len(unary)):
+                found[v] += sums @ part[v]
+        return found
 
 
 def colour_blocks(graph: FactorGraph, tables: ClampedTables) -> list[ColourBlock]:

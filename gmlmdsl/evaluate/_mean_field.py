@@ -102,19 +102,25 @@ class MeanField:
         """
         laws, residual, done = [law.copy() for law in laws], 0.0, 0
         for done in range(1, iterations + 1):
-            residual = max([0.0, *(self._update(block, laws) for block in self.blocks)])
+            residual = max([0.0, *(self._update(b, laws) for b in range(len(self.blocks)))])
             if residual <= tolerance:
                 break
         return Ascended(laws, self.bound(laws), residual <= tolerance, done, residual)
 
-    def _update(self, block: ColourBlock, laws: Laws) -> float:
+    @cached_property
+    def _kept(self) -> list[list[tuple[Array, Array | None]]]:
+        """For each block and edge set, its tables, 0 where they are -inf, and where they are -inf."""
+        pairs = [[(self._finite[g][..., rows], self._impossible[g], rows) for g, _, rows in b.edges] for b in self.blocks]
+        return [[(values, None if bad is None else bad[..., rows]) for values, bad, rows in some] for some in pairs]
+
+    def _update(self, b: int, laws: Laws) -> float:
         """Update the cells of a block in place, and return the largest change."""
-        level = block.summed([self._expected(self._finite[g], g, s, rows, laws) for g, s, rows in block.edges], block.unary)
-        for g, s, rows in block.edges:
-            bad = self._impossible[g]
+        block, kept = self.blocks[b], self._kept[b]
+        parts = [self._expected(values, e, laws) for e, (values, _) in zip(block.edges, kept, strict=True)]
+        level = block.summed(parts, block.unary)
+        for edges, columns, (_, bad) in zip(block.edges, block.columns, kept, strict=True):
             if bad is not None:
-                columns = np.searchsorted(block.cells, self.tables.groups[g].cells[rows, s])
-                values, factors = np.nonzero(self._expected(bad, g, s, rows, _supports(laws)))
+                values, factors = np.nonzero(self._expected(bad, edges, _supports(laws)))
                 level[values, columns[factors]] = -np.inf
         k = int(self.tables.class_of[block.cells[0]])
         places = block.cells - self.tables.classes[k].start
@@ -123,17 +129,16 @@ class MeanField:
         laws[k][:, places] = new
         return change
 
-    def _expected(self, values: Array, g: int, slot: int | None, rows: Array | slice, laws: Laws) -> Array:
+    def _expected(self, values: Array, edges: tuple[int, int | None, Array | slice], laws: Laws) -> Array:
         """Return the expectation of some tables of a group over all cells but that of a slot.
 
         Args:
-            values: the tables of the group.
-            g: the group.
-            slot: the slot, or None for the expectation over all cells.
-            rows: the factors.
+            values: the tables.
+            edges: the group; the slot, or None for the expectation over all cells; the factors.
             laws: the distributions.
         """
-        cells, found = self.tables.groups[g].cells[rows], values[..., rows]
+        g, slot, rows = edges
+        cells, found = self.tables.groups[g].cells[rows], values
         # Later slots are contracted first, so that each slot is still at its own axis.
         for s in reversed(range(cells.shape[1])):
             if s != slot:
@@ -150,8 +155,8 @@ class MeanField:
             with np.errstate(divide="ignore", invalid="ignore"):
                 total += float(np.where(law > 0, law * (c.unary - np.log(law)), 0.0).sum())
         for g, (finite, bad) in enumerate(zip(self._finite, self._impossible, strict=True)):
-            total += float(self._expected(finite, g, None, slice(None), laws).sum())
-            if bad is not None and self._expected(bad, g, None, slice(None), _supports(laws)).any():
+            total += float(self._expected(finite, (g, None, slice(None)), laws).sum())
+            if bad is not None and self._expected(bad, (g, None, slice(None)), _supports(laws)).any():
                 return -np.inf
         return total
 

@@ -14,13 +14,14 @@ Bethe value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from . import limits
 from ._clamped_tables import ClampedTables
 
 Array = np.ndarray
@@ -111,23 +112,31 @@ class Flooding:
     def to_cells(self, to_factors: Messages) -> Messages:
         """Return the messages from factors to cells."""
         out = [np.empty_like(m) for m in to_factors]
-        for g, group in enumerate(self.tables.groups):
-            into = self._incoming(g, to_factors)
+        for g, rows in self._pieces():
+            values = self.tables.groups[g].values[..., rows]
+            into = self._incoming(g, to_factors, rows)
             for s, edges in enumerate(self._layout[1][g]):
-                total = group.values
+                total = values
                 for j, message in enumerate(into):
                     if j != s:
                         total = total + message
                 found = self.combine(np.moveaxis(total, s, -2))
-                out[self._class_of_slot(g, s)][:, edges] = _scaled(found)
+                out[self._class_of_slot(g, s)][:, edges[rows]] = _scaled(found)
         return out
 
-    def _incoming(self, g: int, to_factors: Messages) -> list[Array]:
-        """Return the messages to each slot of a group, with the axes of its tables."""
+    def _pieces(self) -> Iterator[tuple[int, slice]]:
+        """Yield each group with some of its factors, whose tables fit into the cache of a processor."""
+        for g, group in enumerate(self.tables.groups):
+            *shape, n = group.values.shape
+            step = max(1, limits.TABLES_AT_ONCE // int(np.prod(shape)))
+            yield from ((g, slice(start, start + step)) for start in range(0, n, step))
+
+    def _incoming(self, g: int, to_factors: Messages, rows: slice) -> list[Array]:
+        """Return the messages to each slot of some factors of a group, with the axes of its tables."""
         k = self.tables.groups[g].values.ndim - 1
         found = []
         for s, edges in enumerate(self._layout[1][g]):
-            message = np.take(to_factors[self._class_of_slot(g, s)], edges, axis=1)
+            message = np.take(to_factors[self._class_of_slot(g, s)], edges[rows], axis=1)
             found.append(message.reshape(*(len(message) if j == s else 1 for j in range(k)), -1))
         return found
 
@@ -164,9 +173,9 @@ class Flooding:
         total = self.tables.constant
         for belief, own, back in zip(beliefs, to_cells, to_factors, strict=True):
             total += self.combine(belief[:, None]).sum() - self.combine((own + back)[:, None]).sum()
-        for g, group in enumerate(self.tables.groups):
-            joint = group.values
-            for message in self._incoming(g, to_factors):
+        for g, rows in self._pieces():
+            joint = self.tables.groups[g].values[..., rows]
+            for message in self._incoming(g, to_factors, rows):
                 joint = joint + message
             total += self.combine(joint.reshape(-1, 1, joint.shape[-1])).sum()
         return float(total)
@@ -205,40 +214,37 @@ def passed(flooding: Flooding, iterations: int, tolerance: float, damping: float
     Raises:
         Contradiction: if no configuration has positive probability.
     """
-    now, residual = flooding.uniform(), np.inf
-    before: list[Array] | None = None
+    now, residual, laws = flooding.uniform(), np.inf, list[Array]()
+    weights = [np.exp(m) for m in now]
     for done in range(1, iterations + 1):
         to_factors, beliefs = flooding.to_factors(now)
         new = flooding.to_cells(to_factors)
-        laws = [np.exp(_scaled(b)) for b in beliefs]
-        laws = [law / law.sum(axis=0) for law in laws]
-        residual = max(_change(a, b) for a, b in _pairs(new, now))
-        # The beliefs are those of `now`: a fixed point of the messages settles them too.
-        if before is not None:
-            residual = max([residual, *(np.abs(a - b).max(initial=0.0) for a, b in zip(laws, before, strict=True))])
-        before = laws
+        new_laws = [_normalised(np.exp(_scaled(b))) for b in beliefs]
+        new_weights = [np.exp(m) for m in new]
+        # The first beliefs have none before them; they follow from the messages anyway.
+        residual = max(_change(new_weights, weights), _change(new_laws, laws))
         if residual <= tolerance:
-            return Passed(new, True, done, float(residual))
+            return Passed(new, True, done, residual)
         if damping:
             new = [(1 - damping) * a + damping * b for a, b in zip(new, now, strict=True)]
-        now = new
-    return Passed(now, False, iterations, float(residual))
+            new_weights = [np.exp(m) for m in new]
+        now, laws, weights = new, new_laws, new_weights
+    return Passed(now, False, iterations, residual)
 
 
-def _pairs(new: Messages, now: Messages) -> Iterator[tuple[Array, Array]]:
-    yield np.zeros(1), np.zeros(1)  # A model may have no messages.
-    yield from zip(new, now, strict=True)
+def _change(new: Sequence[Array], old: Sequence[Array]) -> float:
+    """Return the largest difference of arrays of the same size classes."""
+    return max([0.0, *(float(np.abs(a - b).max(initial=0.0)) for a, b in zip(new, old, strict=False))])
 
 
-def _change(a: Array, b: Array) -> float:
-    return float(np.abs(np.exp(a) - np.exp(b)).max(initial=0.0))
+def _normalised(weights: Array) -> Array:
+    return weights / weights.sum(axis=0)
 
 
 def log_sum(values: Array) -> Array:
     """Return the log of the sum of exp over all axes but the last two."""
     axes = tuple(range(values.ndim - 2))
-    top = values.max(axis=axes)
-    safe = np.where(np.isfinite(top), top, 0.0)
+    safe = np.maximum(values.max(axis=axes), np.finfo(float).min)  # -inf - -inf would be nan.
     with np.errstate(divide="ignore"):
         return np.log(np.exp(values - safe).sum(axis=axes)) + safe
 
