@@ -149,7 +149,7 @@ def approximate_mode(
     clamped = _Clamped(graph, params, clamp, given)
     search = ModeSearch(clamped.tables, colour_blocks(graph, clamped.tables))
     if isinstance(method, MaxProduct):
-        start, upper = _decoded(clamped, search, method)
+        start, upper = _decoded(clamped, method)
         kind, ends = "max-product", search.descended(start)
     else:
         kind, upper = "annealing", np.inf
@@ -159,7 +159,7 @@ def approximate_mode(
     return clamped.filled(found), value, kind, value >= upper - limits.TIE_BREAK * max(1.0, abs(upper))
 
 
-def _decoded(clamped: _Clamped, search: ModeSearch, method: MaxProduct) -> tuple[Array, float]:
+def _decoded(clamped: _Clamped, method: MaxProduct) -> tuple[Array, float]:
     """Return the codes that max-product decodes, shape (cells, 1), and a bound.
 
     If the factor graph has no cycle, no configuration exceeds the bound by more than rounding and
@@ -171,26 +171,16 @@ def _decoded(clamped: _Clamped, search: ModeSearch, method: MaxProduct) -> tuple
     try:
         found = passed(flooding, method.iterations, method.tolerance, damping)
         upper = flooding.value(found.to_cells) - slack if forest and found.converged else np.inf
-        to_factors, beliefs = flooding.to_factors(found.to_cells)
+        beliefs = flooding.to_factors(found.to_cells)[1]
     except Contradiction:
         raise impossible(clamped.held) from None
-    codes = np.concatenate([np.zeros(0, int), *(b.argmax(axis=0) for b in beliefs)])
-    decided = np.zeros(len(codes), bool)
-    try:
-        for block in search.blocks:
-            k = tables.class_of[block.cells[0]]
-            codes[block.cells] = beliefs[k][:, block.cells - tables.classes[k].start].argmax(axis=0)
-            decided[block.cells] = True
-            beliefs = flooding.to_factors(flooding.to_cells(flooding.decided(to_factors, codes, decided)))[1]
-    except Contradiction:
-        pass  # Decoded values contradict each other. The descent repairs what it can.
-    return codes[:, None], upper
+    return np.concatenate([np.zeros(0, int), *(b.argmax(axis=0) for b in beliefs)])[:, None], upper
 
 
 def _untied(tables: ClampedTables) -> tuple[ClampedTables, float]:
     """Return tables with tiny random terms, and the largest sum of these terms.
 
-    The terms make the maximum unique, so that cells which are decoded at once agree.
+    The terms make the maximum unique, so that the maxima of all beliefs agree with one another.
     """
     every = [*(c.unary for c in tables.classes), *(g.values for g in tables.groups)]
     scale = limits.TIE_BREAK * max([1.0, *(float(np.abs(v[np.isfinite(v)]).max(initial=0.0)) for v in every)])

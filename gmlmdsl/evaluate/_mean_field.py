@@ -149,15 +149,13 @@ class MeanField:
         return found
 
     def bound(self, laws: Laws) -> float:
-        """Return E_q[log_potential] + sum_i H(q_i)."""
+        """Return E_q[log_potential] + sum_i H(q_i) of distributions whose bound is above -inf."""
         total = self.tables.constant
         for c, law in zip(self.tables.classes, laws, strict=True):
             with np.errstate(divide="ignore", invalid="ignore"):
                 total += float(np.where(law > 0, law * (c.unary - np.log(law)), 0.0).sum())
-        for g, (finite, bad) in enumerate(zip(self._finite, self._impossible, strict=True)):
+        for g, finite in enumerate(self._finite):
             total += float(self._expected(finite, (g, None, slice(None)), laws).sum())
-            if bad is not None and self._expected(bad, (g, None, slice(None)), _supports(laws)).any():
-                return -np.inf
         return total
 
 
