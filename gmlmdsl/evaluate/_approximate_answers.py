@@ -119,7 +119,8 @@ def _ascended(clamped: _Clamped, method: MeanField) -> tuple[list[Array], Record
     else:
         starts = [np.zeros(len(clamped.tables.free), int)] * method.starts
     spreads = [0.01] + [1.0] * (method.starts - 1)
-    tried = (ascent.ascended(ascent.start(codes, rng, s), method.iterations, method.tolerance) for codes, s in zip(starts, spreads, strict=True))
+    laws = (ascent.start(codes, rng, spread) for codes, spread in zip(starts, spreads, strict=True))
+    tried = (ascent.ascended(law, method.iterations, method.tolerance) for law in laws)
     best = max(tried, key=lambda a: a.bound)
     record = Record("naive mean field", best.bound, "lower", False, best.converged, best.iterations, best.residual)
     return best.laws, record, "try `gm.MeanField(..)` with more `iterations`"
@@ -167,9 +168,8 @@ def _decoded(clamped: _Clamped, method: MaxProduct) -> tuple[Array, float]:
     """
     tables, slack = _untied(clamped.tables)
     forest, flooding = tables.is_forest, Flooding(tables, maximum)
-    damping = method.damping if method.damping is not None else 0.0 if forest else 0.5
     try:
-        found = passed(flooding, method.iterations, method.tolerance, damping)
+        found = passed(flooding, method.iterations, method.tolerance, method.damping)
         upper = flooding.value(found.to_cells) - slack if forest and found.converged else np.inf
         beliefs = flooding.to_factors(found.to_cells)[1]
     except Contradiction:

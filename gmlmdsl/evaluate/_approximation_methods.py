@@ -19,7 +19,8 @@ class BeliefPropagation:
     """Loopy belief propagation (the sum-product algorithm), for `method=` of `JointModel.marginals`.
 
     The marginals and log Z are exact if the factor graph given the clamped cells has no cycle.
-    Otherwise they are approximations without a bound on their error.
+    Messages are then sent, without damping, until nothing changes. Otherwise the answers are
+    approximations without a bound on their error.
 
     Args:
         iterations: the largest number of iterations. In each one all messages are sent.
@@ -73,20 +74,20 @@ class MaxProduct:
     Args:
         iterations: the largest number of iterations.
         tolerance: the largest change of a scaled message at convergence.
-        damping: the share of the previous log message that a new one keeps, from 0 to below 1. If
-            None, 0 on a factor graph without a cycle, else 0.5.
+        damping: the share of the previous log message that a new one keeps, from 0 to below 1.
+            Without a cycle nothing is damped, and messages are sent until nothing changes.
 
     Reference: Pearl 1988; Weiss and Freeman 2001.
     """
 
-    iterations: int = 200
-    tolerance: float = 1e-8
-    damping: float | None = None
+    iterations: int = 500
+    tolerance: float = 1e-12
+    damping: float = 0.5
 
     name = "max-product"
 
     def __post_init__(self) -> None:
-        _verify(self, whole={"iterations": 1}, share=("damping",) if self.damping is not None else ())
+        _verify(self, whole={"iterations": 1}, share=("damping",))
 
 
 @dataclass(frozen=True)

@@ -100,11 +100,10 @@ class MeanField:
             iterations: the largest number of rounds.
             tolerance: the largest change of a probability at convergence.
         """
-        laws, residual, done = [law.copy() for law in laws], 0.0, 0
-        for done in range(1, iterations + 1):
+        laws, residual, done = [law.copy() for law in laws], np.inf, 0
+        while residual > tolerance and done < iterations:
             residual = max([0.0, *(self._update(b, laws) for b in range(len(self.blocks)))])
-            if residual <= tolerance:
-                break
+            done += 1
         return Ascended(laws, self.bound(laws), residual <= tolerance, done, residual)
 
     @cached_property
@@ -144,8 +143,7 @@ class MeanField:
             if s != slot:
                 k = int(self.tables.class_of[cells[0, s]])
                 law = laws[k][:, cells[:, s] - self.tables.classes[k].start]
-                found = np.moveaxis(found, s, 0)
-                found = sum((found[v] * law[v] for v in range(1, len(law))), found[0] * law[0])
+                found = _mean(np.moveaxis(found, s, 0), law)
         return found
 
     def bound(self, laws: Laws) -> float:
@@ -157,6 +155,14 @@ class MeanField:
         for g, finite in enumerate(self._finite):
             total += float(self._expected(finite, (g, None, slice(None)), laws).sum())
         return total
+
+
+def _mean(values: Array, law: Array) -> Array:
+    """Return the sum over the first axis of values times probabilities, without a large product."""
+    total = values[0] * law[0]
+    for v in range(1, len(law)):
+        total += values[v] * law[v]
+    return total
 
 
 def _softmax(level: Array) -> Array:

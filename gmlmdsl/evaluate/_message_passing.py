@@ -35,12 +35,12 @@ class Edges(NamedTuple):
     consecutive: the first edge of each of these cells, then the second edge of each, and so on.
 
     Attributes:
-        count: the number of edges.
+        total: the number of edges.
         degrees: for each degree, the first edge, the degree, and the places of the cells in the
             class.
     """
 
-    count: int
+    total: int
     degrees: list[tuple[int, int, Array]]
 
 
@@ -77,7 +77,7 @@ class Flooding:
 
     def uniform(self) -> Messages:
         """Return messages that say nothing."""
-        return [np.zeros((len(c.unary), e.count)) for c, e in zip(self.tables.classes, self._layout[0], strict=True)]
+        return [np.zeros((len(c.unary), e.total)) for c, e in zip(self.tables.classes, self._layout[0], strict=True)]
 
     def to_factors(self, to_cells: Messages) -> tuple[Messages, list[Array]]:
         """Return the messages from cells to factors, and the beliefs of cells.
@@ -190,6 +190,10 @@ class Contradiction(Exception):
 def passed(flooding: Flooding, iterations: int, tolerance: float, damping: float) -> Passed:
     """Send messages until they change by at most `tolerance`.
 
+    If the factor graph has no cycle, the messages stop changing after as many iterations as its
+    longest path has cells. They are then sent until nothing changes, without damping. A smaller
+    change might still matter, such as that of a rare value for which there is evidence elsewhere.
+
     Args:
         flooding: the messages' graph.
         iterations: the largest number of iterations.
@@ -199,6 +203,8 @@ def passed(flooding: Flooding, iterations: int, tolerance: float, damping: float
     Raises:
         Contradiction: if no configuration has positive probability.
     """
+    if flooding.tables.is_forest:
+        tolerance = damping = 0.0
     now, residual, laws = flooding.uniform(), np.inf, list[Array]()
     weights = [np.exp(m) for m in now]
     for done in range(1, iterations + 1):

@@ -269,7 +269,7 @@ class JointModel(Model):
         if method is not None:
             chosen = marginal_method(method)
             if x is not None or over is not None:
-                message = f"marginals: `method={chosen.name!r}` gives single cells given one `clamp`; `x` and `over` have exact answers only"
+                message = f"marginals: `method={chosen.name!r}` is of single cells given one `clamp`; `x` and `over` are exact only"
                 raise fail("E507", message, help="call it once for each row, with the known cells in `clamp=`; or leave `method` out")
             lowered = bound_once(self.lowered, given, "an approximation")
             graph = lowered.graph if isinstance(chosen, MeanField) or lowered is not self.lowered else self._counted.graph
