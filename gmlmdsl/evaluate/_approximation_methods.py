@@ -1,4 +1,4 @@
-"""The methods of approximate marginals and modes, with their options, and the objects that they return."""
+"""The methods of approximate marginals and modes with their options, and what they return."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Some = TypeVar("Some")
 
 @dataclass(frozen=True)
 class BeliefPropagation:
-    """Loopy belief propagation (the sum-product algorithm), for `method=` of `JointModel.marginals`.
+    """Belief propagation (the sum-product algorithm), for `method=` of `JointModel.marginals`.
 
     The marginals and log Z are exact if the factor graph given the clamped cells has no cycle.
     Messages are then sent, without damping, until nothing changes. Otherwise the answers are
@@ -152,8 +152,10 @@ def _method(given: Any, kinds: Sequence[type[Some]], verb: str) -> Some:
             raise unknown(f"{verb}: there is no method `{given}`", given, [*by_name], "E507")
         return by_name[given]()
     if not isinstance(given, tuple(kinds)):
-        help = f"{listed([*by_name])}, or {listed([f'gm.{kind.__name__}(..)' for kind in kinds])}; without a method the answer is exact"
-        raise fail("E507", f"{verb}: method must be a name or an object of its options, got {type(given).__name__}", help=help)
+        objects = listed([f"gm.{kind.__name__}(..)" for kind in kinds])
+        help = f"{listed([*by_name])}, or {objects}; without a method the answer is exact"
+        message = f"{verb}: method must be a name or an object of its options"
+        raise fail("E507", f"{message}, got {type(given).__name__}", help=help)
     return given
 
 
@@ -248,5 +250,6 @@ class Mode(tuple[Any, Any]):
         return self[1]
 
     def __repr__(self) -> str:
-        proof = "no configuration is more probable" if self.is_proven else "a more probable configuration may exist"
-        return f"{self.kind} mode, log_potential {self.log_potential}, log_prob {self.log_prob}; {proof}\n{self.configuration!r}"
+        proof = "no" if self.is_proven else "perhaps a"
+        numbers = f"log_potential {self.log_potential}, log_prob {self.log_prob}"
+        return f"{self.kind} mode, {numbers}; {proof} more probable one exists\n{self.configuration!r}"

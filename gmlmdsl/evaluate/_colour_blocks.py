@@ -47,7 +47,7 @@ class ColourBlock:
 
     @cached_property
     def _sums(self) -> list[scipy.sparse.csr_array]:
-        """For each entry of `edges`, 1 for each cell and each factor that touches it, shape (n, factors)."""
+        """For each entry of `edges`, 1 for a cell and each factor that touches it, (n, factors)."""
         shapes = [(len(self.cells), len(columns)) for columns in self.columns]
         pairs = zip(shapes, self.columns, strict=True)
         return [scipy.sparse.csr_array((np.ones(s[1]), (columns, np.arange(s[1]))), shape=s) for s, columns in pairs]

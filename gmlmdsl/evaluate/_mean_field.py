@@ -1,4 +1,4 @@
-"""The naive mean field: the product of distributions of single cells with the best lower bound of log Z.
+"""The naive mean field: a product of distributions of single cells that bounds log Z from below.
 
 The bound of q is log Z >= E_q[log_potential] + sum_i H(q_i). Coordinate ascent sets q_i(v)
 proportional to exp(E[log_potential | x_i = v]) for the cells of one colour at a time, so that the
@@ -108,9 +108,12 @@ class MeanField:
 
     @cached_property
     def _kept(self) -> list[list[tuple[Array, Array | None]]]:
-        """For each block and edge set, its tables, 0 where they are -inf, and where they are -inf."""
-        pairs = [[(self._finite[g][..., rows], self._impossible[g], rows) for g, _, rows in b.edges] for b in self.blocks]
-        return [[(values, None if bad is None else bad[..., rows]) for values, bad, rows in some] for some in pairs]
+        """The entries of `_finite` and `_impossible` of each block's edges."""
+        return [[(self._finite[g][..., rows], self._bad(g, rows)) for g, _, rows in block.edges] for block in self.blocks]
+
+    def _bad(self, g: int, rows: Array) -> Array | None:
+        bad = self._impossible[g]
+        return None if bad is None else bad[..., rows]
 
     def _update(self, b: int, laws: Laws) -> float:
         """Update the cells of a block in place, and return the largest change."""

@@ -125,14 +125,14 @@ class Flooding:
         return out
 
     def _pieces(self) -> Iterator[tuple[int, slice]]:
-        """Yield each group with some of its factors, whose tables fit into the cache of a processor."""
+        """Yield each group with some of its factors, whose tables fit into a processor's cache."""
         for g, group in enumerate(self.tables.groups):
             *shape, n = group.values.shape
             step = max(1, limits.TABLES_AT_ONCE // int(np.prod(shape)))
             yield from ((g, slice(start, start + step)) for start in range(0, n, step))
 
     def _incoming(self, g: int, to_factors: Messages, rows: slice) -> list[Array]:
-        """Return the messages to each slot of some factors of a group, with the axes of its tables."""
+        """Return the messages to each slot of some factors, with the axes of their tables."""
         k = self.tables.groups[g].values.ndim - 1
         found = []
         for s, edges in enumerate(self._layout[1][g]):

@@ -10,7 +10,7 @@ called iterated conditional modes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,7 +37,10 @@ class ModeSearch:
 
     @cached_property
     def _spans(self) -> tuple[Array, float]:
-        """The largest change of log p by a move of each cell, -inf aside, and the smallest change by one factor."""
+        """The largest change of log p by a move of each cell, and the smallest by one factor.
+
+        Entries of -inf do not count.
+        """
         spans, least = np.zeros(len(self.tables.free)), np.inf
         every = [(c.unary, np.arange(c.start, c.start + c.unary.shape[1])[:, None]) for c in self.tables.classes]
         every += [(g.values, g.cells) for g in self.tables.groups]
@@ -101,8 +104,9 @@ class ModeSearch:
         """Return the ends of chains at rising beta, each after a descent.
 
         In a sweep every cell is drawn from its conditional of p^beta given the others. The betas
-        form a geometric sequence. At the first, a typical change of log p is made half of the time;
-        at the last, the smallest unfavourable change in one of a hundred.
+        form a geometric sequence. At the first, the largest change of log p by one move has the
+        odds 1/2. At the last, the smallest change by one factor has the odds 1/100, unless that
+        needs more than `COLDEST` times the first beta.
 
         Args:
             chains: the number of chains, which start at uniform configurations.
@@ -150,7 +154,7 @@ class _Touched:
         return np.take(self.flat, at, axis=1)
 
 
-def _touched(tables: ClampedTables, block: ColourBlock, g: int, slot: int, rows: Array, finite) -> _Touched:
+def _touched(tables: ClampedTables, block: ColourBlock, g: int, slot: int, rows: Array, finite: Callable[[Array], Array]) -> _Touched:
     group = tables.groups[g]
     values = finite(np.moveaxis(group.values[..., rows], slot, 0))
     sizes = values.shape[1:]
