@@ -71,6 +71,14 @@ def test_without_a_cycle_answers_are_exact(name: str, seed: int):
         assert {k: int(v) for k, v in mode.configuration.items()} == {k: int(v) for k, v in best.configuration.items()}
 
 
+@pytest.mark.parametrize("options", [{"tolerance": 0.1}, {"damping": 0.9}])
+def test_options_do_not_matter_without_a_cycle(options: dict[str, float]):
+    sizes, scopes, more = TREES["factors of three cells"]
+    model, params = table_model(sizes, scopes, np.random.default_rng(0), 1.5, more)
+    found = model.marginals(params, method=gm.BeliefPropagation(**cast("Any", options)))
+    assert errors(found, model.marginals(params)) < 1e-9
+
+
 def test_log_partition_given_clamped_cells_is_that_of_the_sum_over_the_others():
     model, params = table_model([3, 3, 3], [(0, 1), (1, 2)], np.random.default_rng(1))
     found = model.marginals(params, clamp={"x1": 2}, method=BP).log_partition
