@@ -150,7 +150,7 @@ def approximate_mode(
     clamped = _Clamped(graph, params, clamp, given)
     search = ModeSearch(clamped.tables, colour_blocks(graph, clamped.tables))
     if isinstance(method, MaxProduct):
-        start, upper = _decoded(clamped, method)
+        start, upper = _decoded(clamped, search, method)
         kind, ends = "max-product", search.descended(start)
     else:
         kind, upper = "annealing", np.inf
@@ -160,7 +160,7 @@ def approximate_mode(
     return clamped.filled(found), value, kind, value >= upper - limits.TIE_BREAK * max(1.0, abs(upper))
 
 
-def _decoded(clamped: _Clamped, method: MaxProduct) -> tuple[Array, float]:
+def _decoded(clamped: _Clamped, search: ModeSearch, method: MaxProduct) -> tuple[Array, float]:
     """Return the codes that max-product decodes, shape (cells, 1), and a bound.
 
     If the factor graph has no cycle, no configuration exceeds the bound by more than rounding and
@@ -171,10 +171,21 @@ def _decoded(clamped: _Clamped, method: MaxProduct) -> tuple[Array, float]:
     try:
         found = passed(flooding, method.iterations, method.tolerance, method.damping)
         upper = flooding.value(found.to_cells) - slack if forest and found.converged else np.inf
-        beliefs = flooding.to_factors(found.to_cells)[1]
+        to_factors, beliefs = flooding.to_factors(found.to_cells)
     except Contradiction:
         raise impossible(clamped.held) from None
-    return np.concatenate([np.zeros(0, int), *(b.argmax(axis=0) for b in beliefs)])[:, None], upper
+    codes = np.concatenate([np.zeros(0, int), *(b.argmax(axis=0) for b in beliefs)])
+    decided = np.zeros(len(codes), bool)
+    try:
+        for block in search.blocks:
+            k = tables.class_of[block.cells[0]]
+            codes[block.cells] = beliefs[k][:, block.cells - tables.classes[k].start].argmax(axis=0)
+            decided[block.cells] = True
+            sure = flooding.decided(to_factors, codes, decided)
+            beliefs = flooding.to_factors(flooding.to_cells(sure))[1]
+    except Contradiction:
+        pass  # Decoded values contradict each other. The descent repairs what it can.
+    return codes[:, None], upper
 
 
 def _untied(tables: ClampedTables) -> tuple[ClampedTables, float]:

@@ -69,7 +69,8 @@ class MeanField:
 class MaxProduct:
     """Max-product message passing, for `method=` of `JointModel.map`.
 
-    Each cell takes the value of its largest belief. A greedy descent of single cells follows.
+    Each cell takes the value of its largest belief, one colour of cells after another, each given
+    those before it. A greedy descent of single cells follows.
 
     Args:
         iterations: the largest number of iterations.

@@ -143,6 +143,22 @@ class Flooding:
     def _class_of_slot(self, g: int, s: int) -> int:
         return int(self.tables.class_of[self.tables.groups[g].cells[0, s]])
 
+    def decided(self, to_factors: Messages, codes: Array, known: Array) -> Messages:
+        """Return messages to factors that are sure of the values of known cells.
+
+        Args:
+            to_factors: the messages.
+            codes: the codes of the cells, shape (cells,).
+            known: booleans over cells.
+        """
+        out = []
+        for c, edges, messages in zip(self.tables.classes, self._layout[0], to_factors, strict=True):
+            some = [np.tile(cells, degree) for _, degree, cells in edges.degrees]
+            cells = np.concatenate([np.zeros(0, int), *some]) + c.start
+            sure = np.where(np.arange(len(messages))[:, None] == codes[cells], 0.0, -np.inf)
+            out.append(np.where(known[cells], sure, messages))
+        return out
+
     def value(self, to_cells: Messages) -> float:
         """Return the Bethe value: sum_i log Z_i + sum_f log Z_f - sum over edges of log Z_fi.
 
