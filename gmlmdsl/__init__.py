@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from .decode import attention_dependency as attention_dependency
     from .decode import drop_repeats as drop_repeats
     from .decode import stutter_rate as stutter_rate
+    from .evaluate import BeliefPropagation as BeliefPropagation
+    from .evaluate import MaxProduct as MaxProduct
+    from .evaluate import MeanField as MeanField
+    from .evaluate import SimulatedAnnealing as SimulatedAnnealing
     from .exchange import ImportedModel as ImportedModel
     from .exchange import read_model as read_model
     from .fit import MonteCarloEM as MonteCarloEM
@@ -88,6 +92,10 @@ _WHERE = {
     "Training": ".fit",
     "attention_dependency": ".decode",
     "drop_repeats": ".decode",
+    "BeliefPropagation": ".evaluate",
+    "MaxProduct": ".evaluate",
+    "MeanField": ".evaluate",
+    "SimulatedAnnealing": ".evaluate",
     "ImportedModel": ".exchange",
     "read_model": ".exchange",
     "stutter_rate": ".decode",
@@ -104,6 +112,7 @@ _WHERE = {
 _ROOMS = {"examples": "textbook", "report": "report", "theory": "theory"}
 __all__ = [
     "Alignment",
+    "BeliefPropagation",
     "BoundProgram",
     "ConditionalModel",
     "Diagnostic",
@@ -112,6 +121,8 @@ __all__ = [
     "GmlmWarning",
     "ImportedModel",
     "JointModel",
+    "MaxProduct",
+    "MeanField",
     "Model",
     "MonteCarloEM",
     "NetworkFit",
@@ -121,6 +132,7 @@ __all__ = [
     "ProbeFit",
     "Report",
     "SamplingWarning",
+    "SimulatedAnnealing",
     "Table",
     "Training",
     "Translator",

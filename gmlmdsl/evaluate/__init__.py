@@ -1,16 +1,27 @@
 """Evaluate objectives and exact answers of a model at given parameters.
 
-In: derived functions, data, parameters. Out: objectives, conditionals, exact answers, second-order
-sums. Never: minimising, chains.
+In: derived functions, data, parameters. Out: objectives, conditionals, exact and approximate
+answers, second-order sums. Never: minimising over parameters, draws.
 """
 
 from __future__ import annotations
 
+from . import _approximate_answers as approximate
 from . import _decoder_bounds as decoder_bounds
 from . import _exact_answers as exact
 from . import _named_conditionals as named_conditionals
 from . import _network_queries as network_queries
 from . import _parameters as parameters
+from ._approximation_methods import (
+    ApproximateMarginals,
+    BeliefPropagation,
+    MaxProduct,
+    MeanField,
+    Mode,
+    SimulatedAnnealing,
+    marginal_method,
+    mode_method,
+)
 from ._colouring import Colouring, colouring
 from ._completions import log_completions
 from ._contractions import Contractions

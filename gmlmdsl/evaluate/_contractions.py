@@ -146,7 +146,7 @@ class Contractions:
             GmlmError: E512 where some cell has no value left.
         """
         held, codes = clamped_cells(self.graph, clamp)
-        if not held.any() or self._is_affordable():
+        if not held.any() or self.is_affordable():
             return held, codes
         found = with_forced(self.graph, held, codes)
         if found is None:
@@ -155,9 +155,10 @@ class Contractions:
 
     def affordable(self, what: str) -> derive.Contraction | None:
         """Return the contraction of all cells, or None if it is not affordable."""
-        return self.whole(what)[1] if self._is_affordable() else None
+        return self.whole(what)[1] if self.is_affordable() else None
 
-    def _is_affordable(self) -> bool:
+    def is_affordable(self) -> bool:
+        """Return whether the contraction of all cells is affordable."""
         if not self._is_dear:
             try:
                 self.plan(np.zeros(self.graph.n_cells, bool), "")
@@ -183,10 +184,14 @@ def verify_possible(value: Array, held: Array) -> None:
         value: the log sums.
         held: booleans of the clamped cells, for the message.
     """
-    if np.isfinite(value).all():
-        return
+    if not np.isfinite(value).all():
+        raise impossible(held)
+
+
+def impossible(held: Array) -> GmlmError:
+    """Return E512 for a model without a configuration that agrees with the clamped cells."""
     if held.any():
         message = "no configuration agrees with the clamped cells: together they have probability zero"
-        raise fail("E512", message, help="clamp fewer cells, or other values; see the `require`s of the model")
+        return fail("E512", message, help="clamp fewer cells, or other values; see the `require`s of the model")
     message = "no configuration has a positive, finite probability at these parameters"
-    raise fail("E512", message, help="pass finite parameters; see the `require`s of the model")
+    return fail("E512", message, help="pass finite parameters; see the `require`s of the model")

@@ -197,14 +197,14 @@ def marginals(
     if engine is not None:
         sums, table = engine.laws(codes, int(graph.sizes.max(initial=1)))
         _verify_sums(graph, sums, held)
-        return _by_variable(graph, _with_known(graph, engine.free, codes, _working(table), held), lead)
+        return by_variable(graph, with_known(graph, engine.free, codes, _working(table), held), lead)
     for c, seen in kept.beside(held, codes, "a table of marginals"):
         found, table = _laws(device, params, codes, c, seen)
         if _has_digits(found):
             break
     verify_possible(found, held)
     _verify_digits(graph, device, params, codes, c, found, held)
-    return _by_variable(graph, _with_known(graph, np.asarray(c.free), codes, table, held), lead)
+    return by_variable(graph, with_known(graph, np.asarray(c.free), codes, table, held), lead)
 
 
 def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, codes: Array, lead: tuple[int, ...]) -> dict[str, Array]:
@@ -235,20 +235,20 @@ def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, 
     patterns, which = np.unique(known, axis=1, return_inverse=True)
     what, full = "a table of marginals", np.zeros((graph.n_random, int(graph.sizes.max(initial=1)), codes.shape[1]), derive.float_type())
     if _rows_on_host(kept, params, here, patterns, which, full):
-        return _by_variable(graph, full, lead)
+        return by_variable(graph, full, lead)
     if patterns.shape[1] > 1 and (c := kept.affordable(what)) is not None:
         found, table = _laws(device, params, here, c, seen_term(graph, c, known, codes))
         if _has_digits(found):
             _verify_rows(found, np.arange(codes.shape[1]))
-            return _by_variable(graph, _with_known(graph, np.asarray(c.free), here, table, known), lead)
+            return by_variable(graph, with_known(graph, np.asarray(c.free), here, table, known), lead)
     for k in range(patterns.shape[1]):
         rows = np.flatnonzero(which.reshape(-1) == k)
         _, c = kept.holding(patterns[:, k], what)
         found, table = _laws(device, params, here[:, rows], c)
         _verify_rows(found, rows)
         _verify_digits(graph, device, params, here[:, rows], c, found, patterns[:, k])
-        full[..., rows] = _with_known(graph, np.asarray(c.free), here[:, rows], table, patterns[:, k])
-    return _by_variable(graph, full, lead)
+        full[..., rows] = with_known(graph, np.asarray(c.free), here[:, rows], table, patterns[:, k])
+    return by_variable(graph, full, lead)
 
 
 def _rows_on_host(kept: Contractions, params: Params, codes: Array, patterns: Array, which: Array, full: Array) -> bool:
@@ -270,7 +270,7 @@ def _rows_on_host(kept: Contractions, params: Params, codes: Array, patterns: Ar
         sums, table = engine.laws(codes[:, rows], full.shape[1])
         _verify_rows(sums.values, rows)
         _verify_sums(kept.graph, sums, patterns[:, k])
-        full[..., rows] = _with_known(kept.graph, engine.free, codes[:, rows], table, patterns[:, k])
+        full[..., rows] = with_known(kept.graph, engine.free, codes[:, rows], table, patterns[:, k])
     return True
 
 
@@ -282,7 +282,7 @@ def _verify_rows(value: Array, rows: Array) -> None:
         raise fail("E512", message, help="see the `require`s of the model")
 
 
-def _with_known(graph: FactorGraph, free: Array, codes: Array, table: Array, known: Array) -> Array:
+def with_known(graph: FactorGraph, free: Array, codes: Array, table: Array, known: Array) -> Array:
     """Return the distributions of all cells, shape (cells, values, rows).
 
     The free cells have the distributions in `table`. Every other cell, and every known one, has
@@ -302,7 +302,7 @@ def _with_known(graph: FactorGraph, free: Array, codes: Array, table: Array, kno
     return full
 
 
-def _by_variable(graph: FactorGraph, full: Array, lead: tuple[int, ...]) -> dict[str, Array]:
+def by_variable(graph: FactorGraph, full: Array, lead: tuple[int, ...]) -> dict[str, Array]:
     out = {}
     for v in graph.variables:
         part = np.moveaxis(full[v.offset : v.offset + v.size, : len(v.labels)], 2, 0)

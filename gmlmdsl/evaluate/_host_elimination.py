@@ -60,25 +60,51 @@ def factor_tables(graph: FactorGraph, params: Mapping[str, Array]) -> list[Facto
         graph: the factor graph, without given variables.
         params: the parameters.
     """
-    return [table for group in graph.groups if group.n for table in _tables_of(graph, group, params)]
+    return [
+        FactorTable(tuple(cells), table)
+        for block in table_blocks(graph, params)
+        for cells, table in zip(block.cells.tolist(), block.values, strict=True)
+    ]
 
 
-def _tables_of(graph: FactorGraph, group: FactorGroup, params: Mapping[str, Array]) -> Iterator[FactorTable]:
-    sizes = np.append(graph.sizes, 1)
+class TableBlock(NamedTuple):
+    """The tables of several factors whose cells have the same numbers of values.
+
+    Attributes:
+        cells: the distinct cells of each factor, shape (n, k).
+        values: log p contributions, shape (n, values of the first cell, .., of the last cell).
+    """
+
+    cells: Array
+    values: Array
+
+
+def table_blocks(graph: FactorGraph, params: Mapping[str, Array]) -> Iterator[TableBlock]:
+    """Yield the tables of all factors and requirements, those of the same shape together.
+
+    Args:
+        graph: the factor graph; its given variables, if any, have data.
+        params: the parameters.
+    """
+    for group in graph.groups:
+        if group.n:
+            yield from _blocks_of(graph, group, params)
+
+
+def _blocks_of(graph: FactorGraph, group: FactorGroup, params: Mapping[str, Array]) -> Iterator[TableBlock]:
+    sizes = np.append(graph.sizes, 0)  # 0 stands for no cell.
     for rows, owners in alike(group.cells, graph.n_cells):
         part = group if len(rows) == group.n else group.take(rows)
         # Instances are evaluated together if their cells have the same numbers of values.
         shapes, which = np.unique(sizes[part.cells], axis=0, return_inverse=True)
-        for k, shape in enumerate(shapes.tolist()):
+        for k, found in enumerate(shapes.tolist()):
             some = np.flatnonzero(which.reshape(-1) == k)
             piece = part if len(some) == part.n else part.take(some)
-            values = tables_over(piece, JointValues(tuple(shape), owners), params)
+            values = tables_over(piece, JointValues(tuple(max(size, 1) for size in found), owners), params)
             if piece.kind == "require":
                 values = np.where(values != 0, 0.0, -np.inf)
-            own = [s for s, owner in enumerate(owners) if s == owner]  # A cell has one axis.
-            for cells, table in zip(piece.cells.tolist(), values, strict=True):
-                axes = [s for s in own if cells[s] < graph.n_cells]
-                yield FactorTable(tuple(cells[s] for s in axes), table.reshape([shape[s] for s in axes]))
+            axes = [s for s, owner in enumerate(owners) if s == owner and found[s]]  # A cell has one axis.
+            yield TableBlock(piece.cells[:, axes], values.reshape(len(some), *(found[s] for s in axes)))
 
 
 @dataclass(frozen=True, eq=False)

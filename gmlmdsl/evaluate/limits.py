@@ -30,3 +30,12 @@ MOST_JOINT = 1 << 12
 # Fraction of the largest factor. A sum below it has digits to spare for the factors among the
 # clamped cells.
 SPARE = 1 / 1024
+
+# Approximate answers.
+# The largest number of table entries of all factors: 256 MiB, of which a few copies are made.
+MOST_APPROXIMATED = 1 << 25
+TABLES_AT_ONCE = 1 << 15  # The table entries of factors whose messages are computed together.
+# Added to log p to break ties between equally probable values, in units of the largest factor.
+TIE_BREAK = 1e-11
+DESCENTS = 10_000  # The largest number of sweeps of a greedy descent.
+COLDEST = 1e3  # The largest ratio of the last beta of annealing to the first.

@@ -30,10 +30,15 @@ from ..data import (
     verified_seed,
 )
 from ..evaluate import (
+    MeanField,
+    Mode,
     answer,
+    approximate,
     decoder_bounds,
     exact,
     log_completions,
+    marginal_method,
+    mode_method,
     named_conditionals,
     parameters,
     substitution_effects,
@@ -223,8 +228,11 @@ class JointModel(Model):
         *,
         x: Any = None,
         missing: Any = None,
+        method: Any = None,
     ) -> dict[Any, np.ndarray]:
-        """Return p(x_i = v | known cells), exactly, for every cell or jointly for groups of cells.
+        """Return p(x_i = v | known cells) of every cell, or joint distributions of groups of cells.
+
+        The answer is exact unless a `method` is named.
 
         Args:
             params: the parameters.
@@ -237,16 +245,37 @@ class JointModel(Model):
             x: rows of data, as in `fit`, in place of `clamp`. The known cells of each row are held,
                 and the marginals of latents and missing cells are computed.
             missing: the value that marks a missing cell of x, as in `fit`.
+            method: None for the exact answer; "belief-propagation" or "mean-field" for approximate
+                ones of single cells given one set of known cells, at the cost of a few hundred
+                sweeps. `gm.BeliefPropagation(damping=0.5)` and `gm.MeanField(..)` have options.
 
         Returns:
             A dict by variable, latents included, of arrays of shape (*axes, values) with the values
             in domain order. Rows of x or of given data come before these axes. With `over`, a dict
             by group of arrays of shape (values of the first cell, .., values of the last cell).
+            With a `method`, the dict has attributes: its `kind`; `log_partition`, the Bethe value
+            or the lower bound of the mean field; `is_exact`, `converged`, `iterations`, `residual`.
 
         Raises:
             GmlmError: E601 with the cost if no plan is affordable; E512 if no configuration agrees
-                with the known cells; E507 for a group that does not consist of cells.
+                with the known cells; E507 for a group that does not consist of cells, an unknown
+                method, and a method together with `x` or `over`.
+
+        Warns:
+            GmlmWarning: if a method has not converged.
+
+        Reference: Pearl 1988; Yedidia, Freeman and Weiss 2005; Wainwright and Jordan 2008.
         """
+        if method is not None:
+            chosen = marginal_method(method)
+            if x is not None or over is not None:
+                message = f"marginals: `method={chosen.name!r}` is of single cells given one `clamp`; `x` and `over` are exact only"
+                raise fail("E507", message, help="call it once for each row, with the known cells in `clamp=`; or leave `method` out")
+            lowered = bound_once(self.lowered, given, "an approximation")
+            graph = lowered.graph if isinstance(chosen, MeanField) or lowered is not self.lowered else self._counted.graph
+            asked = graph, self._known(params, lowered), clamp, lowered.data, chosen
+            found = approximate.approximate_marginals(*asked)
+            return found.only(v.name for v in self.graph.variables)
         if x is not None:
             if clamp is not None or over is not None:
                 raise fail("E507", "marginals: `x` holds what each row knows; `clamp` and `over` stand without it", help="pass one of them")
@@ -263,33 +292,49 @@ class JointModel(Model):
         return {v.name: tables[v.name] for v in self.graph.variables}
 
     @at_once
-    def map(self, params: Params, clamp: Mapping[str, Any] | None = None, given: Any = None) -> tuple[Any, Any]:
+    def map(self, params: Params, clamp: Mapping[str, Any] | None = None, given: Any = None, *, method: Any = None, seed: int = 0) -> Mode:
         """Return a most probable configuration given the clamped cells, and its log_prob.
+
+        The configuration is proven to be one unless a `method` is named.
 
         Args:
             params: the parameters.
             clamp: cells or whole variables held at values, as in `sample`.
             given: the data of given variables, as in `fit`.
+            method: None for the exact answer; "max-product" or "anneal" for a search, whose result
+                is a local optimum: no change of a single cell makes it more probable.
+                `gm.MaxProduct(..)` and `gm.SimulatedAnnealing(sweeps=1000)` have options.
+            seed: the seed of annealing.
 
         Returns:
             A pair. The first element is the configuration: an array if the model has one variable,
             else a dict (latents included), with letters and labels as codes. If several
             configurations are equally probable, every run returns the same one. The second element
-            is log p of the configuration, or nan if the mode is affordable but log Z is not.
+            is log p of the configuration, or nan if log Z is not affordable. The pair has
+            attributes: `log_potential`, its `kind`, and `is_proven`, which is False if a more
+            probable configuration may exist.
 
         Raises:
-            GmlmError: E601 with the cost if no plan is affordable; E512 if no configuration agrees
-                with the clamped cells.
+            GmlmError: E601 with the cost if no plan is affordable, or if a factor is too large for
+                a search; E512 if no configuration agrees with the clamped cells, or if a search
+                finds none of positive probability; E507 for an unknown method.
+
+        Reference: Pearl 1988; Kirkpatrick, Gelatt and Vecchi 1983.
         """
+        if method is not None:
+            chosen, seed = mode_method(method), verified_seed(seed)
+            lowered = bound_once(self.lowered, given, "a search")
+            asked = lowered.graph, self._known(params, lowered), clamp, lowered.data, chosen, seed
+            codes, value, kind, is_proven = approximate.approximate_mode(*asked)
+            log_z = self._log_partition_or_nan(params, given)
+            return Mode(exact.configuration(self.graph, codes, ()), value - log_z, value, kind, is_proven)
+        verified_seed(seed)
         found = encode_given(self.graph, given)
         shape = () if found is None else found.shape
         lowered = self._bound(found)
         codes, value = exact.best(*self._elimination(params, lowered), clamp, found)
-        try:
-            log_z = np.asarray(self.log_partition(params, given=given))
-        except GmlmError:
-            log_z = np.nan
-        return exact.configuration(self.graph, codes, shape), value.reshape(shape)[()] - log_z
+        value = value.reshape(shape)[()]
+        return Mode(exact.configuration(self.graph, codes, shape), value - self._log_partition_or_nan(params, given), value)
 
     @at_once
     def next_symbol(self, params: Params, prefix: Any, *, given: Any = None) -> np.ndarray:
@@ -1016,6 +1061,15 @@ class JointModel(Model):
         """Return parameters that are verified for the factors of `lowered` and its given data."""
         with evaluated(params):
             return parameters.as_params(lowered.graph, params, summed=summed)
+
+    def _log_partition_or_nan(self, params: Params, given: Any) -> Any:
+        """Return log Z, or nan if it is not affordable."""
+        if not self._counted.is_affordable() and not self.graph.is_normalised:
+            return np.nan
+        try:
+            return np.asarray(self.log_partition(params, given=given))
+        except GmlmError:
+            return np.nan
 
     def _denoising(self, params: Params) -> Mapping[str, Any]:
         return self._known(params)

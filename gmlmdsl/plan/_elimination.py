@@ -22,8 +22,9 @@ from ._stages import Stage, in_turn, plan_stages
 
 Array = np.ndarray
 ADVICE = (
-    "`annealed_log_partition` estimates log Z; for marginals, modes and exact draws hold some cells fixed with `clamp=`, so that "
-    "those left have fewer neighbours; conditionals, losses and samplers need no log Z"
+    '`annealed_log_partition` estimates log Z; `marginals(.., method="belief-propagation")` and `map(.., method="anneal")` '
+    "approximate; or hold some cells fixed with `clamp=`, so that those left have fewer neighbours; conditionals, losses and samplers "
+    "need no log Z"
 )
 MOST_CORE = 20_000  # An order is searched one by one for at most this many cells on cycles.
 MOST_COMPARED = 2_000  # Two orders are compared for at most this many such cells.

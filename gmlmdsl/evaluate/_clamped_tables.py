@@ -1,0 +1,195 @@
+"""The factor graph given the clamped cells, as arrays: tables of the free cells, by shape.
+
+A table is restricted to the values of its clamped cells. Tables of the same cells are added, so
+that they make no cycle of their own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy  # submodules of SciPy load at first use
+
+from .._diagnostics import fail
+from ..graph import FactorGraph
+from . import limits
+from ._host_elimination import TableBlock, table_blocks, table_entries
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class TableGroup:
+    """The tables of n factors of k free cells, k >= 2, whose cells have the same numbers of values.
+
+    Attributes:
+        cells: the numbers of the cells, ascending and distinct, shape (n, k).
+        values: log p contributions, shape (values of the first cell, .., of the last cell, n).
+    """
+
+    cells: Array
+    values: Array
+
+
+@dataclass(frozen=True)
+class SizeClass:
+    """The free cells with the same number of values.
+
+    Attributes:
+        start: the number of the first of these cells; the others follow it.
+        unary: the sums of the factors of one cell, shape (values, cells).
+    """
+
+    start: int
+    unary: Array
+
+    @property
+    def cells(self) -> slice:
+        """The numbers of the cells."""
+        return slice(self.start, self.start + self.unary.shape[1])
+
+
+@dataclass(frozen=True)
+class ClampedTables:
+    """The factors of a model given the values of clamped cells.
+
+    Free cells are numbered in the order of their number of values. A cell with one value is not
+    free.
+
+    Attributes:
+        free: the position of each free cell in the graph.
+        constant: the sum of the factors without a free cell.
+        classes: the free cells by number of values, ascending.
+        groups: the factors of several free cells.
+    """
+
+    free: Array
+    constant: float
+    classes: tuple[SizeClass, ...]
+    groups: tuple[TableGroup, ...]
+
+    @cached_property
+    def sizes(self) -> Array:
+        """The number of values of each free cell."""
+        return np.concatenate([np.zeros(0, int), *(np.full(c.unary.shape[1], len(c.unary)) for c in self.classes)])
+
+    @cached_property
+    def class_of(self) -> Array:
+        """The place in `classes` of each free cell."""
+        return np.repeat(np.arange(len(self.classes)), [c.unary.shape[1] for c in self.classes])
+
+    @cached_property
+    def is_forest(self) -> bool:
+        """Whether the graph whose nodes are free cells and factors has no cycle."""
+        nodes, ends = len(self.free), [np.zeros((0, 2), int)]
+        for group in self.groups:
+            n, k = group.cells.shape
+            ends.append(np.stack([group.cells.ravel(), np.repeat(nodes + np.arange(n), k)], axis=1))
+            nodes += n
+        a, b = np.concatenate(ends).T
+        links = scipy.sparse.coo_matrix((np.ones(len(a), np.int8), (a, b)), shape=(nodes, nodes))
+        parts = scipy.sparse.csgraph.connected_components(links, directed=False, return_labels=False)
+        return len(a) == nodes - parts
+
+    def log_potential(self, codes: Array) -> Array:
+        """Return the unnormalised log p of configurations.
+
+        Args:
+            codes: the codes of the free cells, shape (cells, configurations).
+        """
+        total = np.full(codes.shape[1], self.constant)
+        for c in self.classes:
+            total += c.unary[codes[c.cells], np.arange(c.unary.shape[1])[:, None]].sum(axis=0)
+        for g in self.groups:
+            at = tuple(codes[g.cells[:, k]] for k in range(g.cells.shape[1]))
+            total += g.values[(*at, np.arange(len(g.cells))[:, None])].sum(axis=0)
+        return total
+
+
+def clamped_tables(graph: FactorGraph, params: Mapping[str, Array], held: Array, codes: Array) -> ClampedTables:
+    """Return the tables of all factors, restricted to the values of the clamped cells.
+
+    Args:
+        graph: the factor graph; its given variables, if any, have one row of data.
+        params: the parameters.
+        held: booleans over cells, True for clamped cells.
+        codes: the values of the clamped cells, shape (cells,).
+
+    Raises:
+        GmlmError: E601 for more than `MOST_APPROXIMATED` table entries.
+    """
+    _verify_entries(graph)
+    known = held | (graph.sizes == 1)
+    codes = np.where(held, codes, 0)
+    sizes = np.where(known, 0, graph.sizes)
+    free = np.argsort(sizes, kind="stable")[np.count_nonzero(known) :]
+    number = np.full(graph.n_cells, -1)
+    number[free] = np.arange(len(free))
+    restricted = (part for block in table_blocks(graph, params) for part in _restricted(block, known, codes))
+    constant, found = 0.0, defaultdict(list)
+    for block in restricted:
+        if block.cells.shape[1]:
+            for cells, values in _in_order(number[block.cells], block.values):
+                found[values.shape[1:]].append((cells, values))
+        else:
+            constant += float(block.values.sum())
+    merged = {shape: _merged(parts) for shape, parts in found.items()}
+    classes, start = [], 0
+    for size, count in zip(*np.unique(sizes[free], return_counts=True), strict=True):
+        unary = np.zeros((size, count))
+        if (size,) in merged:
+            cells, values = merged[size,]
+            unary[:, cells[:, 0] - start] = values.T
+        classes.append(SizeClass(start, unary))
+        start += int(count)
+    groups = [TableGroup(c, np.ascontiguousarray(np.moveaxis(v, 0, -1))) for s, (c, v) in merged.items() if len(s) > 1]
+    return ClampedTables(free, constant, tuple(classes), tuple(groups))
+
+
+def _verify_entries(graph: FactorGraph) -> None:
+    entries = table_entries(graph)
+    if not entries <= limits.MOST_APPROXIMATED:
+        most = max(graph.groups, key=lambda g: np.prod(np.append(graph.sizes, 1)[g.cells].astype(float), axis=1).max(initial=0))
+        largest = np.prod(np.append(graph.sizes, 1)[most.cells].astype(float), axis=1).max()
+        message = f"the factors have tables of {entries:.3g} entries together, the largest of {largest:.3g}"
+        help = "write factors of fewer cells, or draw from the model: `model.sample(params, ..)` needs no tables"
+        raise fail("E601", f"{message}: up to {limits.MOST_APPROXIMATED:,} are tabled", most.span, "the largest table", help=help)
+
+
+def _restricted(block: TableBlock, known: Array, codes: Array) -> Iterator[TableBlock]:
+    """Yield the tables of a block over their free cells, those with the same free axes together."""
+    patterns, which = np.unique(known[block.cells], axis=0, return_inverse=True)
+    for k, pattern in enumerate(patterns):
+        rows = np.flatnonzero(which.reshape(-1) == k)
+        cells = block.cells[rows]
+        fixed = np.flatnonzero(pattern)
+        values = np.moveaxis(block.values[rows], fixed + 1, np.arange(len(fixed)) + 1)
+        yield TableBlock(cells[:, ~pattern], values[(np.arange(len(rows)), *(codes[cells[:, s]] for s in fixed))])
+
+
+def _in_order(cells: Array, values: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield the tables with their axes in the ascending order of their cells.
+
+    Args:
+        cells: shape (n, k).
+        values: shape (n, values of the first cell, .., of the last cell).
+    """
+    orders, which = np.unique(np.argsort(cells, axis=1), axis=0, return_inverse=True)
+    for k, order in enumerate(orders):
+        rows = np.flatnonzero(which.reshape(-1) == k)
+        yield cells[rows][:, order], values[rows].transpose(0, *(order + 1))
+
+
+def _merged(parts: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Return tables of the same shape, those of the same cells added."""
+    cells, values = (np.concatenate(a) for a in zip(*parts, strict=True))
+    order = np.lexsort(cells.T[::-1])
+    cells = cells[order]
+    first = np.flatnonzero(np.append(True, (cells[1:] != cells[:-1]).any(axis=1)))
+    if len(first) == len(cells):
+        return cells, values[order]
+    return cells[first], np.add.reduceat(values[order], first, axis=0)
