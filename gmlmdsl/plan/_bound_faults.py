@@ -107,7 +107,9 @@ def _options(lowered: Lowered, call: ir.FormCall) -> None:
         if string is not None:  # Another check reports the faults of the string.
             guided(call, lowered.bound, string)
     else:
-        passes_of(call, refinement(call, lowered.bound), sum(v.size for v in lowered.graph.observed))
+        options, cells = refinement(call, lowered.bound), sum(v.size for v in lowered.graph.observed)
+        if cells:  # Another check reports the faults of the variables.
+            passes_of(call, options, cells)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ TRUTH = {"true": "1", "True": "1", "false": "0", "False": "0"}
 def pair_sign(fault: Fault, faults: Faults) -> Edit | None:
     """Mend `{"no" = 0.1}` and `{"no" => 0.1}`."""
     tokens, at, before = fault.tokens, fault.at, fault.previous
-    if before is None or fault.expected != {":"} or not _is_in(fault, "{"):
+    if before is None or fault.expected != {":"} or at + 1 >= len(tokens) or not _is_in(fault, "{"):
         return None
     end = at + 1 + (tokens[at + 1].text == ">" and tokens[at + 1].start == tokens[at].end)
     span = fault.span(tokens[at]).to(fault.span(tokens[end - 1]))

@@ -155,7 +155,7 @@ def _arrow(fault: Fault, start: int) -> list[Token]:
     """Return the adjacent tokens of an arrow that begins at a token, or []."""
     for size in (3, 2, 1):
         found = fault.tokens[start : start + size]
-        if len(found) == size and fault.source.text[found[0].start : found[-1].end] in IMPLICATIONS:
+        if len(found) == size and found[-1].text and fault.source.text[found[0].start : found[-1].end] in IMPLICATIONS:
             return found
     return []
 

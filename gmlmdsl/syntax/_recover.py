@@ -118,7 +118,8 @@ class _Recovery:
             return None
         next_statement = resumption(fault)
         for edit in repairs(fault, self.faults):
-            if self._mends(fault, edit, next_statement):
+            # The last token ends the text, and no edit replaces it.
+            if edit.end < len(self.tokens) and self._mends(fault, edit, next_statement):
                 again = restart(fault, edit)
                 self._apply(edit)
                 self.mended = fault.tokens[fault.start].start

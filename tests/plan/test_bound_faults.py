@@ -130,3 +130,19 @@ def test_clusters_have_bonds_and_a_symmetry(factor: str, expected: list[str]) ->
     text = "input T[3, 3] : real = [[0.2, 0.9, 0.1], [0.9, 1.5, 0.3], [0.1, 0.3, 0.7]]\ngraph G = grid(3, 3)\n"
     text += f"model m {{\n  var x[i in G.nodes] : range(3)\n  param J\n  factor {factor} for (i, j) in G.edges\n}}\n"
     assert faults(text + "sampler c { update x[K] where K ~ percolation(G.edges) }\n") == expected
+
+
+def test_a_decoder_of_a_variable_without_values_is_no_further_fault() -> None:
+    text = """
+    input vocab : int = 0
+    network net = transformer(layers = 1, heads = 1, width = 8)
+    model m {
+      var x[t in range(4)] : range(vocab)
+      conditional x ~ net()
+    }
+    mask all = everything(x, noise = {hide: 1})
+    sampler s = refinement(steps = 3, start = hide)
+    """
+    with pytest.raises(gm.GmlmError) as caught:
+        gm.parse(text).model()
+    assert caught.value.codes == ("E406",)

@@ -6,7 +6,7 @@ import functools
 import random
 
 import pytest
-from mutants import errors_of, programs
+from mutants import errors_of, programs, wrong_programs
 from thinned import thinned
 
 from gmlmdsl._diagnostics import Source, Span
@@ -77,3 +77,19 @@ sampler s for a { cycle { update q } }
 sampler t for a { update x[K] where K ~ }
 """
     assert [d.code for d in errors_of(text, "p.gmlm")] == ["E203", "E203", "E203", "E301", "E203", "E101"]
+
+
+@pytest.mark.parametrize("name", thinned(wrong_programs(), 12))
+def test_a_text_that_ends_anywhere_is_answered(name: str) -> None:
+    """Mends look at what follows, and behind the last token there is nothing."""
+    text = wrong_programs()[name]
+    ends = [t.end for t in tokenize(Source("", text), load_tables()).tokens]
+    for end in random.Random(f"cut {name}").sample(ends, min(12, len(ends))):
+        parse_with_errors(text[:end])
+
+
+@pytest.mark.parametrize(
+    "text", ["model m { var a : bit require a == 0 =>", "network n = mlp() mask a = everything(x, noise = {mask: 0.8, ke"]
+)
+def test_texts_that_end_behind_a_sign(text: str) -> None:
+    assert parse_with_errors(text)[1]
