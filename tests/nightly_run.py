@@ -35,6 +35,7 @@ LOGS = ROOT / ".nightly"  # of the last run: what it was told, and what its test
 ALL, SLOW = "not gpu and not network and not benchmark", "slow and not gpu and not network and not benchmark"
 SLOWEST = 15
 DONE = "GMLM_NIGHT_DONE"  # names a file with the tests that are not run again
+ONLY = "GMLM_NIGHT_ONLY"  # names a file with the only tests that are run
 STOPPED = 2  # pytest's status after Ctrl-C
 ENDED = (0, 1)  # without and with failures
 
@@ -197,6 +198,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         again = [item for item in items if item.nodeid.removeprefix("tests/") in done]
         items[:] = [item for item in items if item.nodeid.removeprefix("tests/") not in done]
         config.hook.pytest_deselected(items=again)
+    if ONLY in os.environ:
+        only = Path(os.environ[ONLY]).read_text(encoding="utf-8").splitlines()
+        others = [item for item in items if not item.nodeid.endswith(tuple(only))]
+        items[:] = [item for item in items if item.nodeid.endswith(tuple(only))]
+        config.hook.pytest_deselected(items=others)
     slowest = PAGE.read_text(encoding="utf-8").partition("\n## Slowest\n")[2] if PAGE.exists() else ""
     items.sort(key=lambda item: f"`{item.nodeid.partition('::')[0].removeprefix('tests/')}::" not in slowest)
 
@@ -208,18 +214,25 @@ def failed_on(text: str) -> list[str]:
 
 
 def run_failed(jobs: int, more: list[str], on: Path, below: Path = ROOT / "tests") -> int:
-    """Run again the tests that a page lists as failed, write beside each how it ended, and return the status of pytest."""
+    """Run again the tests that a page lists as failed, write beside each how it ended, and return the status of pytest.
+
+    A test that is gone, or has another name now, is not there.
+    """
     text, at, seed = on.read_text(encoding="utf-8"), commit(), os.environ.get("PYTHONHASHSEED", "random")
     names = failed_on(text)
     if not names:
         print("no test failed")
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "log.jsonl"
-        status = run_pytest(ALL, jobs, [*(str(below / name) for name in names), *more], log, seed)
+        log, only = Path(folder) / "log.jsonl", Path(folder) / "only.txt"
+        only.write_text("\n".join(names), encoding="utf-8")
+        os.environ[ONLY] = str(only)
+        files = dict.fromkeys(below / name.partition("::")[0] for name in names)
+        status = run_pytest(ALL, jobs, [*(str(f) for f in files if f.exists()), *more], log, seed)
+        del os.environ[ONLY]
         ended = tests_of(log) if log.exists() else []
     for name in names:
-        outcome = next((t.outcome for t in ended if t.name.endswith(name)), "not run")
+        outcome = next((t.outcome for t in ended if t.name.endswith(name)), "not there")
         before = next(line for line in text.splitlines() if line.startswith(f"- `{name}`"))
         text = text.replace(before, f"- `{name}`: {outcome} when run again at {at}")
     on.write_text(text, encoding="utf-8")

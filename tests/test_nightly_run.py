@@ -86,17 +86,20 @@ def test_a_run_that_is_killed_has_a_page_too(tmp_path: Path):
 
 
 def test_what_failed_is_run_again_and_the_page_says_how_it_ended(tmp_path: Path):
-    (tmp_path / "test_some.py").write_text("def test_passes(): pass\ndef test_fails(): assert False\ndef test_too(): assert False\n")
+    (tmp_path / "test_some.py").write_text(
+        "def test_passes(): pass\ndef test_fails(): assert False\ndef test_too(): assert False\ndef test_goes(): assert False\n"
+    )
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     words, page = ["-c", str(tmp_path / "pytest.ini"), "-p", "no:cacheprovider"], tmp_path / "night.md"
     assert nightly_run.run("not slow", 1, [*words, str(tmp_path)], page, tmp_path / "logs") == 1
-    assert [name.rpartition("::")[2] for name in nightly_run.failed_on(page.read_text())] == ["test_fails", "test_too"]
+    assert [name.rpartition("::")[2] for name in nightly_run.failed_on(page.read_text())] == ["test_fails", "test_too", "test_goes"]
     (tmp_path / "test_some.py").write_text("def test_fails(): pass\ndef test_too(): assert False\n")
     page.write_text(page.read_text().replace(nightly_run.failed_on(page.read_text())[0].rpartition("/")[0] + "/", ""))
     assert nightly_run.run_failed(1, words, page, tmp_path) == 1
     found = page.read_text()
     assert "test_fails`: passed when run again at " in found and "test_too`: failed when run again at " in found
-    assert "2 failed" in found  # the night itself stays what it was
+    assert "test_goes`: not there when run again at " in found
+    assert "3 failed" in found  # the night itself stays what it was
 
 
 def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
