@@ -86,6 +86,7 @@ def test_penalties_folds_and_halves_share_one_program(path: Any) -> None:
     assert programs(events) == 0
 
 
+@pytest.mark.slow
 def test_stability_has_a_finer_grid_than_the_other_criteria(path: Any) -> None:
     model, counts = gm.parse(SPINS % "").model(), []
     for options in ({}, {"criterion": "stability", "subsamples": 2, "wrong": 1e-9}):

@@ -29,6 +29,7 @@ print(faults() - before)
 KEPT = "from gmlmdsl.cli._freed_memory import keep_freed_memory; keep_freed_memory()"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
 def test_pages_are_not_cleared_anew_at_each_call():
     """Calls whose results have 144 MB, in pages of 4 kB."""

@@ -345,6 +345,7 @@ def test_info_counts_the_parameters_of_a_network_by_part():
     assert describe(program)["models"]["translate"]["network"]["count"] is None
 
 
+@pytest.mark.slow
 def test_blocks_that_are_drawn_and_eliminated_are_not_said_to_be_refused() -> None:
     text = "graph G = grid(8, 8)\nmodel m {\n  var x[i in G.nodes] : spin\n  param h\n  factor h * x[i] * x[j] for (i, j) in G.edges\n}\n"
     text += "mask half = bernoulli(x, rate = 0.5)\nmask some = subsets(x, size = 20)\n"

@@ -91,6 +91,7 @@ def test_values_are_tokens_by_text_by_vocabulary_or_by_id(tmp_path: Path) -> Non
         np.testing.assert_allclose(found, _log_p("roberta", arrays, ("a", None), values)[1], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_verbs_of_networks_serve_pretrained_ones(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "folder", "esm")
     (tmp_path / "m.gmlm").write_text(PROGRAM, encoding="utf-8")

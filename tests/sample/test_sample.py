@@ -60,6 +60,7 @@ def draws(idata: Any, name: str = "x") -> np.ndarray:
 # Draw t of chain c depends on (seed, c, t) only
 
 
+@pytest.mark.slow
 def test_more_chains_and_more_draws_begin_alike(small: Any):
     few = small.sample(PARAMS, "gibbs", chains=2, draws=10, warmup=3, seed=5)
     many = small.sample(PARAMS, "gibbs", chains=4, draws=80, warmup=3, seed=5)
@@ -190,6 +191,7 @@ def test_uniform_starts_satisfy_every_requirement():
 HIDDEN = "index n = range(12)\nmodel m { var x[i in n] : range(4)  require prod(x[i] for i in n) == 531441  factor 1 }\nsampler s { update x[i] for i in n }"
 
 
+@pytest.mark.slow
 def test_starts_that_are_not_found_are_drawn_where_p_is_summed():
     """One configuration of 4^12 again, which partial sums reach; a clamp that leaves none is told."""
     model = gm.parse(HIDDEN.replace("prod(x[i] for i in n) == 531441", "sum(x[i] for i in n) == 36")).model()
@@ -235,6 +237,7 @@ sampler s { update x[1] }
 """
 
 
+@pytest.mark.slow
 def test_starts_are_built_where_no_uniform_one_is_possible():
     """Hard-core particles on 6 by 6: one configuration in 10^5 is possible. Built starts differ from chain to chain, and say what they are."""
     model = gm.parse(HARD).model()

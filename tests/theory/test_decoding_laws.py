@@ -229,7 +229,7 @@ def test_bounds_lie_below_log_p_and_paths_are_log_p(cases: dict[str, Any], float
             np.testing.assert_allclose(model.log_prob(params, take, sampler=sampler), log_p, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", thinned(MODELS, 3, 2))
 def test_the_profile_says_what_bounds_lose(cases: dict[str, Any], float64: None, name: str):
     """f by entropies of subsets; E bound - H = path divergence; the suggested counts are the best of all."""
     model, params, p, _, sizes = case(cases, name)
@@ -300,6 +300,7 @@ def test_draws_have_the_law(cases: dict[str, Any], pair: str):
     assert p_value(np.bincount(numbers, minlength=law.size), law.ravel()) > 1e-4
 
 
+@pytest.mark.slow
 def test_updates_behind_a_decode_move_its_law(cases: dict[str, Any]):
     """Single cells by the conditionals of p bring a decode nearer to p; latents are drawn with it."""
     for text in (RING, HIDDEN):
