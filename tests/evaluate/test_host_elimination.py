@@ -172,3 +172,9 @@ def test_parameters_are_read_at_each_call():
     model = gm.parse("model m { var x[i in range(3)] : spin  param h[i in range(3)]  factor h[i] * x[i] for i in range(3) }").model()
     for h in (np.array([0.1, 0.2, 0.3]), np.array([1.0, -0.5, 0.0])):
         np.testing.assert_allclose(model.marginals({"h": h})["x"][:, 1], 1 / (1 + np.exp(-2 * h)), **EXACT)
+
+
+def test_joint_marginals_of_a_clamped_cell_hold_its_value():
+    model = gm.parse(ASIA).model()
+    joint = model.marginals({}, clamp={"smoke": "yes"}, over=[("smoke", "lung")])["smoke", "lung"]
+    np.testing.assert_allclose(joint, [[0, 0], [0.9, 0.1]], atol=1e-12)
