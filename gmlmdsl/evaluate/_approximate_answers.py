@@ -20,7 +20,7 @@ from ._clamped_tables import ClampedTables, clamped_tables
 from ._colour_blocks import colour_blocks
 from ._contractions import impossible, verify_possible
 from ._exact_answers import by_variable, known_rows, with_known
-from ._mean_field import MeanField as Ascent
+from ._mean_field import MeanFieldAscent
 from ._message_passing import Contradiction, Flooding, log_sum, maximum, passed
 from ._mode_search import ModeSearch
 
@@ -112,7 +112,7 @@ def _propagated(clamped: _Clamped, method: BeliefPropagation) -> tuple[list[Arra
 
 def _ascended(clamped: _Clamped, method: MeanField) -> tuple[list[Array], Record, str]:
     blocks = colour_blocks(clamped.graph, clamped.tables)
-    ascent, rng = Ascent(clamped.tables, blocks), np.random.default_rng(0)
+    ascent, rng = MeanFieldAscent(clamped.tables, blocks), np.random.default_rng(0)
     if ascent.restricted.any():
         search = ModeSearch(clamped.tables, blocks)
         starts = [_possible(clamped, search, search.annealed(1, 30, rng)) for _ in range(method.starts)]

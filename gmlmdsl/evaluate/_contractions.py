@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -20,7 +20,19 @@ from ._host_elimination import FactorTable, HostElimination, factor_tables, seco
 from ._row_sizes import is_traced
 
 Array = np.ndarray
+T = TypeVar("T")
 Params = Mapping[str, jax.Array]
+
+
+def _recent(cache: OrderedDict[bytes, T], known: Array, make: Callable[[], T]) -> T:
+    """Return the entry of a cache for a set of known cells; the cache has the last few of them."""
+    key = known.tobytes()
+    if key not in cache:
+        cache[key] = make()
+        if len(cache) > limits.MOST_KEPT:
+            cache.popitem(last=False)
+    cache.move_to_end(key)
+    return cache[key]
 
 
 class Contractions:
@@ -29,7 +41,7 @@ class Contractions:
     def __init__(self, graph: FactorGraph):
         self.graph = graph
         self._plans: OrderedDict[bytes, Elimination] = OrderedDict()
-        self._kept: OrderedDict[bytes, tuple[Elimination, derive.Contraction]] = OrderedDict()
+        self._kept: OrderedDict[bytes, derive.Contraction] = OrderedDict()
         self._tables: tuple[tuple[bytes, ...], list[FactorTable]] | None = None  # by parameters
         self._host_seconds = 0.0  # the estimated time of all answers in NumPy
         self._is_dear = False  # set once the contraction of all cells exceeded the budget
@@ -48,16 +60,8 @@ class Contractions:
         Raises:
             GmlmError: E601 with the cost if it is above the budget.
         """
-        key = known.tobytes()
-        if key not in self._kept:
-            plan = self.plan(known, what)
-            # Cached arrays outlive a function that is being traced now.
-            with jax.ensure_compile_time_eval():
-                self._kept[key] = plan, derive.contraction(self.graph, plan)
-            if len(self._kept) > limits.MOST_KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return self._kept[key]
+        plan = self.plan(known, what)
+        return plan, _recent(self._kept, known, lambda: derive.contraction(self.graph, plan))
 
     def plan(self, known: Array, what: str) -> Elimination:
         """Return the plan over the cells that are not known.
@@ -69,13 +73,7 @@ class Contractions:
         Raises:
             GmlmError: E601 with the cost if it is above the budget.
         """
-        key = known.tobytes()
-        if key not in self._plans:
-            self._plans[key] = plan_elimination(self.graph, np.flatnonzero(~known), what)
-            if len(self._plans) > limits.MOST_KEPT:
-                self._plans.popitem(last=False)
-        self._plans.move_to_end(key)
-        return self._plans[key]
+        return _recent(self._plans, known, lambda: plan_elimination(self.graph, np.flatnonzero(~known), what))
 
     def on_host(self, known: Array, params: Params, rows: int = 1, passes: int = 1) -> HostElimination | None:
         """Return the elimination in NumPy, or None if a compiled one is the better choice.
@@ -103,13 +101,18 @@ class Contractions:
         self._host_seconds += passes * rows * seconds
         key = tuple(np.asarray(params[p.name]).tobytes() for p in self.graph.parameters)
         if self._tables is None or self._tables[0] != key:
+            self._host_seconds += limits.ENTRY_SECONDS * self._entries
             self._tables = key, factor_tables(self.graph, {name: np.asarray(a, float) for name, a in params.items()})
         return HostElimination(plan, self._tables[1])
 
     @cached_property
     def _may_be_on_host(self) -> bool:
         """Whether the tables of all factors may be made in NumPy; data of a call are not supported."""
-        return not self.graph.given and table_entries(self.graph) <= limits.MOST_TABLED
+        return not self.graph.given and self._entries <= limits.MOST_TABLED
+
+    @cached_property
+    def _entries(self) -> float:
+        return table_entries(self.graph)
 
     @cached_property
     def _factors(self) -> int:
@@ -140,7 +143,10 @@ class Contractions:
         yield self.holding(held, what)[1], None
 
     def clamped(self, clamp: Mapping[str, Any] | None) -> tuple[Array, Array]:
-        """Which cells are clamped, and their values; where the contraction of all cells is not affordable, those that follow too.
+        """Return which cells are clamped, and their values.
+
+        Cells whose values follow from these are added if the contraction of all cells is not
+        affordable.
 
         Raises:
             GmlmError: E512 where some cell has no value left.

@@ -42,7 +42,7 @@ class Ascended(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class MeanField:
+class MeanFieldAscent:
     """The bound of a product of distributions of single cells, and its ascent.
 
     Attributes:

@@ -7,9 +7,9 @@ MOST_KEPT = 8  # number of patterns of known cells whose contractions are cached
 # Number of table entries up to which summing the contraction of all cells is quicker than compiling
 # a contraction of fewer cells.
 CHEAP = 1 << 20
-# Estimated time that a model spends in NumPy before its sums are compiled: about the time of a
-# compilation. A model whose answers are asked for again and again is then compiled, at a total cost
-# of at most twice the better choice.
+# Estimated time that a model spends in NumPy before its sums are compiled. A compilation takes one
+# to ten seconds, so a model that is asked a few times is not compiled, and one that is asked again
+# and again loses a few seconds.
 HOST_SECONDS = 3.0
 
 # Elimination in NumPy.

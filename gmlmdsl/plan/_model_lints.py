@@ -127,18 +127,20 @@ def lint_redundant(lowered: Lowered) -> Iterator[Diagnostic]:
     if null.shape[1]:
         names = list(dict.fromkeys(entries[seen[k]][0] for k in np.flatnonzero(np.abs(null).max(axis=1) > 1e-6)))
         declared = [lowered.names.model.parameters[n] for n in names]
-        axes = {p.name: tuple(k for k, a in enumerate(p.axes) if a.over.kind == "domain") for p in declared}
-        fixed = [p.name for p in free if axes.get(p.name) and _rank(table @ _zero_sums(free, {p.name: axes[p.name]})) == _rank(table)]
-        yield _redundant(declared, null.shape[1], fixed)
+        axes, whole, fixed = {p.name: tuple(k for k, a in enumerate(p.axes) if a.over.kind == "domain") for p in declared}, _rank(table), {}
+        for name, of in axes.items():
+            if of and _rank(table @ _zero_sums(free, fixed | {name: of})) == whole:
+                fixed[name] = of
+        yield _redundant(declared, null.shape[1], list(fixed))
 
 
 def _redundant(declared: list[ir.Parameter], count: int, fixed: list[str]) -> Diagnostic:
-    """Return W823; `fixed` are the parameters whose gauge would remove redundant directions only."""
+    """Return W823; `fixed` are the parameters whose gauges together remove redundant directions only."""
     first, *others = declared
     what = "a direction" if count == 1 else f"{count} directions"
     message = f"{what} of {listed([p.name for p in declared])} {'changes' if count == 1 else 'change'} no probability"
     related = tuple((name_in(p.span, p.name), "together with this one") for p in others[:4])
-    gauge = f", state `gauge zero_sum({', '.join(fixed)})`" if fixed else ""
+    gauge = f", state {listed([f'gauge zero_sum({name})' for name in fixed])}" if fixed else ""
     help = f"give it a prior such as `~ normal(0, 1)`{gauge}, or drop what is said twice"
     return Diagnostic("W823", message, name_in(first.span, first.name), "not identified", related, help)
 

@@ -196,6 +196,26 @@ def test_a_gauge_that_restricts_the_model_is_told(body: str) -> None:
         assert ranks["free"] - ranks["gauged"] == RESTRICTED[body]
 
 
+def test_gauges_that_are_recommended_check_and_restrict_nothing() -> None:
+    text = """
+    domain aa = letters("AB")
+    graph G = chain(3)
+    model m {
+      var x[i in G.nodes] : aa
+      param h[i in G.nodes, a in aa]
+      param J[(i, j) in G.edges, a in aa, b in aa]
+      factor h[i, x[i]] for i in G.nodes
+      factor J[i, j, x[i], x[j]] for (i, j) in G.edges
+      GAUGES
+    }
+    """
+    bound, lowered, name = lowered_of(text.replace("GAUGES", ""))
+    (found,) = (d for d in lint_sizes(lowered, bound.program, name) if d.code == "W823")
+    said = [part for part in found.help.split("`") if part.startswith("gauge")]
+    assert said == ["gauge zero_sum(h)", "gauge zero_sum(J)"]
+    assert codes(text.replace("GAUGES", "\n  ".join(said))) == []
+
+
 def test_a_gauge_over_no_edge_is_nothing_to_tell() -> None:
     text = POTTS.replace("chain(3)", "chain(1)").replace("J[a in colour, b in colour]{1}", "J[(i, j) in G.edges, a in colour, b in colour]")
     body = (
