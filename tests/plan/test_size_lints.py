@@ -289,6 +289,9 @@ def test_a_decoder_that_settles_several_cells_of_a_joint_distribution_is_noted()
         "refinement(order = left_to_right, steps = 4, decode = sample)": [],
         "block_diffusion(block = 2, steps = 1)": ["W828"],
         "refinement(steps = 4, decode = sample, remask = remdm_cap)": ["W828"],
+        "refinement(steps = cells, schedule = threshold, threshold = 0.6, decode = sample)": ["W828"],
+        "refinement(steps = cells, schedule = easy_first, decode = sample)": [],
+        "easy_first(steps = cells)": ["W828"],  # it takes the most probable values
     }
     for call, wanted in calls.items():
         assert [w.code for w in gm.parse(text.replace("{}", call)).model().warnings] == wanted
