@@ -14,7 +14,7 @@ import numpy as np
 from .._diagnostics import Diagnostic, GmlmError, fail, listed, name_in
 from ..graph import Lowered, Passes, passes_of, refinement
 from ..masks import AbstractMask, lower_mask
-from ..program import Program, ir, is_decoder, used_bodies
+from ..program import AUTOREGRESSIVE, Program, autoregressive_options, ir, is_decoder, used_bodies
 from ._model_lints import lint_dead, lint_directed, lint_gauges, lint_redundant
 from ._require_lints import lint_moves, lint_requires
 from ._updates import sweep_blocks
@@ -44,8 +44,8 @@ def lint_sizes(lowered: Lowered, program: Program, name: str) -> Iterator[Diagno
         yield from lint_moves(lowered, program, name)
     yield from _lint_reach(lowered, program, name)
     for sampler in program.samplers.values():
-        if sampler.model == name and sampler.call is not None and lowered.graph.network is None and is_decoder(sampler.call):
-            yield from _parallel(lowered, sampler, sampler.call)
+        if sampler.model == name and sampler.call is not None and lowered.graph.network is None:
+            yield from _lint_draws(lowered, sampler, sampler.call)
         if sampler.model == name and sampler.call is None and ir.start_of(sampler.kernels) is None:
             try:
                 cells = moved_cells(lowered, sampler.kernels)
@@ -68,8 +68,12 @@ def _lint_reach(lowered: Lowered, program: Program, name: str) -> Iterator[Diagn
         yield from _left_out(lowered, program.models[name], cells, "W811", f"mask `{mask.name}` never hides", mask)
 
 
-def _parallel(lowered: Lowered, sampler: ir.Sampler, call: ir.FormCall) -> Iterator[Diagnostic]:
+def _lint_draws(lowered: Lowered, sampler: ir.Sampler, call: ir.FormCall) -> Iterator[Diagnostic]:
     """Yield W828 for a decoder of a joint distribution whose output is no draw from it."""
+    if call.form is AUTOREGRESSIVE and autoregressive_options(call)["decode"] == "argmax":
+        yield _likeliest(sampler)
+    if not is_decoder(call):
+        return
     try:
         options = refinement(call, lowered.bound)
         passes = passes_of(call, options, sum(v.size for v in lowered.graph.observed))
@@ -78,12 +82,19 @@ def _parallel(lowered: Lowered, sampler: ir.Sampler, call: ir.FormCall) -> Itera
     how = _settling(options, passes)
     if not how:
         return
-    message = f"sampler `{sampler.name}` {how}: its draws are near p, and not from it"
+    message = f"sampler `{sampler.name}` {how}: its draws do not follow p"
+    message += ", and may violate a `require`" * bool(lowered.graph.requires)
     help = f'`gm.theory.output_law(model, params, sampler="{sampler.name}").kl()` says how far; one cell in each pass draws from p'
     if options["decode"] == "argmax":
-        message = f"sampler `{sampler.name}` takes the most probable value of each cell that it settles: its output is no draw from p"
-        help = "`decode = sample` draws the values; `model.map(..)` finds a most probable configuration"
+        yield _likeliest(sampler)
+        return
     yield Diagnostic("W828", message, name_in(sampler.span, sampler.name), "not from p", (), help)
+
+
+def _likeliest(sampler: ir.Sampler) -> Diagnostic:
+    message = f"sampler `{sampler.name}` takes the most probable value of each cell that it settles: its output is no draw from p"
+    help = "`decode = sample` draws the values; `model.map(..)` finds a most probable configuration"
+    return Diagnostic("W828", message, name_in(sampler.span, sampler.name), "not from p", (), help)
 
 
 def _settling(options: Mapping[str, Any], passes: Passes) -> str:

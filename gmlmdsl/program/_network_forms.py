@@ -106,8 +106,8 @@ _REFINEMENT = (
         PLANNER,
         "path planning (Peng et al. 2025): of all cells, settled ones too, the next pass predicts those of the lowest score, as many as "
         "the schedule says. An open cell's score is the probability of its drawn value, a settled one's that of its value to the power of "
-        "`eta`, "
-        "by the model's own conditional (`self`), or by a network that sees the whole row (its name, and its weights among the parameters)",
+        "`eta`, by the model's own conditional (`self`), or by a network that sees the whole row (its name, and its weights among the "
+        "parameters). It takes the place of `order`, so `random_order` has none",
         "none",
         words=("none", "self"),
     ),
@@ -155,12 +155,12 @@ AUTOREGRESSIVE = Form(
     "autoregressive",
     (
         named("end", CELL_VALUE, "the value that ends a row, of which it is the last cell", "none", words=("none",)),
-        named("beam", INTEGER, "rows that are kept side by side; 1 is greedy search", "1"),
+        named("beam", INTEGER, "rows that are kept side by side, of networks; 1 is greedy search", "1"),
         named("length_penalty", NUMBER, "a: rows are compared by log p / n^a, n the number of their cells", "1", bounds=Bounds(0)),
         *_TOKENS,
     ),
-    "Cell by cell from the first to the last, for networks with `causal = true` and models without a network: beam search (one "
-    "row without a network), or draws from their joint distribution.",
+    "Cell by cell from the first to the last: beam search or draws, for networks with `causal = true`; for models of one `var` without a "
+    "network draws from their joint distribution, or the likeliest value of each cell given those before, without a `beam`.",
 )
 
 SAMPLERS = (

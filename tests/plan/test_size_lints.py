@@ -292,6 +292,8 @@ def test_a_decoder_that_settles_several_cells_of_a_joint_distribution_is_noted()
         "refinement(steps = cells, schedule = threshold, threshold = 0.6, decode = sample)": ["W828"],
         "refinement(steps = cells, schedule = easy_first, decode = sample)": [],
         "easy_first(steps = cells)": ["W828"],  # it takes the most probable values
+        "autoregressive()": ["W828"],
+        "autoregressive(decode = sample)": [],
     }
     for call, wanted in calls.items():
         assert [w.code for w in gm.parse(text.replace("{}", call)).model().warnings] == wanted
