@@ -25,7 +25,7 @@ LINES = (
     ("masks",),
     ("networks", "plan"),
     ("derive", "exchange", "explain"),
-    ("data",),
+    ("data", "editor"),
     ("evaluate",),
     ("sample",),
     ("fit",),
@@ -39,7 +39,7 @@ LINES = (
     ("__main__",),
 )
 LEVEL = {room: k for k, line in enumerate(LINES) for room in line}
-NEVER_JAX = ("files", "textbook", "_diagnostics", "read", "syntax", "program", "graph", "masks", "plan", "exchange", "explain")
+NEVER_JAX = ("files", "textbook", "_diagnostics", "read", "syntax", "program", "graph", "masks", "plan", "exchange", "explain", "editor")
 WITHOUT_NUMPY = ("files", "textbook", "_diagnostics", "syntax", "program")  # at the top of a file
 LARGEST_ROOM = 0.115  # of all lines
 MOST_FILE_LINES = 700
