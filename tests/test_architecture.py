@@ -35,7 +35,8 @@ LINES = (
     ("model",),
     ("_compile", "report", "theory"),
     ("demo", "translation"),
-    ("cli", "__init__"),
+    ("_notebook", "cli"),
+    ("__init__",),
     ("__main__",),
 )
 LEVEL = {room: k for k, line in enumerate(LINES) for room in line}
