@@ -23,6 +23,7 @@ from ._lower import Lowering, Names
 from ._network import lower_network
 from ._nodes import Apply, CellValue, Column, Constant, Gather, Node, nodes_in
 from ._prior_cycles import verify_acyclic_priors
+from ._summands import summands
 from ._turns import Turns, unroll
 from ._weights import fixed_values, totals
 
@@ -91,7 +92,8 @@ def lower_sound(bound: Bound, name: str) -> tuple[Lowered, list[Diagnostic]]:
     network = faults.of(lower_network, model, bound, variables, given)
     n_cells = sum(v.size for v in variables) + bool(given)
     names = Names({v.name: v for v in (*variables, *given)}, {p.name: p for p in parameters}, model, n_cells)
-    factors = [faults.of(_group, f.value, f.clauses, "factor", bound, names) for f in model.factors]
+    terms = [term for f in model.factors for term in summands(f.value, f.clauses, model)]
+    factors = [faults.of(_group, *term, "factor", bound, names) for term in terms]
     factors += _categorical(model, bound, names, faults)
     requires = [faults.of(_group, r.condition, r.clauses, "require", bound, names) for r in model.requires]
     kept, required = (tuple(g for g in groups if g is not None and g.n) for groups in (factors, requires))

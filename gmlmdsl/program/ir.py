@@ -61,4 +61,5 @@ from ._terms import VariableValue as VariableValue
 from ._terms import children as children
 from ._terms import substitute as substitute
 from ._terms import substitute_in_clauses as substitute_in_clauses
+from ._terms import substitute_in_set as substitute_in_set
 from ._terms import walk as walk

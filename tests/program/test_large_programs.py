@@ -39,7 +39,7 @@ LARGE = {
         "parts",
     ),
     "doubled weights": (DOUBLED.replace("factor a60", ""), "E412", "parts"),
-    "sums in sums": (MODEL.format("factor " + nested("sum(", "x[0]", " for {} in range(1))", 60), ""), "E412", "deeper than 24"),
+    "sums in sums": (MODEL.format("factor " + nested("sum(", "x[0]", " for {} in range(1))", 60) + " ^ 2", ""), "E412", "deeper than 24"),
     "moving lets": (
         chained(40, "aNEXT[i in range(4)] = aLAST[x[0]] + x[i]")
         .replace("let a0 =", "let a0[i in range(4)] =")

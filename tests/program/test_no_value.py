@@ -145,7 +145,7 @@ INFINITE = {
     "h * log(x)": "this is -inf where `x` is 0, and a parameter is multiplied by it or added to it",
     "h + log(x)": "this is -inf where `x` is 0, and a parameter is multiplied by it or added to it",
     "if x == 0 then log(0) else h * x": "this is -inf where `x` is 0, and a parameter is multiplied by it or added to it",
-    "sum(log(x) for i in range(2)) - h": "this is -inf where `x` is 0, and a parameter is multiplied by it or added to it",
+    "sum(log(x) - h for i in range(2))": "this is -inf where `x` is 0, and a parameter is multiplied by it or added to it",
     "-log(x)": "this factor is +inf where `x` is 0",
 }
 

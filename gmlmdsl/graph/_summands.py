@@ -1,0 +1,97 @@
+"""A factor that is a sum, as one factor for each term.
+
+`factor -beta * energy` with `let energy = -sum(s[i] * s[j] for (i, j) in G.edges)` is one factor of
+all cells as it is written. log p adds its terms all the same, so each of them is a factor of its
+own, of two cells, and conditionals and sums see only those that they need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+from ..program import ir
+
+MOST_TERMS = 64  # Each term is a group of factors.
+
+
+def summands(e: ir.Expression, clauses: ir.Clauses, model: ir.Model) -> list[tuple[ir.Expression, ir.Clauses]]:
+    """Return terms with their clauses whose sum, over all iterations, is that of an expression.
+
+    A sum with a `for` joins its loops to those of the clauses. It may stand in other sums and
+    differences, beside a factor or over a divisor without such a sum, and in a `let` without axes.
+    An expression without such a sum, or with more than `MOST_TERMS` terms, is returned as it is.
+    """
+    if not _is_sum(e, model):
+        return [(e, clauses)]
+    found = list(islice(_terms(e, clauses, model), MOST_TERMS + 1))
+    return found if len(found) <= MOST_TERMS else [(e, clauses)]
+
+
+def _is_sum(e: ir.Expression, model: ir.Model) -> bool:
+    """Return whether an expression has a sum with a `for` that can be written as several terms."""
+    match e:
+        case ir.Sum(operator="+"):
+            return True
+        case ir.Operation(operator="+" | "-" | "neg", operands=operands):
+            return any(_is_sum(o, model) for o in operands)
+        case ir.Operation(operator="*", operands=(left, right)):
+            return _is_sum(left, model) != _is_sum(right, model)
+        case ir.Operation(operator="/", operands=(left, right)):
+            return _is_sum(left, model) and not _is_sum(right, model)
+        case ir.LetValue(indices=()) if e.name in model.lets:
+            return _is_sum(model.lets[e.name].value, model)
+    return False
+
+
+def _terms(e: ir.Expression, clauses: ir.Clauses, model: ir.Model) -> Iterator[tuple[ir.Expression, ir.Clauses]]:
+    if not _is_sum(e, model):
+        yield e, clauses
+        return
+    match e:
+        case ir.Sum(body=body, clauses=inner):
+            joined = _joined(clauses, inner, body)
+            if joined is None:
+                yield e, clauses
+            else:
+                yield from _terms(*joined, model)
+        case ir.LetValue():
+            yield from _terms(model.lets[e.name].value, clauses, model)
+        case ir.Operation(operator="neg", operands=(inside,)):
+            yield from ((replace(e, operands=(t,)), c) for t, c in _terms(inside, clauses, model))
+        case ir.Operation(operator="+" | "-", operands=(left, right)):
+            yield from _terms(left, clauses, model)
+            sign = "neg" if e.operator == "-" else ""
+            yield from ((replace(e, operator=sign, operands=(t,)) if sign else t, c) for t, c in _terms(right, clauses, model))
+        case ir.Operation(operands=(left, right)) if _is_sum(left, model):
+            yield from ((replace(e, operands=(t, right)), c) for t, c in _terms(left, clauses, model))
+        case ir.Operation(operands=(left, right)):
+            yield from ((replace(e, operands=(left, t)), c) for t, c in _terms(right, clauses, model))
+
+
+def _joined(outer: ir.Clauses, inner: ir.Clauses, body: ir.Expression) -> tuple[ir.Expression, ir.Clauses] | None:
+    """Return the body of a sum with the loops of its clauses behind those around it.
+
+    Index names that both have are renamed within the sum. The result is None if a set of the sum
+    depends on index names that a condition around it restricts.
+    """
+    if outer.condition is not None and any(loop.over.is_dependent for loop in inner.loops):
+        return None
+    taken = {n for loop in outer.loops for n in loop.names}
+    new: dict[str, ir.Expression] = {}
+    loops = []
+    for loop in inner.loops:
+        names = []
+        for name in loop.names:
+            fresh = name
+            while fresh in taken:
+                fresh += "'"
+            taken.add(fresh)
+            names.append(fresh)
+            new[name] = ir.IndexValue(loop.span, fresh)
+        loops.append(replace(loop, names=tuple(names), over=ir.substitute_in_set(loop.over, new)))
+    condition = None if inner.condition is None else ir.substitute(inner.condition, new)
+    conditions = tuple(c for c in (outer.condition, condition) if c is not None)
+    both = ir.Operation(inner.span, "and", conditions) if len(conditions) > 1 else next(iter(conditions), None)
+    return ir.substitute(body, new), replace(outer, loops=(*outer.loops, *loops), condition=both)
