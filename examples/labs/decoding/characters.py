@@ -13,7 +13,7 @@ from typing import Any
 
 import laboratory
 import numpy as np
-from fitting import fitted, weights_of
+from learnt import fitted, weights_of
 
 import gmlmdsl as gm
 

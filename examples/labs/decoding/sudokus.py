@@ -11,7 +11,7 @@ import laboratory
 import numpy as np
 from distances import Estimate, counts_of, log_p_of_orders, orders_of
 from listed import with_rows
-from fitting import fitted, weights_of
+from learnt import fitted, weights_of
 
 import gmlmdsl as gm
 
