@@ -302,12 +302,11 @@ def test_draws_have_the_law(cases: dict[str, Any], pair: str):
 
 
 REMASKED_SIX = {
-    "remdm_cap": "steps = 3, remask = remdm_cap, eta = 0.3",
-    "remdm_rescale": "steps = 3, schedule = cosine, remask = remdm_rescale, eta = 0.6",
+    "remdm_cap": "steps = 3, remask = remdm_cap, eta = 1",
+    "remdm_rescale": "steps = 3, schedule = cosine, remask = remdm_rescale, eta = 0.9",
     "remdm_confidence": "steps = 3, remask = remdm_confidence, eta = 1",
-    "cap at the end": "steps = 4, remask = remdm_cap, eta = 0.4, from = 0.5",
-    "rescale in the middle": "steps = 4, remask = remdm_rescale, eta = 0.9, from = 0.25, until = 0.5",
-    "confidence at the start": "steps = 4, remask = remdm_confidence, eta = 1, until = 0.5",
+    "cap at the end": "steps = 4, remask = remdm_cap, eta = 0.5, from = 0.5",
+    "rescale until the end": "steps = 4, remask = remdm_rescale, eta = 0.9, from = 0.5, until = 1",
 }
 
 
@@ -315,7 +314,7 @@ REMASKED_SIX = {
 @pytest.mark.parametrize("name", REMASKED_SIX)
 def test_draws_of_six_cells_that_are_hidden_again_have_the_law(name: str):
     """Of a clique whose fields differ, so that no symmetry hides an exchange of cells or values."""
-    text = CLIQUE.replace("0.1 * (2 * x[i] - 1)", "0.1 * i * (2 * x[i] - 1)")
+    text = CLIQUE.replace("0.1 * (2 * x[i] - 1)", "0.15 * (i - 2) * (2 * x[i] - 1)")
     model = gm.parse(text + f"sampler s = refinement(decode = sample, {REMASKED_SIX[name]})").model()
     law = gm.theory.output_law(model, {}, sampler="s").probabilities.ravel()
     x = np.asarray(model.sample({}, "s", draws=10_000, chains=4, seed=5, progress=False).posterior["x"]).reshape(40_000, 6)

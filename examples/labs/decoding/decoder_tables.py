@@ -26,7 +26,7 @@ TITLES = {
     "shares": "ReMDM confidence",
     "sweep": "random, then a Gibbs sweep",
 }
-SHOWN = ("random", "suggested", "margin", "probability", "ancestral", "cap", "sweep")
+SHOWN = ("random", "suggested", "margin", "probability", "cap", "sweep")
 
 
 def tables(results: Results, size: Size) -> dict[str, str]:
@@ -171,7 +171,7 @@ def draw(results: Results, size: Size) -> dict[str, Figure]:
     figure = Figure(figsize=(9.6, 3.8), layout="constrained")
     ring, chain = figure.subplots(1, 2)
     for k, name in enumerate(SHOWN):
-        style = {"marker": "osD^vPX"[k], "color": palette.SERIES[k % len(palette.SERIES)], "label": title(name), "markersize": 5}
+        style = {"marker": "osD^vP"[k], "color": palette.SERIES[k], "label": title(name), "markersize": 5}
         found = of_ring(results, name)
         some = [t for t in found if found[t]["kl"] > NOTHING]
         ring.plot(some, [found[t]["kl"] for t in some], **style)
@@ -185,5 +185,5 @@ def draw(results: Results, size: Size) -> dict[str, Figure]:
         axes.set_xticks(places, [str(t) for t in places])
         axes.minorticks_off()
     handles, labels = chain.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     return {"passes": figure}

@@ -32,16 +32,16 @@ class Size:
         symbols: symbols of the chain.
         rows: exact draws of the chain whose log p under a decoder is computed.
         orders: random orders for each of these rows.
-        draws: draws of a decoder of the chain.
+        draws: draws of a decoder of the chain; of the chain itself twice as many.
         ring_draws: draws of the one decoder of the ring whose law is not computed.
         profile: draws of the information profile of the chain.
     """
 
     spins: int = 8
     symbols: int = 32
-    rows: int = 1000
+    rows: int = 600
     orders: int = 4
-    draws: int = 4000
+    draws: int = 2000
     ring_draws: int = 40_000
     profile: int = 4000
 
@@ -140,7 +140,7 @@ def drawn(model: gm.JointModel, sampler: str, count: int, chains: int, seed: int
 def exact_rows(size: Size) -> tuple[Array, Array]:
     """Exact draws of the chain, and their log p."""
     model = model_of("chain", size.symbols, 2)
-    x = drawn(model, "exact", size.rows + size.draws, 1)
+    x = drawn(model, "exact", size.rows + 2 * size.draws, 1)
     return x, np.asarray(model.log_prob({}, x), float)
 
 

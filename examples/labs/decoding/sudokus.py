@@ -20,6 +20,7 @@ Array = np.ndarray
 NAMES = ("random", "margin", "probability")
 FROM_NOTHING = (2, 4, 8, 16)  # passes from an empty small grid
 SMALL = (2, 2)  # the boxes of grids that are listed: rows, columns
+FEW = 20  # draws of each chain of the grids that are solved
 EVERY = 6000  # exact draws, in which each of the 288 small grids is missing with a probability of 1e-9
 SETTINGS = {"names": NAMES, "from nothing": FROM_NOTHING, "small": SMALL}
 
@@ -54,7 +55,7 @@ class Size:
     tall: int = 2
     wide: int = 3
     givens: int = 12
-    chains: int = 200
+    chains: int = 300
     draws: int = 150
     apart: int = 40
     puzzles: int = 100
@@ -67,8 +68,8 @@ class Size:
     orders: int = 1000
     small_puzzles: int = 200
     small_givens: int = 4
-    nine_givens: int = 45
-    nine_steps: int = 2000
+    nine_givens: int = 50
+    nine_steps: int = 3000
 
     @property
     def side(self) -> int:
@@ -191,7 +192,7 @@ def trained(size: Size, out: Path, seed: int) -> Any:
 def measured(size: Size, out: Path, seed: int) -> dict[str, Any]:
     """The bound of a network on new grids, and the share of puzzles that decoders solve by passes."""
     params, rules = trained(size, out, seed), grid_model(size.tall, size.wide)
-    new = grids(size, 2)[:: max(1, len(grids(size, 2)) // size.puzzles)][: size.puzzles]
+    new = grids(replace(size, draws=FEW), 2)[:: max(1, size.chains * FEW // size.puzzles)][: size.puzzles]
     seen = set(map(bytes, grids(size, 1).astype(np.int8)))
     new = np.stack([row for row in new if bytes(row.astype(np.int8)) not in seen])
     bound = solver("learnt", size.side, 1, size.width, size.layers).log_prob_bound(params, new, sampler="one", draws=64)
@@ -204,7 +205,7 @@ def measured(size: Size, out: Path, seed: int) -> dict[str, Any]:
 
 def nine(size: Size) -> Size:
     """Of 9 x 9, where a box has three rows and columns."""
-    return replace(size, seeds=1, tall=3, wide=3, givens=size.nine_givens, steps=size.nine_steps, apart=2 * size.apart)
+    return replace(size, seeds=1, tall=3, wide=3, givens=size.nine_givens, steps=size.nine_steps)
 
 
 def chain(size: Size) -> dict[str, Any]:
