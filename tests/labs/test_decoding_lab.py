@@ -31,7 +31,7 @@ def predict(x, hidden):
     """log p of each cell of rows of P given the cells that are seen, by sums over all rows."""
     logs = np.zeros((*x.shape, 2))
     for k, (row, gone) in enumerate(zip(x, hidden, strict=True)):
-        agree = ((ROWS == row) | gone).all(axis=1)
+        agree = ((row == ROWS) | gone).all(axis=1)
         for i, v in itertools.product(range(3), range(2)):
             logs[k, i, v] = np.log(P.ravel()[agree & (ROWS[:, i] == v)].sum() / P.ravel()[agree].sum()) if gone[i] else 0.0
     return logs
@@ -85,7 +85,7 @@ def test_draws_tell_laws_apart_by_no_more_than_their_total_variation():
     assert sum(above) <= 4
     for away in (0.3, 1.0):
         ours, theirs = rng.normal(size=(2, 20_000, 3))
-        found = distances.told_apart(ours + [away, 0, 0], theirs)
+        found = distances.told_apart(ours + np.array([away, 0, 0]), theirs)
         truth = 2 * 0.5 * (1 + _erf(away / 2 / np.sqrt(2))) - 1
         assert truth - 0.02 < found.value < truth + 4 * found.error
 
@@ -159,7 +159,7 @@ def test_one_cell_a_pass_of_the_exact_denoiser_draws_from_all_grids_alike():
 @pytest.mark.slow
 def test_the_law_of_random_orders_is_what_their_draws_show():
     """Four passes from nothing."""
-    rows, params = sudokus.small()
+    params = sudokus.small()[1]
     found = sudokus.small_law(replace(sudokus.QUICK, orders=2000))["4"]
     model = sudokus.solver("exact", 4, 4, 8, 1)
     for name in ("random", "margin"):

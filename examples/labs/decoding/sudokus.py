@@ -10,8 +10,8 @@ from typing import Any
 import laboratory
 import numpy as np
 from distances import Estimate, counts_of, log_p_of_orders, orders_of
-from listed import with_rows
 from learnt import fitted, weights_of
+from listed import with_rows
 
 import gmlmdsl as gm
 
