@@ -37,7 +37,6 @@ def counts_of(n: int, passes: int, schedule: str) -> list[int]:
     t = np.arange(passes + 1)
     left = n * (passes - t) / passes if schedule == "linear" else n * np.cos(np.pi * t / (2 * passes))
     left = np.floor(left + 1e-9).astype(int)
-    left[-1] = 0
     return [int(k) for k in -np.diff(left) if k]
 
 
