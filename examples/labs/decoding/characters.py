@@ -48,7 +48,7 @@ class Size:
     rows: int = 60_000
     scored: int = 500
     draws: int = 64
-    steps: int = 1500
+    steps: int = 1000
     batch: int = 64
     width: int = 64
     layers: int = 2

@@ -56,7 +56,7 @@ def ring_passes(size: Size) -> list[int]:
 
 
 def chain_passes(size: Size) -> list[int]:
-    return [t for t in (2, 4, 8, 16, 32, 64) if t <= size.symbols]
+    return [t for t in (2, 4, 8, 32) if t <= size.symbols]
 
 
 @cache

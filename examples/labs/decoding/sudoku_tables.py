@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 from laboratory import less, markdown, spread
 from matplotlib.figure import Figure
-from sudokus import FROM_NOTHING, NAMES, Size, nine, passes, small_passes
+from sudokus import FROM_NOTHING, NAMES, Size, passes, small_passes
 
 from gmlmdsl.report import _palette as palette
 
 Results = Mapping[str, Any]
 NORMAL = 1.96  # half the width of an interval at 95 %, in standard errors
-BEFORE = {"random": "below 7", "margin": "about 90"}  # solved puzzles of 9 x 9, %: abstract of Kim et al. 2025
+ALL = 28_200_960  # grids of 6 x 6
 
 
 def tables(results: Results, size: Size) -> dict[str, str]:
@@ -22,7 +22,6 @@ def tables(results: Results, size: Size) -> dict[str, str]:
         "sudokus-networks": network_table(results, size),
         "sudokus-solved": solved_table(results, size),
         "sudokus-verdicts": verdict_table(results, size),
-        "sudokus-nine": nine_table(results, size),
     }
 
 
@@ -57,23 +56,17 @@ def column(results: Results, size: Size, *keys: str) -> list[float]:
 
 
 def network_table(results: Results, size: Size) -> str:
-    """What the networks learnt from, and how near their bound is to the entropy of grids."""
-    large = results["network of 9 x 9"]
-    counts, side = results["grids"], size.side
-    heads = ["grids", "networks", "weights", "steps", "different training grids", "bound of new grids, nats", "entropy, nats"]
+    """What the networks learnt from, and their bound on new grids."""
+    counts, own = results["grids"], results["network, 0"]
     rows = [
-        [
-            f"{side} x {side}",
-            size.seeds,
-            results["network, 0"]["weights"],
-            size.steps,
-            counts["different"],
-            spread(column(results, size, "nats"), 4),
-        ],
-        ["9 x 9", 1, large["weights"], size.nine_steps, "", f"{large['nats']:.4g}"],
+        ["networks", size.seeds],
+        ["weights of each", own["weights"]],
+        ["grids to learn from, different ones", f"{counts['grids']}, {counts['different']}"],
+        ["bound of new grids, nats", spread(column(results, size, "nats"), 4)],
     ]
-    entropies = [f"{np.log(28_200_960):.4g}" if side == 6 else "", f"{np.log(6.670903752021073e21):.4g}"]
-    return markdown(heads, [[*row, entropy] for row, entropy in zip(rows, entropies, strict=True)])
+    if size.side == 6:
+        rows.append([f"logarithm of the number of all grids, {ALL:,}", f"{np.log(ALL):.4g}"])
+    return markdown(["quantity", "value"], rows)
 
 
 def solved_table(results: Results, size: Size) -> str:
@@ -90,17 +83,9 @@ def verdict_table(results: Results, size: Size) -> str:
         ratio = np.mean(own["margin"]) / max(np.mean(own["random"]), 1e-9)
         order = [less(own["random"], own["margin"]), less(own["random"], own["probability"]), less(own["probability"], own["margin"])]
         rows.append([t, *order, f"{ratio:.2f}" if np.mean(own["random"]) > 0 else "—"])
-    last = ["in print", "yes", "", "", "13 or more"]
+    last = ["in print, 9 x 9", "yes", "", "", "13 or more"]  # above 90 / 7: abstract of Kim et al. 2025
     heads = ["passes", "margin above random", "probability above random", "margin above probability", "margin / random"]
     return markdown(heads, [*rows, last])
-
-
-def nine_table(results: Results, size: Size) -> str:
-    large = nine(size)
-    found = results["network of 9 x 9"]
-    rows = [[t, *(f"{100 * found[str(t)][name]:.3g}" for name in NAMES)] for t in passes(large)]
-    rows.append(["in print", *(BEFORE.get(name, "") for name in NAMES)])
-    return markdown(["passes", *(f"{name}, %" for name in NAMES)], rows)
 
 
 def draw(results: Results, size: Size) -> dict[str, Figure]:

@@ -47,8 +47,6 @@ class Size:
         orders: draws of the decoders of small grids.
         small_puzzles: small puzzles.
         small_givens: numbers that a small puzzle gives.
-        nine_givens: numbers that a puzzle of 9 x 9 gives.
-        nine_steps: steps of training of the network of 9 x 9.
     """
 
     seeds: int = 5
@@ -68,8 +66,6 @@ class Size:
     orders: int = 1000
     small_puzzles: int = 200
     small_givens: int = 4
-    nine_givens: int = 50
-    nine_steps: int = 3000
 
     @property
     def side(self) -> int:
@@ -203,11 +199,6 @@ def measured(size: Size, out: Path, seed: int) -> dict[str, Any]:
     return found
 
 
-def nine(size: Size) -> Size:
-    """Of 9 x 9, where a box has three rows and columns."""
-    return replace(size, seeds=1, tall=3, wide=3, givens=size.nine_givens, steps=size.nine_steps)
-
-
 def chain(size: Size) -> dict[str, Any]:
     """How different the grids of the chain are."""
     rows = grids(size, 1)
@@ -227,8 +218,7 @@ def parts(size: Size, out: Path) -> Mapping[str, Callable[[], Any]]:
         "small puzzles": partial(small_puzzles, size),
         "grids": partial(chain, size),
     }
-    found |= {f"network, {seed}": partial(measured, size, out, seed) for seed in range(size.seeds)}
-    return found | {"network of 9 x 9": partial(measured, nine(size), out / "nine", 0)}
+    return found | {f"network, {seed}": partial(measured, size, out, seed) for seed in range(size.seeds)}
 
 
 QUICK = Size(
@@ -246,8 +236,6 @@ QUICK = Size(
     layers=1,
     orders=20,
     small_puzzles=4,
-    nine_givens=60,
-    nine_steps=5,
 )
 
 
