@@ -54,7 +54,7 @@ def number(value: float) -> str:
 
 
 def pm(value: Sequence[float]) -> str:
-    return f"{number(value[0])} ± {NORMAL * value[1]:.1g}"
+    return "0" if max(abs(value[0]), NORMAL * value[1]) < NOTHING else f"{number(value[0])} ± {NORMAL * value[1]:.1g}"
 
 
 def of_ring(results: Results, name: str) -> dict[int, dict[str, Any]]:
@@ -83,7 +83,8 @@ def schedule_table(results: Results, size: Size) -> str:
     for name in ("ring", "chain"):
         for passes, found in results[f"{name}, schedules"]["passes"].items():
             losses = [number(found[k]) for k in ("suggested", "linear", "cosine")]
-            rows.append([name, passes, " ".join(map(str, found["counts"])), *losses])
+            counts = found["counts"]
+            rows.append([name, passes, "1 each" if max(counts) == 1 else " ".join(map(str, counts)), *losses])
     return markdown(["model", "passes", "suggested counts", "suggested, nats", "linear", "cosine"], rows)
 
 
@@ -110,6 +111,8 @@ def variation_table(results: Results, size: Size) -> str:
             found = of_chain(results, name, t)
             if "tv" in found:
                 cells.append(pm(found["tv"]))
+            elif found.get("tv at most", [1])[0] < NOTHING:
+                cells.append("0")
             else:
                 least = max(0.0, found["tv at least"][0] - NORMAL * found["tv at least"][1])
                 most = f" to {found['tv at most'][0] + NORMAL * found['tv at most'][1]:.2f}" if "tv at most" in found else " or more"
