@@ -102,6 +102,12 @@ def chain_table(results: Results, size: Size) -> str:
     return markdown(["decoder", *(plural(t) for t in chain_passes(size)), "kind"], rows)
 
 
+def least(found: Mapping[str, Any]) -> float:
+    """The lower end of the interval of the lower bound of the total variation."""
+    value, error = found["tv at least"]
+    return max(0.0, value - NORMAL * error)
+
+
 def variation_table(results: Results, size: Size) -> str:
     """The total variation of each decoder of the chain: estimates, or the bounds from below and above."""
     rows = []
@@ -114,9 +120,8 @@ def variation_table(results: Results, size: Size) -> str:
             elif found.get("tv at most", [1])[0] < NOTHING:
                 cells.append("0")
             else:
-                least = max(0.0, found["tv at least"][0] - NORMAL * found["tv at least"][1])
                 most = f" to {found['tv at most'][0] + NORMAL * found['tv at most'][1]:.2f}" if "tv at most" in found else " or more"
-                cells.append(f"{least:.2f}{most}")
+                cells.append(f"{least(found):.2f}{most}")
         kind = "log p" if name in PATHS else "draws" if name in DRAWN else "draws, orders"
         rows.append([title(name), *cells, kind])
     return markdown(["decoder", *(plural(t) for t in chain_passes(size)), "kind"], rows)
@@ -144,8 +149,8 @@ def claims(results: Results, size: Size) -> list[tuple[str, str, dict[int, str]]
         found.append((f"{title(name)}, one cell a pass: draws from p", "chain", {last: exact}))
     far = below((0.0, 0.0), kl("probability", size.spins))
     found.append(("probability of the drawn value, one cell a pass: not from p", "ring", {size.spins: far}))
-    least = tuple(of_chain(results, "probability", last)["tv at least"])
-    found.append(("probability of the drawn value, one cell a pass: not from p", "chain", {last: below((0.0, 0.0), least)}))  # type: ignore[arg-type]
+    away = tuple(of_chain(results, "probability", last)["tv at least"])
+    found.append(("probability of the drawn value, one cell a pass: not from p", "chain", {last: below((0.0, 0.0), away)}))  # type: ignore[arg-type]
     for other in ("random", "cosine"):
         found.append((f"suggested counts below {title(other)}", "ring", {t: below(kl("suggested", t), kl(other, t)) for t in some}))
     found.append(("margin below random, linear counts", "ring", {t: below(kl("margin", t), kl("random", t)) for t in some}))
@@ -180,7 +185,7 @@ def draw(results: Results, size: Size) -> dict[str, Figure]:
         ring.plot(some, [found[t]["kl"] for t in some], **style)
         places = chain_passes(size)
         values = [of_chain(results, name, t) for t in places]
-        chain.plot(places, [max(0.0, v["tv" if "tv" in v else "tv at least"][0]) for v in values], **style)
+        chain.plot(places, [v["tv"][0] if "tv" in v else least(v) for v in values], **style)
     ring.set(xscale="log", yscale="log", xlabel="passes", ylabel="KL(p || decoder), nats", title=f"ring of {size.spins} spins, exact")
     what = "total variation: margin by log p,\nthe others at least"
     chain.set(xscale="log", xlabel="passes", ylabel=what, ylim=(0, 1), title=f"hidden Markov chain of {size.symbols} symbols")
