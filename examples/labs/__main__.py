@@ -13,6 +13,9 @@ FOLDERS = {
     "topics": "topics",
     "dyck": "dyck",
     "dyck_weight": "dyck",
+    "decoders": "decoding",
+    "sudokus": "decoding",
+    "characters": "decoding",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -298,6 +299,35 @@ def test_draws_have_the_law(cases: dict[str, Any], pair: str):
         parts.append(np.vectorize(lambda a, labels=labels: labels[str(a)] if str(a) in labels else int(a))(values))
     numbers = np.ravel_multi_index(tuple(np.concatenate(parts, axis=1).T), sizes)
     assert p_value(np.bincount(numbers, minlength=law.size), law.ravel()) > 1e-4
+
+
+REMASKED_SIX = {
+    "remdm_cap": "steps = 3, remask = remdm_cap, eta = 1",
+    "remdm_rescale": "steps = 3, schedule = cosine, remask = remdm_rescale, eta = 0.9",
+    "remdm_confidence": "steps = 3, remask = remdm_confidence, eta = 1",
+    "cap at the end": "steps = 4, remask = remdm_cap, eta = 0.5, from = 0.5",
+    "rescale until the end": "steps = 4, remask = remdm_rescale, eta = 0.9, from = 0.5, until = 1",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REMASKED_SIX)
+def test_draws_of_six_cells_that_are_hidden_again_have_the_law(name: str):
+    """Of a clique whose fields differ, so that no symmetry hides an exchange of cells or values."""
+    text = CLIQUE.replace("0.1 * (2 * x[i] - 1)", "0.15 * (i - 2) * (2 * x[i] - 1)")
+    model = gm.parse(text + f"sampler s = refinement(decode = sample, {REMASKED_SIX[name]})").model()
+    law = gm.theory.output_law(model, {}, sampler="s").probabilities.ravel()
+    x = np.asarray(model.sample({}, "s", draws=10_000, chains=4, seed=5, progress=False).posterior["x"]).reshape(40_000, 6)
+    counts = np.bincount(x @ (2 ** np.arange(5, -1, -1)), minlength=64)
+    assert law.sum() == pytest.approx(1, abs=1e-9)
+    assert p_value(counts, law) > 1e-4
+    never = gm.parse(text + f"sampler s = refinement(decode = sample, {_without(REMASKED_SIX[name])})").model()
+    assert p_value(counts, gm.theory.output_law(never, {}, sampler="s").probabilities.ravel()) < 1e-6  # the draws would tell
+
+
+def _without(options: str) -> str:
+    """The same passes, after which no cell is hidden again."""
+    return re.sub("eta = [0-9.]+", "eta = 0", options)
 
 
 @pytest.mark.slow
