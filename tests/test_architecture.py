@@ -20,6 +20,7 @@ LINES = (
     ("_diagnostics",),
     ("_optional", "_printed_table", "_progress", "files", "textbook"),
     ("read", "syntax"),
+    ("_types",),
     ("program",),
     ("graph",),
     ("masks",),
@@ -39,8 +40,8 @@ LINES = (
     ("__main__",),
 )
 LEVEL = {room: k for k, line in enumerate(LINES) for room in line}
-NEVER_JAX = ("files", "textbook", "_diagnostics", "read", "syntax", "program", "graph", "masks", "plan", "exchange", "explain")
-WITHOUT_NUMPY = ("files", "textbook", "_diagnostics", "syntax", "program")  # at the top of a file
+NEVER_JAX = ("files", "textbook", "_diagnostics", "_types", "read", "syntax", "program", "graph", "masks", "plan", "exchange", "explain")
+WITHOUT_NUMPY = ("files", "textbook", "_diagnostics", "_types", "syntax", "program")  # at the top of a file
 LARGEST_ROOM = 0.115  # of all lines
 MOST_FILE_LINES = 700
 MOST_FUNCTION_LINES = 60

@@ -68,8 +68,13 @@ def verified_probes(form: NetworkForm, params: Mapping[str, Any]) -> dict[str, P
     Raises:
         GmlmError: E509 for a probe that does not fit this network, E504 for a NaN or inf in one.
     """
-    found, width = {}, network_shapes(form).start.shape[0]
-    for name in (n for n in form.probes if n in params):
+    named = [n for n in form.probes if n in params]
+    if not named:
+        return {}
+    network = network_shapes(form)
+    assert isinstance(network, AbstractCausalNetwork)  # The checker allows probes of no other network.
+    found, width = {}, network.start.shape[0]
+    for name in named:
         probe = params[name]
         shapes = [np.shape(getattr(probe, part, 0)) for part in ("weight", "bias")]
         if not isinstance(probe, Probe) or shapes != [(width,), ()]:
