@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from .read import AbstractRows
-
     class Draws(arviz.InferenceData):
         """Labelled draws as `sample` returns them: an InferenceData whose groups are attributes.
 
@@ -40,17 +38,56 @@ class ForeignFrame(Protocol):
         """The names of the columns."""
         ...
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of rows and of columns."""
+        ...
+
+    def __array__(self) -> np.ndarray:
+        """Return the entries as an array."""
+        ...
+
     def to_pandas(self) -> pd.DataFrame:
         """Return the table as a pandas frame."""
+        ...
+
+
+class FileRows(Protocol):
+    """Rows of a file, as the readers of the package return them."""
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The texts that stand for a missing cell."""
+        ...
+
+    @property
+    def x(self) -> np.ndarray:
+        """The rows as a plain array."""
+        ...
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The name of each column."""
+        ...
+
+    def texts(self, columns: Sequence[int]) -> np.ndarray:
+        """Return the fields of some columns, shape (rows, columns)."""
+        ...
+
+    def place(self, row: int, column: int) -> str:
+        """Return the place of a field: the file, its line, its column."""
         ...
 
 
 # What a user passes
 
 ArrayLike: TypeAlias = "npt.ArrayLike"  # an array, a frame or series, nested sequences, or one number or text
+InputLike: TypeAlias = "ArrayLike | Mapping[Any, ArrayLike]"  # an input of a program; over edges also a dict by pair
 Frame: TypeAlias = "pd.DataFrame | ForeignFrame"
-Rows: TypeAlias = "ArrayLike | Mapping[str, ArrayLike] | AbstractRows"  # configurations: of the one variable, or by variable
+Labelled: TypeAlias = "Frame | pd.Series | xr.DataArray"  # an array with names
+Rows: TypeAlias = "ArrayLike | Mapping[str, ArrayLike] | FileRows"  # configurations: of the one variable, or by variable
 Given: TypeAlias = "Mapping[str, ArrayLike] | Frame"  # by given variable
+Prompt: TypeAlias = "str | Sequence[ArrayLike] | np.ndarray"  # the beginning of a string, or one for each row
 Missing: TypeAlias = "MissingValue | Mapping[str, MissingValue | None]"  # the value of a missing cell, or that value by variable
 MissingValue: TypeAlias = "str | int | float | np.integer | np.floating"
 ParamsLike: TypeAlias = "Mapping[str, ArrayLike | eqx.Module]"  # by parameter; a conditional model has its network by its name
@@ -58,9 +95,14 @@ Place: TypeAlias = "int | str | tuple[int | str, ...]"  # of a cell in its varia
 Clamp: TypeAlias = "Mapping[str, ArrayLike | Mapping[Any, ArrayLike]]"  # by variable, an array, or values by `Place`
 Label: TypeAlias = "Hashable"  # a member of an axis
 Coords: TypeAlias = "Mapping[str, Sequence[Label]]"  # by dimension
-Function: TypeAlias = "Callable[[Any], ArrayLike]"  # of a configuration, which is an array or a dict as in `Rows`
-Observe: TypeAlias = "Mapping[str, Function] | Sequence[str] | str"  # functions by name, or variables
+OfConfiguration: TypeAlias = "Callable[[Any], ArrayLike]"  # of a configuration, which is an array or a dict as in `Rows`
+ObserveLike: TypeAlias = "Mapping[str, OfConfiguration | str] | Sequence[str] | str"  # functions by name, or names of `let`s
 DrawsLike: TypeAlias = "arviz.InferenceData | xr.DataTree"
+
+# What several packages handle
+
+AnyArray: TypeAlias = "np.ndarray | jax.Array"  # of the host, or of the device where JAX traces
+Index: TypeAlias = "pd.Index"  # the labels of rows
 
 # What methods return
 

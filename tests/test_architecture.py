@@ -17,10 +17,10 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py"))
 # The rooms, lowest first. A room imports lower lines only, type checkers' imports and those inside functions among them; rooms of one line
 # do not import each other. Files that lie in the package itself are rooms of their own; `__init__` is the package's face.
 LINES = (
+    ("_types",),
     ("_diagnostics",),
     ("_optional", "_printed_table", "_progress", "files", "textbook"),
     ("read", "syntax"),
-    ("_types",),
     ("program",),
     ("graph",),
     ("masks",),
