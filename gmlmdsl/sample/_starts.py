@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import GmlmError, counted, fail, whole_number
+from .._types import AnyArray, Rows
 from ..data import decode, encode, generator, keys_of
 from ..derive import Graph, State, Target, all_values, bounded_jit, compiled, fold, graph_arrays, on_device
 from ..evaluate import Contractions, independent_kernel, init_params, log_potentials
@@ -78,7 +78,9 @@ def at_held(held: tuple[Array, Array], chains: int) -> Starts:
     return Starts(np.repeat(held[1][:, None], chains, axis=1), "own")
 
 
-def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Array, Array], params: Mapping[str, Any]) -> Starts:
+def starts(
+    graph: FactorGraph, chains: int, seed: int, init: Rows | None, held: tuple[Array, Array], params: Mapping[str, jax.Array]
+) -> Starts:
     """Return starts of positive probability: given ones, or independent uniform values.
 
     If none of 2000 uniform configurations is possible, one is constructed from a uniform one. The
@@ -124,7 +126,7 @@ def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Ar
     return Starts(np.ascontiguousarray(codes.T), how)
 
 
-def _drawn(graph: FactorGraph, chains: int, seed: int, held: tuple[Array, Array], params: Mapping[str, Any]) -> dict[int, Array]:
+def _drawn(graph: FactorGraph, chains: int, seed: int, held: tuple[Array, Array], params: Mapping[str, jax.Array]) -> dict[int, Array]:
     """Return an independent draw for each chain given the fixed cells; empty if p is costly to sum.
 
     The draw of a chain depends only on the number of the chain.
@@ -158,21 +160,21 @@ class Law:
     """
 
     graph: FactorGraph
-    params: Mapping[str, Any]
+    params: Mapping[str, jax.Array]
     device: Graph | None
 
-    def possible(self, codes: Array) -> Array:
+    def possible(self, codes: Array) -> AnyArray:
         """Return which configurations have a positive probability, shape (rows,)."""
         return np.ones(codes.shape[1], bool) if self.device is None else log_potentials(self.device, self.params, codes) > -np.inf
 
 
-def law_of(graph: FactorGraph, params: Mapping[str, Any]) -> Law:
+def law_of(graph: FactorGraph, params: Mapping[str, jax.Array]) -> Law:
     """Return the distribution of a model at some parameters."""
     positive = is_positive(graph, {k: np.asarray(v) for k, v in params.items()})
     return Law(graph, params, None if positive else graph_arrays(graph))
 
 
-def _given(law: Law, chains: int, seed: int, init: Any, held: tuple[Array, Array]) -> Array:
+def _given(law: Law, chains: int, seed: int, init: Rows, held: tuple[Array, Array]) -> Array:
     graph, (fixed, values) = law.graph, held
     data = encode(graph, init, "init")
     if data.shape not in ((), (chains,)):
@@ -262,7 +264,7 @@ def _padded_scopes(graph: FactorGraph) -> Array:
 
 
 @bounded_jit
-def _broken(device: Graph, params: Mapping[str, Any], codes: jax.Array) -> jax.Array:
+def _broken(device: Graph, params: Mapping[str, jax.Array], codes: jax.Array) -> jax.Array:
     """Return the instances that make each configuration impossible, shape (instances, rows).
 
     The instances are those of all groups.
@@ -271,7 +273,7 @@ def _broken(device: Graph, params: Mapping[str, Any], codes: jax.Array) -> jax.A
     return jnp.concatenate([~v if kind == "require" else v == -jnp.inf for kind, v in values])
 
 
-def random_rows(graph: FactorGraph, rows: int) -> dict[str, Any]:
+def random_rows(graph: FactorGraph, rows: int) -> dict[str, np.ndarray]:
     """Return uniform configurations by variable, without latents.
 
     If some of them are impossible, copies of a few possible ones replace them.
