@@ -10,12 +10,12 @@ They move towards the row by one symbol in each iteration.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from ..derive import float_type, pick_token, whole_below
 from ._run import MOST_TURNS, AbstractMethod, Game, Law, Rules, Run, Standing, Wrong, law_here, refused_behind, seen_before
@@ -116,7 +116,7 @@ class Walk(AbstractMethod):
         m: WalkMemory = run.memory
         return (~run.done & (m.step < MOST_TURNS)) | (run.done & ~run.failed & (m.held < run.lengths))
 
-    def propose(self, rules: Rules, run: Run, law: Law | None, seen: Any) -> tuple[Rows, Run]:
+    def propose(self, rules: Rules, run: Run, law: Law | None, seen: PyTree) -> tuple[Rows, Run]:
         """Propose a step down to a child, or none.
 
         Rows on a prefix without remembered results wait.
@@ -154,7 +154,7 @@ class Walk(AbstractMethod):
         up = m.up.at[run.rows, place].set(m.children[run.rows, node, symbol], mode="drop")
         return m._replace(nodes=nodes, up=up, child=child, met=m.met + new.astype(jnp.int32))
 
-    def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
+    def settle(self, rules: Rules, run: Run, v: Float[Array, " rows"] | None) -> tuple[Rows, Run]:
         """Go up, or to the root if the run starts again."""
         m: WalkMemory = run.memory
         back = (run.asked & ~run.done).astype(jnp.int32)
