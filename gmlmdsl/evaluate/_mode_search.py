@@ -106,7 +106,8 @@ class ModeSearch:
         In a sweep every cell is drawn from its conditional of p^beta given the others. The betas
         form a geometric sequence. At the first, the largest change of log p by one move has the
         odds 1/2. At the last, the smallest change by one factor has the odds 1/100, unless that
-        needs more than `COLDEST` times the first beta.
+        needs more than `COLDEST` times the first beta. Where no factor changes log p by a finite
+        amount, both are of the penalty of an impossible value.
 
         Args:
             chains: the number of chains, which start at uniform configurations.
@@ -127,8 +128,8 @@ class ModeSearch:
     def _betas(self, sweeps: int) -> Array:
         spans, least = self._spans
         largest = spans.max(initial=0.0)
-        hot = np.log(2.0) / largest if largest > 0 else 1.0
-        cold = np.log(100.0) / least if np.isfinite(least) else hot
+        hot = np.log(2.0) / (largest if largest > 0 else self._penalty)
+        cold = np.log(100.0) / min(least, self._penalty)
         return np.geomspace(hot, np.clip(cold, hot, limits.COLDEST * hot), sweeps)
 
 

@@ -211,7 +211,7 @@ def _declarations(section: Section, model: ir.Model, lowered: Lowered | None) ->
     sizes = {} if lowered is None else {q.name: q.size for q in lowered.graph.parameters}
     for p in model.parameters.values():
         count = _counted(sizes[p.name], "number") if p.name in sizes else ""
-        kind = "" if p.type.kind == "real" else f" : {p.type.span.text}"
+        kind = "" if p.type.span == p.span else f" : {p.type.span.text}"
         prior = "" if p.prior is None else f" ~ {p.prior.span.text}"
         section.words(f"`param {p.name}{axes_text(p.axes)}{kind}{prior}`{count}", 1)
 

@@ -285,7 +285,7 @@ def _undetermined(host: FactorGraph, flat: Array, which: Array, names: list[str]
     unused = sorted(p.name for p in host.parameters if not any(p.name in g.parameters for g in host.groups))
     unseen = which & _unseen(colours, len(which))
     shown = sparse_directions(flat)
-    words = ", ".join(in_words(d, names) for d in shown[:3]) + (f" and {len(shown) - 3} more" if len(shown) > 3 else "")
+    words = _directions_in_words(shown, names)
     message = f"Neither data nor prior determine {counted(len(shown), 'direction')} of the parameters, which stay at their start: {words}"
     if separated:
         message = f"Where the data separate, {counted(len(shown), 'further direction')} of the parameters cannot be told apart: {words}"
@@ -302,12 +302,9 @@ def _prior_decides(open_: Recession, curve: Curvature | None, kinks: Array, name
         "The sandwich takes the prior as certain, so these standard errors are too small: "
         '`fit.summary(errors="laplace")` of a fit under `everything` counts what the prior leaves open'
     )
-    alone = open_.alone
-    if alone is not None and (alone.direction is not None or alone.span.shape[1] > open_.span.shape[1]):
-        which = _parts(alone.span) & ~_parts(open_.span)
-        if which.any():
-            message = f"The data alone have no finite estimate of {_some(names, which)}: the prior decides"
-            return [Finding("prior-decides", message, remedy)]
+    alone = _open_without_prior(open_, names)
+    if alone:
+        return [Finding("prior-decides", f"The data alone {alone}; the prior decides", remedy)]
     if curve is None:
         return []
     rest = curve.without(np.concatenate([open_.span, np.eye(len(kinks))[:, kinks]], axis=1))
@@ -322,6 +319,31 @@ def _prior_decides(open_: Recession, curve: Curvature | None, kinks: Array, name
     part = f"{shares[-1]:.0%} of the curvature" if shares[-1] <= 1 + ALL else "all of the curvature, and more than the data take away,"
     message = f"The prior gives {part} along {in_words(worst, names)}{more}: the data say little there"
     return [Finding("prior-decides", message, remedy)]
+
+
+def _open_without_prior(open_: Recession, names: list[str]) -> str:
+    """Return what the data leave open and the prior does not, in words; empty if there is none."""
+    alone = open_.alone
+    if alone is None:
+        return ""
+    if alone.direction is not None:
+        which = _parts(alone.span) & ~_parts(open_.span)
+        return f"have no finite estimate of {_some(names, which)}" * bool(which.any())
+    if alone.span.shape[1] <= open_.span.shape[1]:
+        return ""
+    closed = sparse_directions(_beyond(alone.span, open_.span))
+    return f"do not determine {counted(len(closed), 'direction')} of the parameters: {_directions_in_words(closed, names)}"
+
+
+def _directions_in_words(directions: Array, names: list[str], most: int = 3) -> str:
+    more = len(directions) - most
+    return ", ".join(in_words(d, names) for d in directions[:most]) + f" and {more} more" * (more > 0)
+
+
+def _beyond(span: Array, less: Array) -> Array:
+    """Return an orthonormal basis of the part of a space that is orthogonal to another within it."""
+    left, size, _ = np.linalg.svd(span - less @ (less.T @ span), full_matrices=False)
+    return left[:, size > PART]
 
 
 def _saddle(falling: Array, names: list[str]) -> Finding:

@@ -42,10 +42,7 @@ def bind(program: Program, inputs: Mapping[str, InputLike], coords: Mapping[str,
     partial, faults = bind_sound(program, inputs, coords=coords)
     if faults:
         raise GmlmError(in_text_order(faults))
-    notes: tuple[Diagnostic, ...] = ()
-    if any(g.given is not None for g in partial.graphs.values()):  # Else no order was stated.
-        notes = tuple(edge_orders(partial))
-    return Bound(partial.program, partial.inputs, partial.lengths, partial.graphs, _coords(partial, coords), notes)
+    return replace(partial, coords=_coords(partial, coords))
 
 
 def verified_coords(coords: object) -> dict[str, tuple[Label, ...]]:
@@ -90,7 +87,7 @@ def bind_sound(
             bound = without(bound, name) if value is None else bound
             bound.inputs.update({} if value is None else {name: value})
     bound = _build_ready_graphs(bound, faults, most, all_ready=True)
-    return replace(bound, program=_written_out(bound, faults)), faults.found
+    return replace(bound, program=_written_out(bound, faults), notes=tuple(edge_orders(bound))), faults.found
 
 
 def _verify_names(program: Program, inputs: Mapping[str, InputLike]) -> None:

@@ -108,8 +108,9 @@ class Bound:
         if s.start is not None:
             assert s.size is not None
             start, stop = self.integer(s.start), self.integer(s.size)
-            if not 0 <= start < stop <= MOST_MEMBERS:
-                raise fail("E406", f"index set `{s.name}` runs from {start:,} to {stop - 1:,}", s.span, "empty, or below 0")
+            if not (start < stop and max(abs(start), abs(stop)) <= MOST_MEMBERS):
+                label = "empty" if start >= stop else "too large"
+                raise fail("E406", f"index set `{s.name}` runs from {start:,} to {stop - 1:,}", s.span, label)
             return [np.arange(start, stop)]
         return [np.arange(self.set_size(s))]
 

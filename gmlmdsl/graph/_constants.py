@@ -157,17 +157,20 @@ def looked_up(members: list[Array], values: Sequence[Array], taken: Array | bool
     if over.part == "triangles":
         values = list(np.sort(np.stack(np.broadcast_arrays(*values)), axis=0))
     values = [whole(v, taken, e) for v in values]
-    widths = [int(m.max(initial=0)) + 1 for m in members]
+    least = [int(m.min(initial=0)) for m in members]
+    widths = [int(m.max(initial=0)) - low + 1 for m, low in zip(members, least, strict=True)]
+    values = [v - low for v, low in zip(values, least, strict=True)]
     inside = np.all([(v >= 0) & (v < w) for v, w in zip(np.broadcast_arrays(*values), widths, strict=True)], axis=0)
     keys, wanted = np.zeros(len(members[0]), np.int64), np.zeros((), np.int64)
-    for m, v, w in zip(members, values, widths, strict=True):
-        keys, wanted = keys * w + m, wanted * w + np.clip(v, 0, w - 1)
+    for m, v, low, w in zip(members, values, least, widths, strict=True):
+        keys, wanted = keys * w + (m - low), wanted * w + np.clip(v, 0, w - 1)
     order = np.argsort(keys, kind="stable")
     at = np.minimum(np.searchsorted(keys[order], wanted), max(len(keys) - 1, 0))
     place = order[at] if len(keys) else np.zeros(np.shape(wanted), np.int64)
     bad = np.logical_not(inside & (keys[place] == wanted if len(keys) else False)) & taken
     if np.any(bad):
-        first = ", ".join(str(int(np.broadcast_to(v, np.shape(bad))[bad].ravel()[0] if np.ndim(bad) else v)) for v in values)
+        shown = [v + low for v, low in zip(values, least, strict=True)]
+        first = ", ".join(str(int(np.broadcast_to(v, np.shape(bad))[bad].ravel()[0] if np.ndim(bad) else v)) for v in shown)
         what = f"`{over.name}` has no member"
         if over.part != "triangles" and isinstance(e, ARRAYS):
             what = f"`{e.name}` has no entry" if over.clauses is not None else f"`{e.name}` runs over `{over.name}`, which has no member"

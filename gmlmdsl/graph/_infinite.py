@@ -70,7 +70,22 @@ def _is_tame(group: FactorGroup, most_values: int) -> bool:
 
     Their divisors must not be able to be 0, either.
     """
-    fixed = _fixed_parts(group.root)
+    return _are_finite(group, _fixed_parts(group.root), most_values)
+
+
+def _is_probability(group: FactorGroup, most_values: int) -> bool:
+    """Return whether bounds alone show that a group is the log of a finite number of at least 0.
+
+    It is then -inf at worst.
+    """
+    root = group.root
+    if not (isinstance(root, Apply) and root.operator == "log") or _fixed_parts(root) != [root]:
+        return False
+    least = range_of(group, most_values, node=root.operands[0])
+    return least is not None and least[0] >= 0 and _are_finite(group, [root.operands[0]], most_values)
+
+
+def _are_finite(group: FactorGroup, fixed: list[Node], most_values: int) -> bool:
     bounds = ranges_of(group, most_values, fixed)
     if not is_exact(group, most_values, fixed):
         return False
@@ -98,6 +113,8 @@ def _tried(graph: FactorGraph, group: FactorGroup, piece: FactorGroup, joint: Jo
     used = {s for n in leaves for s in range(n.start, n.start + int(np.prod(n.shape, dtype=np.int64)))}
     slots = sorted(used | {joint.owners[s] for s in used})
     joint = joint.of(slots)
+    if joint.count > MOST_VALUES and _is_probability(group, int(graph.sizes.max(initial=1))):
+        return None
     if joint.count > MOST_VALUES:
         count = int(joint.count)
         message = f"whether this is always a number depends on cells with {counted(count, 'joint value')}: too many to check"

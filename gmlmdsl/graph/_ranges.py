@@ -113,7 +113,7 @@ def _reduced(operator: str, low: float, high: float, times: int) -> Range | None
             most = max(1.0, abs(low), abs(high)) ** times
         except OverflowError:
             return None
-        return _checked(0.0 if low >= 0 else -most, most)
+        return _checked(min(1.0, low) ** times if low >= 0 else -most, most)
     return _checked(low, high + (np.log(times) if operator == "logsumexp" else 0.0))
 
 

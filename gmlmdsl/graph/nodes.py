@@ -15,3 +15,5 @@ from ._nodes import Pick as Pick
 from ._nodes import evaluate as evaluate
 from ._nodes import mapped as mapped
 from ._nodes import nodes_in as nodes_in
+from ._reductions import NEUTRAL as NEUTRAL
+from ._reductions import reduced as reduced

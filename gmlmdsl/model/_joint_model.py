@@ -31,6 +31,7 @@ from ..data import (
     verified_seed,
 )
 from ..evaluate import (
+    MaxProduct,
     MeanField,
     Mode,
     answer,
@@ -331,15 +332,18 @@ class JointModel(Model):
         if method is not None:
             chosen, seed = mode_method(method), verified_seed(seed)
             lowered = bound_once(self.lowered, given, "a search")
-            asked = lowered.graph, self._known(params, lowered), clamp, lowered.data, chosen, seed
-            codes, value, kind, is_proven = approximate.approximate_mode(*asked)
+            summed = isinstance(chosen, MaxProduct) and lowered is self.lowered
+            graph = self._maximised.graph if summed else lowered.graph
+            codes, value, kind, is_proven = approximate.approximate_mode(
+                graph, self._known(params, lowered), clamp, lowered.data, chosen, seed
+            )
             log_z = self._log_partition_or_nan(params, given)
             return Mode(exact.configuration(self.graph, codes, ()), value - log_z, value, kind, is_proven)
         verified_seed(seed)
         found = encode_given(self.graph, given)
         shape = () if found is None else found.shape
         lowered = self._bound(found)
-        codes, value = exact.best(*self._elimination(params, lowered), clamp, found)
+        codes, value = exact.best(*self._elimination(params, lowered, maximised=True), clamp, found)
         value = value.reshape(shape)[()]
         return Mode(exact.configuration(self.graph, codes, shape), value - self._log_partition_or_nan(params, given), value)
 
@@ -1132,9 +1136,19 @@ class JointModel(Model):
         graph = plan.with_partial_sums(self.graph)
         return self._contractions if graph is self.graph else exact.Contractions(graph)
 
-    def _elimination(self, params: Params, lowered: Lowered) -> tuple[exact.Contractions, derive.Graph, Mapping[str, jax.Array]]:
+    def _elimination(
+        self, params: Params, lowered: Lowered, maximised: bool = False
+    ) -> tuple[exact.Contractions, derive.Graph, Mapping[str, jax.Array]]:
         """Return the contractions, the device graph and its parameters, for exact answers."""
-        return self._counted, self._device(lowered, counted=True), self._known(params, lowered)
+        kept = self._maximised if maximised else self._counted
+        device = self._device(lowered, counted=True) if kept is self._counted else derive.graph_arrays(kept.graph)
+        return kept, device, self._known(params, lowered)
+
+    @cached_property
+    def _maximised(self) -> exact.Contractions:
+        """The contractions with partial sums as cells that keep maxima too."""
+        graph = plan.with_partial_sums(self.graph, maximised=True)
+        return next((c for c in (self._contractions, self._counted) if c.graph == graph), exact.Contractions(graph))
 
     @cached_property
     def _contractions(self) -> exact.Contractions:

@@ -35,6 +35,7 @@ def check_bound(program: Program, inputs: Mapping[str, InputLike]) -> tuple[tupl
     missing = {d.name for d in program.inputs.values() if d.name not in inputs and not _has_default(d)}
     known = without_inputs(program, missing)
     bound, found = bind_sound(known, inputs, MOST_EDGES)
+    found += allowed(bound.notes, program.allowances)
     left = [] if found else [g for g in known.graphs if g not in bound.program.graphs]
     unsaid = [f"{listed(sorted(missing))} without a default{UNSAID}"] if missing and known != program else []
     large = [f"graph `{g}` has more than {MOST_EDGES:,} nodes and edges{LEFT}" for g in left]

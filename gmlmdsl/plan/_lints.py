@@ -6,14 +6,15 @@ moves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from .._diagnostics import Diagnostic, GmlmError, fail, listed, name_in
-from ..graph import Lowered, passes_of, refinement
+from ..graph import Lowered, Passes, passes_of, refinement
 from ..masks import AbstractMask, lower_mask
-from ..program import Program, ir, is_decoder, used_bodies
+from ..program import AUTOREGRESSIVE, Program, autoregressive_options, ir, is_decoder, used_bodies
 from ._model_lints import lint_dead, lint_directed, lint_gauges, lint_redundant
 from ._require_lints import lint_moves, lint_requires
 from ._updates import sweep_blocks
@@ -41,17 +42,10 @@ def lint_sizes(lowered: Lowered, program: Program, name: str) -> Iterator[Diagno
         yield from lint_gauges(lowered)
         yield from lint_requires(lowered)
         yield from lint_moves(lowered, program, name)
-    used = used_bodies(program)
-    for mask in program.masks.values():
-        if mask.model == name and not any(mask.body is body for body in used):
-            try:
-                cells = lower_mask(lowered, mask).reach
-            except GmlmError:
-                continue
-            yield from _left_out(lowered, program.models[name], cells, "W811", f"mask `{mask.name}` never hides", mask)
+    yield from _lint_reach(lowered, program, name)
     for sampler in program.samplers.values():
-        if sampler.model == name and sampler.call is not None and lowered.graph.network is None and is_decoder(sampler.call):
-            yield from _parallel(lowered, sampler, sampler.call)
+        if sampler.model == name and sampler.call is not None and lowered.graph.network is None:
+            yield from _lint_draws(lowered, sampler, sampler.call)
         if sampler.model == name and sampler.call is None and ir.start_of(sampler.kernels) is None:
             try:
                 cells = moved_cells(lowered, sampler.kernels)
@@ -60,19 +54,59 @@ def lint_sizes(lowered: Lowered, program: Program, name: str) -> Iterator[Diagno
             yield from _left_out(lowered, program.models[name], cells, "W812", f"sampler `{sampler.name}` never moves", sampler)
 
 
-def _parallel(lowered: Lowered, sampler: ir.Sampler, call: ir.FormCall) -> Iterator[Diagnostic]:
-    """Yield W828 for a decoder of a joint distribution that settles several cells at once."""
+def _lint_reach(lowered: Lowered, program: Program, name: str) -> Iterator[Diagnostic]:
+    """Yield W811 for masks that never hide some cells of a variable."""
+    used = used_bodies(program)
+    for mask in program.masks.values():
+        if mask.model != name or any(mask.body is body for body in used):
+            continue
+        try:
+            of = lower_mask(lowered, mask)
+        except GmlmError:
+            continue
+        cells = np.union1d(of.reach, of.looked_at)  # A mask may look at cells in order to leave them out.
+        yield from _left_out(lowered, program.models[name], cells, "W811", f"mask `{mask.name}` never hides", mask)
+
+
+def _lint_draws(lowered: Lowered, sampler: ir.Sampler, call: ir.FormCall) -> Iterator[Diagnostic]:
+    """Yield W828 for a decoder of a joint distribution whose output is no draw from it."""
+    if call.form is AUTOREGRESSIVE and autoregressive_options(call)["decode"] == "argmax":
+        yield _likeliest(sampler)
+    if not is_decoder(call):
+        return
     try:
-        passes = passes_of(call, refinement(call, lowered.bound), sum(v.size for v in lowered.graph.observed))
+        options = refinement(call, lowered.bound)
+        passes = passes_of(call, options, sum(v.size for v in lowered.graph.observed))
     except GmlmError:
         return
-    most = 0 if passes.open_after is None else int((passes.open_after[-1, :-1] - passes.open_after[-1, 1:]).max())
-    if most < 2 and passes.settles is None:
+    how = _settling(options, passes)
+    if not how:
         return
-    how = f"settles {most} cells in one pass, each on its own" if most > 1 else "settles and hides again each cell on its own"
-    message = f"sampler `{sampler.name}` {how}: its draws are near p, and not from it"
+    message = f"sampler `{sampler.name}` {how}: its draws do not follow p"
+    message += ", and may violate a `require`" * bool(lowered.graph.requires)
     help = f'`gm.theory.output_law(model, params, sampler="{sampler.name}").kl()` says how far; one cell in each pass draws from p'
+    if options["decode"] == "argmax":
+        yield _likeliest(sampler)
+        return
     yield Diagnostic("W828", message, name_in(sampler.span, sampler.name), "not from p", (), help)
+
+
+def _likeliest(sampler: ir.Sampler) -> Diagnostic:
+    message = f"sampler `{sampler.name}` takes the most probable value of each cell that it settles: its output is no draw from p"
+    help = "`decode = sample` draws the values; `model.map(..)` finds a most probable configuration"
+    return Diagnostic("W828", message, name_in(sampler.span, sampler.name), "not from p", (), help)
+
+
+def _settling(options: Mapping[str, Any], passes: Passes) -> str:
+    """Return how a decoder settles cells, in words; empty if it draws one cell in each pass."""
+    if passes.settles is not None or options["remask"] != "none":
+        return "settles and hides again each cell on its own"
+    if passes.open_after is None:
+        return "may settle several cells in one pass, each on its own"
+    most = int((passes.open_after[-1, :-1] - passes.open_after[-1, 1:]).max())
+    if most > 1:
+        return f"settles {most} cells in one pass, each on its own"
+    return "settles one cell in each pass" if options["decode"] == "argmax" else ""
 
 
 def lint_conditional(lowered: Lowered, masks: Iterable[tuple[ir.Mask, AbstractMask]], block: Array) -> Iterator[Diagnostic]:
@@ -124,4 +158,6 @@ def _left_out(
             message = f"{words} {names}, of {len(positions)} cells of `{variable.name}`"
             place = ((name_in(model.variables[variable.name].span, variable.name), "declared here"),)
             help = "does a loop end too early?"
+            if code == "W811":
+                help += " if they are left out on purpose, write `# gmlm: allow W811` behind the mask"
             yield Diagnostic(code, message, name_in(declared.span, declared.name), "not all cells", place, help)

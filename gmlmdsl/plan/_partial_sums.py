@@ -3,7 +3,15 @@
 `require count(x[i] == 1 for i in cell) == 20` is a factor of 60 cells. Its table is too large for
 any order of elimination. With the partial sums as cells it is a chain: each partial sum is the one
 before it plus a term of one cell. Sums, maxima and draws over the larger graph equal those of the
-model.
+model. Partial products, minima and maxima serve in the same way.
+
+A product of probabilities has as many partial products as there are joint values. If the factor is
+a + b times the product, as in the noisy or `bernoulli(1 - prod(1 - q[i] * x[i] for i in cause))`,
+two values suffice: whether all terms so far have held, each with its probability, or one has not.
+Sums and draws over the larger graph equal those of the model; maxima do not, since these cells are
+summed out.
+
+Reference: Heckerman and Breese 1996 (causal independence).
 """
 
 from __future__ import annotations
@@ -13,12 +21,31 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..graph import FactorGraph, FactorGroup, VariableArray, joint_count
-from ..graph.nodes import Add, Apply, CellValue, Column, Constant, Gather, Node, evaluate, mapped, nodes_in, numpy_leaves
+from ..graph.nodes import (
+    NEUTRAL,
+    Add,
+    Apply,
+    CellValue,
+    Column,
+    Constant,
+    Gather,
+    If,
+    Node,
+    evaluate,
+    mapped,
+    nodes_in,
+    numpy_leaves,
+    reduced,
+)
 from ..program import Scale
 
 Array = np.ndarray
 # Partial sums are considered if a factor's cells have more joint values than this.
 LEAST_VALUES = 1 << 12
+MOST_PRODUCTS = 1 << 6  # A product of probabilities with more partial products is summed by two.
+MOST_OUTSIDE = 1 << 10  # The cells beside the sum have at most this many joint values.
+PRODUCTS = (0.0, 0.125, 0.37, 0.5, 0.81, 1.0)  # A factor is affine if it is so at these products.
+AFFINE = 1e-12  # relative to its largest value
 MOST_SUMS = 1 << 13  # A partial sum has at most this many distinct values.
 MOST_TERM_VALUES = 1 << 10  # The cells of one term have at most this many joint values.
 
@@ -30,22 +57,29 @@ class _Chain:
     Attributes:
         values: the values of the partial sum after each number of terms.
         steps: for each term, the code of the sum after it, shape (sums before, joint values of the
-            term). The code is -1 if the sum was pruned.
+            term). The code is -1 if the sum is left out.
         cells: the cells of each term.
         sizes: the numbers of values of these cells.
+        holds: for each term of a product of probabilities that is summed by two values, the
+            probability at each joint value of its cells; None for partial sums.
     """
 
     values: list[Array]
     steps: list[Array]
     cells: list[Array]
     sizes: list[tuple[int, ...]]
+    holds: list[Array] | None = None
 
 
-def with_partial_sums(graph: FactorGraph) -> FactorGraph:
+def with_partial_sums(graph: FactorGraph, maximised: bool = False) -> FactorGraph:
     """Return the graph with cells for partial sums appended.
 
     The graph is unchanged if no factor is both large and a sum, or if it has given variables or a
     network.
+
+    Args:
+        graph: the graph.
+        maximised: whether maxima are asked for, which products by two values do not keep.
     """
     if graph.given or graph.network is not None:
         return graph
@@ -54,39 +88,83 @@ def with_partial_sums(graph: FactorGraph) -> FactorGraph:
     requires: list[FactorGroup] = []
     chains: list[_Chain] = []
     for group in graph.groups:
-        found = _counted(group, sizes, graph.n_cells)
+        found = _counted(group, sizes, graph.n_cells, maximised)
         into = requires if group.kind == "require" else factors
         if found is None:
             into.append(group)
             continue
-        # The places of these cells are filled in below.
-        into.append(replace(group, cells=np.arange(len(chains), len(chains) + group.n)[:, None]))
+        # The chain of each instance, beside its other cells; its last cell is filled in below.
+        reduction = _reduction(group)
+        assert reduction is not None
+        numbers = np.arange(len(chains), len(chains) + group.n)
+        into.append(replace(group, cells=np.column_stack([numbers, group.cells[:, list(reduction.outside)]])))
         chains += found
     if not chains:
         return graph
     return _joined(graph, factors, requires, chains)
 
 
-def _counted(group: FactorGroup, sizes: Array, none: int) -> list[_Chain] | None:
+def _counted(group: FactorGroup, sizes: Array, none: int, maximised: bool) -> list[_Chain] | None:
     """Return the chains of a group's instances.
 
     The result is None if the group is small, is not a sum, or has too many partial sums.
     """
-    add = _only_sum(group)
-    if add is None or joint_count(sizes[group.cells].max(axis=0)) <= LEAST_VALUES:
+    reduction = _reduction(group)
+    if reduction is None or joint_count(sizes[group.cells].max(axis=0)) <= LEAST_VALUES:
+        return None
+    if joint_count(sizes[group.cells[:, list(reduction.outside)]].max(axis=0, initial=1)) > MOST_OUTSIDE:
         return None
     out = []
     for k in range(group.n):
         one = group.take(np.array([k]))
-        chain = _chain(one, add, sizes, none)
+        chain = _chain(one, reduction, sizes, none, maximised)
         if chain is None:
             return None
-        out.append(_pruned(chain, one, add))
+        out.append(_merged(chain, one, reduction, sizes))
     return out
 
 
-def _only_sum(group: FactorGroup) -> Add | None:
-    """Return the single sum through which a group depends on its cells, else None.
+@dataclass(frozen=True)
+class _Reduction:
+    """The single sum, product, minimum or maximum through which a factor sees many cells.
+
+    Attributes:
+        add: the node of the tree.
+        outside: the slots of the other cells of the factor.
+    """
+
+    add: Add
+    outside: tuple[int, ...]
+
+    def read(self, root: Node, entry: Node) -> Node:
+        """Return the tree with `entry` in the place of the sum, and other cells from slot 1 on."""
+        slots = {start: k + 1 for k, start in enumerate(self.outside)}
+        here = Gather("the sum", 0, 0, Constant(0), ())
+        alone = mapped(root, lambda n: here if n == self.add else n)
+        moved = mapped(alone, lambda n: replace(n, start=slots[n.start]) if isinstance(n, CellValue) else n)
+        return mapped(moved, lambda n: entry if n == here else n)
+
+    def at_values(self, group: FactorGroup, sums: Array, sizes: Array) -> Array:
+        """Return a factor of one instance at each value of the sum and joint value of other cells.
+
+        Args:
+            group: the group of the instance, whose tree mentions no parameter.
+            sums: the values.
+            sizes: the number of values of each cell.
+
+        Returns:
+            An array of shape (sums, joint values of the other cells).
+        """
+        own = (len(sums), *(int(sizes[c]) for c in group.cells[0, list(self.outside)]))
+        codes = dict(enumerate(np.unravel_index(np.arange(int(np.prod(own))), own)))
+        root = self.read(group.root, Gather("", len(group.tables), len(sums), Constant(0), ((CellValue(0, ()), Constant(1)),)))
+        with np.errstate(all="ignore"):
+            found = evaluate(root, numpy_leaves(group.columns, (*group.tables, sums), codes, slice(0, 1)))
+        return np.array(np.broadcast_to(np.asarray(found).reshape(-1), (int(np.prod(own)),))).reshape(len(sums), -1)
+
+
+def _reduction(group: FactorGroup) -> _Reduction | None:
+    """Return the single reduction through which a group depends on many cells, else None.
 
     Its terms mention no parameter, and each term has cells of its own.
     """
@@ -96,26 +174,30 @@ def _only_sum(group: FactorGroup) -> Add | None:
     if len(sums) != 1:
         return None
     (add,) = sums
-    inside = nodes_in(add.body)
-    outside = mapped(group.root, lambda n: Constant(0) if n == add else n)
-    if add.operator != "+" or add.depth != 0 or any(isinstance(n, CellValue) for n in nodes_in(outside)):
+    within = nodes_in(add.body)
+    slots = [n for n in within if isinstance(n, CellValue)]
+    rest = mapped(group.root, lambda n: Constant(0) if n == add else n)
+    others = [n for n in nodes_in(rest) if isinstance(n, CellValue)]
+    plain = all(isinstance(n, Constant | Column | CellValue | Apply | If) or (isinstance(n, Gather) and not n.name) for n in within)
+    if add.operator == "logsumexp" or add.depth != 0 or any(n.shape for n in others):
         return None
-    plain = all(isinstance(n, Constant | Column | CellValue | Apply | Gather) and not (isinstance(n, Gather) and n.name) for n in inside)
-    slots = [n for n in inside if isinstance(n, CellValue)]
-    return add if plain and all(len(n.shape) == 1 and n.shape[0] > 1 for n in slots) else None
+    if not (plain and all(len(n.shape) == 1 and n.shape[0] > 1 for n in slots)):
+        return None
+    return _Reduction(add, tuple(dict.fromkeys(n.start for n in others)))
 
 
-def _chain(group: FactorGroup, add: Add, sizes: Array, none: int) -> _Chain | None:
+def _chain(group: FactorGroup, reduction: _Reduction, sizes: Array, none: int, maximised: bool) -> _Chain | None:
     """Return the partial sums of one instance.
 
     The result is None if there are too many, or if a cell occurs in two terms.
     """
+    add = reduction.add
     assert isinstance(add.mask, Column)
     starts = list(dict.fromkeys(n.start for n in nodes_in(add.body) if isinstance(n, CellValue)))
     count = next(n.shape[0] for n in nodes_in(add.body) if isinstance(n, CellValue))
     here = np.broadcast_to(group.columns[add.mask.k].astype(bool).reshape(-1), (count,))
     cells = np.stack([group.cells[0, s : s + count] for s in starts], axis=1)
-    used = cells[here].ravel()
+    used = np.concatenate([cells[here].ravel(), np.unique(group.cells[0, list(reduction.outside)])])
     if len(np.unique(used)) < used.size or (used >= none).any():
         return None
     widest = tuple(int(sizes[cells[here]][:, k].max(initial=1)) for k in range(len(starts)))
@@ -127,48 +209,120 @@ def _chain(group: FactorGroup, add: Add, sizes: Array, none: int) -> _Chain | No
     with np.errstate(all="ignore"):
         terms = np.asarray(evaluate(add.body, leaves, 1), float)
     terms = np.broadcast_to(terms, (count, 1, len(codes[0])))[:, 0]
-    chain = _Chain([np.zeros(1)], [], [], [])
+    mine = []
     for m in np.flatnonzero(here):
         own = tuple(int(q) for q in sizes[cells[m]])
-        mine = terms[m].reshape(widest)[tuple(slice(q) for q in own)].ravel()
-        sums = np.round(chain.values[-1][:, None] + mine, 9)
+        mine.append((cells[m], own, terms[m].reshape(widest)[tuple(slice(q) for q in own)].ravel()))
+    chain = _partial(add.operator, mine)
+    many = chain is None or max(map(len, chain.values)) > MOST_PRODUCTS
+    if many and not maximised and add.operator == "*" and group.kind != "require" and _is_affine(group, reduction, mine, sizes):
+        return _by_two(mine)
+    return chain
+
+
+_Terms = list[tuple[Array, tuple[int, ...], Array]]  # of each term its cells, their sizes, its value at their joint values
+
+
+def _partial(operator: str, terms: _Terms) -> _Chain | None:
+    """Return the chain of all partial sums; None if there are too many."""
+    chain = _Chain([np.full(1, float(NEUTRAL[operator]))], [], [], [])
+    for cells, own, term in terms:
+        sums = _rounded(operator, reduced(operator, np.stack(np.broadcast_arrays(chain.values[-1][:, None], term)), 0, np))
         values = np.unique(sums)
         if not np.isfinite(values).all() or len(values) > MOST_SUMS:
             return None
         chain.values.append(values)
         chain.steps.append(np.searchsorted(values, sums))
-        chain.cells.append(cells[m])
+        chain.cells.append(cells)
+        chain.sizes.append(own)
+    return chain
+
+
+def _rounded(operator: str, values: Array) -> Array:
+    """Return partial sums to nine decimals, and partial products to twelve digits."""
+    if operator == "+":
+        return np.round(values, 9)
+    if operator == "*":
+        digits, exponent = np.frexp(values)
+        return np.ldexp(np.round(digits, 12), exponent)
+    return values
+
+
+def _is_affine(group: FactorGroup, reduction: _Reduction, terms: _Terms, sizes: Array) -> bool:
+    """Return whether a factor's exponential is affine in a product of probabilities."""
+    if any(isinstance(n, Gather) and n.name for n in nodes_in(group.root)):
+        return False
+    if not all(((term >= 0) & (term <= 1)).all() for *_, term in terms):
+        return False
+    at = np.array(PRODUCTS)
+    with np.errstate(over="ignore"):
+        found = np.exp(np.asarray(reduction.at_values(group, at, sizes), float))
+    line = found[0] + at[:, None] * (found[-1] - found[0])
+    return bool(np.isfinite(found).all()) and bool((np.abs(found - line) <= AFFINE * found.max(initial=1.0)).all())
+
+
+def _by_two(terms: _Terms) -> _Chain:
+    """Return the chain of a product of probabilities: 1 while all terms hold, then 0."""
+    chain = _Chain([np.ones(1)], [], [], [], [])
+    assert chain.holds is not None
+    for cells, own, term in terms:
+        chain.values.append(np.array([1.0, 0.0]))
+        chain.holds.append(term)
+        chain.cells.append(cells)
         chain.sizes.append(own)
     return chain
 
 
 def never_holds(group: FactorGroup, graph: FactorGraph) -> bool:
     """Return whether a requirement of one instance depends on a sum that can never satisfy it."""
-    add = _only_sum(group)
-    chain = None if add is None else _chain(group, add, np.append(graph.sizes, 1), graph.n_cells)
-    return add is not None and chain is not None and not _satisfied(chain, group, add).any()
+    reduction, sizes = _reduction(group), np.append(graph.sizes, 1)
+    chain = None if reduction is None else _chain(group, reduction, sizes, graph.n_cells, True)
+    return reduction is not None and chain is not None and not _satisfied(chain, group, reduction, sizes).any()
 
 
-def _satisfied(chain: _Chain, group: FactorGroup, add: Add) -> Array:
-    """Return the values of its sum at which a requirement holds, as a mask."""
-    last = len(chain.values[-1])
-    table = mapped(group.root, lambda n: Gather("", len(group.tables), last, CellValue(0, ()), ()) if n == add else n)
-    leaves = numpy_leaves(group.columns, (*group.tables, chain.values[-1]), {0: np.arange(last)}, slice(0, 1))
-    return np.array(np.broadcast_to(np.asarray(evaluate(table, leaves), bool).reshape(-1), (last,)))
+def _satisfied(chain: _Chain, group: FactorGroup, reduction: _Reduction, sizes: Array) -> Array:
+    """Return the values of its sum at which a requirement can hold, as a mask."""
+    return reduction.at_values(group, chain.values[-1], sizes).astype(bool).any(axis=1)  # pyright: ignore[reportReturnType]
 
 
-def _pruned(chain: _Chain, group: FactorGroup, add: Add) -> _Chain:
-    """Return a chain without the partial sums from which the requirement cannot be satisfied."""
-    alive = np.ones(len(chain.values[-1]), bool)
-    if group.kind == "require" and (satisfied := _satisfied(chain, group, add)).any():
-        alive = satisfied
+def _merged(chain: _Chain, group: FactorGroup, reduction: _Reduction, sizes: Array) -> _Chain:
+    """Return a chain in which partial sums with the same future are one value.
+
+    Of `any(..)` two are left, whether one has held or none. Partial sums from which the requirement
+    cannot be satisfied are left out.
+    """
+    if chain.holds is not None:
+        return chain
+    outcomes = _outcomes(chain.values[-1], group, reduction, sizes)
+    label, first = _classes(outcomes, ~outcomes if group.kind == "require" and outcomes.any() else np.zeros_like(outcomes, bool))
+    values, steps = [chain.values[-1][first]], []
     for m in reversed(range(len(chain.steps))):
-        kept = np.cumsum(alive) - 1
-        chain.steps[m] = np.where(alive[chain.steps[m]], kept[chain.steps[m]], -1)
-        chain.values[m + 1] = chain.values[m + 1][alive]
-        alive = np.asarray((chain.steps[m] >= 0).any(axis=1))
-        chain.steps[m] = chain.steps[m][alive]
-    return replace(chain, values=[chain.values[0][alive], *chain.values[1:]])
+        after = np.where(chain.steps[m] >= 0, label[chain.steps[m]], -1)
+        label, first = _classes(after, after < 0)
+        steps.append(after[first])
+        values.append(chain.values[m][first])
+    return replace(chain, values=values[::-1], steps=steps[::-1])
+
+
+def _outcomes(sums: Array, group: FactorGroup, reduction: _Reduction, sizes: Array) -> Array:
+    """Return rows that are equal for sums that make no difference, shape (sums, any)."""
+    if any(isinstance(n, Gather) and n.name for n in nodes_in(group.root)):
+        return np.arange(len(sums))[:, None]
+    found = reduction.at_values(group, sums, sizes)
+    return found.astype(bool) if group.kind == "require" else found
+
+
+def _classes(rows: Array, excluded: Array) -> tuple[Array, Array]:
+    """Return the number of the class of each row, and the first row of each class.
+
+    Equal rows are one class. Rows with all entries excluded are in none, -1.
+    """
+    alive = ~excluded.all(axis=1)
+    _, first, inverse = np.unique(rows[alive], axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    label = np.full(len(rows), -1)
+    label[alive] = np.argsort(order)[inverse.reshape(-1)]
+    return label, np.flatnonzero(alive)[first[order]]
 
 
 def _joined(graph: FactorGraph, factors: list[FactorGroup], requires: list[FactorGroup], chains: list[_Chain]) -> FactorGraph:
@@ -176,7 +330,7 @@ def _joined(graph: FactorGraph, factors: list[FactorGroup], requires: list[Facto
 
     Requirements join these cells, and the last cells replace the sums.
     """
-    variables, ends, links = list(graph.variables), [], []
+    variables, ends, links, chances = list(graph.variables), [], [], []
     at = graph.n_cells
     for k, chain in enumerate(chains):
         places = []
@@ -186,7 +340,11 @@ def _joined(graph: FactorGraph, factors: list[FactorGroup], requires: list[Facto
             places.append(at)
             at += 1
         ends.append(places[-1])
-        links += [(places[m + 1], places[m], chain.cells[m], chain.sizes[m], step) for m, step in enumerate(chain.steps)]
+        here = [(places[m + 1], places[m], chain.cells[m], chain.sizes[m]) for m in range(len(chain.cells))]
+        if chain.holds is None:
+            links += [(*at, step) for at, step in zip(here, chain.steps, strict=True)]
+        else:
+            chances += [(*at, _chance(len(chain.values[m]), term)) for m, (at, term) in enumerate(zip(here, chain.holds, strict=True))]
     none = at
 
     def moved(group: FactorGroup) -> FactorGroup:
@@ -194,35 +352,72 @@ def _joined(graph: FactorGraph, factors: list[FactorGroup], requires: list[Facto
         return replace(group, cells=np.where(group.cells == graph.n_cells, none, group.cells).astype(np.int32))
 
     def ended(group: FactorGroup) -> FactorGroup:
-        add = _only_sum(group)
-        assert add is not None
+        reduction = _reduction(group)
+        assert reduction is not None
         mine = [chains[int(c)].values[-1] for c in group.cells[:, 0]]
         base = np.cumsum([0, *(len(v) for v in mine)])[:-1]
         table, column = np.concatenate(mine), len(group.columns)
         entry = Gather("", len(group.tables), len(table), Column(column), ((CellValue(0, ()), Constant(1)),))
-        root = mapped(group.root, lambda n: entry if n == add else n)
-        cells = np.array([[ends[int(c)]] for c in group.cells[:, 0]], np.int32)
+        root = reduction.read(group.root, entry)
+        cells = np.column_stack([[ends[int(c)] for c in group.cells[:, 0]], group.cells[:, 1:]]).astype(np.int32)
         return replace(group, root=root, cells=cells, columns=(*group.columns, base), tables=(*group.tables, table))
 
     old = {id(g) for g in graph.groups}
     parts = [[moved(g) if id(g) in old else ended(g) for g in groups] for groups in (factors, requires)]
     for width in sorted({len(cells) for _, _, cells, _, _ in links}):
         parts[1].append(_links([x for x in links if len(x[2]) == width], width, graph))
+    for width in sorted({len(cells) for _, _, cells, _, _ in chances}):
+        parts[0].append(_chances([x for x in chances if len(x[2]) == width], width, graph))
     return replace(graph, variables=tuple(variables), factors=tuple(parts[0]), requires=tuple(parts[1]))
 
 
-def _links(links: list[tuple[int, int, Array, tuple[int, ...], Array]], width: int, graph: FactorGraph) -> FactorGroup:
+_Link = tuple[int, int, Array, tuple[int, ...], Array]  # the cells after and before a term, its cells, their sizes, and a table
+
+
+def _links(links: list[_Link], width: int, graph: FactorGraph) -> FactorGroup:
     """Return the requirement that each partial sum is the one before it plus its term.
 
-    The sum is read from a table.
+    The sum is read from a table of shape (sums before, joint values of the term).
     """
+    entry, cells, columns, table = _read(links, width)
+    root = Apply("==", (CellValue(0, ()), entry))
+    return FactorGroup(root, len(links), cells, columns, (table,), "require", graph.groups[0].span)
+
+
+def _chances(links: list[_Link], width: int, graph: FactorGraph) -> FactorGroup:
+    """Return the factor by which the terms of products of probabilities hold or do not.
+
+    It is read from a table of shape (values after, values before * joint values of the term).
+    """
+    entry, cells, columns, table = _read(links, width)
+    stride = Column(len(columns))
+    root = replace(entry, terms=((CellValue(0, ()), stride), *entry.terms))
+    each = np.array([link[-1].shape[1] for link in links])
+    return FactorGroup(root, len(links), cells, (*columns, each), (table,), "factor", graph.groups[0].span)
+
+
+def _chance(before: int, holds: Array) -> Array:
+    """Return the log probability of 1 and of 0 after a term.
+
+    Args:
+        before: the number of values before: 1, or 1 and 0.
+        holds: the probability that the term holds at each joint value of its cells.
+
+    Returns:
+        An array of shape (2, before * joint values).
+    """
+    with np.errstate(divide="ignore"):
+        one = np.log(np.stack([holds, 1.0 - holds]))
+    none = np.stack([np.full(len(holds), -np.inf), np.zeros(len(holds))])
+    return one if before == 1 else np.concatenate([one, none], axis=1)
+
+
+def _read(links: list[_Link], width: int) -> tuple[Gather, Array, tuple[Array, ...], Array]:
+    """Return how links read a table by the cells before and the term: tree, cells, columns, table."""
     base = np.cumsum([0, *(step.size for *_, step in links)])[:-1]
     table = np.concatenate([step.ravel() for *_, step in links])
-    strides = np.array([[step.shape[1], *(int(np.prod(own[k + 1 :])) for k in range(width))] for *_, own, step in links])
+    strides = np.array([[int(np.prod(own)), *(int(np.prod(own[k + 1 :])) for k in range(width))] for *_, own, _ in links])
     cells = np.array([[after, before, *terms] for after, before, terms, *_ in links], np.int32)
     terms: tuple[tuple[Node, Node], ...] = tuple((CellValue(k + 1, ()), Column(k + 1)) for k in range(width + 1))
     entry = Gather("", 0, len(table), Column(0), terms)
-    columns = (base, *(strides[:, k] for k in range(width + 1)))
-    root = Apply("==", (CellValue(0, ()), entry))
-    span = graph.groups[0].span
-    return FactorGroup(root, len(links), cells, columns, (table,), "require", span)
+    return entry, cells, (base, *(strides[:, k] for k in range(width + 1))), table

@@ -87,12 +87,16 @@ def _values(group: FactorGroup, cells: Array, states: Array) -> Array:
 def lint_moves(lowered: Lowered, program: Program, name: str) -> Iterator[Diagnostic]:
     """Yield W822 for cells that no update of a sampler can change.
 
-    In each block of the sampler such a cell is the only one in a sum that a `require` fixes.
+    In each block of the sampler such a cell is the only one in a sum that a `require` fixes, or in
+    a set of q cells of q values that differ from one another.
     """
-    groups = [g for g in lowered.graph.requires if g.given is None and any(map(_determined, _conditions(g.root)))]
+    bound = lambda c: _determined(c) or _differing(c)  # noqa: E731
+    groups = [g for g in lowered.graph.requires if g.given is None and any(map(bound, _conditions(g.root)))]
     if not groups or sum(g.cells.size for g in groups) > MOST_BLOCKS:
         return
     fixed_by = _fixed(groups, lowered.graph.n_cells)
+    for cell, scopes in _permuted(groups, lowered.graph).items():
+        fixed_by.setdefault(cell, []).extend(scopes)
     for sampler in program.samplers.values():
         if sampler.model != name or not isinstance(sampler.body, tuple):
             continue
@@ -135,6 +139,50 @@ def _fixed(groups: Sequence[FactorGroup], n_cells: int) -> dict[int, list[tuple[
                     if cells.count(row[slot]) == 1 and len(scope) > 1:
                         found.setdefault(row[slot], []).append((scope, group.span))
     return found
+
+
+def _permuted(groups: Sequence[FactorGroup], graph: FactorGraph) -> dict[int, list[tuple[set[int], Span]]]:
+    """Return for each cell the sets of q cells of q values that differ from one another.
+
+    The values of such a set are a permutation, so each cell is determined by the others. Sets are
+    grown from each pair by the neighbour that leaves the most, so that some may be missed.
+    """
+    apart: dict[int, set[int]] = {}
+    place: dict[tuple[int, int], Span] = {}
+    for group in groups:
+        for a, b in filter(None, map(_differing, _conditions(group.root))):
+            for i, j in group.cells[:, [a, b]].tolist():
+                if i != j and graph.sizes[i] == graph.sizes[j]:
+                    apart.setdefault(i, set()).add(j)
+                    apart.setdefault(j, set()).add(i)
+                    place[min(i, j), max(i, j)] = group.span
+    found: dict[int, list[tuple[set[int], Span]]] = {}
+    known: set[frozenset[int]] = set()
+    for (i, j), span in place.items():
+        if any(i in s and j in s for s in known) or graph.sizes[i] > len(apart[i]) + 1:
+            continue
+        members, left = {i, j}, apart[i] & apart[j]
+        while left:
+            best = max(sorted(left), key=lambda c: len(left & apart[c]))
+            members.add(best)
+            left &= apart[best]
+        if len(members) == graph.sizes[i]:
+            known.add(frozenset(members))
+            for c in members:
+                found.setdefault(c, []).append((members, span))
+    return found
+
+
+def _differing(condition: Node) -> tuple[int, int] | None:
+    """Return the two slots of a condition that two cells of like values differ, else None."""
+    match condition:
+        case Apply(operator="!=", operands=(CellValue() as a, CellValue() as b)):
+            pass
+        case Apply(operator="not", operands=(Apply(operator="==", operands=(CellValue() as a, CellValue() as b)),)):
+            pass
+        case _:
+            return None
+    return (a.start, b.start) if not a.shape and not b.shape and a.scale == b.scale else None
 
 
 def _conditions(root: Node) -> list[Node]:

@@ -184,6 +184,11 @@ class _Checker:
         """
         if isinstance(e, tree.Loop):
             loops = check_loops((e,), self.scope)
+            if loops is not None and loops[0].over.is_dependent:
+                help = "make it a rectangle, with any number where nothing is read; "
+                help += f"or declare `given {name}[..]` in the model, whose rows may differ"
+                self.scope.report("E403", "an input is a rectangle, and the length of this axis varies", e.span, "varies", help=help)
+                return None
             return None if loops is None else InputAxis(e.span, over=loops[0].over)
         if isinstance(e, tree.Name):
             symbol = self.scope.find(e.name)

@@ -64,7 +64,8 @@ def check_oracle(call: tree.Call, model: Model, scope: Scope) -> bool:
     if observed:
         message = f"model `{model.name}` has the variables {listed([v.name for v in observed])}: which of them is the string?"
         places = tuple((v.span, "a variable") for v in observed[:4])
-        scope.report("E329", message, call.span, "no string", help=LEFT_TO_RIGHT, related=places)
+        help = f'{LEFT_TO_RIGHT}; independent draws of all variables are `model.sample(params, sampler="exact")`'
+        scope.report("E329", message, call.span, "no string", help=help, related=places)
     return False
 
 

@@ -301,8 +301,12 @@ def _over_nodes(over: SetOf, graph: str, scope: Scope) -> bool:
     if over.graph == graph and over.part == "nodes":
         return True
     form = scope.program[graph].value
-    nodes = form.arguments.get("nodes") or form.arguments.get("n") if isinstance(form, FormCall) else None
-    return isinstance(nodes, SetOf) and nodes.name == over.name
+    if not isinstance(form, FormCall):
+        return False
+    nodes = form.arguments.get("nodes") or form.arguments.get("n")
+    if isinstance(nodes, SetOf):
+        return nodes.name == over.name
+    return form.form.name == "chain" and over.kind == "range" and not over.is_looked_up and over.size == nodes
 
 
 def check_cells(e: tree.Expression, scope: Scope) -> tuple[Cells, ...] | None:

@@ -203,7 +203,7 @@ def _variable(s: tree.Variable, body: Body, scope: Scope) -> None:
 
 def _parameter(s: tree.Parameter, body: Body, scope: Scope) -> None:
     axes = check_axes(s.axes, scope)
-    type_ = check_type(s.type, scope, s.span, inputs=False)
+    type_ = check_type(s.type, scope, s.span, inputs=False) if s.type is not None else _type_of_prior(s)
     with scope.declares("param", s.name):
         prior = _prior(s, s.prior, type_, scope, axes) if s.prior is not None else None
     if type_ is not None and type_.kind in ("simplex", "ordered") and not s.axes:
@@ -215,6 +215,18 @@ def _parameter(s: tree.Parameter, body: Body, scope: Scope) -> None:
     value = None if axes is None or type_ is None else Parameter(s.span, s.name.name, axes, type_, prior)
     if _declare("param", s.name, value, scope) and value is not None:
         body.parameters[s.name.name] = value
+
+
+def _type_of_prior(s: tree.Parameter) -> ValueType:
+    """Return the type of a parameter without a written one: the support of its prior, else real.
+
+    For example, `param tau ~ half_normal(1)` declares a positive parameter.
+    """
+    form = forms.form("distribution", s.prior.function.name) if s.prior is not None else None
+    support = "" if form is None else form.support
+    if support == "unit":
+        return ValueType(s.span, "bounded", Literal(s.span, 0), Literal(s.span, 1))
+    return ValueType(s.span, support if support in ("positive", "simplex") else "real")
 
 
 _SUPPORTS = {

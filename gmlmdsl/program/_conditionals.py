@@ -115,6 +115,13 @@ class _Law:
         p = self.read(e)
         return p if p is not None and verify_probability(p, self.scope) else None
 
+    def complement(self, p: Expression) -> Expression:
+        """Return 1 - p; of `1 - q` it is q, which keeps the digits of small ones."""
+        match p:
+            case Operation(operator="-", operands=(Literal(value=1), q)):
+                return q
+        return self.op("-", self.number(1), p)
+
     def count(self, of: Expression | SetOf, more: int, what: str, span: Span) -> None:
         """Record the number of values that the arguments imply."""
         self.counts.append(ValueCount(span, of, more, what))
@@ -136,7 +143,7 @@ class _Law:
             e = self.read(found["logit"])
             return None if e is None else self.op("-", self.op("*", self.code, e), self.op("softplus", e))
         p = self.probability(found["probability"])
-        return None if p is None else self.op("log", self.chosen(1, p, self.op("-", self.number(1), p)))
+        return None if p is None else self.op("log", self.chosen(1, p, self.complement(p)))
 
     def binomial(self) -> Expression | None:
         if self.cell.domain.kind != "range" or self.cell.domain.start is not None:
@@ -155,7 +162,7 @@ class _Law:
         p = self.probability(found["probability"])
         if p is None:
             return None
-        parts = ((k, self.op("log", p)), (rest, self.op("log", self.op("-", self.number(1), p))))
+        parts = ((k, self.op("log", p)), (rest, self.op("log", self.complement(p))))
         won, lost = (
             Choice(self.span, self.op("==", times, self.number(0)), self.number(0), self.op("*", times, log)) for times, log in parts
         )

@@ -44,7 +44,7 @@ from ._form import named
 from ._guided_forms import GUIDED, VALUES, VERIFIERS
 from ._network_forms import NETWORKS, SAMPLERS, SEEN
 
-_WRAP = named("wrap", BOOLEAN, "join the last to the first along each axis", "false")
+_WRAP = named("wrap", BOOLEAN, "join the last to the first along each axis; of an axis of 2 they are joined already, once", "false")
 _VARIABLES = Option("variables", VARIABLES, "the variables whose cells it ranges over; none: every `var`", required=False)
 GRAPHS = (
     Form(
@@ -123,7 +123,7 @@ DISTRIBUTIONS = (
         "distribution",
         "half_normal",
         (Option("sd", NUMBER, "standard deviation of the whole normal around 0, above 0"),),
-        "Normal around 0, above 0.",
+        "Normal around 0, above 0; the parameter is `positive`.",
         support="positive",
     ),
     Form(
@@ -232,7 +232,7 @@ MASKS = (
     Form(
         "mask",
         "percolation",
-        (Option("edges", BLOCKS, "pairs of cells, or `G.edges`"),),
+        (Option("edges", BLOCKS, "pairs of cells, or `G.edges`, of the one variable over the nodes of G"),),
         "The cluster of a random cell under bonds on these edges, redrawn among its images under symmetries of the factors (Wolff 1989) "
         "and of each `require` (Kempe chains); only in an update. It may be written `cluster`.",
         synonym="cluster",

@@ -30,21 +30,34 @@ from ._form import (
 SEEN = (
     named("noise", NOISE, "what a network sees in the cells of K; probabilities that sum to 1", "{hide: 1}"),
     named("stages", INTEGER, "losses per row and mask, averaged: each after the first sees the network's own prediction", "1"),
-    named("stage_inputs", WORD, "how that prediction is made; no gradient goes through it", "argmax", words=("argmax", "sample")),
+    named(
+        "stage_inputs",
+        WORD,
+        "how that prediction is made: `argmax` or `sample`; no gradient goes through it",
+        "argmax",
+        words=("argmax", "sample"),
+    ),
 )
 # `PUBLISHED` lists the rules that hide each settled cell again independently of the others.
 # `RENAMED` maps former words to their current names.
 PUBLISHED = ("remdm_cap", "remdm_rescale", "remdm_confidence", "forward_backward", "dfm")
 RENAMED = {"remdm": "random"}
 _REFINEMENT = (
-    named("steps", INTEGER, "T, the number of passes, of blocks in each block; `cells`: one for each cell", "4", words=("cells",)),
+    named(
+        "steps",
+        INTEGER,
+        "T, the number of passes, of blocks in each block; `cells`: one for each cell; not beside `counts`, which lists them",
+        "4",
+        words=("cells",),
+    ),
     named("lengths", INTEGER, "candidate lengths, the likeliest first; 1 where the network predicts no length", "1"),
-    named("starts", INTEGER, "candidates per length, each from a start of its own", "1"),
+    named("starts", INTEGER, "candidates per length, each from a start of its own; where something is random: `start` or `decode`", "1"),
     named("start", WORD, "what a cell shows before it is predicted, and where it is predicted again", "hide", words=("hide", "uniform")),
     named(
         "schedule",
         SCHEDULE,
-        "which cells the next pass predicts: `all`; the last n (T - t) / T (`linear`) or n cos(pi t / 2 T) (`cosine`) by `order`; all but "
+        "which cells the next pass predicts: `all`; the last n (T - t) / T (`linear`) or n cos(pi t / 2 T) (`cosine`), rounded down, by "
+        "`order`; all but "
         "so many more, a number for each pass (`counts([2, 3, 3])`, or an input); those below `threshold`; all but one more "
         "(`easy_first`); or a mask's. The last pass settles all. Left out: `linear` where `remask`, `order` or `block` needs it, "
         "else `all`",
@@ -93,8 +106,8 @@ _REFINEMENT = (
         PLANNER,
         "path planning (Peng et al. 2025): of all cells, settled ones too, the next pass predicts those of the lowest score, as many as "
         "the schedule says. An open cell's score is the probability of its drawn value, a settled one's that of its value to the power of "
-        "`eta`, "
-        "by the model's own conditional (`self`), or by a network that sees the whole row (its name, and its weights among the parameters)",
+        "`eta`, by the model's own conditional (`self`), or by a network that sees the whole row (its name, and its weights among the "
+        "parameters). It takes the place of `order`, so `random_order` has none",
         "none",
         words=("none", "self"),
     ),
@@ -142,12 +155,12 @@ AUTOREGRESSIVE = Form(
     "autoregressive",
     (
         named("end", CELL_VALUE, "the value that ends a row, of which it is the last cell", "none", words=("none",)),
-        named("beam", INTEGER, "rows that are kept side by side; 1 is greedy search", "1"),
+        named("beam", INTEGER, "rows that are kept side by side, of networks; 1 is greedy search", "1"),
         named("length_penalty", NUMBER, "a: rows are compared by log p / n^a, n the number of their cells", "1", bounds=Bounds(0)),
         *_TOKENS,
     ),
-    "Cell by cell from the first to the last, for networks with `causal = true` and models without a network: beam search (one "
-    "row without a network), or draws from their joint distribution.",
+    "Cell by cell from the first to the last: beam search or draws, for networks with `causal = true`; for models of one `var` without a "
+    "network draws from their joint distribution, or the likeliest value of each cell given those before, without a `beam`.",
 )
 
 SAMPLERS = (
@@ -220,7 +233,7 @@ _DECODER = (
         "positions",
         INTEGER,
         "rows of the table of positions, of hidden cells, `positional_attention` and `position_embeddings`: no predicted array is longer, "
-        "nor what is given where they are added to it",
+        "nor what is given where they are added to it; none where the network is `causal`",
         "256",
     ),
     named(

@@ -199,6 +199,12 @@ def _check_shares(written: Mapping[str, tree.Argument], o: Mapping[str, object],
         scope.report("E319", f"`from` lies below `until`, found {low} and {high}", place.span, "no pass between them")
 
 
+def _planned(o: Mapping[str, object], name: str) -> str:
+    """Return a decoder with a planner that draws or takes tokens as these options do."""
+    draws = ", decode = sample" * (o["decode"] == "sample")
+    return f"`refinement(schedule = linear, planner = {name}{draws}, ..)`, whose `order` the planner replaces"
+
+
 def _check_planner(call: tree.Call, written: Mapping[str, tree.Argument], o: Mapping[str, object], model: Model, scope: Scope) -> None:
     """Report a planner that other options leave without effect, or an unsuitable network.
 
@@ -224,7 +230,7 @@ def _check_planner(call: tree.Call, written: Mapping[str, tree.Argument], o: Map
         f"under `start = {o['start']}` what is open is shown too": o["start"] != "hide",
     }
     for reason in (r for r, holds in reasons.items() if holds):
-        report_idle("planner", reason, call, scope, help=f"write it in `refinement(schedule = linear, planner = {name}, ..)`")
+        report_idle("planner", reason, call, scope, help=f"write it in {_planned(o, str(name))}")
     if name == "self":
         return
     network, span = scope.program[str(name)].value, written["planner"].value.span

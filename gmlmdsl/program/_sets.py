@@ -86,7 +86,7 @@ def _has_no_nodes(symbol: Symbol) -> bool:
     return isinstance(symbol.value, FormCall) and symbol.value.form.name == "bipartite"
 
 
-def check_range(e: tree.Call, scope: Scope, where: Where = CONSTANT, negative: bool = False) -> SetOf | None:
+def check_range(e: tree.Call, scope: Scope, where: Where = CONSTANT) -> SetOf | None:
     """Return the set of `range(n)`, or of `range(a, b)` with the members a to b - 1.
 
     The result is None after a fault.
@@ -95,8 +95,6 @@ def check_range(e: tree.Call, scope: Scope, where: Where = CONSTANT, negative: b
         e: the call of `range`.
         scope: the names that are visible. It collects the diagnostics.
         where: the names that the arguments may mention.
-        negative: whether members may be below 0, as values of a cell may. Members of an index set
-            are at least 0.
     """
     if len(e.arguments) != 2 or any(a.keyword is not None or a.clauses is not None for a in e.arguments) or _is_grouped(e):
         size = _range_size(e, scope, where)
@@ -105,8 +103,8 @@ def check_range(e: tree.Call, scope: Scope, where: Where = CONSTANT, negative: b
     if is_faulty(start) or is_faulty(stop):
         return None
     low, high = known_number(start), known_number(stop)
-    if low is not None and high is not None and not (low < high and (negative or low >= 0)):
-        message = f"`{e.span.text}` holds the whole numbers from {low} to {high - 1}: none{'' if negative else ', or some below 0'}"
+    if low is not None and high is not None and low >= high:
+        message = f"`{e.span.text}` holds the whole numbers from {low} to {high - 1}: none"
         scope.report("E319", message, e.span, "no members", help="the last member is one less than the second number")
         return None
     return SetOf(e.span, "range", e.span.text, stop) if low == 0 else SetOf(e.span, "range", e.span.text, stop, start=start)

@@ -59,7 +59,7 @@ def check_domain(e: tree.Expression, scope: Scope) -> Domain | None:
         case tree.Attribute():
             return _domain_of(check_set(e, scope), e, scope)
         case tree.Call() if e.function.name == "range":
-            over = check_range(e, scope, negative=True)
+            over = check_range(e, scope)
             return None if over is None else _of_range(over, e)
         case tree.Call() if e.function.name in ("letters", "labels"):
             return _label_domain(e, scope)

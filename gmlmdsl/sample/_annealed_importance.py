@@ -22,19 +22,12 @@ from ..graph import FactorGraph, Lowered, reaches_zero
 from ..masks import lower_mask
 from ..plan import BUDGET, plan_update, verify_held
 from ..program import ir
+from . import limits
 from ._draw import SamplingWarning, masks_in, verify_chains
 from ._run_kernel import filled_up
 from ._starts import law_of
 
 Array = np.ndarray
-CANDIDATES = 1 << 16  # number of uniform configurations among which the possible ones are counted
-LEAST_POSSIBLE = 16
-BYTES_PER_BETA = 24  # a beta is stored as computed, as kept, and on the device
-AT_ONCE = 1 << 24  # maximum number of entries of one array
-BASE = 2**32 - 1  # stands for the chain in the seed of the starts: no chain has that number
-# A number of chains, and a share of all chains: below either, intervals of two standard errors
-# cover less than nine times in ten.
-LEAST_EFFECTIVE = (10.0, 0.1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -131,7 +124,7 @@ def summarise(log_weights: Array, betas: Array, variance: float = 0.0) -> LogPar
     spread = _upper_spread(log_weights)
     expected = chains * float(np.exp(-(spread**2)))
     said: list[str] = []
-    if not min(effective, expected) >= max(LEAST_EFFECTIVE[0], LEAST_EFFECTIVE[1] * chains):
+    if not min(effective, expected) >= max(limits.LEAST_EFFECTIVE[0], limits.LEAST_EFFECTIVE[1] * chains):
         said.append(
             f"The weights degenerate: an effective sample size of {effective:.3g} from {chains} chains, where logs of weights that lie "
             f"{spread:.2g} above their median let one expect {expected:.2g} in the long run. The estimate of log Z is "
@@ -170,7 +163,7 @@ def verified_betas(betas: ArrayLike) -> Array:
     """
     if not isinstance(betas, list | tuple) and np.ndim(betas) == 0:
         betas = whole_number("betas", betas.item() if isinstance(betas, np.ndarray) else betas, 1)
-        verify_held(BYTES_PER_BETA * betas, f"{betas:,} betas", "fewer `betas=`")
+        verify_held(limits.BYTES_PER_BETA * betas, f"{betas:,} betas", "fewer `betas=`")
         betas = np.linspace(0, 1, betas + 1)
     help = "`betas=1000` are 1000 even steps from 0 to 1; or list them: `betas=np.linspace(0, 1, 500) ** 2`"
     try:
@@ -235,7 +228,7 @@ def uniform_base(graph: FactorGraph, params: Mapping[str, jax.Array], chains: in
     Raises:
         GmlmError: E509 if nothing, or too small a share, is possible.
     """
-    rng = generator(seed, BASE)
+    rng = generator(seed, limits.BASE)
     sizes, law = graph.sizes, law_of(graph, params)
     log_total = float(np.log(sizes.astype(float)).sum())
     if log_total <= np.log(BUDGET.states) + 1e-9:
@@ -246,8 +239,8 @@ def uniform_base(graph: FactorGraph, params: Mapping[str, jax.Array], chains: in
         return Base(states[:, rng.integers(0, states.shape[1], chains)], float(np.log(states.shape[1])), 0.0)
     padded = np.append(sizes, 1)
     zeros = bool(graph.requires) or any(reaches_zero(g, padded) for g in graph.factors)
-    tries = max(chains, CANDIDATES) if zeros else chains
-    per_call = max(1, min(tries, AT_ONCE // max(1, graph.n_cells)))
+    tries = max(chains, limits.CANDIDATES) if zeros else chains
+    per_call = max(1, min(tries, limits.ANNEALED_AT_ONCE // max(1, graph.n_cells)))
     kept: list[Array] = []
     for start in range(0, tries, per_call):
         # every batch has the same size, so that one program is compiled
@@ -256,7 +249,7 @@ def uniform_base(graph: FactorGraph, params: Mapping[str, jax.Array], chains: in
         kept.append(found[:, good])
     codes = np.concatenate(kept, axis=1)
     count = codes.shape[1]
-    if count < min(LEAST_POSSIBLE, chains):
+    if count < min(limits.LEAST_POSSIBLE, chains):
         message = f"{count} of {tries} uniform configurations are possible: too few to draw from, or to count, the distribution at beta 0"
         help = "`log_partition` needs no draws and is exact where it is affordable; or loosen a `require` so that more is possible"
         raise fail("E509", message, help=help)
@@ -270,7 +263,7 @@ def _annealed(kernel: AbstractKernel, target: Target, codes: Array, betas: Array
     """
     chains = codes.shape[1]
     per_chain = max(len(betas), codes.shape[0] * target.graph.most_values)
-    batches = -(-chains // max(1, AT_ONCE // per_chain))
+    batches = -(-chains // max(1, limits.ANNEALED_AT_ONCE // per_chain))
     size = filled_up(-(-chains // batches))
     steps, found = np.diff(betas), []
     below, count = on_device(betas[1:], derive.float_type()), on_device(options.steps_per_beta)

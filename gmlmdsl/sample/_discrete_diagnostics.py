@@ -15,18 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._diagnostics import listed
-
-MAX_R_HAT = 1.01
-MIN_ESS_PER_CHAIN = 100
-MIN_DRAWS = 100
-MIN_CHAINS = 4
-MIN_FLIP_RATE = 1e-3
-# The probability that a chain misses a category with ten expected visits is exp(-10) = 5e-5.
-MIN_EXPECTED_VISITS = 10
-FALSE_ALARM = 0.001  # level of the chi-square test, over all cells together (Bonferroni)
-SHOWN = 5
-# maximum number of indicator draws held at once, each with several numbers of eight bytes
-_CHUNK = 1 << 19
+from . import limits
 
 _DETAILS = "See https://arxiv.org/abs/1903.08008 for details."
 
@@ -198,7 +187,7 @@ def _pieces(codes: np.ndarray) -> Iterator[slice]:
 
     Computations on draws take several times the memory of the draws.
     """
-    step = max(1, _CHUNK // max(1, codes.shape[1]))
+    step = max(1, limits.DIAGNOSED_AT_ONCE // max(1, codes.shape[1]))
     for start in range(0, codes.shape[2], step):
         yield slice(start, start + step)
 
@@ -229,7 +218,7 @@ def _indicator_diagnostics(codes: np.ndarray, sizes: np.ndarray, wanted: np.ndar
     r_hat = ess.copy()
     # The two indicators of a two-valued cell are complements: one of them suffices.
     cell, category = np.nonzero((np.arange(ess.shape[1]) < np.where(sizes == 2, 1, sizes)[:, None]) & wanted[:, None])
-    step = max(1, _CHUNK // max(1, codes.shape[0] * codes.shape[1]))
+    step = max(1, limits.DIAGNOSED_AT_ONCE // max(1, codes.shape[0] * codes.shape[1]))
     for start in range(0, len(cell), step):
         i, k = cell[start : start + step], category[start : start + step]
         indicators = codes[:, :, i] == k
@@ -281,24 +270,24 @@ def _warnings(found: Diagnosis, inflation: np.ndarray) -> tuple[str, ...]:
 
 def _worst_named(found: Diagnosis, which: np.ndarray, values: np.ndarray) -> str:
     order = [i for i in found.worst_cells if which[i]]
-    shown = ", ".join(f"`{found.cells[i]}` ({values[i]:.3g})" for i in order[:SHOWN])
-    return shown + (f" and {len(order) - SHOWN} more" if len(order) > SHOWN else "")
+    shown = ", ".join(f"`{found.cells[i]}` ({values[i]:.3g})" for i in order[: limits.MOST_SHOWN])
+    return shown + (f" and {len(order) - limits.MOST_SHOWN} more" if len(order) > limits.MOST_SHOWN else "")
 
 
 def _too_few(found: Diagnosis) -> str | None:
-    if found.n_draws < MIN_DRAWS:
+    if found.n_draws < limits.MIN_DRAWS:
         return "The number of samples is too small to check convergence reliably. Run at least 100 draws per chain."
     if found.n_chains == 1:
         return "Only one chain was sampled, this makes it impossible to run some convergence checks. Run 4 chains."
-    if found.n_chains < MIN_CHAINS:
+    if found.n_chains < limits.MIN_CHAINS:
         return "We recommend running at least 4 chains for robust computation of convergence diagnostics."
     return None
 
 
 def _large_r_hat(found: Diagnosis) -> str | None:
     values = found.max_r_hat
-    large = values > MAX_R_HAT
-    if found.n_draws < MIN_DRAWS or not large.any():
+    large = values > limits.MAX_R_HAT
+    if found.n_draws < limits.MIN_DRAWS or not large.any():
         return None
     return (
         "The rhat statistic is larger than 1.01 for some cells. This indicates problems during sampling. "
@@ -308,8 +297,8 @@ def _large_r_hat(found: Diagnosis) -> str | None:
 
 def _small_ess(found: Diagnosis) -> str | None:
     values = found.min_ess / found.n_chains
-    small = values < MIN_ESS_PER_CHAIN
-    if found.n_draws < MIN_DRAWS or not small.any():
+    small = values < limits.MIN_ESS_PER_CHAIN
+    if found.n_draws < limits.MIN_DRAWS or not small.any():
         return None
     return (
         "The effective sample size per chain is smaller than 100 for some cells. A higher number is needed for reliable rhat "
@@ -323,9 +312,9 @@ def _stuck_chains(found: Diagnosis) -> str | None:
     if not len(cells) or found.n_draws < 2:
         return None
     apart = [i for i in cells if found.stuck[:, i].all() and found.visited[:, i].any(axis=0).sum() > 1]
-    note = f" Chains are stuck at different values at {listed([found.cells[i] for i in apart], SHOWN)}." if apart else ""
-    named = ", ".join(f"`{found.cells[i]}` ({_chains(np.flatnonzero(found.stuck[:, i]))})" for i in cells[:SHOWN])
-    more = f" and {len(cells) - SHOWN} more cells" if len(cells) > SHOWN else ""
+    note = f" Chains are stuck at different values at {listed([found.cells[i] for i in apart], limits.MOST_SHOWN)}." if apart else ""
+    named = ", ".join(f"`{found.cells[i]}` ({_chains(np.flatnonzero(found.stuck[:, i]))})" for i in cells[: limits.MOST_SHOWN])
+    more = f" and {len(cells) - limits.MOST_SHOWN} more cells" if len(cells) > limits.MOST_SHOWN else ""
     return (
         f"Some chains are stuck: every draw has the same value at {named}{more}.{note} Their estimates and errors mean nothing. "
         "Use larger blocks or another sampler; clamp a cell whose value is certain."
@@ -337,7 +326,7 @@ def _chains(numbers: np.ndarray) -> str:
 
 
 def _category_names(found: Diagnosis, which: np.ndarray) -> str:
-    return listed([f"{found.cells[i]} = {found.categories[i][k]}" for i, k in zip(*np.nonzero(which), strict=True)], SHOWN)
+    return listed([f"{found.cells[i]} = {found.categories[i][k]}" for i, k in zip(*np.nonzero(which), strict=True)], limits.MOST_SHOWN)
 
 
 def _watched(found: Diagnosis) -> np.ndarray:
@@ -360,7 +349,7 @@ def _never_visited(found: Diagnosis) -> str | None:
 
 
 def _visited_by_some(found: Diagnosis, expected: np.ndarray) -> str | None:
-    missed = _watched(found) & found.visited.any(axis=0) & ~found.visited.all(axis=0) & (expected > MIN_EXPECTED_VISITS)
+    missed = _watched(found) & found.visited.any(axis=0) & ~found.visited.all(axis=0) & (expected > limits.MIN_EXPECTED_VISITS)
     if not missed.any():
         return None
     return (
@@ -370,8 +359,8 @@ def _visited_by_some(found: Diagnosis, expected: np.ndarray) -> str | None:
 
 
 def _unequal_chains(found: Diagnosis) -> str | None:
-    unequal = found.p_value < FALSE_ALARM / max(1, len(found.worst_cells))
-    if found.n_draws < MIN_DRAWS or not unequal.any():
+    unequal = found.p_value < limits.FALSE_ALARM / max(1, len(found.worst_cells))
+    if found.n_draws < limits.MIN_DRAWS or not unequal.any():
         return None
     return (
         "The chains visit the categories of some cells unequally often (chi-square test corrected for autocorrelation). "
@@ -380,11 +369,11 @@ def _unequal_chains(found: Diagnosis) -> str | None:
 
 
 def _still_blocks(found: Diagnosis) -> str | None:
-    slow = [f"{name} ({rate:.2g})" for name, rate in found.block_flip_rate.items() if rate < MIN_FLIP_RATE]
+    slow = [f"{name} ({rate:.2g})" for name, rate in found.block_flip_rate.items() if rate < limits.MIN_FLIP_RATE]
     if not slow:
         return None
     return (
-        f"The flip rate is smaller than 0.001 for some blocks: {listed(slow, SHOWN)}. Their cells hardly ever change. "
+        f"The flip rate is smaller than 0.001 for some blocks: {listed(slow, limits.MOST_SHOWN)}. Their cells hardly ever change. "
         "Use larger blocks, or a sampler that moves strongly coupled cells together."
     )
 

@@ -25,6 +25,7 @@ from ..graph import STAYS_FINITE, FactorGraph, Lowered, VariableArray, lower_let
 from ..masks import lower_mask
 from ..plan import BUDGET, verify_held
 from ..program import ir
+from . import limits
 from ._arviz import to_arviz
 from ._discrete_diagnostics import Diagnosis, diagnose
 from ._run_kernel import Draws, sample
@@ -33,10 +34,7 @@ from ._starts import Annealed, Starts, at_held, starts
 if TYPE_CHECKING:
     from jaxtyping import PyTree
 
-MOST_STEPS = 2**31 - 1  # steps are numbered in 32 bits
-COPIES = 3  # copies of kept draws: by call, in one piece, and as values
 FEWER = "fewer `draws=` or `chains=`"
-MIN_SWAP_RATE = 0.05  # minimum swap rate of neighbours in a ladder without a warning
 
 
 @dataclass(frozen=True)
@@ -166,9 +164,11 @@ def verify_chains(kernel: derive.AbstractKernel, cells: int, chains: int, steps:
     """
     each = 16.0 * cells + kernel.held(cells)
     verify_held(float(min(chains, 10**18)) * each, f"{chains:,} chains of {cells:,} cells", "fewer chains, or smaller blocks")
-    if steps > MOST_STEPS:
+    if steps > limits.MOST_STEPS:
         raise fail(
-            "E601", f"{steps:,} steps of every chain are more than the limit of {MOST_STEPS:,}", help="fewer draws, or a smaller `thin`"
+            "E601",
+            f"{steps:,} steps of every chain are more than the limit of {limits.MOST_STEPS:,}",
+            help="fewer draws, or a smaller `thin`",
         )
     redrawn = float(chains) * steps * kernel.runs * cells
     if redrawn > BUDGET.redraws:
@@ -196,7 +196,7 @@ def verify_draws(
         GmlmError: E601.
     """
     item = 4 if most_values > 127 else 1
-    kept = COPIES * item * cells if keep else 0
+    kept = limits.COPIES * item * cells if keep else 0
     counts = 2 * derive.float_type().itemsize + 16 * (kernel.updates + kernel.pairs)
     seen = 0
     if observe is not None:
@@ -397,11 +397,11 @@ def _seldom_exchanged(pairs: Sequence[str], found: Draws) -> list[str]:
     The colder one of such a pair gains nothing from the hotter one.
     """
     rates = _rates(found.accepted.sum(axis=(0, 1)), found.proposed.sum(axis=(0, 1)))
-    rare = [f"{pair} ({rate:.2g})" for pair, rate in zip(pairs, rates.tolist(), strict=True) if rate < MIN_SWAP_RATE]
+    rare = [f"{pair} ({rate:.2g})" for pair, rate in zip(pairs, rates.tolist(), strict=True) if rate < limits.MIN_SWAP_RATE]
     if not rare:
         return []
     return [
-        f"The swap rate is smaller than {MIN_SWAP_RATE} for some pairs of betas: {listed(rare, 5)}. "
+        f"The swap rate is smaller than {limits.MIN_SWAP_RATE} for some pairs of betas: {listed(rare, 5)}. "
         "The chains there do not exchange: list betas between them."
     ]
 

@@ -13,18 +13,12 @@ import numpy as np
 from .._progress import DrawsBar
 from ..data import keys_of
 from ..derive import AbstractKernel, Info, State, Target, bounded_jit, float_type, fold, on_device
+from . import limits
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
 
 Array = np.ndarray
-STEPS_PER_CALL = 64  # draws per compiled call: the progress bar moves between calls
-LANES = 16  # chains in a processor's vector: fewer are padded to a power of two, more to a multiple
-# If a full call has at most this many codes, it records the full number of draws even if fewer are
-# requested.
-MOST_SPARE = 1 << 24
-# number to fold into the keys of annealing steps: no step of the chain has that number
-ANNEALING = 2**32 - 1
 Observe = Callable[[jax.Array], dict[str, jax.Array]]
 
 
@@ -95,11 +89,11 @@ def sample(
         keys: the keys of the chains, if they do not follow from the chains' numbers.
         remember: returns the part of a state that is kept of each draw beside the codes.
     """
-    chains, per_call = codes.shape[1], min(STEPS_PER_CALL, 1 << (draws - 1).bit_length())
+    chains, per_call = codes.shape[1], min(limits.STEPS_PER_CALL, 1 << (draws - 1).bit_length())
     if keys is None:
         numbers = np.minimum(np.arange(filled_up(chains)), chains - 1)
         keys, codes = keys_of(seed, numbers), codes if len(numbers) == chains else codes[:, numbers]
-        per_call = STEPS_PER_CALL if STEPS_PER_CALL * codes.size <= MOST_SPARE else per_call
+        per_call = limits.STEPS_PER_CALL if limits.STEPS_PER_CALL * codes.size <= limits.MOST_SPARE else per_call
     state = _first_state(kernel, codes)
     if anneal:
         state = _cool(kernel, target, keys, state, _whole(anneal))
@@ -146,7 +140,7 @@ def filled_up(chains: int) -> int:
 
     The last chain is repeated to fill up, and its copies are dropped again.
     """
-    return 1 << (chains - 1).bit_length() if chains <= LANES else -(-chains // LANES) * LANES
+    return 1 << (chains - 1).bit_length() if chains <= limits.LANES else -(-chains // limits.LANES) * limits.LANES
 
 
 def _whole(number: int) -> jax.Array:
@@ -170,7 +164,7 @@ def _begun(kernel: AbstractKernel, codes: jax.Array) -> State:
 
 @bounded_jit
 def _cool(kernel: AbstractKernel, target: Target, keys: jax.Array, state: State, count: jax.Array) -> State:
-    keys, hot = fold(keys, ANNEALING), target._replace(beta=jnp.ones(state.codes.shape[1], float_type()))
+    keys, hot = fold(keys, limits.ANNEALING), target._replace(beta=jnp.ones(state.codes.shape[1], float_type()))
     ready = kernel.prepared(hot)
 
     def step(t: Any, carried: PyTree) -> PyTree:

@@ -5,29 +5,28 @@ Configurations are constructed if all uniform ones that were tried are impossibl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import GmlmError, counted, fail, whole_number
 from .._types import AnyArray, Rows
-from ..data import decode, encode, generator, keys_of
-from ..derive import Graph, State, Target, all_values, bounded_jit, compiled, fold, graph_arrays, on_device
+from ..data import decode, encode, generator, keys_of, random_key
+from ..derive import Graph, State, Target, compiled, fold, graph_arrays, on_device
 from ..evaluate import Contractions, independent_kernel, init_params, log_potentials
 from ..graph import FactorGraph, is_positive
 from ..plan import searched, verify_held, with_partial_sums
+from . import limits
+from ._walk import Walk
+
+if TYPE_CHECKING:
+    import jax
 
 Array = np.ndarray
-START_TRIES = 2000
-MOST_SUMMED = 1e7  # operations of a sum for starts; a larger sum is left to explicit exact draws
-# number to fold into the keys of starts that are drawn: no step of a chain has that number
-START = 2**32 - 2
-FEW = 64  # number of possible rows to find if most random ones are impossible
-NOISE = 0.05  # share of random moves in a search, by which it leaves dead ends
-MOVES = (1000, 20)  # maximum number of moves of a search: a constant, and a number per cell
 
 
 @dataclass(frozen=True)
@@ -83,10 +82,9 @@ def starts(
 ) -> Starts:
     """Return starts of positive probability: given ones, or independent uniform values.
 
-    If none of 2000 uniform configurations is possible, one is constructed from a uniform one. The
-    cells of violated requirements are set, one after another, to the value that violates the fewest
-    requirements (the min-conflicts heuristic). Such starts are possible, but not uniform. If that
-    fails, starts are draws from p, provided that p can be summed exactly. Otherwise a search in
+    If none of 2000 uniform configurations is possible, one is constructed from a uniform one by a
+    walk that changes cells of violated requirements (see `Walk`). Such starts are possible, but not
+    uniform. If that fails, starts are draws from p, provided that p can be summed exactly. Otherwise a search in
     depth, which draws the consequences of each choice, looks for one.
 
     Args:
@@ -100,8 +98,6 @@ def starts(
     Raises:
         GmlmError: E509 if a start is impossible, or none was found; E512 if it is known that there
             is none.
-
-    Reference: Minton, Johnston, Philips and Laird 1992.
     """
     law = law_of(graph, params)
     if init is not None and not isinstance(init, Annealed):
@@ -140,7 +136,7 @@ def _drawn(graph: FactorGraph, chains: int, seed: int, held: tuple[Array, Array]
     device, known = graph_arrays(whole), {k: jnp.asarray(v) for k, v in params.items()}
     kept = Contractions(whole)
     try:
-        if kept.holding(fixed, "a start")[0].flops > MOST_SUMMED:
+        if kept.holding(fixed, "a start")[0].flops > limits.MOST_SUMMED:
             return {}
         kernel, _ = independent_kernel(kept, device, known, (fixed, values))
     except GmlmError as error:
@@ -148,7 +144,7 @@ def _drawn(graph: FactorGraph, chains: int, seed: int, held: tuple[Array, Array]
             raise
         return {}
     state = State(on_device(np.repeat(values[:, None], chains, axis=1), np.int32))
-    drawn = kernel.step(Target(device, known, None), fold(keys_of(seed, np.arange(chains)), START), state)[0]
+    drawn = kernel.step(Target(device, known, None), fold(keys_of(seed, np.arange(chains)), limits.START), state)[0]
     return dict(enumerate(np.asarray(drawn.codes)[: graph.n_cells].T))
 
 
@@ -166,6 +162,12 @@ class Law:
     def possible(self, codes: Array) -> AnyArray:
         """Return which configurations have a positive probability, shape (rows,)."""
         return np.ones(codes.shape[1], bool) if self.device is None else log_potentials(self.device, self.params, codes) > -np.inf
+
+    @cached_property
+    def walk(self) -> Walk:
+        """Walks from impossible configurations to possible ones."""
+        assert self.device is not None  # otherwise every configuration is possible
+        return Walk.of(self.graph, self.device, self.params)
 
 
 def law_of(graph: FactorGraph, params: Mapping[str, jax.Array]) -> Law:
@@ -221,56 +223,15 @@ def _uniform(law: Law, rng: np.random.Generator, held: tuple[Array, Array]) -> A
         good = law.possible(found)
         if good.any():
             return found[:, int(np.argmax(good))]
-        if tries >= START_TRIES:
+        if tries >= limits.START_TRIES:
             return None
-        tries = min(START_TRIES, tries * 8)
+        tries = min(limits.START_TRIES, tries * 8)
 
 
 def _built(law: Law, rng: np.random.Generator, held: tuple[Array, Array]) -> Array | None:
-    """Return a possible configuration found by moves of single cells; None if the search fails."""
-    graph, device = law.graph, law.device
-    assert device is not None  # otherwise uniform configurations would have been possible
-    free = np.append(~held[0], False)
-    scopes = _padded_scopes(graph)
-    most = MOVES[0] + MOVES[1] * graph.n_cells
-    breaks: Callable[[Array], Array] = lambda codes: np.asarray(_broken(device, law.params, on_device(codes)))  # noqa: E731
-    codes = _random(graph, rng, held, 1)[:, 0]
-    # one shape for all moves, so that one program is compiled
-    width = int(graph.sizes.max(initial=1))
-    broken = breaks(np.repeat(codes[:, None], width, axis=1))[:, 0]
-    for _ in range(most):
-        if not broken.any():
-            return codes
-        scope = scopes[rng.choice(np.flatnonzero(broken))]
-        cells = scope[free[scope]]
-        if not len(cells):
-            continue  # all its cells are clamped; another requirement is picked next time
-        cell = int(rng.choice(cells))
-        trials = np.repeat(codes[:, None], width, axis=1)
-        trials[cell] = np.arange(width) % graph.sizes[cell]
-        found = breaks(trials)
-        counts = found.sum(axis=0)
-        best = np.flatnonzero(counts == counts.min()) if rng.random() > NOISE else np.arange(width)
-        pick = int(rng.choice(best))
-        codes, broken = trials[:, pick], found[:, pick]
-    return None
-
-
-def _padded_scopes(graph: FactorGraph) -> Array:
-    """Return the cells of every instance of every group, padded with the number of cells."""
-    width = max((g.scope.shape[1] for g in graph.groups), default=0)
-    padded = [np.pad(g.scope, ((0, 0), (0, width - g.scope.shape[1])), constant_values=graph.n_cells) for g in graph.groups]
-    return np.concatenate(padded)
-
-
-@bounded_jit
-def _broken(device: Graph, params: Mapping[str, jax.Array], codes: jax.Array) -> jax.Array:
-    """Return the instances that make each configuration impossible, shape (instances, rows).
-
-    The instances are those of all groups.
-    """
-    values = [(g.kind, all_values(g, params, codes)) for g in device.groups]
-    return jnp.concatenate([~v if kind == "require" else v == -jnp.inf for kind, v in values])
+    """Return a possible configuration at which a walk from a uniform one ends; None if it fails."""
+    codes = _random(law.graph, rng, held, 1)[:, 0]
+    return law.walk(random_key(int(rng.integers(2**32))), codes, held[0])
 
 
 def random_rows(graph: FactorGraph, rows: int) -> dict[str, np.ndarray]:
@@ -284,7 +245,7 @@ def random_rows(graph: FactorGraph, rows: int) -> dict[str, np.ndarray]:
     bad = ~(np.asarray(compiled.log_potential(graph_arrays(graph), params, jnp.asarray(codes))) > -np.inf)
     if bad.any():
         nothing_held = np.zeros(graph.n_cells, bool), np.zeros(graph.n_cells, np.int32)
-        possible = starts(graph, FEW, 0, None, nothing_held, params).codes
-        codes[:, bad] = possible[:, np.arange(bad.sum()) % FEW]
+        possible = starts(graph, limits.FEW, 0, None, nothing_held, params).codes
+        codes[:, bad] = possible[:, np.arange(bad.sum()) % limits.FEW]
     latents = {v.name for v in graph.latents}
     return {name: values for name, values in decode(graph, codes, (rows,)).items() if name not in latents}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from functools import cache
 from pathlib import Path
@@ -393,3 +394,23 @@ def test_many_parameters_are_judged_when_somebody_asks(monkeypatch: pytest.Monke
     fit.summary()
     assert np.isinf(fit.standard_errors["h"][4])
     assert len(looks) == found
+
+
+FIXED_COUNT = """
+model seats {
+  var s[i in range(4)] : bit
+  param a[i in range(4)] ~ normal(0, 1)
+  require count(s[i] == 1 for i in range(4)) == 2
+  factor a[i] * s[i] for i in range(4)
+}
+mask all = everything(s)
+"""
+
+
+def test_a_direction_that_only_the_prior_determines_is_named():
+    """Where the number of ones is fixed, the sum of the fields is not determined; each field has a finite estimate beside it."""
+    rows = np.array([r for r in itertools.product((0, 1), repeat=4) if sum(r) == 2])
+    status = gm.parse(FIXED_COUNT).model().fit(np.concatenate([rows, rows[:2]]), mask="all").status
+    (finding,) = (f for f in status.findings if f.slug == "prior-decides")
+    assert "do not determine 1 direction" in finding.message
+    assert all(f"`a[{i}]`" in finding.message for i in range(4))

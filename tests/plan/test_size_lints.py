@@ -289,6 +289,37 @@ def test_a_decoder_that_settles_several_cells_of_a_joint_distribution_is_noted()
         "refinement(order = left_to_right, steps = 4, decode = sample)": [],
         "block_diffusion(block = 2, steps = 1)": ["W828"],
         "refinement(steps = 4, decode = sample, remask = remdm_cap)": ["W828"],
+        "refinement(steps = cells, schedule = threshold, threshold = 0.6, decode = sample)": ["W828"],
+        "refinement(steps = cells, schedule = easy_first, decode = sample)": [],
+        "easy_first(steps = cells)": ["W828"],  # it takes the most probable values
+        "autoregressive()": ["W828"],
+        "autoregressive(decode = sample)": [],
     }
     for call, wanted in calls.items():
         assert [w.code for w in gm.parse(text.replace("{}", call)).model().warnings] == wanted
+
+
+PERMUTED = """
+model seats {{
+  var p[i in range(4)] : range({values})
+  require all_different(p[i] for i in range(4))
+}}
+sampler s {{ update {block} }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("values", "block", "expected"),
+    [
+        (4, "p[i] for i in range(4)", ["W822"]),  # a permutation: no cell moves alone
+        (4, "{p[i], p[j]} for i in range(4), j in range(4) if i < j", []),
+        (5, "p[i] for i in range(4)", []),  # one value is free
+    ],
+)
+def test_cells_of_a_permutation_do_not_move_alone(values: int, block: str, expected: list[str]) -> None:
+    model = gm.parse(PERMUTED.format(values=values, block=block)).model()
+    assert [w.code for w in model.warnings] == expected
+    states = np.array(list(itertools.product(range(values), repeat=4)))
+    possible = np.array([len(set(row)) == 4 for row in states.tolist()])
+    stays = np.diag(np.asarray(model.transition_matrix({}, sampler="s")))[possible]
+    assert (stays > 1 - 1e-6).all() == bool(expected)

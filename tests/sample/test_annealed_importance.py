@@ -182,7 +182,7 @@ def test_batches_of_chains_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     """A chain's weight depends on the seed and its number, not on the chains beside it."""
     model = gm.parse(GRID, L=3).model()
     whole = model.annealed_log_partition({"J": 0.5}, "sweep", betas=8, chains=50, seed=4)
-    monkeypatch.setattr("gmlmdsl.sample._annealed_importance.AT_ONCE", 18 * 7)
+    monkeypatch.setattr("gmlmdsl.sample.limits.ANNEALED_AT_ONCE", 18 * 7)
     parts = model.annealed_log_partition({"J": 0.5}, "sweep", betas=8, chains=50, seed=4)
     np.testing.assert_allclose(parts.log_weights, whole.log_weights, rtol=1e-6)
     again = model.annealed_log_partition({"J": 0.5}, "sweep", betas=8, chains=50, seed=5)

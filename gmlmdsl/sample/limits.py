@@ -1,0 +1,55 @@
+"""The limits and the tuning of sampling."""
+
+from __future__ import annotations
+
+# Runs of a kernel.
+STEPS_PER_CALL = 64  # draws per compiled call: the progress bar moves between calls
+LANES = 16  # chains in a processor's vector: fewer are padded to a power of two, more to a multiple
+# If a full call has at most this many codes, it records the full number of draws even if fewer are
+# requested.
+MOST_SPARE = 1 << 24
+# number to fold into the keys of annealing steps: no step of the chain has that number
+ANNEALING = 2**32 - 1
+
+# Starts of chains.
+START_TRIES = 2000
+MOST_SUMMED = 1e7  # operations of a sum for starts; a larger sum is left to explicit exact draws
+# number to fold into the keys of starts that are drawn: no step of a chain has that number
+START = 2**32 - 2
+FEW = 64  # number of possible rows to find if most random ones are impossible
+
+# Walks to possible configurations.
+# share of moves that are random where every move violates more, by which a walk leaves dead ends
+WALK_NOISE = 0.3
+MOST_MOVES = 200_000
+FEWEST_MOVES = 1000
+MOST_EVALUATIONS = 2e9  # evaluations of instances in one walk
+WALK_AT_ONCE = 1 << 20  # evaluations of instances for one move: of larger scopes, some cells are tried
+
+# Draws.
+MOST_STEPS = 2**31 - 1  # steps are numbered in 32 bits
+COPIES = 3  # copies of kept draws: by call, in one piece, and as values
+MIN_SWAP_RATE = 0.05  # minimum swap rate of neighbours in a ladder without a warning
+
+# Annealed importance sampling.
+CANDIDATES = 1 << 16  # number of uniform configurations among which the possible ones are counted
+LEAST_POSSIBLE = 16
+BYTES_PER_BETA = 24  # a beta is stored as computed, as kept, and on the device
+ANNEALED_AT_ONCE = 1 << 24  # maximum number of entries of one array
+BASE = 2**32 - 1  # stands for the chain in the seed of the starts: no chain has that number
+# A number of chains, and a share of all chains: below either, intervals of two standard errors
+# cover less than nine times in ten.
+LEAST_EFFECTIVE = (10.0, 0.1)
+
+# Diagnostics.
+MAX_R_HAT = 1.01
+MIN_ESS_PER_CHAIN = 100
+MIN_DRAWS = 100
+MIN_CHAINS = 4
+MIN_FLIP_RATE = 1e-3
+# The probability that a chain misses a category with ten expected visits is exp(-10) = 5e-5.
+MIN_EXPECTED_VISITS = 10
+FALSE_ALARM = 0.001  # level of the chi-square test, over all cells together (Bonferroni)
+MOST_SHOWN = 5
+# maximum number of indicator draws held at once, each with several numbers of eight bytes
+DIAGNOSED_AT_ONCE = 1 << 19

@@ -1,0 +1,186 @@
+"""Gates of many inputs: or, and, at most k, parity, extremes and their noisy forms, summed along chains, against closed forms and enumeration."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import gmlmdsl as gm
+from gmlmdsl.plan import with_partial_sums
+
+pytestmark = [pytest.mark.usefixtures("float64"), pytest.mark.filterwarnings("ignore::gmlmdsl.GmlmWarning")]
+
+NOISY_OR = """
+input q[n] : real
+input leak : real = 0.05
+model alarm {
+  var x[i in range(n)] : bit
+  var y : bit
+  x[i] ~ bernoulli(0.1) for i in range(n)
+  y ~ bernoulli(1 - (1 - leak) * prod(1 - q[i] * x[i] for i in range(n)))
+}
+"""
+
+
+@pytest.fixture(params=["numpy", "compiled"])
+def engine(request: pytest.FixtureRequest) -> str:
+    if request.param == "compiled":
+        request.getfixturevalue("compiled_sums")
+    return request.param
+
+
+def causes(n: int) -> np.ndarray:
+    return np.linspace(0.05, 0.95, n)
+
+
+def enumerated(n: int, log_p: np.ndarray) -> tuple[float, np.ndarray]:
+    """log of the sum, and the mean of each of n bits."""
+    total = np.logaddexp.reduce(log_p)
+    return total, np.exp(log_p - total) @ np.array(list(itertools.product((0, 1), repeat=n)))
+
+
+def test_a_noisy_or_of_sixty_causes(engine: str):
+    """p(y = 0) is a product over causes, and so is p(x_i = 1, y = 0)."""
+    q = causes(60)
+    model = gm.parse(NOISY_OR, q=q).model()
+    off = 0.95 * np.prod(1 - 0.1 * q)
+    assert model.marginals({})["y"][1] == pytest.approx(1 - off, abs=1e-12)
+    both_off = 0.95 * 0.1 * (1 - q) * np.prod(1 - 0.1 * q) / (1 - 0.1 * q)
+    np.testing.assert_allclose(model.marginals({}, clamp={"y": 1})["x"][:, 1], (0.1 - both_off) / (1 - off), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(model.marginals({}, clamp={"y": 0})["x"][:, 1], both_off / off, rtol=0, atol=1e-12)
+
+
+def test_small_chances_of_the_complement_keep_their_digits():
+    """Of 60 sure causes p(y = 0) is 0.95 * 1e-60, which 1 - (1 - p) does not see."""
+    model = gm.parse(NOISY_OR, q=np.full(60, 0.9)).model()
+    found = model.log_prob({}, {"x": np.ones((1, 60), int), "y": np.zeros(1, int)})
+    assert found[0] == pytest.approx(60 * math.log(0.1) + math.log(0.95) + 60 * math.log(0.1), rel=1e-12)
+
+
+def test_noisy_gates_that_share_their_inputs(engine: str):
+    """An or and an and over 12 causes with couplings between them, beside enumeration."""
+    text = """
+    input q[n] : real
+    model m {
+      var x[i in range(n)] : bit
+      var y, z : bit
+      factor 0.3 * x[i] - 0.6 * x[i] * x[i + 1] for i in range(n) if i + 1 < n
+      y ~ bernoulli(1 - prod(1 - q[i] * x[i] for i in range(n)))
+      z ~ bernoulli(prod(if x[i] == 1 then 0.99 else 1 - 0.5 * q[i] for i in range(n) if i % 2 == 0))
+      factor 0.4 * y * z
+    }
+    """
+    n, q = 12, causes(12)
+    model, rows = gm.parse(text, q=q).model(), np.array(list(itertools.product((0, 1), repeat=n)))
+    assert with_partial_sums(model.graph) is not model.graph
+    pairs = 0.3 * rows[:, :-1].sum(axis=1) - 0.6 * (rows[:, 1:] * rows[:, :-1]).sum(axis=1)
+    on = 1 - np.prod(1 - q * rows, axis=1)
+    fair = np.prod(np.where(rows == 1, 0.99, 1 - 0.5 * q)[:, ::2], axis=1)
+    with np.errstate(divide="ignore"):
+        scores = np.stack(
+            [
+                pairs + np.log(on if y else 1 - on) + np.log(fair if z else 1 - fair) + 0.4 * y * z
+                for y, z in itertools.product((0, 1), repeat=2)
+            ]
+        )
+    total, means = enumerated(n, np.logaddexp.reduce(scores, axis=0))
+    assert float(model.log_partition({})) == pytest.approx(total, abs=1e-10)
+    np.testing.assert_allclose(model.marginals({})["x"][:, 1], means, rtol=0, atol=1e-10)
+    assert np.exp(np.logaddexp.reduce(scores[1]) - total) == pytest.approx(
+        model.marginals({}, over=[("y", "z")])["y", "z"][0, 1], abs=1e-10
+    )
+    best, value = model.map({})
+    k, row = np.unravel_index(np.argmax(scores), scores.shape)
+    np.testing.assert_array_equal(best["x"], rows[row])
+    assert (best["y"], best["z"]) == (k // 2, k % 2)
+    assert value == pytest.approx(scores.max() - total, abs=1e-10)
+
+
+def test_draws_of_a_noisy_or_given_its_output():
+    q = causes(30)
+    model = gm.parse(NOISY_OR, q=q).model()
+    draws = model.sample({}, sampler="exact", draws=4000, chains=2, seed=1, clamp={"y": 1}).posterior["x"].values.reshape(-1, 30)
+    wanted = model.marginals({}, clamp={"y": 1})["x"][:, 1]
+    z = (draws.mean(axis=0) - wanted) / np.sqrt(wanted * (1 - wanted) / len(draws))
+    assert np.abs(z).max() < 4.5
+
+
+def test_gates_of_sixty_inputs(engine: str):
+    """Or, and, at most five: together they leave configurations of at most five ones, and the gates follow."""
+    text = """
+    model gates {
+      var x[i in range(60)] : bit
+      var some, each : bit
+      param h
+      factor h * x[i] for i in range(60)
+      require (some == 1) == any(x[i] == 1 for i in range(60))
+      require (each == 1) == all(x[i] == 1 for i in range(60))
+      require count(x[i] == 1 for i in range(60)) <= 5
+    }
+    """
+    model = gm.parse(text).model()
+    by_count = np.array([math.comb(60, k) * math.exp(0.3 * k) for k in range(6)])
+    assert float(model.log_partition({"h": 0.3})) == pytest.approx(math.log(by_count.sum()), abs=1e-10)
+    found = model.marginals({"h": 0.3})
+    assert found["some"][0] == pytest.approx(1 / by_count.sum(), abs=1e-12)
+    assert found["each"][1] == 0
+    best, value = model.map({"h": 0.3})
+    assert best["x"].sum() == 5
+    assert value == pytest.approx(1.5 - math.log(by_count.sum()), abs=1e-10)
+
+
+def test_a_cell_that_counts_others(engine: str):
+    model = gm.parse(
+        "model m { var x[i in range(16)] : bit ~ bernoulli(0.2)  var k : range(17)  require k == sum(x[i] for i in range(16)) }"
+    ).model()
+    wanted = [math.comb(16, k) * 0.2**k * 0.8 ** (16 - k) for k in range(17)]
+    np.testing.assert_allclose(model.marginals({})["k"], wanted, rtol=0, atol=1e-12)
+
+
+def test_parity_and_extremes(engine: str):
+    """The chains of a maximum and of a minimum run over the same cells."""
+    text = """
+    model m {
+      var s[i in range(40)] : spin
+      var r[i in range(20)] : range(7)
+      param b, c
+      factor b * prod(s[i] for i in range(40))
+      factor c * max(r[i] for i in range(20))
+      factor -c * min(r[i] for i in range(20))
+    }
+    """
+    spins = 39 * math.log(2) + math.log(2 * math.cosh(0.7))
+
+    def within(low: int, high: int) -> int:
+        """The number of rows whose values lie in these bounds."""
+        return max(high - low + 1, 0) ** 20
+
+    def between(low: int, high: int) -> int:
+        """The number of rows with these extremes."""
+        return within(low, high) - within(low + 1, high) - within(low, high - 1) + within(low + 1, high - 1)
+
+    spread = sum(between(a, b) * math.exp(-0.2 * (b - a)) for a in range(7) for b in range(a, 7))
+    found = gm.parse(text).model().log_partition({"b": 0.7, "c": -0.2})
+    assert float(found) == pytest.approx(spins + math.log(spread), abs=1e-9)
+
+
+def test_a_square_of_a_product_is_not_taken_for_a_gate():
+    text = "input q[n] : real  model m { var x[i in range(n)] : bit  factor -prod(1 - q[i] * x[i] for i in range(n))^2 }"
+    model = gm.parse(text, q=np.sqrt(np.arange(2, 32) / 40)).model()
+    assert with_partial_sums(model.graph) is model.graph
+
+
+def test_products_keep_small_values(engine: str):
+    """Products below 1e-9 differ from one another: 1e-12 k for k ones among 24."""
+    text = "model m { var x[i in range(24)] : bit  factor log(prod(if x[i] == 1 then 0.5 else 1 for i in range(24))) }"
+    assert float(gm.parse(text).model().log_partition({})) == pytest.approx(24 * math.log(1.5), abs=1e-10)
+
+
+def test_causes_that_are_sure(engine: str):
+    """Of sure causes the output is on wherever one is, and the factor is -inf elsewhere."""
+    model = gm.parse(NOISY_OR, q=np.ones(40), leak=0.0).model()
+    assert model.marginals({})["y"][0] == pytest.approx(0.9**40, abs=1e-14)
+    np.testing.assert_allclose(model.marginals({}, clamp={"y": 0})["x"][:, 1], 0, atol=1e-14)
