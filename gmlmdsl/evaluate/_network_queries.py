@@ -68,7 +68,7 @@ def loss(
     x: Rows,
     mask: ir.Mask,
     weights: ArrayLike | None,
-    key: object,
+    key: jax.Array | int | None,
     n_masks: int | None,
     missing: Missing | None,
     given: Given | None,

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 from jax.nn import logsumexp
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int
 
 from ..derive import Words, exponential, finite, float_type, pick_token
 from ._run import AbstractMethod, Law, Rules, Run, drawn, likeliest
@@ -32,7 +32,7 @@ class Plain(AbstractMethod):
     def begin(self, rules: Rules, run: Run) -> None:
         """Return no memory."""
 
-    def propose(self, rules: Rules, run: Run, law: Law, seen: PyTree) -> tuple[Rows, Run]:
+    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
         """Propose a symbol for every row that is not whole."""
         symbols = likeliest(law) if self.greedy else drawn(law, run)
         return jnp.where(run.done, NONE, symbols), run.counted(~run.done, jnp.zeros_like(run.done))
@@ -57,7 +57,7 @@ class Rejection(AbstractMethod):
         """Return the number of strings that may still be rejected."""
         return jnp.full_like(run.lengths, NONE if self.tries is None else self.tries)
 
-    def propose(self, rules: Rules, run: Run, law: Law, seen: PyTree) -> tuple[Rows, Run]:
+    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
         """Propose the next symbol; the judge is evaluated if it makes the string whole."""
         symbols = jnp.where(run.done, NONE, drawn(law, run))
         asked = ~run.done & rules.whole(run.lengths + 1, symbols)
@@ -102,7 +102,7 @@ class TokenwiseRejection(AbstractMethod):
         none = jnp.zeros((run.lengths.shape[0], rules.n_values), bool)
         return TokenMemory(jnp.full_like(run.lengths, NONE if self.tries is None else self.tries), none, none)
 
-    def propose(self, rules: Rules, run: Run, law: Law, seen: PyTree) -> tuple[Rows, Run]:
+    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
         """Propose a symbol, at which the judge is evaluated."""
         symbols = jnp.where(run.done, NONE, drawn(law, run))
         memory = run.memory._replace(possible=law > -jnp.inf)
@@ -144,7 +144,7 @@ class TokenwiseByValue(AbstractMethod):
     def begin(self, rules: Rules, run: Run) -> None:
         """Return no memory."""
 
-    def propose(self, rules: Rules, run: Run, law: Law, seen: PyTree) -> tuple[Rows, Run]:
+    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
         """Propose the accepted symbol, and count all calls of its position.
 
         There is no symbol if `tries` draws were rejected.
@@ -212,7 +212,7 @@ class Backtracking(AbstractMethod):
         """Return the whole quota."""
         return BackMemory(jnp.full_like(run.lengths, self.quota), jnp.zeros_like(run.lengths))
 
-    def propose(self, rules: Rules, run: Run, law: Law, seen: PyTree) -> tuple[Rows, Run]:
+    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
         """Propose the most probable symbol if one is owed, otherwise a random one.
 
         Within the quota, the judge is evaluated at random symbols.
@@ -273,7 +273,7 @@ class BlockBest(AbstractMethod):
         none = jnp.zeros_like(run.lengths)
         return BlockMemory(run.lengths, none, jnp.zeros(none.shape, float_type()), run.codes, run.lengths, jnp.zeros_like(run.done))
 
-    def propose(self, rules: Rules, run: Run, law: Law, seen: PyTree) -> tuple[Rows, Run]:
+    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Rows, Run]:
         """Propose the next symbol of a candidate, or of the best one when it is written again.
 
         The latter does not count as a call.

@@ -26,7 +26,7 @@ class Pieces(eqx.Module):
         """Return the state of rows that begin with prompts."""
         return _asked(self.oracle, "start", prompts)
 
-    def next_log_probs(self, state: PyTree) -> PyTree:
+    def next_log_probs(self, state: PyTree) -> jax.Array:
         """Return log p(next symbol | prefix)."""
         return _asked(self.oracle, "next_log_probs", state)
 
@@ -38,11 +38,11 @@ class Pieces(eqx.Module):
         """Return the state without the last symbols of each row."""
         return _asked(self.oracle, "pop", state, n)
 
-    def features(self, state: PyTree) -> PyTree:
+    def features(self, state: PyTree) -> jax.Array:
         """Return the features that a probe of a network reads."""
         return _asked(self.oracle, "features", state)
 
-    def features_after(self, state: PyTree) -> PyTree:
+    def features_after(self, state: PyTree) -> jax.Array:
         """Return these features after each further symbol."""
         return _asked(self.oracle, "features_after", state)
 
@@ -51,11 +51,11 @@ class Pieces(eqx.Module):
         """The tables of a model's oracle, whose scales a value divides by."""
         return self.oracle.machine
 
-    def possible(self, state: PyTree) -> PyTree:
+    def possible(self, state: PyTree) -> jax.Array:
         """Return the log weight of all completions of each row, up to the scale of the row."""
         return _asked(self.oracle, "possible", state)
 
-    def possible_after(self, state: PyTree) -> PyTree:
+    def possible_after(self, state: PyTree) -> jax.Array:
         """Return this log weight after each further symbol."""
         return _asked(self.oracle, "possible_after", state)
 

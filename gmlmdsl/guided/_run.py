@@ -172,7 +172,7 @@ class AbstractMethod(eqx.Module):
         return ~run.done & (run.turn < MOST_TURNS)
 
     @abc.abstractmethod
-    def propose(self, rules: Rules, run: Run, law: Law, seen: PyTree) -> tuple[Int[Array, " rows"], Run]:
+    def propose(self, rules: Rules, run: Run, law: Law, seen: Any) -> tuple[Int[Array, " rows"], Run]:
         """Return the next symbol of each row, negative for none, and the rows with their counts.
 
         The symbols are not yet appended.

@@ -10,12 +10,12 @@ They move towards the row by one symbol in each iteration.
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int
 
 from ..derive import float_type, pick_token, whole_below
 from ._run import MOST_TURNS, AbstractMethod, Game, Law, Rules, Run, Standing, Wrong, law_here, refused_behind, seen_before
@@ -116,7 +116,7 @@ class Walk(AbstractMethod):
         m: WalkMemory = run.memory
         return (~run.done & (m.step < MOST_TURNS)) | (run.done & ~run.failed & (m.held < run.lengths))
 
-    def propose(self, rules: Rules, run: Run, law: Law | None, seen: PyTree) -> tuple[Rows, Run]:
+    def propose(self, rules: Rules, run: Run, law: Law | None, seen: Any) -> tuple[Rows, Run]:
         """Propose a step down to a child, or none.
 
         Rows on a prefix without remembered results wait.

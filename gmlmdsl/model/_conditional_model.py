@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import optax
     from jaxtyping import PyTree
 
+    from ..fit import Training
     from ..graph import NetworkForm
     from ..guided import Oracle
     from ..networks import AbstractNetwork
@@ -56,7 +57,7 @@ class ConditionalModel(Model):
             raise GmlmAttributeError(derive.no_joint(self.graph).diagnostics[0])
         return super().__getattr__(name)
 
-    def init_params(self, seed: int = 0) -> dict[str, PyTree]:
+    def init_params(self, seed: int = 0) -> dict[str, AbstractNetwork]:
         """Return a network with random weights, under its name."""
         return network_queries.init_params(self.graph, seed)
 
@@ -194,7 +195,7 @@ class ConditionalModel(Model):
         *,
         max_steps: int | None = None,
         progress: bool | None = None,
-        method: object = None,
+        method: Training | None = None,
     ) -> Any:
         """Train the network by minibatches on the loss of the mask, in nats per hidden cell.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -57,10 +57,12 @@ from ._model import Model, Params
 
 if TYPE_CHECKING:
     import optax
+    import pandas as pd
     from jaxtyping import PyTree
 
     from ..assess import Path
-    from ..evaluate import Effects
+    from ..evaluate import BeliefPropagation, Effects, SimulatedAnnealing
+    from ..fit import MonteCarloEM
     from ..guided import Oracle
     from ..posterior import GmlmDistribution, GmlmKernel, Law, NumpyroModel
 
@@ -236,7 +238,7 @@ class JointModel(Model):
         *,
         x: Rows | None = None,
         missing: Missing | None = None,
-        method: object = None,
+        method: BeliefPropagation | MeanField | str | None = None,
     ) -> dict[Any, np.ndarray]:
         """Return p(x_i = v | known cells) of every cell, or joint distributions of groups of cells.
 
@@ -300,7 +302,15 @@ class JointModel(Model):
         return {v.name: tables[v.name] for v in self.graph.variables}
 
     @at_once
-    def map(self, params: Params, clamp: Clamp | None = None, given: Given | None = None, *, method: object = None, seed: int = 0) -> Mode:
+    def map(
+        self,
+        params: Params,
+        clamp: Clamp | None = None,
+        given: Given | None = None,
+        *,
+        method: MaxProduct | SimulatedAnnealing | str | None = None,
+        seed: int = 0,
+    ) -> Mode:
         """Return a most probable configuration given the clamped cells, and its log_prob.
 
         The configuration is proven to be one unless a `method` is named.
@@ -389,7 +399,7 @@ class JointModel(Model):
         self,
         params: Params,
         wildtype: Rows,
-        doubles: object = None,
+        doubles: Iterable[Sequence[int | str]] | pd.DataFrame | None = None,
         *,
         missing: Missing | None = None,
         given: Given | None = None,
@@ -576,7 +586,7 @@ class JointModel(Model):
         weights_are: str = "importances",
         progress: bool | None = None,
         impute: bool | None = None,
-        method: object = None,
+        method: PersistentContrastiveDivergence | MonteCarloEM | str | None = None,
         gaps: str = "sum",
     ) -> Fit:
         """Minimise c * sum over rows of w loss_r - log prior over the parameters.

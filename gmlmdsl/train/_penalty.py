@@ -47,7 +47,7 @@ class Penalty(NamedTuple):
     """
 
     l2: Array | None
-    regulariser: Callable[[PyTree, RegulariserBatch], Array] | None
+    regulariser: Callable[[AbstractNetwork, RegulariserBatch], Array] | None
 
     def value(self, trainable: PyTree, network: AbstractNetwork, batch: PyTree, key: PRNGKeyArray) -> Array:
         """Evaluate the penalty.
