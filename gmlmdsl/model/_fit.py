@@ -157,7 +157,7 @@ class Fit(FitRecord):
         *,
         draws: int = 400,
         statistics: Sequence[str] = ("marginals", "pairs"),
-        functions: Mapping[str, OfConfiguration] | None = None,
+        functions: Mapping[str, OfConfiguration | str] | None = None,
         summaries: Mapping[str, Callable[[np.ndarray], ArrayLike]] | None = None,
         x: Rows | None = None,
         weights: ArrayLike | None = None,
