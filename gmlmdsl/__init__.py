@@ -175,5 +175,12 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(_WHERE[name], __name__), name)
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """Add the cell magic `%%gmlm` to a notebook; `%load_ext gmlmdsl` calls this."""
+    from ._notebook import register
+
+    register(shell)
+
+
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])

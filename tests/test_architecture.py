@@ -26,7 +26,7 @@ LINES = (
     ("masks",),
     ("networks", "plan"),
     ("derive", "exchange", "explain"),
-    ("data",),
+    ("data", "editor"),
     ("evaluate",),
     ("sample",),
     ("fit",),
@@ -36,11 +36,26 @@ LINES = (
     ("model",),
     ("_compile", "report", "theory"),
     ("demo", "translation"),
-    ("cli", "__init__"),
+    ("_notebook", "cli"),
+    ("__init__",),
     ("__main__",),
 )
 LEVEL = {room: k for k, line in enumerate(LINES) for room in line}
-NEVER_JAX = ("files", "textbook", "_diagnostics", "_types", "read", "syntax", "program", "graph", "masks", "plan", "exchange", "explain")
+NEVER_JAX = (
+    "files",
+    "textbook",
+    "_diagnostics",
+    "_types",
+    "read",
+    "syntax",
+    "program",
+    "graph",
+    "masks",
+    "plan",
+    "exchange",
+    "explain",
+    "editor",
+)
 WITHOUT_NUMPY = ("files", "textbook", "_diagnostics", "_types", "syntax", "program")  # at the top of a file
 LARGEST_ROOM = 0.115  # of all lines
 MOST_FILE_LINES = 700

@@ -130,6 +130,10 @@ def test_the_console_script_is_the_command_line(wheel):
         assert "gmlm = gmlmdsl.cli:main" in archive.read(entry).decode()
 
 
+# Files that only a program with these modules loads: the language server behind `need("pygls", ..)`, and Pygments its lexers.
+LOADED_BY = {"editor/_server.py": {"pygls", "lsprotocol"}, "editor/pygments_lexer.py": {"pygments"}}
+
+
 def test_every_import_is_declared():
     declared = {re.split(r"[<>=\[ ]", d)[0].lower() for d in PROJECT["project"]["dependencies"]}
     imported = set()
@@ -139,6 +143,11 @@ def test_every_import_is_declared():
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             imported.add(node.module.split(".")[0])
     foreign = imported - set(sys.stdlib_module_names) - {"gmlmdsl"}
+    for file, modules in LOADED_BY.items():
+        assert all(f"from {m}" in (ROOT / "gmlmdsl" / file).read_text(encoding="utf-8") for m in modules)
+        others = [p for p in (ROOT / "gmlmdsl").rglob("*.py") if not p.as_posix().endswith(file)]
+        assert not [p for p in others if re.search(rf"^\s*(from|import) ({'|'.join(modules)})\b", p.read_text(encoding="utf-8"), re.M)]
+        foreign -= modules
     owners = packages_distributions()
     assert {m for m in foreign if not {d.lower() for d in owners.get(m, [m])} & declared} == set()
 

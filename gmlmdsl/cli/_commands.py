@@ -103,6 +103,17 @@ def check(
     raise typer.Exit(check_files(files, as_json, fix, inputs or (), arrays))
 
 
+@app.command()
+def lsp() -> None:
+    """Serve an editor over the standard streams, by the Language Server Protocol. Needs `pip install gmlmdsl[editor]`."""
+    from .._optional import need
+
+    need("pygls", "an editor's language server needs pygls", '"gmlmdsl[editor]"')
+    from ..editor import serve
+
+    serve()
+
+
 @app.command("format")
 def format_files(
     files: Annotated[list[Path] | None, typer.Argument(metavar="FILE", help=".gmlm files, rewritten in place.", show_default=False)] = None,

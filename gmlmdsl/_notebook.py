@@ -1,0 +1,119 @@
+"""The cell magic `%%gmlm` of Jupyter and IPython, and programs and faults in colour.
+
+    %load_ext gmlmdsl
+
+    %%gmlm votes n=6
+    model votes { .. }
+
+The cell becomes a program under the name `votes`. Its inputs are Python expressions of the notebook.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ._compile import BoundProgram, parse
+from ._diagnostics import GmlmError, GmlmWarning, fail, rendered
+
+INPUT = re.compile(r"([A-Za-z_]\w*)=")
+USAGE = "%%gmlm NAME [INPUT=EXPRESSION ..]"
+
+
+@dataclass(frozen=True)
+class Message:
+    """Text that a notebook shows in a block of its own, and a terminal as it is."""
+
+    text: str
+    title: str = ""
+
+    def __repr__(self) -> str:
+        return "\n".join(filter(None, (self.title, self.text)))
+
+    def _repr_html_(self) -> str:
+        head = f"<div>{html.escape(self.title)}</div>" if self.title else ""
+        return f'{head}<pre style="line-height: 1.3; overflow-x: auto">{html.escape(self.text)}</pre>'
+
+
+def register(shell: Any) -> None:
+    """Add the magic to a shell of IPython; `%load_ext gmlmdsl` calls this."""
+
+    def gmlm(line: str, cell: str) -> Message:
+        return run_cell(line, cell, shell.user_ns)
+
+    gmlm.__doc__ = f"Make a program of this cell: `{USAGE}`."
+    shell.register_magic_function(gmlm, magic_kind="cell", magic_name="gmlm")
+
+
+def run_cell(line: str, cell: str, names: dict[str, Any]) -> Message:
+    """Make a program of a cell and assign it; of a cell with faults only the faults are shown.
+
+    Args:
+        line: the words behind `%%gmlm`: the name of the program, then its inputs.
+        cell: the text of the program.
+        names: the names of the notebook, in which inputs are evaluated and the program is stored.
+
+    Returns:
+        What the notebook shows: the contents of the program and its warnings, or its faults.
+    """
+    try:
+        name, inputs = _arguments(line, names)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GmlmWarning)  # They are shown below.
+            program = parse(cell, **inputs)
+        found = [*program.warnings, *(w for m in program.checked.models for w in program.model(m).warnings if w not in program.warnings)]
+    except GmlmError as error:
+        return Message("\n\n".join(rendered(error.diagnostics)))
+    names[name] = program
+    return Message("\n\n".join(rendered(dict.fromkeys(found))), f"{name}: {'; '.join(_contents(program)) or 'nothing is declared'}")
+
+
+def _arguments(line: str, names: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the name of the program and the values of its inputs.
+
+    Raises:
+        GmlmError: E507 for another form of the line, or an expression that Python refuses.
+    """
+    name, _, rest = line.strip().partition(" ")
+    if not name.isidentifier():
+        raise fail("E507", f"the first word behind `%%gmlm` names the program, found {name!r}", help=f"write `{USAGE}`")
+    inputs: dict[str, Any] = {}
+    for key, text in _pairs(rest.strip()):
+        try:
+            inputs[key] = eval(text, dict(names))  # the user's own expression, in the user's notebook
+        except Exception as error:
+            raise fail("E507", f"input `{key}`: {text} is {type(error).__name__}: {error}", help="write a Python expression") from None
+    return name, inputs
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the inputs of a line, `n=6 w=[1, 2]`: an expression ends before the next `NAME=`."""
+    import ast
+
+    while text:
+        found = INPUT.match(text)
+        if found is None:
+            raise fail("E507", f"an input is written `name=expression`, found {text!r}", help=f"write `{USAGE}`")
+        rest = text[found.end() :]
+        ends = [m.start() for m in re.finditer(r"\s+[A-Za-z_]\w*=(?!=)", rest)] + [len(rest)]
+        for end in ends:
+            try:
+                ast.parse(rest[:end].strip(), mode="eval")
+            except SyntaxError:
+                continue
+            break
+        else:
+            end = len(rest)  # The whole rest is shown as the faulty expression.
+        yield found.group(1), rest[:end].strip()
+        text = rest[end:].strip()
+
+
+def _contents(program: BoundProgram) -> Iterator[str]:
+    checked = program.checked
+    for words, found in (("model", checked.models), ("mask", checked.masks), ("sampler", checked.samplers)):
+        if found:
+            yield f"{words}{'s' * (len(found) > 1)} {', '.join(found)}"

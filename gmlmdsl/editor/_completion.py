@@ -1,0 +1,152 @@
+"""What may stand at a place of a text: keywords, forms, options, types, parts of graphs, names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..explain import keyword_table
+from ..program import forms
+from ..syntax import tree
+from ._document import Document
+from ._names import Declaration
+
+PARTS = ("nodes", "edges", "arcs", "triangles", "rows", "columns", "neighbours", "degree")
+# The keywords that begin a statement, by the braces around it; "" is the file.
+BEGIN = {
+    "": (
+        "import",
+        "domain",
+        "input",
+        "index",
+        "function",
+        "param",
+        "graph",
+        "network",
+        "model",
+        "mask",
+        "sampler",
+        "verifier",
+        "value",
+    ),
+    "model": ("var", "latent", "given", "param", "let", "factor", "require", "gauge", "conditional", "use", "mixture", "mask"),
+    "mask": ("choose", "each"),
+    "sampler": ("start", "update", "cycle", "repeat", "mixture", "temper"),
+}
+NESTED = {"cycle": "sampler", "repeat": "sampler", "temper": "sampler", "mixture": "sampler"}
+CELLS = ("var", "latent", "given")
+MOST_LOOKED_AT = 2000  # characters before the place, for the call around it
+OPENS = re.compile(r"\b(model|mask|sampler|mixture|cycle|repeat|temper|choose|each|update)\b")
+ROOMS = ("graph", "network", "mask", "sampler", "verifier", "value", "domain")
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A word that may stand here: its kind, and a line about it."""
+
+    word: str
+    kind: str
+    detail: str = ""
+
+
+def completions(document: Document, offset: int) -> list[Completion]:
+    """Return what may stand at a place, whatever begins with the word that is being written."""
+    before = document.text[:offset]
+    line = before.rpartition("\n")[2]
+    if "#" in line:
+        return []
+    written = re.search(r"\w*$", line)
+    assert written is not None
+    return [c for c in _allowed(document, offset, before, line) if c.word.startswith(written.group())]
+
+
+def _allowed(document: Document, offset: int, before: str, line: str) -> Iterator[Completion]:
+    names = document.names.visible_at(offset, document.parsed)
+    if part := re.search(r"\b(\w+)\.\w*$", line):
+        yield from _of_part(document, names.get(part.group(1)))
+        return
+    if re.fullmatch(r"\s*\w*", line) and not _is_continued(before):
+        for word in BEGIN.get(_braces(before), ()):
+            yield Completion(word, "keyword", keyword_table()[word].does)
+        return
+    if re.search(r"~\s*\w*$", line):
+        masks = (d for d in names.values() if d.kind == "mask")
+        if re.search(r"\bwhere\s+\w+\s*~\s*\w*$", line):
+            yield from (Completion(d.name, "mask", d.text) for d in masks)
+            yield from _forms("mask")
+        else:
+            yield from _forms("distribution")
+        return
+    if re.search(r":\s*\w*$", line) and re.match(rf"\s*({'|'.join((*CELLS, 'param', 'input'))})\b", line):
+        yield from _forms("type")
+        yield from (Completion(d.name, d.kind, d.text) for d in names.values() if d.kind == "domain")
+        return
+    room = re.match(rf"\s*({'|'.join(ROOMS)})\b[^={{]*=\s*\w*$", line)
+    if room is not None:
+        yield from _forms({"domain": "type"}.get(room.group(1), room.group(1)))
+        return
+    called = _call(before)
+    if called:
+        yield from _options(called, line)
+    yield from (Completion(d.name, d.kind, d.text) for d in names.values())
+    yield from _forms("function")
+
+
+def _forms(room: str) -> Iterator[Completion]:
+    return (Completion(f.name, "form", f"{f.shown}: {f.doc}") for f in forms.FORMS if f.room == room)
+
+
+def _of_part(document: Document, declared: Declaration | None) -> Iterator[Completion]:
+    """Yield what may stand after `name.`: the parts of a graph, or the names of a copied model."""
+    if declared is not None and declared.kind == "graph":
+        yield from (Completion(part, "part") for part in PARTS)
+    elif declared is not None and isinstance(declared.statement, tree.Use):
+        copied = document.names.models.get(declared.statement.model.name, {})
+        yield from (Completion(d.name, d.kind, d.text) for d in copied.values())
+
+
+def _options(called: str, line: str) -> Iterator[Completion]:
+    """Yield the options of the form whose parentheses are open, or the words of the option."""
+    found = [f for f in forms.FORMS if f.name == called]
+    option = re.search(r"\b(\w+)\s*=\s*\w*$", line)
+    for form in found:
+        for o in form.options:
+            if option is not None and option.group(1) == o.name:
+                yield from (Completion(word, "word", o.doc) for word in o.words)
+            elif option is None and o.named:
+                yield Completion(o.name, "option", f"{o.doc}; by default {o.default}" if o.default else o.doc)
+
+
+def _call(before: str) -> str:
+    """Return the name before the innermost open parenthesis, "" if none is open."""
+    depth = 0
+    for k in range(len(before) - 1, max(-1, len(before) - MOST_LOOKED_AT), -1):
+        depth += {")": 1, "(": -1}.get(before[k], 0)
+        if depth < 0:
+            name = re.search(r"(\w+)\s*$", before[:k])
+            return name.group(1) if name else ""
+        if before[k] in "{}":
+            return ""
+    return ""
+
+
+def _is_continued(before: str) -> bool:
+    """Return whether the line goes on with the one before: a parenthesis or list is open."""
+    text = re.sub(r"#[^\n]*", "", before)
+    return text.count("(") > text.count(")") or text.count("[") > text.count("]")
+
+
+def _braces(before: str) -> str:
+    """Return the declaration whose braces are open: model, mask or sampler, "" for none."""
+    text, stack = re.sub(r"#[^\n]*", "", before), list[str]()
+    for m in re.finditer(r"[{}]", text):
+        if m.group() == "}":
+            del stack[-1:]
+            continue
+        words = OPENS.findall(text[: m.start()].rpartition("\n")[2])
+        stack.append(words[0] if words else (stack[-1] if stack else ""))
+    if not stack:
+        return ""
+    kind: str = stack[-1]
+    return NESTED.get(kind, kind) if "sampler" in stack or kind != "mixture" else "mask"

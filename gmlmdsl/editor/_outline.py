@@ -1,0 +1,126 @@
+"""The structure of a text: its outline, the kinds of its words, and the shapes of its arrays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .._diagnostics import Span
+from ..explain import keyword_table
+from ..program import forms
+from ..syntax import KEYWORDS, RESERVED
+from ._document import Document
+from ._names import Declaration
+
+# Kinds of words as the language server protocol names them, by the kind of the declaration.
+WORD_KINDS = {
+    "input": "parameter",
+    "length": "parameter",
+    "argument": "parameter",
+    "domain": "enum",
+    "index": "type",
+    "graph": "class",
+    "network": "class",
+    "model": "namespace",
+    "use": "namespace",
+    "mask": "method",
+    "sampler": "method",
+    "verifier": "method",
+    "value": "method",
+    "function": "function",
+    "var": "variable",
+    "latent": "variable",
+    "given": "variable",
+    "param": "property",
+    "let": "macro",
+    "index name": "typeParameter",
+    "block": "typeParameter",
+}
+LEGEND = (*dict.fromkeys(WORD_KINDS.values()), "keyword", "number", "string", "comment", "decorator")
+MOST_NODES = 100_000  # Larger graphs are not built for the shapes.
+WORDS = re.compile(r"#[^\n]*|\"(?:\\.|[^\"\\\n])*\"|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """An entry of the outline: a declaration, and those inside it."""
+
+    name: str
+    kind: str
+    span: Span
+    place: Span
+    inside: tuple[Symbol, ...] = ()
+
+
+def outline(document: Document) -> list[Symbol]:
+    """Return the declarations of a text in their order; a model holds its own."""
+    names, found = document.names, []
+    for d in names.file.values():
+        if not document.is_own(d.span) or d.kind == "length":
+            continue
+        inside = names.models.get(d.name, {}).values() if d.kind == "model" else ()
+        found.append(Symbol(d.name, d.kind, d.statement.span, d.span, tuple(_leaf(i) for i in inside)))
+    return sorted(found, key=lambda s: s.place.start)
+
+
+def _leaf(d: Declaration) -> Symbol:
+    return Symbol(d.name, d.kind, d.statement.span, d.span)
+
+
+def word_kinds(document: Document) -> list[tuple[Span, str]]:
+    """Return the words of a text with their kinds, in the order of the text."""
+    known = {o.span.start: o for o in document.names.occurrences}
+    keywords, calls = {*KEYWORDS, *RESERVED, *keyword_table()}, {f.name for f in forms.FORMS}
+    found = []
+    for m in WORDS.finditer(document.text):
+        span = Span(document.source, m.start(), m.end())
+        kind = _word_kind(m.group(), m.start() in known and WORD_KINDS[known[m.start()].declaration.kind], keywords, calls)
+        if kind:
+            found.append((span, kind))
+    return found
+
+
+def _word_kind(word: str, of_name: str | bool, keywords: set[str], calls: set[str]) -> str:
+    if word[0] == "#":
+        return "comment"
+    if word[0] == '"':
+        return "string"
+    if word[0].isdigit():
+        return "number"
+    if of_name:
+        return str(of_name)
+    return "keyword" if word in keywords else "decorator" if word in calls else ""
+
+
+def shapes(document: Document) -> Iterator[tuple[Span, str]]:
+    """Yield the shape of each variable and parameter whose sizes are known, behind its axes.
+
+    Sizes are known if the program has no error and its inputs have defaults.
+    """
+    program = document.program
+    if program is None or any(d.default is None for d in program.inputs.values()):
+        return
+    from ..graph import bind_sound, lower_sound
+
+    bound, faults = bind_sound(program, {}, MOST_NODES)
+    if faults:
+        return
+    for name in bound.program.models:
+        lowered, faults = lower_sound(bound, name)
+        if faults:
+            continue
+        arrays = {v.name: v.shape for v in (*lowered.graph.variables, *lowered.graph.given)}
+        arrays |= {p.name: p.shape for p in lowered.graph.parameters}
+        for d in document.names.models.get(name, {}).values():
+            if document.is_own(d.span) and arrays.get(d.name):
+                yield _behind(d), f"({', '.join(map(str, arrays[d.name]))})"
+
+
+def _behind(d: Declaration) -> Span:
+    """Return the place behind the name and its axes."""
+    statement = d.statement
+    also = getattr(statement, "also", ())
+    axes = next((a.axes for a in also if a.name.span == d.span), getattr(statement, "axes", ()))
+    end = axes[-1].span.end + 1 if axes else d.span.end
+    return Span(d.span.source, end, end)

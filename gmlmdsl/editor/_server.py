@@ -1,0 +1,251 @@
+"""The language server `gmlm lsp`: each request of the protocol is one call into this package.
+
+Reference: the Language Server Protocol, version 3.17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types as t
+from pygls.exceptions import JsonRpcInvalidParams
+from pygls.lsp.server import LanguageServer
+from pygls.uris import to_fs_path
+
+from .._diagnostics import Diagnostic, GmlmError, Span
+from ..graph import versions
+from ._completion import completions
+from ._document import Document, Place
+from ._edits import Edit, fixes, formatted, rename, renamed_place
+from ._hover import hover
+from ._outline import LEGEND, Symbol, outline, shapes, word_kinds
+
+SOURCE = "gmlm"
+SYMBOLS = {
+    "model": t.SymbolKind.Class,
+    "mask": t.SymbolKind.Method,
+    "sampler": t.SymbolKind.Method,
+    "function": t.SymbolKind.Function,
+    "domain": t.SymbolKind.Enum,
+    "graph": t.SymbolKind.Object,
+    "network": t.SymbolKind.Object,
+    "param": t.SymbolKind.Property,
+}
+WORDS = {
+    "keyword": t.CompletionItemKind.Keyword,
+    "form": t.CompletionItemKind.Function,
+    "function": t.CompletionItemKind.Function,
+    "option": t.CompletionItemKind.Field,
+    "word": t.CompletionItemKind.EnumMember,
+    "part": t.CompletionItemKind.Property,
+    "mask": t.CompletionItemKind.Method,
+    "sampler": t.CompletionItemKind.Method,
+    "domain": t.CompletionItemKind.Enum,
+    "model": t.CompletionItemKind.Class,
+}
+
+
+class Server(LanguageServer):
+    """A language server that keeps one `Document` for each open text and version."""
+
+    def __init__(self) -> None:
+        super().__init__("gmlm", versions()["gmlmdsl"])
+        self._open: dict[str, tuple[int | None, Document]] = {}
+
+    def document(self, uri: str) -> Document:
+        """Return the text at an address as it stands in the editor."""
+        found = self.workspace.get_text_document(uri)
+        kept = self._open.get(uri)
+        if kept is None or kept[0] != found.version or kept[1].text != found.source:
+            kept = found.version, Document(to_fs_path(uri) or uri, found.source)
+            self._open[uri] = kept
+        return kept[1]
+
+    def forget(self, uri: str) -> None:
+        """Forget a text that was closed."""
+        self._open.pop(uri, None)
+
+    def publish(self, uri: str) -> None:
+        """Send the diagnostics of a text."""
+        document = self.document(uri)
+        found = [_diagnostic(document, d) for d in document.diagnostics]
+        version = self.workspace.get_text_document(uri).version
+        self.text_document_publish_diagnostics(t.PublishDiagnosticsParams(uri, found, version))
+
+
+def make_server() -> Server:
+    """Return a server with all its features; `start_io()` runs it."""
+    server = Server()
+
+    @server.feature(t.TEXT_DOCUMENT_DID_OPEN)
+    def opened(params: t.DidOpenTextDocumentParams) -> None:
+        server.publish(params.text_document.uri)
+
+    @server.feature(t.TEXT_DOCUMENT_DID_CHANGE)
+    def changed(params: t.DidChangeTextDocumentParams) -> None:
+        server.publish(params.text_document.uri)
+
+    @server.feature(t.TEXT_DOCUMENT_DID_SAVE)
+    def saved(params: t.DidSaveTextDocumentParams) -> None:
+        server.publish(params.text_document.uri)
+
+    @server.feature(t.TEXT_DOCUMENT_DID_CLOSE)
+    def closed(params: t.DidCloseTextDocumentParams) -> None:
+        server.forget(params.text_document.uri)
+        server.text_document_publish_diagnostics(t.PublishDiagnosticsParams(params.text_document.uri, []))
+
+    _add_reading(server)
+    _add_writing(server)
+    return server
+
+
+def _add_reading(server: Server) -> None:
+    """Add the requests that change nothing."""
+
+    @server.feature(t.TEXT_DOCUMENT_HOVER)
+    def hovered(params: t.HoverParams) -> t.Hover | None:
+        document, offset = _at(server, params)
+        found = hover(document, offset)
+        if found is None:
+            return None
+        return t.Hover(t.MarkupContent(t.MarkupKind.Markdown, found[0]), _range(document, found[1]))
+
+    @server.feature(t.TEXT_DOCUMENT_DEFINITION)
+    def defined(params: t.DefinitionParams) -> t.Location | None:
+        document, offset = _at(server, params)
+        found = document.names.at(offset)
+        return None if found is None else _location(document, params.text_document.uri, found.declaration.span)
+
+    @server.feature(t.TEXT_DOCUMENT_REFERENCES)
+    def referred(params: t.ReferenceParams) -> list[t.Location]:
+        document, offset = _at(server, params)
+        found = document.names.at(offset)
+        uses = [] if found is None else document.names.of(found.declaration)
+        kept = [u for u in uses if params.context.include_declaration or found is None or u.span != found.declaration.span]
+        return [t.Location(params.text_document.uri, _range(document, u.span)) for u in kept]
+
+    @server.feature(t.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)
+    def highlighted(params: t.DocumentHighlightParams) -> list[t.DocumentHighlight]:
+        document, offset = _at(server, params)
+        found = document.names.at(offset)
+        return [] if found is None else [t.DocumentHighlight(_range(document, u.span)) for u in document.names.of(found.declaration)]
+
+    @server.feature(t.TEXT_DOCUMENT_COMPLETION, t.CompletionOptions(trigger_characters=[".", "~", ":"]))
+    def completed(params: t.CompletionParams) -> list[t.CompletionItem]:
+        document, offset = _at(server, params)
+        found = {c.word: c for c in reversed(completions(document, offset))}
+        kinds = ((c, WORDS.get(c.kind, t.CompletionItemKind.Variable)) for c in reversed(found.values()))
+        return [t.CompletionItem(c.word, kind=kind, detail=c.detail.split("\n")[0]) for c, kind in kinds]
+
+    @server.feature(t.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
+    def outlined(params: t.DocumentSymbolParams) -> list[t.DocumentSymbol]:
+        document = server.document(params.text_document.uri)
+        return [_symbol(document, s) for s in outline(document)]
+
+    @server.feature(t.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, t.SemanticTokensLegend(list(LEGEND), []))
+    def coloured(params: t.SemanticTokensParams) -> t.SemanticTokens:
+        return t.SemanticTokens(_relative(server.document(params.text_document.uri)))
+
+    @server.feature(t.TEXT_DOCUMENT_INLAY_HINT)
+    def hinted(params: t.InlayHintParams) -> list[t.InlayHint]:
+        document = server.document(params.text_document.uri)
+        places = ((document.place(span.start), text) for span, text in shapes(document))
+        kept = [(p, text) for p, text in places if params.range.start.line <= p.line <= params.range.end.line]
+        return [t.InlayHint(t.Position(p.line, p.column), text, padding_left=True) for p, text in kept]
+
+
+def _add_writing(server: Server) -> None:
+    """Add the requests whose answers are edits."""
+
+    @server.feature(t.TEXT_DOCUMENT_FORMATTING)
+    def reformatted(params: t.DocumentFormattingParams) -> list[t.TextEdit]:
+        document = server.document(params.text_document.uri)
+        return _edits(document, formatted(document))
+
+    @server.feature(t.TEXT_DOCUMENT_PREPARE_RENAME)
+    def renamable(params: t.PrepareRenameParams) -> t.Range:
+        document, offset = _at(server, params)
+        try:
+            return _range(document, renamed_place(document, offset).span)
+        except GmlmError as error:
+            raise JsonRpcInvalidParams(str(error.diagnostics[0].message)) from None
+
+    @server.feature(t.TEXT_DOCUMENT_RENAME, t.RenameOptions(prepare_provider=True))
+    def renamed(params: t.RenameParams) -> t.WorkspaceEdit:
+        document, offset = _at(server, params)
+        try:
+            edits = rename(document, offset, params.new_name)
+        except GmlmError as error:
+            raise JsonRpcInvalidParams(str(error.diagnostics[0].message)) from None
+        return t.WorkspaceEdit(changes={params.text_document.uri: _edits(document, edits)})
+
+    @server.feature(t.TEXT_DOCUMENT_CODE_ACTION, t.CodeActionOptions([t.CodeActionKind.QuickFix]))
+    def mended(params: t.CodeActionParams) -> list[t.CodeAction]:
+        uri = params.text_document.uri
+        document = server.document(uri)
+        start, end = (document.offset(Place(p.line, p.character)) for p in (params.range.start, params.range.end))
+        return [_action(document, uri, d, edits) for d, edits in fixes(document, start, end)]
+
+
+def _action(document: Document, uri: str, d: Diagnostic, edits: Sequence[Edit]) -> t.CodeAction:
+    edit = t.WorkspaceEdit(changes={uri: _edits(document, edits)})
+    is_sure = d.fix is not None and not d.fix.guess
+    title = d.help.rstrip(".") or "mend it"
+    found = [_diagnostic(document, d)]
+    return t.CodeAction(title, kind=t.CodeActionKind.QuickFix, diagnostics=found, is_preferred=is_sure, edit=edit)
+
+
+def _diagnostic(document: Document, d: Diagnostic) -> t.Diagnostic:
+    """Return a diagnostic at its place; at the first line if it lies in an imported file."""
+    own = document.is_own(d.span)
+    where = "" if own or d.span is None else f"{d.span}: "
+    text = "\n".join(part for part in (f"{where}{d.message}", f"help: {d.help}" * bool(d.help)) if part)
+    related = [t.DiagnosticRelatedInformation(t.Location(_uri(span), _range_of(span)), label or "here") for span, label in d.related]
+    place = _range(document, d.span) if own and d.span is not None else t.Range(t.Position(0, 0), t.Position(0, 0))
+    severity = t.DiagnosticSeverity.Error if d.severity == "error" else t.DiagnosticSeverity.Warning
+    return t.Diagnostic(place, text, severity, d.code, source=SOURCE, related_information=related)
+
+
+def _at(server: Server, params: Any) -> tuple[Document, int]:
+    document = server.document(params.text_document.uri)
+    return document, document.offset(Place(params.position.line, params.position.character))
+
+
+def _range(document: Document, span: Span) -> t.Range:
+    start, end = document.place(span.start), document.place(span.end)
+    return t.Range(t.Position(start.line, start.column), t.Position(end.line, end.column))
+
+
+def _range_of(span: Span) -> t.Range:
+    return _range(Document(span.source.path, span.source.text), span)
+
+
+def _uri(span: Span) -> str:
+    return Path(span.source.path).resolve().as_uri()
+
+
+def _location(document: Document, uri: str, span: Span) -> t.Location:
+    return t.Location(uri if document.is_own(span) else _uri(span), _range_of(span))
+
+
+def _edits(document: Document, edits: Sequence[Edit]) -> list[t.TextEdit]:
+    return [t.TextEdit(_range(document, e.span), e.text) for e in edits]
+
+
+def _symbol(document: Document, s: Symbol) -> t.DocumentSymbol:
+    inside = [_symbol(document, i) for i in s.inside]
+    kind = SYMBOLS.get(s.kind, t.SymbolKind.Variable)
+    return t.DocumentSymbol(s.name, kind, _range(document, s.span), _range(document, s.place), detail=s.kind, children=inside)
+
+
+def _relative(document: Document) -> list[int]:
+    """Return the words of a text as the protocol writes them: each relative to the one before."""
+    found, line, column = [], 0, 0
+    for span, kind in word_kinds(document):
+        start, end = document.place(span.start), document.place(span.end)
+        step = start.line - line
+        found += [step, start.column - (column if step == 0 else 0), end.column - start.column, LEGEND.index(kind), 0]
+        line, column = start.line, start.column
+    return found

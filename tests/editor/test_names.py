@@ -1,0 +1,125 @@
+"""Names: each declaration of each valid program is renamed, and the program means the same; completions stand where they may."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from thinned import thinned
+
+import gmlmdsl as gm
+from gmlmdsl.editor import Document, completions, hover, outline, rename, word_kinds
+from gmlmdsl.program import check_file
+
+PROGRAMS = Path(__file__).parents[1] / "programs"
+VALID = sorted([*(PROGRAMS / "valid").glob("*.gmlm"), *(PROGRAMS / "good").glob("*.gmlm")])
+NEW = "renamed_9"
+
+
+def renamed(document: Document, offset: int) -> str:
+    text = document.text
+    for edit in sorted(rename(document, offset, NEW), key=lambda e: -e.span.start):
+        text = text[: edit.span.start] + edit.text + text[edit.span.end :]
+    return text
+
+
+def codes(path: Path, text: str) -> list[str]:
+    try:
+        return [d.code for d in check_file(path, text).warnings]
+    except gm.GmlmError as error:
+        return [f"{d.code} {d.message}" for d in error.diagnostics]
+
+
+@pytest.mark.parametrize("path", thinned(VALID, 12), ids=lambda p: p.stem)
+def test_a_program_with_a_renamed_declaration_is_as_sound_as_before(path: Path):
+    """A use that is missed is unknown afterwards, and one that is taken by mistake names something else."""
+    document = Document(str(path), path.read_text())
+    before = codes(path, document.text)
+    for d in dict.fromkeys(o.declaration for o in document.names.occurrences):
+        if document.is_own(d.span):
+            assert codes(path, renamed(document, d.span.start)) == before, d.name
+
+
+@pytest.mark.parametrize("path", thinned(VALID, 12, 3), ids=lambda p: p.stem)
+def test_every_word_of_a_program_has_an_answer(path: Path):
+    """No place of a text is a fault of the editor's, and every declared name is in the outline and has a hover."""
+    document = Document(str(path), path.read_text())
+    entries = {name for s in outline(document) for name in (s.name, *(i.name for i in s.inside))}
+    for span, kind in word_kinds(document):
+        assert document.offset(document.place(span.start)) == span.start
+        completions(document, span.end)
+        shown = hover(document, span.start)
+        assert shown is not None or kind in ("comment", "string", "number", "keyword")
+    for occurrence in document.names.occurrences:
+        d = occurrence.declaration
+        if d.kind not in ("length", "index name", "block", "argument") and document.is_own(d.span):
+            assert d.name in entries
+
+
+TEXT = """domain yes = labels("no", "yes")
+input n : int = 4
+index site = range(n)
+graph G = chain(n)
+model ising {
+  var x[i in site] : spin
+  param h[i in site] ~ normal(0, 1)
+  factor h[i] * x[i] for i in site
+}
+mask one = subsets(x, size = 1)
+sampler walk { update x[K] where K ~ one }
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted", "unwanted"),
+    [
+        ("ma", {"mask"}, {"factor", "model"}),
+        ("model other {\n  fac", {"factor"}, set()),
+        ("model other {\n  var y : b", {"bit"}, {"blocks"}),
+        ("model other {\n  var y : y", {"yes"}, set()),
+        ("model other {\n  param k ~ half_n", {"half_normal"}, set()),
+        ("mask two = sub", {"subsets"}, {"sum"}),
+        ("mask two = subsets(x, si", {"size"}, set()),
+        ("sampler few = refinement(decode = sa", {"sample"}, {"sampler"}),
+        ("sampler w { update x[K] where K ~ on", {"one"}, set()),
+        ("sampler w {\n  upd", {"update"}, {"factor"}),
+        ("mask pairs = blocks({x[i]} for i in G.ed", {"edges"}, {"each"}),
+        ("mask m sees x {\n  cho", {"choose"}, {"factor"}),
+        ("# fac", set(), {"factor"}),
+    ],
+)
+def test_what_may_stand_is_offered(line: str, wanted: set[str], unwanted: set[str]):
+    text = TEXT + line
+    found = {c.word for c in completions(Document("m.gmlm", text), len(text))}
+    assert wanted <= found
+    assert not unwanted & found
+
+
+def test_names_of_a_copied_model_and_of_an_import(tmp_path: Path):
+    (tmp_path / "lib.gmlm").write_text("index site = range(3)\nmodel base { var x[i in site] : bit }\n")
+    text = 'import "lib.gmlm"\nmodel two {\n  use base as a\n  var y[i in site] : bit\n  factor a.x[0] * y[0]\n}\n'
+    document = Document(str(tmp_path / "m.gmlm"), text)
+    assert document.diagnostics == ()
+    copied = document.names.at(text.index("a.x") + 2)
+    assert copied is not None and copied.declaration.model == "base"
+    assert not document.is_own(copied.declaration.span)
+    shown = hover(document, text.index("site]"))
+    assert shown is not None and "lib.gmlm" in shown[0]
+    unfinished = text + "model z {\n  use base as b\n  factor b."
+    assert {c.word for c in completions(Document(document.path, unfinished), len(unfinished))} == {"x"}
+    with pytest.raises(gm.GmlmError, match=r"declared in .*lib\.gmlm"):
+        rename(document, text.index("site]"), "place")
+
+
+@pytest.mark.parametrize(("new", "why"), [("2x", "not a name"), ("for", "not a name"), ("h", "is taken"), ("site", "is taken")])
+def test_names_that_clash_are_refused(new: str, why: str):
+    with pytest.raises(gm.GmlmError, match=why):
+        rename(Document("m.gmlm", TEXT), TEXT.index("x[i in"), new)
+
+
+def test_a_text_with_faults_keeps_its_names():
+    """The statements that parse are resolved; the rest is reported."""
+    document = Document("m.gmlm", TEXT.replace("factor h[i] * x[i] for i in site", "factor h[i] * * x[i] for i in site"))
+    assert {d.code for d in document.diagnostics} == {"E101"}
+    found = document.names.at(document.text.index("K ~ one") + 4)
+    assert found is not None and found.declaration.kind == "mask"

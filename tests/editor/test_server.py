@@ -1,0 +1,151 @@
+"""The language server over its own protocol: a process, messages in and out, as an editor sends them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pygls")
+
+TEXT = """index site = range(4)
+model ising {
+  var x[i in site] : spin
+  param h[i in site] ~ normal(0, 1)
+  factor h[i] * x[i] for i in site
+}
+mask one = subsets(x, size = 1)
+"""
+
+
+class Client:
+    """An editor: requests with answers, notifications, and what the server published."""
+
+    def __init__(self, folder: Path):
+        self.uri = (folder / "m.gmlm").as_uri()
+        self.process = subprocess.Popen([sys.executable, "-m", "gmlmdsl", "lsp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.number, self.version, self.published = 0, 0, []
+        self.capabilities = self.ask("initialize", {"processId": None, "rootUri": folder.as_uri(), "capabilities": {}})["capabilities"]
+        self.tell("initialized", {})
+
+    def send(self, message: dict[str, Any]) -> None:
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        self.process.stdin.flush()
+
+    def read(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        length = 0
+        while (line := self.process.stdout.readline().strip()) != b"":
+            if line.lower().startswith(b"content-length:"):
+                length = int(line.split(b":")[1])
+        return json.loads(self.process.stdout.read(length))
+
+    def tell(self, method: str, params: Any) -> None:
+        self.send({"method": method, "params": params})
+
+    def ask(self, method: str, params: Any) -> Any:
+        self.number += 1
+        self.send({"id": self.number, "method": method, "params": params})
+        while True:
+            found = self.read()
+            if found.get("method") == "textDocument/publishDiagnostics":
+                self.published.append(found["params"])
+            elif found.get("id") == self.number:
+                return found["result"] if "result" in found else found["error"]
+
+    def open(self, text: str) -> list[dict[str, Any]]:
+        """The diagnostics of a text that is opened, or changed."""
+        self.version += 1
+        if self.version == 1:
+            item = {"uri": self.uri, "languageId": "gmlm", "version": 1, "text": text}
+            self.tell("textDocument/didOpen", {"textDocument": item})
+        else:
+            change = {"textDocument": {"uri": self.uri, "version": self.version}, "contentChanges": [{"text": text}]}
+            self.tell("textDocument/didChange", change)
+        self.ask("textDocument/documentSymbol", {"textDocument": {"uri": self.uri}})
+        return self.published[-1]["diagnostics"]
+
+    def at(self, method: str, line: int, column: int, **more: Any) -> Any:
+        place = {"textDocument": {"uri": self.uri}, "position": {"line": line, "character": column}}
+        return self.ask(f"textDocument/{method}", place | more)
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
+    client = Client(tmp_path)
+    yield client
+    client.ask("shutdown", None)
+    client.tell("exit", None)
+    assert client.process.wait(20) == 0
+    for stream in (client.process.stdin, client.process.stdout):
+        assert stream is not None
+        stream.close()
+
+
+def start(found: dict[str, Any]) -> tuple[int, int]:
+    return found["range"]["start"]["line"], found["range"]["start"]["character"]
+
+
+def test_a_session(client: Client):
+    """Faults appear and go as the text changes; names are followed, renamed, completed, explained and formatted."""
+    wanted = ("hoverProvider", "definitionProvider", "referencesProvider", "renameProvider", "completionProvider", "documentSymbolProvider")
+    assert all(client.capabilities.get(name) for name in wanted)
+    assert client.open(TEXT) == []
+    (found,) = client.open(TEXT.replace("h[i] * x[i] for", "g[i] * x[i] for"))
+    assert (found["code"], found["severity"], start(found)) == ("E203", 1, (4, 9))
+    (warned,) = client.open(TEXT.replace("factor h[i] * x[i]", "factor x[i]"))
+    assert (warned["code"], warned["severity"]) == ("W803", 2)
+    assert client.open(TEXT) == []
+
+    assert start(client.at("definition", 4, 16)) == (2, 6)
+    uses = client.at("references", 4, 16, context={"includeDeclaration": True})
+    assert [start(u) for u in uses] == [(2, 6), (4, 16), (6, 19)]
+    hovered = client.at("hover", 6, 6)["contents"]["value"]
+    assert "mask one = subsets(x, size = 1)" in hovered
+    assert "log p(x_K | x_rest)" in hovered
+    edits = client.at("rename", 4, 16, newName="y")["changes"][client.uri]
+    assert [start(e) for e in edits] == [(2, 6), (4, 16), (6, 19)]
+    assert "taken" in client.at("rename", 4, 16, newName="h")["message"]
+    symbols = client.ask("textDocument/documentSymbol", {"textDocument": {"uri": client.uri}})
+    assert [(s["name"], [c["name"] for c in s["children"]]) for s in symbols] == [("site", []), ("ising", ["x", "h"]), ("one", [])]
+    tokens = client.ask("textDocument/semanticTokens/full", {"textDocument": {"uri": client.uri}})["data"]
+    assert len(tokens) % 5 == 0
+    assert tokens[:5] == [0, 0, 5, client.capabilities["semanticTokensProvider"]["legend"]["tokenTypes"].index("keyword"), 0]
+    whole = {"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}}
+    hints = client.ask("textDocument/inlayHint", {"textDocument": {"uri": client.uri}, "range": whole})
+    assert [(h["position"]["line"], h["label"]) for h in hints] == [(2, "(4)"), (3, "(4)")]
+
+
+def test_a_fault_is_mended_by_its_quick_fix(client: Client):
+    text = TEXT.replace("subsets(x", "subset(x")
+    (found,) = client.open(text)
+    request = {"textDocument": {"uri": client.uri}, "range": found["range"], "context": {"diagnostics": [found]}}
+    (action,) = client.ask("textDocument/codeAction", request)
+    (edit,) = action["edit"]["changes"][client.uri]
+    line, first, last = edit["range"]["start"]["line"], edit["range"]["start"]["character"], edit["range"]["end"]["character"]
+    lines = text.splitlines(keepends=True)
+    lines[line] = lines[line][:first] + edit["newText"] + lines[line][last:]
+    assert "".join(lines) == TEXT
+    assert client.open("".join(lines)) == []
+
+
+def test_columns_are_counted_as_editors_count_them(client: Client):
+    """A letter beyond the basic plane is two units of UTF-16."""
+    text = 'domain mood = labels("\U0001f600", "\U0001f641")\nmodel m { var x : mood  factor 0.5 * (x == "\U0001f600") * y }\n'
+    (found,) = client.open(text)
+    line = text.splitlines()[1]
+    assert start(found) == (1, len(line[: line.index(" y }") + 1].encode("utf-16-le")) // 2)
+
+
+def test_a_text_is_written_in_its_canonical_form(client: Client):
+    client.open(TEXT.replace("  factor h[i] * x[i]", "    factor   h[i]*x[i]"))
+    options = {"tabSize": 2, "insertSpaces": True}
+    (edit,) = client.ask("textDocument/formatting", {"textDocument": {"uri": client.uri}, "options": options})
+    assert edit["newText"] == TEXT

@@ -1,0 +1,81 @@
+"""The cell magic: programs under their names, inputs of the notebook, and faults without a traceback."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gmlmdsl as gm
+
+CELL = """model votes {
+  var x[i in range(n)] : bit
+  param h[i in range(n)] ~ normal(0, 1)
+  factor h[i] * w[i] * x[i] for i in range(n)
+}
+mask one = subsets(x, size = 1)
+"""
+INPUTS = "input n : int\ninput w[i in range(n)] : real\n"
+
+
+class Shell:
+    """What IPython gives an extension."""
+
+    def __init__(self) -> None:
+        self.user_ns: dict[str, Any] = {"size": 3, "weights": np.array([1.0, 2.0, 3.0])}
+        self.magics: dict[tuple[str, str], Any] = {}
+
+    def register_magic_function(self, function: Any, magic_kind: str, magic_name: str) -> None:
+        self.magics[magic_kind, magic_name] = function
+
+
+@pytest.fixture
+def shell() -> Shell:
+    shell = Shell()
+    gm.load_ipython_extension(shell)
+    return shell
+
+
+def run(shell: Shell, line: str, cell: str = INPUTS + CELL) -> Any:
+    return shell.magics["cell", "gmlm"](line, cell)
+
+
+def test_a_cell_becomes_a_program(shell: Shell):
+    """Inputs are expressions of the notebook, with spaces and comparisons inside."""
+    shown = run(shell, "votes n=size w=weights[:2 + 1] * (size == 3)")
+    program = shell.user_ns["votes"]
+    assert isinstance(program, gm.BoundProgram)
+    assert program.model().log_partition({"h": np.zeros(3)}) == pytest.approx(3 * np.log(2))
+    assert repr(shown) == "votes: model votes; mask one"
+    assert "<pre" in shown._repr_html_()
+
+
+def test_warnings_are_shown_and_the_program_is_kept(shell: Shell):
+    shown = run(shell, "votes", "model m { var x : bit  param k  factor 0.1 * x }")
+    assert "W803" in repr(shown)
+    assert "votes" in shell.user_ns
+
+
+@pytest.mark.parametrize(
+    ("line", "cell", "message"),
+    [
+        ("votes n=3 w=weights", INPUTS + CELL.replace("h[i] * w", "g[i] * w"), "E203"),
+        ("votes n=3", INPUTS + CELL, "E401"),
+        ("votes n=3 w=wieghts", INPUTS + CELL, "NameError"),
+        ("votes n=(3", INPUTS + CELL, "SyntaxError"),
+        ("votes 3", INPUTS + CELL, "name=expression"),
+        ("", CELL, "names the program"),
+        ("two words", CELL, "name=expression"),
+    ],
+)
+def test_faults_are_shown_and_nothing_is_assigned(shell: Shell, line: str, cell: str, message: str):
+    shown = run(shell, line, cell)
+    assert message in repr(shown)
+    assert "help:" in repr(shown)
+    assert "votes" not in shell.user_ns
+
+
+def test_text_of_a_fault_is_escaped(shell: Shell):
+    shown = run(shell, "v", "model m { var x : bit  factor x < y }")
+    assert "x &lt; y" in shown._repr_html_()
