@@ -71,12 +71,9 @@ def verified_probes(form: NetworkForm, params: Mapping[str, object]) -> dict[str
     Raises:
         GmlmError: E509 for a probe that does not fit this network, E504 for a NaN or inf in one.
     """
-    named = [n for n in form.probes if n in params]
-    if not named:
-        return {}
-    found, width = {}, _width(form)
-    for name in named:
-        probe = params[name]
+    found = {}
+    for name in (n for n in form.probes if n in params):
+        probe, width = params[name], _width(form)
         shapes = [np.shape(getattr(probe, part, 0)) for part in ("weight", "bias")]
         if not isinstance(probe, Probe) or shapes != [(width,), ()]:
             message = f"the probe `{name}` does not fit the network `{form.label}`, whose states have {width} features"
