@@ -7,11 +7,12 @@ FactorGraph --plan--> BlockPlan, Elimination --derive--> energies, sums, losses,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, final
 
 from ._diagnostics import GmlmError, GmlmWarning, Source, fail, is_one_of, listed, rendered, unknown
+from ._types import Coords, InputLike
 from .files import opened
 from .graph import AbstractProgram, Bound, bind
 from .program import Program, check_file, check_source, checked_texts, python_code
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 class BoundProgram(AbstractProgram):
     """A checked program with its inputs; equality compares texts, inputs and coordinates."""
 
-    def __init__(self, checked: Program, inputs: Mapping[str, Any], coords: Mapping[str, Sequence[Any]] | None, allow_python: bool = False):
+    def __init__(self, checked: Program, inputs: Mapping[str, InputLike], coords: Coords | None, allow_python: bool = False):
         if not isinstance(checked, Program):
             raise fail("E507", f"a bound program is made by `gm.load` or `gm.parse`, got {type(checked).__name__}")
         self.allow_python = allow_python
@@ -43,11 +44,11 @@ class BoundProgram(AbstractProgram):
         program.checked, program.bound, program._models, program.allow_python = checked, bound, {}, allow_python
         return program
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle the program as its texts, inputs and coordinates, from which it is rebuilt."""
         return _made_again, ({s.path: s.text for s in self.checked.sources}, self.bound.inputs, self.bound.coords, self.allow_python)
 
-    def __deepcopy__(self, memo: Any) -> BoundProgram:
+    def __deepcopy__(self, memo: object) -> BoundProgram:
         return self  # A bound program is immutable.
 
     def model(self, name: str | None = None, *, plan: str | None = None) -> Model:
@@ -114,7 +115,7 @@ def _made_again(texts: dict[str, str], *bound: Any) -> BoundProgram:
     return BoundProgram(checked_texts(texts), *bound)
 
 
-def load(path: str | Path, *, coords: Mapping[str, Sequence[Any]] | None = None, allow_python: bool = False, **inputs: Any) -> BoundProgram:
+def load(path: str | Path, *, coords: Coords | None = None, allow_python: bool = False, **inputs: InputLike) -> BoundProgram:
     """Parse, check and bind a `.gmlm` file and the files that it imports.
 
     Args:
@@ -134,7 +135,7 @@ def load(path: str | Path, *, coords: Mapping[str, Sequence[Any]] | None = None,
     return _announced(BoundProgram(check_file(path), inputs, coords, allow_python))
 
 
-def parse(text: str, *, coords: Mapping[str, Sequence[Any]] | None = None, allow_python: bool = False, **inputs: Any) -> BoundProgram:
+def parse(text: str, *, coords: Coords | None = None, allow_python: bool = False, **inputs: InputLike) -> BoundProgram:
     """Parse, check and bind a text, which must not import other files; see `load`."""
     return _announced(BoundProgram(check_source(Source("<text>", text)), inputs, coords, allow_python))
 

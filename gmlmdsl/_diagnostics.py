@@ -14,9 +14,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-Some = TypeVar("Some", bound=Any)
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Some = TypeVar("Some")
+Options = TypeVar("Options", bound="DataclassInstance")
 TAB = 4
 SHOWN_WIDTH = 160  # A longer source line is cut around the span.
 MOST_SHOWN = 100  # The other diagnostics of an error are only counted.
@@ -160,13 +164,13 @@ class Diagnostic:
             lines.append(f"help: {shown(self.help)}")
         return "\n".join(lines)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return the diagnostic as plain data, for editors and `--json`.
 
         `docs/reference/check-json.md` describes each entry.
         """
 
-        def place(span: Span) -> dict[str, Any]:
+        def place(span: Span) -> dict[str, object]:
             line, column = span.source.position(span.start)
             end_line, end_column = span.source.position(span.end)
             ends = {"end_line": end_line, "end_column": end_column, "offset": span.start, "end_offset": span.end}
@@ -268,7 +272,7 @@ class GmlmError(Exception):
         self.diagnostics: tuple[Diagnostic, ...] = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
         super().__init__("\n\n".join(rendered(self.diagnostics)))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # The text alone does not suffice to rebuild the error in another process.
         return type(self), (self.diagnostics,)
 
@@ -487,7 +491,7 @@ def is_one_of(value: object, texts: Sequence[str]) -> bool:
     return isinstance(value, str) and value in texts
 
 
-def with_whole_numbers(options: Some, least: Mapping[str, int], code: str = "E507", of: str = "") -> Some:
+def with_whole_numbers(options: Options, least: Mapping[str, int], code: str = "E507", of: str = "") -> Options:
     """Return a dataclass of options with its integer options converted by `whole_number`.
 
     None is kept for an option whose default is None.

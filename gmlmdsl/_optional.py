@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ._diagnostics import fail
 
+if TYPE_CHECKING:
+    from types import ModuleType
 
-def need(module: str, purpose: str, install: str, help: str = "") -> Any:
+
+def need(module: str, purpose: str, install: str, help: str = "") -> ModuleType:
     """Import an optional module when it is first needed, and return it.
 
     Args:

@@ -7,9 +7,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._diagnostics import truth
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn
 
 _WITHIN: ContextVar[bool] = ContextVar("within work that is waited for", default=False)
 PATIENCE = 1.0  # Seconds until a bar appears for work whose steps cannot be counted.
@@ -28,7 +31,7 @@ def shows_progress(wanted: bool | None) -> bool:
     return sys.stderr.isatty() and not os.environ.get("CI")
 
 
-def bar(*columns: Any, show: bool = True) -> Any:
+def bar(*columns: ProgressColumn, show: bool = True) -> Progress:
     """Return a `rich.progress.Progress` of these columns on the standard error.
 
     The standard output thus contains only results, which can be piped.

@@ -17,6 +17,7 @@ FILES = sorted(p for p in PACKAGE.rglob("*.py"))
 # The rooms, lowest first. A room imports lower lines only, type checkers' imports and those inside functions among them; rooms of one line
 # do not import each other. Files that lie in the package itself are rooms of their own; `__init__` is the package's face.
 LINES = (
+    ("_types",),
     ("_diagnostics",),
     ("_optional", "_printed_table", "_progress", "files", "textbook"),
     ("read", "syntax"),
@@ -40,8 +41,22 @@ LINES = (
     ("__main__",),
 )
 LEVEL = {room: k for k, line in enumerate(LINES) for room in line}
-NEVER_JAX = ("files", "textbook", "_diagnostics", "read", "syntax", "program", "graph", "masks", "plan", "exchange", "explain", "editor")
-WITHOUT_NUMPY = ("files", "textbook", "_diagnostics", "syntax", "program")  # at the top of a file
+NEVER_JAX = (
+    "files",
+    "textbook",
+    "_diagnostics",
+    "_types",
+    "read",
+    "syntax",
+    "program",
+    "graph",
+    "masks",
+    "plan",
+    "exchange",
+    "explain",
+    "editor",
+)
+WITHOUT_NUMPY = ("files", "textbook", "_diagnostics", "_types", "syntax", "program")  # at the top of a file
 LARGEST_ROOM = 0.115  # of all lines
 MOST_FILE_LINES = 700
 MOST_FUNCTION_LINES = 60

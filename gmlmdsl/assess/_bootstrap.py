@@ -9,7 +9,7 @@ import dataclasses
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -172,7 +172,7 @@ def bootstrap(made: FitRecord, replications: int, seed: int, max_seconds: float,
     return Bootstrap(np.array(found), made.flat(made.params).astype(float), failed, time.perf_counter() - started, made.graph, held)
 
 
-def _start(made: FitRecord) -> dict[str, Any]:
+def _start(made: FitRecord) -> dict[str, Array]:
     """Return the starts of the refits.
 
     An entry starts at the estimate if that is finite and the parameter is real; otherwise it starts

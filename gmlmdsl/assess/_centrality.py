@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._diagnostics import counted, fail, is_one_of
 from .._progress import shows_progress, tracked, waiting
+from .._types import AnyArray
 from ..evaluate import pair_interactions, unflatten, verified_quantile
 from ..plan import PairTables, plan_pair_tables
 from ._bootstrap import Bootstrap
@@ -74,7 +76,7 @@ def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probabil
     return frame
 
 
-def _weights(fit: FitRecord, plan: PairTables, params: Any, score: str, signs: Array) -> tuple[Array, Array]:
+def _weights(fit: FitRecord, plan: PairTables, params: Mapping[str, AnyArray], score: str, signs: Array) -> tuple[Array, Array]:
     """Return the couplings, and the couplings with signs, nan if a coupling has no sign."""
     tables = pair_interactions(fit.graph, plan, params)
     weights = scored(plan, tables, score)[0]

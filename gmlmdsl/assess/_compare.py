@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import fail
+from .._types import ArrayLike
 from ..fit import FitRecord
 from ._information import InformationCriterion, sum_error
 from ._measure import Measure
@@ -53,13 +54,13 @@ class Comparison:
 
 
 def compare(
-    fits: Mapping[str, Any],
+    fits: Mapping[str, FitRecord | InformationCriterion | CrossValidation | Score],
     *,
     folds: int | None = None,
     seed: int = 0,
     mask: str | None = None,
-    groups: Any = None,
-    strata: Any = None,
+    groups: ArrayLike | None = None,
+    strata: ArrayLike | None = None,
 ) -> Comparison:
     """Compare fits of different models to the same rows, under one mask.
 

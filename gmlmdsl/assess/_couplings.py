@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -46,7 +46,7 @@ def couplings(fit: FitRecord, top: int | None, gauge: str, score: str, probabili
     shown = np.abs(value) if score == "value" else value
     order = np.argsort(-shown, kind="stable")[:top]
     names = [graph.cell_name(i) for i in range(graph.n_random)]
-    columns: dict[str, Any] = {"first": [names[i] for i in plan.pairs[order, 0]], "second": [names[j] for j in plan.pairs[order, 1]]}
+    columns: dict[str, object] = {"first": [names[i] for i in plan.pairs[order, 0]], "second": [names[j] for j in plan.pairs[order, 1]]}
     columns["value"] = value[order]
     with waiting("errors of couplings", shows_progress(progress)):
         error = None

@@ -24,7 +24,7 @@ from ._wald import PART, RANK, holm, pulls, verify_alike
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..fit import Evidence, FitRecord
+    from ..fit import Estimate, Evidence, FitRecord
 
 Array = np.ndarray
 CORRECTIONS = ("holm", "bh", "none")
@@ -69,7 +69,7 @@ def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permu
     needed = permutations_needed(len(plan.pairs), correction, level)
     tables = [pair_interactions(f.graph, plan, f.params) for f in (a, b)]
     apart = tables[0] - tables[1]
-    columns: dict[str, Any] = {s: [a.graph.cell_name(int(c)) for c in plan.pairs[:, k]] for k, s in enumerate(("first", "second"))}
+    columns: dict[str, object] = {s: [a.graph.cell_name(int(c)) for c in plan.pairs[:, k]] for k, s in enumerate(("first", "second"))}
     score = "value" if plan.width == 2 else "norm"
     columns["a"], columns["b"] = (scored(plan, t, score)[0] for t in tables)
     columns["value"] = scored(plan, apart, score)[0]
@@ -219,6 +219,6 @@ def _pooled(a: FitRecord, b: FitRecord) -> tuple[Evidence, tuple[int, int]]:
     return dataclasses.replace(first, codes=codes, options=options), (first.codes.shape[1], second.codes.shape[1])
 
 
-def _refit(pooled: Evidence, mine: Array) -> Any:
-    options = dataclasses.replace(pooled.options, weights=np.where(mine, pooled.options.weights, 0.0))
+def _refit(pooled: Evidence, mine: Array) -> Estimate:
+    options = dataclasses.replace(pooled.options, weights=np.where(mine, np.asarray(pooled.options.weights), 0.0))
     return fit_model(pooled.lowered, pooled.mask, pooled.codes, options)

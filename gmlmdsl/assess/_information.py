@@ -6,12 +6,13 @@ It estimates the loss of a fit on new rows without refitting.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 
 from .._diagnostics import fail
+from .._types import ArrayLike, Given, Missing, Rows
 from ..fit import SINGULAR, PersistentContrastiveDivergence, at_kinks, curvature, scored_rows, verify_spread
 from ..fit import objective_colouring as colours_of
 from ._measure import Measure, measure_of
@@ -78,7 +79,9 @@ def sum_error(values: Array) -> float:
     return float(np.sqrt(n / (n - 1) * ((values - values.mean()) ** 2).sum())) if n > 1 else float("nan")
 
 
-def information_criterion(fit: FitRecord, x: Any, weights: Any, missing: Any, given: Any) -> InformationCriterion:
+def information_criterion(
+    fit: FitRecord, x: Rows | None, weights: ArrayLike | None, missing: Missing | None, given: Given | None
+) -> InformationCriterion:
     """Return the information criterion of a fit; see `Fit.information_criterion`.
 
     Args:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,7 +82,7 @@ def _rows_digest(evidence: Evidence, told: dict[int, Any]) -> str:
     return rows.hexdigest()
 
 
-def _law(mask: AbstractMask, n_cells: int, told: dict[int, Any]) -> Any:
+def _law(mask: AbstractMask, n_cells: int, told: dict[int, Any]) -> object:
     """Return the data that determine p(K | x).
 
     These are the blocks with their probabilities if there are few, else the mask's own arrays with
@@ -99,12 +99,12 @@ def _law(mask: AbstractMask, n_cells: int, told: dict[int, Any]) -> Any:
     return sorted(((k, round(float(p), 9)) for k, p in zip(held, probabilities, strict=True)), key=repr)
 
 
-def _told(cells: Iterable[Any], told: dict[int, Any]) -> tuple[Any, ...]:
+def _told(cells: Iterable[int], told: dict[int, Any]) -> tuple[Hashable, ...]:
     """Return cells as `told` names them, and latents as numbers below 0, in a canonical order."""
     return tuple(sorted((told.get(int(c), -1 - int(c)) for c in cells), key=repr))
 
 
-def _feed(digest: Any, value: Any) -> None:
+def _feed(digest: hashlib._Hash, value: object) -> None:
     """Update a digest with arrays and with the objects that contain them.
 
     Positions in the text are excluded.

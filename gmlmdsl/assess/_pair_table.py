@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from .._diagnostics import fail
 from .._optional import need
 from .._printed_table import PrintedTable
 from ..exchange import write_graphml
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 ENDS = ("first", "second")
 
@@ -26,7 +29,7 @@ class PairTable(PrintedTable):
     def _constructor(self) -> type[PairTable]:
         return PairTable
 
-    def to_networkx(self) -> Any:
+    def to_networkx(self) -> nx.Graph:
         """Return the network as a `networkx.Graph`.
 
         Its nodes are the names of all cells of the model, those without an edge too. An edge has
@@ -69,7 +72,7 @@ class PairTable(PrintedTable):
         if lacking:
             message = f"the table of pairs has no column `{lacking[0]}`"
             raise fail("E507", message, help="select rows of `fit.couplings()`, and keep its columns")
-        columns: dict[str, Any] = {"weight": self["score"], "value": self["value"]}
+        columns: dict[str, object] = {"weight": self["score"], "value": self["value"]}
         if self.attrs.get("score") == "value":
             columns["sign"] = np.sign(self["value"])
         if "std_error" in self.columns:

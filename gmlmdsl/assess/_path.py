@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from .._diagnostics import counted, fail, is_real_number, is_whole_number, whole_number
+from .._types import ArrayLike
 from ..data import verified_seed
 from ..evaluate import init_params
 from ..fit import Evidence, Penalised, verified_rows, verify_possible
@@ -78,7 +79,7 @@ class Path:
     error_bound: float | None
     converged: bool
     edges: Edges = field(repr=False)
-    _refit: Callable[[Mapping[str, Any], Mapping[str, Array]], Any] = field(repr=False)
+    _refit: Callable[[Any, Mapping[str, Array]], Any] = field(repr=False)
 
     @property
     def chosen_couplings(self) -> tuple[str, ...]:
@@ -122,7 +123,7 @@ class Path:
         return f"{head}{bound}{unsettled}\n{shown.to_string(float_format=lambda v: f'{v:.5g}', index=count == 1)}"
 
 
-def fit_path(evidence: Evidence, options: PathOptions, refit: Callable[[Mapping[str, Any], Mapping[str, Array]], Any]) -> Path:
+def fit_path(evidence: Evidence, options: PathOptions, refit: Callable[[Any, Mapping[str, Array]], Any]) -> Path:
     """Return the path of penalised fits; see `Model.fit_path`."""
     _verify(evidence, options)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
@@ -221,7 +222,7 @@ def _verify_number(name: str, value: Any, range_: str, holds: Callable[[float], 
         raise fail("E507", f"{name} must be a number {range_}, got {value!r}")
 
 
-def _penalties(run: Runs, given: Any, points: int) -> tuple[Array, Array]:
+def _penalties(run: Runs, given: ArrayLike | None, points: int) -> tuple[Array, Array]:
     """Return the penalties, shape (penalties, copies), and their shares of the largest.
 
     The largest penalty comes first.

@@ -17,6 +17,7 @@ import numpy as np
 
 from .._diagnostics import fail
 from .._progress import shows_progress, tracked, waiting
+from .._types import ArrayLike, Arrays
 from ..derive import ExactLoss, bounded_jit, on_device
 from ..evaluate import JointObjective, block_cells, block_objectives, block_weights_of_rows, copies_of_blocks, init_params
 from ..fit import EXCLUDED, Copied, Evidence, Penalised, diagonal_metric, largest_penalty, minimise_penalised, reopened
@@ -34,7 +35,7 @@ STATES = 8  # number of arrays of the size of the parameters that a descent stor
 class PathOptions:
     """The options of a path and of its criterion; see `Model.fit_path`."""
 
-    penalty: Any
+    penalty: ArrayLike | None
     criterion: str
     gamma: float
     rule: str | None
@@ -154,7 +155,7 @@ class Runs:
         free = {name: v[None] for name, v in values.objective.frame.unconstrain(values.objective.held).items()}
         return self.refit(values, Penalised(free, 0, np.ones(1, bool), np.ones(1)), kept[None], diagonal_metric(values, free))
 
-    def params(self, found: Penalised) -> dict[str, Any]:
+    def params(self, found: Penalised) -> Arrays:
         """Return the parameters of the first copy."""
         objective = self.whole.objective
         return objective.frame.constrain({name: v[0] for name, v in found.free.items()}, objective.held)
@@ -185,7 +186,7 @@ class Runs:
         """Return for each copy the loss summed over rows; without a rule it is multiplied by c."""
         return np.asarray(_losses(values, found.free))
 
-    def _begin(self, values: Copied) -> dict[str, Any]:
+    def _begin(self, values: Copied) -> Arrays:
         one = values.objective.frame.unconstrain(values.objective.held)
         return {name: on_device(np.repeat(np.asarray(v)[None], len(values.owner), axis=0)) for name, v in one.items()}
 
@@ -214,6 +215,6 @@ def verified_blocks(objective: Objective) -> ExactLoss:
 
 
 @bounded_jit
-def _losses(values: Copied, free: dict[str, Any]) -> jax.Array:
+def _losses(values: Copied, free: Arrays) -> jax.Array:
     objective = values.objective
     return values.losses(jax.vmap(lambda f: objective.frame.constrain(f, objective.held))(free))

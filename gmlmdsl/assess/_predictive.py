@@ -11,6 +11,7 @@ import numpy as np
 
 from .._diagnostics import fail, is_one_of, listed, unknown, whole_number
 from .._progress import shows_progress, tracked, waiting
+from .._types import ArrayLike, Missing, OfConfiguration, Rows
 from ..data import generator, verified_seed
 from ..fit import row_weights
 from ..plan import BUDGET, verify_held
@@ -195,11 +196,11 @@ def predictive(
     *,
     draws: int,
     statistics: Sequence[str],
-    functions: Mapping[str, Any],
-    summaries: Mapping[str, Callable[[Any], Any]],
-    x: Any,
-    weights: Any,
-    missing: Any,
+    functions: Mapping[str, OfConfiguration | str],
+    summaries: Mapping[str, Callable[[np.ndarray], ArrayLike]],
+    x: Rows | None,
+    weights: ArrayLike | None,
+    missing: Missing | None,
     seed: int,
     chains: int,
     warmup: int,
@@ -284,8 +285,8 @@ def _statistics(
     weights: Array,
     source: ReplicateSource,
     statistics: Sequence[str],
-    functions: Mapping[str, Any],
-    summaries: Mapping[str, Callable[[Any], Any]],
+    functions: Mapping[str, OfConfiguration | str],
+    summaries: Mapping[str, Callable[[np.ndarray], ArrayLike]],
 ) -> list[AbstractStatistics]:
     seen = codes >= 0
     # Functions depend on observed variables only, and not on latents.

@@ -6,9 +6,9 @@ The objective is minimised over the rest at each point.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ import numpy as np
 
 from .._diagnostics import fail, unknown, whole_number
 from .._progress import bar, shows_progress
+from .._types import ArrayLike, Arrays
 from ..evaluate import Objective, entry_names, slopes, value_at, verified_quantile
 from ..fit import Curvature, PersistentContrastiveDivergence, Scaled, curvature, in_words, lbfgs, reopen, scaling, verify_spread
 from ._wald import PART, coefficients
@@ -81,7 +82,9 @@ class Profile:
         )
 
 
-def profile(made: FitRecord, along: Any, points: int, probability: float, progress: bool | None) -> Profile:
+def profile(
+    made: FitRecord, along: str | Mapping[str, ArrayLike] | None, points: int, probability: float, progress: bool | None
+) -> Profile:
     """Minimise the objective by L-BFGS in the planes of constant d'theta; see `Fit.profile`.
 
     Args:
@@ -129,14 +132,14 @@ class Line:
     parameters of the estimate. `value` is a function from unconstrained parameters to d'theta.
     """
 
-    at: dict[str, Any]
-    step: dict[str, Any]
-    matrix: Any
+    at: Arrays
+    step: Arrays
+    matrix: Array | None
     adjustment: float
-    value: Any
+    value: Callable[[Arrays], float]
 
 
-def _direction(made: FitRecord, curve: Curvature, along: Any) -> tuple[str, Array]:
+def _direction(made: FitRecord, curve: Curvature, along: str | Mapping[str, ArrayLike] | None) -> tuple[str, Array]:
     """Return the name and the coefficients of a direction."""
     names = entry_names(made.graph)
     if isinstance(along, str):
@@ -195,7 +198,7 @@ def _line(made: FitRecord, objective: Objective, curve: Curvature, c: Array, nam
         at += p.size
     matrix = scaling(objective, free, rest.hessian / float(objective.scale), rest.basis)
 
-    def value(unconstrained: dict[str, Any]) -> float:
+    def value(unconstrained: Arrays) -> float:
         return float(c @ made.flat({k: np.asarray(v) for k, v in objective.frame.constrain(unconstrained, objective.held).items()}))
 
     return Line(free, step, matrix, deviation**2 / float(c @ moved), value)
@@ -230,7 +233,7 @@ def _walk(objective: Objective, line: Line, points: int, z: float, show: bool) -
     return offsets, [found[o][1:] for o in offsets]
 
 
-def _minimum(objective: Objective, line: Line, start: dict[str, Any]) -> tuple[dict[str, Any], float, float]:
+def _minimum(objective: Objective, line: Line, start: Arrays) -> tuple[Arrays, float, float]:
     """Minimise over the remaining directions.
 
     The results are the unconstrained parameters, d'theta and the objective.

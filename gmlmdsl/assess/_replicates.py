@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from .._diagnostics import fail
+from .._types import ArrayLike, DrawsLike, Label, OfConfiguration
 from ..data import decode, encode, picked
 from ..derive import all_states, compiled, graph_arrays, on_device
 from ..graph import FactorGraph, joint_count, lower_let
@@ -117,7 +118,7 @@ def chain_source(fit: FitRecord, sampler: str | None, rows: int, seed: int, chai
     return ReplicateSource(codes, None, chains, words, said)
 
 
-def _codes(fit: FitRecord, idata: Any) -> Array:
+def _codes(fit: FitRecord, idata: DrawsLike) -> Array:
     """Return the codes of draws, shape (cells, chains * draws)."""
     posterior = groups_of(idata)["posterior"]
     values = {v.name: np.asarray(posterior[v.name].values) for v in fit.graph.variables}
@@ -279,7 +280,7 @@ class Function(AbstractStatistics):
 class Summary(AbstractStatistics):
     """A function of a whole data set, evaluated on its complete rows."""
 
-    def __init__(self, name: str, f: Callable[[Any], Any], graph: FactorGraph, complete: Array):
+    def __init__(self, name: str, f: Callable[[Any], ArrayLike], graph: FactorGraph, complete: Array):
         self.name, self.labels, self.f, self.graph, self.complete = name, (name,), f, graph, complete
 
     def statistic(self, rows: Array, index: Array | None) -> Array:
@@ -291,12 +292,12 @@ class Summary(AbstractStatistics):
         return np.array([_number(self.name, lambda: self.f(x))])
 
 
-def labels_of(graph: FactorGraph) -> list[tuple[Any, ...]]:
+def labels_of(graph: FactorGraph) -> list[tuple[Label, ...]]:
     """Return the labels of the values of each cell."""
     return [v.labels for v in graph.variables for _ in range(v.size)]
 
 
-def function_values(fit: FitRecord, functions: Mapping[str, Any], codes: Array) -> dict[str, Array]:
+def function_values(fit: FitRecord, functions: Mapping[str, OfConfiguration | str], codes: Array) -> dict[str, Array]:
     """Evaluate functions of one configuration, or `let`s by name, at each column of codes.
 
     The arrays have the shape (columns,).
@@ -324,7 +325,7 @@ def function_values(fit: FitRecord, functions: Mapping[str, Any], codes: Array) 
     return out
 
 
-def _number(name: str, f: Callable[[], Any]) -> float:
+def _number(name: str, f: Callable[[], ArrayLike]) -> float:
     array = _guarded(name, lambda: np.asarray(f(), float))
     if array.shape != () or not np.isfinite(array):
         got = f"an array of shape {array.shape}" if array.ndim else f"{array}"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 
 from .._diagnostics import counted, fail, is_one_of, whole_number
 from .._progress import shows_progress, tracked
+from .._types import ArrayLike, Given, Index, Missing, Rows
 from ..data import generator, verified_seed
 from ..derive import on_device
 from ..fit import fit_model as refit
@@ -127,7 +127,16 @@ def standard_error(values: Array, weights: Array, groups: Array | None = None) -
     return float(np.sqrt(n / (n - 1) * (apart**2).sum()) / w.sum()) if n > 1 else float("nan")
 
 
-def score(fit: FitRecord, x: Any, weights: Any, mask: str | None, missing: Any, given: Any, groups: Any, n_masks: Any) -> Score:
+def score(
+    fit: FitRecord,
+    x: Rows,
+    weights: ArrayLike | None,
+    mask: str | None,
+    missing: Missing | None,
+    given: Given | None,
+    groups: ArrayLike | None,
+    n_masks: int | None,
+) -> Score:
     """Return the losses of new rows under a fit; see `Fit.score`.
 
     Args:
@@ -154,12 +163,12 @@ def cross_validate(
     seed: int,
     *,
     mask: str | None,
-    groups: Any,
-    strata: Any,
-    x: Any,
-    weights: Any,
-    missing: Any,
-    given: Any,
+    groups: ArrayLike | None,
+    strata: ArrayLike | None,
+    x: Rows | None,
+    weights: ArrayLike | None,
+    missing: Missing | None,
+    given: Given | None,
     n_masks: int | str | None,
     progress: bool | None,
 ) -> CrossValidation:
@@ -229,7 +238,7 @@ def assign_folds(weights: Array, folds: int, seed: int, groups: Array | None, st
     return out
 
 
-def _labels(values: Sequence[Any] | Array | None, rows: int, what: str, index: Any) -> Array | None:
+def _labels(values: ArrayLike | None, rows: int, what: str, index: Index | None) -> Array | None:
     """Return numbers from 0 for labels, one per row.
 
     A series is aligned with the labels of the rows.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import GmlmError, fail, is_one_of
+from .._types import ArrayLike, Given, Missing, Rows
 from ..data import bound_mask, bound_rows, verified_weights
 from ..derive import bounded_jit, log_potential, on_device
 from ..evaluate import MaskUse, Objective, as_params, finite, flatten, gap_second_order, log_completions, unflatten
@@ -19,6 +20,8 @@ from ..fit import WHOLE, Evidence, FitOptions, make_objective, row_weights, stay
 from ..graph import FactorGraph
 
 if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
     from ..fit import FitRecord
 
 Array = np.ndarray
@@ -99,12 +102,12 @@ def rows_under(evidence: Evidence, params: Params) -> ScoredRows:
 
 def evidence_of(
     fit: FitRecord,
-    x: Any = None,
-    weights: Any = None,
-    missing: Any = None,
+    x: Rows | None = None,
+    weights: ArrayLike | None = None,
+    missing: Missing | None = None,
     mask: str | None = None,
     n_masks: int | str | None = None,
-    given: Any = None,
+    given: Given | None = None,
 ) -> Evidence:
     """Return the inputs of a fit, or other rows or another mask in their place.
 
@@ -137,12 +140,13 @@ def evidence_of(
     return dataclasses.replace(found, mask=drawn, options=dataclasses.replace(found.options, mask=name, n_masks=n_masks))
 
 
-def _of_rows(fit: FitRecord, x: Any, weights: Any, missing: Any, given: Any) -> Evidence:
+def _of_rows(fit: FitRecord, x: Rows, weights: ArrayLike | None, missing: Missing | None, given: Given | None) -> Evidence:
     bound, data = bound_rows(dataclasses.replace(fit.model.lowered, graph=fit.graph), x, missing, given)
     if len(data.shape) != 1 or data.shape[0] == 0:
         raise fail("E501", f"x must have one axis of rows before the variable's axes, and a row, got rows of shape {data.shape}")
     if weights is not None:
         weights = data.matched(weights, "weights")
+        assert weights is not None
         verified_weights(weights, data.shape[0])
     mask = whole_mask(fit.graph) if fit.mask == WHOLE else bound_mask(bound, fit.model.mask(fit.mask)[1])
     if fit._evidence is not None:
@@ -175,7 +179,7 @@ def params64(fit: FitRecord, evidence: Evidence | None = None) -> dict[str, jax.
     return as_params(fit.graph if evidence is None else evidence.lowered.graph, fit.params)
 
 
-def map_rows(objective: Objective, f: Callable[[Any, Any, Any], Any]) -> Any:
+def map_rows(objective: Objective, f: Callable[..., PyTree]) -> PyTree:
     """Return `f(codes, weights, masks)` of chunks of rows, joined along the first axis.
 
     The first axis of the result of `f` must be that of rows.

@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import counted, fail
+from .._types import ArrayLike, Given, Index, JsonObject, Missing, Rows
 from ..evaluate import laplace_priors, unflatten
 from ..fit import Estimate, Finding, Inferred, Selected, at_kinks, estimate_to_fit, fit_model, held_graph
 from ._scored_rows import evidence_of
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="FitRecord")
 
 
-def refit_selected(fit: F, x: Any, weights: Any, missing: Any, given: Any) -> F:
+def refit_selected(fit: F, x: Rows | None, weights: ArrayLike | None, missing: Missing | None, given: Given | None) -> F:
     """Return a refit of the selected entries; the arguments are those of `Fit.refit_selected`."""
     fixed = tuple(fit.meta["fixed"])
     slopes = unflatten(fit.graph, laplace_priors(fit.graph, fixed)[1])
@@ -61,8 +62,8 @@ def with_choice(found: Estimate, selected: Selected, sizes: Mapping[str, int], o
 
 
 def path_refit(
-    kind: type[F], evidence: Evidence, index: Any, graph: FactorGraph, meta: dict[str, Any], model: Callable[[], Any]
-) -> Callable[[Selected, Mapping[str, Any]], F]:
+    kind: type[F], evidence: Evidence, index: Index | None, graph: FactorGraph, meta: JsonObject, model: Callable[[], Any]
+) -> Callable[[Selected, Mapping[str, ArrayLike]], F]:
     """Return a function that refits a selection of couplings without the penalty of a path.
 
     The arguments of the function are the entries that are held at 0, and a start.
@@ -77,7 +78,7 @@ def path_refit(
     """
     bound, dtype = evidence.lowered, derive.float_type()
 
-    def refit(still: Selected, start: Mapping[str, Any]) -> F:
+    def refit(still: Selected, start: Mapping[str, ArrayLike]) -> F:
         gauged = [p.name for p in graph.parameters if p.name in still and p.gauge]
         if gauged:
             message = f"`{gauged[0]}` has a gauge: its entries move together, and none can be held at 0 alone"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import jax
 import numpy as np
@@ -246,7 +246,7 @@ def _with(fit: F, found: Covariances, drawn: SimulatedRows, effective: float, ho
         message = f"The simulated data sets are worth {effective:.3g} independent ones: standard errors are off by about {off:.2g} %"
         findings.append(Finding(FEW_DRAWS, message, "Raise `draws=` or `thin=`, or name a sampler that mixes faster"))
     status = dataclasses.replace(fit.status, findings=tuple(findings), unknown=None)
-    simulated: dict[str, Any] = {"words": words, "draws": draws, "effective": effective}
+    simulated: dict[str, object] = {"words": words, "draws": draws, "effective": effective}
     simulated["how"] = {"seed": int(how.seed), "sampler": how.sampler, "warmup": how.warmup, "thin": how.thin}
     return dataclasses.replace(
         fit,

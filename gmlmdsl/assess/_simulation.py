@@ -226,7 +226,7 @@ def _held(lowered: Lowered, law: int) -> tuple[Array, Array]:
     return held, _at_laws(lowered, np.array([law]))[:, 0]
 
 
-def _keys(seed: int, numbers: Array) -> Any:
+def _keys(seed: int, numbers: Array) -> jax.Array:
     """Return one key for each number, row-major."""
     return keys_of(seed, numbers.ravel())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import fdtrc, ndtr
 
 from .._diagnostics import fail
+from .._types import ArrayLike
 from ..derive import on_device, quickly_compiled
 from ..evaluate import entry_names, log_prior, unflatten, verified_quantile, verify_names
 from ..fit import ALIKE, TOO_FEW
@@ -48,7 +49,7 @@ class Contrast:
         return self.estimate - half, self.estimate + half
 
 
-def contrast(fit: FitRecord, parts: Mapping[str, Any], errors: str) -> Contrast:
+def contrast(fit: FitRecord, parts: Mapping[str, ArrayLike], errors: str) -> Contrast:
     """Return the contrast c'theta; see `Fit.contrast`."""
     c = coefficients(fit, parts)
     estimate = float(c @ fit.flat(fit.params))
@@ -73,7 +74,7 @@ def _is_untold(fit: FitRecord, c: Array, variance: float) -> bool:
     return bool(variance <= ALIKE * size < np.inf and c @ fit.determined_covariance("laplace") @ c > 0)
 
 
-def coefficients(fit: FitRecord, parts: Mapping[str, Any]) -> Array:
+def coefficients(fit: FitRecord, parts: Mapping[str, ArrayLike]) -> Array:
     """Return the flat vector of the coefficients of a contrast.
 
     Raises:

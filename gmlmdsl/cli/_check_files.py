@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from .._diagnostics import Diagnostic, GmlmError, counted
+from .._types import InputLike
 from ..program import check_file
 from ._console import note, show, stdin_text
 
@@ -70,7 +70,7 @@ def check_files(
 def _found_in(file: str | Path, inputs: Sequence[str], arrays: Path | None) -> list[Diagnostic]:
     """Return the warnings of a file's text and, if it has no error, the diagnostics of binding."""
     program = check_file("<stdin>", stdin_text()) if str(file) == PIPED else check_file(file)
-    given: dict[str, Any] = {}
+    given: dict[str, InputLike] = {}
     if inputs or arrays is not None:
         from ._program_arguments import read_inputs
 

@@ -15,7 +15,7 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from types import FrameType
-from typing import IO, Any
+from typing import IO
 
 from .._diagnostics import Diagnostic, GmlmError, fail, rendered, shown, visible
 
@@ -248,7 +248,7 @@ def warn(text: str, remedy: str = "") -> None:
 
 
 def print_table(
-    headers: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", *, written: bool = False, absent: str = "nan"
+    headers: Sequence[str], rows: Sequence[Sequence[object]], title: str = "", *, written: bool = False, absent: str = "nan"
 ) -> None:
     """Print a table on the standard output.
 
@@ -278,7 +278,7 @@ def print_table(
     console.print(table)
 
 
-def _written(column: Sequence[Any], absent: str) -> list[str]:
+def _written(column: Sequence[object], absent: str) -> list[str]:
     floats = sorted(abs(v) for v in column if isinstance(v, float) and 0 < abs(v) < math.inf)
     middle = floats[len(floats) // 2] if floats else 1.0
     form = f".{min(max(3 - math.floor(math.log10(middle)), 0), 4)}f" if 1e-3 <= middle < 1e7 else ".2e"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import fail, listed
+from .._types import InputLike, Missing, Rows
 from ..data import columns_of_cells, is_cell, is_digits, is_number, is_row_of_letters, plain
 from ..program import Program, ir
 from ..read import AMINO_ACIDS, AbstractRows, Table, choose, ending_of, is_packed, parse_table, read_alignment, read_arrays, table_of
@@ -54,8 +55,8 @@ class DataFile:
         given: the argument `given=`.
     """
 
-    x: Any
-    missing: Any
+    x: Rows
+    missing: Missing | None
     width: int | None
     names: tuple[str, ...] | None
     given: dict[str, Array] | None = None
@@ -66,7 +67,7 @@ class DataFile:
         return self.x if isinstance(self.x, Table) else None
 
 
-def read_data(path: Path, program: Program, model: str, inputs: Mapping[str, Any], reading: Reading) -> DataFile:
+def read_data(path: Path, program: Program, model: str, inputs: Mapping[str, InputLike], reading: Reading) -> DataFile:
     """Read rows of data for a model of a program that is not yet bound.
 
     Args:
@@ -125,7 +126,7 @@ def _verify_options(path: Path, kind: str, reading: Reading) -> None:
         raise fail("E507", "`--identity` makes weights: leave `--weights` out")
 
 
-def _code(missing: Sequence[str]) -> Any:
+def _code(missing: Sequence[str]) -> Missing | None:
     """Return the value of a missing cell in arrays."""
     if not missing:
         return None
@@ -138,7 +139,7 @@ def _code(missing: Sequence[str]) -> Any:
     return int(number) if number.is_integer() else number
 
 
-def _by_variable(arrays: dict[str, Array], names: Sequence[str], path: Path) -> Any:
+def _by_variable(arrays: dict[str, Array], names: Sequence[str], path: Path) -> Rows:
     if len(names) == 1:
         if names[0] in arrays:
             return arrays[names[0]]
@@ -158,7 +159,7 @@ def _by_variable(arrays: dict[str, Array], names: Sequence[str], path: Path) -> 
 # Tables
 
 
-def _from_table(path: Path, program: Program, model: str, inputs: Mapping[str, Any], reading: Reading) -> DataFile:
+def _from_table(path: Path, program: Program, model: str, inputs: Mapping[str, InputLike], reading: Reading) -> DataFile:
     parsed = parse_table(path)
     if not parsed.fields:
         raise fail("E505", f"{path} has no rows of data: it is empty")
@@ -195,7 +196,7 @@ def _groups(where: Sequence[str]) -> dict[str, list[str]]:
     return out
 
 
-def _looks_like_header(first: Sequence[str], domains: Sequence[ir.Domain], inputs: Mapping[str, Any]) -> bool:
+def _looks_like_header(first: Sequence[str], domains: Sequence[ir.Domain], inputs: Mapping[str, InputLike]) -> bool:
     """Return whether a first line is a header.
 
     It is one if no field is a value or a number, or if its fields are distinct numbers beyond the
@@ -211,7 +212,7 @@ def _looks_like_header(first: Sequence[str], domains: Sequence[ir.Domain], input
     return not all(good) and len(set(first)) == len(first) > len(values) + 1
 
 
-def _texts_of(domain: ir.Domain, inputs: Mapping[str, Any]) -> list[str] | None:
+def _texts_of(domain: ir.Domain, inputs: Mapping[str, InputLike]) -> list[str] | None:
     """Return the values of a domain as they appear in a file, or None if an input without a value decides."""
     if domain.labels or domain.scale is None:
         return list(domain.labels)
@@ -257,7 +258,7 @@ def words_of(graph: FactorGraph, x: Any) -> str:
     return f"{x.words}, {len(order)} columns" + (f"; ignored {', '.join(ignored[:4])}{more}" if ignored else "")
 
 
-def missing_words(x: Any) -> str:
+def missing_words(x: Rows) -> str:
     """Return the number of missing cells, in all and by column, or an empty text if none can be.
 
     Columns with the most missing cells come first.

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .._types import InputLike
 from ._console import note
 from ._data_files import DataFile, Reading, missing_words, read_data
 from ._program_arguments import bind_program, read_weights
 from ._sizes import axis_of, coords_of, with_size
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from .._compile import BoundProgram
     from ..model import Model
     from ..program import Program
 
 
 def program_and_data(
-    checked: Program, model: str, inputs: Mapping[str, Any], path: Path, reading: Reading, allow_python: bool = False
+    checked: Program, model: str, inputs: Mapping[str, InputLike], path: Path, reading: Reading, allow_python: bool = False
 ) -> tuple[BoundProgram, DataFile]:
     """Return the bound program and the data.
 
@@ -45,7 +48,7 @@ def program_and_data(
     return program, data
 
 
-def weights_of(model: Model, data: DataFile, reading: Reading) -> Any:
+def weights_of(model: Model, data: DataFile, reading: Reading) -> np.ndarray | None:
     """Return the weights of the rows, from a column, a file, or the similarity of the rows."""
     if reading.identity is None:
         return None if reading.weights is None else read_weights(reading.weights, data.table)
@@ -55,10 +58,10 @@ def weights_of(model: Model, data: DataFile, reading: Reading) -> Any:
     return sequence_weights(encode(model.graph, data.x, missing=data.missing).codes[: model.graph.n_random].T, reading.identity)
 
 
-def print_data(data: DataFile, reading: Reading, weights: Any) -> None:
+def print_data(data: DataFile, reading: Reading, weights: np.ndarray | None) -> None:
     """Print the number of missing cells by column, and the effective number of rows."""
     holes = missing_words(data.x)
     if holes:
         print(holes)
-    if reading.identity is not None:
+    if reading.identity is not None and weights is not None:
         print(f"effective number of rows at identity {reading.identity:g}: {weights.sum():.1f} of {len(weights)}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._diagnostics import fail, listed
 from .._progress import shows_progress, waiting
+from .._types import JsonObject
 from ._console import note, print_table, warn
 from ._model_source import ModelSource, model_and_params, pick
 
@@ -86,7 +87,7 @@ def _warnings_below() -> Iterator[None]:
         warn(text)
 
 
-def as_data(comparison: MaskComparison) -> dict[str, Any]:
+def as_data(comparison: MaskComparison) -> JsonObject:
     """Return the comparison as JSON data.
 
     Each number has its kind. Infinite numbers are the text "inf".
@@ -101,7 +102,7 @@ def as_data(comparison: MaskComparison) -> dict[str, Any]:
     return {"call": comparison.source, "made": comparison.words, "recommendation": recommendation, "masks": rows}
 
 
-def _quantity(q: Quantity) -> dict[str, Any]:
+def _quantity(q: Quantity) -> JsonObject:
     return {"value": _plain(q), "kind": q.kind, "error": _plain(q.error)}
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .._diagnostics import GmlmWarning, fail, listed, unknown
+from .._types import InputLike, ParamsLike
 from ._console import warn
 from ._program_arguments import bind_program, read_inputs
 
@@ -28,7 +29,7 @@ class ModelSource:
     allow_python: bool = False
 
 
-def model_and_params(source: ModelSource, verb: str) -> tuple[Model, Any]:
+def model_and_params(source: ModelSource, verb: str) -> tuple[Model, ParamsLike]:
     """Return the model and its parameters.
 
     Args:
@@ -65,7 +66,7 @@ def model_and_params(source: ModelSource, verb: str) -> tuple[Model, Any]:
     return program.model(name), {} if source.params is None else read_arrays(source.params)
 
 
-def _of_fit(source: ModelSource) -> tuple[Model, Any]:
+def _of_fit(source: ModelSource) -> tuple[Model, ParamsLike]:
     options = {"--params": source.params, "--input": source.inputs, "--inputs": source.arrays, "--model": source.model}
     for option, value in options.items():
         if value:
@@ -82,7 +83,7 @@ def _of_fit(source: ModelSource) -> tuple[Model, Any]:
     return fit.model, fit.params
 
 
-def checked_program(file: Path, inputs: Sequence[str], arrays: Path | None) -> tuple[Program, dict[str, Any]]:
+def checked_program(file: Path, inputs: Sequence[str], arrays: Path | None) -> tuple[Program, dict[str, InputLike]]:
     """Return a checked program and the inputs that were given for it."""
     from ..program import check_file
 

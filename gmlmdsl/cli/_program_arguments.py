@@ -11,22 +11,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._diagnostics import Diagnostic, GmlmError, did_you_mean, fail, listed, unknown
+from .._types import Clamp, Coords, InputLike, Place
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from .._compile import BoundProgram
     from ..graph import FactorGraph
     from ..program import Program
     from ..read import Table
 
 
-def read_inputs(program: Program, assignments: Sequence[str], arrays: Path | None) -> dict[str, Any]:
+def read_inputs(program: Program, assignments: Sequence[str], arrays: Path | None) -> dict[str, InputLike]:
     """Return the inputs of `--input name=value` and `--inputs FILE.npz`.
 
     Raises:
         GmlmError: for unknown names, values that are not numbers, names given twice, or a file that
             cannot be read.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, InputLike] = {}
     if arrays is not None:
         from ..read import read_arrays
 
@@ -51,7 +54,7 @@ def _unknown(name: str, program: Program) -> Diagnostic:
     return Diagnostic("E402", f"the program has no input `{name}`", help=help)
 
 
-def _value(name: str, text: str, program: Program) -> Any:
+def _value(name: str, text: str, program: Program) -> InputLike:
     declared = program.inputs.get(name)
     domain = None if declared is None else declared.type.domain
     if domain is not None and not domain.ordered:
@@ -66,7 +69,7 @@ def _value(name: str, text: str, program: Program) -> Any:
 
 
 def bind_program(
-    program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Sequence[Any]] | None = None, allow_python: bool = False
+    program: Program, inputs: Mapping[str, InputLike], coords: Coords | None = None, allow_python: bool = False
 ) -> BoundProgram:
     """Return the program with its inputs.
 
@@ -92,7 +95,7 @@ def bind_program(
     return BoundProgram(program, inputs, coords, allow_python)
 
 
-def read_weights(text: str, table: Table | None) -> Any:
+def read_weights(text: str, table: Table | None) -> np.ndarray:
     """Return row weights, from a column of the data or a file of numbers.
 
     Raises:
@@ -135,7 +138,7 @@ def read_n_masks(text: str | None) -> int | str | None:
 _CLAMP = re.compile(r"\s*([A-Za-z_]\w*)\s*(?:\[([^\]]*)\])?\s*=(.*)", re.DOTALL)
 
 
-def read_clamps(texts: Sequence[str], graph: FactorGraph) -> dict[str, Any] | None:
+def read_clamps(texts: Sequence[str], graph: FactorGraph) -> Clamp | None:
     """Parse `x[3]=1`, `w[0]=sun`, `k=2` into the argument `clamp=` of `Model.sample`.
 
     Raises:
@@ -164,7 +167,7 @@ def read_clamps(texts: Sequence[str], graph: FactorGraph) -> dict[str, Any] | No
     return out or None
 
 
-def _place(place: str | None) -> Any:
+def _place(place: str | None) -> Place:
     """Parse a place: numbers of members from 0, or labels with or without quotes."""
     if place is None:
         return ()
@@ -173,7 +176,7 @@ def _place(place: str | None) -> Any:
     return at[0] if len(at) == 1 else at
 
 
-def _clamp_value(text: str, value: str, ordered: bool) -> Any:
+def _clamp_value(text: str, value: str, ordered: bool) -> str | int | float:
     if not ordered:
         return value
     try:

@@ -6,19 +6,24 @@ import contextlib
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._diagnostics import Diagnostic, GmlmError, counted, duration, fail, listed
+from .._types import Clamp, DrawsLike
 from ._console import note, print_table, show, warn
 from ._model_source import ModelSource, checked_program, model_and_params, pick
 from ._program_arguments import read_clamps, read_n_masks
 from ._strings import draws_strings, naming_lines, of_lines, read_prompts, show_strings
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
     from .._compile import BoundProgram
+    from ..graph import FactorGraph
     from ..model import Model
     from ._data_files import Reading
 
@@ -241,7 +246,7 @@ def _sampler_of(model: Model, wanted: str | None) -> tuple[str, bool, bool]:
     return name, strings or (checked.call is not None and model.graph.network is not None), strings
 
 
-def show_decodes(model: Model, idata: Any, rows: int) -> None:
+def show_decodes(model: Model, idata: DrawsLike, rows: int) -> None:
     """Print the best decodes with their scores."""
     import numpy as np
 
@@ -258,7 +263,7 @@ def show_decodes(model: Model, idata: Any, rows: int) -> None:
         print(f"{scores[k]:8.3f}  {('' if v.kind == 'letters' else ' ').join(tokens)}")
 
 
-def passes_of(groups: dict[str, Any]) -> str:
+def passes_of(groups: Mapping[str, xr.Dataset]) -> str:
     """Return the range of the numbers of passes of the decodes."""
     passes = groups["sample_stats"]["passes"].values
     return f"{passes.min()} to {passes.max()}" if passes.min() < passes.max() else str(passes.min())
@@ -318,7 +323,7 @@ def _named(d: Diagnostic, path: Path, what: str) -> Diagnostic:
     return d
 
 
-def print_frame(frame: Any, most: int, absent: str = "nan") -> None:
+def print_frame(frame: pd.DataFrame, most: int, absent: str = "nan") -> None:
     """Print at most `most` rows of a pandas table; `absent` is the text for nan."""
     shown = frame if most == 0 else frame.head(most)
     rows = [[str(name), *row] for name, row in zip(shown.index, shown.itertuples(index=False), strict=True)]
@@ -327,7 +332,7 @@ def print_frame(frame: Any, most: int, absent: str = "nan") -> None:
         print(f"{len(shown)} of {len(frame)} rows; `--rows 0` shows all")
 
 
-def show_draws(model: Model, idata: Any, clamp: dict[str, Any] | None, most: int) -> None:
+def show_draws(model: Model, idata: DrawsLike, clamp: Clamp | None, most: int) -> None:
     """Print ArviZ's summary of numeric variables, and the categories of the others.
 
     If there are many cells, those with the largest R-hat are printed.
@@ -355,7 +360,7 @@ def show_draws(model: Model, idata: Any, clamp: dict[str, Any] | None, most: int
         _show_categories(diagnose_draws(model.graph, idata, clamp), labelled, most)
 
 
-def _without_clamped(frame: Any, graph: Any, clamp: dict[str, Any] | None) -> Any:
+def _without_clamped(frame: pd.DataFrame, graph: FactorGraph, clamp: Clamp | None) -> Any:
     if not clamp:
         return frame
     from ..data import clamped_cells

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from .._diagnostics import counted, listed
+from .._types import JsonObject
 from ._console import note, print_table
 
 REAL = ("real", "positive", "bounded")
 
 
-def show_info(found: dict[str, Any]) -> None:
+def show_info(found: JsonObject) -> None:
     """Print the plain data of `describe` as tables."""
     if found["inputs"]:
         rows = []
@@ -47,7 +47,7 @@ def _or_unknown(value: object) -> str:
     return "?" if value is None else str(tuple(value) if isinstance(value, list) else value)
 
 
-def _show_model(name: str, model: dict[str, Any]) -> None:
+def _show_model(name: str, model: JsonObject) -> None:
     sizes = f": {counted(model['cells'], 'cell')}, {counted(model['factors'], 'factor')}" if model["cells"] is not None else ""
     print(f"model {name}{sizes if model['network'] is None else sizes.rpartition(',')[0]}")
     rows = [
@@ -75,7 +75,7 @@ def _show_model(name: str, model: dict[str, Any]) -> None:
         print_table(["sampler", "updates"], [[k, "; ".join(s["updates"])] for k, s in model["samplers"].items()])
 
 
-def _show_network(network: dict[str, Any]) -> None:
+def _show_network(network: JsonObject) -> None:
     """Print the network's options, and its parameters by part."""
     options = network["options"]
     if options is not None:

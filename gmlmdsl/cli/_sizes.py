@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .._types import InputLike, Label
 from ..program import Program, ir
 
 MOST_DIGITS = 18  # A number of so many digits fits in 64 bits.
@@ -44,7 +45,7 @@ def _nodes(program: Program, axis: ir.SetOf) -> Any:
     return graph.arguments.get("nodes") or graph.arguments.get("n") or graph.arguments.get("a")
 
 
-def coords_of(program: Program, model: str, names: Sequence[str]) -> dict[str, list[Any]] | None:
+def coords_of(program: Program, model: str, names: Sequence[str]) -> dict[str, list[Label]] | None:
     """Return the names as labels of the axis.
 
     They belong to its index set, or to the nodes of a graph that is not built over an index set.
@@ -60,7 +61,7 @@ def coords_of(program: Program, model: str, names: Sequence[str]) -> dict[str, l
     return {owner: [int(n) if numbers else n for n in names]}
 
 
-def with_size(program: Program, model: str, inputs: Mapping[str, Any], width: int | None) -> dict[str, Any]:
+def with_size(program: Program, model: str, inputs: Mapping[str, InputLike], width: int | None) -> dict[str, InputLike]:
     """Return the inputs, with the size of the data for the input of this size, if it has no value.
 
     Args:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._diagnostics import GmlmError, fail
+from .._types import DrawsLike
 from ..files import decoded_line, opened_text, raw_lines, reading
 from ._console import print_table
 
@@ -97,7 +98,7 @@ def draws_strings(model: Model, sampler: str) -> bool:
     return is_guided(body.form.name) or (body.form is AUTOREGRESSIVE and model.graph.network is None)
 
 
-def show_strings(model: Model, idata: Any, rows: int) -> None:
+def show_strings(model: Model, idata: DrawsLike, rows: int) -> None:
     """Print the counts of the draws, then the strings with the numbers of their prompts."""
     import numpy as np
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
 from .._diagnostics import fail, listed, unknown
+from .._types import Frame
 from ..graph import FactorGraph, VariableArray
 from ..read import as_frame, is_numbered, text_of
 
@@ -71,7 +71,7 @@ def squeezed(name: str) -> str:
     return re.sub(r"[\W_]+", "_", name).strip("_")
 
 
-def of_frame(graph: FactorGraph, frame: Any, what: str) -> dict[str, Array]:
+def of_frame(graph: FactorGraph, frame: Frame, what: str) -> dict[str, Array]:
     """Return a frame with a column for each cell as arrays by variable, shape (rows, *axes).
 
     The frame may omit a `latent`.
@@ -85,7 +85,7 @@ def of_frame(graph: FactorGraph, frame: Any, what: str) -> dict[str, Array]:
 
 
 def frame_arrays(
-    variables: Sequence[VariableArray], needed: Iterable[VariableArray], frame: Any, what: str, elsewhere: Sequence[str] = ()
+    variables: Sequence[VariableArray], needed: Iterable[VariableArray], frame: Frame, what: str, elsewhere: Sequence[str] = ()
 ) -> dict[str, Array]:
     """Return a frame with a column for each cell of some variables as arrays, shape (rows, *axes).
 

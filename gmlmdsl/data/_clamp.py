@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .._diagnostics import fail, is_whole_number, unknown
+from .._types import Clamp
 from ..graph import FactorGraph, VariableArray
 from ..read import is_numbered, is_series, text_of, verify_unmasked
 from ._traced import verify_untraced
@@ -17,7 +18,7 @@ Array = np.ndarray
 GROUPS = 'for example `over=[("a", "b"), (("x", 0), ("x", 3))]`: a cell is a name, or a name and a place'
 
 
-def clamped_cells(graph: FactorGraph, clamp: Mapping[str, Any] | None) -> tuple[Array, Array]:
+def clamped_cells(graph: FactorGraph, clamp: Clamp | None) -> tuple[Array, Array]:
     """Return a mask of the fixed cells, and the codes at which they are fixed.
 
     Args:
@@ -56,7 +57,7 @@ def clamped_cells(graph: FactorGraph, clamp: Mapping[str, Any] | None) -> tuple[
     return held, codes
 
 
-def cell_groups(graph: FactorGraph, over: Any) -> dict[Any, Array]:
+def cell_groups(graph: FactorGraph, over: object) -> dict[Hashable, Array]:
     """Return the cells of each group for which a joint distribution is requested.
 
     Args:
@@ -73,11 +74,11 @@ def cell_groups(graph: FactorGraph, over: Any) -> dict[Any, Array]:
     return {_hashed(group): np.asarray(_group(graph, group), np.int64) for group in over}
 
 
-def _hashed(group: Any) -> Any:
+def _hashed(group: Sequence[Any]) -> Hashable:
     return tuple(tuple(c) if isinstance(c, list) else c for c in group) if isinstance(group, list) else group
 
 
-def _group(graph: FactorGraph, group: Any) -> list[int]:
+def _group(graph: FactorGraph, group: object) -> list[int]:
     if not isinstance(group, tuple | list) or not group:
         raise fail("E507", f"over: {group!r} is no group of cells", help=GROUPS)
     names, cells = [v.name for v in graph.variables], []

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from .._diagnostics import GmlmError, did_you_mean, fail, listed
+from .._types import Missing
 from ..graph import FactorGraph, VariableArray
 from ..read import AbstractRows, Alignment, is_numbered
 from ._cell_names import SEVERAL, CellNames, squeezed, verify_once
@@ -23,7 +23,7 @@ MOST_DIGITS = 18
 HOLES = frozenset(("", "na", "nan", "n/a", "null", "none", "?"))
 
 
-def values_of(graph: FactorGraph, rows: AbstractRows, missing: Any = None) -> dict[str, Array]:
+def values_of(graph: FactorGraph, rows: AbstractRows, missing: Missing | None = None) -> dict[str, Array]:
     """Return arrays by variable: values of spin, bit and range, codes of letters and labels.
 
     A missing cell is nan. Cells may be missing only if `missing` is given. Then the texts that the

@@ -6,11 +6,11 @@ There is one row of given data for each row of x, or one for all rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from .._diagnostics import fail, listed, unknown
+from .._types import ArrayLike, Given, Index, Missing, Rows
 from ..derive import float_type
 from ..graph import FactorGraph, GivenArray, GivenRows, Lowered, with_given
 from ..masks import AbstractMask
@@ -25,7 +25,7 @@ Array = np.ndarray
 MOST_NUMBERS = (1 << 31) - 1
 
 
-def bound_rows(lowered: Lowered, x: Any, missing: Any, given: Any) -> tuple[Lowered, Data]:
+def bound_rows(lowered: Lowered, x: Rows, missing: Missing | None, given: Given | None) -> tuple[Lowered, Data]:
     """Return the model with its given data, and the codes of x.
 
     In each row of x the row cell contains the number of its row of given data.
@@ -51,7 +51,7 @@ def bound_rows(lowered: Lowered, x: Any, missing: Any, given: Any) -> tuple[Lowe
     return with_given(lowered, data), Data(codes, rows.shape, rows.index)
 
 
-def bound_dataset(lowered: Lowered, x: Any, missing: Any, given: Any) -> tuple[Lowered, Data]:
+def bound_dataset(lowered: Lowered, x: Rows, missing: Missing | None, given: Given | None) -> tuple[Lowered, Data]:
     """Return the same as `bound_rows`, for x with exactly one axis of rows.
 
     Args:
@@ -70,7 +70,7 @@ def bound_dataset(lowered: Lowered, x: Any, missing: Any, given: Any) -> tuple[L
     return bound, rows
 
 
-def bound_once(lowered: Lowered, given: Any, what: str) -> Lowered:
+def bound_once(lowered: Lowered, given: Given | None, what: str) -> Lowered:
     """Return the model with one row of given data, for a function `what` of one distribution.
 
     Raises:
@@ -90,7 +90,7 @@ def bound_mask(lowered: Lowered, mask: AbstractMask) -> AbstractMask:
     return mask if lowered.data is None else mask.with_given(lowered.data, lowered.graph.sizes)
 
 
-def encode_given(graph: FactorGraph, given: Any, index: Any = None) -> GivenRows | None:
+def encode_given(graph: FactorGraph, given: Given | None, index: Index | None = None) -> GivenRows | None:
     """Return the data of all given variables of a model, or None if it has none.
 
     Args:
@@ -113,6 +113,7 @@ def encode_given(graph: FactorGraph, given: Any, index: Any = None) -> GivenRows
         return None
     given = in_row_order(graph, given, index)
     _verify_names(names, given)
+    assert isinstance(given, Mapping)
     found = {v.name: _codes(v, given[v.name]) for v in graph.given}
     shapes = {name: lead for name, (_, lead) in found.items() if lead != ()}
     shape = next(iter(shapes.values()), ())
@@ -129,7 +130,7 @@ def encode_given(graph: FactorGraph, given: Any, index: Any = None) -> GivenRows
     return GivenRows(arrays, count, shape)
 
 
-def in_row_order(graph: FactorGraph, given: Any, index: Any) -> Any:
+def in_row_order(graph: FactorGraph, given: Given | None, index: Index | None) -> Given | None:
     """Return given data by variable, with labelled rows in the order of the rows of x.
 
     Values that are neither a frame nor a dict are returned unchanged.
@@ -143,7 +144,7 @@ def in_row_order(graph: FactorGraph, given: Any, index: Any) -> Any:
     return {name: with_rows_of(index, value, f"given[{name!r}]", axes.get(name, 0)) for name, value in given.items()}
 
 
-def _verify_names(names: list[str], given: Any) -> None:
+def _verify_names(names: list[str], given: object) -> None:
     example = f"`given={{{', '.join(f'{n!r}: ..' for n in names)}}}`"
     if given is None:
         raise fail("E510", f"the model has given variables, whose data must come along: {listed(names)}", help=f"pass {example}")
@@ -157,7 +158,7 @@ def _verify_names(names: list[str], given: Any) -> None:
         raise fail("E510", f"given lacks {listed(lacking)}", help="every given variable needs its data")
 
 
-def _codes(v: GivenArray, value: Any) -> tuple[Array, tuple[int, ...]]:
+def _codes(v: GivenArray, value: ArrayLike) -> tuple[Array, tuple[int, ...]]:
     """Return the numbers of a table, with spins as -1 and +1, and the shape of the rows."""
     what = f"given[{v.name!r}]"
     if is_frame(value):
@@ -194,7 +195,7 @@ def _codes(v: GivenArray, value: Any) -> tuple[Array, tuple[int, ...]]:
     return array, array.shape[:lead]
 
 
-def _verify_present(value: Any, what: str) -> None:
+def _verify_present(value: ArrayLike, what: str) -> None:
     """Raise E510 for a missing entry.
 
     A given variable is not random, so it cannot be summed out.

@@ -32,7 +32,7 @@ def verified_seed(seed: Any) -> int:
     return number
 
 
-def random_key(seed: Any) -> Any:
+def random_key(seed: object) -> jax.Array:
     """Return the JAX key of a seed.
 
     Each seed has its own key, whatever the working types are. The key has a concrete value even
@@ -51,7 +51,7 @@ def random_key(seed: Any) -> Any:
             return jax.random.key(np.uint64(number))
 
 
-def keys_of(seed: Any, *numbers: np.ndarray) -> Any:
+def keys_of(seed: object, *numbers: np.ndarray) -> jax.Array:
     """Return the key of a seed with each of some numbers folded in, such as those of chains.
 
     Each further array of numbers is folded in elementwise after the first. The keys are computed on
@@ -69,14 +69,14 @@ def keys_of(seed: Any, *numbers: np.ndarray) -> Any:
 
 
 @bounded_jit
-def _folded(number: jax.Array, numbers: tuple[jax.Array, ...], implementation: str) -> Any:
+def _folded(number: jax.Array, numbers: tuple[jax.Array, ...], implementation: str) -> jax.Array:
     keys = jnp.broadcast_to(jax.random.key(number, impl=implementation), numbers[0].shape)
     for more in numbers:
         keys = fold(keys, more)
     return keys
 
 
-def generator(seed: Any, *numbers: int) -> np.random.Generator:
+def generator(seed: object, *numbers: int) -> np.random.Generator:
     """Return the NumPy generator of a seed and of numbers that identify its purpose.
 
     Each seed has its own generator.
@@ -88,7 +88,7 @@ def generator(seed: Any, *numbers: int) -> np.random.Generator:
     return np.random.default_rng([low, *numbers, *([high] if high else [])])
 
 
-def verified_key(key: Any) -> Any:
+def verified_key(key: Any) -> jax.Array | None:
     """Return a JAX key of the new style from a key of either style or from a seed; None stays None.
 
     Raises:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import fail, is_whole_number
+from .._types import Given, Index, Missing, Rows
 from ..graph import GivenArray, Lowered, with_given
 from ..read import masked_entries, with_rows_of
 from ._given_data import encode_given, in_row_order
@@ -35,7 +36,7 @@ class NetworkRows:
     codes: Array
     given: tuple[Array, ...]
     shape: tuple[int, ...]
-    index: Any = field(default=None, compare=False, repr=False)
+    index: Index | None = field(default=None, compare=False, repr=False)
 
     @property
     def n_rows(self) -> int:
@@ -67,7 +68,7 @@ def present_lengths(array: Array) -> Array:
     return np.max(np.where(array >= 0, np.arange(1, array.shape[1] + 1), 0), axis=1, initial=0).astype(np.int32)
 
 
-def network_rows(lowered: Lowered, x: Any, missing: Any, given: Any) -> NetworkRows:
+def network_rows(lowered: Lowered, x: Rows, missing: Missing | None, given: Given | None) -> NetworkRows:
     """Return the rows of x with their given data.
 
     Missing cells after the last value of a row are padding, as are missing entries at the end of
@@ -94,7 +95,9 @@ def network_rows(lowered: Lowered, x: Any, missing: Any, given: Any) -> NetworkR
     return NetworkRows(codes, tuple(np.broadcast_to(g, (count, g.shape[1])) for g in found), rows.shape, rows.index)
 
 
-def given_arrays(lowered: Lowered, given: Any, missing: Any, index: Any = None) -> tuple[tuple[Array, ...], tuple[int, ...]]:
+def given_arrays(
+    lowered: Lowered, given: Given | None, missing: Missing | None, index: Index | None = None
+) -> tuple[tuple[Array, ...], tuple[int, ...]]:
     """Return the given arrays that the network reads, and the axes of rows.
 
     Each array has the shape (rows, entries).
@@ -119,6 +122,7 @@ def given_arrays(lowered: Lowered, given: Any, missing: Any, index: Any = None) 
     gapped = missing is not None or (isinstance(given, Mapping) and any(masked_entries(a) is not None for a in given.values()))
     verified = encode_given(graph, _filled(graph.given, given, missing, lowered) if gapped else given)
     assert verified is not None
+    assert isinstance(given, Mapping)
     by_name = {v.name: v for v in graph.given}
     out = []
     for name, _, _ in network.given:
@@ -135,7 +139,7 @@ def given_arrays(lowered: Lowered, given: Any, missing: Any, index: Any = None) 
     return tuple(out), verified.shape
 
 
-def _filled(arrays: Sequence[GivenArray], given: Any, missing: Any, lowered: Lowered) -> Any:
+def _filled(arrays: Sequence[GivenArray], given: Given | None, missing: Missing | None, lowered: Lowered) -> Given | None:
     """Return given data with an arbitrary value in place of padding.
 
     The rest can then be checked like data without padding.
@@ -150,7 +154,7 @@ def _filled(arrays: Sequence[GivenArray], given: Any, missing: Any, lowered: Low
     return out
 
 
-def bound_to_rows(lowered: Lowered, rows: NetworkRows, given: Any) -> Lowered:
+def bound_to_rows(lowered: Lowered, rows: NetworkRows, given: Given | None) -> Lowered:
     """Return the model with given data in the tables of masks whose weights mention them.
 
     Raises:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from .._diagnostics import GmlmError, fail, listed
+from .._types import Prompt
 from ..graph import FactorGraph, VariableArray
 from ..read import verify_unmasked
 from ._traced import verify_untraced
@@ -32,7 +32,7 @@ class Prompts:
     lengths: Array
 
 
-def encode_prompts(graph: FactorGraph, prompt: Any, what: str = "prompt") -> Prompts:
+def encode_prompts(graph: FactorGraph, prompt: Prompt, what: str = "prompt") -> Prompts:
     """Return the codes of prefixes.
 
     Args:
@@ -63,7 +63,7 @@ def encode_prompts(graph: FactorGraph, prompt: Any, what: str = "prompt") -> Pro
     return Prompts(codes, lengths)
 
 
-def _rows(v: VariableArray, prompt: Any, what: str) -> list[Array]:
+def _rows(v: VariableArray, prompt: Prompt, what: str) -> list[Array]:
     """Return the prefixes, each as an array of one axis."""
     example = "'ab'" if v.kind == "letters" else "[" + ", ".join(repr(x) for x in v.labels[:2]) + "]"
     help = f"a list with a prefix for each row: `[{example}, ..]`"

@@ -6,17 +6,19 @@ Users pass them as lists of rows, or padded; inside the package they are one axi
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .._diagnostics import fail
+from .._types import ArrayLike, MissingValue
 from ..graph import VariableArray
 
 Array = np.ndarray
 
 
-def in_one_axis(v: VariableArray, value: Any, what: str, missing: Any = None) -> Any:
+def in_one_axis(v: VariableArray, value: ArrayLike, what: str, missing: MissingValue | None = None) -> ArrayLike:
     """Return the entries of a ragged variable along one axis, after the axes of rows of data.
 
     Any other value is returned unchanged.
@@ -48,7 +50,7 @@ def in_one_axis(v: VariableArray, value: Any, what: str, missing: Any = None) ->
     return found if np.ma.isMaskedArray(value) else np.asarray(found)
 
 
-def _verify_padding(padding: Array, what: str, missing: Any) -> None:
+def _verify_padding(padding: Array, what: str, missing: MissingValue | None) -> None:
     held = ~np.ma.getmaskarray(padding)
     values = np.ma.getdata(padding)
     if values.dtype.kind == "f":
@@ -61,7 +63,7 @@ def _verify_padding(padding: Array, what: str, missing: Any) -> None:
         raise fail("E501", f"{what} holds {found} behind the end of a row", help=help)
 
 
-def _from_lists(v: VariableArray, value: Any, what: str) -> Any:
+def _from_lists(v: VariableArray, value: Sequence[Any], what: str) -> ArrayLike:
     assert v.members is not None
     depth, axes = _depth(value), v.members.shape[1]
     if depth == axes and not (len(value) and all(np.size(part) == v.size for part in value)):
@@ -92,7 +94,7 @@ def _one(v: VariableArray, value: Any, what: str) -> list[Any]:
     return flat
 
 
-def _depth(value: Any) -> int:
+def _depth(value: object) -> int:
     depth = 0
     while isinstance(value, list | tuple | np.ndarray) and np.ndim(value if isinstance(value, np.ndarray) else 1) >= 0:
         if isinstance(value, np.ndarray):

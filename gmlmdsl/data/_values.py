@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import GmlmError, fail, listed, unknown
+from .._types import ArrayLike, Given, Index, Missing, MissingValue, Rows
 from ..graph import FactorGraph, VariableArray
 from ..read import (
     AbstractRows,
@@ -45,7 +46,7 @@ class Data:
 
     codes: Array
     shape: tuple[int, ...]
-    index: Any = field(default=None, compare=False, repr=False)
+    index: Index | None = field(default=None, compare=False, repr=False)
 
     def matched(self, value: Any, what: str) -> Any:
         """Return a value with a number for each row, in the order of the rows.
@@ -58,7 +59,7 @@ class Data:
         return with_rows_of(self.index, value, what)
 
 
-def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> Data:
+def encode(graph: FactorGraph, x: Rows, what: str = "x", missing: Missing | None = None) -> Data:
     """Return the codes of data.
 
     Args:
@@ -106,7 +107,7 @@ def encode(graph: FactorGraph, x: Any, what: str = "x", missing: Any = None) -> 
     return Data(codes, lead, index)
 
 
-def row_index(graph: FactorGraph, x: Any) -> Any:
+def row_index(graph: FactorGraph, x: Rows | Given) -> Index | None:
     """Return the labels of the rows of data from Python, or None if there are none.
 
     In a dict, the labels are those of the first variable that has some.
@@ -118,7 +119,7 @@ def row_index(graph: FactorGraph, x: Any) -> Any:
     return next((found for found in labels if found is not None), None)
 
 
-def _without_frame(graph: FactorGraph, x: Any, what: str) -> Any:
+def _without_frame(graph: FactorGraph, x: Rows, what: str) -> Any:
     """Return a frame, or a row of a frame, as arrays by variable, and other values unchanged."""
     if is_frame(x):
         return of_frame(graph, x, what)
@@ -127,14 +128,14 @@ def _without_frame(graph: FactorGraph, x: Any, what: str) -> Any:
     return x
 
 
-def stated_missing(x: Any, missing: Any) -> Any:
+def stated_missing(x: Rows, missing: Missing | None) -> Missing | None:
     """Return the value of missing cells: that of the call, else that of the file's reader."""
     if missing is None and isinstance(x, AbstractRows) and x.tokens:
         return x.tokens[0]
     return missing
 
 
-def _by_variable(graph: FactorGraph, x: Any, what: str) -> Mapping[str, Any]:
+def _by_variable(graph: FactorGraph, x: Any, what: str) -> Mapping[str, ArrayLike]:
     """Return the arrays of x by variable; every `var` is present, and a `latent` may be absent."""
     names, needed = [v.name for v in graph.variables], [v.name for v in graph.observed]
     if not isinstance(x, Mapping):
@@ -156,7 +157,7 @@ def _by_variable(graph: FactorGraph, x: Any, what: str) -> Mapping[str, Any]:
     return x
 
 
-def missing_code(graph: FactorGraph, v: VariableArray, missing: Any) -> Any:
+def missing_code(graph: FactorGraph, v: VariableArray, missing: Missing | None) -> MissingValue | None:
     """Return the value that stands for a missing cell of one variable."""
     if isinstance(missing, Mapping):
         names = [u.name for u in (*graph.variables, *(graph.given if graph.network is not None else ()))]
@@ -176,7 +177,7 @@ def missing_code(graph: FactorGraph, v: VariableArray, missing: Any) -> Any:
     return missing
 
 
-def _absent(array: Array, code: Any) -> Array:
+def _absent(array: Array, code: MissingValue | None) -> Array:
     """Return a mask of the entries that stand for a missing cell."""
     if code is None:
         return np.zeros(array.shape, bool)
@@ -196,7 +197,7 @@ def _reshaped(v: VariableArray, shape: tuple[int, ...]) -> str:
     return f"the last axes are the variable's: `.reshape({', '.join(map(str, (-1, *v.shape)))})` has one row for each array of shape {row}"
 
 
-def value_codes(v: VariableArray, value: Any, what: str, missing: Any = None) -> tuple[Array, tuple[int, ...]]:
+def value_codes(v: VariableArray, value: ArrayLike, what: str, missing: MissingValue | None = None) -> tuple[Array, tuple[int, ...]]:
     """Return the codes of one variable's values, and the axes before the variable's own.
 
     A missing value has the code -1.
@@ -231,7 +232,7 @@ def value_codes(v: VariableArray, value: Any, what: str, missing: Any = None) ->
     return np.where(absent, MISSING, to_codes(v, np.where(absent, _any_value(v, array), array), what)), array.shape[:lead]
 
 
-def in_cell_order(v: VariableArray, value: Any, what: str) -> Any:
+def in_cell_order(v: VariableArray, value: ArrayLike, what: str) -> ArrayLike:
     """Return the entries in the order of the cells if the value names them.
 
     Any other value is returned unchanged.
@@ -244,7 +245,7 @@ def in_cell_order(v: VariableArray, value: Any, what: str) -> Any:
     return in_program_order(value, v.dims, v.coords, what, "E503")
 
 
-def _entries(v: VariableArray, value: Any, what: str, missing: Any) -> tuple[Array, Array]:
+def _entries(v: VariableArray, value: ArrayLike, what: str, missing: MissingValue | None) -> tuple[Array, Array]:
     """Return the entries as numbers or texts, and a mask of the missing ones.
 
     Masked entries are missing; empty ones are missing if `missing` is nan.
@@ -296,7 +297,7 @@ def is_number(text: str) -> bool:
     return True
 
 
-def _any_value(v: VariableArray, array: Array) -> Any:
+def _any_value(v: VariableArray, array: Array) -> str | float:
     """Return some value of the variable, in a type that the array can contain."""
     return str(v.labels[0]) if array.dtype.kind == "U" else v.first
 
@@ -398,7 +399,7 @@ def whole_numbers(value: object, what: str) -> Array | None:
     return found if found.dtype.kind in "iu" else None
 
 
-def verified_weights(weights: Any, rows: int) -> Array:
+def verified_weights(weights: ArrayLike, rows: int) -> Array:
     """Return row weights as float64.
 
     Raises:

@@ -9,11 +9,13 @@ cross-attention distributions. This module computes the same comparisons, with i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._diagnostics import fail, whole_number
+from .._types import ArrayLike
 from ..data import generator, verified_seed
 from ..evaluate import verified_quantile
 from ._stutter import stutters
@@ -29,10 +31,10 @@ BATCH = 256  # number of resamples at once
 
 
 def attention_dependency(
-    tokens: Any,
-    lengths: Any,
-    self_weights: Any,
-    cross_weights: Any = None,
+    tokens: ArrayLike,
+    lengths: ArrayLike,
+    self_weights: Sequence[ArrayLike] | np.ndarray,
+    cross_weights: Sequence[ArrayLike] | np.ndarray | None = None,
     *,
     replications: int = 1000,
     probability: float = 0.94,
@@ -104,7 +106,9 @@ def _pairs(n: int, distant: bool) -> tuple[Array, Array]:
     return first, first + 1
 
 
-def _verify(ids: Array, ends: Array, self_weights: Any, cross_weights: Any) -> None:
+def _verify(
+    ids: Array, ends: Array, self_weights: Sequence[ArrayLike] | np.ndarray, cross_weights: Sequence[ArrayLike] | np.ndarray | None
+) -> None:
     if ids.ndim != 2 or not len(ids):
         raise fail("E501", f"`tokens` has shape (rows, n), with at least one row, got {ids.shape}")
     stutters(ids, ends)  # raises an error unless there is one length for each row
@@ -114,14 +118,14 @@ def _verify(ids: Array, ends: Array, self_weights: Any, cross_weights: Any) -> N
     for name, weights, last in (("self_weights", self_weights, n), ("cross_weights", cross_weights, None)):
         if weights is None:
             continue
-        shape = np.shape(weights)
+        shape = np.shape(np.asarray(weights))
         if len(shape) != 4 or (shape[0], shape[2]) != (rows, n) or last not in (None, shape[3]):
             wanted = f"({rows}, heads, {n}, {'m' if last is None else last})"
             raise fail("E501", f"`{name}` has shape {wanted}, got {shape}", help="the weights of one layer, the last, of every row")
         _verify_sums(name, weights, ends)
 
 
-def _verify_sums(name: str, weights: Any, ends: Array) -> None:
+def _verify_sums(name: str, weights: Sequence[ArrayLike] | np.ndarray, ends: Array) -> None:
     for row, n in zip(weights, ends.tolist(), strict=True):
         found = np.asarray(row, float)[:, :n]
         kept = found[..., :n] if name == "self_weights" else found

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
+from .._types import ArrayLike, Clamp, Given, Missing, Prompt, Rows
 from ..data import (
     bucket_of,
     clamped_cells,
@@ -32,6 +33,12 @@ from ..graph import FactorGraph, Lowered, autoregressive, refinement
 from ..program import AUTOREGRESSIVE, ir
 from ..read import masked_entries, with_rows_of
 from ..sample import SampleOptions
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
+    from ..derive import Networks
+    from ..networks import AbstractNetwork
 
 Array = np.ndarray
 SIZES = (1, 4, 16, 64)  # numbers of rows that are decoded at once: a program is compiled for each
@@ -52,11 +59,11 @@ class Decoding:
         prompt: the prefix of each row.
     """
 
-    given: Any = None
-    missing: Any = None
-    lengths: Any = None
-    numbers: Any = None
-    prompt: Any = None
+    given: Given | None = None
+    missing: Missing | None = None
+    lengths: ArrayLike | None = None
+    numbers: ArrayLike | None = None
+    prompt: Prompt | None = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,7 @@ class Encoded(NamedTuple):
 
     rows: Array
     width: int
-    states: Any
+    states: Array | None
 
 
 @dataclass(frozen=True)
@@ -112,9 +119,7 @@ def candidates_of(lowered: Lowered, body: ir.FormCall | tuple[ir.Kernel, ...]) -
     return Candidates(int(found["lengths"]), int(found["starts"]))  # type: ignore[arg-type]
 
 
-def work_of(
-    lowered: Lowered, params: dict[str, Any], options: SampleOptions, more: Decoding, candidates: Candidates, refines: bool
-) -> Work:
+def work_of(lowered: Lowered, params: Networks, options: SampleOptions, more: Decoding, candidates: Candidates, refines: bool) -> Work:
     """Return the rows to draw.
 
     Args:
@@ -153,7 +158,7 @@ def work_of(
     return Work(given, lengths, codes, held, values, shape, _numbers(more.numbers, count), encoded)
 
 
-def _numbers(stated: Any, count: int) -> Array:
+def _numbers(stated: ArrayLike | None, count: int) -> Array:
     """Return the numbers of rows that are folded into keys.
 
     Raises:
@@ -167,7 +172,7 @@ def _numbers(stated: Any, count: int) -> Array:
     return (found % 2**32).astype(np.uint32)
 
 
-def _held(graph: FactorGraph, clamp: Any, missing: Any, shape: tuple[int, ...]) -> tuple[Array, Array, tuple[int, ...]]:
+def _held(graph: FactorGraph, clamp: Clamp | None, missing: Missing | None, shape: tuple[int, ...]) -> tuple[Array, Array, tuple[int, ...]]:
     """Return the fixed cells, and their codes.
 
     `clamp` is as in other models, or has rows of the whole variable with `missing` for free cells.
@@ -185,7 +190,7 @@ def _held(graph: FactorGraph, clamp: Any, missing: Any, shape: tuple[int, ...]) 
     return held[:, None], values[:, None], shape
 
 
-def _prompted(graph: FactorGraph, prompt: Any, clamp: Any, shape: tuple[int, ...]) -> tuple[Array, Array, tuple[int, ...]]:
+def _prompted(graph: FactorGraph, prompt: Prompt, clamp: Clamp | None, shape: tuple[int, ...]) -> tuple[Array, Array, tuple[int, ...]]:
     """Return the cells that prompts fix, and their codes.
 
     The rows of prompts are those of given data, if given data have rows.
@@ -203,7 +208,7 @@ def _prompted(graph: FactorGraph, prompt: Any, clamp: Any, shape: tuple[int, ...
 
 
 def _lengths(
-    lowered: Lowered, params: dict[str, Any], given: tuple[Array, ...], codes: Array | None, stated: Any, shape: tuple[int, ...],
+    lowered: Lowered, params: Networks, given: tuple[Array, ...], codes: Array | None, stated: ArrayLike | None, shape: tuple[int, ...],
     candidates: Candidates, refines: bool, last: Array,
 ) -> tuple[Array, Encoded | None]:  # fmt: skip
     """Return candidate lengths of each row, the likeliest first.
@@ -236,7 +241,7 @@ def _lengths(
     return np.repeat(known[:, None], candidates.lengths, axis=1).astype(np.int32), None
 
 
-def _predicted(label: str, network: Any, given: tuple[Array, ...], count: int, last: Array) -> tuple[Array, Encoded | None]:
+def _predicted(label: str, network: AbstractNetwork, given: tuple[Array, ...], count: int, last: Array) -> tuple[Array, Encoded | None]:
     """Return the `count` lengths with the best scores for each row, best first.
 
     If there are fewer lengths, the best one is repeated.
@@ -257,7 +262,9 @@ def _predicted(label: str, network: Any, given: tuple[Array, ...], count: int, l
     return np.concatenate(tops)[order].astype(np.int32), only
 
 
-def length_coverage(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, missing: Any, top: object) -> dict[int, float]:
+def length_coverage(
+    lowered: Lowered, params: Networks, x: Rows, given: Given | None, missing: Missing | None, top: object
+) -> dict[int, float]:
     """Return the share of rows whose length is among the k best.
 
     `ConditionalModel.length_coverage` is the public method.
@@ -284,8 +291,9 @@ def length_coverage(lowered: Lowered, params: dict[str, Any], x: Any, given: Any
 
 
 @bounded_jit
-def _length_scores(network: Any, given: Any, lengths: Any) -> tuple[Any, Any]:
+def _length_scores(network: AbstractNetwork, given: Any, lengths: Any) -> tuple[PyTree, jax.Array]:
     """Return the encodings, and the scores of every length."""
+    assert network.length_head is not None
     encoded = derive.encode_rows(network, given, lengths, len(lengths[0]))
     return encoded, jax.vmap(network.length_head.scores)(encoded)
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._diagnostics import fail
+from .._types import ArrayLike, JsonObject
 from ..data import decode
 from ..derive import Decoded
 from ..graph import FactorGraph
 from ..sample import Draws, SampleOptions, label, to_arviz
 from ._candidates import Candidates, Work, padded
+
+if TYPE_CHECKING:
+    from ..derive import Planned
 
 Array = np.ndarray
 
@@ -82,13 +86,13 @@ def decodes_of(parts: list[Part], candidates: Candidates) -> Decodes:
     return Decodes(*(None if a[0] is None else np.concatenate(a, axis=2)[:, :, order] for a in zip(*found, strict=True)))  # type: ignore[arg-type]
 
 
-def _ordered(part: Part, candidates: Candidates, n: int) -> tuple[Any, ...]:
+def _ordered(part: Part, candidates: Candidates, n: int) -> tuple[Array, Array, Array, Array, Array | None, Array | None]:
     """Return the decodes of one batch: chains, draws, rows, candidates by falling score, cells."""
     memory: Decoded = part.draws.memory
     count, k = len(part.rows), candidates.count
 
     # from (.., chains of all rows) to (chains, .., rows, candidates)
-    def split(array: Any) -> Array:
+    def split(array: ArrayLike) -> Array:
         a = np.asarray(array)
         a = a.reshape(*a.shape[:-1], -1, a.shape[-1] // (padded(count) * k), k)[..., :count, :, :]
         return np.moveaxis(a, -2, 0)
@@ -104,7 +108,7 @@ def _ordered(part: Part, candidates: Candidates, n: int) -> tuple[Any, ...]:
     traces = seen = None
     if memory.trace.shape[1]:
 
-        def passed(array: Any) -> Array:
+        def passed(array: ArrayLike) -> Array:
             # axes: chains, draws, rows, candidates, passes, cells
             every = np.moveaxis(split(array), (2, 3), (-2, -1))
             every = np.take_along_axis(every, best[..., None, None], axis=3)
@@ -120,10 +124,10 @@ def labelled_decodes(
     found: Decodes,
     work: Work,
     options: SampleOptions,
-    provenance: dict[str, Any],
+    provenance: JsonObject,
     kept: tuple[str, ...],
     end: int | None,
-) -> Any:
+) -> Draws:
     """Return decodes with names, as the object of the installed ArviZ.
 
     Args:
@@ -164,7 +168,7 @@ def labelled_decodes(
     return to_arviz({v.name: rows(cells(found.tokens[..., 0, :]))}, dims, coords, stats, None, attrs)
 
 
-def _attributes(graph: FactorGraph, provenance: dict[str, Any]) -> dict[str, Any]:
+def _attributes(graph: FactorGraph, provenance: JsonObject) -> JsonObject:
     versions = ", ".join(f"{k} {v}" for k, v in provenance["versions"].items())
     labels = str({v.name: [str(x) for x in v.labels] for v in graph.variables if not v.ordered})
     stated = {"model": provenance["model"], "program_sha256": provenance["sha256"], "versions": versions, "starts": provenance["starts"]}
@@ -172,8 +176,8 @@ def _attributes(graph: FactorGraph, provenance: dict[str, Any]) -> dict[str, Any
 
 
 def labelled_chains(
-    graph: FactorGraph, parts: list[Part], work: Work, planned: Any, options: SampleOptions, provenance: dict[str, Any]
-) -> Any:
+    graph: FactorGraph, parts: list[Part], work: Work, planned: Planned, options: SampleOptions, provenance: JsonObject
+) -> Draws:
     """Return chains with names, as the object of the installed ArviZ.
 
     The chains of one row are labelled like those of every model. The chains of many rows have an

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import derive
 from .._diagnostics import fail, truth, unknown
 from .._progress import shows_progress
+from .._types import Clamp, Given, JsonObject, ObserveLike, Rows
 from ..data import generator, keys_of
 from ..derive import AbstractDecoder, AutoregressiveKernel, Decoded, NetworkGraph, RefinementKernel, bounded_jit
 from ..graph import FactorGraph, Lowered, lower_let
@@ -22,13 +23,19 @@ from ..sample import Draws, SampleOptions, forget, observables, sample, verified
 from ._candidates import Candidates, Decoding, Work, batches_of, candidates_of, filled_up, longest, trimmed, work_of
 from ._decoded_draws import Decodes, Part, decodes_of, labelled_chains, labelled_decodes
 
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
+    from ..derive import AbstractKernel, Networks
+    from ..sample import Observables
+
 Array = np.ndarray
 KEPT = ("candidates", "trace")
 
 
 def draw_rows(
-    lowered: Lowered, sampler: ir.Sampler, params: dict[str, Any], options: SampleOptions, more: Decoding, provenance: dict[str, Any]
-) -> Any:
+    lowered: Lowered, sampler: ir.Sampler, params: Networks, options: SampleOptions, more: Decoding, provenance: JsonObject
+) -> Draws:
     """Return draws of all rows as the object of the installed ArviZ.
 
     Args:
@@ -55,7 +62,7 @@ def draw_rows(
 
 
 def decode(
-    lowered: Lowered, sampler: ir.Sampler, params: dict[str, Any], seed: int, clamp: Any, init: Any, more: Decoding, trace: bool
+    lowered: Lowered, sampler: ir.Sampler, params: Networks, seed: int, clamp: Clamp | None, init: Rows | None, more: Decoding, trace: bool
 ) -> Decodes:
     """Return decodes as plain arrays, for `ConditionalModel.decode`.
 
@@ -84,7 +91,7 @@ def _decodes(
     lowered: Lowered,
     sampler: ir.Sampler,
     kernel: AbstractDecoder,
-    params: dict[str, Any],
+    params: Networks,
     options: SampleOptions,
     more: Decoding,
     trace: bool,
@@ -104,7 +111,7 @@ def _decodes(
     return decodes_of(_drawn(lowered, params, kernel, work, candidates, options, None), candidates), work
 
 
-def decoding_work(lowered: Lowered, params: dict[str, Any], call: ir.FormCall, given: Any) -> Work:
+def decoding_work(lowered: Lowered, params: Networks, call: ir.FormCall, given: Given | None) -> Work:
     """Return the work of a sampler for one row of given data, without fixed cells.
 
     Args:
@@ -155,7 +162,7 @@ def _filling(graph: FactorGraph, kernel: AbstractDecoder) -> int | None:
     return kernel.rules.end if isinstance(kernel, AutoregressiveKernel) and not graph.given else None
 
 
-def _observed(lowered: Lowered, params: dict[str, Any], observe: Any, work: Work) -> Any:
+def _observed(lowered: Lowered, params: Networks, observe: ObserveLike | None, work: Work) -> Observables | None:
     """Return the function that records observables of each draw.
 
     It takes all cells of one row. Raise E507 for several rows, shorter rows, or a `let` that
@@ -172,7 +179,7 @@ def _observed(lowered: Lowered, params: dict[str, Any], observe: Any, work: Work
     return observables(lowered, params, observe)
 
 
-def _kept(observe: Any, kernel: Any) -> tuple[str, ...]:
+def _kept(observe: ObserveLike | None, kernel: AbstractDecoder) -> tuple[str, ...]:
     if observe is None:
         return ()
     if isinstance(observe, Mapping | str) or not isinstance(observe, Iterable) or not all(isinstance(o, str) for o in observe):
@@ -186,7 +193,13 @@ def _kept(observe: Any, kernel: Any) -> tuple[str, ...]:
 
 
 def _drawn(
-    lowered: Lowered, params: dict[str, Any], kernel: Any, work: Work, candidates: Candidates, options: SampleOptions, observe: Any
+    lowered: Lowered,
+    params: Networks,
+    kernel: Any,
+    work: Work,
+    candidates: Candidates,
+    options: SampleOptions,
+    observe: Observables | None,
 ) -> list[Part]:
     """Draw batch by batch.
 
@@ -257,7 +270,7 @@ def _decoded(state: derive.State) -> Decoded:
     return state.memory._replace(draft=None)
 
 
-def _device(params: dict[str, Any], name: str, work: Work, chosen: Array, wide: int, lengths: Array, width: int) -> NetworkGraph:
+def _device(params: Networks, name: str, work: Work, chosen: Array, wide: int, lengths: Array, width: int) -> NetworkGraph:
     """Return the shared data of passes over a batch.
 
     It reuses the encoding from which the lengths were predicted, if that covers the same batch.
@@ -269,7 +282,7 @@ def _device(params: dict[str, Any], name: str, work: Work, chosen: Array, wide: 
 
 
 @bounded_jit
-def _graph_of(params: dict[str, Any], name: str, given: Any, given_lengths: Any, lengths: Any, width: int) -> NetworkGraph:
+def _graph_of(params: Networks, name: str, given: Any, given_lengths: Any, lengths: Any, width: int) -> NetworkGraph:
     network = params[name]
     rows = lengths.shape[0]
     encoded = derive.encode_rows(network, given, given_lengths, rows)
@@ -277,11 +290,13 @@ def _graph_of(params: dict[str, Any], name: str, given: Any, given_lengths: Any,
 
 
 @bounded_jit
-def _graph_from(params: dict[str, Any], name: str, encoded: Any, lengths: Any, width: int) -> NetworkGraph:
+def _graph_from(params: Networks, name: str, encoded: PyTree, lengths: Any, width: int) -> NetworkGraph:
     return derive.network_graph(params[name], name, encoded, lengths, width)
 
 
-def _starts(kernel: Any, device: NetworkGraph, work: Work, rows: Array, per_row: int, held: Array, values: Array, seed: int) -> Array:
+def _starts(
+    kernel: AbstractKernel, device: NetworkGraph, work: Work, rows: Array, per_row: int, held: Array, values: Array, seed: int
+) -> Array:
     """Return the initial codes of the chains: the given start, or uniform values.
 
     Padding is 0, and fixed cells have their given codes. A decoder makes its own start if none is

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from .._diagnostics import fail, whole_number
+from .._types import ArrayLike
 
 Array = np.ndarray
 Words = str | Sequence[str]
 
 
-def stutters(tokens: Any, lengths: Any) -> Array:
+def stutters(tokens: ArrayLike, lengths: ArrayLike) -> Array:
     """Return which tokens equal the previous one.
 
     They are the second and later tokens of every run of equal ids.
@@ -46,7 +46,7 @@ def stutters(tokens: Any, lengths: Any) -> Array:
     return again & (np.arange(ids.shape[-1]) < ends[..., None])
 
 
-def drop_repeats(tokens: Any, length: int, starts_word: Any = None) -> Array:
+def drop_repeats(tokens: ArrayLike, length: int, starts_word: ArrayLike | None = None) -> Array:
     """Return one row without the words that repeat the previous word; a run keeps its first word.
 
     Args:
@@ -69,7 +69,7 @@ def drop_repeats(tokens: Any, length: int, starts_word: Any = None) -> Array:
     return np.concatenate(kept)
 
 
-def _beginnings(ids: Array, starts_word: Any) -> Array:
+def _beginnings(ids: Array, starts_word: ArrayLike | None) -> Array:
     if starts_word is None:
         return np.ones(len(ids), bool)
     table = np.asarray(starts_word, bool)

@@ -24,7 +24,7 @@ from ._listing import listed_rows
 from ._loss import DrawnLoss, ExactLoss, as_listed, drawn_loss, exact_loss
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import noisy_mask, random_ranks
-from ._network import NetworkGraph, NetworkLoss, cell_tables, fixed_loss, negative_log, network_graph
+from ._network import NetworkGraph, NetworkLoss, Networks, cell_tables, fixed_loss, negative_log, network_graph
 from ._network import encode as encode_rows
 from ._network_transitions import NetworkTransitions
 from ._oracle import OracleGraph, StartKernel, oracle_graph

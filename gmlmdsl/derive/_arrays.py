@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax
@@ -21,9 +21,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from .._diagnostics import GmlmError, fail
+from .._types import ArrayLike
 from ..graph import FactorGraph, FactorGroup
 from ..graph.nodes import Gather, Node, mapped
 from ..plan import block_arrays
+
+if TYPE_CHECKING:
+    from jax.typing import DTypeLike
 
 Codes = Int[Array, "cells rows"]
 
@@ -156,7 +160,7 @@ def _ints(a: np.ndarray) -> Array:
     return on_device(np.asarray(a, np.int32))
 
 
-def on_device(a: Any, dtype: Any = None) -> Array:
+def on_device(a: ArrayLike, dtype: DTypeLike | None = None) -> Array:
     """Return an array of the host on the device, unchanged or in another type.
 
     `jnp.asarray` would compile a program for every shape.

@@ -17,12 +17,12 @@ et al. 2019 (this stopping rule).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from ..graph import Lowered, autoregressive
 from ..networks import AbstractCausalNetwork
@@ -79,7 +79,7 @@ class Search(NamedTuple):
     t: Int[Array, ""]
     tokens: Int[Array, "groups beam cells"]
     log_p: Float[Array, "groups beam"]  # -infinity for a place without a beam
-    cache: Any
+    cache: PyTree
     finished: Finished
     steps: Int[Array, " groups"]
     done: Bool[Array, " groups"]
@@ -149,7 +149,7 @@ class AutoregressiveKernel(AbstractDecoder):
         free = free_cells(target)
         held = graph.present & ~free
         last = jnp.max(jnp.where(held, jnp.arange(1, held.shape[0] + 1, dtype=jnp.int32)[:, None], 0), axis=0)
-        network: Any = target.params[graph.label]
+        network: AbstractCausalNetwork = target.params[graph.label]
         return Task(network, graph, draft.T[::beam], free.T[::beam], last[::beam], graph.lengths.reshape(-1)[::beam], keys[::beam])
 
     def begin(self, task: Task) -> Search:
@@ -166,7 +166,7 @@ class AutoregressiveKernel(AbstractDecoder):
             t, tokens, log_p, cache, finished, jnp.zeros(groups, jnp.int32), jnp.zeros(groups, bool), jnp.full(groups, -1, jnp.int32)
         )
 
-    def _prompted(self, task: Task, cache: Any) -> tuple[Int[Array, "groups beam cells"], Any, Int[Array, ""]]:
+    def _prompted(self, task: Task, cache: PyTree) -> tuple[Int[Array, "groups beam cells"], PyTree, Int[Array, ""]]:
         """Enter all fixed cells at once, and return tokens, caches and the cell to start at.
 
         The start is the last cell of the shortest prompt, because no row has ended before it. The
@@ -176,7 +176,7 @@ class AutoregressiveKernel(AbstractDecoder):
         tokens = jnp.broadcast_to(task.held[:, None], (len(task.held), beam, n)).astype(jnp.int32)
         previous = jnp.pad(tokens[..., :-1], ((0, 0), (0, 0), (1, 0))).reshape(*graph.lengths.shape, n)
 
-        def one(encoded: Any, prepared: Any, cache: Any, previous: Array) -> Any:
+        def one(encoded: PyTree, prepared: PyTree, cache: PyTree, previous: Array) -> PyTree:
             return task.network.enter(encoded, prepared, cache, previous, jnp.asarray(0, jnp.int32))[1]
 
         cache = jax.vmap(jax.vmap(one, in_axes=(None, 0, 0, 0)))(graph.encoded, graph.prepared, cache, previous)
@@ -204,12 +204,12 @@ class AutoregressiveKernel(AbstractDecoder):
         tokens = jnp.take_along_axis(tokens, on[..., None], axis=1)
         return Search(t + 1, tokens, log_p, self._reordered(cache, kept), finished, steps, done, undefined)
 
-    def _logits(self, task: Task, at: Search) -> tuple[Float[Array, "groups beam values"], Any]:
+    def _logits(self, task: Task, at: Search) -> tuple[Float[Array, "groups beam values"], PyTree]:
         graph, t = task.graph, at.t
         shape = graph.lengths.shape
         previous = jnp.take(at.tokens, jnp.maximum(t - 1, 0), axis=2).reshape(shape)
 
-        def one(encoded: Any, prepared: Any, cache: Any, previous: Array, t: Array) -> tuple[Array, Any]:
+        def one(encoded: PyTree, prepared: PyTree, cache: PyTree, previous: Array, t: Array) -> tuple[Array, PyTree]:
             return task.network.advance(encoded, prepared, cache, previous, t)
 
         # The place is the same for all rows but is given for each row, because on CPUs the program
@@ -255,7 +255,7 @@ class AutoregressiveKernel(AbstractDecoder):
         best, order = largest(every.score, self.rules.beam)
         return Finished(best, *(jnp.take_along_axis(a, order[..., None] if a.ndim == 3 else order, axis=1) for a in every[1:]))
 
-    def _reordered(self, cache: Any, beams: Int[Array, "groups beam"]) -> Any:
+    def _reordered(self, cache: PyTree, beams: Int[Array, "groups beam"]) -> PyTree:
         if self.rules.beam == 1:
             return cache
 

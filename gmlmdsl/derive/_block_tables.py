@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -237,7 +237,10 @@ def tabled_losses(
     return by_chunks(lambda c, w: _chunk_sum(weights, tabled, c, shares, w)[0], codes, row_weights, chunk)
 
 
-def by_chunks(f: Callable[[Array, Array], Any], codes: Codes, row_weights: Array, chunk: int) -> Any:
+T = TypeVar("T")
+
+
+def by_chunks(f: Callable[[Array, Array], T], codes: Codes, row_weights: Array, chunk: int) -> T:
     """Return the sum of `f` over chunks of rows.
 
     Args:

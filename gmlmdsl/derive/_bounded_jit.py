@@ -29,14 +29,15 @@ import os
 import platform
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import equinox as eqx
 import jax
 import jaxlib
 import numpy as np
+from jaxtyping import PyTree
 
 from ..files import CACHE, CacheEntries, cache_folder
 from ..graph import versions
@@ -52,7 +53,9 @@ try:
 except ImportError:
     _PARTS = False
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., PyTree])
+# the function, the structure of its arguments, which of them are arrays, the others, and the shapes of the arrays
+ProgramKey = tuple[Callable[..., PyTree], jax.tree_util.PyTreeDef, tuple[bool, ...], tuple[Hashable, ...], tuple[Hashable, ...]]
 MOST_PROGRAMS = 128  # a fit takes three programs
 MOST_MAPPINGS = 2**15  # half of the number that Linux grants by default
 MOST_GONE = 256  # programs released between two clearings of JAX's caches of traces
@@ -88,7 +91,7 @@ def quickly_compiled(wanted: Callable[..., bool] = lambda *args, **kwargs: True)
 
 def _compiled(function: F, wanted: Callable[..., bool]) -> F:
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: PyTree, **kwargs: PyTree) -> PyTree:
         leaves, structure = jax.tree.flatten((args, kwargs))
         traced = [eqx.is_array(leaf) for leaf in leaves]
         arrays = [leaf for leaf, is_array in zip(leaves, traced, strict=True) if is_array]
@@ -122,11 +125,11 @@ def compiled_only() -> Iterator[None]:
         _compiled_only.here = before
 
 
-def _run(program: Any, arrays: list[Any]) -> Any:
+def _run(program: jax.stages.Wrapped, arrays: list[jax.Array]) -> PyTree:
     return jax.block_until_ready(program(arrays))
 
 
-def _not_run(program: Any, arrays: list[Any]) -> Any:
+def _not_run(program: jax.stages.Wrapped, arrays: list[jax.Array]) -> PyTree:
     program.lower(arrays).compile()
     shapes = jax.eval_shape(program, arrays)
     if any(s.weak_type or jax.dtypes.issubdtype(s.dtype, jax.dtypes.prng_key) for s in jax.tree.leaves(shapes)):
@@ -138,7 +141,7 @@ class Programs:
     """The most recently used compiled programs, by their keys."""
 
     def __init__(self) -> None:
-        self.kept: OrderedDict[Any, Any] = OrderedDict()
+        self.kept: OrderedDict[ProgramKey, jax.stages.Wrapped] = OrderedDict()
         self.gone = 0
         self.quick = True  # whether XLA has the option to compile faster
         self._lock = threading.Lock()
@@ -149,7 +152,7 @@ class Programs:
             self.quick = False
             self.kept.clear()
 
-    def program(self, key: tuple[Any, ...], function: Callable[..., Any], rest: list[Any], quick: bool) -> Any:
+    def program(self, key: ProgramKey, function: Callable[..., PyTree], rest: Sequence[PyTree], quick: bool) -> jax.stages.Wrapped:
         """Return the function of the arrays alone, compiled for this key.
 
         Args:
@@ -183,10 +186,10 @@ class Programs:
 PROGRAMS = Programs()
 
 
-def _program(key: tuple[Any, ...], function: Callable[..., Any], rest: list[Any], quick: bool) -> Any:
+def _program(key: ProgramKey, function: Callable[..., PyTree], rest: Sequence[PyTree], quick: bool) -> jax.stages.Wrapped:
     _, structure, traced, *_ = key
 
-    def run(arrays: list[Any]) -> Any:
+    def run(arrays: list[jax.Array]) -> PyTree:
         given = iter(arrays)
         leaves = [next(given) if is_array else leaf for is_array, leaf in zip(traced, rest, strict=True)]
         args, kwargs = jax.tree.unflatten(structure, leaves)

@@ -8,12 +8,10 @@ change.
 
 from __future__ import annotations
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from ..networks import AbstractCausalNetwork
 from ._bounded_jit import bounded_jit
@@ -31,7 +29,7 @@ class CausalState(eqx.Module):
 
     lengths: Int[Array, " rows"]
     states: Float[Array, "rows places width"]
-    cache: Any
+    cache: PyTree
 
 
 class CausalOracle(eqx.Module):
@@ -47,11 +45,11 @@ class CausalOracle(eqx.Module):
     """
 
     network: AbstractCausalNetwork
-    encoded: Any
-    prepared: Any
+    encoded: PyTree
+    prepared: PyTree
     n_cells: int = eqx.field(static=True)
 
-    def __init__(self, network: AbstractCausalNetwork, encoded: Any, n_cells: int, prepared: Any = None):
+    def __init__(self, network: AbstractCausalNetwork, encoded: PyTree, n_cells: int, prepared: PyTree = None):
         self.network, self.encoded, self.n_cells = network, encoded, n_cells
         self.prepared = _prepared(network, self.places) if prepared is None else prepared
 
@@ -74,7 +72,7 @@ class CausalOracle(eqx.Module):
         # the network puts its start before the first symbol, whatever is passed here
         previous = jnp.pad(prompts, ((0, 0), (1, 0)))
 
-        def one(encoded: Any, row: Array) -> tuple[Array, Any]:
+        def one(encoded: PyTree, row: Array) -> tuple[Array, PyTree]:
             return network.enter(encoded, prepared, network.begin(self.places), row, jnp.asarray(0, jnp.int32))
 
         states, cache = jax.vmap(one)(self.encoded, previous)
@@ -92,7 +90,7 @@ class CausalOracle(eqx.Module):
         """
         network, symbols = self.network, jnp.arange(self.network.n_values, dtype=jnp.int32)
 
-        def one(encoded: Any, cache: Any, symbol: Array, t: Array) -> Array:
+        def one(encoded: PyTree, cache: PyTree, symbol: Array, t: Array) -> Array:
             return network.enter(encoded, self.prepared, cache, symbol[None], t)[0][0]
 
         every = jax.vmap(one, in_axes=(None, None, 0, None))
@@ -109,7 +107,7 @@ class CausalOracle(eqx.Module):
         """
         network, prepared = self.network, self.prepared
 
-        def one(encoded: Any, cache: Any, states: Array, symbol: Array, t: Array) -> tuple[Array, Any]:
+        def one(encoded: PyTree, cache: PyTree, states: Array, symbol: Array, t: Array) -> tuple[Array, PyTree]:
             found, cache = network.enter(encoded, prepared, cache, symbol[None], t)
             return jax.lax.dynamic_update_slice_in_dim(states, found, t, 0), cache
 
@@ -122,7 +120,7 @@ class CausalOracle(eqx.Module):
         return CausalState(jnp.maximum(state.lengths - n, 0), state.states, state.cache)
 
 
-def _prepared(network: AbstractCausalNetwork, places: int) -> Any:
+def _prepared(network: AbstractCausalNetwork, places: int) -> PyTree:
     return network.prepare(None, jnp.asarray(places, jnp.int32), places)
 
 

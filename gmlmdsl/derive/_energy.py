@@ -9,13 +9,13 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Bool, Float, Int
 
+from .._types import ArrayLike
 from ..graph.nodes import Leaves, evaluate
 from ..program import OPERATORS as ON_NUMBERS
 from ..program import Operator
@@ -242,18 +242,18 @@ def evaluate_slots(
     return jnp.broadcast_to(value, jnp.broadcast_shapes(value.shape, (1, instances.shape[1], 1, 1)))
 
 
-def number(a: Any) -> Array:
+def number(a: ArrayLike) -> Array:
     """Convert `a` to floats of the working type; a true condition becomes 1 and a false one 0."""
     return jnp.asarray(a, dtype=float_type()) if not isinstance(a, jax.Array) or not jnp.issubdtype(a.dtype, jnp.floating) else a
 
 
-def integer(a: Any) -> Array:
+def integer(a: ArrayLike) -> Array:
     """Convert `a` to 32-bit integers."""
     a = jnp.asarray(a)
     return (jnp.rint(a) if jnp.issubdtype(a.dtype, jnp.floating) else a).astype(jnp.int32)
 
 
-def _is_whole(a: Any) -> bool:
+def _is_whole(a: ArrayLike) -> bool:
     return isinstance(a, bool | int) or (isinstance(a, jax.Array) and not jnp.issubdtype(a.dtype, jnp.floating))
 
 
@@ -269,17 +269,17 @@ def _integers(f: Callable[..., Array]) -> Callable[..., Array]:
     return lambda *operands: f(*(integer(o) for o in operands))
 
 
-def _compared(f: Callable[[Any, Any], Array]) -> Callable[[Any, Any], Array]:
+def _compared(f: Callable[[Array, Array], Array]) -> Callable[[ArrayLike, ArrayLike], Array]:
     """Return the comparison `f`, which compares two integers as integers."""
 
-    def operator(a: Any, b: Any) -> Array:
+    def operator(a: ArrayLike, b: ArrayLike) -> Array:
         convert = integer if _is_whole(a) and _is_whole(b) else number
         return f(convert(a), convert(b))
 
     return operator
 
 
-def _power(a: Any, b: Any) -> Array:
+def _power(a: ArrayLike, b: ArrayLike) -> Array:
     if isinstance(b, int) and not isinstance(b, bool):
         return jax.lax.integer_pow(number(a), b)
     return _raised(number(a), number(b))
@@ -294,7 +294,7 @@ def _raised(base: Array, exponent: Array) -> Array:
     return base**exponent
 
 
-def _raised_jvp(primals: tuple[Array, Array], tangents: tuple[Any, Any]) -> tuple[Array, Array]:
+def _raised_jvp(primals: tuple[Array, Array], tangents: tuple[Array | SymbolicZero, Array | SymbolicZero]) -> tuple[Array, Array]:
     """Return the power and its tangent.
 
     The logarithm of the base is taken only if the exponent is differentiated, for otherwise the
@@ -323,7 +323,7 @@ STEEP = 1e18  # It stands for an infinite derivative.
 
 def _steep_at(
     f: Callable[[Array], Array], at: tuple[float, ...], tangent: Callable[[Array, Array, Array], Array]
-) -> Callable[[Any], Array]:
+) -> Callable[[ArrayLike], Array]:
     """Return `f` with the derivative `STEEP` at places where its own is infinite.
 
     A probability such as `p * a` is exactly 0 at the value 0 of the cell a, whatever p is: log p
@@ -362,7 +362,7 @@ def _conditions(f: Callable[..., Array]) -> Callable[..., Bool[Array, ...]]:
     return lambda *operands: f(*(jnp.asarray(o, bool) for o in operands))
 
 
-def _values(operator: Operator) -> Callable[..., Any]:
+def _values(operator: Operator) -> Callable[..., Array]:
     return partial(operator.array, jnp)
 
 
@@ -373,7 +373,7 @@ _ARITHMETIC = {
     "sigmoid": jax.nn.sigmoid,  # takes floats and has derivatives, like the next one
     "bit": lambda a: jnp.floor((a + 1) / 2),
 }
-_COMPARISONS: dict[str, Callable[..., Any]] = {
+_COMPARISONS: dict[str, Callable[..., Array]] = {
     "==": lambda a, b: a == b,
     "!=": lambda a, b: a != b,
     "<": lambda a, b: a < b,
@@ -381,10 +381,10 @@ _COMPARISONS: dict[str, Callable[..., Any]] = {
     ">": lambda a, b: a > b,
     ">=": lambda a, b: a >= b,
 }
-_LOGIC: dict[str, Callable[..., Any]] = {"and": lambda a, b: a & b, "or": lambda a, b: a | b, "not": lambda a: ~a}
+_LOGIC: dict[str, Callable[..., Array]] = {"and": lambda a, b: a & b, "or": lambda a, b: a | b, "not": lambda a: ~a}
 _SHARED = {k: _compared(f) for k, f in _COMPARISONS.items()} | {k: _conditions(f) for k, f in _LOGIC.items()}
-OPERATORS: dict[str, Callable[..., Any]] = {k: _numbers(f) for k, f in _ARITHMETIC.items()} | _SHARED | {"^": _power}
-WHOLE: dict[str, Callable[..., Any]] = {
+OPERATORS: dict[str, Callable[..., Array]] = {k: _numbers(f) for k, f in _ARITHMETIC.items()} | _SHARED | {"^": _power}
+WHOLE: dict[str, Callable[..., Array]] = {
     **{name: OPERATORS[name] if o.is_real else _integers(_values(o)) for name, o in ON_NUMBERS.items()},
     **_SHARED,
     "^": _integers(lambda a, b: a**b),

@@ -8,14 +8,15 @@ that its draws depend on no other chain.
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from ._arrays import Graph
-from ._energy import Codes, Params, log_potential
+from ._energy import Codes, log_potential
 
 
 class State(NamedTuple):
@@ -26,7 +27,7 @@ class State(NamedTuple):
     """
 
     codes: Codes
-    memory: Any = ()
+    memory: PyTree = ()
 
 
 class Info(NamedTuple):
@@ -52,7 +53,7 @@ class Target(NamedTuple):
     """
 
     graph: Any
-    params: Params
+    params: Mapping[str, PyTree]
     clamped: Bool[Array, " cells_and_padding"] | Bool[Array, "cells chains"] | None
     beta: Float[Array, " chains"] | None = None
 
@@ -80,15 +81,15 @@ class AbstractKernel(eqx.Module):
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:
         """Take one step of every chain; `keys` has one key for each chain."""
 
-    def enter(self, target: Target, state: State) -> Any:
+    def enter(self, target: Target, state: State) -> PyTree:
         """Return the carried form of the state, in which `move` is fastest over many steps."""
         return state
 
-    def move(self, target: Target, keys: PRNGKeyArray, carried: Any) -> tuple[Any, Info]:
+    def move(self, target: Target, keys: PRNGKeyArray, carried: PyTree) -> tuple[PyTree, Info]:
         """Take one `step` from the carried form of the state, which `enter` returned."""
         return self.step(target, keys, carried)
 
-    def leave(self, target: Target, carried: Any) -> State:
+    def leave(self, target: Target, carried: PyTree) -> State:
         """Return the state from its carried form."""
         return carried
 
@@ -105,7 +106,7 @@ class AbstractKernel(eqx.Module):
         """Whether the state of the kernel has a memory beside the codes."""
         return False
 
-    def memory(self, codes: Codes) -> Any:
+    def memory(self, codes: Codes) -> PyTree:
         """Return the initial memory; it has no arrays if `remembers` is false."""
         del codes
         return ()

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from ._arrays import Blocks, clamp_scores, drawn_blocks, float_type, put_value
 from ._conditional import pick_value, tempered
@@ -214,7 +213,7 @@ class CycleKernel(AbstractKernel):
     def remembers(self) -> bool:
         return any(p.remembers for p in self.parts)
 
-    def memory(self, codes: Codes) -> Any:
+    def memory(self, codes: Codes) -> PyTree:
         return tuple(p.memory(codes) for p in self.parts)
 
     def held(self, cells: int) -> float:
@@ -254,7 +253,7 @@ class RepeatKernel(AbstractKernel):
     def remembers(self) -> bool:
         return self.part.remembers
 
-    def memory(self, codes: Codes) -> Any:
+    def memory(self, codes: Codes) -> PyTree:
         return self.part.memory(codes)
 
     def held(self, cells: int) -> float:
@@ -264,14 +263,14 @@ class RepeatKernel(AbstractKernel):
     def runs(self) -> int:
         return self.count * self.part.runs
 
-    def enter(self, target: Target, state: State) -> Any:
+    def enter(self, target: Target, state: State) -> PyTree:
         return self.part.enter(target, state)
 
-    def leave(self, target: Target, carried: Any) -> State:
+    def leave(self, target: Target, carried: PyTree) -> State:
         return self.part.leave(target, carried)
 
-    def move(self, target: Target, keys: PRNGKeyArray, carried: Any) -> tuple[Any, Info]:
-        def once(k: Array, at: tuple[Any, Info]) -> tuple[Any, Info]:
+    def move(self, target: Target, keys: PRNGKeyArray, carried: PyTree) -> tuple[PyTree, Info]:
+        def once(k: Array, at: tuple[PyTree, Info]) -> tuple[PyTree, Info]:
             carried, info = self.part.move(target, fold(keys, k), at[0])
             return carried, jax.tree.map(jnp.add, at[1], info)
 
@@ -310,7 +309,7 @@ class MixtureKernel(AbstractKernel):
     def remembers(self) -> bool:
         return any(p.remembers for p in self.parts)
 
-    def memory(self, codes: Codes) -> Any:
+    def memory(self, codes: Codes) -> PyTree:
         return tuple(p.memory(codes) for p in self.parts)
 
     def step(self, target: Target, keys: PRNGKeyArray, state: State) -> tuple[State, Info]:

@@ -12,7 +12,7 @@ and in B. The joint values of all terms are thus enumerated at once by matrix pr
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -23,6 +23,7 @@ from ._arrays import Graph, float_type
 from ._conditional import logsumexp
 from ._energy import Codes, Params, evaluate_slots, log_potential
 
+T = TypeVar("T")
 Entries = Float[Array, "entries terms"]
 
 
@@ -240,7 +241,7 @@ class ListedRows(eqx.Module):
         possible = observed != -jnp.inf
         return jnp.where(possible, jnp.where(possible, every, 0.0) - jnp.where(possible, observed, 0.0), jnp.inf)
 
-    def over_chunks(self, chunk: Callable[[Any, Listing, Terms], Any], total: Any, listings: tuple[Listing, ...] | None = None) -> Any:
+    def over_chunks(self, chunk: Callable[[T, Listing, Terms], T], total: T, listings: tuple[Listing, ...] | None = None) -> T:
         """Return a running total over all chunks.
 
         The gradient recomputes each chunk, so that memory stays bounded.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from ..graph.nodes import SINGULAR, Apply, nodes_in
 from ..plan import GapTerms, block_arrays, size_classes
 from ._arrays import Graph, float_type, on_device
 from ._listed import Choice, Half, ListedRows, Listing, Terms, Touching
+
+if TYPE_CHECKING:
+    import jax
 
 Array = np.ndarray
 MOST_VALUES = 1 << 18  # joint values held in memory at once
@@ -68,7 +71,7 @@ def _listing(host: FactorGraph, known: Array, t: GapTerms, most: int) -> Listing
     radix = np.array(t.radix)
     digits = [_set_digits(s.bits, radix) for s in sets]
 
-    def split(a: Array, fill: float) -> Any:
+    def split(a: Array, fill: float) -> jax.Array:
         wide = np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, padding)], constant_values=fill)
         return on_device(np.moveaxis(wide.reshape(*a.shape[:-1], -1, size), -2, 0))
 
@@ -160,7 +163,7 @@ def _codes(radix: Array, values: int | None = None) -> Array:
     return np.arange(math.prod(radix.tolist()) if values is None else values)[:, None] // strides % radix
 
 
-def _halves(radix: Array, sets: list[Array], values: list[int]) -> tuple[tuple[Half, Half], Any]:
+def _halves(radix: Array, sets: list[Array], values: list[int]) -> tuple[tuple[Half, Half], jax.Array]:
     """Return the halves of a component, and the entries that see cells of both halves.
 
     `values` has the number of entries of a set, for each kind of table.
@@ -227,5 +230,5 @@ def _both(radix: Array, crossing: list[tuple[int, int]], inside: list[int], seen
     return out[: max(layers.values(), default=0) + 1] if crossing else np.full((1, seen[0][-1], seen[1][-1]), none)
 
 
-def _ints(a: Array) -> Any:
+def _ints(a: Array) -> jax.Array:
     return on_device(a, np.int32)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -98,7 +97,7 @@ class ExactLoss(AbstractLoss):
         """Whether the loss of each set of blocks consists of products of tables only."""
         return tuple(t is not None and t.rest is None and self.probabilities is not None for t in self.tabled)
 
-    def plain_total(self, params: Params, codes: Codes, row_weights: Array, chunk: int, dtype: Any = None) -> Float[Array, ""]:
+    def plain_total(self, params: Params, codes: Codes, row_weights: Array, chunk: int, dtype: np.dtype | None = None) -> Float[Array, ""]:
         """Return the weighted sum over rows of the loss of the plain sets of blocks.
 
         Args:
@@ -114,7 +113,7 @@ class ExactLoss(AbstractLoss):
                 assert self.probabilities is not None
                 assert weights is not None
                 weights = weights if dtype is None else weights.astype(dtype)
-                total: Any = tabled_losses(weights, self.tabled[k], codes, self.probabilities[k], row_weights, chunk)
+                total: Array = tabled_losses(weights, self.tabled[k], codes, self.probabilities[k], row_weights, chunk)
                 found = found + total.sum().astype(found.dtype)
         return found
 

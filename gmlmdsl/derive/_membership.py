@@ -7,14 +7,15 @@ then the subsets of the cells that exist; every other mask is restricted to them
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from functools import singledispatch
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from ..graph import Corruption, Lowered
 from ..masks import lower_body
@@ -137,6 +138,24 @@ class MaskDraw(NamedTuple):
     weight: Float[Array, " rows"] | None = None
 
 
+class Denoiser(Protocol):
+    """What a mask evaluates: the network over the rows, or the exact conditionals of a model."""
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells of a row."""
+        ...
+
+    @property
+    def most_values(self) -> int:
+        """The number of values of a cell, which is also the code of a hidden cell."""
+        ...
+
+    def logits(self, params: Mapping[str, PyTree], seen: Codes, keys: PRNGKeyArray | None = None) -> Float[Array, "chains cells values"]:
+        """Return the unnormalised log p of every value of every cell."""
+        ...
+
+
 class AbstractScoredMask(eqx.Module):
     """Mask in a network's loss: the hidden cells, the scored cells, and the weight of the score.
 
@@ -154,7 +173,9 @@ class AbstractScoredMask(eqx.Module):
     is_stratified: ClassVar[bool] = False
 
     @abc.abstractmethod
-    def drawn(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, u: Array | None) -> MaskDraw:
+    def drawn(
+        self, graph: Denoiser, params: Mapping[str, PyTree], codes: Codes, present: Present, keys: PRNGKeyArray, u: Array | None
+    ) -> MaskDraw:
         """Draw K of each row, for cells that `graph` predicts.
 
         Args:
@@ -189,7 +210,9 @@ class NoisyMask(AbstractScoredMask):
     weights: Float[Array, " parts"]
     noises: Float[Array, "parts 3"]
 
-    def drawn(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, u: Array | None) -> MaskDraw:
+    def drawn(
+        self, graph: Denoiser, params: Mapping[str, PyTree], codes: Codes, present: Present, keys: PRNGKeyArray, u: Array | None
+    ) -> MaskDraw:
         """Draw K and the noise, as `draw`; all of K is scored.
 
         `params` and `u` are not read.

@@ -9,12 +9,11 @@ data are adjacent and share its encoding.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from ..networks import AbstractNetwork
 from ._energy import Codes
@@ -24,6 +23,7 @@ from ._random import fold_apart, words_apart
 
 STRATA = 2**31 - 1  # number to fold into a row's key
 Given = tuple[Int[Array, "rows entries"], ...]
+Networks = Mapping[str, AbstractNetwork]
 
 
 class NetworkGraph(eqx.Module):
@@ -42,8 +42,8 @@ class NetworkGraph(eqx.Module):
     n_cells: int = eqx.field(static=True)
     most_values: int = eqx.field(static=True)
     label: str = eqx.field(static=True)
-    encoded: Any
-    prepared: Any
+    encoded: PyTree
+    prepared: PyTree
     lengths: Int[Array, "rows chains_of_a_row"]
 
     @property
@@ -51,7 +51,7 @@ class NetworkGraph(eqx.Module):
         """Cells that are not padding."""
         return jnp.arange(self.n_cells, dtype=self.lengths.dtype)[:, None] < self.lengths.reshape(1, -1)
 
-    def logits(self, params: Mapping[str, Any], seen: Codes, keys: PRNGKeyArray | None = None) -> Float[Array, "chains cells values"]:
+    def logits(self, params: Networks, seen: Codes, keys: PRNGKeyArray | None = None) -> Float[Array, "chains cells values"]:
         """Return the unnormalised log p of every value of every cell, all cells at once.
 
         `seen` has the code `most_values` where a cell is hidden.
@@ -60,7 +60,7 @@ class NetworkGraph(eqx.Module):
         shape = (*self.lengths.shape, self.n_cells)
         keys = None if keys is None else keys.reshape(self.lengths.shape)
 
-        def one(encoded: Any, prepared: Any, seen: Array, length: Array, key: Any) -> Array:
+        def one(encoded: PyTree, prepared: PyTree, seen: Array, length: Array, key: PRNGKeyArray | None) -> Array:
             return network.logits(encoded, prepared, seen, length, key=key)
 
         axes = (None, 0, 0, 0, None if keys is None else 0)
@@ -72,7 +72,7 @@ class NetworkGraph(eqx.Module):
         return jnp.moveaxis(by_value.reshape(by_value.shape[0], -1, self.n_cells), 0, -1)
 
 
-def encode(network: AbstractNetwork, given: Given, given_lengths: Given, rows: int, keys: PRNGKeyArray | None = None) -> Any:
+def encode(network: AbstractNetwork, given: Given, given_lengths: Given, rows: int, keys: PRNGKeyArray | None = None) -> PyTree:
     """Return the encodings of `rows` rows of given data.
 
     Args:
@@ -87,7 +87,7 @@ def encode(network: AbstractNetwork, given: Given, given_lengths: Given, rows: i
 
 
 def network_graph(
-    network: AbstractNetwork, label: str, encoded: Any, lengths: Int[Array, "rows chains_of_a_row"], n_cells: int
+    network: AbstractNetwork, label: str, encoded: PyTree, lengths: Int[Array, "rows chains_of_a_row"], n_cells: int
 ) -> NetworkGraph:
     """Return the shared data of passes over chains of the given lengths.
 
@@ -163,7 +163,7 @@ class NetworkLoss(eqx.Module):
 
     def rows(
         self,
-        params: Mapping[str, Any],
+        params: Networks,
         codes: Codes,
         given: Given,
         given_lengths: Given,
@@ -205,7 +205,7 @@ class NetworkLoss(eqx.Module):
         return total / self.n_masks, self.mask.mean_members(codes, present), size
 
     def _stages(
-        self, graph: NetworkGraph, params: Any, codes: Codes, present: Array, keys: PRNGKeyArray, dropout: bool, u: Array | None
+        self, graph: NetworkGraph, params: Networks, codes: Codes, present: Array, keys: PRNGKeyArray, dropout: bool, u: Array | None
     ) -> Array:
         n, total = graph.n_cells, jnp.zeros(codes.shape[1])
         # A stratified mask may evaluate the network, whose rows have this width.
@@ -236,7 +236,7 @@ def row_lengths(codes: Codes) -> Int[Array, " rows"]:
 
 def fixed_loss(
     graph: NetworkGraph,
-    params: Mapping[str, Any],
+    params: Networks,
     codes: Codes,
     blocks: Bool[Array, "blocks cells"],
     probabilities: Float[Array, " blocks"],
@@ -269,9 +269,7 @@ def fixed_loss(
     return jax.lax.scan(one, jnp.zeros(codes.shape[1]), (blocks, blocks if scored is None else scored, probabilities))[0]
 
 
-def cell_tables(
-    graph: NetworkGraph, params: Mapping[str, Any], codes: Codes, held: Bool[Array, "cells 1"]
-) -> Float[Array, "chains cells values"]:
+def cell_tables(graph: NetworkGraph, params: Networks, codes: Codes, held: Bool[Array, "cells 1"]) -> Float[Array, "chains cells values"]:
     """Return log p(x_i | x_rest, K) of every cell: K is hidden and the rest is seen.
 
     Only the tables of the cells of K are meant to be read.

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import abc
 from functools import partial
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -30,7 +29,7 @@ from ._kernel import AbstractKernel, Info, State, Target
 from ._kernels import counted
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import members
-from ._network import NetworkGraph
+from ._network import NetworkGraph, Networks
 from ._picks import pick_token, token_words
 from ._random import fold_apart
 from ._undefined import UNDEFINED, has_no_distribution
@@ -112,7 +111,7 @@ class LeastConfidentKernel(AbstractNetworkKernel):
         return least(jnp.where(pool, log_p, jnp.inf), jnp.full(codes.shape[1], self.count)) & pool, pool & jnp.isnan(log_p)
 
 
-def present_values(graph: NetworkGraph, params: Any, codes: Codes, cells: Int[Array, " pool"]) -> Float[Array, "cells chains"]:
+def present_values(graph: NetworkGraph, params: Networks, codes: Codes, cells: Int[Array, " pool"]) -> Float[Array, "cells chains"]:
     """Return log p(x_i | x_-i) of each of `cells`, by one pass for each; other cells get 0.
 
     Args:

@@ -6,7 +6,6 @@ It is built from products of the network's outputs over each K.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +14,9 @@ import numpy as np
 from ..graph import FactorGroup, Lowered
 from ..plan import sweep_blocks
 from ..program import ir
-from ._arrays import on_device
+from ._arrays import Blocks, on_device
 from ._bounded_jit import bounded_jit
-from ._network import NetworkGraph, cell_tables
+from ._network import NetworkGraph, Networks, cell_tables
 from ._network_kernels import LeastConfidentKernel, least, network_update, present_values, unadapted
 from ._transitions import Transitions, all_states
 from ._undefined import undefined_outputs
@@ -31,7 +30,7 @@ class NetworkTransitions(Transitions):
     `network` covers one row of given data with one chain for each configuration.
     """
 
-    def __init__(self, lowered: Lowered, params: Mapping[str, Any], network: NetworkGraph):
+    def __init__(self, lowered: Lowered, params: Networks, network: NetworkGraph):
         self.lowered, self.host, self.params, self.network = lowered, lowered.graph, params, network
         self.states = all_states(lowered.graph, what="the transition matrix")
         self.codes = on_device(self.states)
@@ -69,11 +68,11 @@ class NetworkTransitions(Transitions):
             matrix[mine] = self.block(np.flatnonzero(members)[None])[mine]
         return matrix
 
-    def pieces(self, blocks: Array, extra: Sequence[FactorGroup] = ()) -> dict[int, Any]:
+    def pieces(self, blocks: Array, extra: Sequence[FactorGroup] = ()) -> Mapping[int, None]:
         """Return nothing for each block: a network needs only the cells."""
         return dict.fromkeys(range(len(blocks)))
 
-    def conditional(self, block: Array, found: Any = None, correction: Array | None = None) -> tuple[Array, Array]:
+    def conditional(self, block: Array, found: Blocks | None = None, correction: Array | None = None) -> tuple[Array, Array]:
         """Return the product over the block's cells, all hidden, of p(x_i | x_rest, K)."""
         members = self.members(block)
         held = np.zeros((self.host.n_random, 1), bool)
@@ -85,13 +84,13 @@ class NetworkTransitions(Transitions):
             table *= tables[:, cell, self.values(block)[:, m]].T
         return table, np.zeros(self.count, bool)
 
-    def _verify(self, bad: Any, cells: Array) -> None:
+    def _verify(self, bad: np.ndarray, cells: Array) -> None:
         """Raise an error if some configuration has no distribution at some cell."""
         if bad.any():
             cell = self.host.cell_name(int(cells[int(np.argmax(bad))]))
             raise undefined_outputs(f"network `{self.network.label}`", f"at {cell}")
 
-    def block(self, block: Array, found: Any = None, correction: Array | None = None) -> Array:
+    def block(self, block: Array, found: Blocks | None = None, correction: Array | None = None) -> Array:
         """Return the matrix that draws one block at once."""
         return self.spread(block, *self.conditional(block))
 
@@ -101,10 +100,10 @@ class NetworkTransitions(Transitions):
 
 
 @bounded_jit
-def _cell_tables(network: NetworkGraph, params: Mapping[str, Any], codes: jax.Array, held: jax.Array) -> jax.Array:
+def _cell_tables(network: NetworkGraph, params: Networks, codes: jax.Array, held: jax.Array) -> jax.Array:
     return cell_tables(network, params, codes, held)
 
 
 @bounded_jit
-def _present_values(network: NetworkGraph, params: Mapping[str, Any], codes: jax.Array, cells: jax.Array) -> jax.Array:
+def _present_values(network: NetworkGraph, params: Networks, codes: jax.Array, cells: jax.Array) -> jax.Array:
     return present_values(network, params, codes, cells)

@@ -6,9 +6,6 @@ to a network: decoders take either, and do not distinguish them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +17,7 @@ from ._arrays import Graph, graph_arrays, on_device
 from ._contraction import Contraction, contraction
 from ._decoded import AbstractDecoder
 from ._elimination_kernels import draw_words
-from ._energy import Codes
+from ._energy import Codes, Params
 from ._exact import log_marginals
 from ._kernel import AbstractKernel, Info, State, Target
 from ._random import fold_apart
@@ -70,7 +67,7 @@ class OracleGraph(eqx.Module):
         known = jnp.where(seen >= self.most_values, -1, seen)
         return known.at[self.contraction.free.shape[0] :].set(self.behind)
 
-    def logits(self, params: Mapping[str, Any], seen: Codes, keys: PRNGKeyArray | None = None) -> Float[Array, "chains cells values"]:
+    def logits(self, params: Params, seen: Codes, keys: PRNGKeyArray | None = None) -> Float[Array, "chains cells values"]:
         """Return log p(x_i = v | the seen cells); `seen` has `most_values` for a hidden cell.
 
         If the seen values have probability zero, which a parallel step may cause, all values of a
@@ -83,7 +80,7 @@ class OracleGraph(eqx.Module):
         behind = jnp.zeros((self.n_cells - logs.shape[0], *logs.shape[1:]), logs.dtype)
         return jnp.moveaxis(jnp.concatenate([logs, behind]), 2, 0)
 
-    def drawn_latents(self, params: Mapping[str, Any], codes: Codes, keys: PRNGKeyArray) -> Codes:
+    def drawn_latents(self, params: Params, codes: Codes, keys: PRNGKeyArray) -> Codes:
         """Draw the cells that are not decoded jointly from p(. | the decoded cells).
 
         If that distribution is undefined, the cells stay as they are.

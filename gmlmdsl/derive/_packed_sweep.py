@@ -22,13 +22,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from operator import or_
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
 
 from ..plan import BITS, Packing
 from ._arrays import float_type, on_device
@@ -107,7 +107,7 @@ class PackedSweepKernel(AbstractKernel):
         carried, info = self.move(target, keys, self.enter(target, state))
         return self.leave(target, carried), info
 
-    def enter(self, target: Target, state: State) -> Any:
+    def enter(self, target: Target, state: State) -> PyTree:
         if target.beta is not None:
             return self.plain.enter(target, state)
         codes, chains = state.codes.astype(jnp.uint32), state.codes.shape[1]
@@ -115,14 +115,14 @@ class PackedSweepKernel(AbstractKernel):
         lanes = codes.reshape(codes.shape[0], -1, LANES) << _shifts(LANES, 1, 3, 2)
         return PackedState(lanes.sum(axis=2, dtype=jnp.uint32), jnp.zeros((0, chains), jnp.int32))
 
-    def leave(self, target: Target, carried: Any) -> State:
+    def leave(self, target: Target, carried: PyTree) -> State:
         if target.beta is not None:
             return self.plain.leave(target, carried)
         words = carried.held.at[self.plain.slots].get(**INSIDE)
         codes = _lanes(words).reshape(words.shape[0], -1)
         return State(codes[:, : carried.chains.shape[1]].astype(jnp.int32))
 
-    def move(self, target: Target, keys: PRNGKeyArray, carried: Any) -> tuple[Any, Info]:
+    def move(self, target: Target, keys: PRNGKeyArray, carried: PyTree) -> tuple[PyTree, Info]:
         if target.beta is not None:
             return self.plain.move(target, keys, carried)
         before, chains, ours = carried.held, keys.shape[0], keys[::LANES]

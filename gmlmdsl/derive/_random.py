@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import equinox as eqx
 import jax
@@ -216,7 +216,10 @@ def _is_threefry(generator: str) -> bool:
     return generator == "threefry2x32" and bool(jax.config.jax_threefry_partitionable)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _threefry(key0: Any, key1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
+OneWord = TypeVar("OneWord", Array, np.ndarray)
+
+
+def _threefry(key0: OneWord, key1: OneWord, x0: OneWord, x1: OneWord) -> tuple[OneWord, OneWord]:
     """Return twenty rounds of Threefry-2x32 on words, as arrays of the device or of the host.
 
     Reference: Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3".

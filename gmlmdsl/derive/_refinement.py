@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -34,6 +34,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from ..graph import Bound, Lowered, Passes, passes_of, refinement
+from ..networks import AbstractNetwork
 from ..program import PUBLISHED, ir
 from ._arrays import on_device
 from ._decoded import AbstractDecoder, Decoded
@@ -199,7 +200,7 @@ class RefinementKernel(AbstractDecoder):
         free, draft = free_cells(target), state.memory.draft
         first, planner = self.begin(target, draft, free, fold_apart(keys, 0)), self._planner(target)
 
-        def once(at: Hypothesis, t: Array) -> tuple[Hypothesis, Any]:
+        def once(at: Hypothesis, t: Array) -> tuple[Hypothesis, Array | None]:
             def move(h: Hypothesis) -> Hypothesis:
                 return self.one_pass(target, h, free, t, fold_apart(keys, t + 1), planner)
 
@@ -245,7 +246,7 @@ class RefinementKernel(AbstractDecoder):
         name, graph = self.rules.planner, target.graph
         if name in ("none", "self"):
             return None
-        network: Any = target.params[name]
+        network: AbstractNetwork = target.params[name]
         return network_graph(network, name, encode(network, (), (), graph.lengths.shape[0]), graph.lengths, graph.n_cells)
 
     def trusted(self, logits: Float[Array, "chains cells values"], tokens: Codes) -> Float[Array, "cells chains"]:
@@ -473,7 +474,7 @@ def stuttering(tokens: Codes, present: Held) -> Held:
     return jnp.concatenate([jnp.zeros_like(again[:1]), again])
 
 
-def narrow(logits: Float[Array, "*shape values"], top_k: int | None, top_p: Any) -> Float[Array, "*shape values"]:
+def narrow(logits: Float[Array, "*shape values"], top_k: int | None, top_p: Array | float | None) -> Float[Array, "*shape values"]:
     """Return logits with all but the likeliest values set to -infinity.
 
     The `top_k` likeliest values remain, or the smallest set of values with total probability

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -41,6 +41,7 @@ from ._autoregressive import autoregressive_kernel
 from ._clusters import cluster_kernel
 from ._contraction import contraction
 from ._elimination_kernels import EliminationKernel, ListedEliminationKernel
+from ._energy import Params
 from ._kernel import AbstractKernel
 from ._kernels import CycleKernel, KernelStage, MixtureKernel, ParallelKernel, RandomKernel, RepeatKernel, SweepKernel
 from ._mask_law import mask_law
@@ -50,6 +51,9 @@ from ._packed_sweep import packed_sweep
 from ._refinement import refinement_kernel
 from ._tabled_sweep import Colours, TabledSweepKernel, tabled_sweep
 from ._temper import TemperKernel
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 Array = np.ndarray
 MOST_KINDS = 32  # shapes of blocks that are compiled separately
@@ -67,7 +71,7 @@ class Planned:
     pairs: tuple[str, ...] = ()
 
 
-def build_kernel(lowered: Lowered, sampler: ir.Sampler, params: Mapping[str, Any] | None = None, keep: bool = False) -> Planned:
+def build_kernel(lowered: Lowered, sampler: ir.Sampler, params: Params | None = None, keep: bool = False) -> Planned:
     """Return the kernel of a sampler.
 
     Args:
@@ -214,13 +218,13 @@ def _by_trees(graph: FactorGraph, pieces: Sequence[Array]) -> SweepKernel:
     return SweepKernel(tuple(KernelStage(stacked_blocks(graph, list(p)), len(p)) for p in pieces))
 
 
-def at_parameters(graph: FactorGraph, kernel: AbstractKernel, params: Mapping[str, Any]) -> AbstractKernel:
+def at_parameters(graph: FactorGraph, kernel: AbstractKernel, params: Params) -> AbstractKernel:
     """Return the kernel in the form that is fastest at these parameters.
 
     Tables that would lose digits in 32 bits are replaced by trees.
     """
 
-    def formed(k: Any) -> Any:
+    def formed(k: PyTree) -> PyTree:
         if not isinstance(k, TabledSweepKernel):
             return k
         entries = entries_at(graph, k.plans, {name: np.asarray(v, np.float64) for name, v in params.items()})
@@ -264,7 +268,7 @@ def _listed(graph: FactorGraph, planned: RandomPlan) -> AbstractKernel:
     """Return the kernel that redraws blocks by elimination, those of one shape together."""
     blocks = listed_blocks(graph, planned.mask, planned.corrected)
     assert blocks is not None
-    alike: dict[Any, list[int]] = {}
+    alike: dict[Hashable, list[int]] = {}
     found = {}
     for k, block in enumerate(blocks):
         cells = block[block < graph.n_cells]

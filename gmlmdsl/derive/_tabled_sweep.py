@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from ..graph import FactorGraph
 from ..plan import Exceptions, FactorTable, ScoreForm, SweepTables, TabledColours, block_arrays, every_entry, score_form
@@ -28,6 +28,9 @@ from ._kernel import AbstractKernel, Info, State, Target, free
 from ._loop import INSIDE
 from ._picks import levels_of, pick_of_weights
 from ._random import Words, behind, fold, made_apart, words
+
+if TYPE_CHECKING:
+    from jax.typing import DTypeLike
 
 FEW_NEIGHBOURS = 16  # up to this number, the loop over neighbours is written out
 SHARED = 1 << 12  # from this number of values of a colour on, several threads share them
@@ -337,7 +340,7 @@ def _indicators(codes: Codes, width: int) -> Float[Array, "cells_x_width chains"
     return (codes[:, None] == values[None, :, None]).astype(float_type()).reshape(-1, codes.shape[1])
 
 
-def _codes(held: Array, width: int, dtype: Any) -> Codes:
+def _codes(held: Array, width: int, dtype: DTypeLike) -> Codes:
     """Return codes from the state, which are codes or indicators of `width` values."""
     if not width:
         return held.astype(dtype)
@@ -414,7 +417,10 @@ def _drawn(scores: Scores, more: Array | None, drawn: Words, how: Reading) -> tu
     return pick_of_few(each if more is None else [s + more[:, v] for v, s in enumerate(each)], drawn)
 
 
-def _in_turn(step: Callable[[Any, Any], tuple[Any, None]], start: Any, inputs: Any, count: int) -> Any:
+T = TypeVar("T")
+
+
+def _in_turn(step: Callable[[T, PyTree], tuple[T, None]], start: T, inputs: PyTree, count: int) -> T:
     """Do the same as `jax.lax.scan`, with a small number of iterations written out."""
     if count > FEW_NEIGHBOURS:
         return jax.lax.scan(step, start, inputs)[0]

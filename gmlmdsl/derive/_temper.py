@@ -7,11 +7,11 @@ chains: the body of a `temper` is one kernel that moves them all.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from ._energy import Codes, log_potential
 from ._kernel import AbstractKernel, Info, State, Target
@@ -96,7 +96,7 @@ class TemperKernel(AbstractKernel):
     def remembers(self) -> bool:
         return True
 
-    def memory(self, codes: Codes) -> Any:
+    def memory(self, codes: Codes) -> PyTree:
         """Return replicas that all start at the codes of the chain."""
         return Replicas(jnp.repeat(codes[:, None], self.betas.shape[0], axis=1), jnp.zeros(codes.shape[1], jnp.int32))
 

@@ -6,7 +6,7 @@ Whatever is proved for the matrix therefore holds for the chain.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -145,7 +145,7 @@ class Transitions:
         params = {k: np.asarray(v, float) for k, v in self.params.items()}
         return cluster_matrix(plan_clusters(self.lowered, update), self.states, log_p, params, float(self.beta[0]))
 
-    def pieces(self, blocks: Array, extra: Sequence[FactorGroup] = ()) -> dict[int, Blocks]:
+    def pieces(self, blocks: Array, extra: Sequence[FactorGroup] = ()) -> Mapping[int, Blocks | None]:
         """Return every block separately.
 
         Similar blocks get arrays of the same shape, so that few programs are compiled.
@@ -156,8 +156,9 @@ class Transitions:
             out |= {int(k): jax.tree.map(lambda a, at=at: a[at : at + 1], together) for at, k in enumerate(like)}
         return out
 
-    def law_table(self, law: AbstractMaskLaw, block: Array, found: Blocks) -> Array:
+    def law_table(self, law: AbstractMaskLaw, block: Array, found: Blocks | None) -> Array:
         """Return p(K | x') under every joint value of the block, shape (values, configurations)."""
+        assert found is not None
         table = np.exp(np.asarray(_law_table(law, self.params, self.codes, found, found.touch[len(self.device.groups) :])))
         n_values = len(self.values(block))
         return np.broadcast_to(table[0, :n_values], (n_values, self.count))
@@ -180,11 +181,12 @@ class Transitions:
         sizes = tuple(self.host.sizes[self.members(block)].tolist())
         return np.stack(np.unravel_index(np.arange(int(np.prod(sizes))), sizes), axis=1) if sizes else np.zeros((1, 0), int)
 
-    def conditional(self, block: Array, found: Blocks, correction: Array | None = None) -> tuple[Array, Array]:
+    def conditional(self, block: Array, found: Blocks | None, correction: Array | None = None) -> tuple[Array, Array]:
         """Return p(x_K = value | rest), and the configurations whose rest is impossible.
 
         The shape of the probabilities is (values, configurations).
         """
+        assert found is not None
         local, possible = (np.asarray(a) for a in _scores(self.device, self.params, self.codes, found, self.beta))
         scores = local[: len(self.values(block))] + (0.0 if correction is None else correction)
         top = scores.max(axis=0)
@@ -192,7 +194,7 @@ class Transitions:
         weights = np.exp(scores - np.where(impossible, 0.0, top))
         return weights / np.where(impossible, 1.0, weights.sum(axis=0)), impossible
 
-    def block(self, block: Array, found: Blocks, correction: Array | None = None) -> Array:
+    def block(self, block: Array, found: Blocks | None, correction: Array | None = None) -> Array:
         """Return the matrix that draws one block from its conditional."""
         table, impossible = self.conditional(block, found, correction)
         return self.spread(block, table, impossible)

@@ -7,18 +7,19 @@ if the cells that each pass settles are known in advance. `masks/_visits.py` has
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from ..graph import Lowered
 from ..masks import VisitMask
 from ._arrays import float_type
 from ._energy import Codes
-from ._membership import AbstractScoredMask, MaskDraw, Present, random_ranks
+from ._membership import AbstractScoredMask, Denoiser, MaskDraw, Present, random_ranks
 from ._network import STRATA, negative_log
 from ._random import fold_apart, words_apart
 from ._refinement import RefinementKernel, refinement_kernel
@@ -52,7 +53,9 @@ class VisitLaw(AbstractScoredMask):
         temperature = self.kernel.rules.temperature
         return logits if temperature == 1 else logits / temperature
 
-    def drawn(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, u: Array | None) -> MaskDraw:
+    def drawn(
+        self, graph: Denoiser, params: Mapping[str, PyTree], codes: Codes, present: Present, keys: PRNGKeyArray, u: Array | None
+    ) -> MaskDraw:
         """Return one pass of each row: the pass in which cell number floor(u n) settles.
 
         Cells are numbered in the order in which they settle. `AbstractScoredMask.drawn` describes
@@ -86,7 +89,7 @@ class VisitLaw(AbstractScoredMask):
         return chosen | behind, chosen, count.astype(float_type()) / jnp.maximum(divisor, 1).astype(float_type())
 
     def _by_path(
-        self, graph: Any, params: Any, codes: Codes, present: Present, j: Int[Array, " rows"]
+        self, graph: Denoiser, params: Mapping[str, PyTree], codes: Codes, present: Present, j: Int[Array, " rows"]
     ) -> tuple[Present, Present, Float[Array, " rows"]]:
         """Run the passes one after another, up to the pass in which cell j settles.
 
@@ -107,7 +110,7 @@ class VisitLaw(AbstractScoredMask):
         return hidden, scored, count / jnp.maximum(settled, 1)
 
     def one_pass(
-        self, graph: Any, params: Any, codes: Codes, present: Present, open_: Present, t: Array
+        self, graph: Denoiser, params: Mapping[str, PyTree], codes: Codes, present: Present, open_: Present, t: Array
     ) -> tuple[Float[Array, "chains cells values"], Bool[Array, "cells rows"]]:
         """Return the logits of one pass over the open cells, and the cells that the pass settles.
 
@@ -125,7 +128,9 @@ class VisitLaw(AbstractScoredMask):
         stays = self.kernel.left_open(self.kernel.sureness(logits), open_, present, t, None)
         return logits, open_ & ~(stays & (t < self.kernel.rules.steps))
 
-    def losses(self, graph: Any, params: Any, codes: Codes, present: Present, keys: PRNGKeyArray, draws: int) -> Float[Array, "draws rows"]:
+    def losses(
+        self, graph: Denoiser, params: Mapping[str, PyTree], codes: Codes, present: Present, keys: PRNGKeyArray, draws: int
+    ) -> Float[Array, "draws rows"]:
         """Return the weighted scores of `draws` passes for each row.
 
         The draws of a row are stratified over its passes.
@@ -148,7 +153,7 @@ class VisitLaw(AbstractScoredMask):
 
         return jax.lax.scan(once, None, jnp.arange(draws))[1]
 
-    def log_p(self, graph: Any, params: Any, codes: Codes, present: Present) -> Float[Array, " rows"]:
+    def log_p(self, graph: Denoiser, params: Mapping[str, PyTree], codes: Codes, present: Present) -> Float[Array, " rows"]:
         """Return log p of each row along its single path of passes.
 
         Each pass scores the cells that it settles.

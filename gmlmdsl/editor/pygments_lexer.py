@@ -5,6 +5,7 @@ Pygments finds it by its entry point under the name `gmlm`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from pygments.lexer import RegexLexer, bygroups, words
@@ -17,8 +18,8 @@ class GmlmLexer(RegexLexer):
     """Lexer of `.gmlm` programs. Words of forms are coloured only before a parenthesis."""
 
     name = "gmlmdsl"
-    aliases: ClassVar[list[str]] = ["gmlm"]
-    filenames: ClassVar[list[str]] = ["*.gmlm"]
+    aliases: ClassVar[Sequence[str]] = ["gmlm"]
+    filenames: ClassVar[Sequence[str]] = ["*.gmlm"]
     url = "https://pypi.org/project/gmlmdsl"
     tokens: ClassVar = {
         "root": [

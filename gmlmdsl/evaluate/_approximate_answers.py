@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Mapping
-from typing import Any
 
+import jax
 import numpy as np
 
 from .._diagnostics import GmlmWarning, counted, fail
+from .._types import Clamp
 from ..data import clamped_cells, generator
 from ..derive import float_type
 from ..graph import FactorGraph, GivenRows
@@ -25,7 +26,7 @@ from ._message_passing import Contradiction, Flooding, log_sum, maximum, passed
 from ._mode_search import ModeSearch
 
 Array = np.ndarray
-Params = Mapping[str, Any]
+Params = Mapping[str, jax.Array]
 ANNEALED = 2**32 - 2  # stands for the chain in the seed of annealing
 
 
@@ -39,7 +40,7 @@ class _Clamped:
         tables: the factors of the free cells.
     """
 
-    def __init__(self, graph: FactorGraph, params: Params, clamp: Mapping[str, Any] | None, given: GivenRows | None):
+    def __init__(self, graph: FactorGraph, params: Params, clamp: Clamp | None, given: GivenRows | None):
         held, codes = clamped_cells(graph, clamp)
         if held.any() and graph.requires:
             found = with_forced(graph, held, codes)
@@ -60,7 +61,7 @@ class _Clamped:
 
 
 def approximate_marginals(
-    graph: FactorGraph, params: Params, clamp: Mapping[str, Any] | None, given: GivenRows | None, method: MarginalMethod
+    graph: FactorGraph, params: Params, clamp: Clamp | None, given: GivenRows | None, method: MarginalMethod
 ) -> ApproximateMarginals:
     """Return approximate marginals of all cells given the clamped cells.
 
@@ -127,7 +128,7 @@ def _ascended(clamped: _Clamped, method: MeanField) -> tuple[list[Array], Record
 
 
 def approximate_mode(
-    graph: FactorGraph, params: Params, clamp: Mapping[str, Any] | None, given: GivenRows | None, method: ModeMethod, seed: int
+    graph: FactorGraph, params: Params, clamp: Clamp | None, given: GivenRows | None, method: ModeMethod, seed: int
 ) -> tuple[Array, float, str, bool]:
     """Return a configuration of large probability that agrees with the clamped cells.
 

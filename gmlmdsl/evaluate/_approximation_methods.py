@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .._diagnostics import fail, is_real_number, listed, unknown, whole_number
+from .._types import AnyArray, Configuration
 
 Array = np.ndarray
 Some = TypeVar("Some")
@@ -128,7 +129,7 @@ def _verify(method: Any, whole: Mapping[str, int], share: Sequence[str] = ()) ->
             raise fail("E507", f"{name} must be a number from 0 to below 1, got {value!r:.60}", help="`damping=0.5`, say")
 
 
-def marginal_method(given: Any) -> MarginalMethod:
+def marginal_method(given: object) -> MarginalMethod:
     """Return a method of `marginals`: an object, or the defaults of its name.
 
     Raises:
@@ -137,7 +138,7 @@ def marginal_method(given: Any) -> MarginalMethod:
     return _method(given, (BeliefPropagation, MeanField), "marginals")
 
 
-def mode_method(given: Any) -> ModeMethod:
+def mode_method(given: object) -> ModeMethod:
     """Return a method of `map`: an object, or the defaults of its name.
 
     Raises:
@@ -146,7 +147,7 @@ def mode_method(given: Any) -> ModeMethod:
     return _method(given, (MaxProduct, SimulatedAnnealing), "map")
 
 
-def _method(given: Any, kinds: Sequence[type[Some]], verb: str) -> Some:
+def _method(given: object, kinds: Sequence[type[Some]], verb: str) -> Some:
     by_name = {getattr(kind, "name"): kind for kind in kinds}  # noqa: B009 - a class attribute of each kind
     if isinstance(given, str):
         if given not in by_name:
@@ -229,24 +230,31 @@ class Mode(tuple[Any, Any]):
 
     kind: str
     is_proven: bool
-    log_potential: Any
+    log_potential: AnyArray | float
 
-    def __new__(cls, configuration: Any, log_prob: Any, log_potential: Any, kind: str = "exact", is_proven: bool = True) -> Mode:
+    def __new__(
+        cls,
+        configuration: Configuration,
+        log_prob: AnyArray | float,
+        log_potential: AnyArray | float,
+        kind: str = "exact",
+        is_proven: bool = True,
+    ) -> Mode:
         """Return a pair with these attributes."""
         self = super().__new__(cls, (configuration, log_prob))
         self.kind, self.is_proven, self.log_potential = kind, is_proven, log_potential
         return self
 
-    def __getnewargs__(self) -> tuple[Any, ...]:
+    def __getnewargs__(self) -> tuple[object, ...]:
         return (*self, self.log_potential, self.kind, self.is_proven)
 
     @property
-    def configuration(self) -> Any:
+    def configuration(self) -> Configuration:
         """The configuration."""
         return self[0]
 
     @property
-    def log_prob(self) -> Any:
+    def log_prob(self) -> AnyArray | float:
         """Log p of the configuration."""
         return self[1]
 

@@ -91,8 +91,8 @@ def entry_slopes(objective: Objective, size: int) -> scipy.sparse.csr_matrix | N
     """
     loss = objective.exact_loss
     assert loss.tables is not None
-    mentions: Any = _mentioned(objective, loss.tables, size)
-    together: Any = scipy.sparse.csr_matrix(mentions.T @ mentions)
+    mentions: scipy.sparse.csr_matrix = _mentioned(objective, loss.tables, size)
+    together: scipy.sparse.csr_matrix = scipy.sparse.csr_matrix(mentions.T @ mentions)
     colours = np.zeros(size, np.int64)
     if together.nnz > (together.diagonal() > 0).sum():
         if size > MOST_MET or together.nnz > MOST_MET * MOST_MET_EACH:
@@ -118,7 +118,9 @@ def _blocks_see(tabled: TabledBlocks, mentions: Any) -> Array:
     return np.asarray((uses @ mentions).toarray() > 0)
 
 
-def _slopes(objective: Objective, tables: Tables, directions: Array, mentions: Any, colours: Array) -> tuple[Array, Any]:
+def _slopes(
+    objective: Objective, tables: Tables, directions: Array, mentions: Any, colours: Array
+) -> tuple[Array, scipy.sparse.csr_matrix]:
     """Return the derivatives of entries along the directions, and the dependences of the entries.
 
     The second result is the part of `mentions` with non-zero derivatives. Entries are affine in the

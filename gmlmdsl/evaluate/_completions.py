@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import numpy as np
 
 from .._diagnostics import listed
+from .._types import AnyArray
 from ..derive import AbstractMaskLaw, EnumeratedLoss, Graph, contraction, listed_rows, on_device
 from ..derive.compiled import block_table, log_marginal, log_observed
 from ..graph import FactorGraph
@@ -19,7 +19,7 @@ from ._row_sizes import log_potentials, over_rows, placed
 Array = np.ndarray
 
 
-def log_completions(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array) -> Any:
+def log_completions(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array) -> AnyArray:
     """Return the unnormalised log p of rows, with missing cells summed out.
 
     Args:
@@ -36,7 +36,9 @@ def log_completions(graph: FactorGraph, device: Graph, params: Mapping[str, jax.
     """
     lacking = (codes < 0).any(axis=0)
     gapped, whole = np.flatnonzero(lacking), np.flatnonzero(~lacking)
-    parts: list[tuple[Array, Any]] = [(whole, log_potentials(device, params, codes[:, whole]))] if len(whole) or not len(gapped) else []
+    parts: list[tuple[Array, AnyArray]] = (
+        [(whole, log_potentials(device, params, codes[:, whole]))] if len(whole) or not len(gapped) else []
+    )
     if not len(gapped):
         return parts[0][1]
     report = reported(graph, codes)
@@ -53,7 +55,7 @@ def log_completions(graph: FactorGraph, device: Graph, params: Mapping[str, jax.
     return placed(codes.shape[1], parts)
 
 
-def eliminated(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array, report: Missing) -> Any:
+def eliminated(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array, report: Missing) -> AnyArray:
     """Return the unnormalised log p of rows by elimination of their missing cells.
 
     Args:
@@ -75,7 +77,7 @@ def eliminated(graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array
 
 def block_tables(
     graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array], codes: Array, members: Array, law: AbstractMaskLaw | None = None
-) -> Any:
+) -> AnyArray:
     """Return log p(x_K | the observed cells of x outside K), with other missing cells summed out.
 
     With `law` it is conditional on K too: log p(x_K | the observed cells of x outside K, K).

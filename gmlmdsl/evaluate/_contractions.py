@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import numpy as np
 
 from .. import derive
 from .._diagnostics import GmlmError, fail
+from .._types import Clamp
 from ..data import clamped_cells
 from ..graph import FactorGraph
 from ..plan import Elimination, plan_elimination, with_forced
@@ -142,7 +143,7 @@ class Contractions:
             yield c, seen_term(self.graph, c, held[:, None], codes)
         yield self.holding(held, what)[1], None
 
-    def clamped(self, clamp: Mapping[str, Any] | None) -> tuple[Array, Array]:
+    def clamped(self, clamp: Clamp | None) -> tuple[Array, Array]:
         """Return which cells are clamped, and their values.
 
         Cells whose values follow from these are added if the contraction of all cells is not

@@ -141,11 +141,11 @@ def _own_weights(loss: ExactLoss, k: int, params: Copies) -> Weights:
 def _by_tables(o: Objective, k: int, weights: Weights) -> Array:
     """Return the losses of a set of blocks whose scores are products of tables."""
     loss = o.exact_loss
-    ones: Any = jnp.ones(weights.constant.shape[0], weights.constant.dtype)
+    ones: jax.Array = jnp.ones(weights.constant.shape[0], weights.constant.dtype)
     return tabled_losses(weights, loss.tabled[k], o.codes, ones, o.weights, o.chunk)  # pyright: ignore[reportArgumentType]
 
 
-def _by_trees(o: Objective, block: Blocks, params: Any) -> Array:
+def _by_trees(o: Objective, block: Blocks, params: Mapping[str, jax.Array]) -> Array:
     """Return the loss of one block by the expressions of the factors.
 
     The mask may be data-dependent.

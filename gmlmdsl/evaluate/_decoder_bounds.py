@@ -6,9 +6,9 @@ of a joint distribution. Everything in this module applies to either.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -17,12 +17,18 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail, whole_number
+from .._types import AnyArray, ArrayLike, Given, Missing, Rows
 from ..data import NetworkRows, bound_rows, network_rows, present_lengths, random_key, verified_seed
 from ..derive import OracleGraph, VisitLaw, bounded_jit, fold, on_device
 from ..graph import Lowered, refinement
 from ..masks import VisitMask, visits_of
 from ..plan import verify_held
 from ..program import ir, reasons_against
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
+    from ..derive import Networks
 
 Array = np.ndarray
 # Number of passes per draw up to which all passes are enumerated, without any sampling error.
@@ -70,11 +76,11 @@ class Estimate(float):
 class OfNetwork(eqx.Module):
     """Factory of a network's denoiser for some rows of given data."""
 
-    given: Any
-    given_lengths: Any
+    given: tuple[jax.Array, ...]
+    given_lengths: tuple[jax.Array, ...]
     lengths: jax.Array
 
-    def __call__(self, params: Any, codes: jax.Array) -> derive.NetworkGraph:
+    def __call__(self, params: Networks, codes: jax.Array) -> derive.NetworkGraph:
         (label, network), *_ = params.items()
         encoded = derive.encode_rows(network, self.given, self.given_lengths, self.lengths.shape[0])
         return derive.network_graph(network, label, encoded, self.lengths, codes.shape[0])
@@ -85,7 +91,7 @@ class OfOracle(eqx.Module):
 
     oracle: OracleGraph
 
-    def __call__(self, params: Any, codes: jax.Array) -> OracleGraph:
+    def __call__(self, params: Mapping[str, jax.Array], codes: jax.Array) -> OracleGraph:
         del params
         return self.oracle.over(codes)
 
@@ -99,7 +105,7 @@ class DenoisedRows:
         is_full: whether no decoded cell is missing.
     """
 
-    def __init__(self, lowered: Lowered, x: Any, missing: Any, given: Any, what: str):
+    def __init__(self, lowered: Lowered, x: Rows, missing: Missing | None, given: Given | None, what: str):
         self.network, self.oracle = lowered.graph.network, None
         if self.network is None:
             lowered, rows = bound_rows(lowered, x, missing, given)
@@ -124,7 +130,7 @@ class DenoisedRows:
         if ((codes < 0) & (np.arange(len(codes))[:, None] < ends)).any():
             raise fail("E511", "x lacks cells of some rows, and their likelihood under a decoder has them all", help="leave these rows out")
 
-    def each(self, passes: int = 1) -> Any:
+    def each(self, passes: int = 1) -> Iterator[tuple[OfNetwork | OfOracle, jax.Array, Array]]:
         """Yield the denoiser's factory, the codes and the numbers of the rows, piece by piece.
 
         The last row is repeated to fill the last piece.
@@ -146,7 +152,7 @@ class DenoisedRows:
         lengths = tuple(on_device(present_lengths(g)) for g in part.given)
         return OfNetwork(given, lengths, on_device(present_lengths(part.codes[: len(self.codes)].T)[:, None]))
 
-    def joined(self, pieces: list[Any]) -> Array:
+    def joined(self, pieces: Sequence[AnyArray]) -> Array:
         """Concatenate the answers of pieces, whose first axis is rows."""
         found = np.concatenate([np.asarray(p) for p in pieces])[: self.count]
         return found.reshape(*self.shape, *found.shape[1:])
@@ -164,7 +170,14 @@ def verified_decoder(lowered: Lowered, sampler: ir.Sampler) -> VisitMask:
 
 
 def log_prob_bound(
-    lowered: Lowered, params: Mapping[str, Any], x: Any, sampler: ir.Sampler, draws: Any, seed: Any, missing: Any, given: Any
+    lowered: Lowered,
+    params: Mapping[str, PyTree],
+    x: Rows,
+    sampler: ir.Sampler,
+    draws: int,
+    seed: int,
+    missing: Missing | None,
+    given: Given | None,
 ) -> LogProbBound:
     """Return lower bounds of log p of rows under a decoder; see `Model.log_prob_bound`.
 
@@ -216,7 +229,9 @@ def _stratified_error(each: Array) -> Array:
     return np.sqrt((np.diff(each, axis=0) ** 2).sum(axis=0) / (2 * (draws - 1) * draws))
 
 
-def log_prob(lowered: Lowered, params: Mapping[str, Any], x: Any, sampler: ir.Sampler, missing: Any, given: Any) -> Array:
+def log_prob(
+    lowered: Lowered, params: Mapping[str, PyTree], x: Rows, sampler: ir.Sampler, missing: Missing | None, given: Given | None
+) -> Array:
     """Return log p of rows under a decoder whose places are known; see `Model.log_prob`.
 
     Args:
@@ -253,7 +268,9 @@ def bits_per_cell(bound: LogProbBound, cells: Array) -> Estimate:
     return Estimate(float(ratio), float(spread))
 
 
-def predict(lowered: Lowered, params: Mapping[str, Any], x: Any, hidden: Any, missing: Any, given: Any) -> Array:
+def predict(
+    lowered: Lowered, params: Mapping[str, PyTree], x: Rows, hidden: ArrayLike, missing: Missing | None, given: Given | None
+) -> Array:
     """Return log p(x_i = v | the cells that are not hidden); see `Model.predict`.
 
     Args:
@@ -276,7 +293,7 @@ def predict(lowered: Lowered, params: Mapping[str, Any], x: Any, hidden: Any, mi
     return found
 
 
-def verified_hidden(hidden: Any, rows: DenoisedRows) -> Array:
+def verified_hidden(hidden: ArrayLike, rows: DenoisedRows) -> Array:
     """Return booleans of the hidden cells, shape (cells, rows).
 
     Raises:
@@ -299,24 +316,34 @@ def verified_hidden(hidden: Any, rows: DenoisedRows) -> Array:
 
 
 @bounded_jit
-def _path(make: Any, law: VisitLaw, params: Any, codes: jax.Array) -> jax.Array:
+def _path(make: OfNetwork | OfOracle, law: VisitLaw, params: Mapping[str, PyTree], codes: jax.Array) -> jax.Array:
     graph = make(params, codes)
     return law.log_p(graph, params, jnp.maximum(codes, 0), graph.present & (codes >= 0))
 
 
 @bounded_jit
-def _listed(make: Any, params: Any, codes: jax.Array, hidden: Any, weights: Any, scored: Any, temperature: float) -> jax.Array:
+def _listed(
+    make: Any,
+    params: Mapping[str, PyTree],
+    codes: jax.Array,
+    hidden: jax.Array,
+    weights: jax.Array,
+    scored: jax.Array,
+    temperature: float,
+) -> jax.Array:
     return derive.fixed_loss(make(params, codes), params, codes, hidden, weights, scored, temperature)
 
 
 @bounded_jit
-def _drawn(make: Any, law: VisitLaw, params: Any, codes: jax.Array, keys: Any, draws: int) -> jax.Array:
+def _drawn(
+    make: OfNetwork | OfOracle, law: VisitLaw, params: Mapping[str, PyTree], codes: jax.Array, keys: jax.Array, draws: int
+) -> jax.Array:
     graph, shown = make(params, codes), jnp.maximum(codes, 0)
     return law.losses(graph, params, shown, graph.present & (codes >= 0), keys, draws)
 
 
 @bounded_jit
-def _predicted(make: Any, params: Any, codes: jax.Array, held: jax.Array) -> jax.Array:
+def _predicted(make: OfNetwork | OfOracle, params: Mapping[str, PyTree], codes: jax.Array, held: jax.Array) -> jax.Array:
     graph = make(params, codes)
     hidden = held | (codes < 0) | ~graph.present
     logs = jax.nn.log_softmax(graph.logits(params, jnp.where(hidden, graph.most_values, codes)), axis=-1)

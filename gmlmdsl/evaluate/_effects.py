@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import counted, fail, is_whole_number, unknown
+from .._types import Label
 from ..derive import compiled
 from ..graph import FactorGraph
 from ..plan import block_arrays
@@ -57,7 +58,7 @@ class Effects:
         return [self.graph.cell_name(int(c)) for c in self.cells]
 
     @property
-    def labels(self) -> list[Any]:
+    def labels(self) -> list[Label]:
         """The labels of the last axis of `singles`.
 
         They are the values as the domain writes them, or their numbers if the cells have different
@@ -77,7 +78,7 @@ class Effects:
         import pandas as pd
 
         at, value = np.nonzero(~np.isnan(self.singles) & (np.arange(self.singles.shape[1]) != self.wildtype[:, None]))
-        columns: dict[str, Any] = {
+        columns: dict[str, object] = {
             "cell": [self.graph.cell_name(int(self.cells[k])) for k in at],
             "wildtype": [self._value(k, self.wildtype[k]) for k in at],
             "mutant": [self._value(k, v) for k, v in zip(at, value, strict=True)],
@@ -98,7 +99,7 @@ class Effects:
         width = np.arange(self.singles.shape[1])
         moved = [width != self.wildtype[place[:, s], None] for s in (0, 1)]
         pair, a, b = np.nonzero(~np.isnan(self.doubles) & moved[0][:, :, None] & moved[1][:, None])
-        columns: dict[str, Any] = {}
+        columns: dict[str, object] = {}
         for name, slot, code in (("first", place[pair, 0], a), ("second", place[pair, 1], b)):
             columns[name] = [self.graph.cell_name(int(self.cells[k])) for k in slot]
             columns[f"{name}_mutant"] = [self._value(k, v) for k, v in zip(slot, code, strict=True)]
@@ -112,7 +113,7 @@ class Effects:
         return next(v for v in self.graph.variables if v.offset <= cell < v.offset + v.size).labels[int(code)]
 
 
-def substitution_effects(graph: FactorGraph, params: Mapping[str, jax.Array], codes: Array, doubles: Any) -> Effects:
+def substitution_effects(graph: FactorGraph, params: Mapping[str, jax.Array], codes: Array, doubles: object) -> Effects:
     """Return the effects of substitutions in one configuration.
 
     Missing cells of the configuration, latents among them, are summed out.
@@ -203,7 +204,7 @@ def _spread(found: Array, sizes: Array, width: int) -> Array:
     return out.reshape(len(found), -1)
 
 
-def _pairs(graph: FactorGraph, cells: Array, doubles: Any) -> Array:
+def _pairs(graph: FactorGraph, cells: Array, doubles: object) -> Array:
     """Return the positions i < j of the requested pairs.
 
     Pairs are given by positions, by names, or by the columns `first` and `second` of a table.

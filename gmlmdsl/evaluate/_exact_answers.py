@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +15,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import GmlmError, fail
+from .._types import AnyArray, ArrayLike, Clamp, Configuration
 from ..data import decode, first_cells, in_cell_order, value_codes
 from ..derive import bounded_jit
 from ..graph import FactorGraph, GivenRows
@@ -46,7 +46,7 @@ def known_rows(graph: FactorGraph, given: GivenRows | None) -> Array:
     return codes
 
 
-def log_partition(kept: Contractions, device: derive.Graph, params: Params, given: GivenRows | None) -> Any:
+def log_partition(kept: Contractions, device: derive.Graph, params: Params, given: GivenRows | None) -> AnyArray:
     """Return log Z for each row of given data, or an array of shape (1,) without given data.
 
     The result is on the host unless parameters are traced.
@@ -169,9 +169,7 @@ def _looped_laws(c: derive.Contraction, passed: derive.Forward, values: int, row
     return jnp.broadcast_to(table, (*table.shape[:2], rows))
 
 
-def marginals(
-    kept: Contractions, device: derive.Graph, params: Params, clamp: Mapping[str, Any] | None, given: GivenRows | None
-) -> dict[str, Array]:
+def marginals(kept: Contractions, device: derive.Graph, params: Params, clamp: Clamp | None, given: GivenRows | None) -> dict[str, Array]:
     """Return p(x_i = v) of every cell given the clamped cells.
 
     A clamped cell has probability 1 of its value.
@@ -314,7 +312,7 @@ def joint_marginals(
     kept: Contractions,
     device: derive.Graph,
     params: Params,
-    clamp: Mapping[str, Any] | None,
+    clamp: Clamp | None,
     given: GivenRows | None,
     cells: Array,
 ) -> Array:
@@ -404,9 +402,7 @@ def _joint_on_host(kept: Contractions, params: Params, held: Array, codes: Array
     return _working(weight / weight.sum(axis=1, keepdims=True))
 
 
-def best(
-    kept: Contractions, device: derive.Graph, params: Params, clamp: Mapping[str, Any] | None, given: GivenRows | None
-) -> tuple[Array, Array]:
+def best(kept: Contractions, device: derive.Graph, params: Params, clamp: Clamp | None, given: GivenRows | None) -> tuple[Array, Array]:
     """Return a most probable configuration that agrees with the clamped cells.
 
     If elimination is not affordable, and every configuration of the free cells that satisfies the
@@ -572,7 +568,7 @@ def only_laws_of(graph: FactorGraph, cells: Array) -> FactorGraph:
     return dataclasses.replace(graph, factors=tuple(g.take(np.flatnonzero(cells[g.cells[:, 0]])) for g in graph.factors))
 
 
-def _start(kept: Contractions, clamp: Mapping[str, Any] | None, given: GivenRows | None) -> tuple[Array, Array]:
+def _start(kept: Contractions, clamp: Clamp | None, given: GivenRows | None) -> tuple[Array, Array]:
     """Return booleans of the known cells, and codes (cells, rows) that hold their values."""
     held, codes = kept.clamped(clamp)
     return held, np.where(held[:, None], codes[:, None], known_rows(kept.graph, given)).astype(np.int32)
@@ -597,7 +593,7 @@ def _verify_sums(graph: FactorGraph, sums: HostSums, held: Array) -> None:
 
 
 def _verify_digits(
-    graph: FactorGraph, device: derive.Graph, params: Params, codes: Any, c: derive.Contraction, value: Any, held: Array
+    graph: FactorGraph, device: derive.Graph, params: Params, codes: AnyArray, c: derive.Contraction, value: AnyArray, held: Array
 ) -> None:
     """Raise E591 if a sum is dominated by a penalty in every configuration.
 
@@ -612,13 +608,13 @@ def _verify_digits(
         verified_partition(graph, np.where(np.isfinite(rest), found - rest, 0.0).astype(found.dtype), CLAMPED if held.any() else "")
 
 
-def configuration(graph: FactorGraph, codes: Array, lead: tuple[int, ...]) -> Any:
+def configuration(graph: FactorGraph, codes: Array, lead: tuple[int, ...]) -> Configuration:
     """Return values as a user passes them: an array for a model of one variable, else a dict."""
     values = decode(graph, codes, lead)
     return values if len(values) > 1 else next(iter(values.values()))
 
 
-def prefix_codes(graph: FactorGraph, prefix: Any, given: tuple[int, ...] | None) -> tuple[Array, int, tuple[int, ...]]:
+def prefix_codes(graph: FactorGraph, prefix: ArrayLike, given: tuple[int, ...] | None) -> tuple[Array, int, tuple[int, ...]]:
     """Return the codes of prefixes, the first cell after them, and the axes of rows.
 
     A prefix holds the first cells of the only observed variable.

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
 import jax
 import numpy as np
 
 from .._diagnostics import GmlmError, fail
+from .._types import AnyArray, ArrayLike
 from ..graph import FactorGraph, oversized_at
 
 Array = np.ndarray
@@ -29,7 +29,7 @@ def largest_factor(kind: np.dtype) -> float:
     return SPACING / float(np.finfo(kind).eps)
 
 
-def rounded(value: Any, kind: np.dtype) -> Array:
+def rounded(value: ArrayLike, kind: np.dtype) -> Array:
     """Convert numbers of the host to the float type, without a warning of NumPy.
 
     Numbers that are too large become infinite.
@@ -38,7 +38,7 @@ def rounded(value: Any, kind: np.dtype) -> Array:
         return np.asarray(value, kind)
 
 
-def as_stated(value: Any, array: Array) -> Array:
+def as_stated(value: ArrayLike, array: Array) -> Array:
     """Return the numbers from which an array was made, in 64 bits if they are available."""
     plain = isinstance(value, int | float | list | np.ndarray | np.generic)
     return np.asarray(value, float) if plain and np.shape(value) == array.shape else array
@@ -68,7 +68,7 @@ def _of_numbers(graph: FactorGraph, kind: np.dtype, limit: float) -> GmlmError |
     return oversized_at(graph, {}, limit, kind)
 
 
-def verified_partition(graph: FactorGraph, found: Any, among: str = "") -> Any:
+def verified_partition(graph: FactorGraph, found: AnyArray, among: str = "") -> AnyArray:
     """Return log Z, or a log sum over some configurations, if it leaves digits for log p.
 
     `among` describes the configurations. Traced sums pass.

@@ -16,18 +16,24 @@ error depends on it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sparse
 
+from .._types import AnyArray, Arrays
 from ..derive import TableCurvature, TabledBlocks, bounded_jit, mean_indicators, table_curvature
 from ._colouring import entry_slopes
 from ._convexity import is_affine
 from ._objective import Objective
 from ._parameters import Unchanged, bijection, on_gauge
+
+if TYPE_CHECKING:
+    import scipy
+
+    from ..graph import ParameterArray
 
 Array = np.ndarray
 MOST_SCORES = 1 << 12  # limit on the scores of all blocks, which is the size of N
@@ -50,12 +56,12 @@ class Metric(eqx.Module):
             most).
     """
 
-    inverse: Any
-    middle: Any
-    scores: tuple[Any, Any]
-    parameters: tuple[Any, Any]
+    inverse: AnyArray
+    middle: AnyArray
+    scores: tuple[AnyArray, AnyArray]
+    parameters: tuple[AnyArray, AnyArray]
 
-    def __call__(self, gradient: Any) -> Any:
+    def __call__(self, gradient: AnyArray) -> AnyArray:
         """Return the product with a gradient: the approximate Newton step up to its sign."""
         alone = self.inverse * gradient
         which, part = self.parameters
@@ -67,7 +73,7 @@ class Metric(eqx.Module):
 class Metrics:
     """The metrics of an objective, which cache the parts that do not depend on the parameters."""
 
-    def __init__(self, objective: Objective, slopes: Any, order: Array):
+    def __init__(self, objective: Objective, slopes: scipy.sparse.csr_matrix, order: Array):
         """Create the metrics of an objective.
 
         Args:
@@ -79,7 +85,7 @@ class Metrics:
         self.objective, self.order, self._slopes = objective, order, slopes[:, order].tocsr()
         self._kept: tuple[Any, tuple[Array, Array], tuple[Array, Array]] | None = None
 
-    def at(self, params: dict[str, Any], prior: Array) -> Metric | None:
+    def at(self, params: Arrays, prior: Array) -> Metric | None:
         """Return the metric at some parameters; None if its lists would be uneven.
 
         `prior` is the diagonal of the Hessian of -log prior.
@@ -146,13 +152,13 @@ def _has_rare_values(objective: Objective) -> bool:
     return bool(bends.max() > RARE * bends.min())
 
 
-def _is_free(p: Any) -> bool:
+def _is_free(p: ParameterArray) -> bool:
     """Return whether a parameter has no gauge."""
     probe = np.arange(1.0, p.size + 1).reshape(p.shape) ** 2
     return bool(np.array_equal(np.asarray(on_gauge(p, probe)), probe))
 
 
-def _middle(moves: Any, inverse: Array, roots: list[tuple[slice, Array]]) -> Array:
+def _middle(moves: scipy.sparse.csr_matrix, inverse: Array, roots: list[tuple[slice, Array]]) -> Array:
     """Return N = R (1 + R' M D^-1 M' R)^-1 R', with C = R R' block by block."""
     whole = np.asarray((moves.multiply(inverse[None]).tocsr() @ moves.T).todense())
     for rows, root in roots:
@@ -168,7 +174,7 @@ def _middle(moves: Any, inverse: Array, roots: list[tuple[slice, Array]]) -> Arr
     return 0.5 * (whole + whole.T)
 
 
-def _lists(matrix: Any) -> tuple[Array, Array] | None:
+def _lists(matrix: scipy.sparse.csr_matrix) -> tuple[Array, Array] | None:
     """Return the rows of a sparse matrix as columns and values of one length, padded with zeros.
 
     The result is None if the padding would be wasteful.
@@ -235,7 +241,7 @@ def _add(out: Array, places: Array, found: Array) -> None:
 
 
 @bounded_jit
-def _curvatures(objective: Objective, params: dict[str, Any]) -> tuple[Any, ...]:
+def _curvatures(objective: Objective, params: Arrays) -> tuple[Any, ...]:
     """Return `table_curvature` of each set of blocks, in float32, because it may be inexact."""
     loss, out = objective.exact_loss, []
     assert loss.probabilities is not None

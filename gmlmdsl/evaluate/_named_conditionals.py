@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
+from .._types import AnyArray, ArrayLike
 from ..data import evaluated, is_traced, verified_key, verified_weights, verify_untraced, whole_numbers
 from ..derive.compiled import complete_rows, conditional_table, drawn_masks, gap_rows, hidden_losses
 from ..graph import FactorGraph, Lowered
@@ -28,7 +29,7 @@ Params = Mapping[str, jax.Array]
 
 def log_conditional(
     lowered: Lowered, params: Params, codes: np.ndarray, cells: Sequence[int] | int, mask: tuple[str, AbstractMask] | None
-) -> Any:
+) -> AnyArray:
     """Return the table of one block's log conditional for every row; see `Model.log_conditional`.
 
     Args:
@@ -99,7 +100,7 @@ def loss(
     mask: tuple[str, AbstractMask],
     params: Params,
     codes: np.ndarray,
-    weights: Any,
+    weights: ArrayLike | None,
     key: jax.Array | int | None,
     n_masks: int | None,
 ) -> jax.Array:
@@ -124,7 +125,7 @@ def loss(
 
 def row_losses(
     lowered: Lowered, named: tuple[str, AbstractMask], params: Params, codes: np.ndarray, key: jax.Array | None, n_masks: int | None
-) -> Any:
+) -> AnyArray:
     """Return the loss of each row, shape (rows,); inf for an impossible row.
 
     The result is on the host unless parameters are traced.
@@ -190,7 +191,7 @@ def _drawn(host: FactorGraph, named: tuple[str, AbstractMask], params: Params, c
         return over_rows(lambda some: drawn_masks(law, known, some[0], some[1], key, count), rows, {}, count * host.n_cells)
 
 
-def _summed(host: FactorGraph, device: derive.Graph, codes: np.ndarray, kinds: Sorted, params: Params) -> Any:
+def _summed(host: FactorGraph, device: derive.Graph, codes: np.ndarray, kinds: Sorted, params: Params) -> AnyArray:
     """Return the losses of the rows whose missing cells are summed out.
 
     The rows are in the order of `kinds.summed`.
@@ -213,7 +214,7 @@ def _summed(host: FactorGraph, device: derive.Graph, codes: np.ndarray, kinds: S
     return (jnp if is_traced([found, impossible]) else np).where(impossible, np.inf, found)
 
 
-def _row_weights(weights: Any, losses: Any) -> Any:
+def _row_weights(weights: Any, losses: AnyArray) -> AnyArray:
     if is_traced(weights):
         return weights.astype(losses.dtype)
     return np.asarray(verified_weights(weights, losses.shape[0]), losses.dtype)

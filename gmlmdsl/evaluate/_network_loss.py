@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .._diagnostics import fail
@@ -41,7 +39,7 @@ def mask_loss(
     return NetworkLoss(law, network.label, n_masks, smoothing, kind=kind), found
 
 
-def verified_count(n_masks: Any) -> int:
+def verified_count(n_masks: object) -> int:
     """Return the number of masks drawn for a row, by default 1.
 
     Raises:

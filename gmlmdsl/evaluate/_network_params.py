@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax
@@ -15,10 +15,13 @@ from ..graph import NetworkForm
 from ..networks import AbstractCausalNetwork, Probe, network_shapes
 from ..program import ir, refinement_options
 
+if TYPE_CHECKING:
+    from ..networks import AbstractNetwork
+
 Array = np.ndarray
 
 
-def verified_params(form: NetworkForm, params: Any, decoder: ir.FormCall | None = None) -> dict[str, Any]:
+def verified_params(form: NetworkForm, params: object, decoder: ir.FormCall | None = None) -> dict[str, AbstractNetwork]:
     """Return a network's parameters: a dict with its Equinox module.
 
     Results depend only on the arrays of the module. Probes of the network are left out. For a
@@ -43,7 +46,7 @@ def verified_params(form: NetworkForm, params: Any, decoder: ir.FormCall | None 
     return out
 
 
-def _verified(form: NetworkForm, network: Any) -> Any:
+def _verified(form: NetworkForm, network: object) -> AbstractNetwork:
     """Return the module that the program declares, with the arrays of the given module."""
     declared = network_shapes(form)
     wanted, here = (_described(n) for n in (declared, network))
@@ -62,15 +65,15 @@ def _verified(form: NetworkForm, network: Any) -> Any:
     return jax.tree.unflatten(tree, leaves)  # dropout and similar options come from the program
 
 
-def verified_probes(form: NetworkForm, params: Mapping[str, Any]) -> dict[str, Probe]:
+def verified_probes(form: NetworkForm, params: Mapping[str, object]) -> dict[str, Probe]:
     """Return the probes among a causal network's parameters.
 
     Raises:
         GmlmError: E509 for a probe that does not fit this network, E504 for a NaN or inf in one.
     """
-    found, width = {}, network_shapes(form).start.shape[0]
+    found = {}
     for name in (n for n in form.probes if n in params):
-        probe = params[name]
+        probe, width = params[name], _width(form)
         shapes = [np.shape(getattr(probe, part, 0)) for part in ("weight", "bias")]
         if not isinstance(probe, Probe) or shapes != [(width,), ()]:
             message = f"the probe `{name}` does not fit the network `{form.label}`, whose states have {width} features"
@@ -82,7 +85,14 @@ def verified_probes(form: NetworkForm, params: Mapping[str, Any]) -> dict[str, P
     return found
 
 
-def read_layers(network: AbstractCausalNetwork, layer: Any, place: Span | None) -> AbstractCausalNetwork | None:
+def _width(form: NetworkForm) -> int:
+    """Return the number of features of a state; the checker allows probes of causal networks only."""
+    network = network_shapes(form)
+    assert isinstance(network, AbstractCausalNetwork)
+    return network.start.shape[0]
+
+
+def read_layers(network: AbstractCausalNetwork, layer: int | str, place: Span | None) -> AbstractCausalNetwork | None:
     """Return the network of the layers up to the layer to read; None for the last layer.
 
     Raises:
@@ -95,7 +105,7 @@ def read_layers(network: AbstractCausalNetwork, layer: Any, place: Span | None) 
     return network.first_layers(int(layer))
 
 
-def _wrong_number(leaf: Any) -> str | None:
+def _wrong_number(leaf: object) -> str | None:
     """Return a description of an invalid number in an array: a NaN, or inf; None without one.
 
     -inf is valid: it is the logarithm of 0, which a user's own network may hold. Traced arrays and
@@ -107,7 +117,7 @@ def _wrong_number(leaf: Any) -> str | None:
     return "a NaN" if np.isnan(largest) else "an infinity" if largest == np.inf else None
 
 
-def _described(part: Any, path: str = "") -> dict[str, object]:
+def _described(part: object, path: str = "") -> dict[str, object]:
     """Return the shapes of a network's arrays and its static fields, by path.
 
     The fields are in the order of their declaration. Only integers are kept among the static

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail, listed
+from .._types import ArrayLike, Given, Missing, Rows
 from ..data import (
     NetworkRows,
     bound_to_rows,
@@ -28,13 +29,19 @@ from ..data import (
 from ..derive import NetworkLoss, bounded_jit, fold, on_device
 from ..graph import FactorGraph, Lowered, NetworkForm, refinement
 from ..masks import VisitMask, lower_mask
-from ..networks import build_network, network_shapes, parameter_counts
+from ..networks import AbstractCausalNetwork, build_network, network_shapes, parameter_counts
 from ..plan import BUDGET
 from ..program import ir
 from ._exact_answers import prefix_codes
 from ._named_conditionals import verified_block
 from ._network_loss import mask_loss, verified_count, verify_known
 from ._row_sizes import answer
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
+    from ..derive import Networks
+    from ..networks import AbstractNetwork
 
 MOST_OPERATIONS = 1e15  # limit on the operations of one loss
 # limit on the entries of a table of conditionals, and on the logits held at once
@@ -44,7 +51,7 @@ MOST_WEIGHTS = 1 << 28  # limit on the attention weights of one call
 MOST_ROWS = 256
 
 
-def init_params(graph: FactorGraph, seed: int) -> dict[str, Any]:
+def init_params(graph: FactorGraph, seed: int) -> dict[str, AbstractNetwork]:
     """Return random weights of the network, in a dict under the network's name."""
     assert graph.network is not None
     return {graph.network.label: build_network(graph.network, random_key(seed))}
@@ -56,7 +63,15 @@ def counts(form: NetworkForm) -> dict[str, int]:
 
 
 def loss(
-    lowered: Lowered, params: dict[str, Any], x: Any, mask: ir.Mask, weights: Any, key: Any, n_masks: int | None, missing: Any, given: Any
+    lowered: Lowered,
+    params: Networks,
+    x: Rows,
+    mask: ir.Mask,
+    weights: ArrayLike | None,
+    key: jax.Array | int | None,
+    n_masks: int | None,
+    missing: Missing | None,
+    given: Given | None,
 ) -> jax.Array:
     """Return the mean over rows of the mean loss over masks; see `ConditionalModel.loss`.
 
@@ -110,7 +125,7 @@ def loss(
     return mean if is_traced(mean) else on_device(mean, losses.dtype)
 
 
-def _verify_passes(lowered: Lowered, params: dict[str, Any], rows: int, n_masks: int) -> None:
+def _verify_passes(lowered: Lowered, params: Networks, rows: int, n_masks: int) -> None:
     """Raise E601 if the passes through the network exceed the limit on operations.
 
     Raises:
@@ -130,7 +145,7 @@ def _has_one_block(lowered: Lowered, mask: ir.Mask) -> bool:
     return not found.is_adaptive and found.support_size == 1
 
 
-def _pieces(lowered: Lowered, rows: int, params: Any) -> list[np.ndarray]:
+def _pieces(lowered: Lowered, rows: int, params: Networks) -> list[np.ndarray]:
     """Split rows into pieces of one size whose logits fit into memory.
 
     The last row is repeated to fill the last piece; `_joined` removes the repeats. Few sizes occur
@@ -142,7 +157,7 @@ def _pieces(lowered: Lowered, rows: int, params: Any) -> list[np.ndarray]:
     return [np.minimum(np.arange(start, start + size), rows - 1) for start in range(0, rows, size)]
 
 
-def _joined(pieces: Sequence[Any], rows: int) -> Any:
+def _joined(pieces: Sequence[jax.Array], rows: int) -> Any:
     """Concatenate the answers of pieces, whose first axis is rows, and drop the repeated rows.
 
     The result is on the host unless the pieces are traced.
@@ -152,17 +167,25 @@ def _joined(pieces: Sequence[Any], rows: int) -> Any:
     return np.concatenate([np.asarray(p) for p in pieces])[:rows]
 
 
-def _device(rows: NetworkRows) -> tuple[Any, Any]:
+def _device(rows: NetworkRows) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]:
     given = tuple(on_device(np.maximum(g, 0) if g.dtype.kind != "f" else g) for g in rows.given)
     return given, tuple(on_device(present_lengths(g)) for g in rows.given)
 
 
 @bounded_jit
-def _drawn(found: NetworkLoss, params: Any, codes: Any, given: Any, lengths: Any, key: Any, numbers: Any) -> Any:
+def _drawn(
+    found: NetworkLoss,
+    params: Networks,
+    codes: jax.Array,
+    given: tuple[jax.Array, ...],
+    lengths: tuple[jax.Array, ...],
+    key: jax.Array,
+    numbers: jax.Array,
+) -> jax.Array:
     return found.rows(params, codes, given, lengths, fold(jnp.broadcast_to(key, numbers.shape), numbers))[0]
 
 
-def _listed(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: ir.Mask) -> Any:
+def _listed(lowered: Lowered, params: Networks, rows: NetworkRows, mask: ir.Mask) -> PyTree:
     """Return the loss of each row summed over the whole support of the mask.
 
     A block K of the support hides all of its cells.
@@ -195,7 +218,7 @@ def _listed(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: i
     return _fixed(params, given, given_lengths, lengths, codes, hidden, weights)
 
 
-def _bound(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: VisitMask, lengths: Any, help: str) -> Any:
+def _bound(lowered: Lowered, params: Networks, rows: NetworkRows, mask: VisitMask, lengths: jax.Array, help: str) -> jax.Array:
     """Return a decoder's bound of -log p for each row, over every block K that it may hide.
 
     Raises:
@@ -212,28 +235,37 @@ def _bound(lowered: Lowered, params: dict[str, Any], rows: NetworkRows, mask: Vi
 
 
 @bounded_jit
-def _along_path(law: derive.VisitLaw, params: Any, given: Any, given_lengths: Any, lengths: Any, codes: Any) -> Any:
+def _along_path(
+    law: derive.VisitLaw,
+    params: Networks,
+    given: tuple[jax.Array, ...],
+    given_lengths: tuple[jax.Array, ...],
+    lengths: jax.Array,
+    codes: jax.Array,
+) -> jax.Array:
     graph = _graph_of(params, given, given_lengths, lengths, codes.shape[0])
     return law.log_p(graph, params, jnp.maximum(codes, 0), codes >= 0)
 
 
 @bounded_jit
 def _fixed(
-    params: Any,
-    given: Any,
-    given_lengths: Any,
-    lengths: Any,
-    codes: Any,
-    held: Any,
-    probabilities: Any,
-    scored: Any = None,
+    params: Networks,
+    given: tuple[jax.Array, ...],
+    given_lengths: tuple[jax.Array, ...],
+    lengths: jax.Array,
+    codes: jax.Array,
+    held: jax.Array,
+    probabilities: jax.Array,
+    scored: jax.Array | None = None,
     temperature: float = 1.0,
-) -> Any:
+) -> jax.Array:
     graph = _graph_of(params, given, given_lengths, lengths, codes.shape[0])
     return derive.fixed_loss(graph, params, codes, held, probabilities, scored, temperature)
 
 
-def _graph_of(params: Any, given: Any, given_lengths: Any, lengths: Any, width: int) -> derive.NetworkGraph:
+def _graph_of(
+    params: Networks, given: tuple[jax.Array, ...], given_lengths: tuple[jax.Array, ...], lengths: jax.Array, width: int
+) -> derive.NetworkGraph:
     (label, network), *_ = params.items()
     encoded = derive.encode_rows(network, given, given_lengths, lengths.shape[0])
     return derive.network_graph(network, label, encoded, lengths, width)
@@ -242,7 +274,7 @@ def _graph_of(params: Any, given: Any, given_lengths: Any, lengths: Any, width: 
 _graph = bounded_jit(_graph_of)
 
 
-def log_prob(lowered: Lowered, params: dict[str, Any], x: Any, missing: Any, given: Any) -> jax.Array:
+def log_prob(lowered: Lowered, params: Networks, x: Rows, missing: Missing | None, given: Given | None) -> jax.Array:
     """Return log p of rows under a causal network.
 
     It is the sum over the cells i of a row of log p(x_i | the cells before i).
@@ -272,7 +304,7 @@ def log_prob(lowered: Lowered, params: dict[str, Any], x: Any, missing: Any, giv
     return answer(_joined(out, rows.n_rows) if out else np.zeros(0, derive.float_type()), rows.shape)
 
 
-def next_symbol(lowered: Lowered, params: dict[str, Any], prefix: Any, given: Any, missing: Any = None) -> np.ndarray:
+def next_symbol(lowered: Lowered, params: Networks, prefix: ArrayLike, given: Given | None, missing: Missing | None = None) -> np.ndarray:
     """Return p(x_t | the cells before t) under a causal network, for prefixes of t cells each.
 
     All prefixes have one length t, and x_t is the first cell after them.
@@ -303,12 +335,19 @@ def next_symbol(lowered: Lowered, params: dict[str, Any], prefix: Any, given: An
 
 
 @bounded_jit
-def _next(params: Any, given: Any, given_lengths: Any, lengths: Any, codes: Any, cell: Any) -> Any:
+def _next(
+    params: Networks,
+    given: tuple[jax.Array, ...],
+    given_lengths: tuple[jax.Array, ...],
+    lengths: jax.Array,
+    codes: jax.Array,
+    cell: jax.Array,
+) -> jax.Array:
     graph = _graph_of(params, given, given_lengths, lengths, codes.shape[0])
     return jax.nn.softmax(jnp.take(graph.logits(params, codes), cell, axis=1), axis=-1)
 
 
-def features(lowered: Lowered, params: dict[str, Any], prefixes: np.ndarray, given: Any) -> np.ndarray:
+def features(lowered: Lowered, params: Networks, prefixes: np.ndarray, given: Given | None) -> np.ndarray:
     """Return the last layer's state of a causal network at the last cell of each prefix.
 
     Args:
@@ -336,8 +375,9 @@ def features(lowered: Lowered, params: dict[str, Any], prefixes: np.ndarray, giv
 
 
 @bounded_jit
-def _features(params: Any, given: Any, given_lengths: Any, prefixes: Any) -> Any:
+def _features(params: Networks, given: tuple[jax.Array, ...], given_lengths: tuple[jax.Array, ...], prefixes: jax.Array) -> jax.Array:
     (network,) = params.values()
+    assert isinstance(network, AbstractCausalNetwork)
     encoded = derive.encode_rows(network, given, given_lengths, prefixes.shape[0])
     oracle = derive.CausalOracle(network, encoded, prefixes.shape[1])
     return oracle.features(oracle.start(prefixes))
@@ -373,12 +413,14 @@ def verify_all_seen(graph: FactorGraph) -> None:
 
 
 @bounded_jit
-def _log_prob(params: Any, given: Any, given_lengths: Any, lengths: Any, codes: Any) -> Any:
+def _log_prob(
+    params: Networks, given: tuple[jax.Array, ...], given_lengths: tuple[jax.Array, ...], lengths: jax.Array, codes: jax.Array
+) -> jax.Array:
     graph = _graph_of(params, given, given_lengths, lengths, codes.shape[0])
     return -jnp.where(codes >= 0, derive.negative_log(graph.logits(params, codes), codes), 0.0).sum(axis=0)
 
 
-def log_conditional(lowered: Lowered, params: dict[str, Any], x: Any, K: Sequence[int] | int, given: Any) -> jax.Array:
+def log_conditional(lowered: Lowered, params: Networks, x: Rows, K: Sequence[int] | int, given: Given | None) -> jax.Array:
     """Return the sum of log p(x_i | x_rest, K) over the cells i of K, for every joint value of K.
 
     The network predicts the cells of K independently of one another.
@@ -422,16 +464,25 @@ def log_conditional(lowered: Lowered, params: dict[str, Any], x: Any, K: Sequenc
 
 
 @bounded_jit
-def _own_tables(params: Any, given: Any, given_lengths: Any, lengths: Any, codes: Any, held: Any) -> Any:
+def _own_tables(
+    params: Networks,
+    given: tuple[jax.Array, ...],
+    given_lengths: tuple[jax.Array, ...],
+    lengths: jax.Array,
+    codes: jax.Array,
+    held: jax.Array,
+) -> jax.Array:
     return derive.cell_tables(_graph_of(params, given, given_lengths, lengths, codes.shape[0]), params, codes, held)
 
 
 @bounded_jit
-def _tables(graph: Any, params: Any, codes: Any, held: Any) -> Any:
+def _tables(graph: derive.NetworkGraph, params: Networks, codes: jax.Array, held: jax.Array) -> jax.Array:
     return derive.cell_tables(graph, params, codes, held)
 
 
-def attention(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, missing: Any, lengths: Any = None) -> dict[str, np.ndarray]:
+def attention(
+    lowered: Lowered, params: Networks, x: Rows, given: Given | None, missing: Missing | None, lengths: ArrayLike | None = None
+) -> dict[str, np.ndarray]:
     """Return the attention weights of one pass over rows, by kind.
 
     The network sees a missing cell within a row as hidden.
@@ -471,17 +522,19 @@ def attention(lowered: Lowered, params: dict[str, Any], x: Any, given: Any, miss
 
 
 @bounded_jit
-def _attention(params: Any, given: Any, given_lengths: Any, seen: Any, lengths: Any) -> Any:
+def _attention(
+    params: Networks, given: tuple[jax.Array, ...], given_lengths: tuple[jax.Array, ...], seen: jax.Array, lengths: jax.Array
+) -> PyTree:
     (network,) = params.values()
 
-    def one(given: Any, given_lengths: Any, seen: Any, length: Any) -> Any:
+    def one(given: tuple[jax.Array, ...], given_lengths: tuple[jax.Array, ...], seen: jax.Array, length: jax.Array) -> PyTree:
         encoded = network.encode(given, given_lengths)
         return network.attention(encoded, network.prepare(encoded, length, seen.shape[0]), seen, length)
 
     return jax.vmap(one)(given, given_lengths, seen, lengths)
 
 
-def transition_matrix(lowered: Lowered, params: dict[str, Any], sampler: ir.Sampler, given: Any) -> np.ndarray:
+def transition_matrix(lowered: Lowered, params: Networks, sampler: ir.Sampler, given: Given | None) -> np.ndarray:
     """Return the transition matrix of one run of an update sampler, over all configurations.
 
     Args:
@@ -499,7 +552,7 @@ def transition_matrix(lowered: Lowered, params: dict[str, Any], sampler: ir.Samp
     return updates_matrix(lowered, params, sampler.body, given)
 
 
-def updates_matrix(lowered: Lowered, params: dict[str, Any], body: Sequence[ir.Kernel], given: Any) -> np.ndarray:
+def updates_matrix(lowered: Lowered, params: Networks, body: Sequence[ir.Kernel], given: Given | None) -> np.ndarray:
     """Return the transition matrix of a sequence of updates, over all configurations.
 
     Args:
@@ -514,7 +567,7 @@ def updates_matrix(lowered: Lowered, params: dict[str, Any], body: Sequence[ir.K
         return derive.NetworkTransitions(lowered, wide, graph).matrix(body)
 
 
-def tables(lowered: Lowered, params: dict[str, Any], codes: np.ndarray, held: np.ndarray, given: Any) -> np.ndarray:
+def tables(lowered: Lowered, params: Networks, codes: np.ndarray, held: np.ndarray, given: Given | None) -> np.ndarray:
     """Return log p(x_i | x_rest, K) of every cell for each of the configurations, in float64.
 
     Args:
@@ -535,8 +588,8 @@ def tables(lowered: Lowered, params: dict[str, Any], codes: np.ndarray, held: np
 
 
 def _over_states(
-    lowered: Lowered, params: dict[str, Any], states: int, given: Any, what: str
-) -> tuple[dict[str, Any], derive.NetworkGraph]:
+    lowered: Lowered, params: Networks, states: int, given: Given | None, what: str
+) -> tuple[dict[str, AbstractNetwork], derive.NetworkGraph]:
     """Return the network in float64, and its graph for many configurations given one row of data.
 
     Raises:
@@ -551,5 +604,5 @@ def _over_states(
     return wide, _graph(wide, *_device(rows), on_device(np.full((1, states), n), np.int32), n)
 
 
-def _as_double(leaf: Any) -> Any:
+def _as_double(leaf: PyTree) -> PyTree:
     return leaf.astype(jnp.float64) if eqx.is_inexact_array(leaf) else leaf

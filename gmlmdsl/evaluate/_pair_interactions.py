@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
+from .._types import AnyArray
 from ..graph import FactorGraph
 from ..plan import PairTables, entry_values
 from ._parameters import unflatten
@@ -18,7 +18,7 @@ Array = np.ndarray
 AT_ONCE = 1 << 22  # limit on the derivatives held at once
 
 
-def pair_interactions(graph: FactorGraph, plan: PairTables, params: Mapping[str, Any]) -> Array:
+def pair_interactions(graph: FactorGraph, plan: PairTables, params: Mapping[str, AnyArray]) -> Array:
     """Return the interaction T_ij(a, b) of every pair of cells in the zero-sum gauge.
 
     The sums of T_ij over a and over b are 0. log p = constant + sum of f_i(x_i) + sum of T_ij(x_i,
@@ -59,7 +59,7 @@ def zero_sum(tables: Array, present: Array) -> Array:
     return np.where(present, tables - rows - columns + columns.sum(axis=2, keepdims=True) / wide, 0.0)
 
 
-def interaction_slopes(graph: FactorGraph, plan: PairTables, params: Mapping[str, Any], directions: Array) -> Array:
+def interaction_slopes(graph: FactorGraph, plan: PairTables, params: Mapping[str, AnyArray], directions: Array) -> Array:
     """Return the derivatives of sum over a, b of directions_p(a, b) T_p(a, b) of each pair p.
 
     The directions have zero sums themselves, so that the tables T_p may be in any gauge.

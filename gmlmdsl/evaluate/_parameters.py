@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail, listed, unknown
+from .._types import AnyArray, ParamsLike
 from ..data import evaluated, generator, is_traced, verified_seed, verify_untraced
 from ..derive import float_type, no_joint, on_device
 from ..graph import STAYS_FINITE as FINITE
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from numpyro.distributions.transforms import Transform
 
 Array = np.ndarray
+A = TypeVar("A", np.ndarray, jax.Array)  # of the host or of the device
+T = TypeVar("T")
 # Largest error of a simplex row's sum, which allows for rounding and gradients by finite
 # differences.
 SIMPLEX_ERROR = 1e-3
@@ -66,7 +69,7 @@ def _noisy(p: ParameterArray, noise: Array) -> Array:
     return p.upper - np.exp(noise) if high else on_gauge(p, noise)
 
 
-def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params", summed: bool = True) -> dict[str, jax.Array]:
+def as_params(graph: FactorGraph, params: ParamsLike, what: str = "params", summed: bool = True) -> dict[str, jax.Array]:
     """Convert a user's parameters to arrays of the working float type; traced values pass.
 
     Args:
@@ -88,7 +91,7 @@ def as_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params
     return arrays
 
 
-def batched_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params") -> tuple[dict[str, jax.Array], tuple[int, ...]]:
+def batched_params(graph: FactorGraph, params: ParamsLike, what: str = "params") -> tuple[dict[str, jax.Array], tuple[int, ...]]:
     """Return a user's parameters, and the shape of their batch.
 
     The shape of the batch is that of the axes before those of each parameter, broadcast.
@@ -113,7 +116,7 @@ def batched_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "p
         raise fail("E501", f"the batches of {what} do not fit one another: {leads}", help="all alike, or of length 1") from None
 
 
-def verify_all(graph: FactorGraph, params: Mapping[str, Any], what: str) -> None:
+def verify_all(graph: FactorGraph, params: ParamsLike, what: str) -> None:
     """Raise an error unless `params` is a dict with each parameter."""
     names = [p.name for p in graph.parameters]
     _verify_dict(names, params, what)
@@ -122,14 +125,14 @@ def verify_all(graph: FactorGraph, params: Mapping[str, Any], what: str) -> None
         raise fail("E506", f"{what} lacks {listed(lacking)}", help="`model.init_params()` gives one of each")
 
 
-def _verify_dict(names: list[str], params: Mapping[str, Any], what: str) -> None:
+def _verify_dict(names: list[str], params: ParamsLike, what: str) -> None:
     if not isinstance(params, Mapping):
         help = f"by name: {{{', '.join(f'{n!r}: ..' for n in names[:3])}}}"
         raise fail("E507", f"{what} must be a dict of arrays by parameter, got {type(params).__name__}", help=help)
     verify_names(params, names, what)
 
 
-def given_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params") -> dict[str, jax.Array]:
+def given_params(graph: FactorGraph, params: ParamsLike, what: str = "params") -> dict[str, jax.Array]:
     """Convert a dict that may lack parameters to arrays of the working float type.
 
     A missing parameter is missing from the result too. The values of factors are not checked.
@@ -154,7 +157,7 @@ def given_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "par
     return arrays
 
 
-def known_params(graph: FactorGraph, params: Mapping[str, Any], what: str = "params") -> dict[str, jax.Array]:
+def known_params(graph: FactorGraph, params: ParamsLike, what: str = "params") -> dict[str, jax.Array]:
     """Convert a user's parameters as `as_params` does, without allowing traced values.
 
     Raises:
@@ -177,7 +180,7 @@ def verify_defined(graph: FactorGraph, arrays: Mapping[str, jax.Array], summed: 
             raise error
 
 
-def verified_answer(graph: FactorGraph, found: Any, impossible: float) -> Any:
+def verified_answer(graph: FactorGraph, found: AnyArray, impossible: float) -> Any:
     """Return an answer, after a check of factors that could not be evaluated one by one.
 
     An answer of nan or of `impossible` shows that such a factor has no value. Traced answers pass.
@@ -192,7 +195,7 @@ def verified_answer(graph: FactorGraph, found: Any, impossible: float) -> Any:
     return found
 
 
-def verify_names(given: Mapping[str, Any], names: list[str], what: str) -> None:
+def verify_names(given: Mapping[str, object], names: list[str], what: str) -> None:
     """Raise an error for a name of no parameter."""
     for name in given:
         if name not in names:
@@ -250,10 +253,10 @@ def in_support(p: ParameterArray, value: Array) -> str:
 class Unchanged:
     """The identity as a map of parameters."""
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: T) -> T:
         return x
 
-    def inv(self, y: Any) -> Any:
+    def inv(self, y: T) -> T:
         return y
 
 
@@ -277,7 +280,7 @@ def bijection(p: ParameterArray) -> Transform | Unchanged:
     return biject_to(constraints.greater_than(p.lower) if low else constraints.less_than(p.upper))
 
 
-def slopes(p: ParameterArray, free: Any) -> Array:
+def slopes(p: ParameterArray, free: jax.Array) -> Array:
     """Return the derivative of each entry by its own unconstrained entry, flat.
 
     Simplex and ordered parameters are not supported, because their entries move together.
@@ -287,7 +290,7 @@ def slopes(p: ParameterArray, free: Any) -> Array:
     return np.asarray(jax.vmap(jax.grad(lambda u: bijection(p)(u)))(jnp.ravel(free)))
 
 
-def unconstrained_moves(p: ParameterArray, free: Any, moves: Array, least: float) -> Array:
+def unconstrained_moves(p: ParameterArray, free: jax.Array, moves: Array, least: float) -> Array:
     """Convert moves of a parameter to moves of its unconstrained array, to first order.
 
     A slope below `least` counts as `least`. A row of a simplex with derivative J = U diag(s) V' has
@@ -323,7 +326,7 @@ def on_gauge(p: ParameterArray, value: Any) -> Any:
     return value
 
 
-def flatten(graph: FactorGraph, params: Mapping[str, Any]) -> jax.Array:
+def flatten(graph: FactorGraph, params: Mapping[str, AnyArray]) -> jax.Array:
     """Return all parameters as one vector, in declaration order and row-major."""
     parts = [params[p.name] for p in graph.parameters]
     if is_traced(parts):
@@ -331,7 +334,7 @@ def flatten(graph: FactorGraph, params: Mapping[str, Any]) -> jax.Array:
     return on_device(np.concatenate([np.ravel(a) for a in parts]) if parts else np.zeros(0))
 
 
-def unflatten(graph: FactorGraph, vector: Any) -> dict[str, Any]:
+def unflatten(graph: FactorGraph, vector: A) -> dict[str, A]:
     """Return the arrays of a flat vector."""
     out, at = {}, 0
     for p in graph.parameters:

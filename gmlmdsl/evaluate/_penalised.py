@@ -8,7 +8,6 @@ penalty itself, so that only rows with one are checked.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import numpy as np
@@ -112,6 +111,6 @@ def verify_blocks(graph: FactorGraph, device: derive.Graph, params: Params, mask
 
 def _verify_listed(graph: FactorGraph, device: derive.Graph, params: Params, codes: Array, blocks: Array, rows: Array) -> None:
     values = np.append(graph.sizes, 1)[np.minimum(blocks, graph.n_cells)].astype(float).prod(axis=1)
-    some: Any = blocks[(values > 1) & (values <= BUDGET.support)]
+    some: Array = blocks[(values > 1) & (values <= BUDGET.support)]
     if len(some):
         verify_levels(graph, device, params, codes, some, rows)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._types import AnyArray
 from ..data import is_traced
 from ..derive import Graph, compiled, float_type, on_device
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 Array = np.ndarray
 SIZES = (1, 64, 1024)  # sizes of calls; more rows are evaluated by several calls of the last size
@@ -18,7 +22,7 @@ LARGE = 1 << 14  # size of calls for more rows than this
 MOST_EVALUATED = 1 << 24  # limit on the factor evaluations, or table entries, of one call
 
 
-def over_rows(function: Callable[[Any], Any], rows: Any, params: Any, cost: float) -> Any:
+def over_rows(function: Callable[[PyTree], PyTree], rows: PyTree, params: PyTree, cost: float) -> PyTree:
     """Apply a function of rows to pieces of one size, and concatenate the results.
 
     The last row is repeated to fill the last piece, and the repeats are removed from the result. If
@@ -46,7 +50,7 @@ def over_rows(function: Callable[[Any], Any], rows: Any, params: Any, cost: floa
     return jax.tree.map(lambda *a: np.concatenate(a, axis=-1)[..., :count], *parts)
 
 
-def _traced(function: Callable[[Any], Any], rows: Any, count: int, most: int) -> Any:
+def _traced(function: Callable[[PyTree], PyTree], rows: PyTree, count: int, most: int) -> PyTree:
     """Apply a function of rows under tracing: at once, or by a loop over pieces."""
     if count <= most:
         return function(jax.tree.map(on_device, rows))
@@ -55,7 +59,7 @@ def _traced(function: Callable[[Any], Any], rows: Any, count: int, most: int) ->
     return jax.tree.map(lambda a: jnp.moveaxis(a, 0, -2).reshape(*a.shape[1:-1], -1)[..., :count], found)
 
 
-def placed(count: int, parts: Sequence[tuple[Array, Any]], lead: tuple[int, ...] = ()) -> Any:
+def placed(count: int, parts: Sequence[tuple[Array, AnyArray]], lead: tuple[int, ...] = ()) -> AnyArray:
     """Return the answers for subsets of rows, (*lead, rows), at their places among `count` rows.
 
     Rows without an answer are 0.
@@ -104,7 +108,7 @@ def _piece(rows: Array, start: int, size: int) -> Array:
     return np.pad(piece, [(0, 0)] * (piece.ndim - 1) + [(0, size - piece.shape[-1])], mode="edge")
 
 
-def log_potentials(graph: Graph, params: Mapping[str, Any], codes: Array) -> Any:
+def log_potentials(graph: Graph, params: Mapping[str, jax.Array], codes: Array) -> AnyArray:
     """Return the unnormalised log p of whole configurations, (cells, rows).
 
     The result is on the host unless `params` are traced.

@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +29,9 @@ from ..derive import Blocks, TabledBlocks, block_weights, quickly_compiled
 from ._colouring import Colouring
 from ._objective import MANY, Objective
 from ._parameters import unflatten
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 Array = np.ndarray
 MOST_HELD = 1 << 22  # limit on the numbers of a block's statistics held at once
@@ -115,8 +118,8 @@ def _chunk_sums(
     codes: Any,
     weights: Any,
     directions: Any,
-    slopes: Any,
-    seen: tuple[Any, ...],
+    slopes: PyTree,
+    seen: tuple[PyTree, ...],
     one_mask: bool,
 ) -> tuple[jax.Array, ...]:
     """Return H, the sum of u_r, and u_r of some rows; with `one_mask` only the one-mask moments.
@@ -159,17 +162,17 @@ def seen_numbers(tabled: TabledBlocks) -> int:
 
 
 def _summed(
-    total: tuple[jax.Array, ...], by_block: tuple[Any, ...], here: jax.Array, weights: jax.Array, tables: Any, one_mask: bool
+    total: tuple[jax.Array, ...], by_block: tuple[PyTree, ...], here: jax.Array, weights: jax.Array, tables: PyTree, one_mask: bool
 ) -> tuple[jax.Array, ...]:
     """Add the sums of a set of blocks to the total, one block after another."""
     tabled: TabledBlocks | None
-    stacked: Any
+    stacked: PyTree
     tabled, stacked, indicators = (None, None, None) if tables is None else tables
     places = None if tabled is None else (tabled.inside, tabled.places, tuple(c.of for c in tabled.contexts), tabled.blocks.valid[:, :, 0])
 
     pairs = tabled is not None and by_pairs(tabled, stacked.shape[0] - 1)
 
-    def add(sums: tuple[jax.Array, ...], one: tuple[Any, ...]) -> tuple[tuple[jax.Array, ...], None]:
+    def add(sums: tuple[jax.Array, ...], one: tuple[PyTree, ...]) -> tuple[tuple[jax.Array, ...], None]:
         (at, share, scores, phi), observed, mine = one
         if mine is None:
             return _with(sums, at, _squares(share, scores, phi, observed, weights, one_mask)), None
@@ -187,7 +190,7 @@ def _summed(
     return jax.lax.scan(add, total, (by_block, here, places))[0]
 
 
-def _maps(stacked: Any, indicators: Any, mine: tuple[Any, ...], rows: int) -> tuple[jax.Array, jax.Array]:
+def _maps(stacked: PyTree, indicators: PyTree, mine: tuple[PyTree, ...], rows: int) -> tuple[jax.Array, jax.Array]:
     """Return A_v and z of one block.
 
     A_v is of the scores and of each colour, with the shape (1 + colours, values - 1, numbers). z

@@ -6,9 +6,10 @@ With its inputs, shapes and counts are included.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .._diagnostics import unknown
+from .._types import JsonObject
 from ..program import Program, ir
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def known(name: str, names: Sequence[str], what: str) -> str:
     raise unknown(f"the program has no {what} `{name}`", name, names)
 
 
-def needed_inputs(program: Program, given: Mapping[str, Any] | None = None) -> list[str]:
+def needed_inputs(program: Program, given: Mapping[str, object] | None = None) -> list[str]:
     """Return the inputs without a default that are not given."""
     return [d.name for d in program.inputs.values() if d.default is None and d.name not in (given or {})]
 
@@ -41,7 +42,7 @@ def axes_text(axes: Sequence[ir.Loop]) -> str:
     return f"[{', '.join(one(a) for a in axes)}]" if axes else ""
 
 
-def describe(program: Program, bound: Bound | None = None, allow_python: bool = False) -> dict[str, Any]:
+def describe(program: Program, bound: Bound | None = None, allow_python: bool = False) -> JsonObject:
     """Describe the contents of a program.
 
     Args:
@@ -64,7 +65,7 @@ def describe(program: Program, bound: Bound | None = None, allow_python: bool = 
     }
 
 
-def _input(d: ir.Input, bound: Bound | None) -> dict[str, Any]:
+def _input(d: ir.Input, bound: Bound | None) -> JsonObject:
     value = None if bound is None else bound.inputs[d.name]
     return {
         "type": d.type.span.text,
@@ -76,13 +77,13 @@ def _input(d: ir.Input, bound: Bound | None) -> dict[str, Any]:
     }
 
 
-def _graph(name: str, call: ir.FormCall, bound: Bound | None) -> dict[str, Any]:
+def _graph(name: str, call: ir.FormCall, bound: Bound | None) -> JsonObject:
     arrays = None if bound is None else bound.graphs[name]
     nodes = None if arrays is None else arrays.n + arrays.n_right if arrays.bipartite else arrays.n
     return {"form": call.span.text, "nodes": nodes, "edges": None if arrays is None else len(arrays.edges)}
 
 
-def _model(program: Program, model: ir.Model, bound: Bound | None, allow_python: bool) -> dict[str, Any]:
+def _model(program: Program, model: ir.Model, bound: Bound | None, allow_python: bool) -> JsonObject:
     lowered = lowered_if_bound(bound, model.name)
     graph = None if lowered is None else lowered.graph
     variables = {}
@@ -127,7 +128,7 @@ def lowered_if_bound(bound: Bound | None, name: str) -> Lowered | None:
     return lower_model(bound, name)
 
 
-def _network(program: Program, model: ir.Model, lowered: Lowered | None, allow_python: bool) -> dict[str, Any] | None:
+def _network(program: Program, model: ir.Model, lowered: Lowered | None, allow_python: bool) -> JsonObject | None:
     """Return the network of a conditional with its parameters by part.
 
     Parameters are included if the network may be built. Counting them imports JAX but allocates no
@@ -136,7 +137,7 @@ def _network(program: Program, model: ir.Model, lowered: Lowered | None, allow_p
     if model.conditional is None:
         return None
     call = program.networks[model.conditional.network]
-    out: dict[str, Any] = {"name": model.conditional.network, "form": call.form.name, "given": list(model.conditional.given)}
+    out: JsonObject = {"name": model.conditional.network, "form": call.form.name, "given": list(model.conditional.given)}
     if lowered is None or lowered.graph.network is None:
         return out | {"options": None, "parameters": None, "count": None}
     form = lowered.graph.network
@@ -149,8 +150,8 @@ def _network(program: Program, model: ir.Model, lowered: Lowered | None, allow_p
     return out | {"parameters": counts, "count": sum(counts.values())}
 
 
-def _mask(mask: ir.Mask, lowered: Lowered | None) -> dict[str, Any]:
-    out: dict[str, Any] = {
+def _mask(mask: ir.Mask, lowered: Lowered | None) -> JsonObject:
+    out: JsonObject = {
         "kind": mask.body.kind,
         "adaptive": mask.adaptive,
         "given": list(mask.given),
@@ -168,7 +169,7 @@ def _mask(mask: ir.Mask, lowered: Lowered | None) -> dict[str, Any]:
     }
 
 
-def _sampler(sampler: ir.Sampler) -> dict[str, Any]:
+def _sampler(sampler: ir.Sampler) -> JsonObject:
     if isinstance(sampler.body, ir.FormCall):
         return {"updates": [sampler.body.span.text]}
     return {"updates": [update.span.text for update in ir.updates_in(sampler.body)]}

@@ -10,7 +10,9 @@ from .._diagnostics import GmlmError, Source, Span, counted
 from ..program import Program, forms, ir
 
 if TYPE_CHECKING:
-    from ..graph import Bound
+    import numpy as np
+
+    from ..graph import Bound, Lowered
 
 STAGES = ("tree", "program", "graph", "plan")
 WIDTH = 110
@@ -41,7 +43,7 @@ def print_stage(stage: str, program: Program, bound: Bound | None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _dump(value: Any, label: str = "", depth: int = 0) -> Iterator[str]:
+def _dump(value: object, label: str = "", depth: int = 0) -> Iterator[str]:
     """Yield the lines of a tree of dataclasses, one part per line if one line is too short."""
     pad = "  " * depth
     short = _short(value)
@@ -66,7 +68,7 @@ def _dump(value: Any, label: str = "", depth: int = 0) -> Iterator[str]:
         yield f"{pad}{label}{short}"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     if is_dataclass(value):
         if isinstance(value, forms.Form):
             return value.name
@@ -110,7 +112,7 @@ def _graph(name: str, bound: Bound) -> Iterator[str]:
             yield f"    column {k}, shape {column.shape}: {_head(column.ravel())}"
 
 
-def _head(array: Any) -> str:
+def _head(array: np.ndarray) -> str:
     shown = " ".join(f"{v:g}" for v in array[:SHOWN].tolist())
     return shown + (" .." if len(array) > SHOWN else "")
 
@@ -139,7 +141,7 @@ def _plan(name: str, program: Program, bound: Bound) -> Iterator[str]:
             yield f"    {_or_refusal(lambda u=update: _line(lowered, u))}"  # type: ignore[misc]
 
 
-def _line(lowered: Any, update: ir.Sweep | ir.RandomUpdate) -> str:
+def _line(lowered: Lowered, update: ir.Sweep | ir.RandomUpdate) -> str:
     from ..plan import plan_update, update_line
 
     return update_line(plan_update(lowered, update))

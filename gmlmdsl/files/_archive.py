@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from .._diagnostics import GmlmError, fail
+from .._types import JsonObject
 from ._damage import kinds_of_damage
 from ._whole_files import as_path, reading
 
@@ -69,7 +70,7 @@ class ArchiveKind:
         return fail(self.code, f"{path} is not a {self.what} that can be used: {problem}", help=self.help)
 
 
-def pack(kind: ArchiveKind, entries: Mapping[str, Any], parts: Mapping[str, bytes]) -> bytes:
+def pack(kind: ArchiveKind, entries: Mapping[str, object], parts: Mapping[str, bytes]) -> bytes:
     """Return the bytes of an archive; equal parts give equal bytes.
 
     Raises:
@@ -77,7 +78,7 @@ def pack(kind: ArchiveKind, entries: Mapping[str, Any], parts: Mapping[str, byte
     """
     import zipfile
 
-    manifest: dict[str, Any] = {"format": kind.format, "kind": kind.name, **entries}
+    manifest: dict[str, object] = {"format": kind.format, "kind": kind.name, **entries}
     manifest["members"] = {name: {"sha256": _hash(data), "size": len(data)} for name, data in parts.items()}
     members = {MANIFEST: _written(manifest | {"sha256": _hash(_written(manifest))}), **parts}
     for name, data in members.items():
@@ -91,7 +92,7 @@ def pack(kind: ArchiveKind, entries: Mapping[str, Any], parts: Mapping[str, byte
     return buffer.getvalue()
 
 
-def unpack(kind: ArchiveKind, file: IO[bytes], path: object) -> tuple[dict[str, Any], dict[str, bytes]]:
+def unpack(kind: ArchiveKind, file: IO[bytes], path: object) -> tuple[JsonObject, dict[str, bytes]]:
     """Return the manifest's entries and the parts of an archive, after verifying every hash.
 
     Args:
@@ -174,7 +175,7 @@ def _in_memory(file: Any) -> IO[bytes]:
     return io.BytesIO(content)
 
 
-def read_json(kind: ArchiveKind, data: bytes, path: object, name: str) -> dict[str, Any]:
+def read_json(kind: ArchiveKind, data: bytes, path: object, name: str) -> JsonObject:
     """Return the JSON object in a part.
 
     Args:
@@ -249,7 +250,7 @@ def _verify_size(kind: ArchiveKind, name: str, size: int, path: object) -> None:
         raise kind.bad(path, f"{name} has {size:,} bytes, more than the limit of {limit:,}")
 
 
-def _verified_manifest(kind: ArchiveKind, data: bytes, path: object) -> dict[str, Any]:
+def _verified_manifest(kind: ArchiveKind, data: bytes, path: object) -> JsonObject:
     """Return the manifest, whose hash covers it and thereby the hash of each part."""
     manifest = read_json(kind, data, path, MANIFEST)
     if manifest.get("kind") != kind.name:
@@ -269,7 +270,7 @@ def _verified_manifest(kind: ArchiveKind, data: bytes, path: object) -> dict[str
     return manifest
 
 
-def _verify_hashes(kind: ArchiveKind, members: Mapping[str, Any], parts: Mapping[str, bytes], path: object) -> None:
+def _verify_hashes(kind: ArchiveKind, members: Mapping[str, object], parts: Mapping[str, bytes], path: object) -> None:
     if set(members) != set(parts):
         raise kind.bad(path, f"{MANIFEST} and the archive do not list the same parts")
     for name, data in parts.items():
@@ -277,7 +278,7 @@ def _verify_hashes(kind: ArchiveKind, members: Mapping[str, Any], parts: Mapping
             raise kind.bad(path, f"{name} is not what was written: its hash differs")
 
 
-def _written(manifest: Mapping[str, Any]) -> bytes:
+def _written(manifest: Mapping[str, object]) -> bytes:
     return json.dumps(manifest, indent=1).encode()
 
 

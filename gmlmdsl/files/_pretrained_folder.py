@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from .._diagnostics import GmlmError, fail
+from .._types import JsonObject
 from ._whole_files import reading
 
 MOST_BYTES = 1 << 26  # of a file of JSON or of a vocabulary
@@ -32,7 +32,7 @@ class PretrainedFolder:
     """
 
     path: Path
-    config: dict[str, Any]
+    config: JsonObject
     tokens: tuple[str, ...]
     mask: int
     begin: int | None
@@ -94,7 +94,7 @@ def _is_there(path: Path) -> bool:
         return False
 
 
-def _ids_of(tokenizer: dict[str, Any]) -> dict[str, int]:
+def _ids_of(tokenizer: JsonObject) -> dict[str, int]:
     """The id of each token of a `tokenizer.json`, whose model lists them, or maps them to ids."""
     model = tokenizer.get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
@@ -108,7 +108,7 @@ def _ids_of(tokenizer: dict[str, Any]) -> dict[str, int]:
     return ids
 
 
-def _special(kind: str, named: dict[str, Any], tokens: Sequence[str]) -> int | None:
+def _special(kind: str, named: JsonObject, tokens: Sequence[str]) -> int | None:
     words = []
     for key in KEYS[kind]:
         entry = named.get(key)
@@ -126,7 +126,7 @@ def _text(path: Path) -> str:
             raise unusable(path, "it is not text in UTF-8", "copy the folder again") from None
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _json(path: Path) -> JsonObject:
     try:
         found = json.loads(_text(path))
     except (ValueError, RecursionError):

@@ -11,7 +11,6 @@ import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from .._diagnostics import GmlmError, did_you_mean, fail
 
@@ -70,7 +69,7 @@ def how_to_read(why: str, piped: bool = True) -> str:
     return "pass on what comes out of it: `cat PIPE | gmlm .. /dev/stdin`" if piped and why.endswith("pipe") else "name a file"
 
 
-def as_path(path: Any, code: str = "E120") -> Path:
+def as_path(path: object, code: str = "E120") -> Path:
     """Return a path that was passed from Python.
 
     The path is to be read or, with the code E560, to be written.

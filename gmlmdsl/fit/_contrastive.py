@@ -204,7 +204,7 @@ class Carry(NamedTuple):
     """
 
     free: dict[str, jax.Array]
-    optimizer: Any
+    optimizer: optax.OptState
     chains: State
     codes: jax.Array
     places: jax.Array
@@ -275,6 +275,7 @@ def climb(
             a possible completion.
     """
     method, host, alive = options.method, lowered.graph, weights > 0
+    assert isinstance(method, PersistentContrastiveDivergence)
     _verify_one_law(lowered, method)
     job, carry = prepared(lowered, codes, weights, start, fixed, method, options.seed)
     _verify_rows(job, carry, np.flatnonzero(alive))

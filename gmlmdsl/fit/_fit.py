@@ -7,7 +7,6 @@ import functools
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
@@ -15,6 +14,7 @@ import optax
 
 from .._diagnostics import fail, with_whole_numbers
 from .._progress import shows_progress, waiting
+from .._types import AnyArray, Arrays, Index
 from ..data import verified_weights
 from ..evaluate import (
     Colouring,
@@ -87,7 +87,7 @@ class Estimate:
         return self.inference.covariances
 
 
-def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOptions, index: Any = None) -> Estimate:
+def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOptions, index: Index | None = None) -> Estimate:
     """Minimise c * sum over rows of w loss - log prior; `index` labels the rows.
 
     Args:
@@ -223,7 +223,7 @@ def _verified_options(options: FitOptions) -> FitOptions:
 
 def _start(host: FactorGraph, options: FitOptions) -> tuple[dict[str, jax.Array], tuple[str, ...]]:
     names = [p.name for p in host.parameters]
-    arrays: Mapping[str, Any] = init_params(host, options.seed)
+    arrays: Mapping[str, AnyArray] = init_params(host, options.seed)
     for what, given in (("init", options.init), ("fixed", options.fixed)):
         if given is not None and not isinstance(given, Mapping):
             raise fail("E507", f"{what} must be a dict of arrays by parameter, got {type(given).__name__}")
@@ -260,7 +260,7 @@ def _impute(prepared: Prepared, options: FitOptions, colours: Colouring | None) 
     if curve is not None:
         matrix = scaling(objective, free, curve.hessian / float(objective.scale), curve.basis)
 
-    def minimise(at: Objective, where: dict[str, Any]) -> Outcome:
+    def minimise(at: Objective, where: Arrays) -> Outcome:
         return lbfgs(Scaled(at, where, matrix), STEPS, ROUGH)
 
     errors = np.full(sum(v.size for v in free.values()), np.nan)

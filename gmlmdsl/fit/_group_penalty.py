@@ -13,16 +13,20 @@ change, for example, if the values of a variable are given in other units.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from .._types import AnyArray, Arrays
 from ..data import generator
 from ..derive import bounded_jit, on_device
 from ..evaluate import BlockObjectives, JointObjective
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 Array = np.ndarray
 Copied = JointObjective | BlockObjectives
@@ -59,7 +63,7 @@ class Penalised:
         curvature: one number for each copy, from which the next call starts.
     """
 
-    free: dict[str, Any]
+    free: Arrays
     steps: int
     converged: Array
     curvature: Array
@@ -67,7 +71,7 @@ class Penalised:
 
 def minimise_penalised(
     values: Copied,
-    free: dict[str, Any],
+    free: Arrays,
     groups: Groups,
     penalties: Array,
     curvature: Array,
@@ -108,7 +112,7 @@ def minimise_penalised(
     return Penalised(at, int(steps.max()), np.asarray(gap) <= tolerance, np.maximum(np.asarray(curvature) / 4, 1e-6))
 
 
-def largest_penalty(values: Copied, free: dict[str, Any], groups: Groups) -> Array:
+def largest_penalty(values: Copied, free: Arrays, groups: Groups) -> Array:
     """Return, for each copy, the smallest penalty at which all groups are 0.
 
     It is max of ||gradient of a group|| / weight. `free` must be the minimiser under that penalty.
@@ -129,15 +133,15 @@ class _Places(NamedTuple):
     group, or without an owner.
     """
 
-    owner: Any
-    group: Any
-    group_owner: Any
+    owner: AnyArray
+    group: AnyArray
+    group_owner: AnyArray
 
-    def total(self, v: Any, copies: int) -> Any:
+    def total(self, v: jax.Array, copies: int) -> jax.Array:
         """Return the sum over the entries of each copy."""
         return jax.ops.segment_sum(v, self.owner, copies + 1)[:-1]
 
-    def spread(self, v: Any) -> Any:
+    def spread(self, v: jax.Array) -> jax.Array:
         """Return for each entry the value of its copy, and 1 for an entry without an owner."""
         return jnp.append(v, jnp.ones(1, v.dtype))[self.owner]
 
@@ -151,7 +155,7 @@ class _Places(NamedTuple):
         grouped = self.group < len(self.group_owner)
         return np.where(grouped, largest[self.group], metric), np.where(largest > 0, largest, 1.0)[:-1]
 
-    def shrunk(self, z: Any, by: Any, weights: Any) -> Any:
+    def shrunk(self, z: jax.Array, by: jax.Array, weights: jax.Array) -> jax.Array:
         """Apply the proximal map of the penalty: move every group nearer to 0.
 
         A group moves by its weight times the number `by` of its copy.
@@ -163,7 +167,7 @@ class _Places(NamedTuple):
         return jnp.where(self.group == count, z, share[self.group] * z)
 
 
-def _entries(values: Copied, free: dict[str, Any]) -> dict[str, tuple[Array, Array]]:
+def _entries(values: Copied, free: Arrays) -> dict[str, tuple[Array, Array]]:
     """Return, for each free parameter, its unconstrained entries and their copies in all arrays.
 
     The parameters are in the order of `ravel_pytree`.
@@ -179,13 +183,13 @@ def _entries(values: Copied, free: dict[str, Any]) -> dict[str, tuple[Array, Arr
     return {name: found[name] for name in sorted(found)}
 
 
-def _owners(values: Copied, free: dict[str, Any]) -> tuple[Array, Array]:
+def _owners(values: Copied, free: Arrays) -> tuple[Array, Array]:
     """Return the copy and the number of the parameter of each entry of the flat vector."""
     entries = [owner.ravel() for _, owner in _entries(values, free).values()]
     return np.concatenate(entries), np.repeat(np.arange(len(entries)), [len(e) for e in entries])
 
 
-def _placed(values: Copied, free: dict[str, Any], groups: Groups) -> _Places:
+def _placed(values: Copied, free: Arrays, groups: Groups) -> _Places:
     count, arrays, members = len(groups.weights), len(np.asarray(values.owner)), []
     for name, (here, owned) in _entries(values, free).items():
         of = groups.of[name].ravel()[here]
@@ -198,20 +202,20 @@ def _placed(values: Copied, free: dict[str, Any], groups: Groups) -> _Places:
 
 
 @bounded_jit
-def _gradient(values: Copied, free: dict[str, Any]) -> dict[str, Any]:
+def _gradient(values: Copied, free: Arrays) -> Arrays:
     return jax.grad(lambda f: values(f).sum())(free)
 
 
 class _State(NamedTuple):
-    x: Any
-    y: Any
-    momentum: Any
-    curvature: Any
-    steps: Any
-    gap: Any  # the largest entry of the proximal gradient
+    x: jax.Array
+    y: jax.Array
+    momentum: jax.Array
+    curvature: jax.Array
+    steps: jax.Array
+    gap: jax.Array  # the largest entry of the proximal gradient
 
 
-def diagonal_metric(values: Copied, free: dict[str, Any]) -> Array:
+def diagonal_metric(values: Copied, free: Arrays) -> Array:
     """Return the diagonal of the Hessian of each copy's objective, in the order of `ravel_pytree`.
 
     All entries are positive; an entry is 1 if the objective has no curvature there. A product with
@@ -233,12 +237,12 @@ def diagonal_metric(values: Copied, free: dict[str, Any]) -> Array:
 
 
 @bounded_jit
-def _curvatures(values: Copied, free: dict[str, Any], probe: Any, signs: Any) -> Any:
+def _curvatures(values: Copied, free: Arrays, probe: jax.Array, signs: jax.Array) -> jax.Array:
     """Return v * (H v) at the entries of each probe, where v contains their signs."""
     flat, restore = ravel_pytree(free)
     slope = jax.grad(lambda z: values(restore(z)).sum())
 
-    def along(k: Any, found: Any) -> Any:
+    def along(k: jax.Array, found: jax.Array) -> jax.Array:
         v = jnp.where(probe == k, signs, 0.0).astype(flat.dtype)
         return found + v * jax.jvp(slope, (flat,), (v,))[1]
 
@@ -247,8 +251,8 @@ def _curvatures(values: Copied, free: dict[str, Any], probe: Any, signs: Any) ->
 
 @bounded_jit
 def _descent(
-    values: Copied, free: dict[str, Any], places: _Places, weights: Any, numbers: Any, lengths: Any, limits: Any
-) -> tuple[Any, ...]:
+    values: Copied, free: Arrays, places: _Places, weights: jax.Array, numbers: PyTree, lengths: PyTree, limits: PyTree
+) -> tuple[PyTree, ...]:
     """Return the minimisers, steps, last gaps and curvatures, one for each copy.
 
     A copy that has ended does not move.
@@ -257,10 +261,10 @@ def _descent(
     start, restore = ravel_pytree(free)
     number, spread = penalties.shape[0], places.spread
 
-    def f(z: Any) -> Any:
+    def f(z: jax.Array) -> jax.Array:
         return values(restore(z))
 
-    def open_(s: _State) -> Any:
+    def open_(s: _State) -> jax.Array:
         return (s.steps < most) & (s.gap > tolerance)
 
     def turn(s: _State) -> _State:
@@ -268,10 +272,10 @@ def _descent(
         value, back = jax.vjp(f, s.y)
         (slope,) = back(jnp.ones_like(value))
 
-        def moved(c: Any) -> Any:
+        def moved(c: jax.Array) -> jax.Array:
             return places.shrunk(s.y - slope / (metric * spread(c)), penalties / c, weights / of_groups)
 
-        def above(c: Any) -> Any:
+        def above(c: jax.Array) -> jax.Array:
             """Return which copies lie above the parabola of curvature c."""
             to = moved(c)
             move = to - s.y
@@ -279,7 +283,7 @@ def _descent(
             parabola = value + places.total(slope * move + 0.5 * spread(c) * metric * move * move, number)
             return going & (f(to) > parabola + slack) & (c < 1e12)
 
-        def widened(state: tuple[Any, Any]) -> tuple[Any, Any]:
+        def widened(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
             c = jnp.where(state[1], 2 * state[0], state[0])
             return c, above(c)
 

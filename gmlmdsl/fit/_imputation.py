@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -23,6 +22,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from .._diagnostics import fail
+from .._types import Arrays
 from ..data import random_key
 from ..derive import Graph, bounded_jit, redraw_gaps
 from ..derive.compiled import log_potential
@@ -109,7 +109,7 @@ def monte_carlo_em(
     objective: Objective,
     imputed: Imputed,
     graph: Graph,
-    minimise: Callable[[Objective, dict[str, Any]], Outcome],
+    minimise: Callable[[Objective, Arrays], Outcome],
     errors: Array,
     seed: int,
     report: Missing,
@@ -141,7 +141,7 @@ def monte_carlo_em(
     columns = imputed.copies.columns
     blocks = jnp.asarray(imputed.blocks)
 
-    def redrawn(at: Objective, free: dict[str, Any], sweeps: int, number: int) -> Objective:
+    def redrawn(at: Objective, free: Arrays, sweeps: int, number: int) -> Objective:
         params = at.frame.constrain(free, at.held)
         codes = _redraw(graph, params, at.codes[:, columns], blocks, imputed.values, sweeps, jax.random.fold_in(key, number))
         return eqx.tree_at(lambda o: o.codes, at, at.codes.at[:, columns].set(codes.astype(at.codes.dtype)))
@@ -207,7 +207,7 @@ def _verify_possible(objective: Objective, graph: Graph, columns: slice, imputed
         raise fail("E508", message, help="the observed cells may break a `require`: mend or drop the row; or fill some of its cells")
 
 
-def unconstrained_errors(objective: Objective, free: dict[str, Any], errors: Array) -> Array:
+def unconstrained_errors(objective: Objective, free: Arrays, errors: Array) -> Array:
     """Return standard errors of the unconstrained parameters, in the order of a flattened dict."""
     at, out = 0, {}
     for p in objective.frame.host.parameters:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._types import AnyArray, Arrays
 from ..evaluate import Objective, flatten, gradient_at, laplace_priors
 from ..graph import FactorGraph
 from ._inference import Curvature
@@ -34,7 +34,7 @@ def fewer(steps: int | None) -> int:
     return STEPS if steps is None else min(steps, STEPS)
 
 
-def at_kinks(host: FactorGraph, fixed: Sequence[str], params: Mapping[str, Any]) -> Array:
+def at_kinks(host: FactorGraph, fixed: Sequence[str], params: Mapping[str, AnyArray]) -> Array:
     """Return the entries that are at the centre of their laplace prior."""
     centres, slopes = laplace_priors(host, fixed)
     flat = np.asarray(flatten(host, params))
@@ -52,7 +52,7 @@ def held_graph(graph: FactorGraph, selected: Selected | None) -> FactorGraph:
     return graph.with_parameters(tuple(parameters))
 
 
-def without_interval(host: FactorGraph, fixed: Sequence[str], params: Mapping[str, Any]) -> Array:
+def without_interval(host: FactorGraph, fixed: Sequence[str], params: Mapping[str, AnyArray]) -> Array:
     """Return the entries whose value a laplace prior determined.
 
     They are at its centre, or were held there by a fit of the other entries.
@@ -61,7 +61,7 @@ def without_interval(host: FactorGraph, fixed: Sequence[str], params: Mapping[st
     return at_kinks(host, fixed, params) | np.concatenate([*still, np.zeros(0, bool)])
 
 
-def settle(objective: Objective, outcome: Outcome, curve_at: Callable[[dict[str, Any]], Curvature | None], steps: int | None) -> Outcome:
+def settle(objective: Objective, outcome: Outcome, curve_at: Callable[[Arrays], Curvature | None], steps: int | None) -> Outcome:
     """Continue the minimisation from the point at which L-BFGS stalled at non-smooth points.
 
     Entries that a step of coordinate descent would leave at the centre of their prior are held
@@ -82,7 +82,7 @@ def settle(objective: Objective, outcome: Outcome, curve_at: Callable[[dict[str,
     for _ in range(MOST_ROUNDS):
         params = objective.frame.constrain(free, objective.held)
         curve = curve_at(params)
-        if curve is None:
+        if curve is None or not np.isfinite(curve.hessian).all():
             return outcome
         away = np.asarray(flatten(host, params)) - centres
         # JAX differentiates |t| to 1 at t = 0.
@@ -105,7 +105,7 @@ def settle(objective: Objective, outcome: Outcome, curve_at: Callable[[dict[str,
     return outcome
 
 
-def _gradient(objective: Objective, free: dict[str, Any]) -> Array:
+def _gradient(objective: Objective, free: Arrays) -> Array:
     """Return the gradient per row, in the order of the flat vector, of the real parameters.
 
     Real parameters equal their unconstrained arrays. The entries of other parameters are 0, because
@@ -116,7 +116,7 @@ def _gradient(objective: Objective, free: dict[str, Any]) -> Array:
     return np.concatenate([*parts, np.zeros(0)])
 
 
-def _moved(objective: Objective, free: dict[str, Any], flat: Array, held: Array) -> dict[str, Any]:
+def _moved(objective: Objective, free: Arrays, flat: Array, held: Array) -> Arrays:
     """Return the unconstrained parameters with the held entries at their centres.
 
     The parameters concerned equal their unconstrained arrays.
@@ -130,7 +130,7 @@ def _moved(objective: Objective, free: dict[str, Any], flat: Array, held: Array)
     return out
 
 
-def _others(objective: Objective, free: dict[str, Any], curve: Curvature, held: Array) -> Array:
+def _others(objective: Objective, free: Arrays, curve: Curvature, held: Array) -> Array:
     """Return a scaling that moves no held entry.
 
     Columns of zeros preserve its shape, so that no iteration compiles again.
@@ -140,4 +140,5 @@ def _others(objective: Objective, free: dict[str, Any], curve: Curvature, held: 
     if not rest.basis.shape[1]:
         return np.zeros((sum(v.size for v in jax.tree.leaves(free)), size))
     matrix = scaling(objective, free, rest.hessian / float(objective.scale), rest.basis)
+    assert matrix is not None  # The Hessian is finite and has entries.
     return np.pad(matrix, ((0, 0), (0, size - matrix.shape[1])))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import optax
@@ -104,7 +104,7 @@ Method = PersistentContrastiveDivergence | MonteCarloEM
 SHORT = {"pcd": PersistentContrastiveDivergence, "mcem": MonteCarloEM}
 
 
-def _verify_numbers(method: Any, least: Mapping[str, int]) -> None:
+def _verify_numbers(method: object, least: Mapping[str, int]) -> None:
     for name, smallest in least.items():
         value = getattr(method, name)
         if name == "batch_size" and value is None:
@@ -112,7 +112,7 @@ def _verify_numbers(method: Any, least: Mapping[str, int]) -> None:
         object.__setattr__(method, name, whole_number(name, value, smallest))
 
 
-def method_of(given: Any) -> Method | None:
+def method_of(given: object) -> Method | None:
     """Return the method that a user passes: an object, or a short name for its defaults.
 
     Raises:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._progress import shows_progress
+from .._types import Arrays
 from ..data import random_key
 from ..evaluate import MANY, Colouring, Objective, bijection, draw_masks, gradient_at, has_kinks, metrics, slopes
 from ..masks import AbstractMask
@@ -40,7 +41,7 @@ Colours = Callable[[], Colouring | None]  # computed at the first call
 Look = Callable[[], tuple[Curvature | None, Recession]]
 
 
-def full_batch(objective: Objective, free: dict[str, Any], options: FitOptions, colours: Colours) -> tuple[Outcome, Look]:
+def full_batch(objective: Objective, free: Arrays, options: FitOptions, colours: Colours) -> tuple[Outcome, Look]:
     """Minimise by L-BFGS, scaled by the curvature if that is cheap.
 
     L-BFGS then pauses, and it is tested whether there is a minimum: along a recession direction it
@@ -71,7 +72,7 @@ def full_batch(objective: Objective, free: dict[str, Any], options: FitOptions, 
     return _with_pauses(objective, free, options, colours(), kinked)
 
 
-def _with_metric(objective: Objective, free: dict[str, Any], most_steps: int | None) -> Outcome:
+def _with_metric(objective: Objective, free: Arrays, most_steps: int | None) -> Outcome:
     """Minimise by L-BFGS from an approximate inverse Hessian, if the loss has one (see `Metric`).
 
     The approximation is computed again after some steps.
@@ -118,7 +119,7 @@ def looking(
     return look
 
 
-def _scaled(objective: Objective, at: dict[str, Any], curve: Curvature | None, colours: Colouring | None) -> Scaled:
+def _scaled(objective: Objective, at: Arrays, curve: Curvature | None, colours: Colouring | None) -> Scaled:
     if curve is None or colours is None:
         return Scaled(objective, at, None)
     return Scaled(objective, at, scaling(objective, at, curve.hessian / float(objective.scale), curve.basis))
@@ -146,13 +147,11 @@ def has_vanished(curve: Curvature | None, first: Curvature | None) -> bool:
     return curve.largest < SUSPECT * first.largest
 
 
-def _with_pauses(
-    objective: Objective, free: dict[str, Any], options: FitOptions, colours: Colouring | None, kinked: bool
-) -> tuple[Outcome, Look]:
-    def scaled(at: dict[str, Any], curve: Curvature | None) -> Scaled:
+def _with_pauses(objective: Objective, free: Arrays, options: FitOptions, colours: Colouring | None, kinked: bool) -> tuple[Outcome, Look]:
+    def scaled(at: Arrays, curve: Curvature | None) -> Scaled:
         return _scaled(objective, at, curve, colours)
 
-    def curve_at(params: dict[str, Any]) -> Curvature | None:
+    def curve_at(params: Arrays) -> Curvature | None:
         return curvature_at(objective, params, colours, options)
 
     first = first_curvature(objective, colours)
@@ -176,7 +175,7 @@ def _with_pauses(
     return outcome, lambda: (curve, open_)
 
 
-def stochastic(objective: Objective, mask: AbstractMask, free: dict[str, Any], options: FitOptions) -> Outcome:
+def stochastic(objective: Objective, mask: AbstractMask, free: Arrays, options: FitOptions) -> Outcome:
     """Minimise by minibatches; the rows and masks of a step depend on (seed, step) only.
 
     Args:
@@ -297,7 +296,7 @@ def first_curvature(objective: Objective, colours: Colouring | None, copies: Cop
     return None if colours is None or not bool((np.asarray(whole.weights) > 0).any()) else _sound(curvature(whole, objective.held, colours))
 
 
-def off_wrong_edges(objective: Objective, free: dict[str, Any]) -> tuple[dict[str, Any], float]:
+def off_wrong_edges(objective: Objective, free: Arrays) -> tuple[Arrays, float]:
     """Move entries off a bound if the objective decreases inwards there.
 
     At a minimiser on a bound, the slope points outwards (Karush, Kuhn and Tucker); otherwise a step

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from .._types import JsonObject
 from ..graph import FactorGraph
 from ._few_rows import TOO_FEW
 from ._kinks import without_interval
@@ -26,11 +27,11 @@ class Noted(Protocol):
     @property
     def status(self) -> Status: ...
     @property
-    def meta(self) -> dict[str, Any]: ...
+    def meta(self) -> JsonObject: ...
     @property
     def determined(self) -> Mapping[str, Array]: ...
     @property
-    def simulated(self) -> dict[str, Any] | None: ...
+    def simulated(self) -> JsonObject | None: ...
 
 
 def notes_on(fit: Noted, errors: str) -> Array:

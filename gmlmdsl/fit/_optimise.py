@@ -18,6 +18,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 
 from .._progress import tracked
+from .._types import AnyArray, Arrays
 from ..derive import bounded_jit, quickly_compiled
 from ..evaluate import MANY, Metric, Objective, unconstrained_moves
 
@@ -49,7 +50,7 @@ class Outcome:
     "stalled", "steps" or "diverged".
     """
 
-    free: dict[str, Any]
+    free: Arrays
     trace: np.ndarray
     gradient: float
     steps: int
@@ -67,16 +68,16 @@ class Scaled(eqx.Module):
     """
 
     objective: Objective
-    origin: dict[str, Any]
-    matrix: Any
+    origin: Arrays
+    matrix: AnyArray | None
     metric: Metric | None = None
 
-    def free(self, z: Any) -> dict[str, Any]:
+    def free(self, z: jax.Array) -> Arrays:
         """Return the unconstrained parameters at z."""
         flat, restore = ravel_pytree(self.origin)
         return restore(flat + (z if self.matrix is None else self.matrix @ z))
 
-    def __call__(self, z: Any) -> Any:
+    def __call__(self, z: jax.Array) -> jax.Array:
         """Return the objective at z."""
         return self.objective(self.free(z))
 
@@ -86,7 +87,7 @@ class Scaled(eqx.Module):
         return self.objective.products >= MANY and bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def scaling(objective: Objective, free: dict[str, Any], hessian: np.ndarray, basis: np.ndarray) -> Any:
+def scaling(objective: Objective, free: Arrays, hessian: np.ndarray, basis: np.ndarray) -> np.ndarray | None:
     """Return a matrix under which the objective's Hessian at `free` is nearly the identity.
 
     The matrix is H^(-1/2) in the free directions. Directions in which the Hessian vanishes have a
@@ -157,22 +158,22 @@ class _Search(NamedTuple):
     counters.
     """
 
-    z: Any
-    value: Any
-    gradient: Any
-    direction: Any
-    step: Any
-    moves: Any  # (memory, parameters)
-    changes: Any
-    inverse: Any  # 1 / (move . change), 0 if there is no pair
-    scale: Any
-    pairs: Any
-    steps: Any
-    shorter: Any
-    stalled: Any
-    least: Any  # the smallest value and gradient so far
-    trace: Any
-    fresh: Any  # whether the start has not been evaluated yet
+    z: jax.Array
+    value: jax.Array
+    gradient: jax.Array
+    direction: jax.Array
+    step: jax.Array
+    moves: jax.Array  # (memory, parameters)
+    changes: jax.Array
+    inverse: jax.Array  # 1 / (move . change), 0 if there is no pair
+    scale: jax.Array
+    pairs: jax.Array
+    steps: jax.Array
+    shorter: jax.Array
+    stalled: jax.Array
+    least: jax.Array  # the smallest value and gradient so far
+    trace: jax.Array
+    fresh: jax.Array  # whether the start has not been evaluated yet
 
 
 @quickly_compiled(lambda scaled, *_: not scaled.has_single)
@@ -190,11 +191,13 @@ def _lbfgs(scaled: Scaled, start: Any, limit: Any, tolerance: Any, room: int, si
     return free, params, s.trace, s.value, _largest(s.gradient), s.steps, stalled
 
 
-def _largest(gradient: Any) -> Any:
+def _largest(gradient: jax.Array) -> jax.Array:
     return jnp.abs(gradient).max(initial=0.0)
 
 
-def _minimised(f: Scaled, z: Any, limit: Any, tolerance: Any, trace: Any, steps: Any, rounding: float) -> _Search:
+def _minimised(
+    f: Scaled, z: jax.Array, limit: jax.Array, tolerance: jax.Array, trace: jax.Array, steps: jax.Array, rounding: float
+) -> _Search:
     """Run the loop of L-BFGS.
 
     Each iteration evaluates value and gradient once, at a step that is then accepted or halved. The
@@ -202,7 +205,7 @@ def _minimised(f: Scaled, z: Any, limit: Any, tolerance: Any, trace: Any, steps:
     """
     both = jax.value_and_grad(f)
 
-    def going(s: _Search) -> Any:
+    def going(s: _Search) -> jax.Array:
         steep = _largest(s.gradient)
         # At least one step is taken unless the gradient is 0.
         small = (steep <= tolerance) & ((s.steps > steps) | (steep == 0))
@@ -226,7 +229,7 @@ def _minimised(f: Scaled, z: Any, limit: Any, tolerance: Any, trace: Any, steps:
     return jax.lax.while_loop(going, turn, start)
 
 
-def _advanced(s: _Search, to: Any, value: Any, gradient: Any, rounding: float, metric: Metric | None) -> _Search:
+def _advanced(s: _Search, to: jax.Array, value: jax.Array, gradient: jax.Array, rounding: float, metric: Metric | None) -> _Search:
     """Return the state after an accepted step."""
     newton = (lambda v: v) if metric is None else metric
     move, change = to - s.z, gradient - s.gradient
@@ -234,7 +237,7 @@ def _advanced(s: _Search, to: Any, value: Any, gradient: Any, rounding: float, m
     curved = product > rounding * (move @ move)
     place = s.pairs % s.moves.shape[0]
 
-    def kept(pairs: Any, one: Any) -> Any:
+    def kept(pairs: jax.Array, one: jax.Array) -> jax.Array:
         return jnp.where(curved, pairs.at[place].set(one), pairs)
 
     moves, changes, inverse = kept(s.moves, move), kept(s.changes, change), kept(s.inverse, 1 / jnp.where(curved, product, 1.0))
@@ -265,20 +268,22 @@ def _advanced(s: _Search, to: Any, value: Any, gradient: Any, rounding: float, m
     )
 
 
-def _direction(gradient: Any, moves: Any, changes: Any, inverse: Any, rough: Callable[[Any], Any], pairs: Any) -> Any:
+def _direction(
+    gradient: jax.Array, moves: jax.Array, changes: jax.Array, inverse: jax.Array, rough: Callable[[jax.Array], jax.Array], pairs: jax.Array
+) -> jax.Array:
     """Return -H gradient by the two-loop recursion.
 
     H is the inverse Hessian that the pairs determine; `rough` replaces it elsewhere.
     """
     memory = moves.shape[0]
 
-    def back(k: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+    def back(k: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         q, parts = carry
         at = (pairs - 1 - k) % memory
         part = inverse[at] * (moves[at] @ q)
         return q - part * changes[at], parts.at[at].set(part)
 
-    def forth(k: Any, r: Any) -> Any:
+    def forth(k: jax.Array, r: jax.Array) -> jax.Array:
         at = (pairs + k) % memory
         return r + moves[at] * (parts[at] - inverse[at] * (changes[at] @ r))
 
@@ -293,7 +298,7 @@ def joined(first: Outcome, second: Outcome) -> Outcome:
 
 
 def minibatches(
-    batch: Callable[[int], Objective], start: dict[str, Any], optimizer: optax.GradientTransformation, steps: int, progress: bool
+    batch: Callable[[int], Objective], start: Arrays, optimizer: optax.GradientTransformation, steps: int, progress: bool
 ) -> Outcome:
     """Run the steps of an optax transformation.
 
@@ -316,7 +321,9 @@ def minibatches(
 
 
 @bounded_jit
-def _step(optimizer: optax.GradientTransformation, objective: Objective, free: dict[str, Any], state: Any) -> tuple[Any, Any, Any]:
+def _step(
+    optimizer: optax.GradientTransformation, objective: Objective, free: Arrays, state: optax.OptState
+) -> tuple[Any, optax.OptState, jax.Array]:
     value, gradient = jax.value_and_grad(objective)(free)
     updates, state = optimizer.update(gradient, state, free)
     return optax.apply_updates(free, updates), state, value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import optax
 
 from .._diagnostics import is_one_of
+from .._types import ArrayLike, Index, ParamsLike
 from ..data import verified_weights
 from ..evaluate import Repeats
 from ..graph import Lowered
@@ -25,9 +25,9 @@ class FitOptions:
     mask: str
     seed: int = 0
     n_masks: int | str | None = None
-    weights: Any = None
-    init: Mapping[str, Any] | None = None
-    fixed: Mapping[str, Any] | None = None
+    weights: ArrayLike | None = None
+    init: ParamsLike | None = None
+    fixed: ParamsLike | None = None
     optimizer: optax.GradientTransformation | None = None
     batch_size: int | None = None
     max_steps: int | None = None
@@ -59,7 +59,7 @@ class Evidence:
     mask: AbstractMask
     codes: Array
     options: FitOptions
-    index: Any = None
+    index: Index | None = None
 
 
 def row_weights(evidence: Evidence) -> Array:

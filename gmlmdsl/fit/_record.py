@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from .._diagnostics import counted, duration, fail, is_one_of, no_attribute
+from .._types import JsonObject
 from ..evaluate import Missing, entry_names, intervals, unflatten, verified_quantile, verify_all
 from ..files import write_whole
 from ..graph import FactorGraph, with_given
@@ -30,6 +31,7 @@ from ._status import Finding, Status, sparse_directions
 
 if TYPE_CHECKING:
     import pandas as pd
+    from jax.typing import DTypeLike
 
 
 Array = np.ndarray
@@ -52,7 +54,7 @@ class FitRecord:
     inference: Inferred | Later = field(repr=False)
     loss_trace: Array
     objective: float
-    meta: dict[str, Any]
+    meta: JsonObject
     graph: FactorGraph = field(repr=False)
     _model: Callable[[], Any] = field(repr=False)
     _evidence: Evidence | None = field(default=None, repr=False)
@@ -97,7 +99,7 @@ class FitRecord:
         return self.meta["mask"]
 
     @property
-    def simulated(self) -> dict[str, Any] | None:
+    def simulated(self) -> JsonObject | None:
         """A description of simulated standard errors, as a dict.
 
         It is None unless the fit is by `simulated_errors`. The dict has `words`, the number of
@@ -318,7 +320,7 @@ class FitRecord:
         """
         write_whole(path, fit_bytes(*_content(self)))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Return the state that is pickled.
 
         It consists of the content that `save` writes, the model, and the data. A fit with an
@@ -367,7 +369,7 @@ def verify_kind(errors: str) -> None:
         raise fail("E543", f"errors must be {words}, got {errors!r}", help="`fit.bootstrap()` has its own summary")
 
 
-def _content(fit: FitRecord) -> tuple[dict[str, Any], dict[str, Array]]:
+def _content(fit: FitRecord) -> tuple[JsonObject, dict[str, Array]]:
     """Return the content of a fit's file: text, and arrays by name."""
     status = fit.status
     arrays = {f"param:{k}": v for k, v in fit.params.items()} | {f"{INPUT}{k}": v for k, v in fit.meta["inputs"].items()}
@@ -387,7 +389,9 @@ def _content(fit: FitRecord) -> tuple[dict[str, Any], dict[str, Array]]:
     return meta, arrays | {k: v for k, v in optional.items() if v is not None}
 
 
-def estimate_to_fit(kind: type[F], estimate: Estimate, graph: FactorGraph, meta: dict[str, Any], model: Callable[[], Any], dtype: Any) -> F:
+def estimate_to_fit(
+    kind: type[F], estimate: Estimate, graph: FactorGraph, meta: JsonObject, model: Callable[[], Any], dtype: DTypeLike
+) -> F:
     """Return a fit of class `kind` from an estimate, with named arrays in the working float type.
 
     Args:

@@ -21,6 +21,7 @@ from typing import IO, Any
 import numpy as np
 
 from .._diagnostics import GmlmError, GmlmWarning
+from .._types import JsonObject
 from ..evaluate import SIMPLEX_ERROR
 from ..files import LONGEST, MANIFEST, MOST, TAIL, ArchiveKind, kinds_of_damage, pack, unpack, verify_count
 from ..graph import FactorGraph, hash_of_texts
@@ -97,7 +98,7 @@ class SavedFit:
     """
 
     path: object
-    meta: dict[str, Any]
+    meta: JsonObject
     headers: dict[str, PlainHeader]
     most_inputs: int
     _open: Callable[[str], IO[bytes]] = field(repr=False)
@@ -234,7 +235,7 @@ def damage(path: object) -> Iterator[None]:
         raise FIT.bad(path, f"it is none, or is damaged: {str(error)[:LONGEST] or type(error).__name__}") from None
 
 
-def _verify_meta(meta: Any, path: object) -> None:
+def _verify_meta(meta: object, path: object) -> None:
     if fault := fault_of_meta(meta):
         raise FIT.bad(path, fault)
 

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 CODES = ("converged", "no-minimiser", "undetermined", "not-converged", "diverged")
 REASONS = ("steps", "patience", "callback", "diverged")
 SHOWN = 100  # maximum number of letters of a wrong entry that a message shows
-Check = Callable[[Any], bool]
+Check = Callable[[object], bool]
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_flag(value: Any) -> bool:
+def _is_flag(value: object) -> bool:
     return isinstance(value, bool)
 
 
@@ -94,7 +93,7 @@ MORE = {
 }
 
 
-def fault_of_meta(meta: Any) -> str | None:
+def fault_of_meta(meta: object) -> str | None:
     """Return a description of a fault in `meta`, or None if there is none.
 
     A fault is a missing entry, an entry that no fit has, or an entry of another type.

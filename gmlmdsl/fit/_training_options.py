@@ -7,12 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import optax
 
 from .._diagnostics import fail, with_whole_numbers
+from .._types import JsonObject
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 # Li et al. 2024, Appendix L: 500,000 steps, of which a fiftieth warm up, with a learning rate of
 # 0.003 that falls to 1e-5
@@ -102,7 +106,7 @@ class Training:
     loss: str = "cross_entropy"
     l2: float = 0.0
     regulariser: Callable[[Any, Any], Any] | None = None
-    callback: Callable[[dict[str, Any]], Any] | None = None
+    callback: Callable[[JsonObject], object] | None = None
 
     name = "training"
 
@@ -191,7 +195,7 @@ def _verify_together(t: Training) -> None:
         raise fail("E704", message, help="a smaller `save_every` makes more of them")
 
 
-def verify_schedule(t: Training, optimizer: Any) -> None:
+def verify_schedule(t: Training, optimizer: object) -> None:
     """Raise E704 for options of the default optimiser together with another optimiser.
 
     Raises:
@@ -203,7 +207,7 @@ def verify_schedule(t: Training, optimizer: Any) -> None:
             raise fail("E704", message, help=f"leave {name} out, and give the optimiser its own schedule")
 
 
-def training_of(method: Any, batch_size: int | None, max_steps: int | None) -> Training:
+def training_of(method: object, batch_size: int | None, max_steps: int | None) -> Training:
     """Return the training that the arguments of `fit` describe.
 
     Raises:
@@ -263,7 +267,7 @@ def accumulated(optimizer: optax.GradientTransformation, batches: int) -> optax.
     return optax.MultiSteps(optimizer, batches)
 
 
-def verify_optimizer(optimizer: Any, weights: Any) -> None:
+def verify_optimizer(optimizer: object, weights: PyTree) -> None:
     """Raise E507 unless `optimizer` is None or an optax transformation of gradients and weights.
 
     Transformations that need more, such as line searches, raise E507 too.

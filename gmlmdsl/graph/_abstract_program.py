@@ -6,12 +6,27 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from .._diagnostics import fail, is_one_of, listed, unknown
 from ..program import Program, allowed
 from ._bound import Bound
 from ._graph_arrays import GraphArrays
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .._diagnostics import Diagnostic
+
+
+class Provenance(TypedDict):
+    """The record that results keep of a program."""
+
+    program: dict[str, str]
+    sha256: str
+    inputs: dict[str, np.ndarray]
+    coords: dict[str, list[int | str]]
+    versions: dict[str, str]
 
 
 class AbstractProgram(ABC):
@@ -50,7 +65,7 @@ class AbstractProgram(ABC):
         return hash(self.bound)
 
     @property
-    def warnings(self) -> tuple[Any, ...]:
+    def warnings(self) -> tuple[Diagnostic, ...]:
         """The warnings of the checker and those that the inputs raise, without the allowed ones."""
         return (*self.checked.warnings, *allowed(self.bound.notes, self.checked.allowances))
 
@@ -64,7 +79,7 @@ class AbstractProgram(ABC):
             raise unknown(f"the program has no graph `{name}`", name, self.bound.graphs)
         return self.bound.graphs[name]
 
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self) -> Provenance:
         """Return the record that results keep of the program.
 
         It holds its files, their hash, its inputs, its coordinates and the versions of packages.
@@ -89,7 +104,7 @@ def hash_of_texts(files: Mapping[str, str]) -> str:
     return hashlib.sha256("\0".join(f"{path}\0{text}" for path, text in files.items()).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def verify_is_model(model: Any) -> None:
+def verify_is_model(model: object) -> None:
     """Raise unless `model` is a model.
 
     Raises:

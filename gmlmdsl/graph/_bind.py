@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import Diagnostic, Faults, GmlmError, Source, Span, did_you_mean, fail, in_text_order, listed
+from .._types import InputLike, Label
 from ..program import Program, forms, ir, without_inputs
 from ._bound import MOST_MEMBERS, Bound
 from ._constants import listed_turns
@@ -21,7 +22,7 @@ Values = Mapping[str, ir.Literal]
 MOST_TURNS = 10_000  # of a loop of a sampler or a mixture: each is a statement of its own
 
 
-def bind(program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Sequence[Any]] | None = None) -> Bound:
+def bind(program: Program, inputs: Mapping[str, InputLike], coords: Mapping[str, Sequence[Label]] | None = None) -> Bound:
     """Bind a program to its inputs.
 
     Args:
@@ -44,7 +45,7 @@ def bind(program: Program, inputs: Mapping[str, Any], coords: Mapping[str, Seque
     return replace(partial, coords=_coords(partial, coords))
 
 
-def verified_coords(coords: Any) -> dict[str, tuple[Any, ...]]:
+def verified_coords(coords: object) -> dict[str, tuple[Label, ...]]:
     """Return the labels by index set, as tuples.
 
     Raises:
@@ -64,7 +65,7 @@ def verified_coords(coords: Any) -> dict[str, tuple[Any, ...]]:
 
 
 def bind_sound(
-    program: Program, inputs: Mapping[str, Any], most: float = math.inf, coords: Mapping[str, tuple[Any, ...]] | None = None
+    program: Program, inputs: Mapping[str, InputLike], most: float = math.inf, coords: Mapping[str, tuple[Label, ...]] | None = None
 ) -> tuple[Bound, list[Diagnostic]]:
     """Bind the valid inputs and graphs of a program, and collect every fault of the others.
 
@@ -89,7 +90,7 @@ def bind_sound(
     return replace(bound, program=_written_out(bound, faults), notes=tuple(edge_orders(bound))), faults.found
 
 
-def _verify_names(program: Program, inputs: Mapping[str, Any]) -> None:
+def _verify_names(program: Program, inputs: Mapping[str, InputLike]) -> None:
     faults = []
     for d in program.inputs.values():
         if d.name not in inputs and d.default is None:
@@ -103,7 +104,7 @@ def _verify_names(program: Program, inputs: Mapping[str, Any]) -> None:
         raise GmlmError(faults)
 
 
-def _input(d: ir.Input, given: Mapping[str, Any], bound: Bound) -> Array:
+def _input(d: ir.Input, given: Mapping[str, InputLike], bound: Bound) -> Array:
     value = given[d.name] if d.name in given else bound.table(d.default) if d.default is not None else None
     array = _as_array(d, value, given, bound)
     if d.axes and d.name not in given and not isinstance(d.default, ir.Table):
@@ -168,7 +169,7 @@ def _first(array: Array) -> float:
     return float(array[~(np.isfinite(array) & (array == np.floor(array)))].ravel()[0])
 
 
-def _as_array(d: ir.Input, value: Any, given: Mapping[str, Any], bound: Bound) -> Array:
+def _as_array(d: ir.Input, value: InputLike | None, given: Mapping[str, InputLike], bound: Bound) -> Array:
     one, several = _WANTED.get(d.type.kind, ("a real number", "real numbers"))
     wanted = several if d.axes else one
     if d.name in given:
@@ -200,7 +201,7 @@ def _as_array(d: ir.Input, value: Any, given: Mapping[str, Any], bound: Bound) -
     return array.astype(np.float64)
 
 
-def _by_labels(d: ir.Input, value: Any, bound: Bound) -> Any:
+def _by_labels(d: ir.Input, value: InputLike | None, bound: Bound) -> InputLike | None:
     """Return an input with labels in the order of its axes.
 
     If an axis has no labels, the value keeps its own order except along axes over edges.
@@ -248,7 +249,7 @@ def _verify_values(d: ir.Input, array: Array, bound: Bound) -> None:
         case "domain":
             assert d.type.domain is not None
             allowed = bound.domain_labels(d.type.domain) if d.type.domain.ordered else range(bound.domain_size(d.type.domain))
-            outside = array[~np.isin(array, list(allowed))]
+            outside = array[~np.isin(array, np.asarray(list(allowed)))]
             if outside.size:
                 raise refuse(f"has the value {outside.ravel()[0]}, outside its domain", f"its values are {_shown(allowed)}")
 
@@ -298,7 +299,7 @@ def _inputs_of(e: ir.Expression | None) -> set[str]:
     return set() if e is None else {p.name for p in ir.walk(e) if isinstance(p, ir.InputValue)}
 
 
-def _coords(bound: Bound, coords: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
+def _coords(bound: Bound, coords: Mapping[str, Sequence[Label]]) -> dict[str, tuple[Label, ...]]:
     out = {}
     sets = dict(bound.program.index_sets)
     nodes = {f"{g}.nodes": g for g in bound.program.graphs if not bound.graphs[g].bipartite}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 
 from .._diagnostics import Diagnostic, fail, listed
+from .._types import Label
 from ..program import Program, Scale, ir, names_in
 from ._constants import constant, listed_turns, whole
 from ._content import digest
@@ -40,7 +41,7 @@ class Bound:
     inputs: dict[str, Array]
     lengths: dict[str, int]
     graphs: dict[str, GraphArrays] = field(default_factory=dict)
-    coords: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    coords: dict[str, tuple[Label, ...]] = field(default_factory=dict)
     notes: tuple[Diagnostic, ...] = ()
 
     @cached_property
@@ -128,7 +129,7 @@ class Bound:
             raise fail("E406", message, d.span, f"size {size}", help=sizes_help(d.size, size))
         return size
 
-    def labels(self, s: ir.SetOf) -> tuple[Any, ...]:
+    def labels(self, s: ir.SetOf) -> tuple[Label, ...]:
         """Return the coordinates of a set's members, for tables and ArviZ."""
         if s.name in self.coords:
             return self.coords[s.name]
@@ -146,7 +147,7 @@ class Bound:
                 return tuple(f"{names[i]}, {others[j]}" for i, j in self.graphs[s.graph].part(s.part).tolist())
         return tuple(range(self.set_size(s)))
 
-    def node_labels(self, graph: str) -> tuple[Any, ...]:
+    def node_labels(self, graph: str) -> tuple[Label, ...]:
         """Return the coordinates of a graph's nodes.
 
         These are the graph's own, else those of the index set over which it is built, else numbers.
@@ -159,12 +160,12 @@ class Bound:
             return self.labels(over)
         return tuple(range(self.graphs[graph].n))
 
-    def right_labels(self, graph: str) -> tuple[Any, ...]:
+    def right_labels(self, graph: str) -> tuple[Label, ...]:
         """Return the coordinates of a bipartite graph's right nodes."""
         over = self.program.graphs[graph].arguments["b"]
         return self.labels(over) if isinstance(over, ir.SetOf) else tuple(range(self.graphs[graph].n_right))
 
-    def domain_labels(self, d: ir.Domain) -> tuple[Any, ...]:
+    def domain_labels(self, d: ir.Domain) -> tuple[Label, ...]:
         """Return the values of a cell as users write them."""
         if d.labels or d.of is not None:
             return d.labels or self.labels(d.of)  # pyright: ignore[reportArgumentType]
@@ -188,7 +189,7 @@ def sizes_help(e: object, size: int = 0) -> str:
     return f"it follows from {listed(inputs)}: bind a {bound} value" if inputs else f"write a {bound} size"
 
 
-class Labels(Sequence[Any]):
+class Labels(Sequence[Label]):
     """A sequence that computes the labels of a set when the first one is read.
 
     A million edges need no names to be fitted.
@@ -198,22 +199,22 @@ class Labels(Sequence[Any]):
         self._bound, self._over, self._length = bound, over, length
 
     @cached_property
-    def _found(self) -> tuple[Any, ...]:
+    def _found(self) -> tuple[Label, ...]:
         return self._bound.labels(self._over)
 
     def __len__(self) -> int:
         return self._length
 
     @overload
-    def __getitem__(self, place: int) -> Any: ...
+    def __getitem__(self, place: int) -> Label: ...
 
     @overload
-    def __getitem__(self, place: slice) -> Sequence[Any]: ...
+    def __getitem__(self, place: slice) -> Sequence[Label]: ...
 
-    def __getitem__(self, place: int | slice) -> Any:
+    def __getitem__(self, place: int | slice) -> Label | Sequence[Label]:
         return self._found[place]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Label]:
         return iter(self._found)
 
 

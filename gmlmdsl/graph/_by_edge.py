@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import fail, listed
+from .._types import InputLike, Label
 from ..program import ir
 from ..read import as_frame, has_labels, in_program_order, is_frame, is_series
 from ._bound import Bound
@@ -59,7 +60,7 @@ class EdgeNames:
                 out |= {name: (number, turned) for name, turned in names}
         return out
 
-    def in_order(self, names: Sequence[Any], entries: Sequence[Any], what: str) -> list[Any]:
+    def in_order(self, names: Sequence[Label], entries: Sequence[Any], what: str) -> list[Any]:
         """Return named entries in the order of the edges.
 
         Args:
@@ -96,8 +97,13 @@ def _shown(pairs: Array) -> str:
 
 
 def by_name(
-    value: Any, edges: Sequence[EdgeNames], dims: Sequence[str], coords: Sequence[Sequence[Any]], what: str, code: str = "E506"
-) -> Any:
+    value: InputLike | None,
+    edges: Sequence[EdgeNames],
+    dims: Sequence[str],
+    coords: Sequence[Sequence[Label]],
+    what: str,
+    code: str = "E506",
+) -> InputLike | None:
     """Return a value in the program's order if its entries are named, and unchanged otherwise.
 
     Entries over edges are named by their pairs.
@@ -126,12 +132,12 @@ def by_name(
     axes = {name.axis: labels for name, labels in own.items()}
     array = in_program_order(value, dims, [axes.get(k, labels) for k, labels in enumerate(coords)], what, code)
     for name, labels in own.items():
-        entries = list(np.moveaxis(array, name.axis, 0))
+        entries = list(np.moveaxis(np.asarray(array), name.axis, 0))
         array = np.moveaxis(np.stack(name.in_order(labels, entries, what)), 0, name.axis)
     return array
 
 
-def _labels_of(value: Any, axis: int, dims: Sequence[str]) -> list[Any] | None:
+def _labels_of(value: Any, axis: int, dims: Sequence[str]) -> list[Label] | None:
     """Return the labels of a value along one axis.
 
     Return None if the value has no labels there, or if they only count from 0.

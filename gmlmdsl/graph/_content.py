@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 
 
-def digest(value: Any) -> bytes:
+def digest(value: object) -> bytes:
     """Return a digest of numbers, texts, arrays, and of tuples, mappings and dataclasses of them.
 
     Fields that a dataclass excludes from comparisons, such as places in a text, do not count. Types
@@ -21,7 +20,7 @@ def digest(value: Any) -> bytes:
     return found.digest()
 
 
-def _feed(update: Callable[[Any], None], value: Any) -> None:
+def _feed(update: Callable[[bytes | memoryview], object], value: object) -> None:
     """Feed every part after its type and length, so that distinct values are fed distinctly."""
     name = type(value).__name__
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:

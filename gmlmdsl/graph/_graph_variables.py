@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import Some, Span
+from .._types import Label
 from ..program import Scale
 
 Array = np.ndarray
@@ -35,7 +36,7 @@ class VariableArray:
     kind: str
     labels: tuple[Any, ...]
     dims: tuple[str, ...]
-    coords: tuple[Sequence[Any], ...] = field(compare=False)
+    coords: tuple[Sequence[Label], ...] = field(compare=False)
     members: Array | None = field(default=None, compare=False, kw_only=True)
     # of values that are whole numbers: which of them each code stands for
     scale: Scale | None = field(default=None, kw_only=True)
@@ -169,7 +170,7 @@ class ParameterArray:
     prior: Prior | None
     gauge: tuple[int, ...]
     dims: tuple[str, ...]
-    coords: tuple[Sequence[Any], ...] = field(compare=False)
+    coords: tuple[Sequence[Label], ...] = field(compare=False)
     span: Span = field(compare=False, repr=False)
     still: tuple[int, ...] = ()
     edges: tuple[Any, ...] = field(default=(), compare=False, repr=False)

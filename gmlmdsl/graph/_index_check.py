@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -110,7 +109,7 @@ def numpy_leaves(
         size = int(np.prod(shape, dtype=np.int64))
         return np.stack([codes[s] for s in range(start, start + size)]).reshape((*shape, 1, -1))
 
-    def gather(name: str, table: int, index: Any) -> Array:
+    def gather(name: str, table: int, index: Array) -> Array:
         if not name:
             return tables[table][index]
         assert params is not None, "an index mentions no parameter"

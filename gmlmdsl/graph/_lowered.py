@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -51,7 +51,7 @@ class Lowered:
     bound: Bound
     data: GivenRows | None = None
     notes: tuple[Diagnostic, ...] = field(default=(), compare=False)
-    kept: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    kept: dict[Hashable, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 
 def with_given(lowered: Lowered, data: GivenRows) -> Lowered:

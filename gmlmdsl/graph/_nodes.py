@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._diagnostics import Span
 from ..program import CODES, Scale
 from ._reductions import NEUTRAL, reduced
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +145,7 @@ class Leaves:
     integer: Callable[[Any], Any]
     operators: dict[str, Callable[..., Any]]
     whole: dict[str, Callable[..., Any]]
-    xp: Any
+    xp: ModuleType
     judged: Callable[[Apply, list[Any], Any], Any] | None = None
 
 
@@ -235,7 +238,7 @@ def _picked(node: Pick, leaves: Leaves, depth: int, taken: Any, whole: bool) -> 
     return xp.sum(xp.where(here, body, xp.zeros_like(body)), axis=node.depth)
 
 
-def inside(here: Any, taken: Any, depth: int, xp: Any) -> Any:
+def inside(here: Any, taken: Any, depth: int, xp: ModuleType) -> Any:
     """Return the mask of a part with one more axis: `here` and `taken`, unless that is None.
 
     Args:

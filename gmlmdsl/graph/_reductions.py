@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 NEUTRAL = {"+": 0, "*": 1, "min": np.inf, "max": -np.inf, "logsumexp": -np.inf}
 
 
-def reduced(operator: str, terms: Any, axis: int, xp: Any) -> Any:
+def reduced(operator: str, terms: Any, axis: int, xp: ModuleType) -> Any:
     """Return the reduction of an array of NumPy or JAX along an axis.
 
     `logsumexp` is accurate for terms of any size.

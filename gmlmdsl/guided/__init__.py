@@ -11,6 +11,6 @@ from ._loop import Named, verify_laws, verify_values
 from ._methods import TIE, Backtracking, BlockBest, Plain, Rejection, TokenwiseByValue, TokenwiseRejection
 from ._oracle import Oracle, is_host, refuse_given, verify_law
 from ._pretrained import PretrainedOracle
-from ._run import Game
+from ._run import AbstractMethod, Game
 from ._values import prefix_values
 from ._walk import Walk

@@ -11,7 +11,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from ._judges import AbstractJudge, View, log_of
 
@@ -102,13 +102,13 @@ class Brackets(AbstractJudge):
         top = jnp.where(opens, (state.lengths + 1)[wide], jnp.where(closes, below, top))
         return kind, top, jnp.where(wrong, WRONG, depth)
 
-    def values(self, state: BracketState, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
+    def values(self, state: BracketState, view: View, oracle: Any, at: PyTree) -> Float[Array, " rows"]:
         """Return the logarithm of 0 or 1 for each row's prefix."""
         depth = state.depth[jnp.arange(view.lengths.shape[0]), state.lengths]
         return log_of(self._may(depth, state.lengths, view.whole))
 
     def children(
-        self, state: BracketState, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any
+        self, state: BracketState, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: PyTree
     ) -> Float[Array, "rows values"]:
         """Return the logarithm of 0 or 1 for each row's prefix with each further symbol."""
         symbols = jnp.broadcast_to(jnp.arange(whole.shape[1], dtype=jnp.int32), whole.shape)

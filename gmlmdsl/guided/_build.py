@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import GmlmError, fail
+from .._types import ParamsLike
 from ..data import keys_of
 from ..evaluate import known_params, read_layers, verified_params, verified_probes
 from ..graph import Lowered, autoregressive, guided, lower_model, verify_brackets, verify_strings
@@ -26,6 +27,12 @@ from ._methods import Backtracking, BlockBest, Plain, Rejection, TokenwiseByValu
 from ._oracle import HostOracle, is_host, oracle_of
 from ._run import AbstractMethod, Game, Rules
 from ._walk import Walk
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
+    from ..graph import VariableArray
+    from ._oracle import Oracle
 
 # The largest quota and stride, which exceeds the number of symbols of a string and of iterations.
 MOST = 1 << 30
@@ -48,11 +55,11 @@ class Setting:
     """
 
     lowered: Lowered
-    params: Mapping[str, Any]
+    params: ParamsLike
     seed: int = 0
     allow_python: bool = False
-    oracle: Any = None
-    own: dict[str, Any] = field(init=False)
+    oracle: Oracle | None = None
+    own: dict[str, PyTree] = field(init=False)
 
     def __post_init__(self):
         graph, program = self.lowered.graph, self.lowered.bound.program
@@ -69,7 +76,7 @@ class Setting:
         return oracle_of(self.lowered, self.own)
 
     @property
-    def string(self) -> Any:
+    def string(self) -> VariableArray:
         """The variable whose cells are the string's symbols."""
         return self.lowered.graph.observed[0]
 
@@ -152,7 +159,7 @@ class Setting:
         other = lower_model(self.lowered.bound, name)
         verify_strings(judge, name, self.string, other.graph.observed[0])
         lacking = [p.name for p in other.graph.parameters]
-        given = self.params.get(name, {})
+        given: Any = self.params.get(name, {})
         if lacking and not isinstance(given, Mapping):
             given = {}
         if lacking and not given:

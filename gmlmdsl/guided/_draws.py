@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from .._diagnostics import fail, whole_number
+from .._types import Draws, JsonObject, Prompt
 from ..data import encode_prompts, keys_of
 from ..graph import FactorGraph
 from ..plan import verify_held
@@ -27,7 +27,7 @@ class GuidedOptions:
     """The sampler, the prompts and the numbers of strings to draw; see `Model.sample`."""
 
     sampler: str
-    prompt: Any
+    prompt: Prompt | None
     draws: int | None
     chains: int | None
 
@@ -48,7 +48,7 @@ def refuse_options(sampler: ir.Sampler, stated: Mapping[str, bool]) -> None:
             raise fail("E507", message, sampler.span, help="`prompt=` is what strings begin with")
 
 
-def refuse_guided(**stated: Any) -> None:
+def refuse_guided(**stated: object) -> None:
     """Raise an error for options of guided samplers, given to another sampler.
 
     Raises:
@@ -60,7 +60,7 @@ def refuse_guided(**stated: Any) -> None:
             raise fail("E507", message, help="clamp cells: `clamp=`" if option == "prompt" else "")
 
 
-def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, provenance: Mapping[str, Any]) -> Any:
+def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, provenance: JsonObject) -> Draws:
     """Draw strings of each prompt, and return them for ArviZ with the group `guided_stats`.
 
     Args:
@@ -112,7 +112,7 @@ def verify_open(prompts: Array, end: int | None) -> None:
         raise fail("E507", f"prompt[{r}] ends with the value at {cell}, which is `end`, and goes on", help="cut it there")
 
 
-def _labelled(graph: FactorGraph, found: Found, lead: tuple[int, ...], end: int | None, attrs: Mapping[str, Any]) -> Any:
+def _labelled(graph: FactorGraph, found: Found, lead: tuple[int, ...], end: int | None, attrs: Mapping[str, object]) -> Draws:
     v = graph.observed[0]
     codes = found.codes
     if end is not None:
@@ -141,7 +141,7 @@ def _distinct(codes: Array) -> int:
     return len(np.unique(codes, axis=0)) if len(codes) else 0
 
 
-def _attributes(provenance: Mapping[str, Any], graph: FactorGraph) -> dict[str, Any]:
+def _attributes(provenance: JsonObject, graph: FactorGraph) -> JsonObject:
     versions = ", ".join(f"{k} {v}" for k, v in provenance["versions"].items())
     labels = str({v.name: [str(x) for x in v.labels] for v in graph.observed if not v.ordered})
     return {"model": provenance["model"], "program_sha256": provenance["sha256"], "versions": versions, "labels": labels}

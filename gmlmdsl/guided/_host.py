@@ -8,9 +8,10 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from .._diagnostics import GmlmError, Span, fail
+from .._types import ArrayLike
 from ..derive import float_type
 from ..graph import VariableArray
 from ._judges import AbstractJudge, View
@@ -29,7 +30,7 @@ class PythonJudge(AbstractJudge):
         place: its place in the program.
     """
 
-    function: Callable[[np.ndarray, np.ndarray], Any] = eqx.field(static=True)
+    function: Callable[[np.ndarray, np.ndarray], ArrayLike] = eqx.field(static=True)
     string: VariableArray = eqx.field(static=True)
     verifies: bool = eqx.field(static=True)
     name: str = eqx.field(static=True)
@@ -50,7 +51,7 @@ class PythonJudge(AbstractJudge):
     def pop(self, state: None, n: Int[Array, " rows"]) -> None:
         """Return no state, since the function receives whole prefixes."""
 
-    def values(self, state: None, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
+    def values(self, state: None, view: View, oracle: Any, at: PyTree) -> Float[Array, " rows"]:
         """Return log V of the rows that count, and -inf for the others."""
         asked = np.asarray(view.asked)
         found = np.full(len(asked), -np.inf)
@@ -58,7 +59,7 @@ class PythonJudge(AbstractJudge):
             found[asked] = self._called(np.asarray(view.codes)[asked], np.asarray(view.lengths)[asked])
         return jnp.asarray(found, float_type())
 
-    def children(self, state: None, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any) -> Float[Array, "rows values"]:
+    def children(self, state: None, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: PyTree) -> Float[Array, "rows values"]:
         """Return log V after each symbol that counts, from one call.
 
         A full row has no continuation.
@@ -99,7 +100,7 @@ class PythonJudge(AbstractJudge):
             return np.log(found)
 
 
-def numbers(answer: Any) -> np.ndarray | None:
+def numbers(answer: object) -> np.ndarray | None:
     """Return the result of a user-defined function as float64, or None if it is not real."""
     try:
         found = np.asarray(answer)

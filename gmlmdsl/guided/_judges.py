@@ -6,16 +6,19 @@ There are exact, probed and noisy judges, and combinations.
 from __future__ import annotations
 
 import abc
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.nn import logsumexp
-from jaxtyping import Array, Bool, Float, Int, UInt32
+from jaxtyping import Array, Bool, Float, Int, PyTree, UInt32
 
 from ..derive import CausalOracle, CausalState, PrefixMachine, PrefixOracle, PrefixState, finite, float_type
 from ..networks import Probe
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class View(eqx.Module):
@@ -53,19 +56,19 @@ class AbstractJudge(eqx.Module):
         return False
 
     @abc.abstractmethod
-    def start(self, prompts: Int[Array, "rows cells"]) -> Any:
+    def start(self, prompts: Int[Array, "rows cells"]) -> PyTree:
         """Return the state of rows that begin with prompts, padded with -1."""
 
     @abc.abstractmethod
-    def push(self, state: Any, symbols: Int[Array, " rows"]) -> Any:
+    def push(self, state: PyTree, symbols: Int[Array, " rows"]) -> PyTree:
         """Append a symbol to each row whose symbol is not negative."""
 
     @abc.abstractmethod
-    def pop(self, state: Any, n: Int[Array, " rows"]) -> Any:
+    def pop(self, state: PyTree, n: Int[Array, " rows"]) -> PyTree:
         """Remove the last n symbols of each row."""
 
     @abc.abstractmethod
-    def values(self, state: Any, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
+    def values(self, state: PyTree, view: View, oracle: Any, at: PyTree) -> Float[Array, " rows"]:
         """Return log V of each row's prefix.
 
         Args:
@@ -75,7 +78,9 @@ class AbstractJudge(eqx.Module):
             at: the state of the oracle.
         """
 
-    def children(self, state: Any, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any) -> Float[Array, "rows values"]:
+    def children(
+        self, state: PyTree, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: PyTree
+    ) -> Float[Array, "rows values"]:
         """Return log V of each row's prefix with each further symbol.
 
         Args:
@@ -136,13 +141,13 @@ class Completable(AbstractMachineJudge):
         """True, since a string with p > 0 is a completion of each of its prefixes."""
         return True
 
-    def values(self, state: PrefixState, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
+    def values(self, state: PrefixState, view: View, oracle: Any, at: PyTree) -> Float[Array, " rows"]:
         """Return the logarithm of 0 or 1 for each row's prefix."""
         found = jnp.where(view.whole, self.machine.ended(state), self.machine.possible(state))
         return log_of(found > -jnp.inf)
 
     def children(
-        self, state: PrefixState, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any
+        self, state: PrefixState, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: PyTree
     ) -> Float[Array, "rows values"]:
         """Return the logarithm of 0 or 1 for each row's prefix with each further symbol."""
         return log_of(self.machine.possible_after(state) > -jnp.inf)
@@ -247,7 +252,7 @@ class Probed(AbstractJudge):
     """
 
     probe: Probe
-    threshold: Any
+    threshold: np.float64 | None
     first: CausalOracle | None = None
 
     def start(self, prompts: Int[Array, "rows cells"]) -> CausalState | None:
@@ -262,12 +267,12 @@ class Probed(AbstractJudge):
         """Remove the last symbols of each row."""
         return None if self.first is None else self.first.pop(state, n)  # type: ignore[arg-type]
 
-    def values(self, state: CausalState | None, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
+    def values(self, state: CausalState | None, view: View, oracle: Any, at: PyTree) -> Float[Array, " rows"]:
         """Evaluate the probe at the features of each row's last symbol."""
         return self._of(oracle.features(at) if self.first is None else self.first.features(state))  # type: ignore[arg-type]
 
     def children(
-        self, state: CausalState | None, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any
+        self, state: CausalState | None, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: PyTree
     ) -> Float[Array, "rows values"]:
         """Evaluate the probe after each further symbol, in one pass."""
         return self._of(oracle.features_after(at) if self.first is None else self.first.features_after(state))  # type: ignore[arg-type]
@@ -340,13 +345,13 @@ class Noisy(AbstractJudge):
         """Remove the last symbols of each row."""
         return NoisyState(self.inner.pop(state.inner, n), jnp.maximum(state.lengths - n, 0), state.words)
 
-    def values(self, state: NoisyState, view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
+    def values(self, state: NoisyState, view: View, oracle: Any, at: PyTree) -> Float[Array, " rows"]:
         """Return log V, with noise for prefixes that are not whole strings."""
         words = state.words[jnp.arange(view.codes.shape[0]), state.lengths]
         return self._with_noise(self.inner.values(state.inner, view, oracle, at), words, view.whole)
 
     def children(
-        self, state: NoisyState, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any
+        self, state: NoisyState, view: View, whole: Bool[Array, "rows values"], oracle: Any, at: PyTree
     ) -> Float[Array, "rows values"]:
         """Return log V with noise after each further symbol."""
         (rows, q), here = whole.shape, state.words[jnp.arange(view.codes.shape[0]), state.lengths]
@@ -359,7 +364,7 @@ class Noisy(AbstractJudge):
         return jnp.where(whole, v, v + self.sd.astype(v.dtype) * noise)
 
 
-def _key(words: Array) -> Any:
+def _key(words: Array) -> jax.Array:
     return jax.random.wrap_key_data(words, impl="threefry2x32")
 
 
@@ -378,26 +383,26 @@ class WithLeaves(AbstractJudge):
         """Whether one of both runs user-defined Python."""
         return self.inner.is_host or self.leaf.is_host
 
-    def start(self, prompts: Int[Array, "rows cells"]) -> tuple[Any, Any]:
+    def start(self, prompts: Int[Array, "rows cells"]) -> tuple[PyTree, PyTree]:
         """Return the states of both judges."""
         return self.inner.start(prompts), self.leaf.start(prompts)
 
-    def push(self, state: tuple[Any, Any], symbols: Int[Array, " rows"]) -> tuple[Any, Any]:
+    def push(self, state: tuple[PyTree, PyTree], symbols: Int[Array, " rows"]) -> tuple[PyTree, PyTree]:
         """Append a symbol to each row for both judges."""
         return self.inner.push(state[0], symbols), self.leaf.push(state[1], symbols)
 
-    def pop(self, state: tuple[Any, Any], n: Int[Array, " rows"]) -> tuple[Any, Any]:
+    def pop(self, state: tuple[PyTree, PyTree], n: Int[Array, " rows"]) -> tuple[PyTree, PyTree]:
         """Remove the last symbols of each row for both judges."""
         return self.inner.pop(state[0], n), self.leaf.pop(state[1], n)
 
-    def values(self, state: tuple[Any, Any], view: View, oracle: Any, at: Any) -> Float[Array, " rows"]:
+    def values(self, state: tuple[PyTree, PyTree], view: View, oracle: Any, at: PyTree) -> Float[Array, " rows"]:
         """Return log V of the judge that applies to each row."""
         ends, goes_on = (View(view.codes, view.lengths, view.whole, view.asked & w) for w in (view.whole, ~view.whole))
         found = self.inner.values(state[0], goes_on, oracle, at)
         return jnp.where(view.whole, self.leaf.values(state[1], ends, oracle, at), found)
 
     def children(
-        self, state: tuple[Any, Any], view: View, whole: Bool[Array, "rows values"], oracle: Any, at: Any
+        self, state: tuple[PyTree, PyTree], view: View, whole: Bool[Array, "rows values"], oracle: Any, at: PyTree
     ) -> Float[Array, "rows values"]:
         """Return log V of the judge that applies after each further symbol."""
         asked = view.asked[:, None] if view.asked.ndim == 1 else view.asked

@@ -53,7 +53,7 @@ class Found(NamedTuple):
     given_up: Array  # The number of iterations after which the row was given up, otherwise 0.
 
 
-def play(game: Game, prompts: Array, keys: Any, named: Named) -> Found:
+def play(game: Game, prompts: Array, keys: jax.Array, named: Named) -> Found:
     """Draw a string for each prompt.
 
     Args:
@@ -78,7 +78,7 @@ def play(game: Game, prompts: Array, keys: Any, named: Named) -> Found:
     return Found(**{name: np.concatenate([p[name] for p in parts])[: len(prompts)] for name in Found._fields})
 
 
-def _rows_at_once(game: Game, prompts: Array, keys: Any) -> int:
+def _rows_at_once(game: Game, prompts: Array, keys: jax.Array) -> int:
     """Return the number of rows to draw together.
 
     It is the number of all rows, or a power of two whose states fit in memory.
@@ -97,7 +97,7 @@ def _rows_at_once(game: Game, prompts: Array, keys: Any) -> int:
     return min(size, max(1, len(prompts)))
 
 
-def _some(game: Game, prompts: Array, keys: Any, live: Array, named: Named) -> Found:
+def _some(game: Game, prompts: Array, keys: jax.Array, live: Array, named: Named) -> Found:
     hosted = is_host(game.oracle) or is_host(game.judge)
     at, wrong = (_hosted if hosted else _compiled)(game, on_device(prompts, np.int32), keys, on_device(live))
     run, prefixes = at.run, _cut(np.asarray(wrong.codes), np.asarray(wrong.lengths))
@@ -203,7 +203,7 @@ def opened(game: Game, at: Standing) -> tuple[Standing, Wrong]:
     return Standing(after, at.oracle, at.judge), refused(run.having(asked=asked), v)
 
 
-def _compiled(game: Game, prompts: jax.Array, keys: Any, live: jax.Array) -> tuple[Standing, Wrong]:
+def _compiled(game: Game, prompts: jax.Array, keys: jax.Array, live: jax.Array) -> tuple[Standing, Wrong]:
     """Run all iterations in the compiled loop.
 
     Most runs end within the first slice of iterations. The second program is compiled only for the
@@ -228,7 +228,7 @@ def _endless(game: Game) -> bool:
 
 
 @bounded_jit
-def _first_turns(game: Game, prompts: jax.Array, keys: Any, live: jax.Array, last: jax.Array) -> tuple[Standing, Wrong, jax.Array]:
+def _first_turns(game: Game, prompts: jax.Array, keys: jax.Array, live: jax.Array, last: jax.Array) -> tuple[Standing, Wrong, jax.Array]:
     return _turns(game, *opened(game, begun(game, prompts, keys, live)), last)
 
 
@@ -251,7 +251,7 @@ def _turns(game: Game, at: Standing, wrong: Wrong, last: jax.Array) -> tuple[Sta
     return at, wrong, goes(at, wrong)
 
 
-def _hosted(game: Game, prompts: jax.Array, keys: Any, live: jax.Array) -> tuple[Standing, Wrong]:
+def _hosted(game: Game, prompts: jax.Array, keys: jax.Array, live: jax.Array) -> tuple[Standing, Wrong]:
     """Run the iterations in a Python loop.
 
     All parts that are not user-defined are compiled.

@@ -5,16 +5,20 @@ The prefixes grow and shrink.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
 from .._diagnostics import GmlmError, fail
+from .._types import AnyArray
 from ..graph import Lowered, NetworkForm
 from ..plan import plan_instead, plan_prefixes
 from ._host import numbers
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 Array = np.ndarray
 MOST_OFF = 1e-4  # The tolerance of the sum of a row's probabilities.
@@ -68,7 +72,7 @@ def refuse_given(network: NetworkForm) -> None:
         raise fail("E510", message, network.span, "reads given data", help="`transformer(causal = true)` takes none")
 
 
-def oracle_of(lowered: Lowered, params: dict[str, Any]) -> Any:
+def oracle_of(lowered: Lowered, params: dict[str, PyTree]) -> Any:
     """Return the compiled oracle of a model.
 
     If remembering its prefixes costs too much, the oracle sums over all continuations at each
@@ -137,7 +141,7 @@ class HostOracle:
             raise fail("E746", f"oracle: `{name}` raised {type(error).__name__}: {error}") from error
 
 
-def verify_law(law: Any, counts: Array) -> None:
+def verify_law(law: AnyArray, counts: Array) -> None:
     """Raise an error for a wrong number of rows, and for rows that count without probabilities.
 
     Raises:
@@ -155,6 +159,6 @@ def verify_law(law: Any, counts: Array) -> None:
         raise fail("E746", message, help=OF_LAWS)
 
 
-def is_host(part: Any) -> bool:
+def is_host(part: object) -> bool:
     """Return whether a part runs user-defined Python, so that its loop runs in Python."""
     return bool(getattr(part, "is_host", False))

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import abc
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from ..derive import Words, float_type, levels_of, narrow, pick_token, words_apart
 from ._judges import AbstractJudge, View
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Law = Float[Array, "rows values"]
 MOST_TURNS = 1 << 22  # The most iterations of a row.
@@ -30,9 +33,9 @@ class Rules(eqx.Module):
     n_cells: int = eqx.field(static=True)
     n_values: int = eqx.field(static=True)
     end: int | None = eqx.field(static=True, default=None)
-    temperature: Any = 1.0  # These numbers are not part of the compiled program.
+    temperature: Array | np.float64 | float = 1.0  # These numbers are not part of the compiled program.
     top_k: int | None = eqx.field(static=True, default=None)
-    top_p: Any = None
+    top_p: Array | np.float64 | None = None
 
     def law(self, log_p: Law) -> Law:
         """Return the distribution from which the sampler draws, as log probabilities.
@@ -46,7 +49,7 @@ class Rules(eqx.Module):
         found = jnp.where(jnp.isfinite(total), logits - jnp.where(jnp.isfinite(total), total, 0), -jnp.inf)
         return jnp.where(lawless(log_p)[..., None], jnp.nan, found)
 
-    def whole(self, lengths: Any, last: Any) -> Any:
+    def whole(self, lengths: Array | np.ndarray | int, last: Array | np.ndarray | int) -> Any:
         """Return whether a prefix with this last symbol is a whole string."""
         full = lengths >= self.n_cells
         return full if self.end is None else full | ((last == self.end) & (lengths > 0))
@@ -90,9 +93,9 @@ class Run(eqx.Module):
     asked: Bool[Array, " rows"]
     done: Bool[Array, " rows"]
     failed: Bool[Array, " rows"]
-    memory: Any
+    memory: PyTree
 
-    def having(self, **fields: Any) -> Run:
+    def having(self, **fields: PyTree) -> Run:
         """Return a copy with some fields replaced."""
         return replace(self, **fields)
 
@@ -161,7 +164,7 @@ class AbstractMethod(eqx.Module):
     after: ClassVar[bool]
 
     @abc.abstractmethod
-    def begin(self, rules: Rules, run: Run) -> Any:
+    def begin(self, rules: Rules, run: Run) -> PyTree:
         """Return the memory before the first iteration."""
 
     def unfinished(self, run: Run) -> Bool[Array, " rows"]:
@@ -182,7 +185,7 @@ class AbstractMethod(eqx.Module):
         """
 
     @abc.abstractmethod
-    def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Int[Array, " rows"], Run]:
+    def settle(self, rules: Rules, run: Run, v: Float[Array, " rows"] | None) -> tuple[Int[Array, " rows"], Run]:
         """Return how many symbols each row loses, and the updated rows.
 
         The rows are returned with the symbols that are to be removed. `v` is log V.
@@ -203,7 +206,7 @@ class Standing(eqx.Module):
 
     run: Run
     oracle: Any
-    judge: Any
+    judge: PyTree
 
 
 class Wrong(eqx.Module):

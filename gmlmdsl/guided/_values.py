@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
 from .._diagnostics import known
+from .._types import ParamsLike, Prompt
 from ..data import encode_prompts, verified_seed
 from ..derive import bounded_jit, on_device
 from ..graph import verify_is_model
@@ -18,12 +18,15 @@ from ._loop import Named, verify_values
 from ._oracle import is_host, refuse_given
 from ._run import Rules
 
+if TYPE_CHECKING:
+    from ._oracle import Oracle
+
 Array = np.ndarray
 AT_ONCE = 1024  # The number of prefixes that are evaluated at once.
 
 
 def prefix_values(
-    model: Any, params: Mapping[str, Any], name: str, prefixes: Any, *, end: Any = None, seed: int = 0, oracle: Any = None
+    model: Any, params: ParamsLike, name: str, prefixes: Prompt, *, end: Any = None, seed: int = 0, oracle: Oracle | None = None
 ) -> Array:
     """Return V(prefix) of a verifier or value for many prefixes, as samplers evaluate it.
 
@@ -71,7 +74,7 @@ def _some(judge: AbstractJudge, oracle: Any, rules: Rules, codes: Array) -> Arra
     return np.asarray(call(judge, oracle, rules, on_device(filled, np.int32), on_device(np.arange(len(filled)) < rows)))[:rows]
 
 
-def _values(judge: AbstractJudge, oracle: Any, rules: Rules, codes: Any, asked: Any) -> jax.Array:
+def _values(judge: AbstractJudge, oracle: Any, rules: Rules, codes: jax.Array, asked: jax.Array) -> jax.Array:
     lengths = (codes >= 0).sum(axis=1, dtype=np.int32)
     last = codes[np.arange(len(codes)), (lengths - 1).clip(0)]
     view = View(codes.clip(0), lengths, rules.whole(lengths, last), asked)

@@ -154,7 +154,7 @@ class Walk(AbstractMethod):
         up = m.up.at[run.rows, place].set(m.children[run.rows, node, symbol], mode="drop")
         return m._replace(nodes=nodes, up=up, child=child, met=m.met + new.astype(jnp.int32))
 
-    def settle(self, rules: Rules, run: Run, v: Any) -> tuple[Rows, Run]:
+    def settle(self, rules: Rules, run: Run, v: Float[Array, " rows"] | None) -> tuple[Rows, Run]:
         """Go up, or to the root if the run starts again."""
         m: WalkMemory = run.memory
         back = (run.asked & ~run.done).astype(jnp.int32)

@@ -5,8 +5,8 @@ They are `bernoulli(x, rate = r)`, and `each .. : x[i]` with rates that mention 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -77,7 +77,7 @@ class BernoulliMask(AbstractMask):
         k = np.arange(n + 1)
         return np.exp(betaln(k + 1, n - k + 1)) * (betainc(k + 1, n - k + 1, b) - betainc(k + 1, n - k + 1, a)) / (b - a)
 
-    def key(self, cell_key: CellKey) -> Any:
+    def key(self, cell_key: CellKey) -> Hashable:
         rates = np.zeros(len(self.cells)) if self.rates is None else self.rates
         each = ((cell_key(int(c)), float(p)) for c, p in zip(self.cells, rates, strict=True))
         return "bernoulli", self.uniform, tuple(sorted(each, key=repr))

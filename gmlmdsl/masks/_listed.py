@@ -5,9 +5,8 @@ They are `blocks(..)`, `stripes(..)`, `everything(..)`, and `choose w : ..`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -67,7 +66,7 @@ class ListedMask(AbstractMask):
     def written_blocks(self) -> list[Array] | None:
         return [self.blocks]
 
-    def key(self, cell_key: CellKey) -> Any:
+    def key(self, cell_key: CellKey) -> Hashable:
         if self.probabilities is None:
             return None
         cells = (tuple(sorted((cell_key(int(c)) for c in block if c < self.n_cells), key=repr)) for block in self.blocks)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ..graph import FactorGroup, GivenRows, group_with, verify_weights
 
 Array = np.ndarray
 Weights = tuple[FactorGroup, ...]
-CellKey = Callable[[int], Any]
+CellKey = Callable[[int], Hashable]
 
 
 class AbstractMask(abc.ABC):
@@ -100,7 +100,7 @@ class AbstractMask(abc.ABC):
         """
         return None
 
-    def key(self, cell_key: CellKey) -> Any:
+    def key(self, cell_key: CellKey) -> Hashable:
         """Return a key of the mask's distribution that is independent of the numbers of cells.
 
         Equal keys mean equal distributions. The key is None if the distribution varies.

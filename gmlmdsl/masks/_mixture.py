@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -78,7 +77,7 @@ class MixtureMask(AbstractMask):
         found = [p.written_blocks() for p in self.parts]
         return None if None in found else [blocks for part in found if part is not None for blocks in part]
 
-    def key(self, cell_key: CellKey) -> Any:
+    def key(self, cell_key: CellKey) -> Hashable:
         parts = [p.key(cell_key) for p in self.parts]
         if None in parts:
             return None

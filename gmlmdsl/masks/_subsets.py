@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -58,7 +58,7 @@ class SubsetMask(AbstractMask):
     def probability_of_holding(self, cells: Array) -> float | None:
         return chance_among(len(self.cells), self.size, len(cells)) if np.isin(cells, self.cells).all() else 0.0
 
-    def key(self, cell_key: CellKey) -> Any:
+    def key(self, cell_key: CellKey) -> Hashable:
         return "subsets", self.size, tuple(sorted((cell_key(int(c)) for c in self.cells), key=repr))
 
     @property

@@ -5,7 +5,7 @@ It has the methods of `JointModel` except those that need a joint distribution.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import GmlmAttributeError, is_one_of, only
+from .._types import AnyArray, ArrayLike, Clamp, Given, Missing, ObserveLike, Prompt, Rows
 from ..data import verified_seed, verify_untraced_leaves
 from ..decode import Decodes, Decoding, decoding, length_coverage
 from ..evaluate import decoder_bounds, network_queries, verified_params
@@ -26,6 +27,12 @@ from ._model import Model, Params
 
 if TYPE_CHECKING:
     import optax
+    from jaxtyping import PyTree
+
+    from ..fit import Training
+    from ..graph import NetworkForm
+    from ..guided import Oracle
+    from ..networks import AbstractNetwork
 
 
 class ConditionalModel(Model):
@@ -50,21 +57,21 @@ class ConditionalModel(Model):
             raise GmlmAttributeError(derive.no_joint(self.graph).diagnostics[0])
         return super().__getattr__(name)
 
-    def init_params(self, seed: int = 0) -> dict[str, Any]:
+    def init_params(self, seed: int = 0) -> dict[str, AbstractNetwork]:
         """Return a network with random weights, under its name."""
         return network_queries.init_params(self.graph, seed)
 
     def loss(
         self,
         params: Params,
-        x: Any,
+        x: Rows,
         mask: str | None = None,
         *,
-        weights: Any = None,
+        weights: ArrayLike | None = None,
         key: jax.Array | int | None = None,
         n_masks: int | None = None,
-        missing: Any = None,
-        given: Any = None,
+        missing: Missing | None = None,
+        given: Given | None = None,
     ) -> jax.Array:
         """Return the mean over rows (weighted), masks and their noise of the loss of a mask.
 
@@ -90,7 +97,9 @@ class ConditionalModel(Model):
         """
         return network_queries.loss(self.lowered, self._network(params), x, self._checked(mask), weights, key, n_masks, missing, given)
 
-    def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None, sampler: str | None = None) -> Any:
+    def log_prob(
+        self, params: Params, x: Rows, *, missing: Missing | None = None, given: Given | None = None, sampler: str | None = None
+    ) -> AnyArray:
         """Return log p(x) of each row under a causal network; shape (rows..).
 
         log p(x) is the sum over the cells of log p(x_i | the cells before it).
@@ -113,7 +122,7 @@ class ConditionalModel(Model):
         network_queries.verify_causal(self.graph)
         return network_queries.log_prob(self.lowered, self._network(params), x, missing, given)
 
-    def next_symbol(self, params: Params, prefix: Any, *, given: Any = None, missing: Any = None) -> np.ndarray:
+    def next_symbol(self, params: Params, prefix: ArrayLike, *, given: Given | None = None, missing: Missing | None = None) -> np.ndarray:
         """Return p(x_t = v | x_0, .., x_(t-1)) for the first cell t that a prefix lacks.
 
         The network must be causal.
@@ -135,7 +144,9 @@ class ConditionalModel(Model):
         network_queries.verify_causal(self.graph)
         return network_queries.next_symbol(self.lowered, self._network(params), prefix, given, missing)
 
-    def log_conditional(self, params: Params, x: Any, K: Sequence[int] | int, mask: str | None = None, *, given: Any = None) -> jax.Array:
+    def log_conditional(
+        self, params: Params, x: Rows, K: Sequence[int] | int, mask: str | None = None, *, given: Given | None = None
+    ) -> jax.Array:
         """Return the table log p(x_K | x_rest, K).
 
         It is the sum over the cells i of K of the network's log p(x_i | x_rest, K), with all of K
@@ -157,7 +168,7 @@ class ConditionalModel(Model):
         """
         return network_queries.log_conditional(self.lowered, self._network(params), x, K, given)
 
-    def transition_matrix(self, params: Params, sampler: str | None = None, *, given: Any = None) -> np.ndarray:
+    def transition_matrix(self, params: Params, sampler: str | None = None, *, given: Given | None = None) -> np.ndarray:
         """Return one run of a sampler's body as a matrix over all configurations.
 
         The matrix is float64, its rows sum to 1, and the first position varies slowest.
@@ -171,20 +182,20 @@ class ConditionalModel(Model):
 
     def fit(
         self,
-        x: Any,
+        x: Rows,
         mask: str | None = None,
         seed: int = 0,
         n_masks: int | str | None = None,
-        weights: Any = None,
-        missing: Any = None,
-        given: Any = None,
+        weights: ArrayLike | None = None,
+        missing: Missing | None = None,
+        given: Given | None = None,
         init: Params | None = None,
         optimizer: optax.GradientTransformation | None = None,
         batch_size: int | None = None,
         *,
         max_steps: int | None = None,
         progress: bool | None = None,
-        method: Any = None,
+        method: Training | None = None,
     ) -> Any:
         """Train the network by minibatches on the loss of the mask, in nats per hidden cell.
 
@@ -236,16 +247,16 @@ class ConditionalModel(Model):
         chains: int | None = None,
         thin: int = 1,
         seed: int = 0,
-        clamp: Mapping[str, Any] | None = None,
-        init: Any = None,
-        observe: Mapping[str, Callable[[Any], Any]] | Sequence[str] | None = None,
+        clamp: Clamp | None = None,
+        init: Rows | None = None,
+        observe: ObserveLike | None = None,
         keep_draws: bool = True,
         progress: bool | None = None,
-        given: Any = None,
-        missing: Any = None,
-        lengths: Any = None,
-        prompt: Any = None,
-        oracle: Any = None,
+        given: Given | None = None,
+        missing: Missing | None = None,
+        lengths: ArrayLike | None = None,
+        prompt: Prompt | None = None,
+        oracle: Oracle | None = None,
     ) -> Any:
         """Run chains of updates, or decode by refinement.
 
@@ -299,7 +310,7 @@ class ConditionalModel(Model):
             raise derive.no_joint(self.graph)
         name, checked = self.sampler(sampler)
         if checked.call is not None and (oracle is not None or is_guided(checked.call.form.name)):
-            refuse_given(self.graph.network)
+            refuse_given(self._form)
             stated = {"given": given is not None, "missing": missing is not None, "lengths": lengths is not None, "thin": thin != 1}
             stated |= {"clamp": clamp is not None, "init": init is not None, "observe": observe is not None}
             stated |= {"warmup": bool(warmup), "keep_draws": not keep_draws}
@@ -323,15 +334,15 @@ class ConditionalModel(Model):
         params: Params,
         sampler: str | None = None,
         *,
-        given: Any = None,
-        missing: Any = None,
-        lengths: Any = None,
-        clamp: Mapping[str, Any] | None = None,
-        init: Any = None,
+        given: Given | None = None,
+        missing: Missing | None = None,
+        lengths: ArrayLike | None = None,
+        clamp: Clamp | None = None,
+        init: Rows | None = None,
         seed: int = 0,
-        rows: Any = None,
+        rows: ArrayLike | None = None,
         trace: bool = False,
-        prompt: Any = None,
+        prompt: Prompt | None = None,
     ) -> Decodes:
         """Decode each row once and return plain arrays.
 
@@ -368,7 +379,7 @@ class ConditionalModel(Model):
         return decoding.decode(self.lowered, checked, self._known(params, checked), seed, clamp, init, more, trace)
 
     def length_coverage(
-        self, params: Params, x: Any, *, given: Any = None, missing: Any = None, top: Sequence[int] = (1, 3, 5)
+        self, params: Params, x: Rows, *, given: Given | None = None, missing: Missing | None = None, top: Sequence[int] = (1, 3, 5)
     ) -> dict[int, float]:
         """Return the share of rows whose true length is among the k most probable lengths.
 
@@ -389,7 +400,9 @@ class ConditionalModel(Model):
         """
         return length_coverage(self.lowered, self._known(params), x, given, missing, top)
 
-    def attention(self, params: Params, x: Any, *, given: Any = None, missing: Any = None, lengths: Any = None) -> dict[str, np.ndarray]:
+    def attention(
+        self, params: Params, x: Rows, *, given: Given | None = None, missing: Missing | None = None, lengths: ArrayLike | None = None
+    ) -> dict[str, np.ndarray]:
         """Return the attention weights of one pass whose input is x.
 
         Rows of weights sum to 1 over the last axis. For the last pass of a decode, x is the input
@@ -417,22 +430,29 @@ class ConditionalModel(Model):
         return network_queries.attention(self.lowered, self._known(params), x, given, missing, lengths)
 
     def __repr__(self) -> str:
-        form = self.graph.network
+        form = self._form
         counts = network_queries.counts(form)
         return f"Model `{self.name}`: {self.graph.n_random} cells, network `{form.label}` of {sum(counts.values()):,} parameters"
+
+    @property
+    def _form(self) -> NetworkForm:
+        """The network as it is declared, which every conditional model has."""
+        form = self.graph.network
+        assert form is not None
+        return form
 
     def _checked(self, mask: str | None) -> ir.Mask:
         return self.program.checked.masks[only(mask, self.masks, "mask", self.name)]
 
-    def _known(self, params: Params, sampler: ir.Sampler | None = None) -> dict[str, Any]:
+    def _known(self, params: Params, sampler: ir.Sampler | None = None) -> dict[str, AbstractNetwork]:
         verify_untraced_leaves(params)
         start = None if sampler is None else ir.start_of(sampler.kernels)
         call = start.call if start is not None else None if sampler is None else sampler.call
-        return verified_params(self.graph.network, params, call if call is not None and is_decoder(call) else None)
+        return verified_params(self._form, params, call if call is not None and is_decoder(call) else None)
 
-    def _denoising(self, params: Params) -> Mapping[str, Any]:
+    def _denoising(self, params: Params) -> Mapping[str, PyTree]:
         network_queries.verify_all_seen(self.graph)
         return self._network(params)
 
-    def _network(self, params: Params) -> dict[str, Any]:
-        return verified_params(self.graph.network, params)
+    def _network(self, params: Params) -> dict[str, AbstractNetwork]:
+        return verified_params(self._form, params)

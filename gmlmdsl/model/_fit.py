@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from .._progress import shows_progress, waiting
+from .._types import ArrayLike, Given, Missing, OfConfiguration, Rows
 from ..evaluate import Estimate, bits_per_cell
 from ..fit import FitRecord
 
@@ -34,7 +35,7 @@ class Fit(FitRecord):
         missing: the number of missing cells, and how they were treated.
     """
 
-    def contrast(self, parts: Mapping[str, Any], errors: str = "sandwich") -> Contrast:
+    def contrast(self, parts: Mapping[str, ArrayLike], errors: str = "sandwich") -> Contrast:
         """Return a linear combination of parameters with its standard error.
 
         The error is finite if the combination is determined, even if its entries are not.
@@ -82,7 +83,14 @@ class Fit(FitRecord):
 
         return bootstrap(self, replications, seed, max_seconds, progress)
 
-    def profile(self, along: Any = None, points: int = 13, *, probability: float = 0.94, progress: bool | None = None) -> Profile:
+    def profile(
+        self,
+        along: str | Mapping[str, ArrayLike] | None = None,
+        points: int = 13,
+        *,
+        probability: float = 0.94,
+        progress: bool | None = None,
+    ) -> Profile:
         """Profile the objective along one direction d.
 
         At each point of a grid along d, the objective is minimised over all other directions. Twice
@@ -115,7 +123,9 @@ class Fit(FitRecord):
 
         return profile(self, along, points, probability, progress)
 
-    def refit_selected(self, x: Any = None, weights: Any = None, *, missing: Any = None, given: Any = None) -> Fit:
+    def refit_selected(
+        self, x: Rows | None = None, weights: ArrayLike | None = None, *, missing: Missing | None = None, given: Given | None = None
+    ) -> Fit:
         """Refit the entries that laplace priors left free, without these priors.
 
         Entries at the centre of their prior are held there. The free entries are therefore not
@@ -147,11 +157,11 @@ class Fit(FitRecord):
         *,
         draws: int = 400,
         statistics: Sequence[str] = ("marginals", "pairs"),
-        functions: Mapping[str, Any] | None = None,
-        summaries: Mapping[str, Callable[[Any], Any]] | None = None,
-        x: Any = None,
-        weights: Any = None,
-        missing: Any = None,
+        functions: Mapping[str, OfConfiguration | str] | None = None,
+        summaries: Mapping[str, Callable[[np.ndarray], ArrayLike]] | None = None,
+        x: Rows | None = None,
+        weights: ArrayLike | None = None,
+        missing: Missing | None = None,
         seed: int = 0,
         chains: int = 8,
         warmup: int = 500,
@@ -223,14 +233,14 @@ class Fit(FitRecord):
 
     def score(
         self,
-        x: Any,
-        weights: Any = None,
+        x: Rows,
+        weights: ArrayLike | None = None,
         *,
         mask: str | None = None,
-        missing: Any = None,
-        given: Any = None,
-        groups: Any = None,
-        n_masks: Any = None,
+        missing: Missing | None = None,
+        given: Given | None = None,
+        groups: ArrayLike | None = None,
+        n_masks: int | None = None,
     ) -> Score:
         """Return the losses of new rows (held-out pseudolikelihood), in nats per row.
 
@@ -260,13 +270,13 @@ class Fit(FitRecord):
         seed: int = 0,
         *,
         mask: str | None = None,
-        groups: Any = None,
-        strata: Any = None,
-        x: Any = None,
-        weights: Any = None,
-        missing: Any = None,
-        given: Any = None,
-        n_masks: Any = None,
+        groups: ArrayLike | None = None,
+        strata: ArrayLike | None = None,
+        x: Rows | None = None,
+        weights: ArrayLike | None = None,
+        missing: Missing | None = None,
+        given: Given | None = None,
+        n_masks: int | None = None,
         progress: bool | None = None,
     ) -> CrossValidation:
         """Return the loss of each row under a fit to the other folds.
@@ -303,7 +313,14 @@ class Fit(FitRecord):
         return cross_validate(self, folds, seed, n_masks=n_masks, progress=progress, **options)
 
     def bits_per_cell(
-        self, x: Any, sampler: str | None = None, *, draws: int = 64, seed: int = 0, missing: Any = None, given: Any = None
+        self,
+        x: Rows,
+        sampler: str | None = None,
+        *,
+        draws: int = 64,
+        seed: int = 0,
+        missing: Missing | None = None,
+        given: Given | None = None,
     ) -> Estimate:
         """Return -log2 p of rows under a decoder, per cell of a `var`.
 
@@ -320,7 +337,9 @@ class Fit(FitRecord):
         bound = self.model.log_prob_bound(self.params, x, sampler, draws=draws, seed=seed, missing=missing, given=given)
         return bits_per_cell(bound, np.full(bound.values.size, int(self.model.graph.is_observed.sum())))
 
-    def information_criterion(self, x: Any = None, weights: Any = None, missing: Any = None, given: Any = None) -> InformationCriterion:
+    def information_criterion(
+        self, x: Rows | None = None, weights: ArrayLike | None = None, missing: Missing | None = None, given: Given | None = None
+    ) -> InformationCriterion:
         """Return CLIC = 2 * (loss + tr(S H^-1)), the composite-likelihood information criterion.
 
         S = sum_r (u_r - mean u)(u_r - mean u)' with u_r = c w_r grad loss_r. H is the Hessian of c
@@ -354,9 +373,9 @@ class Fit(FitRecord):
         seed: int = 0,
         *,
         warmup: int = 500,
-        x: Any = None,
-        missing: Any = None,
-        given: Any = None,
+        x: Rows | None = None,
+        missing: Missing | None = None,
+        given: Given | None = None,
         progress: bool | None = None,
     ) -> Any:
         """Draw the parameters from their posterior by NUTS on the model of `Model.to_numpyro`.
@@ -418,9 +437,9 @@ class Fit(FitRecord):
         draws: int = 1000,
         chains: int = 4,
         seed: int = 0,
-        x: Any = None,
-        missing: Any = None,
-        given: Any = None,
+        x: Rows | None = None,
+        missing: Missing | None = None,
+        given: Given | None = None,
         progress: bool | None = None,
     ) -> Any:
         """Draw the `posterior` of a fit that has a likelihood, with log p(x_r) of each row.

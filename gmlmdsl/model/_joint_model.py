@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from .. import derive, plan
 from .._diagnostics import GmlmError, GmlmWarning, counted, fail, is_one_of, listed
 from .._progress import shows_progress, waiting
+from .._types import AnyArray, ArrayLike, Clamp, Given, JsonObject, Missing, ObserveLike, Place, Prompt, Rows
 from ..data import (
     at_once,
     bound_dataset,
@@ -56,9 +57,13 @@ from ._model import Model, Params
 
 if TYPE_CHECKING:
     import optax
+    import pandas as pd
+    from jaxtyping import PyTree
 
     from ..assess import Path
-    from ..evaluate import Effects
+    from ..evaluate import BeliefPropagation, Effects, SimulatedAnnealing
+    from ..fit import MonteCarloEM
+    from ..guided import Oracle
     from ..posterior import GmlmDistribution, GmlmKernel, Law, NumpyroModel
 
 
@@ -79,7 +84,7 @@ class JointModel(Model):
 
     # Exact probabilities
 
-    def log_potential(self, params: Params, x: Any, *, missing: Any = None, given: Any = None) -> jax.Array:
+    def log_potential(self, params: Params, x: Rows, *, missing: Missing | None = None, given: Given | None = None) -> jax.Array:
         """Return the unnormalised log p of each row, the sum of all factors; shape (rows..).
 
         The value is -inf if a `require` fails.
@@ -102,7 +107,7 @@ class JointModel(Model):
             found = log_completions(lowered.graph, self._device(lowered), arrays, rows.codes)
         return answer(parameters.verified_answer(lowered.graph, found, jnp.inf), rows.shape)
 
-    def log_partition(self, params: Params, *, given: Any = None) -> jax.Array:
+    def log_partition(self, params: Params, *, given: Given | None = None) -> jax.Array:
         """Return log Z, computed exactly by variable elimination.
 
         log Z is 0 if distributions cover every cell and the model has no other factor.
@@ -131,7 +136,7 @@ class JointModel(Model):
         params: Params,
         sampler: str | None = None,
         *,
-        betas: Any = 1000,
+        betas: ArrayLike = 1000,
         steps_per_beta: int = 1,
         chains: int = 128,
         seed: int = 0,
@@ -160,7 +165,9 @@ class JointModel(Model):
         with waiting("annealed importance sampling", shows_progress(progress)):
             return annealed_importance.estimate(self.lowered, checked, self._known(params), options)
 
-    def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None, sampler: str | None = None) -> Any:
+    def log_prob(
+        self, params: Params, x: Rows, *, missing: Missing | None = None, given: Given | None = None, sampler: str | None = None
+    ) -> AnyArray:
         """Return log p(x) = log_potential - log Z of each row; shape (rows..).
 
         If some cells of a row are `missing`, the result is log p of its observed cells. The value
@@ -186,7 +193,9 @@ class JointModel(Model):
         parts = self.log_potential(params, x, missing=missing, given=given), self.log_partition(params, given=given)
         return parts[0] - parts[1] if is_traced(parts) else answer(np.asarray(parts[0]) - np.asarray(parts[1]))
 
-    def log_conditional(self, params: Params, x: Any, K: Sequence[int] | int, mask: str | None = None, *, given: Any = None) -> jax.Array:
+    def log_conditional(
+        self, params: Params, x: Rows, K: Sequence[int] | int, mask: str | None = None, *, given: Given | None = None
+    ) -> jax.Array:
         """Return the table log p(x_K | x_rest), or log p(x_K | x_rest, K) if `mask` is given.
 
         log p(x_K | x_rest, K) is proportional to p(x) p(K | x).
@@ -223,13 +232,13 @@ class JointModel(Model):
     def marginals(
         self,
         params: Params,
-        clamp: Mapping[str, Any] | None = None,
-        given: Any = None,
-        over: Any = None,
+        clamp: Clamp | None = None,
+        given: Given | None = None,
+        over: Sequence[Sequence[Place]] | None = None,
         *,
-        x: Any = None,
-        missing: Any = None,
-        method: Any = None,
+        x: Rows | None = None,
+        missing: Missing | None = None,
+        method: BeliefPropagation | MeanField | str | None = None,
     ) -> dict[Any, np.ndarray]:
         """Return p(x_i = v | known cells) of every cell, or joint distributions of groups of cells.
 
@@ -293,7 +302,15 @@ class JointModel(Model):
         return {v.name: tables[v.name] for v in self.graph.variables}
 
     @at_once
-    def map(self, params: Params, clamp: Mapping[str, Any] | None = None, given: Any = None, *, method: Any = None, seed: int = 0) -> Mode:
+    def map(
+        self,
+        params: Params,
+        clamp: Clamp | None = None,
+        given: Given | None = None,
+        *,
+        method: MaxProduct | SimulatedAnnealing | str | None = None,
+        seed: int = 0,
+    ) -> Mode:
         """Return a most probable configuration given the clamped cells, and its log_prob.
 
         The configuration is proven to be one unless a `method` is named.
@@ -341,7 +358,7 @@ class JointModel(Model):
         return Mode(exact.configuration(self.graph, codes, shape), value - self._log_partition_or_nan(params, given), value)
 
     @at_once
-    def next_symbol(self, params: Params, prefix: Any, *, given: Any = None) -> np.ndarray:
+    def next_symbol(self, params: Params, prefix: ArrayLike, *, given: Given | None = None) -> np.ndarray:
         """Return p(x_t = v | x_0, .., x_(t-1)) for the first cell t that a prefix lacks.
 
         Latents and later cells are summed out.
@@ -381,11 +398,11 @@ class JointModel(Model):
     def effects(
         self,
         params: Params,
-        wildtype: Any,
-        doubles: Any = None,
+        wildtype: Rows,
+        doubles: Iterable[Sequence[int | str]] | pd.DataFrame | None = None,
         *,
-        missing: Any = None,
-        given: Any = None,
+        missing: Missing | None = None,
+        given: Given | None = None,
         progress: bool | None = None,
     ) -> Effects:
         """Return log p(mutant) - log p(wildtype), in nats, for substitutions in one configuration.
@@ -431,14 +448,14 @@ class JointModel(Model):
     def loss(
         self,
         params: Params,
-        x: Any,
+        x: Rows,
         mask: str | None = None,
         *,
-        weights: Any = None,
+        weights: ArrayLike | None = None,
         key: jax.Array | int | None = None,
         n_masks: int | None = None,
-        missing: Any = None,
-        given: Any = None,
+        missing: Missing | None = None,
+        given: Given | None = None,
     ) -> jax.Array:
         """Return the mean over rows (weighted) and masks of -log p(x_K | x_rest[, K]).
 
@@ -470,7 +487,7 @@ class JointModel(Model):
         return parameters.verified_answer(lowered.graph, found, -jnp.inf)
 
     @at_once
-    def transition_matrix(self, params: Params, sampler: str | None = None, *, given: Any = None) -> np.ndarray:
+    def transition_matrix(self, params: Params, sampler: str | None = None, *, given: Given | None = None) -> np.ndarray:
         """Return one run of a sampler's body as a matrix over all configurations.
 
         The matrix is float64, its rows sum to 1, and the first position varies slowest.
@@ -491,7 +508,7 @@ class JointModel(Model):
             return derive.Transitions(lowered, self._known(params, lowered)).matrix(checked.kernels)
 
     @at_once
-    def sampler_bias(self, params: Params, sampler: str | None = None, *, given: Any = None) -> float:
+    def sampler_bias(self, params: Params, sampler: str | None = None, *, given: Given | None = None) -> float:
         """Return the total variation distance between a sampler's stationary distribution and p.
 
         The distance is max over sets A of |pi(A) - p(A)| = 1/2 sum over x of |pi(x) - p(x)|. pi is
@@ -553,13 +570,13 @@ class JointModel(Model):
 
     def fit(
         self,
-        x: Any,
+        x: Rows,
         mask: str | None = None,
         seed: int = 0,
         n_masks: int | str | None = None,
-        weights: Any = None,
-        missing: Any = None,
-        given: Any = None,
+        weights: ArrayLike | None = None,
+        missing: Missing | None = None,
+        given: Given | None = None,
         init: Params | None = None,
         fixed: Params | None = None,
         optimizer: optax.GradientTransformation | None = None,
@@ -569,7 +586,7 @@ class JointModel(Model):
         weights_are: str = "importances",
         progress: bool | None = None,
         impute: bool | None = None,
-        method: Any = None,
+        method: PersistentContrastiveDivergence | MonteCarloEM | str | None = None,
         gaps: str = "sum",
     ) -> Fit:
         """Minimise c * sum over rows of w loss_r - log prior over the parameters.
@@ -646,9 +663,9 @@ class JointModel(Model):
 
     def fit_path(
         self,
-        x: Any,
+        x: Rows,
         mask: str | None = None,
-        penalty: Any = None,
+        penalty: ArrayLike | None = None,
         criterion: str = "ebic",
         gamma: float = 0.5,
         rule: str | None = None,
@@ -659,9 +676,9 @@ class JointModel(Model):
         threshold: float = 0.75,
         wrong: float = 1.0,
         seed: int = 0,
-        weights: Any = None,
-        missing: Any = None,
-        given: Any = None,
+        weights: ArrayLike | None = None,
+        missing: Missing | None = None,
+        given: Given | None = None,
         gaps: str = "sum",
         progress: bool | None = None,
     ) -> Path:
@@ -752,14 +769,14 @@ class JointModel(Model):
         chains: int | None = None,
         thin: int = 1,
         seed: int = 0,
-        clamp: Mapping[str, Any] | None = None,
-        init: Any = None,
-        observe: Mapping[str, Callable[[Any], Any]] | Sequence[str] | str | None = None,
+        clamp: Clamp | None = None,
+        init: Rows | None = None,
+        observe: ObserveLike | None = None,
         keep_draws: bool = True,
         progress: bool | None = None,
-        given: Any = None,
-        prompt: Any = None,
-        oracle: Any = None,
+        given: Given | None = None,
+        prompt: Prompt | None = None,
+        oracle: Oracle | None = None,
     ) -> Any:
         """Run many chains of a sampler in one compiled scan, or draw strings by a guided sampler.
 
@@ -831,7 +848,7 @@ class JointModel(Model):
         options = SampleOptions(checked.name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
         return draw_chains(lowered, checked, self._known(params, lowered), options, self._provenance())
 
-    def distribution(self, params: Params, given: Any = None) -> GmlmDistribution:
+    def distribution(self, params: Params, given: Given | None = None) -> GmlmDistribution:
         """Return p(x) as a NumPyro `Distribution`.
 
         Its `log_prob` is normalised, its `sample` draws exactly, and latents are summed out. Both
@@ -861,7 +878,12 @@ class JointModel(Model):
         return distribution(self._law(given), params)
 
     def numpyro_kernel(
-        self, sampler: str | None = None, *, x: Any = None, params: Callable[[Mapping[str, Any]], Params] | None = None, given: Any = None
+        self,
+        sampler: str | None = None,
+        *,
+        x: Rows | None = None,
+        params: Callable[[Params], Params] | None = None,
+        given: Given | None = None,
     ) -> GmlmKernel:
         """Return a sampler as a kernel for `numpyro.infer.Gibbs`.
 
@@ -902,18 +924,18 @@ class JointModel(Model):
             raise derive.no_chain(checked.call)
         law = self._law(given)
         lowered = self.lowered if law.data is None else with_given(self.lowered, law.data)
-        known = {} if x is None else x if isinstance(x, Mapping) else {self.graph.observed[0].name: x}
+        known: Any = {} if x is None else x if isinstance(x, Mapping) else {self.graph.observed[0].name: x}
         with jax.ensure_compile_time_eval():
             return numpyro_kernel(law, derive.build_kernel(lowered, checked).kernel, known, params)
 
     def to_numpyro(
         self,
-        x: Any,
+        x: Rows,
         mask: str | None = None,
         *,
-        weights: Any = None,
-        missing: Any = None,
-        given: Any = None,
+        weights: ArrayLike | None = None,
+        missing: Missing | None = None,
+        given: Given | None = None,
         calibrate: str | None = "curvature",
         n_masks: int | str | None = None,
         sampler: str | None = None,
@@ -974,16 +996,16 @@ class JointModel(Model):
 
     def posterior(
         self,
-        x: Any,
+        x: Rows,
         mask: str | None = None,
         *,
         draws: int = 1000,
         chains: int = 4,
         warmup: int = 500,
         seed: int = 0,
-        weights: Any = None,
-        missing: Any = None,
-        given: Any = None,
+        weights: ArrayLike | None = None,
+        missing: Missing | None = None,
+        given: Given | None = None,
         gaps: str = "sum",
     ) -> Any:
         """Draw the parameters from their posterior.
@@ -1066,7 +1088,7 @@ class JointModel(Model):
         with evaluated(params):
             return parameters.as_params(lowered.graph, params, summed=summed)
 
-    def _log_partition_or_nan(self, params: Params, given: Any) -> Any:
+    def _log_partition_or_nan(self, params: Params, given: Given | None) -> Any:
         """Return log Z, or nan if it is not affordable."""
         if not self._counted.is_affordable() and not self.graph.is_normalised:
             return np.nan
@@ -1075,7 +1097,7 @@ class JointModel(Model):
         except GmlmError:
             return np.nan
 
-    def _denoising(self, params: Params) -> Mapping[str, Any]:
+    def _denoising(self, params: Params) -> Mapping[str, PyTree]:
         return self._known(params)
 
     def _known(self, params: Params, lowered: Lowered | None = None) -> dict[str, jax.Array]:
@@ -1142,7 +1164,7 @@ class JointModel(Model):
     def _contractions(self) -> exact.Contractions:
         return exact.Contractions(self.graph)
 
-    def _law(self, given: Any) -> Law:
+    def _law(self, given: Given | None) -> Law:
         from ..posterior import Law
 
         with jax.ensure_compile_time_eval():  # the kept value outlives a function traced now
@@ -1159,7 +1181,7 @@ class JointModel(Model):
     def _laws(self) -> dict[str, Law]:
         return {}
 
-    def _wildtype(self, wildtype: Any, missing: Any, given: Any) -> Any:
+    def _wildtype(self, wildtype: Rows, missing: Missing | None, given: Given | None) -> Any:
         try:
             return bound_rows(self.lowered, wildtype, missing, given)
         except GmlmError as error:
@@ -1168,7 +1190,7 @@ class JointModel(Model):
             cure = "`list(text)` of a text of letters" if isinstance(wildtype, str) else "one configuration, such as `x[0]`, of all cells"
             raise fail("E501", f"wildtype: {error.diagnostics[0].message}", help=f"{cure}; without an axis of rows") from None
 
-    def _meta(self, seed: int) -> dict[str, Any]:
+    def _meta(self, seed: int) -> JsonObject:
         return self._provenance() | {"seed": seed}
 
     def _bound(self, found: GivenRows | None) -> Lowered:

@@ -14,6 +14,8 @@ import numpy as np
 
 from .. import derive, plan
 from .._diagnostics import Diagnostic, GmlmError, fail, is_one_of, known, only, whole_number
+from .._types import AnyArray, ArrayLike, Given, JsonObject, Missing, Rows
+from .._types import ParamsLike as Params
 from ..data import at_once, verified_seed
 from ..evaluate import LogProbBound, decoder_bounds
 from ..graph import Lowered, lower_model
@@ -24,12 +26,13 @@ from ..program import allowed, ir, python_code
 from ..sample import SamplingWarning, random_rows
 
 if TYPE_CHECKING:
-    from ..graph import AbstractProgram
+    from jaxtyping import PyTree
 
-Params = Mapping[str, Any]
+    from ..graph import AbstractProgram, FactorGraph
+    from ..guided import Oracle
 
 
-def _made_again(program: AbstractProgram, name: str, plan: str | None) -> Any:
+def _made_again(program: AbstractProgram, name: str, plan: str | None) -> Model:
     return program.model(name, plan=plan)
 
 
@@ -52,7 +55,7 @@ class Model(ABC):
             self.lowered = replace(self.lowered, graph=replace(self.lowered.graph, method=plan))
         self._plan = plan
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Return the state that is pickled: the program, from which the model is built again.
 
         Nothing that is compiled is pickled.
@@ -66,7 +69,7 @@ class Model(ABC):
             raise fail("E739", f"model `{self.name}` is not pickled: to load it would run code, as {what}", help=help)
         return _made_again, (self.program, self.name, self._plan)
 
-    def __deepcopy__(self, memo: Any) -> Model:
+    def __deepcopy__(self, memo: object) -> Model:
         return self  # a model never changes
 
     def __getattr__(self, name: str) -> Any:
@@ -76,7 +79,7 @@ class Model(ABC):
     # Parts of a model
 
     @property
-    def graph(self) -> Any:
+    def graph(self) -> FactorGraph:
         """The factor graph: variables, parameters, groups of factors."""
         return self.lowered.graph
 
@@ -141,7 +144,7 @@ class Model(ABC):
     # Methods of all models
 
     @abstractmethod
-    def init_params(self, seed: int = 0) -> dict[str, Any]:
+    def init_params(self, seed: int = 0) -> dict[str, PyTree]:
         """Return the parameters at which a fit starts."""
 
     @abstractmethod
@@ -149,7 +152,9 @@ class Model(ABC):
         """Return the mean over rows of the mean over masks of -log p(x_K | x_rest)."""
 
     @abstractmethod
-    def log_prob(self, params: Params, x: Any, *, missing: Any = None, given: Any = None, sampler: str | None = None) -> Any:
+    def log_prob(
+        self, params: Params, x: Rows, *, missing: Missing | None = None, given: Given | None = None, sampler: str | None = None
+    ) -> AnyArray:
         """Return log p(x) of each row.
 
         Args:
@@ -161,7 +166,9 @@ class Model(ABC):
         """
 
     @abstractmethod
-    def log_conditional(self, params: Params, x: Any, K: Sequence[int] | int, mask: str | None = None, *, given: Any = None) -> jax.Array:
+    def log_conditional(
+        self, params: Params, x: Rows, K: Sequence[int] | int, mask: str | None = None, *, given: Given | None = None
+    ) -> jax.Array:
         """Return the table log p(x_K | x_rest).
 
         Args:
@@ -173,11 +180,11 @@ class Model(ABC):
         """
 
     @abstractmethod
-    def next_symbol(self, params: Params, prefix: Any, *, given: Any = None) -> np.ndarray:
+    def next_symbol(self, params: Params, prefix: ArrayLike, *, given: Given | None = None) -> np.ndarray:
         """Return p(x_t = v | x_0, .., x_(t-1)) for the first cell t that a prefix lacks."""
 
     @abstractmethod
-    def transition_matrix(self, params: Params, sampler: str | None = None, *, given: Any = None) -> np.ndarray:
+    def transition_matrix(self, params: Params, sampler: str | None = None, *, given: Given | None = None) -> np.ndarray:
         """Return one run of a sampler's body as a matrix over all configurations."""
 
     @abstractmethod
@@ -225,13 +232,13 @@ class Model(ABC):
     def log_prob_bound(
         self,
         params: Params,
-        x: Any,
+        x: Rows,
         sampler: str | None = None,
         *,
         draws: int = 64,
         seed: int = 0,
-        missing: Any = None,
-        given: Any = None,
+        missing: Missing | None = None,
+        given: Given | None = None,
     ) -> LogProbBound:
         """Return lower bounds of log p of a decoder's draws, in nats, one for each row.
 
@@ -264,7 +271,9 @@ class Model(ABC):
         return decoder_bounds.log_prob_bound(self.lowered, self._denoising(params), x, found, draws, seed, missing, given)
 
     @at_once
-    def predict(self, params: Params, x: Any, hidden: Any, *, missing: Any = None, given: Any = None) -> np.ndarray:
+    def predict(
+        self, params: Params, x: Rows, hidden: ArrayLike, *, missing: Missing | None = None, given: Given | None = None
+    ) -> np.ndarray:
         """Return log p(x_i = v | the cells that are not hidden) for each hidden cell.
 
         For a network, the result is its prediction of all hidden cells in one pass.
@@ -291,10 +300,10 @@ class Model(ABC):
     # Private helpers
 
     @abstractmethod
-    def _denoising(self, params: Params) -> Mapping[str, Any]:
+    def _denoising(self, params: Params) -> Mapping[str, PyTree]:
         """Return the parameters in the form that decoders read, for both kinds of model."""
 
-    def _provenance(self) -> dict[str, Any]:
+    def _provenance(self) -> JsonObject:
         return self.program.provenance() | {"model": self.name}
 
     def _draw_strings(
@@ -305,7 +314,7 @@ class Model(ABC):
         params: Params,
         options: GuidedOptions,
         seed: int,
-        oracle: Any,
+        oracle: Oracle | None,
         stated: Mapping[str, bool],
     ) -> Any:
         """Return the draws of a sampler that grows strings.

@@ -35,7 +35,7 @@ def build_network(form: NetworkForm, key: PRNGKeyArray) -> AbstractNetwork:
     return BUILDERS[form.name](form, key)
 
 
-def network_shapes(form: NetworkForm) -> Any:
+def network_shapes(form: NetworkForm) -> AbstractNetwork:
     """Return a network with shapes in the place of arrays, so that nothing is allocated.
 
     The result is computed once for each form.
@@ -49,22 +49,22 @@ def network_shapes(form: NetworkForm) -> Any:
 
 # The cache is keyed by the form's identity, not by its content, because a Python class may have
 # changed since.
-_SHAPES: dict[int, Any] = {}
+_SHAPES: dict[int, AbstractNetwork] = {}
 
 
-def parameter_parts(network: Any) -> dict[str, list[Any]]:
+def parameter_parts(network: eqx.Module) -> dict[str, list[jax.Array]]:
     """Return the arrays, or shapes, of each part of a network.
 
     Parts are the fields of the network, or of the user's module if it has one.
     """
-    parts: dict[str, list[Any]] = {}
+    parts: dict[str, list[jax.Array]] = {}
     for path, leaf in jax.tree_util.tree_flatten_with_path(network.module if isinstance(network, Python) else network)[0]:
         if hasattr(leaf, "shape"):
             parts.setdefault(str(getattr(path[0], "name", path[0] if path else "module")).replace("_", " "), []).append(leaf)
     return parts
 
 
-def parameter_counts(network: Any) -> dict[str, int]:
+def parameter_counts(network: eqx.Module) -> dict[str, int]:
     """Return the number of parameters of each part of a network, or of its shapes."""
     return {part: sum(math.prod(leaf.shape) for leaf in leaves) for part, leaves in parameter_parts(network).items()}
 

@@ -6,10 +6,9 @@ Codes outside a domain are hidden cells.
 from __future__ import annotations
 
 import abc
-from typing import Any
 
 import equinox as eqx
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 
 class Attention(eqx.Module):
@@ -36,14 +35,14 @@ class AbstractLengthHead(eqx.Module):
     needs_place: eqx.AbstractVar[bool]
 
     @abc.abstractmethod
-    def scores(self, encoded: Any) -> Float[Array, " lengths"]:
+    def scores(self, encoded: PyTree) -> Float[Array, " lengths"]:
         """Return a log score of every length; entry k belongs to length k + 1.
 
         The scores of a head that is not a classifier are defined up to a constant.
         """
 
     @abc.abstractmethod
-    def loss(self, encoded: Any, length: Int[Array, ""]) -> Float[Array, ""]:
+    def loss(self, encoded: PyTree, length: Int[Array, ""]) -> Float[Array, ""]:
         """Return the loss of one row whose length is known."""
 
 
@@ -65,7 +64,7 @@ class AbstractNetwork(eqx.Module):
     length_weight: eqx.AbstractVar[float]
 
     @abc.abstractmethod
-    def encode(self, given: tuple[Array, ...], lengths: tuple[Int[Array, ""], ...], *, key: PRNGKeyArray | None = None) -> Any:
+    def encode(self, given: tuple[Array, ...], lengths: tuple[Int[Array, ""], ...], *, key: PRNGKeyArray | None = None) -> PyTree:
         """Return the arrays that depend only on the given arrays, for all passes and candidates.
 
         Args:
@@ -75,7 +74,7 @@ class AbstractNetwork(eqx.Module):
         """
 
     @abc.abstractmethod
-    def prepare(self, encoded: Any, length: Int[Array, ""], n: int) -> Any:
+    def prepare(self, encoded: PyTree, length: Int[Array, ""], n: int) -> PyTree:
         """Return the arrays that depend only on the row's length, for all passes.
 
         Args:
@@ -86,7 +85,7 @@ class AbstractNetwork(eqx.Module):
 
     @abc.abstractmethod
     def logits(
-        self, encoded: Any, prepared: Any, seen: Int[Array, " n"], length: Int[Array, ""], *, key: PRNGKeyArray | None = None
+        self, encoded: PyTree, prepared: PyTree, seen: Int[Array, " n"], length: Int[Array, ""], *, key: PRNGKeyArray | None = None
     ) -> Float[Array, "n values"]:
         """Return unnormalised log p(x_i | x_rest, K) of every cell.
 
@@ -99,7 +98,7 @@ class AbstractNetwork(eqx.Module):
         """
 
     @abc.abstractmethod
-    def attention(self, encoded: Any, prepared: Any, seen: Int[Array, " n"], length: Int[Array, ""]) -> Attention:
+    def attention(self, encoded: PyTree, prepared: PyTree, seen: Int[Array, " n"], length: Int[Array, ""]) -> Attention:
         """Return the attention weights of one pass.
 
         Args:
@@ -135,13 +134,13 @@ class AbstractCausalNetwork(AbstractNetwork):
         """Return the network with its first n layers, followed by its last norm."""
 
     @abc.abstractmethod
-    def begin(self, n: int) -> Any:
+    def begin(self, n: int) -> PyTree:
         """Return an empty cache for at most `n` cells."""
 
     @abc.abstractmethod
     def enter(
-        self, encoded: Any, prepared: Any, cache: Any, previous: Int[Array, " m"], t: Int[Array, ""]
-    ) -> tuple[Float[Array, "m width"], Any]:
+        self, encoded: PyTree, prepared: PyTree, cache: PyTree, previous: Int[Array, " m"], t: Int[Array, ""]
+    ) -> tuple[Float[Array, "m width"], PyTree]:
         """Return the last layer's states at cells t .. t + m - 1, and the updated cache.
 
         Each state depends on the cells before its cell. Entries of the cache at cell t and after it
@@ -160,8 +159,8 @@ class AbstractCausalNetwork(AbstractNetwork):
         """Return unnormalised log p(x_i | x_<i) from the last layer's states at cells i."""
 
     def advance(
-        self, encoded: Any, prepared: Any, cache: Any, previous: Int[Array, ""], t: Int[Array, ""]
-    ) -> tuple[Float[Array, " values"], Any]:
+        self, encoded: PyTree, prepared: PyTree, cache: PyTree, previous: Int[Array, ""], t: Int[Array, ""]
+    ) -> tuple[Float[Array, " values"], PyTree]:
         """Return unnormalised log p(x_t | x_<t), and the cache of the cells before t + 1.
 
         The function is `enter` for one cell, followed by `read`.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +16,7 @@ from ..files import WEIGHTS, PretrainedFolder, read_pretrained, unusable
 from ..graph import NetworkForm
 from ..read import Safetensors
 from ._masked_language_model import ACTIVATIONS, Architecture, MaskedLanguageModel
+from ._network import AbstractNetwork
 
 MOST_SIZE = 1 << 24  # The most of any dimension of a network.
 MOST_LAYERS = 1000
@@ -48,7 +48,7 @@ def folder_of(form: NetworkForm) -> Path:
     return beside / str(form.options["folder"])
 
 
-def with_pretrained_weights(network: MaskedLanguageModel, form: NetworkForm) -> MaskedLanguageModel:
+def with_pretrained_weights(network: AbstractNetwork, form: NetworkForm) -> AbstractNetwork:
     """Return the network with the weights of its folder.
 
     All shapes are verified before an array is read or allocated.
@@ -71,7 +71,7 @@ def with_pretrained_weights(network: MaskedLanguageModel, form: NetworkForm) -> 
     return jax.tree_util.tree_unflatten(tree, [jnp.asarray(s.read(file), dtype) for s in stored])
 
 
-def _word(key: Any) -> str:
+def _word(key: object) -> str:
     """The name of a field, or the place in a tuple, that a path goes through."""
     return str(getattr(key, "name", getattr(key, "idx", "")))
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 import equinox as eqx
 import jax
 
 from ._build import parameter_counts
+from ._network import AbstractNetwork
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
+N = TypeVar("N", bound=AbstractNetwork)
 
 
-def with_weights_of(network: Any, other: Any) -> tuple[Any, dict[str, tuple[int, int]]]:
+def with_weights_of(network: N, other: AbstractNetwork) -> tuple[N, dict[str, tuple[int, int]]]:
     """Return a network with the weights of another one in the layers in which they agree.
 
     The other layers are unchanged. A layer is copied only as a whole. It is copied if both layers
@@ -38,17 +44,17 @@ def with_weights_of(network: Any, other: Any) -> tuple[Any, dict[str, tuple[int,
     return jax.tree.unflatten(tree, leaves), {part: (n - fresh.get(part, 0), n) for part, n in parameter_counts(network).items()}
 
 
-def _layers(network: Any) -> list[tuple[str, Any]]:
+def _layers(network: AbstractNetwork) -> list[tuple[str, PyTree]]:
     return [(jax.tree_util.keystr(path), layer) for path, layer in jax.tree_util.tree_flatten_with_path(network, is_leaf=_is_layer)[0]]
 
 
-def _is_layer(x: Any) -> bool:
+def _is_layer(x: object) -> bool:
     """Return whether `x` is a module without inner modules."""
     inner = jax.tree.leaves(x, is_leaf=lambda y: y is not x and isinstance(y, eqx.Module))
     return isinstance(x, eqx.Module) and not any(isinstance(y, eqx.Module) for y in inner)
 
 
-def _alike(one: Any, other: Any) -> bool:
+def _alike(one: PyTree, other: PyTree) -> bool:
     """Return whether the arrays of one layer have the same meaning in the other.
 
     Everything that is not an array is part of the structure, which must be equal.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from .._diagnostics import Diagnostic, in_text_order, listed
+from .._types import InputLike
 from ..graph import bind_sound
 from ..program import Program, allowed, ir, without_inputs
 from ._bound_faults import sound_model
@@ -18,7 +18,7 @@ LEFT = ": only its text is checked"
 UNSAID = ": indices and sizes that depend on it are not looked at; `--input NAME=VALUE` gives one"
 
 
-def check_bound(program: Program, inputs: Mapping[str, Any]) -> tuple[tuple[Diagnostic, ...], tuple[str, ...]]:
+def check_bound(program: Program, inputs: Mapping[str, InputLike]) -> tuple[tuple[Diagnostic, ...], tuple[str, ...]]:
     """Bind all parts of a program that need no missing input, and check them.
 
     Args:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -89,7 +88,7 @@ def entry_parameters(graph: FactorGraph, table: FactorTable) -> tuple[Array, Arr
             count = rows.stop - rows.start
             places = table.start + (rows.start + np.arange(count))[:, None] * table.values + np.arange(table.values)
 
-            def gather(name: str, number: int, index: Any, leaves: Leaves = leaves, places: Array = places) -> Array:
+            def gather(name: str, number: int, index: Array, leaves: Leaves = leaves, places: Array = places) -> Array:
                 if name:
                     index = np.asarray(index)
                     whole = np.broadcast_to(index, np.broadcast_shapes(index.shape, places.shape))

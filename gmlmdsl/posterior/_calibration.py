@@ -16,13 +16,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import numpy as np
 
 from .._diagnostics import fail
+from .._types import AnyArray, ArrayLike, JsonObject
 from ..assess import NO_MINIMUM, How, simulated_errors
 from ..derive import float_type, on_device
 from ..evaluate import tangent
@@ -41,6 +42,9 @@ from ..fit import (
 )
 from ._sites import Site, at_coordinates, coordinates, jacobian, sites_of
 
+if TYPE_CHECKING:
+    from .._diagnostics import GmlmError
+
 Array = np.ndarray
 CURVATURE, OPEN_FACED, SIMULATED = "curvature", "open_faced", "simulated"
 # share of the largest variance below which a direction has no estimate and no calibration
@@ -55,15 +59,15 @@ class Calibration(eqx.Module):
     centre: jax.Array
     matrix: jax.Array
 
-    def moved(self, sites: tuple[Site, ...], params: Mapping[str, Any]) -> dict[str, Any]:
+    def moved(self, sites: tuple[Site, ...], params: Mapping[str, AnyArray]) -> dict[str, Any]:
         """Return the parameters at centre + matrix (coordinates - centre)."""
         return at_coordinates(sites, self.at(coordinates(sites, params)), params)
 
-    def at(self, vector: Any) -> Any:
+    def at(self, vector: AnyArray) -> jax.Array:
         """Return centre + matrix (vector - centre) for coordinates of shape (.., size)."""
         return self.centre + (vector - self.centre) @ self.matrix.T
 
-    def inverse(self, centre: Any) -> Calibration:
+    def inverse(self, centre: jax.Array) -> Calibration:
         """Return the map with the inverse matrix, around another centre."""
         return Calibration(centre, on_device(np.linalg.inv(np.asarray(self.matrix, np.float64)), float_type()))
 
@@ -81,9 +85,9 @@ class Source:
     """
 
     evidence: Evidence
-    meta: dict[str, Any]
+    meta: JsonObject
     model: Any
-    init: Mapping[str, Any] | None = None
+    init: Mapping[str, ArrayLike] | None = None
     how: How | None = None
 
 
@@ -176,5 +180,5 @@ def _adjustment(laplace: Array, sandwich: Array, basis: Array) -> Array | None:
     return np.eye(basis.shape[1]) - vectors @ vectors.T + root @ (turned / np.sqrt(ratios)) @ turned.T @ back
 
 
-def _no_calibration(why: str, remedy: str = "") -> Any:
+def _no_calibration(why: str, remedy: str = "") -> GmlmError:
     return fail("E554", f"a posterior of this loss cannot be calibrated: {why}", help=remedy + WITHOUT)

@@ -18,8 +18,9 @@ from numpyro.distributions.util import validate_sample
 from numpyro.util import is_prng_key
 
 from .._diagnostics import fail, listed
+from .._types import ArrayLike, Arrays, ParamsLike
 from ..graph import VariableArray
-from ._law import Law, Params, codes_with, values_of
+from ._law import Law, codes_with, values_of
 
 
 class CellValues(Constraint):
@@ -77,10 +78,10 @@ class GmlmDistribution(Distribution):
     arg_constraints: ClassVar[dict[str, Any]] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
     pytree_data_fields = ("params",)
     pytree_aux_fields = ("law",)
-    params: dict[str, Any]
+    params: Arrays
     law: Law
 
-    def __init__(self, law: Law, params: Params, *, validate_args: bool | None = None):
+    def __init__(self, law: Law, params: ParamsLike, *, validate_args: bool | None = None):
         self.law = law
         self.params, batch = law.params(params)
         variables = law.observed
@@ -100,7 +101,7 @@ class GmlmDistribution(Distribution):
         """
         return cell_values(self.law.observed, self.event_shape)
 
-    def log_prob(self, value: Any, intermediates: Any = None) -> jax.Array:
+    def log_prob(self, value: ArrayLike, intermediates: object = None) -> jax.Array:
         """Return log p(value), normalised, with latents summed out.
 
         The result is -inf if a cell has a value outside its domain.
@@ -117,7 +118,7 @@ class GmlmDistribution(Distribution):
         return self._log_prob(self._verified_event(value))
 
     @validate_sample
-    def _log_prob(self, value: Any) -> jax.Array:
+    def _log_prob(self, value: ArrayLike) -> jax.Array:
         value, batch = jnp.asarray(value), self._batch()
         lead = np.broadcast_shapes(value.shape[: value.ndim - len(self.event_shape)], batch)
         good = self.support(value)
@@ -136,7 +137,7 @@ class GmlmDistribution(Distribution):
         codes = self._by_batch(lambda p, k, row: self.law.draw(p, k, row).T, batch, lead, keys, axes=1)
         return self._values(codes.reshape(*lead, -1))
 
-    def unpack(self, value: Any) -> dict[str, jax.Array]:
+    def unpack(self, value: ArrayLike) -> dict[str, jax.Array]:
         """Return the parts of an event by variable, each of shape (.., *axes).
 
         An event of several variables contains their cells one after another.
@@ -153,7 +154,7 @@ class GmlmDistribution(Distribution):
             at += v.size
         return out
 
-    def pack(self, x: Mapping[str, Any]) -> jax.Array:
+    def pack(self, x: Mapping[str, ArrayLike]) -> jax.Array:
         """Return an event from its parts by variable; this is the inverse of `unpack`.
 
         The parts are numbers, or codes for letters and labels.
@@ -169,7 +170,7 @@ class GmlmDistribution(Distribution):
         flat = [jnp.broadcast_to(a, (*lead, *v.shape)).reshape(*lead, v.size) for v, a in parts.items()]
         return jnp.concatenate(flat, axis=-1).reshape(*lead, *self.event_shape)
 
-    def _verified_event(self, value: Any, batched: bool = True) -> jax.Array:
+    def _verified_event(self, value: ArrayLike, batched: bool = True) -> jax.Array:
         """Return an array of values after verifying its shape.
 
         If `batched` is set, its rows must fit the batch of the distribution.
@@ -244,13 +245,13 @@ def typed(key: Any) -> jax.Array:
     return key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
 
 
-def distribution(law: Law, params: Params) -> GmlmDistribution:
+def distribution(law: Law, params: ParamsLike) -> GmlmDistribution:
     """Return p(x) as a NumPyro distribution; see `Model.distribution`."""
     law.verify()
     return GmlmDistribution(law, params)
 
 
-def _numbers(value: Any, what: str) -> jax.Array:
+def _numbers(value: ArrayLike, what: str) -> jax.Array:
     """Return an array of numbers, which may be traced.
 
     Raises:

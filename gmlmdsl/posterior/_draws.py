@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail, whole_number
+from .._types import Draws, Given, Label, Missing, Rows
 from ..assess import How, evidence_of, params64, rows_under, verify_minimum, verify_own
 from ..data import decode, random_key, verified_seed
 from ..derive import bounded_jit, on_device, quickly_compiled
@@ -30,6 +31,9 @@ from ._sites import at_coordinates, coordinates, jacobian
 from ._strides import STRIDE, in_strides
 
 if TYPE_CHECKING:
+    from jaxtyping import PyTree
+    from numpyro.infer import NUTS
+
     from ..fit import FitRecord
 
 Array = np.ndarray
@@ -55,7 +59,15 @@ class Chains:
     seed: int
 
 
-def posterior(fit: FitRecord, how: Chains, calibrate: Any, x: Any, missing: Any, given: Any, rows_only: bool = False) -> Any:
+def posterior(
+    fit: FitRecord,
+    how: Chains,
+    calibrate: str | None,
+    x: Rows | None,
+    missing: Missing | None,
+    given: Given | None,
+    rows_only: bool = False,
+) -> Draws:
     """Return draws of the parameters of a fit; see `Fit.posterior` and `Fit.to_arviz`.
 
     Args:
@@ -231,7 +243,7 @@ def _drawn(likelihood: Likelihood, start: Array, scale: Array, how: Chains) -> t
 
 
 @quickly_compiled(lambda likelihood, *_: likelihood.cost < WORTH_MERGING)
-def begun(likelihood: Likelihood, scale: jax.Array, start: jax.Array, key: jax.Array, chains: int, warmup: int) -> Any:
+def begun(likelihood: Likelihood, scale: jax.Array, start: jax.Array, key: jax.Array, chains: int, warmup: int) -> PyTree:
     """Return the initial states of NUTS, one for each chain.
 
     The chains start at draws of a normal distribution whose covariance is also the inverse mass
@@ -247,7 +259,7 @@ def begun(likelihood: Likelihood, scale: jax.Array, start: jax.Array, key: jax.A
     """
     root = jnp.linalg.cholesky(scale)
 
-    def one(key: jax.Array) -> Any:
+    def one(key: jax.Array) -> PyTree:
         first, rest = jax.random.split(key)
         return _kernel(likelihood, scale).init(rest, warmup, start + root @ jax.random.normal(first, start.shape, start.dtype), (), {})
 
@@ -255,7 +267,7 @@ def begun(likelihood: Likelihood, scale: jax.Array, start: jax.Array, key: jax.A
 
 
 @quickly_compiled(lambda likelihood, *_: likelihood.cost < WORTH_MERGING)
-def walked(likelihood: Likelihood, scale: jax.Array, state: Any, warmup: int) -> tuple[Any, Any]:
+def walked(likelihood: Likelihood, scale: jax.Array, state: PyTree, warmup: int) -> tuple[PyTree, PyTree]:
     """Run STRIDE steps of each chain.
 
     Args:
@@ -266,11 +278,11 @@ def walked(likelihood: Likelihood, scale: jax.Array, state: Any, warmup: int) ->
     """
     kernel = _kernel(likelihood, scale)
 
-    def step(at: Any, _: None) -> tuple[Any, Any]:
+    def step(at: PyTree, _: None) -> tuple[PyTree, PyTree]:
         at = kernel.sample(at, (), {})
         return at, (at.z, -at.potential_energy, at.diverging, at.num_steps, at.accept_prob)
 
-    def one(at: Any) -> tuple[Any, Any]:
+    def one(at: PyTree) -> tuple[PyTree, PyTree]:
         # NumPyro's kernel sets up its step function here; the returned state is not computed.
         kernel.init(at.rng_key, warmup, at.z, (), {})
         return jax.lax.scan(step, at, None, length=STRIDE)
@@ -278,13 +290,13 @@ def walked(likelihood: Likelihood, scale: jax.Array, state: Any, warmup: int) ->
     return jax.vmap(one)(state)
 
 
-def _kernel(likelihood: Likelihood, scale: jax.Array) -> Any:
+def _kernel(likelihood: Likelihood, scale: jax.Array) -> NUTS:
     from numpyro.infer import NUTS
 
     return NUTS(potential_fn=potential(likelihood), inverse_mass_matrix=scale, dense_mass=True, adapt_mass_matrix=False)
 
 
-def potential(likelihood: Likelihood) -> Any:
+def potential(likelihood: Likelihood) -> Callable[[jax.Array], jax.Array]:
     """Return NumPyro's potential energy of the model as a function of the vector of coordinates."""
     from numpyro.infer.util import potential_energy
 
@@ -334,10 +346,10 @@ def _announce(diverging: Array) -> None:
 
 def _labelled(
     fit: FitRecord, evidence: Evidence, draws: dict[str, Array], stats: dict[str, Array], pointwise: dict[str, Array], calibration: str
-) -> Any:
+) -> Draws:
     graph, meta = fit.graph, fit.meta
     dims: dict[str, list[str]] = {p.name: list(p.dims) for p in graph.parameters}
-    coords: dict[str, Any] = {d: list(c) for p in graph.parameters for d, c in zip(p.dims, p.coords, strict=True)}
+    coords: dict[str, Sequence[Label]] = {d: list(c) for p in graph.parameters for d, c in zip(p.dims, p.coords, strict=True)}
     observed = {v.name: decode(graph, evidence.codes, (evidence.codes.shape[1],))[v.name] for v in graph.observed}
     dims |= {v.name: list(v.dims) for v in graph.observed if v.name not in dims}
     coords |= {d: list(c) for v in graph.observed for d, c in zip(v.dims, v.coords, strict=True)}

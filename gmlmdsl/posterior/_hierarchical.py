@@ -5,13 +5,13 @@ The draws come from NUTS on the NumPyro model, which needs no mode.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import numpy as np
 
 from .._diagnostics import with_whole_numbers
+from .._types import Draws, JsonObject, Label
 from ..data import random_key
 from ..graph import FactorGraph
 from ..sample import to_arviz
@@ -19,7 +19,7 @@ from ._numpyro_model import NumpyroModel
 from ._sampled import SampledOptions
 
 
-def draw_hierarchical(model: NumpyroModel, graph: FactorGraph, options: SampledOptions, provenance: Mapping[str, Any]) -> Any:
+def draw_hierarchical(model: NumpyroModel, graph: FactorGraph, options: SampledOptions, provenance: JsonObject) -> Draws:
     """Return draws of all parameters for ArviZ; see `Model.posterior`.
 
     Args:
@@ -44,7 +44,7 @@ def draw_hierarchical(model: NumpyroModel, graph: FactorGraph, options: SampledO
         samples, extra = run.get_samples(group_by_chain=True), run.get_extra_fields(group_by_chain=True)
     draws = {p.name: np.asarray(samples[p.name]) for p in graph.parameters}
     dims = {p.name: list(p.dims) for p in graph.parameters}
-    coords: dict[str, Any] = {d: list(c) for p in graph.parameters for d, c in zip(p.dims, p.coords, strict=True)}
+    coords: dict[str, Sequence[Label]] = {d: list(c) for p in graph.parameters for d, c in zip(p.dims, p.coords, strict=True)}
     attrs = {
         "model": provenance["model"],
         "program_sha256": provenance["sha256"],

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import fail, known
+from .._types import DrawsLike
 from ..sample import groups_of, summary
 from ._sampled import INCLUDED
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
 
 LIKELY = 0.5  # probability above which an entry belongs to the median probability model
 
 
-def inclusion(idata: Any, name: str | None = None) -> pd.DataFrame:
+def inclusion(idata: DrawsLike, name: str | None = None) -> pd.DataFrame:
     """Return the inclusion probability of each entry of a parameter under `spike_slab`.
 
     The probabilities are computed from draws of `Model.posterior`. The entries above one half are
@@ -50,7 +52,7 @@ def inclusion(idata: Any, name: str | None = None) -> pd.DataFrame:
     return _table(idata, draws, known(name, names, "parameter with indicators"))
 
 
-def _posterior_of(idata: Any) -> Any:
+def _posterior_of(idata: DrawsLike) -> Any:
     """Return the group of draws; it is empty if there are no draws.
 
     Raises:
@@ -63,7 +65,7 @@ def _posterior_of(idata: Any) -> Any:
         raise fail("E507", message, help="`gm.inclusion(model.posterior(x, mask=..))`") from None
 
 
-def _table(idata: Any, draws: Any, name: str) -> pd.DataFrame:
+def _table(idata: DrawsLike, draws: xr.Dataset, name: str) -> pd.DataFrame:
     import pandas as pd
 
     told, value = summary(idata, [INCLUDED.format(name)]), draws[name]
@@ -86,7 +88,7 @@ def _table(idata: Any, draws: Any, name: str) -> pd.DataFrame:
     return table
 
 
-def _entries(name: str, value: Any) -> list[str]:
+def _entries(name: str, value: xr.DataArray) -> list[str]:
     """Return the names of entries by their coordinates, such as `J[0, 1]`, in row-major order."""
     axes = [np.asarray(value.coords[d]) for d in value.dims[2:]]
     found = []

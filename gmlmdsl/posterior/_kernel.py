@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,12 +20,16 @@ from numpyro.util import is_prng_key
 
 from .. import derive
 from .._diagnostics import fail, listed
+from .._types import ArrayLike
 from ..data import value_codes
 from ..evaluate import init_params
 from ..graph import VariableArray, is_positive
 from ..sample import starts
 from ._distribution import CellValues, cell_values, typed
 from ._law import Law, codes_with, values_of
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 Array = np.ndarray
 Sites = Mapping[str, Any]
@@ -67,7 +71,7 @@ class UniformCells(Distribution):
         codes = jax.random.randint(typed(key), self.shape(sample_shape), 0, len(self.variable.labels), jnp.int32)
         return self.variable.values_of(codes)
 
-    def log_prob(self, value: Any, intermediates: Any = None) -> jax.Array:
+    def log_prob(self, value: Any, intermediates: object = None) -> jax.Array:
         """Return log p(value)."""
         del intermediates
         lead = jnp.shape(value)[: jnp.ndim(value) - len(self.event_shape)]
@@ -87,7 +91,7 @@ class GmlmKernel(MCMCKernel):
 
     sample_field = "z"  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
 
-    def __init__(self, law: Law, kernel: derive.AbstractKernel, x: Mapping[str, Any], params: Callable[[Sites], Sites] | None):
+    def __init__(self, law: Law, kernel: derive.AbstractKernel, x: Mapping[str, ArrayLike], params: Callable[[Sites], Sites] | None):
         self.law, self._kernel, self._params = law, kernel, params
         self._free = tuple(v for v in law.graph.variables if v.name not in x)
         self.names = tuple(v.name for v in self._free)
@@ -112,7 +116,7 @@ class GmlmKernel(MCMCKernel):
         Raises:
             GmlmError: E601 with the cost if log Z is above the budget.
         """
-        found: dict[str, Any] = {v.name: numpyro.sample(v.name, UniformCells(v, self.shape)) for v in self._free}
+        found: dict[str, PyTree] = {v.name: numpyro.sample(v.name, UniformCells(v, self.shape)) for v in self._free}
         uniform = sum(v.size * math.log(len(v.labels)) for v in self._free)
         numpyro.factor(f"{'_'.join(self.names)}_law", self.log_prob(params, found) + uniform)
         return found
@@ -123,7 +127,7 @@ class GmlmKernel(MCMCKernel):
         codes = jnp.moveaxis(codes_with(self._start, self._free, z).reshape(self._rows, -1), -1, 0)
         return self.law.log_joint(known, codes, self._row).reshape(self.shape)
 
-    def init(self, rng_key: jax.Array, num_warmup: int, init_params: Any, model_args: Any, model_kwargs: Any) -> BlockState:
+    def init(self, rng_key: jax.Array, num_warmup: int, init_params: PyTree, model_args: PyTree, model_kwargs: PyTree) -> BlockState:
         """Return a state with NumPyro's starting values, if they are possible.
 
         Args:
@@ -136,30 +140,30 @@ class GmlmKernel(MCMCKernel):
         del num_warmup, model_args, model_kwargs
         return self._mapped(rng_key, lambda key, z: self._begun(key, z or {}), init_params)
 
-    def sample(self, state: BlockState, model_args: Any, model_kwargs: Any) -> BlockState:
+    def sample(self, state: BlockState, model_args: PyTree, model_kwargs: PyTree) -> BlockState:
         """Run the sampler's body once."""
         del model_args
         sites = (model_kwargs or {}).get(GIBBS_SITES_KWARG, {})
         return self._mapped(state.rng_key, lambda _, s: self._stepped(s, sites), state)
 
-    def refresh(self, state: Any, model_args: Any, model_kwargs: Any) -> Any:
+    def refresh(self, state: PyTree, model_args: PyTree, model_kwargs: PyTree) -> PyTree:
         """Return the state unchanged: it contains no data of the other sites."""
         del model_args, model_kwargs
         return state
 
-    def get_constrain_fn(self, model_args: Any, model_kwargs: Any) -> Callable[[Any], Any]:
+    def get_constrain_fn(self, model_args: PyTree, model_kwargs: PyTree) -> Callable[[PyTree], PyTree]:
         """Return the identity."""
         del model_args, model_kwargs
         return lambda z: z
 
-    def get_diagnostics_str(self, state: Any) -> Any:
+    def get_diagnostics_str(self, state: PyTree) -> Any:
         """Return the text of the progress bar of a run."""
         return f"changed={float(state.changed):.2f}"
 
     def __repr__(self) -> str:
         return f"NumPyro kernel of {listed(self.names)} in {self._rows:,} rows"
 
-    def _mapped(self, key: jax.Array, function: Callable[[Any, Any], BlockState], what: Any) -> BlockState:
+    def _mapped(self, key: jax.Array, function: Callable[[PyTree, PyTree], BlockState], what: PyTree) -> BlockState:
         """Call a function of one chain, or map it over several chains."""
         return function(key, what) if is_prng_key(key) else jax.vmap(function)(key, what)
 
@@ -188,7 +192,9 @@ class GmlmKernel(MCMCKernel):
         return BlockState(values_of(after, self._free), changed, key)
 
 
-def numpyro_kernel(law: Law, kernel: derive.AbstractKernel, x: Mapping[str, Any], params: Any) -> GmlmKernel:
+def numpyro_kernel(
+    law: Law, kernel: derive.AbstractKernel, x: Mapping[str, ArrayLike], params: Callable[[Sites], Sites] | None
+) -> GmlmKernel:
     """Return a sampler as a kernel for `numpyro.infer.Gibbs`; see `Model.numpyro_kernel`.
 
     Args:
@@ -209,13 +215,13 @@ def numpyro_kernel(law: Law, kernel: derive.AbstractKernel, x: Mapping[str, Any]
     return GmlmKernel(law, kernel, x, params)
 
 
-def _verify_function(params: Any) -> None:
+def _verify_function(params: Callable[[Sites], Sites] | None) -> None:
     if params is not None and not callable(params):
         message = f"params= must be a function from the other sites' values to parameters, got {type(params).__name__}"
         raise fail("E507", message, help="parameters that stay are `params=lambda sites: params`")
 
 
-def _held(law: Law, x: Mapping[str, Any]) -> tuple[Array, Array, tuple[int, ...]]:
+def _held(law: Law, x: Mapping[str, ArrayLike]) -> tuple[Array, Array, tuple[int, ...]]:
     """Return the observed cells, codes (cells, rows) with their values, and the axes of rows."""
     graph, shapes, parts = law.graph, {}, {}
     names = [v.name for v in graph.variables]

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
+from .._types import Arrays, ParamsLike
 from ..evaluate import Contractions, batched_params, known_rows
 from ..graph import Lowered, VariableArray
 
-Params = Mapping[str, Any]
+Params = Mapping[str, jax.Array]
 WHAT = "log Z of a distribution"
 
 
@@ -102,7 +102,7 @@ class Law:
         """Return codes that contain the number of the row of given data of each configuration."""
         return codes if self.graph.row_cell is None else codes.at[self.graph.row_cell].set(row)
 
-    def params(self, params: Params) -> tuple[dict[str, Any], tuple[int, ...]]:
+    def params(self, params: ParamsLike) -> tuple[Arrays, tuple[int, ...]]:
         """Return verified parameters from a user, and the shape of their batch.
 
         The batch consists of the axes before the axes of each parameter.
@@ -114,7 +114,7 @@ class Law:
         return batched_params(self.graph, params)
 
 
-def codes_with(codes: jax.Array, variables: tuple[VariableArray, ...], values: Mapping[str, Any]) -> jax.Array:
+def codes_with(codes: jax.Array, variables: tuple[VariableArray, ...], values: Mapping[str, jax.Array]) -> jax.Array:
     """Return codes (.., cells) in which some variables have the given values, (.., *axes).
 
     A value outside the domain is replaced by the nearest code.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._types import AnyArray, Arrays
 from ..assess import map_rows, rows_under
 from ..data import is_traced
 from ..derive import bounded_jit, float_type, on_device, room_for
@@ -74,7 +74,7 @@ class Likelihood(eqx.Module):
         """The sites of the free parameters."""
         return sites_of(self.graph, self.objective.frame.fixed)
 
-    def __call__(self, params: Mapping[str, Any]) -> jax.Array:
+    def __call__(self, params: Mapping[str, jax.Array]) -> jax.Array:
         """Return the sum over rows."""
         if self.calibration is not None:
             params = self.calibration.moved(self.sites, params)
@@ -88,7 +88,7 @@ class Likelihood(eqx.Module):
         gaps = 0.0 if o.gaps is None or o.gap_weights is None else o.gaps.row_cost * len(o.gap_weights)
         return o.loss.row_terms(masks, members) * o.codes.shape[1] + gaps
 
-    def distinct(self, params: Mapping[str, Any]) -> jax.Array:
+    def distinct(self, params: Mapping[str, jax.Array]) -> jax.Array:
         """Return -c * loss of each row of the objective, padding included.
 
         The loss is evaluated at the parameters themselves.
@@ -107,7 +107,7 @@ class Likelihood(eqx.Module):
         return np.where(weights > 0, weights * np.asarray(distinct)[..., self.given.place], 0.0)
 
 
-def value_at(likelihood: Likelihood, params: dict[str, Any]) -> jax.Array:
+def value_at(likelihood: Likelihood, params: Arrays) -> jax.Array:
     """Return the sum over rows, by one compiled program.
 
     If JAX compiles a program around this call, the sum is a part of that program. NumPyro starts
@@ -119,7 +119,7 @@ def value_at(likelihood: Likelihood, params: dict[str, Any]) -> jax.Array:
 
 
 @bounded_jit
-def _value(likelihood: Likelihood, params: dict[str, Any]) -> jax.Array:
+def _value(likelihood: Likelihood, params: Arrays) -> jax.Array:
     return likelihood(params)
 
 
@@ -132,7 +132,7 @@ def rows_at(likelihood: Likelihood, params: dict[str, jax.Array]) -> jax.Array:
     return jax.lax.map(likelihood.distinct, jax.tree.map(lambda a: jnp.moveaxis(a, -1, 0), params)).T
 
 
-def likelihood_of_rows(evidence: Evidence, params: Mapping[str, Any], calibration: Calibration | None = None) -> Likelihood:
+def likelihood_of_rows(evidence: Evidence, params: Mapping[str, AnyArray], calibration: Calibration | None = None) -> Likelihood:
     """Return the likelihood of the evidence, in the working float type.
 
     Args:

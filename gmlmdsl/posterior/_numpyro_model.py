@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import did_you_mean, fail
+from .._types import ArrayLike, Arrays, JsonObject
 from ..assess import How
 from ..derive import float_type, no_joint
 from ..evaluate import batched_params, given_params, init_params, log_hyperpriors, log_prior_of, over_rows, verify_defined, verify_densities
@@ -17,6 +18,9 @@ from ..graph import FactorGraph
 from ._calibration import CURVATURE, OPEN_FACED, SIMULATED, Calibration, Source, calibrate
 from ._likelihood import Likelihood, is_likelihood, likelihood_of_rows, rows_at, value_at
 from ._sites import Site
+
+if TYPE_CHECKING:
+    from numpyro.distributions import Distribution
 
 Array = np.ndarray
 LIKELIHOOD, UNCALIBRATED = "the likelihood: no calibration is needed", "not calibrated"
@@ -38,7 +42,7 @@ class NumpyroModel:
         self.__name__, self.likelihood, self.calibration = name, likelihood, calibration
         self._sites = likelihood.sites
 
-    def __call__(self, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def __call__(self, params: Mapping[str, ArrayLike] | None = None) -> Arrays:
         """Declare the sites and the factor, named `<model>.data`.
 
         Args:
@@ -59,7 +63,7 @@ class NumpyroModel:
             message = f"a NumPyro model of `{self.__name__}` takes a dict of parameters, or nothing; got {type(params).__name__}"
             raise fail("E507", message, help="its data are in it already: `mcmc.run(key)`; parameters are `model({'h': ..})`")
         given = {} if params is None else given_params(self.likelihood.graph, params)
-        values: dict[str, Any] = dict(self.likelihood.objective.held)
+        values: Arrays = dict(self.likelihood.objective.held)
         for site in self._sites:
             p = site.parameter
             if p.name in given:
@@ -77,7 +81,7 @@ class NumpyroModel:
         numpyro.factor(f"{self.__name__}.data", value_at(self.likelihood, values))
         return values
 
-    def log_likelihood(self, params: Mapping[str, Any]) -> Array:
+    def log_likelihood(self, params: Mapping[str, ArrayLike]) -> Array:
         """Return -c * weight * loss of each row without calibration.
 
         Under `everything` this is log p(x_r).
@@ -113,7 +117,7 @@ class NumpyroModel:
         return f"NumPyro model of `{self.__name__}` given {rows:,} rows: sites {sites}; {self.calibration}"
 
 
-def _drawn(site: Site, law: Any) -> Any:
+def _drawn(site: Site, law: Distribution) -> Any:
     """Return the value of a site.
 
     Diagnostics replace NumPyro's assertions on user errors.
@@ -132,7 +136,7 @@ def _drawn(site: Site, law: Any) -> Any:
         raise fail("E507", f"there is no key to draw the site `{site.name}` with", help=help) from error
 
 
-def to_numpyro(evidence: Evidence, method: Any, how: How, meta: dict[str, Any], model: Any) -> NumpyroModel:
+def to_numpyro(evidence: Evidence, method: object, how: How, meta: JsonObject, model: Any) -> NumpyroModel:
     """Return a NumPyro model of the parameters; see `Model.to_numpyro`.
 
     Args:
@@ -169,7 +173,7 @@ def calibrated(source: Source, method: str | None) -> tuple[Calibration | None, 
     return calibrate(source), f"calibrated: {kind}, S from {spread}"
 
 
-def verify_choice(method: Any, choices: tuple[str, ...]) -> None:
+def verify_choice(method: object, choices: tuple[str, ...]) -> None:
     """Raise E507 unless `method` is None or one of the choices.
 
     Raises:
@@ -182,7 +186,7 @@ def verify_choice(method: Any, choices: tuple[str, ...]) -> None:
         raise fail("E507", f"calibrate must be {words} or None, got {method!r}", help=help)
 
 
-def _verify_method(method: Any) -> None:
+def _verify_method(method: object) -> None:
     if isinstance(method, str) and method == OPEN_FACED:
         message = 'calibrate="open_faced" transforms draws, and a NumPyro model has none: another factor would be drawn from'
         raise fail("E507", message, help='calibrate="curvature" calibrates the factor; `fit.posterior(calibrate="open_faced")` has draws')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail, listed, with_whole_numbers
+from .._types import AnyArray, ArrayLike, Draws, JsonObject, Label
 from ..data import generator, keys_of, verified_seed
 from ..derive import bounded_jit
 from ..evaluate import SPIKE_SLAB, over_rows
@@ -43,7 +44,7 @@ class SampledOptions:
     warmup: int
     chains: int
     seed: int
-    weights: Any
+    weights: ArrayLike | None
     gaps: str = "sum"
 
 
@@ -52,7 +53,7 @@ def has_spikes(graph: FactorGraph) -> bool:
     return bool(_spiked(graph))
 
 
-def sample_posterior(lowered: Lowered, mask: AbstractMask, codes: Array, options: SampledOptions, provenance: Mapping[str, Any]) -> Any:
+def sample_posterior(lowered: Lowered, mask: AbstractMask, codes: Array, options: SampledOptions, provenance: JsonObject) -> Draws:
     """Return draws of the parameters and their indicators; see `Model.posterior`.
 
     Args:
@@ -132,7 +133,7 @@ def _verify_cost(likelihood: Likelihood, options: SampledOptions, entries: int) 
     verify_held(held, f"{options.draws:,} draws of each of {options.chains:,} chains", FEWER)
 
 
-def _walk(likelihood: Likelihood, params: Mapping[str, Any], spiked: list[ParameterArray]) -> Walk:
+def _walk(likelihood: Likelihood, params: Mapping[str, AnyArray], spiked: list[ParameterArray]) -> Walk:
     """Return the target with the curvature around the mode of the model with slabs as priors.
 
     Raises:
@@ -173,11 +174,11 @@ def _labelled(
     draws: dict[str, Array],
     told: Any,
     options: SampledOptions,
-    provenance: Mapping[str, Any],
-) -> Any:
+    provenance: JsonObject,
+) -> Draws:
     graph, at = estimate.evidence.lowered.graph, 0
     dims: dict[str, list[str]] = {p.name: list(p.dims) for p in graph.parameters}
-    coords: dict[str, Any] = {d: list(c) for p in graph.parameters for d, c in zip(p.dims, p.coords, strict=True)}
+    coords: dict[str, Sequence[Label]] = {d: list(c) for p in graph.parameters for d, c in zip(p.dims, p.coords, strict=True)}
     for p in spiked:
         name = INCLUDED.format(p.name)
         draws[name] = told.included[..., at : at + p.size].reshape(*told.included.shape[:2], *p.shape)

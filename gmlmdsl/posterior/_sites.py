@@ -19,12 +19,14 @@ import numpy as np
 from numpyro.distributions import ImproperUniform
 
 from .._diagnostics import not_implemented
+from .._types import AnyArray
 from ..derive import float_type, on_device
 from ..evaluate import density_of, free_basis
 from ..graph import FactorGraph, ParameterArray
 
 if TYPE_CHECKING:
     from numpyro.distributions import Distribution
+    from numpyro.distributions.transforms import Transform
 
 Array = np.ndarray
 
@@ -106,17 +108,17 @@ class Site:
         found = _even(p) if p.prior is None else _declared(p)
         return found or _flat(p, _support(p), p.shape), found is None and p.prior is not None
 
-    def value(self, drawn: Any, held: Any) -> Any:
+    def value(self, drawn: jax.Array, held: AnyArray) -> jax.Array:
         """Return the parameter at a value of the site; `held` has the entries that do not move."""
         return _moved(self, held, drawn) if self.on_tangent else drawn
 
-    def coordinates(self, value: Any) -> Any:
+    def coordinates(self, value: AnyArray) -> jax.Array:
         """Return the coordinates of a parameter's value, shape (size,)."""
         if self.on_tangent:
             return jnp.asarray(self.basis.T, float_type()) @ jnp.ravel(value)
         return jnp.ravel(self._transform.inv(value))
 
-    def at(self, coordinates: Any, value: Any) -> Any:
+    def at(self, coordinates: jax.Array, value: AnyArray) -> Any:
         """Return the parameter at some coordinates.
 
         On a subspace, `value` provides the part outside of the subspace.
@@ -125,12 +127,12 @@ class Site:
             return _moved(self, value, coordinates)
         return self._transform(self.unflattened(coordinates))
 
-    def unflattened(self, coordinates: Any) -> Any:
+    def unflattened(self, coordinates: jax.Array) -> Any:
         """Return flat coordinates in the shape that NumPyro's kernels use."""
         return coordinates if self.on_tangent else coordinates.reshape(self._transform.inverse_shape(self.shape))
 
     @cached_property
-    def _transform(self) -> Any:
+    def _transform(self) -> Transform:
         """The transform of the distribution's support.
 
         It is made of numbers only, so that it can be cached.
@@ -145,12 +147,12 @@ def sites_of(graph: FactorGraph, fixed: tuple[str, ...] = ()) -> tuple[Site, ...
     return tuple(Site(p) for p in graph.parameters if p.name not in fixed)
 
 
-def coordinates(sites: tuple[Site, ...], params: Mapping[str, Any]) -> Any:
+def coordinates(sites: tuple[Site, ...], params: Mapping[str, AnyArray]) -> jax.Array:
     """Return the coordinates of all sites as one vector."""
     return jnp.concatenate([s.coordinates(params[s.parameter.name]) for s in sites] or [jnp.zeros(0)])
 
 
-def at_coordinates(sites: tuple[Site, ...], vector: Any, params: Mapping[str, Any]) -> dict[str, Any]:
+def at_coordinates(sites: tuple[Site, ...], vector: jax.Array, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters with those of the sites moved to some coordinates."""
     out, at = dict(params), 0
     for s in sites:
@@ -159,7 +161,7 @@ def at_coordinates(sites: tuple[Site, ...], vector: Any, params: Mapping[str, An
     return out
 
 
-def jacobian(graph: FactorGraph, sites: tuple[Site, ...], params: Mapping[str, Any], basis: Array) -> Array:
+def jacobian(graph: FactorGraph, sites: tuple[Site, ...], params: Mapping[str, AnyArray], basis: Array) -> Array:
     """Return the derivative of the flat parameters with respect to the coordinates.
 
     It is computed site by site, so that no array is larger than the derivative of one parameter. It
@@ -187,7 +189,7 @@ def jacobian(graph: FactorGraph, sites: tuple[Site, ...], params: Mapping[str, A
     return np.concatenate(parts, axis=1) if parts else np.zeros((basis.shape[1], 0))
 
 
-def _moved(site: Site, value: Any, coordinates: Any) -> Any:
+def _moved(site: Site, value: Any, coordinates: jax.Array) -> Any:
     """Return a value whose part in the site's subspace is replaced."""
     basis, flat = jnp.asarray(site.basis, float_type()), jnp.ravel(value)
     return (flat + basis @ (coordinates - basis.T @ flat)).reshape(site.parameter.shape)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
 STRIDE = 100
 
 
-def in_strides(call: Callable[[Any, int], tuple[Any, Any]], state: Any, warmup: int, draws: int) -> Any:
+def in_strides(call: Callable[[PyTree, int], tuple[PyTree, PyTree]], state: PyTree, warmup: int, draws: int) -> PyTree:
     """Return the recorded quantities of some steps of chains, on the host.
 
     Args:

@@ -15,7 +15,10 @@ import operator as python
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 Interval = tuple[float, float]
 Number = int | float  # A condition counts as 1 or 0.
@@ -118,7 +121,7 @@ def _log_binomial(n: float, k: float) -> float:
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
-def _log_binomials(xp: Any, n: Any, k: Any) -> Any:
+def _log_binomials(xp: ModuleType, n: Any, k: Any) -> Any:
     """Return log_binomial on arrays, with the logarithm of the gamma function from SciPy or JAX."""
     gammaln = import_module("scipy.special" if xp.__name__ == "numpy" else "jax.scipy.special").gammaln
     n, k = n * 1.0, k * 1.0

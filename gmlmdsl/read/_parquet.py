@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._diagnostics import GmlmError, fail
 from .._optional import need
 from ._array_files import LONGEST_REASON, verify_readable
 from ._lines import MOST_TEXT
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 PARQUET = ".parquet"
 MOST_CELLS = 1 << 26
@@ -39,12 +42,12 @@ def read_parquet(path: Path) -> tuple[list[str], list[list[str]]]:
         raise fail("E520", f"{path} is not a Parquet file, or is damaged: {shown}") from None
 
 
-def _need(module: str) -> Any:
+def _need(module: str) -> ModuleType:
     help = "or save the table as a .csv: `frame.to_csv(..)`"
     return need(module, "a .parquet file needs pyarrow", '"gmlmdsl[parquet]"', help)
 
 
-def _read(parquet: Any, path: Path) -> tuple[list[str], list[list[str]]]:
+def _read(parquet: ModuleType, path: Path) -> tuple[list[str], list[list[str]]]:
     with parquet.ParquetFile(path) as file:
         _verify_size(path, file.metadata)
         schema = file.schema_arrow
@@ -86,6 +89,6 @@ def _texts(column: Any) -> list[str]:
     return found
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Return a value as a .csv has it: a missing number is empty."""
     return "" if value is None or value != value else str(value).strip()

@@ -10,41 +10,46 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from .._diagnostics import fail, listed, unknown
+from .._types import ArrayLike, Frame, Index, Label, Labelled
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
 
 Array = np.ndarray
 
 
-def is_frame(value: Any) -> bool:
+def is_frame(value: object) -> TypeGuard[Frame]:
     """Return whether a value is a table whose columns have names."""
     return hasattr(value, "columns") and (hasattr(value, "iloc") or hasattr(value, "to_pandas")) and not isinstance(value, Mapping)
 
 
-def is_series(value: Any) -> bool:
+def is_series(value: object) -> TypeGuard[pd.Series]:
     """Return whether a value is one column with an index."""
     return hasattr(value, "iloc") and hasattr(value, "index") and not hasattr(value, "columns")
 
 
-def is_named_array(value: Any) -> bool:
+def is_named_array(value: object) -> TypeGuard[xr.DataArray]:
     """Return whether a value is an array whose axes have names, such as an xarray array."""
     return hasattr(value, "dims") and hasattr(value, "coords") and hasattr(value, "isel") and not isinstance(value, Mapping)
 
 
-def has_labels(value: Any) -> bool:
+def has_labels(value: object) -> TypeGuard[Labelled]:
     """Return whether a value is a frame, a series or an array with named axes."""
     return is_frame(value) or is_series(value) or is_named_array(value)
 
 
-def as_frame(value: Any) -> Any:
+def as_frame(value: Any) -> pd.DataFrame:
     """Return a frame as a pandas frame."""
     return value if hasattr(value, "iloc") else value.to_pandas()
 
 
-def text_of(label: Any) -> str:
+def text_of(label: Label) -> str:
     """Return a label as text; levels of a label are joined as `a, b`, without empty ones."""
     return ", ".join(str(part) for part in label if str(part) not in ("", "nan")) if isinstance(label, tuple) else str(label)
 
@@ -54,7 +59,7 @@ def is_numbered(texts: Sequence[str]) -> bool:
     return all(text == str(k) for k, text in enumerate(texts))
 
 
-def order_by_label(found: Sequence[Any], wanted: Sequence[Any], what: str, code: str = "E506") -> list[int] | None:
+def order_by_label(found: Sequence[Label], wanted: Sequence[Label], what: str, code: str = "E506") -> list[int] | None:
     """Return the place of each wanted label among the labels found, or None to keep the order.
 
     The order is kept if either side only counts from 0, unless both sides have the same labels in
@@ -88,7 +93,7 @@ def order_by_label(found: Sequence[Any], wanted: Sequence[Any], what: str, code:
     return [place[name] for name in names]
 
 
-def in_program_order(value: Any, dims: Sequence[str], coords: Sequence[Sequence[Any]], what: str, code: str = "E506") -> Any:
+def in_program_order(value: ArrayLike, dims: Sequence[str], coords: Sequence[Sequence[Label]], what: str, code: str = "E506") -> ArrayLike:
     """Return an array without names, with its last axes in the order of the program.
 
     A value without names is returned unchanged.
@@ -121,7 +126,7 @@ def in_program_order(value: Any, dims: Sequence[str], coords: Sequence[Sequence[
     return value
 
 
-def _of_named_array(value: Any, dims: Sequence[str], coords: Sequence[Sequence[Any]], what: str, code: str) -> Array:
+def _of_named_array(value: xr.DataArray, dims: Sequence[str], coords: Sequence[Sequence[Label]], what: str, code: str) -> Array:
     """Return the entries of an xarray array in the order of the program.
 
     Its dimensions may have any order if they have the program's names. If they have other names,
@@ -143,14 +148,14 @@ def _of_named_array(value: Any, dims: Sequence[str], coords: Sequence[Sequence[A
     return np.asarray(value)
 
 
-def row_labels(value: Any, axes: int) -> Any:
+def row_labels(value: Any, axes: int) -> Index | None:
     """Return the index of the rows of an array, or None if they have no labels.
 
     The last `axes` axes of the array are not rows. A series of a variable with axes is one row,
     whose index names its cells.
     """
     if is_frame(value) and hasattr(value, "iloc"):
-        return value.index
+        return as_frame(value).index
     if is_series(value) and axes == 0:
         return value.index
     if is_named_array(value) and value.ndim == axes + 1 and value.dims[0] in value.indexes:
@@ -158,7 +163,7 @@ def row_labels(value: Any, axes: int) -> Any:
     return None
 
 
-def with_rows_of(index: Any, value: Any, what: str, axes: int = 0) -> Any:
+def with_rows_of(index: Index | None, value: Any, what: str, axes: int = 0) -> Any:
     """Return a labelled value with its rows in the order of those of x.
 
     If either has no index, the value is returned unchanged.
@@ -192,7 +197,7 @@ def with_rows_of(index: Any, value: Any, what: str, axes: int = 0) -> Any:
 # Missing entries
 
 
-def masked_entries(value: Any) -> Array | None:
+def masked_entries(value: object) -> Array | None:
     """Return a mask of the masked entries, or None if there are none.
 
     It has the shape of `np.asarray(value)`. A list may contain masked rows or `np.ma.masked`.
@@ -209,7 +214,7 @@ def masked_entries(value: Any) -> Array | None:
     return np.stack([np.zeros(np.shape(e), bool) if p is None else p for e, p in zip(value, parts, strict=True)])
 
 
-def plain_array(value: Any) -> tuple[Array, Array | None]:
+def plain_array(value: object) -> tuple[Array, Array | None]:
     """Return the entries, with the data below the mask, and a mask of the masked ones."""
     masked = masked_entries(value)
     return np.asarray(value if masked is None else _below(value)), masked
@@ -227,7 +232,7 @@ def empty_entries(array: Array) -> Array:
     return np.array([_is_empty(e) for e in array.ravel()], bool).reshape(array.shape)
 
 
-def verify_unmasked(value: Any, what: str, code: str = "E504") -> None:
+def verify_unmasked(value: object, what: str, code: str = "E504") -> None:
     """Raise if a value has masked entries although missing numbers are not allowed.
 
     Raises:
@@ -247,7 +252,7 @@ def _below(value: Any) -> Any:
     return [_below(e) for e in value] if isinstance(value, list | tuple) else np.ma.getdata(value)
 
 
-def _is_empty(entry: Any) -> bool:
+def _is_empty(entry: object) -> bool:
     """Return whether an entry is None, nan, NaT or `pandas.NA`.
 
     nan and NaT differ from themselves. Comparing `pandas.NA` with itself has no truth value, which

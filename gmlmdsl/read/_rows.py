@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +33,7 @@ class AbstractRows(ABC):
 
     @property
     @abstractmethod
-    def missing(self) -> Any:
+    def missing(self) -> str | float | None:
         """The value of a missing cell in `x`, as an argument `missing=`.
 
         None if none was declared.

@@ -97,7 +97,7 @@ class Table(AbstractRows):
         return np.where(absent, self.tokens[0], texts) if absent.any() else texts
 
     @property
-    def missing(self) -> Any:
+    def missing(self) -> str | float | None:
         """The argument `missing=` of `Model.fit` for these rows."""
         return None if not self.tokens else self.tokens[0] if self.x.dtype.kind == "U" else float("nan")
 
@@ -156,7 +156,7 @@ class Table(AbstractRows):
             raise fail("E507", f"`columns=` names the column `{name}` twice", help="name each once")
         return replace(self, chosen=tuple(found), asked=True)
 
-    def keep(self, where: Mapping[str, Any]) -> Table:
+    def keep(self, where: Mapping[str, object]) -> Table:
         """Return the rows whose fields have given values, without the columns of these fields.
 
         See `read_table`.
@@ -201,7 +201,7 @@ class Table(AbstractRows):
 def read_table(
     path: str | Path,
     columns: str | Sequence[str | int] | None = None,
-    where: Mapping[str, Any] | None = None,
+    where: Mapping[str, object] | None = None,
     missing: str | Sequence[str] | None = None,
     *,
     header: bool = True,
@@ -238,7 +238,7 @@ def read_table(
     return choose(table_of(parsed, header), columns, where, missing)
 
 
-def choose(table: Table, columns: str | Sequence[str | int] | None, where: Mapping[str, Any] | None, missing: Any) -> Table:
+def choose(table: Table, columns: str | Sequence[str | int] | None, where: Mapping[str, object] | None, missing: Any) -> Table:
     """Return a part of a table.
 
     Args:

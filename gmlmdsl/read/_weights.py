@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .._diagnostics import fail, is_real_number
+from .._types import ArrayLike
 from ._python_arrays import verify_unmasked
 from ._rows import AbstractRows
 
@@ -15,7 +14,7 @@ Array = np.ndarray
 MOST_AT_ONCE = 1 << 24
 
 
-def sequence_weights(x: Any, identity: float = 0.8) -> Array:
+def sequence_weights(x: ArrayLike | AbstractRows, identity: float = 0.8) -> Array:
     """Return one over the number of rows that are similar to each row.
 
     Rows are similar if they agree in at least a share `identity` of the columns; a row is similar
@@ -72,7 +71,7 @@ def _agreements(codes: Array, start: int, step: int) -> Array:
     return total
 
 
-def _codes(x: Any) -> Array:
+def _codes(x: ArrayLike | AbstractRows) -> Array:
     """Return symbols as small integers, shape (columns, rows), contiguous by column."""
     verify_unmasked(x, "sequences")
     array = np.asarray(x.x if isinstance(x, AbstractRows) else x)

@@ -227,11 +227,11 @@ def _inline(text: str) -> str:
     return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", html.escape(verified_text("what a page says", text)))
 
 
-def _verified_rows(rows: Any) -> list[list[Any]]:
+def _verified_rows(rows: object) -> list[list[Any]]:
     return [verified_names("a row", row) for row in verified_names("rows", rows)]
 
 
-def _verified_groups(groups: Any) -> list[tuple[str, int]]:
+def _verified_groups(groups: object) -> list[tuple[str, int]]:
     """Return headings, each with a number of columns.
 
     Raises:
@@ -243,7 +243,7 @@ def _verified_groups(groups: Any) -> list[tuple[str, int]]:
     return [(str(title), int(count)) for title, count in found]
 
 
-def _verified_formats(formats: Any) -> list[str | None]:
+def _verified_formats(formats: object) -> list[str | None]:
     """Return a format of numbers for each column.
 
     Raises:
@@ -285,7 +285,7 @@ def _is_numeric(value: object) -> bool:
     return _is_number(value) or value is None or (isinstance(value, str) and value == "none")
 
 
-def _column(values: Sequence[Any], form: str | None) -> list[str]:
+def _column(values: Sequence[object], form: str | None) -> list[str]:
     """Return the cells of a column; its floats have the same number of decimals."""
     floats = [abs(float(v)) for v in values if isinstance(v, (float, np.floating)) and math.isfinite(v) and v != 0]
     if form is None and floats:
@@ -295,7 +295,7 @@ def _column(values: Sequence[Any], form: str | None) -> list[str]:
     return [_one(v, form) for v in values]
 
 
-def _one(value: Any, form: str | None = None) -> str:
+def _one(value: object, form: str | None = None) -> str:
     if value is None:
         return "\N{EN DASH}"
     if isinstance(value, (bool, np.bool_)):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._types import DrawsLike
 from ._diagnostic_pictures import plot_categories
 from ._document import Report
 from ._picture_arguments import made_by, verified_text
@@ -21,7 +22,7 @@ MOST_STRINGS = 25
 FAIL = "FAIL"
 
 
-def drawn_strings(graph: FactorGraph, idata: Any) -> list[str]:
+def drawn_strings(graph: FactorGraph, idata: DrawsLike) -> list[str]:
     """Return the strings of a guided sampler as text, or FAIL for a draw that failed.
 
     The strings of one draw are adjacent. Letters are joined without spaces, and labels and numbers
@@ -43,7 +44,7 @@ def drawn_strings(graph: FactorGraph, idata: Any) -> list[str]:
     return [FAIL if lost else space.join(row) for row, lost in zip(rows, failed, strict=True)]
 
 
-def guided_report(model: Model, idata: Any, *, title: str = "") -> Report:
+def guided_report(model: Model, idata: DrawsLike, *, title: str = "") -> Report:
     """Return the report of strings of a guided sampler as one HTML page.
 
     Args:

@@ -147,12 +147,12 @@ def legend_beside(axes: Axes, ax: Axes | None, columns: int) -> None:
         axes.legend()
 
 
-def plain(text: Any) -> str:
+def plain(text: object) -> str:
     """Return text that matplotlib does not interpret as mathematics."""
     return str(text).replace("$", r"\$")
 
 
-def bare(names: Iterable[Any]) -> list[str]:
+def bare(names: Iterable[object]) -> list[str]:
     """Return names of cells as pictures write them.
 
     If all cells belong to one variable, such as `x[a]`, only the text in the brackets is used.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import GmlmError, fail, is_real_number, is_whole_number
+from .._types import ArrayLike
 
 Array = np.ndarray
 LARGEST = float(np.finfo(float).max)
@@ -19,7 +20,7 @@ def wrong(message: str, cure: str = "") -> GmlmError:
     return fail("E507", message, help=cure)
 
 
-def verified_table(table: Any, columns: Sequence[str], source: str) -> None:
+def verified_table(table: object, columns: Sequence[str], source: str) -> None:
     """Raise E507 unless `table` is a DataFrame with these columns.
 
     `source` is the call that returns such a table.
@@ -67,7 +68,7 @@ def verified_share(name: str, value: Any) -> float:
     return float(value)
 
 
-def verified_text(name: str, value: Any) -> str:
+def verified_text(name: str, value: object) -> str:
     """Return a text; raise E507 for other values."""
     if not isinstance(value, str):
         raise wrong(f"{name} must be a text, got {type(value).__name__}", "`str(..)` makes a text of it")
@@ -84,7 +85,7 @@ def verified_names(name: str, values: Any) -> list[Any]:
         raise wrong(f"{name} must be a list of names, got {type(values).__name__}", f"`{name}=[..]`") from None
 
 
-def made_by(what: str, value: Any, attribute: str, call: str) -> Any:
+def made_by(what: str, value: object, attribute: str, call: str) -> Any:
     """Return the result of a call, recognised by an attribute.
 
     Args:
@@ -101,7 +102,7 @@ def made_by(what: str, value: Any, attribute: str, call: str) -> Any:
     return value
 
 
-def verified_axes(ax: Any, count: int = 1) -> None:
+def verified_axes(ax: object, count: int = 1) -> None:
     """Raise E507 unless `ax` is None or has `count` matplotlib axes.
 
     None stands for a new figure.
@@ -128,7 +129,7 @@ def numbers(name: str, values: Any, shape: tuple[int, ...]) -> Array:
     return found
 
 
-def axes_in(values: Any) -> int | None:
+def axes_in(values: ArrayLike) -> int | None:
     """Return the number of axes of an array, or None if its rows differ in length."""
     try:
         return np.ndim(values)
@@ -136,7 +137,7 @@ def axes_in(values: Any) -> int | None:
         return None
 
 
-def errors_of(name: str, values: Any, shape: tuple[int, ...]) -> Array:
+def errors_of(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
     """Return standard errors of this shape; raise E507 if one is negative.
 
     An error that is not finite stands for no error.
@@ -147,7 +148,7 @@ def errors_of(name: str, values: Any, shape: tuple[int, ...]) -> Array:
     return found
 
 
-def rows_of(name: str, values: Any, axes: str, empty: bool = True) -> Array:
+def rows_of(name: str, values: ArrayLike, axes: str, empty: bool = True) -> Array:
     """Return an array of numbers with named axes.
 
     Args:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._types import Clamp, DrawsLike
 from ._diagnostic_pictures import plot_categories, plot_ess_r_hat, plot_traces
 from ._document import Report
 from ._picture_arguments import made_by, verified_text, wrong
@@ -21,7 +22,7 @@ MOST_CATEGORIES = 30
 MOST_ROWS = 30
 
 
-def drawn_groups(graph: FactorGraph, idata: Any, stats: str = "sample_stats") -> dict[str, Any]:
+def drawn_groups(graph: FactorGraph, idata: DrawsLike, stats: str = "sample_stats") -> dict[str, Any]:
     """Return the groups of draws, which contain the statistics `stats` and the model's variables.
 
     Raises:
@@ -37,7 +38,7 @@ def drawn_groups(graph: FactorGraph, idata: Any, stats: str = "sample_stats") ->
     return groups
 
 
-def diagnose_draws(graph: FactorGraph, idata: Any, clamp: Mapping[str, Any] | None = None) -> Diagnosis:
+def diagnose_draws(graph: FactorGraph, idata: DrawsLike, clamp: Clamp | None = None) -> Diagnosis:
     """Return the discrete diagnostics of draws.
 
     Args:
@@ -70,7 +71,7 @@ def diagnose_draws(graph: FactorGraph, idata: Any, clamp: Mapping[str, Any] | No
     return diagnose(np.concatenate(parts, axis=2), cells, labels, clamped=clamped_cells(graph, clamp)[0], flip_rates=by_update)
 
 
-def sample_report(model: Model, idata: Any, *, clamp: Mapping[str, Any] | None = None, title: str = "") -> Report:
+def sample_report(model: Model, idata: DrawsLike, *, clamp: Clamp | None = None, title: str = "") -> Report:
     """Return the report of draws as one HTML page.
 
     Args:
@@ -109,7 +110,7 @@ def sample_report(model: Model, idata: Any, *, clamp: Mapping[str, Any] | None =
     return report
 
 
-def _trust(report: Report, found: Diagnosis, attrs: dict[str, Any]) -> None:
+def _trust(report: Report, found: Diagnosis, attrs: Mapping[Hashable, Any]) -> None:
     report.section("Can the draws be trusted?")
     r_hat, ess = found.max_r_hat[np.isfinite(found.max_r_hat)], found.min_ess[np.isfinite(found.min_ess)]
     report.facts(

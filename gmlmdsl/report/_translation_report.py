@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._types import JsonObject
 from ._document import Report
 from ._picture_arguments import verified_text, wrong
 from ._translation_pictures import plot_attention, plot_curves
@@ -20,7 +21,7 @@ KINDS = {
 }
 
 
-def translation_report(found: Mapping[str, Any], arrays: Mapping[str, np.ndarray], *, title: str = "") -> Report:
+def translation_report(found: JsonObject, arrays: Mapping[str, np.ndarray], *, title: str = "") -> Report:
     """Return the report of a run of the pipeline as one HTML page.
 
     Args:
@@ -69,7 +70,7 @@ def _verify(found: Any, arrays: Any) -> None:
             raise wrong(f"{name} lacks `{lacking[0]}`", "pass what `Pipeline.run` returns, or its `report.json`")
 
 
-def _scores(report: Report, scores: Mapping[str, Any]) -> None:
+def _scores(report: Report, scores: JsonObject) -> None:
     report.section("Scores")
     report.text("A row is a network and the sampler that decodes it: cased text, compared with one reference.")
     names = list(dict.fromkeys(s["name"] for notes in scores.values() for s in notes["scores"]))
@@ -98,7 +99,7 @@ def _scores(report: Report, scores: Mapping[str, Any]) -> None:
     )
 
 
-def _lengths(key: str, notes: Mapping[str, Any]) -> list[Any]:
+def _lengths(key: str, notes: JsonObject) -> list[Any]:
     coverage = notes.get("length_coverage") or {}
     oracle = notes.get("oracle")
     return [
@@ -114,7 +115,7 @@ def _named(key: str) -> str:
     return f"{network}, `{sampler}`"
 
 
-def _passes(report: Report, scores: Mapping[str, Any]) -> None:
+def _passes(report: Report, scores: JsonObject) -> None:
     by_pass = {key: notes["by_pass"] for key, notes in scores.items() if notes.get("by_pass")}
     if not by_pass:
         return
@@ -136,7 +137,7 @@ def _passes(report: Report, scores: Mapping[str, Any]) -> None:
     report.table(headers, rows, "By pass.", formats=[None, None, ".2f", ".2f", ".2f", None])
 
 
-def _latency(report: Report, found: Mapping[str, Any]) -> None:
+def _latency(report: Report, found: JsonObject) -> None:
     timings = found["timings"]
     if not timings:
         return
@@ -175,7 +176,7 @@ def _shown(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _training(report: Report, training: Mapping[str, Any]) -> None:
+def _training(report: Report, training: JsonObject) -> None:
     report.section("Training")
     curves = {name: t["loss"] for name, t in training.items() if t["loss"]}
     measured = {name: [(v[0], v[1]) for v in t["validation"]] for name, t in training.items()}
@@ -193,7 +194,7 @@ def _training(report: Report, training: Mapping[str, Any]) -> None:
         report.items(*starts)
 
 
-def _chosen(report: Report, chosen: Mapping[str, Any]) -> None:
+def _chosen(report: Report, chosen: JsonObject) -> None:
     """Add how the minutes were split, and the samplers that were chosen on the validation text."""
     if split := chosen.get("split"):
         rows = [[name, s["seconds_per_batch"], s["batches"]] for name, s in split.items()]
@@ -229,7 +230,7 @@ def _attention(report: Report, arrays: Mapping[str, np.ndarray]) -> None:
             report.figure(figure, alt=f"{kind} attention of {len(arrays[kind])} heads over {len(target)} pieces.", caption=words)
 
 
-def _dependency(report: Report, found: Mapping[str, Any]) -> None:
+def _dependency(report: Report, found: JsonObject) -> None:
     measured = {key: tables for key, tables in found.items() if tables}
     if not measured:
         return
@@ -266,7 +267,7 @@ def _examples(report: Report, examples: list[Mapping[str, str]]) -> None:
         report.table(["", "text"], rows, f"Sentence {k}.")
 
 
-def _text(report: Report, found: Mapping[str, Any]) -> None:
+def _text(report: Report, found: JsonObject) -> None:
     report.section("Text")
     named = {"training text": "train", "validation": "validation"}
     parts = {name: found["cleaning"]["text"].get(key) for name, key in named.items()}
@@ -286,7 +287,7 @@ def _text(report: Report, found: Mapping[str, Any]) -> None:
         report.warning("Translations that do not end, or loop", d["warning"])
 
 
-def _made(report: Report, found: Mapping[str, Any]) -> None:
+def _made(report: Report, found: JsonObject) -> None:
     report.section("How it was made")
     if found.get("command"):
         report.code(found["command"])

@@ -10,6 +10,7 @@ from . import _annealed_importance as annealed_importance
 from ._arviz import groups_of, need_netcdf, save, summary, to_arviz
 from ._discrete_diagnostics import Diagnosis, diagnose, effective_sample_size
 from ._draw import (
+    Observables,
     SampleOptions,
     SamplingWarning,
     draw_chains,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +15,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import Span, fail, whole_number, with_whole_numbers
+from .._types import ArrayLike
 from ..data import generator, keys_of, verified_seed
 from ..derive import AbstractKernel, Target, bounded_jit, fold, log_potential, on_device
 from ..graph import FactorGraph, Lowered, reaches_zero
@@ -64,7 +64,7 @@ class LogPartitionEstimate:
 class AnnealingOptions:
     """Options of annealing; see `Model.annealed_log_partition`."""
 
-    betas: Any
+    betas: ArrayLike
     steps_per_beta: int
     chains: int
     seed: int
@@ -153,7 +153,7 @@ def _verified(options: AnnealingOptions) -> tuple[AnnealingOptions, Array]:
     return options, verified_betas(options.betas)
 
 
-def verified_betas(betas: Any) -> Array:
+def verified_betas(betas: ArrayLike) -> Array:
     """Return the betas as they are on the device, in float64.
 
     An integer n stands for 0, 1/n, .., 1.
@@ -277,7 +277,7 @@ def _annealed(kernel: AbstractKernel, target: Target, codes: Array, betas: Array
 
 
 @bounded_jit
-def _anneal(kernel: AbstractKernel, target: Target, keys: Any, codes: jax.Array, betas: jax.Array, count: jax.Array) -> jax.Array:
+def _anneal(kernel: AbstractKernel, target: Target, keys: jax.Array, codes: jax.Array, betas: jax.Array, count: jax.Array) -> jax.Array:
     """Return log p of each chain before its steps at each beta, shape (betas, chains).
 
     There are no steps at the last beta.

@@ -18,13 +18,18 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._diagnostics import fail
 from .._optional import need
+from .._types import Coords, DrawsLike, JsonObject, Label
 from ..files import whole_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
 
 SAMPLE_DIMS = ("chain", "draw")
 PSEUDO = "log_pseudolikelihood"
@@ -66,10 +71,10 @@ def is_datatree() -> bool:
 def to_arviz(
     posterior: Mapping[str, np.ndarray],
     dims: Mapping[str, Sequence[str]],
-    coords: Mapping[str, Sequence[Any]],
+    coords: Coords,
     sample_stats: Mapping[str, np.ndarray],
     observed: Mapping[str, np.ndarray] | None = None,
-    attrs: Mapping[str, Any] | None = None,
+    attrs: Mapping[str, object] | None = None,
     *,
     log_likelihood: Mapping[str, np.ndarray] | None = None,
     log_pseudolikelihood: Mapping[str, np.ndarray] | None = None,
@@ -118,7 +123,7 @@ def to_arviz(
     return _container(groups, known) if is_datatree() else Unread(lambda: _container(groups, known))
 
 
-def summary(idata: Any, var_names: Sequence[str] | None = None) -> Any:
+def summary(idata: DrawsLike, var_names: Sequence[str] | None = None) -> pd.DataFrame:
     """Return `arviz.summary` in full floats, with NaN as ESS and Monte Carlo errors of a constant.
 
     ArviZ itself assigns a chain that never moves an ESS of all its draws. The columns are those of
@@ -173,7 +178,7 @@ def save(idata: Any, path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def groups_of(idata: Any) -> dict[str, Any]:
+def groups_of(idata: Any) -> dict[str, xr.Dataset]:
     """Return the Dataset of each group, on both versions."""
     if is_datatree():
         return {name: node.to_dataset() for name, node in idata.children.items()}
@@ -233,7 +238,7 @@ def _read(draws: Any) -> Any:
 Arrays = tuple[dict[str, tuple[list[str], np.ndarray]], dict[str, np.ndarray]]
 
 
-def _container(groups: Mapping[str, Arrays], attrs: dict[str, Any]) -> Any:
+def _container(groups: Mapping[str, Arrays], attrs: dict[str, str | int | float]) -> Any:
     import xarray as xr
 
     sets = {name: xr.Dataset(variables, coords=index) for name, (variables, index) in groups.items()}
@@ -256,7 +261,7 @@ def _arrays(
     arrays: Mapping[str, np.ndarray],
     leading: tuple[str, ...] | None,
     dims: Mapping[str, Sequence[str]],
-    coords: Mapping[str, Sequence[Any]],
+    coords: Coords,
 ) -> Arrays:
     """Return the content of one group.
 
@@ -294,7 +299,7 @@ def _distinct(names: Sequence[str], taken: set[str]) -> list[str]:
     return found
 
 
-def _labels(dim: str, given: Sequence[Any] | None, size: int) -> np.ndarray:
+def _labels(dim: str, given: Sequence[Label] | None, size: int) -> np.ndarray:
     if given is None:
         return np.arange(size)
     if len(given) != size:
@@ -304,11 +309,11 @@ def _labels(dim: str, given: Sequence[Any] | None, size: int) -> np.ndarray:
     return np.array([v if scalars and len(kinds) == 1 else _as_text(v) for v in given])
 
 
-def _as_text(member: Any) -> str:
+def _as_text(member: object) -> str:
     return ",".join(map(_as_text, member)) if isinstance(member, (tuple, list, np.ndarray)) else str(member)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> str | int | float:
     """Return an attribute in a type that netCDF supports."""
     if isinstance(value, (str, float)) or (isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63):
         return value
@@ -317,10 +322,10 @@ def _plain(value: Any) -> Any:
     return json.dumps(value, default=str, sort_keys=True)
 
 
-def _flat(idata: Any) -> dict[str, Any]:
+def _flat(idata: DrawsLike) -> dict[str, Any]:
     """Return every array under `group/name`, and the metadata as JSON text; no pickled objects."""
-    arrays: dict[str, Any] = {}
-    metadata: dict[str, Any] = {"attrs": dict(idata.attrs), "groups": {}}
+    arrays: dict[str, np.ndarray] = {}
+    metadata: JsonObject = {"attrs": dict(idata.attrs), "groups": {}}
     for name, group in groups_of(idata).items():
         metadata["groups"][name] = {"attrs": dict(group.attrs), "dims": {k: list(v.dims) for k, v in group.data_vars.items()}}
         arrays |= {f"{name}/{k}": v.values for k, v in group.data_vars.items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -18,6 +18,7 @@ import numpy as np
 from .. import derive
 from .._diagnostics import fail, listed, truth, unknown, with_whole_numbers
 from .._progress import shows_progress
+from .._types import Clamp, JsonObject, ObserveLike, Rows
 from ..data import clamped_cells, decode, verified_seed
 from ..evaluate import Contractions, independent_kernel, verified_partition
 from ..graph import STAYS_FINITE, FactorGraph, Lowered, VariableArray, lower_let
@@ -29,6 +30,9 @@ from ._arviz import to_arviz
 from ._discrete_diagnostics import Diagnosis, diagnose
 from ._run_kernel import Draws, sample
 from ._starts import Annealed, Starts, at_held, starts
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 FEWER = "fewer `draws=` or `chains=`"
 
@@ -43,16 +47,16 @@ class SampleOptions:
     chains: int
     thin: int
     seed: int
-    clamp: Mapping[str, Any] | None
-    init: Any
-    observe: Mapping[str, Callable[[Any], Any]] | Sequence[str] | None
+    clamp: Clamp | None
+    init: Rows | None
+    observe: ObserveLike | None
     keep_draws: bool
     progress: bool | None
 
 
 def draw_chains(
-    lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array], options: SampleOptions, provenance: dict[str, Any]
-) -> Any:
+    lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array], options: SampleOptions, provenance: JsonObject
+) -> Draws:
     """Run the chains of a sampler, and return their draws as the object of the installed ArviZ.
 
     Args:
@@ -93,9 +97,7 @@ def draw_chains(
     return label(graph, found, held[0], planned, options, provenance | {"starts": _words(begun, options.init)})
 
 
-def draw_exact(
-    lowered: Lowered, kept: Contractions, params: dict[str, jax.Array], options: SampleOptions, provenance: dict[str, Any]
-) -> Any:
+def draw_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Array], options: SampleOptions, provenance: JsonObject) -> Draws:
     """Return independent draws from p, given clamped cells, as the object of the installed ArviZ.
 
     There is no warm-up, no thinning, and no start.
@@ -138,7 +140,9 @@ def draw_exact(
     return label(graph, found, held[0][: graph.n_cells], planned, options, provenance | {"starts": "none: draws are independent"})
 
 
-def _verify_cost(kernel: derive.AbstractKernel, graph: FactorGraph, options: SampleOptions, anneal: int, observe: Any) -> None:
+def _verify_cost(
+    kernel: derive.AbstractKernel, graph: FactorGraph, options: SampleOptions, anneal: int, observe: Observables | None
+) -> None:
     chains, draws = int(options.chains), int(options.draws)
     verify_chains(kernel, graph.n_cells, chains, anneal + int(options.warmup) + draws * int(options.thin))
     verify_draws(kernel, graph.n_cells, int(graph.sizes.max()), chains, draws, options.keep_draws, observe)
@@ -173,7 +177,7 @@ def verify_chains(kernel: derive.AbstractKernel, cells: int, chains: int, steps:
 
 
 def verify_draws(
-    kernel: derive.AbstractKernel, cells: int, most_values: int, chains: int, draws: int, keep: bool, observe: Any = None
+    kernel: derive.AbstractKernel, cells: int, most_values: int, chains: int, draws: int, keep: bool, observe: Observables | None = None
 ) -> None:
     """Raise E601 if draws take too much memory.
 
@@ -208,7 +212,7 @@ def masks_in(body: tuple[ir.Kernel, ...] | ir.FormCall) -> list[ir.Mask]:
     return [mask for mask in drawn if mask is not None and mask.mentions_parameter]
 
 
-def _words(begun: Starts, init: Any) -> str:
+def _words(begun: Starts, init: Rows | None) -> str:
     words = {
         "given": "given",
         "uniform": "uniform",
@@ -235,7 +239,7 @@ class LetValues(eqx.Module):
     """Values of a `let`, chains first."""
 
     group: derive.Group
-    params: dict[str, jax.Array]
+    params: Mapping[str, PyTree]
     shape: tuple[int, ...] = eqx.field(static=True)
 
     def __call__(self, codes: jax.Array) -> jax.Array:
@@ -245,7 +249,7 @@ class LetValues(eqx.Module):
 class FunctionValues(eqx.Module):
     """Values of a user's function of one configuration, chains first."""
 
-    function: Callable[[Any], Any] = eqx.field(static=True)
+    function: Callable[[Any], object] = eqx.field(static=True)
     variables: tuple[VariableArray, ...] = eqx.field(static=True)
 
     def __call__(self, codes: jax.Array) -> jax.Array:
@@ -265,7 +269,7 @@ class Observables(eqx.Module):
 
 
 def observables(
-    lowered: Lowered, params: dict[str, jax.Array], observe: Any, variables: tuple[VariableArray, ...] | None = None
+    lowered: Lowered, params: Mapping[str, PyTree], observe: ObserveLike | None, variables: tuple[VariableArray, ...] | None = None
 ) -> Observables | None:
     """Return the function that records observables of draws, or None if there are none.
 
@@ -283,7 +287,7 @@ def observables(
     )
 
 
-def _named(observe: Any) -> dict[Any, Any]:
+def _named(observe: ObserveLike | None) -> dict[str, Any]:
     """Return by name the observables to record: functions, or names of `let`s.
 
     Raises:
@@ -297,7 +301,7 @@ def _named(observe: Any) -> dict[Any, Any]:
 
 
 def _observable(
-    lowered: Lowered, params: dict[str, jax.Array], name: str, what: Any, variables: tuple[VariableArray, ...]
+    lowered: Lowered, params: Mapping[str, PyTree], name: str, what: Any, variables: tuple[VariableArray, ...]
 ) -> LetValues | FunctionValues:
     if name in [v.name for v in lowered.graph.variables]:
         raise fail("E507", f"observe: `{name}` is a variable's name", help="choose another")
@@ -322,8 +326,8 @@ def _observable(
 
 
 def label(
-    graph: FactorGraph, found: Draws, clamped: np.ndarray, planned: derive.Planned, options: SampleOptions, provenance: dict[str, Any]
-) -> Any:
+    graph: FactorGraph, found: Draws, clamped: np.ndarray, planned: derive.Planned, options: SampleOptions, provenance: JsonObject
+) -> Draws:
     """Return draws with named dims and coords, statistics, warnings and provenance.
 
     Args:
@@ -406,7 +410,7 @@ def _plain(x: Any) -> Any:
     return x.item() if isinstance(x, np.generic) else x
 
 
-def _attributes(provenance: dict[str, Any]) -> dict[str, Any]:
+def _attributes(provenance: JsonObject) -> JsonObject:
     versions = ", ".join(f"{k} {v}" for k, v in provenance["versions"].items())
     return {"model": provenance["model"], "program_sha256": provenance["sha256"], "versions": versions, "starts": provenance["starts"]}
 

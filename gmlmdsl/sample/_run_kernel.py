@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,9 @@ from .._progress import DrawsBar
 from ..data import keys_of
 from ..derive import AbstractKernel, Info, State, Target, bounded_jit, float_type, fold, on_device
 from . import limits
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 Array = np.ndarray
 Observe = Callable[[jax.Array], dict[str, jax.Array]]
@@ -37,7 +40,7 @@ class Draws:
 
     codes: Array | None
     score: Array | None
-    memory: Any
+    memory: PyTree
     changed: Array
     drawn: Array
     proposed: Array
@@ -63,8 +66,8 @@ def sample(
     observe: Observe | None,
     keep: bool,
     progress: bool,
-    keys: Any = None,
-    remember: Callable[[State], Any] = forget,
+    keys: jax.Array | None = None,
+    remember: Callable[[State], PyTree] = forget,
 ) -> Draws:
     """Run every chain from its start; draw t of chain c depends only on the seed, c and t.
 
@@ -96,7 +99,7 @@ def sample(
         state = _cool(kernel, target, keys, state, _whole(anneal))
     parts = []
 
-    def recorded(state: State, first: int, thin: int, count: int) -> tuple[State, dict[str, Any]]:
+    def recorded(state: State, first: int, thin: int, count: int) -> tuple[State, dict[str, PyTree]]:
         steps = _whole(first), _whole(thin), _whole(count)
         return _record(kernel, target, keys, state, *steps, per_call, observe, keep, remember)
 
@@ -116,7 +119,7 @@ def sample(
     return _chains_first(stacked, chains, np.asarray(state.codes))
 
 
-def _chains_first(out: dict[str, Any], chains: int, last: Array) -> Draws:
+def _chains_first(out: dict[str, PyTree], chains: int, last: Array) -> Draws:
     """Return the output of `_record` for all draws, without the padding of a call."""
     info = jax.tree.map(lambda rows: np.moveaxis(rows, 2, 0)[:chains], out["info"])
     return Draws(
@@ -160,11 +163,11 @@ def _begun(kernel: AbstractKernel, codes: jax.Array) -> State:
 
 
 @bounded_jit
-def _cool(kernel: AbstractKernel, target: Target, keys: Any, state: State, count: Any) -> State:
+def _cool(kernel: AbstractKernel, target: Target, keys: jax.Array, state: State, count: jax.Array) -> State:
     keys, hot = fold(keys, limits.ANNEALING), target._replace(beta=jnp.ones(state.codes.shape[1], float_type()))
     ready = kernel.prepared(hot)
 
-    def step(t: Any, carried: Any) -> Any:
+    def step(t: Any, carried: PyTree) -> PyTree:
         return ready.move(hot._replace(beta=hot.beta * ((t + 1) / count)), fold(keys, t), carried)[0]
 
     return ready.leave(hot, jax.lax.fori_loop(0, count, step, ready.enter(hot, state)))
@@ -174,23 +177,23 @@ def _cool(kernel: AbstractKernel, target: Target, keys: Any, state: State, count
 def _record(
     kernel: AbstractKernel,
     target: Target,
-    keys: Any,
+    keys: jax.Array,
     state: State,
-    first: Any,
-    thin: Any,
-    count: Any,
+    first: jax.Array,
+    thin: jax.Array,
+    count: jax.Array,
     most: int,
     observe: Observe | None,
     keep: bool,
-    remember: Callable[[State], Any] = forget,
-) -> tuple[State, dict[str, Any]]:
+    remember: Callable[[State], PyTree] = forget,
+) -> tuple[State, dict[str, PyTree]]:
     """Record `count` draws, then zeros up to `most`.
 
     If draws are not kept, only the last log p is recorded.
     """
     ready, small = kernel.prepared(target), jnp.int32 if target.graph.most_values > 127 else jnp.int8
 
-    def of(carried: Any) -> dict[str, Any]:
+    def of(carried: PyTree) -> dict[str, PyTree]:
         state = ready.leave(target, carried)
         return {
             "codes": state.codes.astype(small) if keep else None,
@@ -199,11 +202,11 @@ def _record(
             "observed": {} if observe is None else observe(state.codes),
         }
 
-    def nothing(carried: Any) -> dict[str, Any]:
+    def nothing(carried: PyTree) -> dict[str, PyTree]:
         return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(of, carried))
 
-    def one(carried: Any, k: Any) -> tuple[Any, dict[str, Any]]:
-        def step(j: Any, carry: tuple[Any, Info]) -> tuple[Any, Info]:
+    def one(carried: PyTree, k: jax.Array) -> tuple[PyTree, dict[str, PyTree]]:
+        def step(j: jax.Array, carry: tuple[PyTree, Info]) -> tuple[PyTree, Info]:
             carried, info = carry
             carried, more = ready.move(target, fold(keys, first + k * thin + j), carried)
             return carried, jax.tree.map(jnp.add, info, more)

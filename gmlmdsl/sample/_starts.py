@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import GmlmError, counted, fail, whole_number
+from .._types import AnyArray, Rows
 from ..data import decode, encode, generator, keys_of, random_key
 from ..derive import Graph, State, Target, compiled, fold, graph_arrays, on_device
 from ..evaluate import Contractions, independent_kernel, init_params, log_potentials
@@ -21,6 +22,9 @@ from ..graph import FactorGraph, is_positive
 from ..plan import searched, verify_held, with_partial_sums
 from . import limits
 from ._walk import Walk
+
+if TYPE_CHECKING:
+    import jax
 
 Array = np.ndarray
 
@@ -73,7 +77,9 @@ def at_held(held: tuple[Array, Array], chains: int) -> Starts:
     return Starts(np.repeat(held[1][:, None], chains, axis=1), "own")
 
 
-def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Array, Array], params: Mapping[str, Any]) -> Starts:
+def starts(
+    graph: FactorGraph, chains: int, seed: int, init: Rows | None, held: tuple[Array, Array], params: Mapping[str, jax.Array]
+) -> Starts:
     """Return starts of positive probability: given ones, or independent uniform values.
 
     If none of 2000 uniform configurations is possible, one is constructed from a uniform one by a
@@ -116,7 +122,7 @@ def starts(graph: FactorGraph, chains: int, seed: int, init: Any, held: tuple[Ar
     return Starts(np.ascontiguousarray(codes.T), how)
 
 
-def _drawn(graph: FactorGraph, chains: int, seed: int, held: tuple[Array, Array], params: Mapping[str, Any]) -> dict[int, Array]:
+def _drawn(graph: FactorGraph, chains: int, seed: int, held: tuple[Array, Array], params: Mapping[str, jax.Array]) -> dict[int, Array]:
     """Return an independent draw for each chain given the fixed cells; empty if p is costly to sum.
 
     The draw of a chain depends only on the number of the chain.
@@ -150,10 +156,10 @@ class Law:
     """
 
     graph: FactorGraph
-    params: Mapping[str, Any]
+    params: Mapping[str, jax.Array]
     device: Graph | None
 
-    def possible(self, codes: Array) -> Array:
+    def possible(self, codes: Array) -> AnyArray:
         """Return which configurations have a positive probability, shape (rows,)."""
         return np.ones(codes.shape[1], bool) if self.device is None else log_potentials(self.device, self.params, codes) > -np.inf
 
@@ -164,13 +170,13 @@ class Law:
         return Walk.of(self.graph, self.device, self.params)
 
 
-def law_of(graph: FactorGraph, params: Mapping[str, Any]) -> Law:
+def law_of(graph: FactorGraph, params: Mapping[str, jax.Array]) -> Law:
     """Return the distribution of a model at some parameters."""
     positive = is_positive(graph, {k: np.asarray(v) for k, v in params.items()})
     return Law(graph, params, None if positive else graph_arrays(graph))
 
 
-def _given(law: Law, chains: int, seed: int, init: Any, held: tuple[Array, Array]) -> Array:
+def _given(law: Law, chains: int, seed: int, init: Rows, held: tuple[Array, Array]) -> Array:
     graph, (fixed, values) = law.graph, held
     data = encode(graph, init, "init")
     if data.shape not in ((), (chains,)):
@@ -228,7 +234,7 @@ def _built(law: Law, rng: np.random.Generator, held: tuple[Array, Array]) -> Arr
     return law.walk(random_key(int(rng.integers(2**32))), codes, held[0])
 
 
-def random_rows(graph: FactorGraph, rows: int) -> dict[str, Any]:
+def random_rows(graph: FactorGraph, rows: int) -> dict[str, np.ndarray]:
     """Return uniform configurations by variable, without latents.
 
     If some of them are impossible, copies of a few possible ones replace them.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -38,20 +37,20 @@ class Walk(eqx.Module):
     """
 
     device: Graph
-    params: Mapping[str, Any]
+    params: Mapping[str, jax.Array]
     scopes: Int[jax.Array, "instances width"]
     sizes: Int[jax.Array, " cells_and_none"]
     values: int = eqx.field(static=True)
     tried: int = eqx.field(static=True)
 
     @classmethod
-    def of(cls, graph: FactorGraph, device: Graph, params: Mapping[str, Any]) -> Walk:
+    def of(cls, graph: FactorGraph, device: Graph, params: Mapping[str, jax.Array]) -> Walk:
         """Return the walks of a model; `device` is `graph` on the device."""
         scopes, values = _padded_scopes(graph), int(graph.sizes.max(initial=1))
         tried = min(scopes.shape[1], max(1, limits.WALK_AT_ONCE // (values * max(1, len(scopes)))))
         return cls(device, params, on_device(scopes, np.int32), on_device(np.append(graph.sizes, 0), np.int32), values, tried)
 
-    def __call__(self, key: Any, codes: Array, fixed: Array) -> Array | None:
+    def __call__(self, key: jax.Array, codes: Array, fixed: Array) -> Array | None:
         """Return a possible configuration, or None if the walk ends at an impossible one.
 
         Args:
@@ -74,7 +73,7 @@ def _padded_scopes(graph: FactorGraph) -> Array:
 
 
 @bounded_jit
-def _walked(walk: Walk, key: Any, codes: jax.Array, free: jax.Array, moves: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _walked(walk: Walk, key: jax.Array, codes: jax.Array, free: jax.Array, moves: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return the end of a walk of at most `moves` moves, and whether it is impossible.
 
     Args:
@@ -112,7 +111,7 @@ def _walked(walk: Walk, key: Any, codes: jax.Array, free: jax.Array, moves: jax.
     return codes, broken.any()
 
 
-def _any_of(key: Any, among: jax.Array) -> jax.Array:
+def _any_of(key: jax.Array, among: jax.Array) -> jax.Array:
     """Return the number of a true entry, each with the same probability."""
     return jnp.argmax(jnp.where(among, jax.random.uniform(key, among.shape), -1.0))
 

@@ -5,8 +5,6 @@ An access to the likelihood of their rows raises an error that explains why, and
 
 from __future__ import annotations
 
-from typing import Any
-
 from arviz import InferenceData
 
 from .._diagnostics import fail
@@ -15,7 +13,7 @@ from .._diagnostics import fail
 class _Refused:
     """Descriptor in place of the group; a group that a user adds takes precedence."""
 
-    def __get__(self, draws: Any, kind: type) -> Any:
+    def __get__(self, draws: object, kind: type) -> _Refused:
         if draws is None:
             return self
         message = (

@@ -13,10 +13,10 @@ Reference: Li et al. 2024, Definitions 4, 6 and 8, Proposition 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import Span, fail
+from .._types import Given
 from ..data import bound_mask
 from ..derive import bounded_jit
 from ..evaluate import verify_latents
@@ -263,7 +264,7 @@ def _chances(space: Configurations, mask: AbstractMask, blocks: Array) -> list[A
 
 
 @bounded_jit
-def _block_probabilities(law: derive.AbstractMaskLaw, params: Any, codes: jax.Array, blocks: jax.Array) -> jax.Array:
+def _block_probabilities(law: derive.AbstractMaskLaw, params: Mapping[str, jax.Array], codes: jax.Array, blocks: jax.Array) -> jax.Array:
     return law.block_probabilities(params, codes, blocks)
 
 
@@ -277,7 +278,7 @@ def _too_many(count: float, what: str, span: Span) -> Exception:
     )
 
 
-def dynamics_of(model: JointModel, params: Params, mask: str | None, what: str, given: Any = None) -> tuple[str, BlockDynamics]:
+def dynamics_of(model: JointModel, params: Params, mask: str | None, what: str, given: Given | None = None) -> tuple[str, BlockDynamics]:
     """Return the name of a mask, and its block dynamics on the configurations of the `var`s.
 
     Latents are summed out.

@@ -24,12 +24,14 @@ Reference: Li et al. 2024, Assumptions 3 and 4, Definition 9, Theorem 4, Proposi
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._diagnostics import fail, is_real_number
+from .._types import ArrayLike, Given
 from ..data import bound_mask, bound_once
 from ..evaluate import entry_names, verify_latents
 from ..graph import verify_is_model
@@ -162,14 +164,14 @@ def generalization_bound(
     *,
     n: float,
     m: float,
-    box: Any,
+    box: float | Mapping[str, tuple[ArrayLike, ArrayLike]],
     epsilon: float = 0.1,
     delta: float = 0.05,
     empirical_loss: float | None = None,
     tensorization: float | None = None,
     entropy: float | None = None,
     excess: bool = False,
-    given: Any = None,
+    given: Given | None = None,
 ) -> GeneralizationBound:
     """Bound the distance of a fit from the distribution of the data, by Theorem 4.
 

@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 from .._diagnostics import fail, is_real_number
+from .._types import ArrayLike
 from ..evaluate import degree, known_params
 from ..graph import FactorGraph, Lowered
 from ..masks import AbstractMask
@@ -91,8 +92,8 @@ def box_around(graph: FactorGraph, params: Params, box: Any) -> Box:
     return Box(*flat)
 
 
-def _side(graph: FactorGraph, box: Mapping[str, Any], side: int) -> dict[str, Array]:
-    ends: dict[str, Any] = {}
+def _side(graph: FactorGraph, box: Params, side: int) -> dict[str, Array]:
+    ends: dict[str, ArrayLike] = {}
     for name, pair in box.items():
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise fail("E507", f"box[{name!r}] must be a pair (low, high), got {pair!r}")

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.stats
 
 from .._diagnostics import fail
+from .._types import Given
 from ..data import MOST_SEED, encode, generator, verified_seed
 from ..graph import verify_is_model
 from ..plan import verify_held
@@ -22,7 +23,7 @@ from ._quantity import Quantity
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..model import Params
+    from ..model import Model, Params
 
 Array = np.ndarray
 CHAINS = 16
@@ -33,7 +34,7 @@ DISAGREE = 0.01  # p-value below which two samplers are reported to disagree
 LEVEL = float(np.exp(-1))
 
 
-def chain_codes(model: Any, params: Params, sampler: str | None, draws: int, seed: int, given: Any) -> tuple[str, Array]:
+def chain_codes(model: Model, params: Params, sampler: str | None, draws: int, seed: int, given: Given | None) -> tuple[str, Array]:
     """Return the sampler's name, and the codes that 16 chains of it visit.
 
     Args:
@@ -64,7 +65,7 @@ def chain_codes(model: Any, params: Params, sampler: str | None, draws: int, see
     return name, codes.T.reshape(CHAINS, int(draws), -1)
 
 
-def gap_by_chains(model: Any, params: Params, sampler: str | None, draws: int, seed: int, given: Any) -> Quantity:
+def gap_by_chains(model: Model, params: Params, sampler: str | None, draws: int, seed: int, given: Given | None) -> Quantity:
     """Return the gap from the slowest autocorrelation among indicators; see `spectral_gap`.
 
     Args:
@@ -139,7 +140,7 @@ def _correlation(f: Array, lag: int) -> tuple[float, float]:
     return float(over.sum() / under.sum()), float(np.sqrt((count - 1) * apart.var()))
 
 
-def indicators(model: Any, codes: Array, pairs: bool) -> Array:
+def indicators(model: Model, codes: Array, pairs: bool) -> Array:
     """Return indicators of values of cells, and of pairs of values of cells that share a factor.
 
     There is an indicator for each value but the first. The array has the shape (chains, draws,
@@ -211,7 +212,7 @@ class Agreement:
 
 
 def sampler_agreement(
-    model: Any, params: Params, samplers: Sequence[str], *, draws: int = 1000, seed: int = 0, given: Any = None
+    model: Model, params: Params, samplers: Sequence[str], *, draws: int = 1000, seed: int = 0, given: Given | None = None
 ) -> Agreement:
     """Test whether two samplers draw from one distribution.
 
@@ -238,7 +239,7 @@ def sampler_agreement(
     return Agreement((found[0][0], found[1][0]), tuple(_names(model)), means, errors, CHAINS, int(draws))
 
 
-def _names(model: Any) -> list[str]:
+def _names(model: Model) -> list[str]:
     host = model.graph
     labels = [v.labels for v in host.variables for _ in range(v.size)]
     names = [f"{host.cell_name(c)} = {labels[c][v]}" for c in range(host.n_random) for v in range(1, len(labels[c]))]

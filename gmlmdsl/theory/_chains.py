@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -17,6 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 from .. import derive
 from .._diagnostics import fail
+from .._types import ArrayLike, Given
 from ..data import encode
 from ..derive.sampler_bias import stationary_law
 from ..graph.colours import colour
@@ -92,7 +93,7 @@ class Chain:
         return self.space.p.ravel()[self.space.support]
 
 
-def chain_of(model: JointModel, params: Params, sampler: str | None, mask: str | None, what: str, given: Any = None) -> Chain:
+def chain_of(model: JointModel, params: Params, sampler: str | None, mask: str | None, what: str, given: Given | None = None) -> Chain:
     """Return the chain of a sampler's body, or of the block dynamics of a mask.
 
     Args:
@@ -276,7 +277,7 @@ class _Steps:
         return BlockDynamics(self.space, [b for b, _ in every], [np.asarray(c) / len(every) for _, c in every]).components()
 
 
-def start_of(chain: Chain, start: Any, what: str) -> Array:
+def start_of(chain: Chain, start: ArrayLike | str, what: str) -> Array:
     """Return a start as a distribution over the support.
 
     The start is a configuration as the model takes it, or the probabilities of all configurations.

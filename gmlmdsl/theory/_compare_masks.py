@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from .._diagnostics import GmlmError, fail
+from .._types import Given
 from ..data import bound_mask, verified_seed
 from ..evaluate import mean_block_size, verify_latents
 from ..graph import joint_count
@@ -31,7 +32,7 @@ from ._reversible import PRODUCTS, constant_kind, reversible_gap
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..model import Params
+    from ..model import Model, Params
 
 Array = np.ndarray
 DRAWS = 4000
@@ -141,14 +142,14 @@ def with_error(q: Quantity) -> str:
 
 
 def compare_masks(
-    model: Any,
+    model: Model,
     params: Params | None = None,
     masks: Sequence[str] | None = None,
     *,
     draws: int | None = None,
     sampler: str | None = None,
     seed: int = 0,
-    given: Any = None,
+    given: Given | None = None,
     measure: bool = True,
 ) -> MaskComparison:
     """Compare masks by efficiency relative to maximum likelihood, Poincare constant and cost.
@@ -202,7 +203,7 @@ class Means:
     draws: int | None
     sampler: str | None
     seed: int
-    given: Any
+    given: Given | None
     measure: bool
 
     @property
@@ -212,7 +213,7 @@ class Means:
         return "".join([*(f", {k}={v!r}" for k, v in options if v is not None), ", given=.." * (self.given is not None)])
 
 
-def comparison_of(model: Any, params: Params, names: Sequence[str], source: str, means: Means) -> MaskComparison:
+def comparison_of(model: Model, params: Params, names: Sequence[str], source: str, means: Means) -> MaskComparison:
     """Return the comparison of `compare_masks`; `source` is the user's call.
 
     Args:
@@ -240,7 +241,7 @@ def comparison_of(model: Any, params: Params, names: Sequence[str], source: str,
     return MaskComparison(tuple(found), recommendation(found), words, source)
 
 
-def rows_of(model: Any, params: Params, means: Means) -> DrawnRows:
+def rows_of(model: Model, params: Params, means: Means) -> DrawnRows:
     """Return draws for estimates.
 
     Raises:
@@ -261,7 +262,7 @@ def rows_of(model: Any, params: Params, means: Means) -> DrawnRows:
         raise fail("E506", message, help=help) from None
 
 
-def _names(model: Any, masks: Sequence[str] | None) -> list[str]:
+def _names(model: Model, masks: Sequence[str] | None) -> list[str]:
     if isinstance(masks, str):
         masks = [masks]
     masks = [n for n in model.masks if _has_loss(model, n)] if masks is None else masks
@@ -276,7 +277,7 @@ def _names(model: Any, masks: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(name for name, _ in found))
 
 
-def _has_loss(model: Any, name: str) -> bool:
+def _has_loss(model: Model, name: str) -> bool:
     """Return whether a mask can fit.
 
     Such a mask mentions no parameter, and neither hides a latent nor looks at one.
@@ -288,7 +289,7 @@ def _has_loss(model: Any, name: str) -> bool:
     return not mask.mentions_parameter and not latent[cells].any()
 
 
-def _is_exact(model: Any, names: Sequence[str], means: Means) -> bool:
+def _is_exact(model: Model, names: Sequence[str], means: Means) -> bool:
     """Return whether all numbers are computed exactly, by enumeration.
 
     Raises:
@@ -304,7 +305,7 @@ def _is_exact(model: Any, names: Sequence[str], means: Means) -> bool:
     return small and not asked
 
 
-def _is_small(model: Any, names: Sequence[str]) -> bool:
+def _is_small(model: Model, names: Sequence[str]) -> bool:
     """Return whether exact numbers take about a minute at most.
 
     Every configuration is enumerated, and the block dynamics are applied to scores and iterated.
@@ -318,7 +319,7 @@ def _is_small(model: Any, names: Sequence[str]) -> bool:
     return sum(model.mask(n)[1].support_size for n in names) * count * functions <= MOST_UNASKED
 
 
-def _exact_report(model: Any, space: Configurations, name: str, source: str) -> MaskReport:
+def _exact_report(model: Model, space: Configurations, name: str, source: str) -> MaskReport:
     mask = bound_mask(space.lowered, model.mask(name)[1])
     verify_interior(model.graph, space.params)
     dynamics = block_dynamics(space, mask, "the comparison of masks")
@@ -330,7 +331,7 @@ def _exact_report(model: Any, space: Configurations, name: str, source: str) -> 
     return MaskReport(name, mask.support_size, size, one, every, worst, poincare, None, None, _unseen(information), _averages(mask))
 
 
-def _entries(model: Any) -> tuple[str, ...]:
+def _entries(model: Model) -> tuple[str, ...]:
     from ..evaluate import entry_names
 
     return tuple(entry_names(model.graph))
@@ -365,7 +366,7 @@ def _unseen(information: Information) -> tuple[str, ...]:
     return tuple(n for n, u in zip(information.names, information.undetermined, strict=True) if u)
 
 
-def _sampled_report(model: Any, rows: DrawnRows, scores: list[Array], name: str, seed: int, source: str) -> MaskReport:
+def _sampled_report(model: Model, rows: DrawnRows, scores: list[Array], name: str, seed: int, source: str) -> MaskReport:
     mask = bound_mask(rows.lowered, model.mask(name)[1])
     found: SampledInformation = sampled_information(rows, mask, name, seed, scores)
     values, errors = found.estimate(_figures)
@@ -383,7 +384,7 @@ def _some_rows(space: Configurations) -> DrawnRows:
     return DrawnRows(space.lowered, dict(space.params), space.codes[:, chosen], 1, "")
 
 
-def _with_costs(model: Any, report: MaskReport, rows: DrawnRows, params: Params, source: str) -> MaskReport:
+def _with_costs(model: Model, report: MaskReport, rows: DrawnRows, params: Params, source: str) -> MaskReport:
     """Return the report with measured costs.
 
     Costs are left out if rows lack latents, and the cost of a step is left out if no kernel is

@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail, no_attribute
+from .._types import AnyArray, Configuration, Given, ParamsLike
 from ..data import bound_once, decode
 from ..derive import bounded_jit
 from ..evaluate import flatten as flat_vector
@@ -25,7 +26,7 @@ from ..model import Fit
 from ..train import NetworkFit
 
 if TYPE_CHECKING:
-    from ..model import JointModel
+    from ..model import Model
 
 Array = np.ndarray
 MOST_STATES = 1 << 16
@@ -124,7 +125,7 @@ class Configurations:
         if (rows >= 0).all():
             return np.asarray(_slopes(device, _Frame(self.host), vector, directions, jnp.asarray(rows))).T
 
-        def summed(v: jax.Array) -> jax.Array:
+        def summed(v: jax.Array) -> AnyArray:
             return log_completions(self.host, device, unflatten(self.host, v), rows)
 
         return np.asarray(jax.lax.map(lambda d: jax.jvp(summed, (vector,), (d,))[1], directions)).T
@@ -133,7 +134,7 @@ class Configurations:
     def _pieces(codes: Array) -> list[Array]:
         return [codes[:, at : at + ROWS_AT_ONCE] for at in range(0, codes.shape[1], ROWS_AT_ONCE)]
 
-    def values(self) -> Any:
+    def values(self) -> Configuration:
         """Return the configurations as the model takes them, with rows as the first axis.
 
         They are an array, or a dict by variable if there are several variables.
@@ -205,7 +206,7 @@ def verify_count(host: FactorGraph, cells: Array, what: str, most: int = MOST_ST
 
 
 def configurations(
-    model: JointModel, params: Mapping[str, Any], what: str, *, latents: bool = False, given: Any = None, most: int = MOST_STATES
+    model: Model, params: ParamsLike, what: str, *, latents: bool = False, given: Given | None = None, most: int = MOST_STATES
 ) -> Configurations:
     """Return the configurations of a model.
 
@@ -257,7 +258,7 @@ def listed(lowered: Lowered, params: Mapping[str, jax.Array], what: str, latents
     return Configurations(lowered, params, cells, codes, (found - top - np.log(weights.sum())).reshape(sizes))
 
 
-def _log_potential(host: FactorGraph, device: derive.Graph, params: Mapping[str, jax.Array], rows: Array) -> jax.Array:
+def _log_potential(host: FactorGraph, device: derive.Graph, params: Mapping[str, jax.Array], rows: Array) -> AnyArray:
     if (rows >= 0).all():
         return derive.compiled.log_potential(device, params, jnp.asarray(rows))
     return log_completions(host, device, params, rows)

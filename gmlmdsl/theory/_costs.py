@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,9 @@ from ..masks import AbstractMask
 from ..program import ir
 from ._monte_carlo import objective_over
 from ._quantity import Quantity
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 Array = np.ndarray
 ROWS = 1000
@@ -79,7 +82,7 @@ def _steps(kernel: derive.AbstractKernel, target: derive.Target, keys: jax.Array
     return jax.lax.fori_loop(0, STEPS, lambda t, s: ready.step(target, derive.fold(keys, t), s)[0], state)
 
 
-def _measured(call: Callable[[], Any], unit: float, source: str) -> Quantity:
+def _measured(call: Callable[[], PyTree], unit: float, source: str) -> Quantity:
     """Return the median time of a compiled call, with the standard error of the mean over repeats.
 
     `unit` is the number of units of the result in a second.

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
+from .._types import ArrayLike, Configuration, Given, ParamsLike, Prompt
 from ..data import bound_once, decode, encode
 from ..decode import Decoding, refuse_prompt
 from ..evaluate import known_params, network_queries, verified_params
@@ -43,7 +44,7 @@ class DecodedLaw:
             Passes of updates after a decode are not counted.
     """
 
-    strings: Any
+    strings: Configuration
     string_probabilities: Array
     expected_calls: float
     _graph: FactorGraph = field(repr=False)
@@ -113,7 +114,7 @@ class DecodedLaw:
             raise fail("E507", message, help="compare distributions of the same cells, in the same order")
         return found
 
-    def probability(self, string: Any) -> float:
+    def probability(self, string: ArrayLike) -> float:
         """Return the probability of one row, 0 if it is never drawn.
 
         The row is given by values or labels; letters may also be given as text.
@@ -133,9 +134,9 @@ class DecodedLaw:
 class _Truth:
     """A model's own distribution, computed on request."""
 
-    model: Any
-    params: Mapping[str, Any]
-    given: Any
+    model: Model
+    params: ParamsLike
+    given: Given | None
 
 
 def truth_table(truth: Any) -> Array:
@@ -168,7 +169,7 @@ def call_of(sampler: ir.Sampler) -> ir.FormCall:
     return call
 
 
-def decoded_law(model: Model, params: Mapping[str, Any], sampler: ir.Sampler, prompt: Any, given: Any) -> DecodedLaw:
+def decoded_law(model: Model, params: ParamsLike, sampler: ir.Sampler, prompt: Prompt | None, given: Given | None) -> DecodedLaw:
     """Return the distribution of a decoder's draws; see `output_law`.
 
     Updates may follow the decoder.
@@ -204,7 +205,7 @@ def decoded_law(model: Model, params: Mapping[str, Any], sampler: ir.Sampler, pr
     return DecodedLaw(one, found.mass[some], found.passes, graph, codes, truth)
 
 
-def _moved(model: Model, params: Mapping[str, Any], sampler: ir.Sampler, found: DecoderLaw, given: Any) -> DecoderLaw:
+def _moved(model: Model, params: ParamsLike, sampler: ir.Sampler, found: DecoderLaw, given: Given | None) -> DecoderLaw:
     """Return the distribution after the updates that follow a decode.
 
     It is the distribution of the decodes times the matrix of the updates. Latents are drawn given
@@ -215,8 +216,9 @@ def _moved(model: Model, params: Mapping[str, Any], sampler: ir.Sampler, found: 
         raise fail("E601", f"sampler `{sampler.name}`: updates of rows that end early have no matrix", sampler.span, help="`sample` draws")
     if graph.network is not None:
         label = graph.network.label
+        network: Any = params[label]
         # updates do not use a planner
-        matrix = network_queries.updates_matrix(model.lowered, {label: params[label]}, body, given)
+        matrix = network_queries.updates_matrix(model.lowered, {label: network}, body, given)
         states = derive.all_states(graph).T
     else:
         lowered = bound_once(model.lowered, given, "a transition matrix")

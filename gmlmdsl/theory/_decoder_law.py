@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -23,12 +23,18 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail
+from .._types import Given, ParamsLike
 from ..decode import decoding_work, given_entries
 from ..derive import RefinementKernel, bounded_jit, on_device
 from ..graph import Bound, Lowered, refinement
 from ..masks import lower_mask
 from ..plan import BUDGET
 from ..program import PUBLISHED, ir
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
+    from ..derive import Networks
 
 Array = np.ndarray
 MOST_BRANCHES = 1 << 20  # limit on the branches of one pass
@@ -82,7 +88,7 @@ class Rows(NamedTuple):
 
 
 def decoder_law(
-    lowered: Lowered, params: Mapping[str, Any], call: ir.FormCall, given: Any, what: str, bound: Bound | None = None
+    lowered: Lowered, params: ParamsLike, call: ir.FormCall, given: Given | None, what: str, bound: Bound | None = None
 ) -> DecoderLaw:
     """Return the distribution of the decodes of a refinement sampler, by enumeration.
 
@@ -136,7 +142,7 @@ class Denoiser:
         q: the largest number of values of a cell.
     """
 
-    def __init__(self, lowered: Lowered, params: Mapping[str, Any], what: str, given: Any = ((), ()), length: int | None = None):
+    def __init__(self, lowered: Lowered, params: Mapping[str, PyTree], what: str, given: Any = ((), ()), length: int | None = None):
         graph = lowered.graph
         self.params, self.given = params, given
         self.cells = np.concatenate([np.arange(v.offset, v.offset + v.size) for v in graph.observed])
@@ -145,7 +151,7 @@ class Denoiser:
         self.oracle = None if graph.network is not None else derive.oracle_graph(graph, what)
         self.total = graph.n_cells
 
-    def ask(self, seen: Array, of: Callable[[jax.Array], Any]) -> list[Array]:
+    def ask(self, seen: Array, of: Callable[[jax.Array], PyTree]) -> list[Array]:
         """Apply `of` to the logits (rows, cells, values) of rows with hidden cells.
 
         Args:
@@ -172,7 +178,7 @@ class Denoiser:
         return [np.concatenate(parts) for parts in zip(*out, strict=True)] if out else []
 
 
-def widened(tree: Any) -> Any:
+def widened(tree: PyTree) -> PyTree:
     """Convert real arrays to the working precision."""
     return jax.tree.map(lambda a: a.astype(derive.float_type()) if eqx.is_inexact_array_like(a) else a, tree)
 
@@ -509,12 +515,21 @@ def _less_sure(kernel: RefinementKernel, sure: jax.Array, candidates: jax.Array,
 
 
 @bounded_jit
-def _by_network(of: Callable[[jax.Array], Any], params: Any, given: Any, given_lengths: Any, lengths: jax.Array, seen: jax.Array) -> Any:
+def _by_network(
+    of: Callable[[jax.Array], PyTree],
+    params: Networks,
+    given: tuple[jax.Array, ...],
+    given_lengths: tuple[jax.Array, ...],
+    lengths: jax.Array,
+    seen: jax.Array,
+) -> PyTree:
     ((label, network),) = params.items()
     encoded = derive.encode_rows(network, given, given_lengths, 1)
     return of(derive.network_graph(network, label, encoded, lengths, seen.shape[0]).logits(params, seen))
 
 
 @bounded_jit
-def _by_oracle(of: Callable[[jax.Array], Any], oracle: derive.OracleGraph, params: Any, seen: jax.Array, cells: jax.Array) -> Any:
+def _by_oracle(
+    of: Callable[[jax.Array], PyTree], oracle: derive.OracleGraph, params: Mapping[str, jax.Array], seen: jax.Array, cells: jax.Array
+) -> PyTree:
     return of(oracle.logits(params, seen)[:, cells])

@@ -15,6 +15,7 @@ import pandas as pd
 
 from .._diagnostics import fail, listed, whole_number
 from .._printed_table import PrintedTable
+from .._types import Given, ParamsLike
 from ..data import bound_once
 from ..evaluate import known_params
 from ..graph import verify_is_model
@@ -25,6 +26,8 @@ from ._decoder_law import decoder_law
 from ._quantity import Quantity
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
+
     from ..model import Model
 
 Array = np.ndarray
@@ -51,7 +54,7 @@ class DecodingGap:
 
 
 def decoding_gap(
-    model: Model, params: Mapping[str, Any], sampler: str | None = None, *, truth: Any = None, given: Any = None
+    model: Model, params: ParamsLike, sampler: str | None = None, *, truth: Any = None, given: Given | None = None
 ) -> DecodingGap:
     """Split KL(truth || decoder) into the losses of the decoder and of the network.
 
@@ -80,7 +83,7 @@ def decoding_gap(
     return DecodingGap(*(Quantity(v, "exact", source) for v in (total, decoder, total - decoder)))
 
 
-def _truth(model: Model, params: Mapping[str, Any], truth: Any) -> tuple[Any, Mapping[str, Any]]:
+def _truth(model: Model, params: ParamsLike, truth: Any) -> tuple[Any, Mapping[str, Any]]:
     if truth is None:
         verify_model(model)
         return model, params
@@ -89,7 +92,7 @@ def _truth(model: Model, params: Mapping[str, Any], truth: Any) -> tuple[Any, Ma
     return found
 
 
-def _law(model: Model, params: Mapping[str, Any], sampler: ir.Sampler, given: Any) -> Array:
+def _law(model: Model, params: ParamsLike, sampler: ir.Sampler, given: Given | None) -> Array:
     body = sampler.body
     if ir.start_of(body) is None and not (isinstance(body, ir.FormCall) and is_decoder(body)):
         help = "`refinement` and its presets are, and samplers that `start from` one"
@@ -97,7 +100,7 @@ def _law(model: Model, params: Mapping[str, Any], sampler: ir.Sampler, given: An
     return decoded_law(model, params, sampler, None, given).probabilities
 
 
-def _with_oracle(truth: Any, params: Mapping[str, Any], sampler: ir.Sampler, model: Model) -> Array:
+def _with_oracle(truth: Any, params: ParamsLike, sampler: ir.Sampler, model: Model) -> Array:
     """Return the distribution of the same decoder with the exact conditionals of the truth."""
     if ir.start_of(sampler.body) is not None:
         message = f"sampler `{sampler.name}` runs updates behind its decode: the truth's own are others"
@@ -141,7 +144,7 @@ class DecodingCurve:
     def __repr__(self) -> str:
         return repr(PrintedTable(self.table))
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None) -> Figure | SubFigure:
         """Plot divergence against passes with a line for each sampler, as a matplotlib figure.
 
         Open markers on the lowest line stand for a divergence of 0.
@@ -167,12 +170,12 @@ class DecodingCurve:
 
 def decoding_curve(
     model: Model,
-    params: Mapping[str, Any],
+    params: ParamsLike,
     samplers: Sequence[str] | None = None,
     passes: Sequence[int] = (1, 2, 4, 8),
     *,
     truth: Any = None,
-    given: Any = None,
+    given: Given | None = None,
 ) -> DecodingCurve:
     """Return the divergences of decoders from the truth over numbers of passes.
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import fail
+from .._types import ArrayLike, Given
 from ..data import encode_given
 from ..evaluate import entry_names, tangent
 from ..graph import FactorGraph
@@ -168,7 +169,7 @@ def _weighted(space: Configurations, f: Array, g: Array) -> Array:
     return f.reshape(space.count, -1).T @ (p * g.reshape(space.count, -1))
 
 
-def _mean_over(model: JointModel, given: Any, one: Callable[[Any], tuple[Array, ...]]) -> tuple[Array, ...]:
+def _mean_over(model: JointModel, given: Given | None, one: Callable[[Given | None], tuple[Array, ...]]) -> tuple[Array, ...]:
     """Return the mean over rows of given data.
 
     Each row has its own distribution, and information adds over rows.
@@ -186,7 +187,7 @@ def _mean_over(model: JointModel, given: Any, one: Callable[[Any], tuple[Array, 
     return tuple(np.mean([each[k][place] for k in keys], axis=0) for place in range(len(each[keys[0]])))
 
 
-def _rows_of(host: FactorGraph, given: Any, shape: tuple[int, ...]) -> list[dict[str, Any]]:
+def _rows_of(host: FactorGraph, given: Any, shape: tuple[int, ...]) -> list[dict[str, ArrayLike]]:
     """Return the data of given variables row by row.
 
     A variable without rows has the same value in each row.
@@ -202,7 +203,7 @@ def _rows_of(host: FactorGraph, given: Any, shape: tuple[int, ...]) -> list[dict
     return rows
 
 
-def fisher_information(model: JointModel, params: Params, *, given: Any = None) -> Array:
+def fisher_information(model: JointModel, params: Params, *, given: Given | None = None) -> Array:
     """Return I = Cov(grad log p(x)) under p, exactly; n I is the information of n rows.
 
     Args:
@@ -221,14 +222,14 @@ def fisher_information(model: JointModel, params: Params, *, given: Any = None) 
     verify_model(model)
     verify_interior(model.graph, params)
 
-    def one(row: Any) -> tuple[Array, ...]:
+    def one(row: Given | None) -> tuple[Array, ...]:
         space = configurations(model, params, "Fisher information", given=row)
         return (space.basis @ _weighted(space, space.scores, space.scores) @ space.basis.T,)
 
     return _even(_mean_over(model, given, one)[0])
 
 
-def pseudolikelihood_information(model: JointModel, params: Params, mask: str | None = None, *, given: Any = None) -> Information:
+def pseudolikelihood_information(model: JointModel, params: Params, mask: str | None = None, *, given: Given | None = None) -> Information:
     """Return Fisher information, Hessian and score covariance of a mask's loss.
 
     The mask may be plain, weighted or adaptive. All three are taken at the parameters that made the
@@ -251,7 +252,7 @@ def pseudolikelihood_information(model: JointModel, params: Params, mask: str | 
 
     verify_interior(model.graph, params)
 
-    def one(row: Any) -> tuple[Array, ...]:
+    def one(row: Given | None) -> tuple[Array, ...]:
         _, dynamics = dynamics_of(model, params, mask, "the information of a mask", row)
         return *information_matrices(dynamics), np.asarray(float(not dynamics.components().any()))
 
@@ -293,7 +294,7 @@ def verify_interior(host: FactorGraph, params: Params) -> None:
 
 
 def asymptotic_covariance(
-    model: JointModel, params: Params, mask: str | None = None, n_masks: int | None = None, *, given: Any = None
+    model: JointModel, params: Params, mask: str | None = None, n_masks: int | None = None, *, given: Given | None = None
 ) -> Array:
     """Return n times the covariance of the pseudolikelihood estimator from n rows, as n grows.
 

@@ -12,6 +12,7 @@ import scipy.sparse.linalg
 from scipy.sparse.csgraph import breadth_first_order
 
 from .._diagnostics import fail
+from .._types import ArrayLike, Given, OfConfiguration
 from ._chains import MOST_DENSE, Chain, chain_of, start_of
 from ._mixing import MOST_STEPS, function_values
 from ._quantity import Quantity
@@ -29,12 +30,12 @@ PANEL = 32  # number of states that are eliminated before the other rows are upd
 def hitting_time(
     model: JointModel,
     params: Params,
-    target: Any,
+    target: OfConfiguration | ArrayLike,
     sampler: str | None = None,
     *,
     mask: str | None = None,
-    start: Any = None,
-    given: Any = None,
+    start: ArrayLike | str | None = None,
+    given: Given | None = None,
 ) -> Any:
     """Return the expected number of steps until a chain is first in a set, exactly.
 
@@ -74,7 +75,7 @@ def hitting_time(
     return Quantity(float(law[law > 0] @ times[law > 0]), "exact", source)
 
 
-def _members(chain: Chain, target: Any) -> Array:
+def _members(chain: Chain, target: OfConfiguration | ArrayLike) -> Array:
     """Return whether each configuration of the support belongs to a set."""
     found = function_values(chain.space, target, "target").ravel()[chain.space.support]
     if not np.isin(found, (0, 1)).all():
@@ -198,13 +199,13 @@ def _iterated(chain: Chain, open_: Array) -> Array:
 def hitting_tail(
     model: JointModel,
     params: Params,
-    target: Any,
-    start: Any,
+    target: OfConfiguration | ArrayLike,
+    start: ArrayLike | str,
     sampler: str | None = None,
     steps: int = 100,
     *,
     mask: str | None = None,
-    given: Any = None,
+    given: Given | None = None,
 ) -> Array:
     """Return the probability that a chain has not been in a set after 0, 1, .., `steps` steps.
 

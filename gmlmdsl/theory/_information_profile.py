@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import fail, whole_number
+from .._types import Given, ParamsLike
 from ..data import bound_once, random_key, verified_seed
 from ..derive import bounded_jit, fold, on_device
 from ..evaluate import decoder_bounds, known_params, verified_params
@@ -20,6 +21,10 @@ from ..plan import verify_held
 from ._decoder_law import Denoiser, widened
 
 if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
+    from ..evaluate import DenoisedRows
+    from ..graph import Lowered
     from ..model import Model
 
 Array = np.ndarray
@@ -45,7 +50,7 @@ class InformationProfile:
     standard_error: Array
     exact: bool
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> Array:
         del copy
         return np.asarray(self.values, dtype)
 
@@ -82,7 +87,7 @@ def _loss(f: Array, hidden: int, count: int) -> float:
 
 
 def information_profile(
-    model: Model, params: Mapping[str, Any], *, draws: int | None = None, seed: int = 0, given: Any = None
+    model: Model, params: ParamsLike, *, draws: int | None = None, seed: int = 0, given: Given | None = None
 ) -> InformationProfile:
     """Return f(k), k = 1..n, the mean entropy in nats of a hidden cell if k cells are hidden.
 
@@ -129,7 +134,7 @@ def information_profile(
         return _estimated(rows, known, many, verified_seed(seed))
 
 
-def _any_rows(lowered: Any) -> Any:
+def _any_rows(lowered: Lowered) -> dict[str, np.ndarray]:
     """Return arbitrary rows, whose cells are hidden before use."""
     from ..data import decode
 
@@ -165,7 +170,7 @@ def _probabilities(logits: jax.Array) -> tuple[jax.Array]:
     return (jax.nn.softmax(logits, axis=-1),)
 
 
-def _estimated(rows: Any, params: Any, draws: int, seed: int) -> InformationProfile:
+def _estimated(rows: DenoisedRows, params: Mapping[str, PyTree], draws: int, seed: int) -> InformationProfile:
     (make, codes, _), *_ = rows.each()
     cells, found, size = on_device(rows.cells, np.int32), [], codes.shape[1]
     for start in range(0, draws, size):
@@ -177,7 +182,7 @@ def _estimated(rows: Any, params: Any, draws: int, seed: int) -> InformationProf
 
 
 @bounded_jit
-def _revealed(make: Any, params: Any, codes: jax.Array, cells: jax.Array, keys: Any) -> jax.Array:
+def _revealed(make: Callable[..., PyTree], params: Mapping[str, PyTree], codes: jax.Array, cells: jax.Array, keys: jax.Array) -> jax.Array:
     """Return the mean entropy of the hidden cells before each pass, shape (passes, rows).
 
     The rows are revealed one cell after another.
@@ -223,7 +228,7 @@ class ScheduleSuggestion:
 
 
 def suggest_schedule(
-    model: Model, params: Mapping[str, Any], passes: int, *, profile: InformationProfile | None = None, seed: int = 0, given: Any = None
+    model: Model, params: ParamsLike, passes: int, *, profile: InformationProfile | None = None, seed: int = 0, given: Given | None = None
 ) -> ScheduleSuggestion:
     """Return the counts of a random order with the smallest loss in a number of passes.
 

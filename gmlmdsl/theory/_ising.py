@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 
 from .._diagnostics import fail
+from .._types import Given, ParamsLike
 from ..data import bound_once
 from ..evaluate import known_params
 from ..graph import FactorGraph, verify_is_model
@@ -42,7 +43,7 @@ class Ising:
     J: Array
 
 
-def ising(model: JointModel, params: Mapping[str, Any], what: str, given: Any = None) -> Ising:
+def ising(model: JointModel, params: ParamsLike, what: str, given: Given | None = None) -> Ising:
     """Return a model as an Ising model, from the exact expansion of all its factors.
 
     Every function of two-valued cells is a sum of products of spins in a unique way, with its Walsh

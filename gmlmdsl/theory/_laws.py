@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import rel_entr
 
 from .._diagnostics import fail
+from .._types import Given
 from ._chains import Chain, chain_of
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 
-def stationary_law(model: JointModel, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Any = None) -> Array:
+def stationary_law(
+    model: JointModel, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Given | None = None
+) -> Array:
     """Return the distribution pi with pi P = pi of a chain, exactly.
 
     Args:
@@ -69,7 +72,9 @@ class Bias:
         return f"{self.name} beside p: TV {self.total_variation:.6g}, KL(pi, p) {self.kl:.6g}, KL(p, pi) {self.reverse_kl:.6g} nats"
 
 
-def stationary_bias(model: JointModel, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Any = None) -> Bias:
+def stationary_bias(
+    model: JointModel, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Given | None = None
+) -> Bias:
     """Return the distance of the stationary distribution of a chain from p, exactly.
 
     It is 0 up to rounding, except for updates drawn `independently`.

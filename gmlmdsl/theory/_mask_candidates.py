@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..graph import FactorGraph
 from ._clusters import Clusters
+
+if TYPE_CHECKING:
+    from ..model import Model
 
 Array = np.ndarray
 MOST_WRITTEN = 200  # limit on the blocks of a mask that are written one by one
@@ -47,7 +50,7 @@ class Candidate:
         return updates and f"sampler {self.name}_in_turn{'' if alone else f' for {model}'} {{ {updates} }}"
 
 
-def candidates(model: Any, clusters: Clusters) -> Iterator[Candidate]:
+def candidates(model: Model, clusters: Clusters) -> Iterator[Candidate]:
     """Yield candidates in no order.
 
     Some may be too costly for the model, or cover too few cells.
@@ -82,7 +85,7 @@ def cell_text(host: FactorGraph, position: int) -> str:
     return f"{v.name}[{', '.join(str(int(i)) for i in place)}]" if v.shape else v.name
 
 
-def _graph_of(model: Any, edges: Array) -> str | None:
+def _graph_of(model: Model, edges: Array) -> str | None:
     """Return the name of the declared graph with these edges.
 
     The nodes of the graph must index the only observed variable; otherwise the result is None.
@@ -98,7 +101,7 @@ def _graph_of(model: Any, edges: Array) -> str | None:
     return None
 
 
-def _interacting(model: Any, edges: Array, cells: Array) -> Iterator[Candidate]:
+def _interacting(model: Model, edges: Array, cells: Array) -> Iterator[Candidate]:
     """Yield masks of pairs that share a factor.
 
     The pairs are equally probable, or a pair is more probable the more its values agree.
@@ -131,7 +134,7 @@ def _interacting(model: Any, edges: Array, cells: Array) -> Iterator[Candidate]:
 AGREEING = "adaptive: pairs that agree now are redrawn together more often"
 
 
-def _lines(model: Any) -> Iterator[tuple[str, str]]:
+def _lines(model: Model) -> Iterator[tuple[str, str]]:
     """Yield rows and columns of grids whose nodes index the only variable."""
     host = model.graph
     if len(host.observed) != 1 or len(host.observed[0].shape) != 1:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse.linalg
 
 from .._diagnostics import fail
+from .._types import ArrayLike, Given, OfConfiguration
 from ..data import verified_seed
 from ._block_dynamics import dynamics_of
 from ._by_chains import gap_by_chains
@@ -27,7 +28,9 @@ MOST_STEPS = 1_000_000  # limit on the single steps of a chain too large for its
 ROUNDING = 1e-10  # Gap of a chain that is not reversible below which its digits are lost.
 
 
-def dirichlet_form(model: JointModel, params: Params, f: Any, mask: str | None = None, *, given: Any = None) -> Quantity:
+def dirichlet_form(
+    model: JointModel, params: Params, f: OfConfiguration | ArrayLike, mask: str | None = None, *, given: Given | None = None
+) -> Quantity:
     """Return E(f, f) = E_{x, K} Var(f | x_-K, K) of the block dynamics of a mask, exactly.
 
     Args:
@@ -51,7 +54,7 @@ def dirichlet_form(model: JointModel, params: Params, f: Any, mask: str | None =
     return Quantity(value, "exact", f"dirichlet_form({model.name}, mask={name!r})")
 
 
-def function_values(space: Configurations, f: Any, what: str = "f") -> Array:
+def function_values(space: Configurations, f: OfConfiguration | ArrayLike, what: str = "f") -> Array:
     """Return a function on configurations as a tensor, 0 at configurations of probability 0.
 
     Raises:
@@ -75,7 +78,7 @@ def function_values(space: Configurations, f: Any, what: str = "f") -> Array:
     return values
 
 
-def poincare_constant(model: JointModel, params: Params, mask: str | None = None, *, given: Any = None) -> Quantity:
+def poincare_constant(model: JointModel, params: Params, mask: str | None = None, *, given: Given | None = None) -> Quantity:
     """Return C, the smallest number with Var(f) <= C E(f, f) for every f, exactly.
 
     It is 1 / (spectral gap of the mask's block dynamics). The estimator's covariance with one mask
@@ -108,7 +111,7 @@ def spectral_gap(
     sampler: str | None = None,
     *,
     mask: str | None = None,
-    given: Any = None,
+    given: Given | None = None,
     draws: int | None = None,
     seed: int = 0,
 ) -> Quantity:
@@ -179,7 +182,7 @@ def gap_of(chain: Chain) -> tuple[float, str]:
 
 
 def relaxation_time(
-    model: JointModel, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Any = None
+    model: JointModel, params: Params, sampler: str | None = None, *, mask: str | None = None, given: Given | None = None
 ) -> Quantity:
     """Return 1 / spectral gap, in steps; inf if the gap is 0. See `spectral_gap`.
 
@@ -202,8 +205,8 @@ def mixing_time(
     tv: float = 0.25,
     *,
     mask: str | None = None,
-    start: Any = None,
-    given: Any = None,
+    start: ArrayLike | str | None = None,
+    given: Given | None = None,
 ) -> Quantity:
     """Return the first step t with max over starts of TV(P^t(x, .), pi) <= tv, exactly.
 
@@ -314,9 +317,9 @@ def total_variation(
     steps: int = 100,
     *,
     mask: str | None = None,
-    start: Any = None,
+    start: ArrayLike | str | None = None,
     to: str = "stationary",
-    given: Any = None,
+    given: Given | None = None,
 ) -> Array:
     """Return the total variation distance of a chain to its limit after 0, 1, .., `steps` steps.
 

@@ -41,6 +41,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from .._diagnostics import fail, is_whole_number
+from .._types import Given, Place
 from ..graph import FactorGraph
 from ..masks import AbstractMask, chance_among
 from ._cliques import Clique, clique_of, strongest_clique
@@ -108,8 +109,8 @@ class ModeSeparation:
     """
 
     clique: Clique
-    mode: dict[str, Any]
-    opposite: dict[str, Any]
+    mode: dict[str, np.ndarray]
+    opposite: dict[str, np.ndarray]
     delta: float
     blocks: str
     cover: float
@@ -164,7 +165,7 @@ class ModeSeparation:
         return "\n".join([*lines, f"  {self.statement}"])
 
 
-def _shown(values: dict[str, Any]) -> str:
+def _shown(values: dict[str, np.ndarray]) -> str:
     distinct = set(map(str, values.values()))
     return f"all {next(iter(distinct))}" if len(distinct) == 1 else "(" + ", ".join(f"{k} = {v}" for k, v in values.items()) + ")"
 
@@ -177,7 +178,7 @@ def mode_separation(
     k: int | None = None,
     clique: Sequence[int] | None = None,
     delta: float = 0.05,
-    given: Any = None,
+    given: Given | None = None,
 ) -> ModeSeparation:
     """Bound how soon block updates of an Ising model reach a mode, and how long others stay out.
 
@@ -216,7 +217,7 @@ def mode_separation(
     return _separation(found.graph, chosen, delta, blocks, cover_of(np.array(chosen.cells)), f"mode_separation({model.name})")
 
 
-def _positions(graph: FactorGraph, clique: Any) -> tuple[int, ...]:
+def _positions(graph: FactorGraph, clique: Sequence[Place]) -> tuple[int, ...]:
     try:
         cells = np.asarray(clique)
         good = cells.ndim == 1 and cells.dtype.kind in "iu" and len(cells) > 1 and len(np.unique(cells)) == len(cells)
@@ -302,7 +303,7 @@ def _floored(log_steps: float) -> float:
     return float(math.floor(math.exp(log_steps))) if log_steps < 709 else sys.float_info.max
 
 
-def _values(graph: FactorGraph, q: Clique, sign: int) -> dict[str, Any]:
+def _values(graph: FactorGraph, q: Clique, sign: int) -> dict[str, np.ndarray]:
     labels = {v.offset + i: v.labels for v in graph.variables for i in range(v.size)}
     return {graph.cell_name(c): labels[c][1 if s == sign else 0] for c, s in zip(q.cells, q.signs, strict=True)}
 

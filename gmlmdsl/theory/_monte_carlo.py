@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ import numpy as np
 
 from .. import derive
 from .._diagnostics import GmlmError, fail
+from .._types import AnyArray, Given
 from ..data import bound_mask, bound_once, encode, random_key, verified_seed
 from ..derive import DrawnEliminatedLoss, DrawnLoss, ExactLoss, as_listed, bounded_jit, drawn_loss
 from ..evaluate import (
@@ -46,7 +47,7 @@ from ..sample import SamplingWarning
 from ._estimation import Information, verify_masks_per_row
 
 if TYPE_CHECKING:
-    from ..model import Params
+    from ..model import Model, Params
 
 Array = np.ndarray
 MOST_PARAMETERS = 2000
@@ -79,7 +80,7 @@ class DrawnRows:
         return self.codes[:, group * size : (group + 1) * size]
 
 
-def draw_rows(model: Any, params: Params, sampler: str | None, draws: int, seed: int, given: Any) -> DrawnRows:
+def draw_rows(model: Model, params: Params, sampler: str | None, draws: int, seed: int, given: Given | None) -> DrawnRows:
     """Draw rows from p, independently or by chains of a sampler.
 
     Draws are independent if a plan is affordable and no sampler is named.
@@ -123,7 +124,7 @@ def draw_rows(model: Any, params: Params, sampler: str | None, draws: int, seed:
         return DrawnRows(lowered, known_params(lowered.graph, params), encode(model.graph, x).codes, GROUPS, f"{GROUPS * each:,} {words}")
 
 
-def _verify_draws(model: Any, draws: int, seed: int) -> None:
+def _verify_draws(model: Model, draws: int, seed: int) -> None:
     """Raise an error for options that give no estimate, before anything is drawn."""
     verified_seed(seed)
     if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 10 * GROUPS:
@@ -247,7 +248,7 @@ def row_scores(rows: DrawnRows) -> list[Array]:
 
 
 @bounded_jit
-def _row_scores(graph: derive.Graph, frame: Any, vector: jax.Array, codes: jax.Array) -> jax.Array:
+def _row_scores(graph: derive.Graph, frame: Frame, vector: jax.Array, codes: jax.Array) -> jax.Array:
     """Return grad log_potential of each row, shape (rows, parameters)."""
 
     def one(c: jax.Array) -> jax.Array:
@@ -284,7 +285,9 @@ def _by_local_statistics(rows: DrawnRows, loss: ExactLoss) -> list[tuple[Array, 
     return out
 
 
-def objective_over(host: FactorGraph, loss: Any, codes: Array, params: dict[str, jax.Array], masks: Any = None) -> Objective:
+def objective_over(
+    host: FactorGraph, loss: derive.AbstractLoss, codes: Array, params: dict[str, jax.Array], masks: AnyArray | None = None
+) -> Objective:
     """Return the mean loss over complete rows as an objective in chunks.
 
     The factor c of the objective is 1, and its scale is the number of rows.
@@ -334,7 +337,7 @@ def _by_drawn_masks(rows: DrawnRows, mask: AbstractMask, loss: DrawnLoss | Drawn
 
 
 @bounded_jit
-def _mask_gradients(loss: Any, frame: Any, vector: jax.Array, codes: jax.Array, masks: jax.Array) -> jax.Array:
+def _mask_gradients(loss: derive.AbstractLoss, frame: Frame, vector: jax.Array, codes: jax.Array, masks: jax.Array) -> jax.Array:
     """Return the gradient of every row's loss under each of its masks.
 
     The array has the shape (rows, masks, parameters).
@@ -368,7 +371,7 @@ class EstimatedCovariance:
 
 
 def estimated_covariance(
-    model: Any,
+    model: Model,
     params: Params,
     mask: str | None = None,
     n_masks: int | None = None,
@@ -376,7 +379,7 @@ def estimated_covariance(
     draws: int = 4000,
     sampler: str | None = None,
     seed: int = 0,
-    given: Any = None,
+    given: Given | None = None,
 ) -> EstimatedCovariance:
     """Estimate `asymptotic_covariance` from draws of x, for a model too large to enumerate.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import fail
+from .._types import Given, Rows
 from ..data import encode, generator
 from ..evaluate import network_queries, verified_params
 from ..graph import verify_is_model
@@ -14,6 +15,7 @@ from ._block_dynamics import dynamics_of
 from ._quantity import Quantity
 
 if TYPE_CHECKING:
+    from ..derive import Networks
     from ..model import ConditionalModel, JointModel, Params
 
 Array = np.ndarray
@@ -28,7 +30,9 @@ def _verify_conditional(model: Any) -> None:
         raise fail("E743", f"model `{model.name}` has a joint distribution: its conditionals agree", help=help)
 
 
-def consistency_gap(model: ConditionalModel, params: Params, x: Any, *, pairs: int = 32, seed: int = 0, given: Any = None) -> Quantity:
+def consistency_gap(
+    model: ConditionalModel, params: Params, x: Rows, *, pairs: int = 32, seed: int = 0, given: Given | None = None
+) -> Quantity:
     """Estimate the distance of a network's conditionals from those of any joint distribution.
 
     It is measured on pairs of cells. For a joint distribution, p(x_i | x_rest, {i, j}) = sum over
@@ -56,7 +60,9 @@ def consistency_gap(model: ConditionalModel, params: Params, x: Any, *, pairs: i
     separately.
     """
     _verify_conditional(model)
-    checked = verified_params(model.graph.network, params)
+    form = model.graph.network
+    assert form is not None
+    checked = verified_params(form, params)
     codes = encode(model.graph, x).codes[: model.graph.n_random]
     n, rows = codes.shape
     if (codes < 0).any():
@@ -76,7 +82,7 @@ def consistency_gap(model: ConditionalModel, params: Params, x: Any, *, pairs: i
     return Quantity(float(found.mean()), "estimate", f"consistency_gap({model.name}, {rows} rows, {len(chosen)} pairs)", error)
 
 
-def _pair_gap(model: ConditionalModel, params: dict[str, Any], codes: Array, i: int, j: int, given: Any) -> Array:
+def _pair_gap(model: ConditionalModel, params: Networks, codes: Array, i: int, j: int, given: Given | None) -> Array:
     """Return the distance of one pair at each row."""
     n, rows = codes.shape
     held = np.zeros((n, 1), bool)
@@ -93,7 +99,7 @@ def _pair_gap(model: ConditionalModel, params: dict[str, Any], codes: Array, i: 
     return 0.5 * np.abs(both[:, i] - averaged).sum(axis=1)
 
 
-def _tables(model: ConditionalModel, params: dict[str, Any], codes: Array, held: Array, given: Any) -> Array:
+def _tables(model: ConditionalModel, params: Networks, codes: Array, held: Array, given: Given | None) -> Array:
     """Return tables of conditionals, computed in pieces of one size by one program."""
     count = codes.shape[1]
     size = min(AT_ONCE, count)
@@ -103,7 +109,13 @@ def _tables(model: ConditionalModel, params: dict[str, Any], codes: Array, held:
 
 
 def step_gap(
-    network: ConditionalModel, network_params: Params, model: JointModel, params: Params, mask: str | None = None, *, given: Any = None
+    network: ConditionalModel,
+    network_params: Params,
+    model: JointModel,
+    params: Params,
+    mask: str | None = None,
+    *,
+    given: Given | None = None,
 ) -> Quantity:
     """Return the divergence of a network's step from the exact conditional, in nats, exactly.
 
@@ -130,7 +142,9 @@ def step_gap(
     Reference: Li et al. 2024, Proposition 3 and Definition 11.
     """
     _verify_conditional(network)
-    checked = verified_params(network.graph.network, network_params)
+    form = network.graph.network
+    assert form is not None
+    checked = verified_params(form, network_params)
     name, dynamics = dynamics_of(model, params, mask, "the gap of a step", given if model.graph.given else None)
     space = dynamics.space
     sizes = tuple(int(s) for s in network.graph.sizes[: network.graph.n_random])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import jax
 import numpy as np
 
 from .._diagnostics import fail
+from .._types import ArrayLike, Given, ParamsLike, Prompt
 from ..data import bound_once, decode, encode, encode_prompts, verified_seed
 from ..graph import FactorGraph, verify_is_model
 from ..guided import Backtracking, Setting, game_of, named_of, no_symbols, refuse_given, verify_open
@@ -19,6 +19,7 @@ from ._prefix_tree import PrefixTree, prefix_tree
 from ._string_laws import StringLaw, string_law
 
 if TYPE_CHECKING:
+    from ..guided import Oracle
     from ..model import JointModel
 
 Array = np.ndarray
@@ -50,7 +51,7 @@ class OutputLaw:
     _graph: FactorGraph = field(repr=False)
     _codes: Array = field(repr=False)
 
-    def probability(self, string: Any) -> float:
+    def probability(self, string: ArrayLike) -> float:
         """Return the probability of one string, 0 if it is never drawn.
 
         The string is given by values or labels; letters may also be given as text.
@@ -68,13 +69,13 @@ class OutputLaw:
 
 def output_law(
     model: JointModel,
-    params: Mapping[str, Any],
+    params: ParamsLike,
     sampler: str | None = None,
     *,
-    prompt: Any = None,
+    prompt: Prompt | None = None,
     seed: int = 0,
-    given: Any = None,
-    oracle: Any = None,
+    given: Given | None = None,
+    oracle: Oracle | None = None,
 ) -> OutputLaw | DecodedLaw:
     """Return the exact distribution of the strings of a guided sampler or a decoder, in float64.
 

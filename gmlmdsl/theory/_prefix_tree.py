@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,9 @@ from .._diagnostics import fail
 from ..derive import bounded_jit
 from ..guided import Game, Named, View, is_host, verify_law, verify_laws, verify_values
 from ..plan import BUDGET
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 Array = np.ndarray
 MOST_NODES = 1 << 16
@@ -212,11 +215,11 @@ def _judged(game: Game, codes: Array, depth: Array, whole: Array) -> Array:
 
 
 @bounded_jit
-def _started(part: Any, codes: jax.Array) -> Any:
+def _started(part: PyTree, codes: jax.Array) -> PyTree:
     return part.start(codes)
 
 
-def _of_prefixes(game: Game, codes: jax.Array, lengths: jax.Array, whole: jax.Array, asked: jax.Array) -> tuple[Any, Any]:
+def _of_prefixes(game: Game, codes: jax.Array, lengths: jax.Array, whole: jax.Array, asked: jax.Array) -> tuple[jax.Array, jax.Array]:
     state = game.oracle.start(codes)
     law = game.oracle.next_log_probs(state)
     law = law if is_host(game.oracle) else game.rules.law(law)

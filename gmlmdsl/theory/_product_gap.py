@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._types import Given
 from ._block_dynamics import BlockDynamics, dynamics_of
 from ._quantity import Quantity
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 
-def product_gap(model: JointModel, params: Params, mask: str | None = None, *, given: Any = None) -> Quantity:
+def product_gap(model: JointModel, params: Params, mask: str | None = None, *, given: Given | None = None) -> Quantity:
     """Return the divergence of a block's conditional from the product of its marginals, exactly.
 
     It is E KL(p(x_K | x_-K[, K]), the product over K of its single-cell marginals), in nats. The

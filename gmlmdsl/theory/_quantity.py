@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class Quantity(np.float64):
         self.kind, self.source, self.error, self.note = kind, source, error, note
         return self
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         """Return the constructor and its arguments, so that pickles keep the kind."""
         return Quantity, (float(self), self.kind, self.source, self.error, self.note)
 

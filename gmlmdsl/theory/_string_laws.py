@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.integrate
@@ -17,6 +17,9 @@ import scipy.sparse
 from .._diagnostics import fail
 from ..guided import TIE, Backtracking, BlockBest, Plain, Rejection, TokenwiseByValue, TokenwiseRejection, Walk
 from ._prefix_tree import PrefixTree
+
+if TYPE_CHECKING:
+    from ..guided import AbstractMethod
 
 Array = np.ndarray
 MOST_WALK = 1e10  # limit on the operations with the walk's matrix
@@ -42,7 +45,7 @@ class StringLaw(NamedTuple):
     runs: float = 1.0
 
 
-def string_law(tree: PrefixTree, method: Any, looks_ahead: bool) -> StringLaw:
+def string_law(tree: PrefixTree, method: AbstractMethod, looks_ahead: bool) -> StringLaw:
     """Return the distribution of a method's strings.
 
     Args:
@@ -267,7 +270,7 @@ def _walk(tree: PrefixTree, method: Walk, start: Array, looks_ahead: bool) -> St
     return StringLaw(mass / runs, 0.0, calls, calls * (q + 1), 1 / runs)
 
 
-def _first_times(tree: PrefixTree, moves: Any, steps: int, counts: Array) -> Array:
+def _first_times(tree: PrefixTree, moves: scipy.sparse.csr_matrix, steps: int, counts: Array) -> Array:
     """Return the mean number of nodes that have been left after 1, 2, .. steps.
 
     Only the nodes of `counts` are counted. The result is nan if it is too costly to compute. Each
@@ -284,7 +287,7 @@ def _first_times(tree: PrefixTree, moves: Any, steps: int, counts: Array) -> Arr
     return np.array(found)
 
 
-def _moves(tree: PrefixTree, first: bool) -> Any:
+def _moves(tree: PrefixTree, first: bool) -> scipy.sparse.csr_matrix:
     """Return the matrix of the steps other than lazy ones; a node without an exit stays."""
     rows, columns, weights = [], [], []
     reached = np.zeros(tree.n, bool)

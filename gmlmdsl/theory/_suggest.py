@@ -5,12 +5,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Hashable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 
 from .._diagnostics import GmlmError, fail
+from .._types import Given
 from ..data import generator, verified_seed
 from ..evaluate import masks_per_row
 from ..graph import FactorGraph, Lowered, joint_count
@@ -25,7 +26,7 @@ from ._mask_candidates import Candidate, candidates
 from ._mask_report import MaskReport
 
 if TYPE_CHECKING:
-    from ..model import Params
+    from ..model import Model, Params
 
 Array = np.ndarray
 LIKELY = 256  # number of configurations at which clusters are evaluated
@@ -52,13 +53,13 @@ class MaskSuggestions(str):
 
 
 def suggest_masks(
-    model: Any,
+    model: Model,
     params: Params | None = None,
     *,
     draws: int | None = None,
     sampler: str | None = None,
     seed: int = 0,
-    given: Any = None,
+    given: Given | None = None,
     measure: bool = True,
 ) -> MaskSuggestions:
     """Suggest masks from the model's graph, ranked, as text to paste after the model.
@@ -119,7 +120,7 @@ def suggest_masks(
     return found
 
 
-def _likely_rows(model: Any, params: Params, means: Means) -> tuple[Lowered, dict[str, jax.Array], Array]:
+def _likely_rows(model: Model, params: Params, means: Means) -> tuple[Lowered, dict[str, jax.Array], Array]:
     """Return the model with its given data, the parameters, and configurations drawn from p.
 
     The configurations include latents.
@@ -139,7 +140,7 @@ def _likely_rows(model: Any, params: Params, means: Means) -> tuple[Lowered, dic
     return rows.lowered, rows.params, rows.codes
 
 
-def _that_compile(model: Any, found: list[Candidate]) -> tuple[list[Candidate], Any, list[str]]:
+def _that_compile(model: Model, found: list[Candidate]) -> tuple[list[Candidate], Model, list[str]]:
     """Return affordable candidates, the model with their masks, and reasons for the others.
 
     The reasons state why candidates were left out. Each distribution of blocks occurs once. A mask
@@ -167,7 +168,7 @@ def _that_compile(model: Any, found: list[Candidate]) -> tuple[list[Candidate], 
     return listed, model.program.extended("".join(_written(c, model) for c in listed)).model(model.name), left_out
 
 
-def _renamed(candidate: Candidate, model: Any, taken: set[str]) -> Candidate:
+def _renamed(candidate: Candidate, model: Model, taken: set[str]) -> Candidate:
     """Return the candidate under an unused name.
 
     A candidate that the program declares literally represents the program's own mask.
@@ -214,14 +215,14 @@ def verify_modest(host: FactorGraph, mask: AbstractMask) -> None:
         raise fail("E601", f"{message}, more than {MOST_WORK:,}", mask.span)
 
 
-def _names(model: Any) -> set[str]:
+def _names(model: Model) -> set[str]:
     """Return every name of the program and of the model."""
     c, m = model.program.checked, model.program.checked.models[model.name]
     tables = (c.inputs, c.domains, c.index_sets, c.graphs, c.networks, c.models, c.masks, c.samplers, m.variables, m.parameters, m.lets)
     return {name for table in tables for name in table}
 
 
-def _written(candidate: Candidate, model: Any) -> str:
+def _written(candidate: Candidate, model: Model) -> str:
     return f"{candidate.text(model.name, len(model.program.checked.models) == 1)}\n"
 
 
@@ -231,7 +232,7 @@ def _rank(r: MaskReport) -> tuple[float, float]:
     return step, r.mean_size if r.gradient is None else float(r.gradient)
 
 
-def _statement(place: int, r: MaskReport, candidate: Candidate, model: Any) -> str:
+def _statement(place: int, r: MaskReport, candidate: Candidate, model: Model) -> str:
     """Return a mask's statement with a comment on its efficiency."""
     own = "" if candidate.body else f"`{r.name}` of the program: "
     words = f"{place}. {own}{candidate.why}. Variance {r.variance:.4g} times maximum likelihood's"

@@ -18,12 +18,13 @@ Reference: Li et al. 2024, Definition 9.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.optimize
 
 from .._diagnostics import fail
+from .._types import Given
 from ..data import generator, verified_seed
 from ._block_dynamics import BlockDynamics, dynamics_of, verify_work
 from ._quantity import Quantity
@@ -42,7 +43,9 @@ SMALL = 1e-2  # value of d below which t log t - t + 1 is summed as a series
 DEEPEST = -60.0  # log r / q below which r counts as 0
 
 
-def entropy_tensorization(model: JointModel, params: Params, mask: str | None = None, *, seed: int = 0, given: Any = None) -> Quantity:
+def entropy_tensorization(
+    model: JointModel, params: Params, mask: str | None = None, *, seed: int = 0, given: Given | None = None
+) -> Quantity:
     """Return a lower bound on C_AT, the constant of entropy tensorization of a mask.
 
     C_AT is the smallest number with KL(r, p) <= C_AT E_{x ~ r} E_{K | x} KL(r(.|x_-K, K), p(.|x_-K,

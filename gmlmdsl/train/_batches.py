@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,11 +19,11 @@ class Batch(NamedTuple):
     Rows of weight 0 only fill the batch up to its size.
     """
 
-    codes: Any
-    given: tuple[Any, ...]
-    lengths: tuple[Any, ...]
-    weights: Any
-    rows: Any
+    codes: Array
+    given: tuple[Array, ...]
+    lengths: tuple[Array, ...]
+    weights: Array
+    rows: Array
     width: int
 
 

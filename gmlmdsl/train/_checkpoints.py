@@ -13,12 +13,16 @@ import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .._diagnostics import GmlmError, fail
 from .._optional import need
+from .._types import JsonObject
 from ..files import reading, write_whole
 from ._run_identity import differing
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 KEPT = 2  # The number of latest checkpoints that stay on disk.
 WRITTEN = re.compile(r"(\d+)(\.orbax-checkpoint-tmp.*)?")  # Folders that Orbax creates.
@@ -49,7 +53,7 @@ class Checkpoints:
         """Return the steps of the complete checkpoints, ascending."""
         return sorted(int(found[1]) for p in self.folder.iterdir() if (found := MANIFEST.fullmatch(p.name)))
 
-    def save(self, step: int, state: Any, notes: dict[str, Any]) -> None:
+    def save(self, step: int, state: PyTree, notes: JsonObject) -> None:
         """Write a checkpoint, then its manifest; then remove older checkpoints.
 
         Raises:
@@ -83,7 +87,7 @@ class Checkpoints:
             elif UNNAMED.fullmatch(path.name):
                 path.unlink(missing_ok=True)
 
-    def restore(self, like: Any) -> tuple[int, Any, dict[str, Any]] | None:
+    def restore(self, like: PyTree) -> tuple[int, PyTree, JsonObject] | None:
         """Return step, state and notes of the latest complete checkpoint, or None if there is none.
 
         Raises:
@@ -138,7 +142,7 @@ class Checkpoints:
         return self.folder / f"{step}.manifest.json"
 
 
-def _hash_of(manifest: dict[str, Any]) -> str:
+def _hash_of(manifest: JsonObject) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 

@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -16,6 +16,7 @@ import optax
 
 from .._diagnostics import counted, duration, fail, no_attribute, only
 from .._progress import shows_progress
+from .._types import ArrayLike, Given, JsonObject, Missing, ParamsLike, Rows
 from ..data import NetworkRows, bound_to_rows, network_rows, random_key, verified_weights
 from ..derive import NetworkLoss
 from ..evaluate import Estimate, bits_per_cell, mask_loss, verified_count, verified_params, verified_probes, verify_known
@@ -39,6 +40,11 @@ from ..program import ir
 from ._batches import Batches
 from ._training import Progress, Trained, train
 
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
+    from ..networks import AbstractNetwork
+
 Array = np.ndarray
 PARTS = ("weight", "bias")  # The arrays of a probe.
 TRACES: dict[str, tuple[int | None, ...]] = {"loss_trace": (None,), "length_trace": (None,), "validation_trace": (None, 3)}
@@ -52,15 +58,17 @@ class NetworkOptions:
     mask: ir.Mask
     seed: int = 0
     n_masks: int | str | None = None
-    weights: Any = None
-    missing: Any = None
-    init: Mapping[str, Any] | None = None
+    weights: ArrayLike | None = None
+    missing: Missing | None = None
+    init: ParamsLike | None = None
     optimizer: optax.GradientTransformation | None = None
     progress: bool | None = None
     method: Training = field(default_factory=Training)
 
 
-def fit_network(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, identity: Mapping[str, Any]) -> tuple[Trained, int]:
+def fit_network(
+    lowered: Lowered, x: Rows, given: Given | None, options: NetworkOptions, identity: Mapping[str, object]
+) -> tuple[Trained, int]:
     """Train the network of a conditional model, and return it with the number of rows.
 
     Args:
@@ -131,7 +139,7 @@ def _losses_of_validation(lowered: Lowered, check: Batches | None, n_masks: int,
     return out
 
 
-def fit(lowered: Lowered, x: Any, given: Any, options: NetworkOptions, meta: dict[str, Any], model: Callable[[], Any]) -> NetworkFit:
+def fit(lowered: Lowered, x: Rows, given: Given | None, options: NetworkOptions, meta: JsonObject, model: Callable[[], Any]) -> NetworkFit:
     """Train the network and return the fit; see `ConditionalModel.fit`.
 
     Args:
@@ -170,7 +178,7 @@ def _per_batch(loss: NetworkLoss, batches: Batches, mask: ir.Mask, what: str) ->
     return cells / batches.per_epoch, float(batches.weights.sum()) / batches.per_epoch
 
 
-def start_network(graph: FactorGraph, options: NetworkOptions) -> Any:
+def start_network(graph: FactorGraph, options: NetworkOptions) -> AbstractNetwork:
     """Return the initial weights of training: those of `init`, otherwise random ones."""
     from ..networks import build_network
 
@@ -214,12 +222,12 @@ class NetworkFit:
             rows of a batch, widths of buckets, and the step of the returned weights (`kept`).
     """
 
-    params: dict[str, Any]
+    params: dict[str, PyTree]
     loss_trace: Array
     length_trace: Array
     validation_trace: Array
     reason: str
-    meta: dict[str, Any]
+    meta: JsonObject
     graph: FactorGraph = field(repr=False)
     _model: Callable[[], Any] = field(repr=False)
 
@@ -229,12 +237,19 @@ class NetworkFit:
         return self._model()
 
     @property
-    def network(self) -> Any:
+    def network(self) -> AbstractNetwork:
         """The Equinox module that was trained."""
         return self.params[self.graph.network.label]  # pyright: ignore[reportOptionalMemberAccess]
 
     def bits_per_cell(
-        self, x: Any, sampler: str | None = None, *, draws: int = 64, seed: int = 0, missing: Any = None, given: Any = None
+        self,
+        x: Rows,
+        sampler: str | None = None,
+        *,
+        draws: int = 64,
+        seed: int = 0,
+        missing: Missing | None = None,
+        given: Given | None = None,
     ) -> Estimate:
         """Estimate -log2 p of rows under a decoder per cell, from an upper bound.
 
@@ -256,7 +271,7 @@ class NetworkFit:
         codes = network_rows(self.model.lowered, x, missing, given).codes[: self.model.graph.n_random]
         return bits_per_cell(bound, (codes >= 0).sum(axis=0))
 
-    def with_params(self, params: Mapping[str, Any]) -> NetworkFit:
+    def with_params(self, params: ParamsLike) -> NetworkFit:
         """Return the same fit with other parameters, for example those of `gm.train_probe`.
 
         `save` then writes these parameters.
@@ -297,7 +312,7 @@ class NetworkFit:
         self._verify_logits()
         return self.model.sample(self.params, sampler, **options)
 
-    def loss(self, x: Any, mask: str | None = None, **options: Any) -> Any:
+    def loss(self, x: Rows, mask: str | None = None, **options: Any) -> Any:
         """Return the loss of other rows; see `Model.loss`.
 
         Raises:
@@ -375,14 +390,14 @@ class NetworkFit:
         meta = {k: v for k, v in self.meta.items() if k != "inputs"} | {"kind": "network", "reason": self.reason}
         return fit_bytes(meta, arrays)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         """Pickle the fit as `save` writes it, together with its model."""
         return _made_again, (self.model, self.to_bytes())
 
     def __copy__(self) -> NetworkFit:
         return replace(self)
 
-    def __deepcopy__(self, memo: Any) -> NetworkFit:
+    def __deepcopy__(self, memo: dict[int, Any]) -> NetworkFit:
         traces = {name: getattr(self, name).copy() for name in TRACES}
         # The other attributes are immutable.
         return replace(self, params=dict(self.params), meta=copy.deepcopy(self.meta, memo), **traces)
@@ -397,7 +412,7 @@ def _made_again(model: Any, content: bytes) -> NetworkFit:
     return fit
 
 
-def trained_to_fit(found: Trained, graph: FactorGraph, meta: dict[str, Any], model: Callable[[], Any]) -> NetworkFit:
+def trained_to_fit(found: Trained, graph: FactorGraph, meta: JsonObject, model: Callable[[], Any]) -> NetworkFit:
     """Return the fit of a finished training run.
 
     Args:
@@ -445,7 +460,7 @@ def _place(probe: str, part: str) -> str:
     return f"probe:{probe}.{part}"
 
 
-def _weights(saved: SavedFit, name: str, like: Any) -> Any:
+def _weights(saved: SavedFit, name: str, like: PyTree) -> PyTree:
     array = saved.array(name, tuple(like.shape), np.dtype(like.dtype).kind)
     if saved.meta["reason"] != "diverged":
         verify_numbers(saved.path, name, array)

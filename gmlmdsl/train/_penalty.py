@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .._diagnostics import fail
 from ..derive import bounded_jit
@@ -16,6 +16,9 @@ from ..fit import Training
 from ..networks import parameter_parts
 from ._batches import Batch, Batches
 from ._run_identity import traced
+
+if TYPE_CHECKING:
+    from ..networks import AbstractNetwork
 
 # This number is folded into a step's key; the keys of the rows are split from the same key.
 OWN = 2**32 - 3
@@ -43,10 +46,10 @@ class Penalty(NamedTuple):
     The regulariser is a function of (network, batch).
     """
 
-    l2: Any
-    regulariser: Callable[[Any, Any], Any] | None
+    l2: Array | None
+    regulariser: Callable[[AbstractNetwork, RegulariserBatch], Array] | None
 
-    def value(self, trainable: Any, network: Any, batch: Any, key: Any) -> Any:
+    def value(self, trainable: PyTree, network: AbstractNetwork, batch: PyTree, key: PRNGKeyArray) -> Array:
         """Evaluate the penalty.
 
         Args:
@@ -63,7 +66,7 @@ class Penalty(NamedTuple):
         return total
 
 
-def _told(batch: Any, key: Any) -> RegulariserBatch:
+def _told(batch: PyTree, key: PRNGKeyArray) -> RegulariserBatch:
     codes, given, _, weights = batch
     return RegulariserBatch(codes.T, given, weights, jax.random.fold_in(key, OWN))
 
@@ -75,7 +78,7 @@ def penalty_of(t: Training) -> Penalty | None:
     return Penalty(jnp.float32(t.l2) if t.l2 else None, t.regulariser)
 
 
-def verified_penalty(penalty: Penalty | None, network: Any, batches: Batches) -> str | None:
+def verified_penalty(penalty: Penalty | None, network: AbstractNetwork, batches: Batches) -> str | None:
     """Return the hash of the computation of a regulariser, or None without one.
 
     The regulariser is traced and never evaluated.
@@ -91,7 +94,7 @@ def verified_penalty(penalty: Penalty | None, network: Any, batches: Batches) ->
     trainable, fixed = eqx.partition(network, eqx.is_inexact_array)
     regulariser = penalty.regulariser
 
-    def value(weights: Any, data: Any, key: Any) -> Any:
+    def value(weights: PyTree, data: PyTree, key: PRNGKeyArray) -> Array:
         return jnp.asarray(regulariser(eqx.combine(weights, fixed), _told(data, key)))
 
     arguments = trainable, jax.tree.map(jnp.asarray, batch[:4]), jax.random.key(0)
@@ -107,10 +110,10 @@ def verified_penalty(penalty: Penalty | None, network: Any, batches: Batches) ->
 
 
 @bounded_jit
-def _norms(network: Any) -> dict[str, Any]:
+def _norms(network: AbstractNetwork) -> dict[str, Array]:
     return {part: jnp.sqrt(sum(jnp.square(a).sum() for a in leaves)) for part, leaves in parameter_parts(network).items()}
 
 
-def parameter_norms(network: Any) -> dict[str, float]:
+def parameter_norms(network: AbstractNetwork) -> dict[str, float]:
     """Return the square root of the sum of squares of each part's weights."""
     return {part: float(norm) for part, norm in _norms(network).items()}

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import PyTree
 
 from .._diagnostics import fail, known, whole_number
+from .._types import ArrayLike, Given, ParamsLike, Prompt
 from ..data import encode_prompts, generator, verified_seed, verify_untraced_leaves
 from ..derive import bounded_jit, on_device
 from ..evaluate import network_queries, read_layers, verified_params
 from ..graph import guided, verify_is_model
-from ..networks import Probe
+from ..networks import AbstractCausalNetwork, Probe
+
+if TYPE_CHECKING:
+    import jax
+
+    from .._diagnostics import Span
 
 Array = np.ndarray
 HELD_OUT = 0.2  # The held-out share of the prefixes.
@@ -44,7 +51,7 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class ProbeFit(Mapping[str, Any]):
+class ProbeFit(Mapping[str, PyTree]):
     """A mapping of parameters that include those of a trained probe.
 
     It is accepted wherever parameters are.
@@ -58,14 +65,14 @@ class ProbeFit(Mapping[str, Any]):
         name: the name of the verifier or value.
     """
 
-    params: dict[str, Any]
+    params: dict[str, PyTree]
     accuracy: float
     calibration: Calibration
     loss: float
     held_out: int
     name: str = field(default="")
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> PyTree:
         return self.params[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -80,7 +87,7 @@ class ProbeFit(Mapping[str, Any]):
 
 
 def train_probe(
-    model: Any, params: Mapping[str, Any], name: str, prefixes: Any, labels: Any, *, seed: int = 0, given: Any = None
+    model: Any, params: ParamsLike, name: str, prefixes: Prompt, labels: ArrayLike, *, seed: int = 0, given: Given | None = None
 ) -> ProbeFit:
     """Train the probe of a verifier or value: p(label = 1 | prefix) = sigmoid(w . h + b).
 
@@ -128,7 +135,7 @@ def train_probe(
     return ProbeFit({**params, name: probe}, accuracy, calibration, loss, int(held.sum()), name)
 
 
-def prefix_features(model: Any, params: Mapping[str, Any], prefixes: Any, *, layer: int | None = None, given: Any = None) -> Array:
+def prefix_features(model: Any, params: ParamsLike, prefixes: Prompt, *, layer: int | None = None, given: Given | None = None) -> Array:
     """Return the features of prefixes that a probe reads: a layer of a causal network.
 
     The layer is read at the last cell of each prefix, after the network's last norm.
@@ -157,15 +164,17 @@ def prefix_features(model: Any, params: Mapping[str, Any], prefixes: Any, *, lay
     return _features(model, params, encode_prompts(model.graph, prefixes, "prefixes").codes, given, layer or "last", None)
 
 
-def _features(model: Any, params: Mapping[str, Any], codes: Array, given: Any, layer: Any, place: Any) -> Array:
+def _features(model: Any, params: ParamsLike, codes: np.ndarray, given: Given | None, layer: Any, place: Span | None) -> Array:
     verify_untraced_leaves(params)
     form = model.graph.network
     own = verified_params(form, params)
-    first = read_layers(own[form.label], layer, place)
+    network = own[form.label]
+    assert isinstance(network, AbstractCausalNetwork)
+    first = read_layers(network, layer, place)
     return network_queries.features(model.lowered, own if first is None else {form.label: first}, codes, given)
 
 
-def verified_labels(labels: Any, rows: int) -> Array:
+def verified_labels(labels: ArrayLike, rows: int) -> Array:
     """Return labels as Booleans.
 
     Raises:
@@ -257,5 +266,5 @@ def judged(probe: Probe, features: Array, labels: Array, threshold: float) -> tu
 
 
 @bounded_jit
-def _probabilities(probe: Probe, features: Any) -> Any:
+def _probabilities(probe: Probe, features: jax.Array) -> jax.Array:
     return probe(features)

@@ -9,13 +9,17 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
+from .._types import ArrayLike
 from ..fit import Training, measured_every, saved_every
 from ._batches import Batches
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
 
 # Options that do not affect the weights, or that enter in another form: `steps` enters by way of
 # the optimiser, which may depend on it.
@@ -24,13 +28,13 @@ ELSEWHERE = (*SCHEDULE, "validation", "checkpoint", "resume", "log", "loss", "l2
 
 
 def run_identity(
-    stated: Mapping[str, Any],
+    stated: Mapping[str, object],
     optimizer: Any,
     scheduled: bool,
     t: Training,
     batches: Batches,
     check: Batches | None,
-    state: Any,
+    state: PyTree,
     seed: int,
     penalty: str | None = None,
 ) -> dict[str, str]:
@@ -50,7 +54,7 @@ def run_identity(
         penalty: the hash of the regulariser's computation, see `traced`; None without a
             regulariser.
     """
-    parts: dict[str, Any] = {**stated, **{k: v for k, v in vars(t).items() if k not in ELSEWHERE}, "seed": int(seed)}
+    parts: dict[str, object] = {**stated, **{k: v for k, v in vars(t).items() if k not in ELSEWHERE}, "seed": int(seed)}
     parts["batch_size"] = batches.size
     parts["optimizer"] = _rule(optimizer, state)
     parts["x, given or weights"] = _hash_of([batches.rows.codes, *batches.rows.given, batches.weights])
@@ -70,7 +74,7 @@ def run_identity(
     return {k: json.dumps(v, default=_plain, sort_keys=True) for k, v in parts.items()}
 
 
-def differing(mine: Mapping[str, Any], theirs: Any) -> list[str]:
+def differing(mine: Mapping[str, object], theirs: object) -> list[str]:
     """Return the sorted names of the parts in which two runs differ.
 
     The list is empty if another version wrote the other run, since its parts are not known.
@@ -80,12 +84,12 @@ def differing(mine: Mapping[str, Any], theirs: Any) -> list[str]:
     return sorted(k for k in {*mine, *theirs} if mine.get(k) != theirs.get(k))
 
 
-def _rule(optimizer: Any, state: Any) -> str:
+def _rule(optimizer: Any, state: PyTree) -> str:
     """Return the hash of an optimiser's computation, see `traced`."""
     return traced(lambda w, s: optimizer.update(w, s, w), state.network, state.optimizer)
 
 
-def traced(function: Callable[..., Any], *arguments: Any) -> str:
+def traced(function: Callable[..., PyTree], *arguments: PyTree) -> str:
     """Return the hash of the computation of a function of arrays, including its constants.
 
     Addresses of functions differ between processes and are left out.
@@ -94,7 +98,7 @@ def traced(function: Callable[..., Any], *arguments: Any) -> str:
     return _hash_of_text(re.sub(r"0x[0-9a-f]+", "", str(found))) + _hash_of(found.consts)
 
 
-def _hash_of(arrays: list[Any]) -> str:
+def _hash_of(arrays: list[ArrayLike]) -> str:
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(f"{np.shape(array)} {np.asarray(array).dtype};".encode())

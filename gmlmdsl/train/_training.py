@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -24,6 +24,7 @@ import numpy as np
 import optax
 
 from .._diagnostics import fail
+from .._types import JsonObject
 from ..data import random_key
 from ..derive import NetworkLoss, bounded_jit
 from ..files import alone
@@ -35,6 +36,11 @@ from ._penalty import Penalty, parameter_norms, penalty_of, verified_penalty
 from ._run_identity import run_identity
 from ._training_bar import TrainingBar
 from ._training_log import TrainingLog
+
+if TYPE_CHECKING:
+    from jaxtyping import PyTree
+
+    from ..networks import AbstractNetwork
 
 Array = np.ndarray
 # These numbers are folded into the seed's key; the initial weights use the first keys that `split`
@@ -51,10 +57,10 @@ class TrainState(NamedTuple):
     not used.
     """
 
-    network: Any
-    optimizer: Any
-    average: Any
-    best: Any
+    network: PyTree
+    optimizer: optax.OptState
+    average: PyTree
+    best: PyTree
 
 
 @dataclass
@@ -73,7 +79,7 @@ class Progress:
     cells: int = 0
     kept: int = 0  # The step whose weights are returned.
 
-    def notes(self) -> dict[str, Any]:
+    def notes(self) -> JsonObject:
         """Return the progress as plain data for JSON."""
         return dict(vars(self))
 
@@ -82,14 +88,14 @@ class Progress:
 class Trained:
     """A trained network and the progress of its run."""
 
-    network: Any
+    network: AbstractNetwork
     progress: Progress
     widths: tuple[int, ...]
     batch_size: int
 
 
 def train(
-    network: Any,
+    network: AbstractNetwork,
     loss: NetworkLoss,
     batches: Batches,
     per_batch: tuple[float, float],
@@ -98,7 +104,7 @@ def train(
     optimizer: Any,
     seed: int,
     show: bool,
-    identity: Mapping[str, Any],
+    identity: Mapping[str, object],
     others: Mapping[str, NetworkLoss],
 ) -> Trained:
     """Train a network to the end, starting from the latest checkpoint if there is one.
@@ -164,8 +170,8 @@ class _Run:
     per_batch: Array
     check: Batches | None
     t: Training
-    optimizer: Any
-    fixed: Any
+    optimizer: optax.GradientTransformation
+    fixed: PyTree
     seed: int
     store: Checkpoints | None
     log: TrainingLog
@@ -176,17 +182,17 @@ class _Run:
     gradient_norm: float = float("nan")
     is_ended: bool = False  # Whether the callback has ended the run.
     # The last step whose weights are known to be finite, with these weights.
-    sound: tuple[int, Any] = (0, None)
-    latest: tuple[int, Any] = (0, None)  # The step and the weights of the last transfer of losses.
+    sound: tuple[int, PyTree] = (0, None)
+    latest: tuple[int, PyTree] = (0, None)  # The step and the weights of the last transfer of losses.
 
-    def to_the_end(self, state: TrainState, first: int, show: bool) -> Any:
+    def to_the_end(self, state: TrainState, first: int, show: bool) -> PyTree:
         """Run the steps from `first` on, with logging, validation and checkpoints.
 
         Returns:
             The weights of the fit.
         """
         t, p = self.t, self.progress
-        waiting: list[tuple[Any, Any, Any]] = []
+        waiting: list[tuple[jax.Array, jax.Array, jax.Array]] = []
         started, before = time.perf_counter(), p.seconds
         self.sound = self.latest = first, self.kept(state, first)
         if self.stops():  # The resumed run had already ended.
@@ -232,7 +238,7 @@ class _Run:
             line["learning_rate"] = learning_rate_at(self.scheduled, done - 1)
         self.tell(line)
 
-    def tell(self, line: dict[str, Any]) -> None:
+    def tell(self, line: JsonObject) -> None:
         """Write a line of the log, and call the callback with it.
 
         Raises:
@@ -282,13 +288,13 @@ class _Run:
             self.sound = self.latest
         return True
 
-    def kept(self, state: TrainState, done: int) -> Any:
+    def kept(self, state: TrainState, done: int) -> PyTree:
         """Return the weights that the fit would return if it ended after `done` steps."""
         if self.t.ema is not None or self.points(done) > 0:
             return state.average
         return state.network
 
-    def returned(self, state: TrainState) -> Any:
+    def returned(self, state: TrainState) -> PyTree:
         """Return the weights of the fit.
 
         These are the best weights on validation rows if `patience` is set, or if the run diverged
@@ -317,7 +323,7 @@ class _Run:
                 plan = self.batches.plan(self.seed, epoch)
             yield step, self.batches.batch(*plan[step % per])
 
-    def update(self, state: TrainState, batch: Batch, step: int) -> tuple[TrainState, Any]:
+    def update(self, state: TrainState, batch: Batch, step: int) -> tuple[TrainState, tuple[jax.Array, jax.Array, jax.Array]]:
         """Perform one step."""
         key = jax.random.fold_in(jax.random.fold_in(random_key(self.seed), STEPS), step)
         data = (*batch[:4], self.per_batch)
@@ -338,7 +344,7 @@ class _Run:
             return None
         return np.asarray(0 if (step + 1) % self.t.accumulate else (1 - d) / (1 - d**n), np.float32)
 
-    def look(self, waiting: list[tuple[Any, Any, Any]]) -> None:
+    def look(self, waiting: list[tuple[jax.Array, jax.Array, jax.Array]]) -> None:
         """Fetch the losses of the steps since the last transfer, and the norm of the last gradient."""
         for value, length, norm in waiting:
             self.progress.losses.append(float(value))
@@ -358,7 +364,7 @@ class _Run:
         loss, length = evaluated(self.loss, eqx.combine(network, self.fixed), self.check, self.seed, self.t.precision)
         total = loss + _weight(network) * length
         p.validation.append((done, loss, length))
-        line: dict[str, Any] = {"step": done, "validation_loss": loss, "validation_length_loss": length}
+        line: JsonObject = {"step": done, "validation_loss": loss, "validation_length_loss": length}
         if self.others:
             whole = eqx.combine(network, self.fixed)
             found = {name: evaluated(other, whole, self.check, self.seed, self.t.precision)[0] for name, other in self.others.items()}
@@ -371,12 +377,12 @@ class _Run:
         return state
 
 
-def _finite(network: Any) -> bool:
+def _finite(network: AbstractNetwork) -> bool:
     """Return whether all weights are finite numbers."""
     return all(np.isfinite(np.asarray(a)).all() for a in jax.tree.leaves(network))
 
 
-def _weight(network: Any) -> float:
+def _weight(network: AbstractNetwork) -> float:
     return float(getattr(network, "length_weight", 0.0)) if getattr(network, "length_head", None) is not None else 0.0
 
 
@@ -384,7 +390,7 @@ def _sized(loss: NetworkLoss, width: int) -> NetworkLoss:
     return NetworkLoss(loss.mask, loss.label, loss.n_masks, loss.smoothing, width, loss.kind)
 
 
-def evaluated(loss: NetworkLoss, network: Any, rows: Batches, seed: int, precision: str = "float32") -> tuple[float, float]:
+def evaluated(loss: NetworkLoss, network: AbstractNetwork, rows: Batches, seed: int, precision: str = "float32") -> tuple[float, float]:
     """Return the loss per cell and the length loss per row, with masks drawn from the seed.
 
     Both are computed without dropout, label smoothing and penalty.
@@ -405,7 +411,9 @@ def evaluated(loss: NetworkLoss, network: Any, rows: Batches, seed: int, precisi
     return float(sums[0] / sums[1]), float(sums[2] / sums[3])
 
 
-def _rows(loss: NetworkLoss, network: Any, batch: Any, key: Any, precision: str, dropout: bool) -> tuple[Any, Any, Any, Any]:
+def _rows(
+    loss: NetworkLoss, network: AbstractNetwork, batch: PyTree, key: jax.Array, precision: str, dropout: bool
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """Return four sums over rows: weighted losses, hidden cells, length losses, and weights.
 
     The numbers of hidden cells and the length losses are weighted too.
@@ -423,23 +431,23 @@ def _rows(loss: NetworkLoss, network: Any, batch: Any, key: Any, precision: str,
 
 
 @bounded_jit
-def _sums(loss: NetworkLoss, network: Any, batch: Any, key: Any, precision: str) -> Any:
+def _sums(loss: NetworkLoss, network: AbstractNetwork, batch: PyTree, key: jax.Array, precision: str) -> jax.Array:
     return jnp.stack(_rows(loss, network, batch, key, precision, False))
 
 
 @bounded_jit
 def _update(
     loss: NetworkLoss,
-    optimizer: Any,
-    fixed: Any,
+    optimizer: optax.GradientTransformation,
+    fixed: PyTree,
     state: TrainState,
-    batch: Any,
-    key: Any,
+    batch: PyTree,
+    key: jax.Array,
     precision: str,
-    share: Any,
+    share: np.ndarray | jax.Array | None,
     penalty: Penalty | None,
-) -> tuple[TrainState, tuple[Any, Any, Any]]:
-    def objective(trainable: Any) -> tuple[Any, tuple[Any, Any]]:
+) -> tuple[TrainState, tuple[jax.Array, jax.Array, jax.Array]]:
+    def objective(trainable: PyTree) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         network = eqx.combine(trainable, fixed)
         total, sizes, length, weight = _rows(loss, network, batch[:4], key, precision, True)
         cells, rows = batch[4]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from .._diagnostics import fail
+from .._types import JsonObject
 from ..files import write_whole
 
 
@@ -40,7 +40,7 @@ class TrainingLog:
         kept = [line for line, step in zip(lines, steps, strict=True) if step is not None and step <= first]
         write_whole(path, "".join(f"{line}\n" for line in kept).encode())
 
-    def note(self, line: dict[str, Any]) -> None:
+    def note(self, line: JsonObject) -> None:
         """Append a line.
 
         Raises:

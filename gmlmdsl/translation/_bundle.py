@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._compile import load_fit
 from .._diagnostics import GmlmError, fail
+from .._types import JsonObject
 from ..files import LONGEST, MANIFEST, ArchiveKind, as_path, opened, pack, read_json, unpack, write_whole
 from ..graph import versions
 from ._vocabulary import Vocabulary
@@ -58,12 +59,12 @@ class Bundle:
     vocabulary: bytes = field(repr=False)
     direction: str = ""
     sampler: str | None = None
-    report: dict[str, Any] | None = None
+    report: JsonObject | None = None
     versions: Mapping[str, str] = field(default_factory=lambda: dict(versions()))
 
     @classmethod
     def of(
-        cls, fit: NetworkFit, vocabulary: Vocabulary, direction: str = "", sampler: str | None = None, report: dict[str, Any] | None = None
+        cls, fit: NetworkFit, vocabulary: Vocabulary, direction: str = "", sampler: str | None = None, report: JsonObject | None = None
     ) -> Bundle:
         """Return the bundle of a trained network.
 

@@ -6,9 +6,11 @@ The claims compare the two kinds of decoders (Li et al. 2024, Section 3.3).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
+
+from .._types import JsonObject
 
 PASSES = 4  # The number of passes that the claims refer to.
 LEARNT = 10.0  # Below this BLEU a network has learnt too little for conclusions on quality.
@@ -30,7 +32,7 @@ class Claim:
     verdict: str
 
 
-def claims(scores: Mapping[str, Any], latency: Mapping[str, Any]) -> list[Claim]:
+def claims(scores: JsonObject, latency: JsonObject) -> list[Claim]:
     """Return the claims with the results of a run.
 
     The results compare the teacher with the distilled student. The student uses its sampler whose
@@ -57,23 +59,23 @@ def claims(scores: Mapping[str, Any], latency: Mapping[str, Any]) -> list[Claim]
     return [*quality, _speed(many, latency)]
 
 
-def _value(notes: Mapping[str, Any], name: str) -> float:
+def _value(notes: JsonObject, name: str) -> float:
     value = next(s["value"] for s in notes["scores"] if s["name"] == name)
     # A score is None for translations without a word, and in languages without spaces.
     return float("nan") if value is None else float(value)
 
 
-def _bleu(notes: Mapping[str, Any]) -> float:
+def _bleu(notes: JsonObject) -> float:
     """Return BLEU under the first tokeniser: 13a, or that of a language without spaces."""
     return _value(notes, notes["scores"][0]["name"])
 
 
-def _interval(notes: Mapping[str, Any]) -> tuple[float, float]:
+def _interval(notes: JsonObject) -> tuple[float, float]:
     low, high = notes["scores"][0]["interval"] or (notes["scores"][0]["value"],) * 2
     return float(low), float(high)
 
 
-def _one_pass(notes: Mapping[str, Any]) -> Claim:
+def _one_pass(notes: JsonObject) -> Claim:
     passes, claim = notes["by_pass"], "One pass often suffices."
     if len(passes) < 2:
         return Claim(claim, "the student's samplers have one pass", OPEN)
@@ -83,7 +85,7 @@ def _one_pass(notes: Mapping[str, Any]) -> Claim:
     return Claim(claim, f"{found}{100 * settled:.0f} % of sentences stay as pass 1 leaves them", AGREE if first >= low else DISAGREE)
 
 
-def _parity(name: str, student: Mapping[str, Any], teacher_name: str, teacher: Mapping[str, Any]) -> Claim:
+def _parity(name: str, student: JsonObject, teacher_name: str, teacher: JsonObject) -> Claim:
     n = len(student["by_pass"]) or 1
     ours, theirs, (low, high) = _bleu(student), _bleu(teacher), _interval(teacher)
     found = f"BLEU {ours:.2f} ({n} passes) beside {theirs:.2f} of `{teacher_name.partition('.')[2]}` (95 %: {low:.2f} to {high:.2f})"
@@ -91,14 +93,14 @@ def _parity(name: str, student: Mapping[str, Any], teacher_name: str, teacher: M
     return Claim("Four passes reach the quality of the autoregressive decoder.", found, verdict)
 
 
-def _stutter(name: str, student: Mapping[str, Any], teacher_name: str, teacher: Mapping[str, Any]) -> Claim:
+def _stutter(name: str, student: JsonObject, teacher_name: str, teacher: JsonObject) -> Claim:
     ours, theirs = _value(student, "stutter"), _value(teacher, "stutter")
     found = f"{ours:.2f} repeated words per 1,000 beside {theirs:.2f}"
     verdict = OPEN if ours == theirs == 0 or math.isnan(ours + theirs) else AGREE if ours >= 2 * theirs else DISAGREE
     return Claim("Refinement stutters at least twice as often.", found, verdict)
 
 
-def _speed(name: str, latency: Mapping[str, Any]) -> Claim:
+def _speed(name: str, latency: JsonObject) -> Claim:
     claim, times = "Refinement is faster, and more so at the 99th percentile.", {}
     for t in latency["timings"]:
         if t["batch"] == 1:
@@ -117,5 +119,5 @@ def _speed(name: str, latency: Mapping[str, Any]) -> Claim:
     return Claim(claim, f"{words} ({device})" if device else words, AGREE if late > middle > 1 else DISAGREE)
 
 
-def _teachers(times: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _teachers(times: JsonObject) -> Iterator[tuple[str, Any]]:
     return ((k, t) for k, t in times.items() if k.startswith("teacher "))

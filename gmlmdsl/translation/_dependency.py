@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import counted
+from .._types import JsonObject
 from ..decode import attention_dependency
 from ._distill import loops
 from ._programs import is_causal
@@ -49,7 +50,7 @@ class Dependency:
     unended: int = 0
     looping: int = 0
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """Return plain data for JSON, with None for undefined numbers."""
         rows = {name: t.reset_index().to_dict("records") for name, t in self.tables.items()}
         plain = {name: [{k: _plain(v) for k, v in row.items()} for row in found] for name, found in rows.items()}
@@ -61,7 +62,7 @@ class Dependency:
         lines.append(f"left out: {self.left_out:,} too long or empty, {self.unended:,} that do not end, {self.looping:,} that loop")
         for name, table in self.tables.items():
             lines.append(f"{name} pairs of pieces; those that are equal, all others, the difference of their means")
-            by_name: dict[tuple[str, str], dict[str, Any]] = {}
+            by_name: dict[tuple[str, str], JsonObject] = {}
             for row in table.reset_index().to_dict("records"):
                 by_name.setdefault((row["quantity"], row["heads"]), {})[row["pairs"]] = row
             for (quantity, heads), by_kind in by_name.items():
@@ -72,7 +73,7 @@ class Dependency:
         return "\n".join(lines)
 
 
-def _kinds(found: dict[str, Any]) -> list[str]:
+def _kinds(found: JsonObject) -> list[str]:
     return ["stutter" if "stutter" in found else "repeat", "other", "difference"]
 
 
@@ -123,7 +124,7 @@ def dependency(
         return None
     every, within, across = (np.concatenate(parts) for parts in zip(*found, strict=True))
     lengths = (every >= 0).sum(axis=1)
-    options: dict[str, Any] = {"replications": replications, "seed": seed}
+    options: JsonObject = {"replications": replications, "seed": seed}
     tables = {apart: attention_dependency(every, lengths, within, across, distant=far, **options) for apart, far in APART.items()}
     if is_causal(translator.model.program.checked, translator.model.name):
         tables = {apart: _without(table, BEHIND) for apart, table in tables.items()}

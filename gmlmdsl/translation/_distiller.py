@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .._types import JsonObject
 from ._beams import beams_of, distillers
 from ._corpus import read_lines
 from ._metrics import corpus_bleu, tokenisers_of
@@ -39,11 +40,11 @@ def choose_distiller(p: PipelineStages) -> None:
     if len(names) < 2 or (p.o.minutes is None and len(alike(names[0], beams)) < 2):
         return
     files = p.stages.done["clean"].files
-    inputs: dict[str, Any] = {"minutes": p.o.minutes, "teacher": p.stages.done["teacher"].files["teacher.fit"]}
+    inputs: JsonObject = {"minutes": p.o.minutes, "teacher": p.stages.done["teacher"].files["teacher.fit"]}
     inputs |= {"source": files["clean/train.source"], "validation": [files[f"clean/validation.{side}"] for side in ("source", "target")]}
     inputs |= {"samplers": {name: p.sampler_digest(p.roles.teacher, name) for name in names}, "seed": p.o.seed, "measure": measure_of(p)}
 
-    def make(_: str) -> dict[str, Any]:
+    def make(_: str) -> JsonObject:
         seconds = {} if p.o.minutes is None else timed(p, names, SHARES["distil"] * p.o.minutes)
         equals = alike([*seconds][-1] if seconds else names[0], beams)
         bleu = scored(p, "teacher", equals, "distiller") if len(equals) > 1 else {}
@@ -84,11 +85,11 @@ def choose_students(p: PipelineStages, names: Sequence[str]) -> str | None:
     if len(names) < 2:
         return next(iter(names), None)
     files = p.stages.done["clean"].files
-    inputs: dict[str, Any] = {"student": p.stages.done["student"].files["student.fit"], "seed": p.o.seed}
+    inputs: JsonObject = {"student": p.stages.done["student"].files["student.fit"], "seed": p.o.seed}
     inputs |= {"validation": [files[f"clean/validation.{side}"] for side in ("source", "target")]}
     inputs |= {"samplers": {name: p.sampler_digest(p.roles.student, name) for name in names}, "measure": measure_of(p)}
 
-    def make(_: str) -> dict[str, Any]:
+    def make(_: str) -> JsonObject:
         bleu = scored(p, "student", names, "choose-student")
         return {measure_of(p): bleu, "sampler": max(names, key=lambda name: bleu.get(name, 0.0))}
 

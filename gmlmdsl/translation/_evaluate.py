@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .._types import JsonObject
 from ..decode import stutters
 from ._metrics import RESAMPLES, Scores, corpus_bleu, has_spaces, score, stutter, verify_parallel
 from ._segments import lines_cut
@@ -83,7 +84,7 @@ class Evaluation:
     seconds: float
     cut: int
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """Return plain data for JSON, with None for undefined numbers."""
         rest = ("sampler", "repeats", "mean_passes", "length_ratio", "measured", "seconds", "cut")
         return self.scores.as_dict() | {
@@ -153,7 +154,7 @@ def evaluate(
     verify_parallel(sources, references, "references")
     name = translator.sampler_named(sampler)
     recorder = Recorder(translator, refines=not translator.is_autoregressive(name), tell=tell)
-    options: dict[str, Any] = {"sampler": name, "seed": seed, "cut": True, "trace": recorder.refines}
+    options: JsonObject = {"sampler": name, "seed": seed, "cut": True, "trace": recorder.refines}
     started = time.perf_counter()
     found = recorder.translate(sources, **options, drop_repeats=drop_repeats)
     seconds = time.perf_counter() - started

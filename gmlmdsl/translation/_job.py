@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._diagnostics import counted, only
+from .._types import InputLike
 from ..files import alone, write_whole
 from ..program import Program
 from ._bundle import read_bundle
@@ -55,7 +56,7 @@ class TrainJob:
     texts: Texts
     folder: Path
     recipe: Recipe = field(default_factory=Recipe)
-    inputs: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, InputLike] = field(default_factory=dict)
     mask: str | None = None
     sampler: str | None = None
     vocabulary: Path | None = None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .._diagnostics import GmlmError, fail
+from .._types import JsonObject
 from ..files import reading, write_whole
 
 FORMAT = 2  # The format of the records.
@@ -34,7 +35,7 @@ class Done:
     """
 
     files: dict[str, str]
-    notes: dict[str, Any]
+    notes: JsonObject
     seconds: float
     kept: bool
     key: str
@@ -54,7 +55,7 @@ class Stages:
     def __truediv__(self, name: str) -> Path:
         return self.folder / name
 
-    def run(self, name: str, inputs: Mapping[str, Any], outputs: Sequence[str], make: Callable[[str], Mapping[str, Any] | None]) -> Done:
+    def run(self, name: str, inputs: Mapping[str, object], outputs: Sequence[str], make: Callable[[str], Mapping[str, Any] | None]) -> Done:
         """Run a stage, or reuse the files of an earlier call with identical inputs.
 
         The files are reused if they exist and are unchanged.
@@ -102,7 +103,7 @@ class Stages:
         self.done[name] = Done(files, json.loads(json.dumps(notes, default=str)), seconds, False, key)
         return self.done[name]
 
-    def inputs(self, name: str) -> dict[str, Any]:
+    def inputs(self, name: str) -> JsonObject:
         """Return the inputs of the last run of a stage; nothing without a readable record."""
         try:
             return dict(json.loads((self.folder / "stages" / f"{name}.json").read_text(encoding="utf-8"))["inputs"])
@@ -120,7 +121,7 @@ class Stages:
         except (GmlmError, OSError, ValueError, KeyError, TypeError):
             return None
 
-    def note(self, line: Mapping[str, Any]) -> None:
+    def note(self, line: Mapping[str, object]) -> None:
         """Append a line to the log.
 
         Raises:
@@ -129,7 +130,7 @@ class Stages:
         append(self.folder / "log.jsonl", {"time": round(time.time(), 3), **line})
 
 
-def append(path: Path, line: Mapping[str, Any]) -> None:
+def append(path: Path, line: Mapping[str, object]) -> None:
     """Append a line of JSON to a file.
 
     Raises:
@@ -142,7 +143,7 @@ def append(path: Path, line: Mapping[str, Any]) -> None:
         raise fail("E560", f"cannot write `{path}`: {error.strerror or error}") from None
 
 
-def hash_of(value: Any) -> str:
+def hash_of(value: object) -> str:
     """Return the SHA-256 hash of JSON data."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from .._diagnostics import fail
+from .._types import JsonObject
 from ..graph import versions
 from ._translator import Translator
 
@@ -76,7 +77,7 @@ class Timing:
             found[WIDTHS[k] if k < len(WIDTHS) else max(self.pieces)] = (float(np.median(some)), len(some))
         return found
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """Return plain data in milliseconds, including the times by length."""
         lengths = [{"pieces": n, "median_ms": 1000 * s, "runs": k} for n, (s, k) in self.by_length().items()]
         times = {
@@ -99,7 +100,7 @@ class Latency:
     """
 
     timings: tuple[Timing, ...]
-    setting: Mapping[str, Any]
+    setting: Mapping[str, object]
 
     def __getitem__(self, key: tuple[str, int]) -> Timing:
         """Return the runs of a translator in batches of a size."""
@@ -108,7 +109,7 @@ class Latency:
                 return t
         raise fail("E506", f"nothing was measured of {key[0]!r} in batches of {key[1]}")
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """Return plain data for JSON."""
         return {"setting": dict(self.setting), "timings": [t.as_dict() for t in self.timings]}
 
@@ -183,7 +184,7 @@ class _Runs:
     def __init__(self, entries: Mapping[str, tuple[Translator, str]], peers: Sequence[Any], length: int | None):
         self.entries, self.peers, self.length = entries, peers, length
         self.vocabulary = next(iter(entries.values()))[0].vocabulary
-        self.found: dict[tuple[int, str], dict[str, Any]] = {}
+        self.found: dict[tuple[int, str], JsonObject] = {}
 
     def timed(self, size: int, lines: list[str], compiled: list[str]) -> None:
         """Time one batch in every translator and every peer."""
@@ -288,7 +289,7 @@ def _batches(lines: Sequence[str], size: int, sentences: int) -> list[list[str]]
     return [list(islice(source, size)) for _ in range(runs)]
 
 
-def _machine() -> dict[str, Any]:
+def _machine() -> JsonObject:
     import jax
 
     try:
@@ -312,7 +313,7 @@ def _load() -> float | None:
         return None
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{k} {v}" for k, v in value.items()) or "none"
     return " x ".join(map(str, value)) if isinstance(value, list) else str(value)

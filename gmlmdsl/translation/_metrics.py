@@ -12,13 +12,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._diagnostics import counted, fail, known
 from .._optional import need
+from .._types import JsonObject
 from ..decode import stutter_counts
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 RESAMPLES = 1000  # The number of resamples of the sentences for intervals.
 SEED = 12345  # The seed that SacreBLEU uses.
@@ -72,7 +76,7 @@ class Scores:
         """BLEU under the first tokeniser: 13a, or that of a language without spaces."""
         return self.scores[0]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> JsonObject:
         """Return plain data for JSON, with None for undefined values."""
         plain = [asdict(s) | {"value": None if math.isnan(s.value) else s.value} for s in self.scores]
         return {"sentences": self.sentences, "words": self.words, "scores": plain}
@@ -197,7 +201,7 @@ def verify_parallel(outputs: Sequence[str], references: Sequence[str], what: str
         raise fail("E505", "there is no translation to score")
 
 
-def _sacrebleu() -> Any:
+def _sacrebleu() -> ModuleType:
     return need("sacrebleu", "scores need SacreBLEU", '"gmlmdsl[train]"').metrics
 
 
@@ -206,7 +210,7 @@ def corpus_bleu(outputs: Sequence[str], references: Sequence[str], tokeniser: st
     return _bleu(_sacrebleu(), outputs, references, tokeniser, 0).value
 
 
-def _bleu(metrics: Any, outputs: Sequence[str], references: Sequence[str], tokeniser: str, resamples: int) -> Score:
+def _bleu(metrics: ModuleType, outputs: Sequence[str], references: Sequence[str], tokeniser: str, resamples: int) -> Score:
     # `force` suppresses warnings on the standard error about text that looks tokenised.
     metric = metrics.BLEU(tokenize=tokeniser, force=True, references=[list(references)])
     if resamples < 2:
@@ -220,7 +224,7 @@ def _bleu(metrics: Any, outputs: Sequence[str], references: Sequence[str], token
     return Score(f"BLEU {tokeniser}", float(found.score), str(plain.get_signature()), (middle - half, middle + half))
 
 
-def _brevity(metrics: Any, outputs: Sequence[str], references: Sequence[str], tokeniser: str) -> list[Score]:
+def _brevity(metrics: ModuleType, outputs: Sequence[str], references: Sequence[str], tokeniser: str) -> list[Score]:
     """Return the length ratio and BLEU's brevity penalty.
 
     The length ratio r is the number of words of the outputs divided by that of the references. The

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from .._diagnostics import counted, fail
 from .._optional import need
 from ..graph import NetworkForm
 from ._translator import Translator
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 BUCKETS = 32  # The number of buckets of relative positions in T5.
 FARTHEST = 128
@@ -83,7 +86,7 @@ def token_of(code: int) -> str:
     return {0: "<unk>", 1: "</s>"}.get(code, f"p{code}")
 
 
-def _specification(library: Any, form: NetworkForm) -> Any:
+def _specification(library: ModuleType, form: NetworkForm) -> Any:
     """Return random weights under the engine's names, with tied embeddings as in this package."""
     o = form.options
     layers, heads, width, ffn = (int(o[k]) for k in ("layers", "heads", "width", "ffn"))  # pyright: ignore[reportArgumentType]

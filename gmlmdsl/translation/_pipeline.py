@@ -8,8 +8,9 @@ checkpoint.
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
+from .._types import JsonObject
 from ..files import alone
 from ._distiller import choose_distiller
 from ._pipeline_stages import PipelineStages
@@ -21,7 +22,7 @@ from ._split import split
 class Pipeline(PipelineStages):
     """A pipeline that runs its stages in order and reports the results."""
 
-    def run(self, report: Report | None = None) -> dict[str, Any]:
+    def run(self, report: Report | None = None) -> JsonObject:
         """Run all stages, and return the content of the report.
 
         Args:

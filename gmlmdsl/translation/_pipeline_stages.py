@@ -11,11 +11,12 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._diagnostics import GmlmError, fail, only
+from .._types import InputLike, JsonObject
 from ..files import write_whole
 from ..program import check_file
 from ._beams import distillers
@@ -76,7 +77,7 @@ class PipelineOptions:
     folder: Path
     teacher: Recipe = field(default_factory=Recipe)
     student: Recipe = field(default_factory=Recipe)
-    inputs: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, InputLike] = field(default_factory=dict)
     vocabulary: Path | None = None
     masks: Mapping[str, str] = field(default_factory=dict)
     teacher_sampler: str | None = None
@@ -143,7 +144,7 @@ class PipelineStages:
 
         return self.stages.run("text", inputs, names, make)
 
-    def verify_folder(self, inputs: Mapping[str, Any]) -> None:
+    def verify_folder(self, inputs: Mapping[str, object]) -> None:
         """Raise an error if the folder contains a run on other text.
 
         Few of its files could be reused, and the remaining files would seem to belong to this run.
@@ -173,7 +174,7 @@ class PipelineStages:
         if self.given is None:
             inputs |= {"text": [files["text/train.source"], files["text/train.target"]]}
 
-        def make(_: str) -> dict[str, Any]:
+        def make(_: str) -> JsonObject:
             found = self.given or shared_vocabulary(self.checked, self.pairs("text/train"), self.size)
             write_whole(self.stages / "vocabulary.model", found.data)
             return {"size": found.size, "sha256": found.sha256}
@@ -192,7 +193,7 @@ class PipelineStages:
         inputs |= {"vocabulary": self.pieces.sha256, "cells": self.cells}
         outputs = [f"clean/{part}.{side}" for part in PARTS for side in SIDES]
 
-        def make(_: str) -> dict[str, Any]:
+        def make(_: str) -> JsonObject:
             notes = {}
             for part in PARTS:
                 found = self.pairs(f"text/{part}")
@@ -215,7 +216,7 @@ class PipelineStages:
         inputs = {k: files[k] for part in PARTS for k in (f"clean/{part}.source", TRANSLATED[part])}
         inputs |= {"vocabulary": self.pieces.sha256, "cells": self.cells}
 
-        def make(_: str) -> dict[str, Any]:
+        def make(_: str) -> JsonObject:
             found = {part: self.distilled_pairs(part) for part in PARTS}
             for part, (pairs, _counts) in found.items():
                 self.write_pairs(f"distilled/{part}", pairs)
@@ -271,7 +272,7 @@ class PipelineStages:
         def place(key: str) -> Path:
             return self.stages / f"checkpoints/{name}-{key[:12]}-{self.program.provenance()['sha256'][:8]}"
 
-        def make(key: str) -> dict[str, Any]:
+        def make(key: str) -> JsonObject:
             place(key).parent.mkdir(parents=True, exist_ok=True)
             validation = self.pairs(f"{text}/validation")
             fit = train_pairs(
@@ -331,7 +332,7 @@ class PipelineStages:
         inputs = {"teacher": weights, "sampler": self.sampler_digest(self.roles.teacher, name), "seed": self.o.seed}
         inputs |= {"sources": [done["clean"].files[f"clean/{part}.source"] for part in PARTS], "format": DISTILLED}
 
-        def make(key: str) -> dict[str, Any]:
+        def make(key: str) -> JsonObject:
             teacher, notes = self.translator("teacher"), {}
             options = {"identity": key, "sampler": name, "seed": self.o.seed}
             for part in PARTS:
@@ -365,7 +366,7 @@ class PipelineStages:
         return note
 
 
-def told(fit: NetworkFit) -> dict[str, Any]:
+def told(fit: NetworkFit) -> JsonObject:
     """Return a summary of a training run."""
     losses = fit.loss_trace
     every = max(1, len(losses) // CURVE)

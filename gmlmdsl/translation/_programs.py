@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._compile import BoundProgram
 from .._diagnostics import GmlmError, fail, listed
+from .._types import InputLike
 from ..graph import verify_is_model
 from ..program import Program, ir, network_options
 from ._vocabulary import Vocabulary
@@ -141,7 +142,7 @@ def shared_vocabulary(checked: Program, pairs: Sequence[tuple[str, str]], size: 
         raise GmlmError([replace(said, help=f"{said.help}: `{how}`, say")]) from None
 
 
-def bound(checked: Program, inputs: Mapping[str, Any], size: int | None = None, allow_python: bool = False) -> BoundProgram:
+def bound(checked: Program, inputs: Mapping[str, InputLike], size: int | None = None, allow_python: bool = False) -> BoundProgram:
     """Return a program with its inputs.
 
     Inputs that a vocabulary binds default to `size`.
@@ -160,7 +161,7 @@ def bound(checked: Program, inputs: Mapping[str, Any], size: int | None = None, 
     return BoundProgram(checked, {**inputs, **more}, None, allow_python)
 
 
-def digest_of(checked: Program, inputs: Mapping[str, Any], model: str, mask: str | None, sampler: str | None = None) -> str:
+def digest_of(checked: Program, inputs: Mapping[str, object], model: str, mask: str | None, sampler: str | None = None) -> str:
     """Return a hash of the declarations of a model, its network, its mask and its sampler.
 
     The hash does not depend on their places in the text. A sampler may therefore change without a

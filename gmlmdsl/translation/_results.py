@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._compile import load_fit
+from .._types import JsonObject
 from ..files import write_whole
 from ..graph import versions
 from ._beams import by_beams
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
     from ._pipeline_stages import PipelineStages
     from ._translator import Translator
 
-Report = Callable[[Mapping[str, Any], Mapping[str, np.ndarray], Path], None]
+Report = Callable[[JsonObject, Mapping[str, np.ndarray], Path], None]
 FORMAT = 2  # The format of the results; results of another format are computed again.
 SHOWN = 24  # The maximum number of subword tokens of the sentence whose attention is drawn.
 EXAMPLES = 5  # The number of translations that the report shows.
 
 
-def results(p: PipelineStages, names: Sequence[str], report: Report | None) -> dict[str, Any]:
+def results(p: PipelineStages, names: Sequence[str], report: Report | None) -> JsonObject:
     """Compute all results after training, and return the content of the report.
 
     Args:
@@ -103,7 +104,7 @@ def evaluate_one(p: PipelineStages, name: str, way: str) -> None:
     }
     output = f"evaluation/{name}.{way}.txt"
 
-    def make(_: str) -> dict[str, Any]:
+    def make(_: str) -> JsonObject:
         pairs, language = p.pairs("text/test"), p.o.direction.rpartition("-")[2] or None
         decoder, sampler = decoder_of(p, name, way)
         options = {"sampler": sampler, "seed": p.o.seed, "target_language": language, "oracle": way == sampler}
@@ -133,10 +134,10 @@ def measure(p: PipelineStages, names: Sequence[str]) -> None:
     files = p.stages.done["text"].files
     # The raw student has the same network as the student, and thus the same times.
     every = [(n, s) for n in names for s in ways_of(p, n) if n != "raw" or "student" not in names]
-    inputs: dict[str, Any] = {f"{n}.{s}": made_of(p, n, s) for n, s in every}
+    inputs: JsonObject = {f"{n}.{s}": made_of(p, n, s) for n, s in every}
     inputs |= {"text": files["text/test.source"], "sentences": p.o.measured, "vocabulary": p.pieces.sha256, "format": FORMAT}
 
-    def make(_: str) -> dict[str, Any]:
+    def make(_: str) -> JsonObject:
         sources = [line for line in read_lines(p.stages / "text/test.source") if line.strip()]
         found = latency(
             {f"{n} {s}": decoder_of(p, n, s) for n, s in every}, sources, sentences=p.o.measured, tell=p.moved("latency", 50, "batches")
@@ -156,7 +157,7 @@ def dependencies(p: PipelineStages) -> None:
     of_teacher = [s for s in reversed(by_beams(p.checked, p.roles.teacher)) if s in samplers_of(p, "teacher")]
     of_student = sorted(samplers_of(p, "student"), key=lambda s: len(p.stages.done[f"evaluate-student-{s}"].notes["by_pass"]))
     every = [("student", s) for s in of_student[-1:]] + [("teacher", s) for s in of_teacher[:1]]
-    inputs: dict[str, Any] = {f"{n}.{s}": made_of(p, n, s) for n, s in every}
+    inputs: JsonObject = {f"{n}.{s}": made_of(p, n, s) for n, s in every}
     inputs |= {"text": p.stages.done["text"].files["text/test.source"], "vocabulary": p.pieces.sha256, "seed": p.o.seed, "format": FORMAT}
 
     def make(_: str) -> None:
@@ -176,7 +177,7 @@ def pictures(p: PipelineStages) -> None:
     inputs = {"weights": done["student"].files["student.fit"], "sampler": p.sampler_digest(model, sampler)}
     inputs |= {"text": done["text"].files["text/test.source"], "seed": p.o.seed, "format": FORMAT}
 
-    def make(_: str) -> dict[str, Any]:
+    def make(_: str) -> JsonObject:
         found = attention_of(p, sampler)
         buffer = io.BytesIO()
         np.savez(buffer, **found)  # pyright: ignore[reportArgumentType]
@@ -199,6 +200,7 @@ def attention_of(p: PipelineStages, sampler: str) -> dict[str, np.ndarray]:
     source = t.vocabulary.rows([max(encoded, key=len)], t.pair.cells[0])
     decoded = t.decode(source, sampler=sampler, seed=p.o.seed, trace=True)
     assert decoded.trace is not None
+    assert decoded.seen is not None
     if decoded.trace.shape[1] < 2:  # A single pass sees only the start.
         return {}
     found = t.model.attention(t.params, {t.pair.target: decoded.seen}, given={t.pair.source: source}, missing=-1, lengths=decoded.length)
@@ -211,7 +213,7 @@ def attention_of(p: PipelineStages, sampler: str) -> dict[str, np.ndarray]:
     return out | {kind: np.asarray(a)[0, -1, :, :n, : sizes[kind]] for kind, a in found.items() if kind in sizes}
 
 
-def content_of(p: PipelineStages, names: Sequence[str]) -> dict[str, Any]:
+def content_of(p: PipelineStages, names: Sequence[str]) -> JsonObject:
     """Return all numbers of the report."""
     done = p.stages.done
     scores = {f"{n}.{s}": done[f"evaluate-{n}-{s}"].notes for n in names for s in ways_of(p, n)}

@@ -12,8 +12,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .._types import JsonObject
 from ._programs import digest_of
 from ._train_pairs import Pairs, Recipe, train_pairs
 
@@ -38,7 +39,7 @@ def split(p: PipelineStages) -> None:
     inputs |= {"recipes": [_tried(recipe).__dict__ for _, recipe in trained.values()]}
     inputs |= {"text": [files["clean/train.source"], files["clean/train.target"]]}
 
-    def make(_: str) -> dict[str, Any]:
+    def make(_: str) -> JsonObject:
         pairs, found = p.pairs("clean/train"), {}
         for name, (model, recipe) in trained.items():
             seconds = seconds_per_batch(p.models[model], p.masks[model], p.pieces, pairs, recipe)

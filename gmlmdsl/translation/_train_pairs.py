@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import fail
+from .._types import Rows
 from ..fit import Training, verified_training
 from ._programs import sides
 from ._warm_start import Start, start_in_words, start_of_bundle, started
 
 if TYPE_CHECKING:
+    import optax
+
     from ..model import ConditionalModel
     from ..train import NetworkFit
     from ._vocabulary import Vocabulary
@@ -61,7 +64,7 @@ class Recipe:
     start_from: str | Path | None = None
     buckets: tuple[int, ...] | None = None
 
-    def training(self, validation: Mapping[str, Any] | None, checkpoint: Path | None, log: Path | None, resume: bool = True) -> Training:
+    def training(self, validation: Mapping[str, Rows] | None, checkpoint: Path | None, log: Path | None, resume: bool = True) -> Training:
         """Return the options of `Model.fit`.
 
         Args:
@@ -104,7 +107,7 @@ class Recipe:
         verified_training(replace(own.training(None, Path(), None), learning_rate=self.learning_rate, warmup=self.warmup))
         self.transformation()
 
-    def transformation(self) -> Any:
+    def transformation(self) -> optax.GradientTransformation | None:
         """Return the optimiser, or None if it is the default one of `Model.fit`.
 
         Raises:
@@ -121,7 +124,7 @@ class Recipe:
 
 
 @cache
-def _adam(peak: float, warm: int, updates: int) -> Any:
+def _adam(peak: float, warm: int, updates: int) -> optax.GradientTransformation:
     """Return Adam; equal numbers give the same object, so that compiled programs are reused."""
     import optax
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import counted, fail, only, truth, whole_number
+from .._types import ArrayLike, JsonObject
 from ..decode import drop_repeats as without_repeats
 from ..program import AUTOREGRESSIVE, ir
 from ._programs import Pair, sides
@@ -18,6 +19,7 @@ from ._vocabulary import is_many
 
 if TYPE_CHECKING:
     from ..model import ConditionalModel
+    from ..networks import AbstractNetwork
     from ._vocabulary import Vocabulary
 
 Array = np.ndarray
@@ -123,7 +125,7 @@ class Translator:
     """
 
     def __init__(
-        self, model: ConditionalModel, params: dict[str, Any], vocabulary: Vocabulary, sampler: str | None = None, direction: str = ""
+        self, model: ConditionalModel, params: JsonObject, vocabulary: Vocabulary, sampler: str | None = None, direction: str = ""
     ):
         self.model, self.params, self.vocabulary, self.direction = model, params, vocabulary, direction
         self.pair: Pair = sides(model)
@@ -131,7 +133,7 @@ class Translator:
         self.sampler = sampler
 
     @property
-    def network(self) -> Any:
+    def network(self) -> AbstractNetwork:
         """The trained module."""
         return next(iter(self.params.values()))
 
@@ -305,9 +307,9 @@ class Translator:
         sampler: str | None = None,
         clamp: Array | None = None,
         init: Array | None = None,
-        lengths: Any = None,
+        lengths: ArrayLike | None = None,
         seed: int = 0,
-        rows: Any = None,
+        rows: ArrayLike | None = None,
         candidates: bool = False,
         trace: bool = False,
     ) -> Decoded:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .._compile import BoundProgram
+from .._types import JsonObject
 from ._bundle import Bundle, read_bundle, write_bundle
 from ._rerank import Reranked
 from ._translator import Translator
@@ -23,7 +24,7 @@ def write_translator(
     vocabulary: Vocabulary,
     direction: str = "",
     sampler: str | None = None,
-    report: dict[str, Any] | None = None,
+    report: JsonObject | None = None,
 ) -> None:
     """Write a trained network as a bundle, with the current form of the program.
 

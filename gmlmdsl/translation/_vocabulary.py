@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from .._optional import need
 from ..data import whole_numbers
 from ..files import reading
 from ..plan import verify_held
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 Array = np.ndarray
 END = 1  # The code of the end mark.
@@ -241,7 +244,7 @@ class Vocabulary:
         return hash(self.data)
 
 
-def _sentencepiece() -> Any:
+def _sentencepiece() -> ModuleType:
     return need("sentencepiece", "vocabularies need SentencePiece", '"gmlmdsl[train]"')
 
 

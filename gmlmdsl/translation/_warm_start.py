@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .._diagnostics import fail
+from .._types import JsonObject
 from ..networks import with_weights_of
 from ._translator_file import load_translator
 
 if TYPE_CHECKING:
     from ..model import ConditionalModel
+    from ..networks import AbstractNetwork
     from ._vocabulary import Vocabulary
 
 
@@ -27,7 +29,7 @@ class Start:
         name: the origin of the network, for messages.
     """
 
-    network: Any
+    network: AbstractNetwork
     name: str
 
 
@@ -44,7 +46,7 @@ def start_of_bundle(path: str | Path, vocabulary: Vocabulary, allow_python: bool
     return Start(found.network, Path(path).name)
 
 
-def started(model: ConditionalModel, start: Start, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def started(model: ConditionalModel, start: Start, seed: int) -> tuple[JsonObject, JsonObject]:
     """Return the initial weights of a model, and a summary of the weights that were taken.
 
     The weights of layers that agree are taken from `start`. The others are random, from the seed.
@@ -62,7 +64,7 @@ def started(model: ConditionalModel, start: Start, seed: int) -> tuple[dict[str,
     return {name: network}, {"from": start.name, "taken": taken, "of": every, "parts": {k: list(n) for k, n in parts.items()}}
 
 
-def start_in_words(found: dict[str, Any]) -> str:
+def start_in_words(found: JsonObject) -> str:
     """Return the summary of the taken weights as one line."""
     parts = [f"{name} {'all' if n == m else f'{n:,} of {m:,}'}" for name, (n, m) in found["parts"].items() if n]
     fresh = [name for name, (n, _) in found["parts"].items() if not n]

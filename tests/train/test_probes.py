@@ -122,6 +122,17 @@ def test_probes_are_saved_with_the_params(model: gm.Model, tmp_path) -> None:
     assert set(gm.load_fit(tmp_path / "plain.fit").params) == {"lm"}
 
 
+@pytest.mark.usefixtures("standard_promotion")
+def test_a_network_without_probes_takes_other_params() -> None:
+    """A network that is not causal has no state of a prefix, and none is asked for."""
+    model: Any = gm.parse(
+        "network net = mlp(layers = 1, width = 4)\nmodel m { var x[i in range(3)] : bit\n  conditional x ~ net() }\nmask k = bernoulli(x, rate = 0.5)"
+    ).model()
+    fit = model.fit(RNG.integers(0, 2, (8, 3)), max_steps=1, progress=False)
+    other = fit.with_params(model.init_params(3))
+    assert float(model.loss(other.params, [[0, 1, 0]], key=0)) == float(model.loss(model.init_params(3), [[0, 1, 0]], key=0))
+
+
 def broken(model: gm.Model, **changed: Any) -> dict:
     found = gm.train_probe(model, model.init_params(0), "seen", PREFIXES, ENDS)
     return {**found, "seen": dataclasses.replace(found["seen"], **changed)}
