@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gmlmdsl.sample import _discrete_diagnostics as diagnostics
-from gmlmdsl.sample import diagnose
+from gmlmdsl.sample import diagnose, limits
 
 KEPT = """
 import warnings, gmlmdsl as gm
@@ -44,7 +44,7 @@ def test_pieces_give_what_all_cells_at_once_give(monkeypatch: pytest.MonkeyPatch
     codes = draws(50)
     whole = diagnosed(codes)
     for chunk in (1, 2**10, 2**12):
-        monkeypatch.setattr(diagnostics, "_CHUNK", chunk)
+        monkeypatch.setattr(limits, "DIAGNOSED_AT_ONCE", chunk)
         some = diagnosed(codes)
         for name in ("frequency", "ess", "r_hat", "stuck", "visited", "flip_rate", "chi_square", "p_value"):
             np.testing.assert_array_equal(getattr(some, name), getattr(whole, name))
@@ -55,7 +55,7 @@ def test_pieces_give_what_all_cells_at_once_give(monkeypatch: pytest.MonkeyPatch
 
 
 def test_diagnostics_take_little_memory_beside_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diagnostics, "_CHUNK", 1 << 15)
+    monkeypatch.setattr(limits, "DIAGNOSED_AT_ONCE", 1 << 15)
     codes = draws(1000, 4000)
     monkeypatch.setattr(diagnostics, "_indicator_diagnostics", lambda codes, sizes, wanted: (np.full((len(sizes), 3), np.nan),) * 2)
     tracemalloc.start()
