@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ._bootstrap import Bootstrap, bootstrap
 from ._centrality import centrality
 from ._compare import compare
-from ._couplings import couplings
+from ._couplings import couplings, has_signs
 from ._group_differences import Permutations, differences
 from ._information import NO_MINIMUM, InformationCriterion, information_criterion, verify_minimum
 from ._path import Path, fit_path

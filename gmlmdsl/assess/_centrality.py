@@ -9,10 +9,10 @@ import numpy as np
 
 from .._diagnostics import counted, fail, is_one_of
 from .._progress import shows_progress, tracked, waiting
-from ..evaluate import pair_interactions, unflatten, verified_quantile
+from ..evaluate import unflatten, verified_quantile
 from ..plan import PairTables, plan_pair_tables
 from ._bootstrap import Bootstrap
-from ._couplings import scored
+from ._couplings import centred_values, gauged, scored, verify_gauge
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +25,9 @@ UNORDERED = "nan: a coupling of values that have no order has no sign, and a cel
 MEASURES = ("strength", "expected_influence", "closeness", "betweenness")
 
 
-def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probability: float, progress: bool | None) -> pd.DataFrame:
+def centrality(
+    fit: FitRecord, score: str, bootstrap: Bootstrap | None, probability: float, gauge: str | None, progress: bool | None
+) -> pd.DataFrame:
     """Return one row for each cell that has a coupling; see `Fit.centrality`.
 
     Args:
@@ -33,6 +35,7 @@ def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probabil
         score: "norm" or "value".
         bootstrap: a bootstrap of the fit, or None.
         probability: the probability of the intervals.
+        gauge: "zero_sum" or None.
         progress: whether a progress bar is shown.
     """
     import pandas as pd
@@ -40,14 +43,19 @@ def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probabil
     from .._printed_table import PrintedTable
 
     verified_quantile(probability)
+    verify_gauge(gauge)
     if not is_one_of(score, ("norm", "value")):
         raise fail("E507", f'score must be "norm" or "value", got {score!r}', help="APC takes off what makes a cell central")
     plan = plan_pair_tables(fit.graph)
     cells, places = np.unique(plan.pairs, return_inverse=True)
     places = places.reshape(plan.pairs.shape)
     signs = _signs(fit, plan)
+
+    def weights(params: Any) -> tuple[Array, Array]:
+        return _weights(fit, plan, params, score, gauge, signs)
+
     with waiting("centrality", shows_progress(progress)):
-        found = _measures(places, len(cells), *_weights(fit, plan, fit.params, score, signs))
+        found = _measures(places, len(cells), *weights(fit.params))
     frame = PrintedTable(dict(zip(MEASURES, found, strict=True)), index=pd.Index([fit.graph.cell_name(int(c)) for c in cells], name="cell"))
     frame.attrs = {"score": score}
     if np.isnan(found[1]).any():
@@ -64,7 +72,7 @@ def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probabil
     if len(whole) < 2:
         raise fail("E507", f"bootstrap: {len(whole)} of its replications have an estimate of every entry, and 2 are needed")
     steps = tracked(range(len(whole)), f"centrality, {counted(len(whole), 'replication')}", shows_progress(progress))
-    again = np.array([_measures(places, len(cells), *_weights(fit, plan, unflatten(fit.graph, whole[r]), score, signs)) for r in steps])
+    again = np.array([_measures(places, len(cells), *weights(unflatten(fit.graph, whole[r]))) for r in steps])
     tail = (1 - probability) / 2
     low, high = np.quantile(again, [tail, 1 - tail], axis=0)
     for k, name in enumerate(MEASURES):
@@ -74,10 +82,10 @@ def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probabil
     return frame
 
 
-def _weights(fit: FitRecord, plan: PairTables, params: Any, score: str, signs: Array) -> tuple[Array, Array]:
+def _weights(fit: FitRecord, plan: PairTables, params: Any, score: str, gauge: str | None, signs: Array) -> tuple[Array, Array]:
     """Return the couplings, and the couplings with signs, nan if a coupling has no sign."""
-    tables = pair_interactions(fit.graph, plan, params)
-    weights = scored(plan, tables, score)[0]
+    tables = gauged(fit.graph, plan, params, gauge)
+    weights = scored(fit.graph, plan, tables, score, gauge)[0]
     if score == "value":
         return weights, weights
     along = (tables * signs).sum(axis=(1, 2))
@@ -87,17 +95,11 @@ def _weights(fit: FitRecord, plan: PairTables, params: Any, score: str, signs: A
 def _signs(fit: FitRecord, plan: PairTables) -> Array:
     """Return for each pair the products of both cells' centred values, shape (pairs, width, width).
 
-    Entries are nan if the values of a cell have no order. In the zero-sum gauge the product of
-    centred values is the linear-by-linear part of a table. For J s t with spins or ranges s and t,
-    its sum with the table has the sign of J.
+    Entries are nan if the values of a cell are no numbers. For J s t with spins or ranges s and t,
+    the sum of a product with the table has the sign of J, in every gauge.
     """
-    values = np.full((fit.graph.n_cells, plan.width), np.nan)
-    for v in fit.graph.variables:
-        if v.ordered:
-            own = np.asarray(v.numbers, float)
-            values[np.ravel(v.positions)[:, None], np.arange(len(own))] = own - own.mean()
+    values = centred_values(fit.graph, plan.width)
     first, second = (values[plan.pairs[:, k]] for k in (0, 1))
-    # Values that are not numbers have nan here.
     return np.where(plan.present, first[:, :, None] * second[:, None, :], 0.0)
 
 

@@ -71,8 +71,8 @@ def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permu
     apart = tables[0] - tables[1]
     columns: dict[str, Any] = {s: [a.graph.cell_name(int(c)) for c in plan.pairs[:, k]] for k, s in enumerate(("first", "second"))}
     score = "value" if plan.width == 2 else "norm"
-    columns["a"], columns["b"] = (scored(plan, t, score)[0] for t in tables)
-    columns["value"] = scored(plan, apart, score)[0]
+    columns["a"], columns["b"] = (scored(a.graph, plan, t, score)[0] for t in tables)
+    columns["value"] = scored(a.graph, plan, apart, score)[0]
     attrs: dict[str, Any] = {"cells": [a.graph.cell_name(i) for i in range(a.graph.n_random)], "correction": correction, "level": level}
     if permuted.count:
         if permuted.count < needed:

@@ -56,7 +56,7 @@ from ._objective import (
     reached_cells,
     value_at,
 )
-from ._pair_interactions import interaction_slopes, pair_interactions, zero_sum
+from ._pair_interactions import interaction_slopes, pair_interactions, pair_sums, zero_sum
 from ._parameters import (
     SIMPLEX_ERROR,
     as_params,

@@ -508,7 +508,7 @@ class Fit(FitRecord):
     def couplings(
         self,
         top: int | None = None,
-        gauge: str = "zero_sum",
+        gauge: str | None = "zero_sum",
         score: str = "norm",
         probability: float = 0.94,
         *,
@@ -524,10 +524,21 @@ class Fit(FitRecord):
 
         Args:
             top: the number of rows. If None, all.
-            gauge: "zero_sum", the only one.
+            gauge: "zero_sum", or None for raw tables R_ij(a, b) in place of T_ij: the sum of the
+                factors that contain both cells, as the program states them. Norms of raw tables
+                depend on the gauge of the parameters.
             score: "norm", "apc" or "value". "norm" is ||T_ij|| = sqrt(sum of T_ij(a, b)^2). "apc"
-                is S_ij - S_i S_j / S of these norms. "value", for cells with two values, is
-                T_ij(last, last) with its sign; it is J for a factor J * s * t of two spins.
+                is S_ij - S_i S_j / S of these norms. "value" has a sign. It is the mean over a and
+                b of T_ij(a, b) u(a) v(b), where u and v are the values of both cells, less their
+                mean and divided by their standard deviation (over the list of values, each once).
+                Of two spins or bits it is T_ij(last, last), and for a factor J * s * t it is J
+                sd(s) sd(t): J of spins, J / 4 of bits. Its absolute value is at most ||T_ij|| /
+                sqrt(q r) of cells with q and r values, and is equal to it if T_ij is a multiple of
+                u(a) v(b). With `gauge=None`, "value" is the least-squares slope of R_ij in s(a)
+                t(b), the centred values: J for a factor J * s * t, whatever the values; of bits
+                it is the slope of a logistic regression, as IsingFit reports it. A cell with more
+                than two values must have numbers as values, such as `range(1, 6)`. Two labels
+                count as 0 and 1.
             probability: the probability of the intervals.
             progress: whether a progress bar is shown. If None, it is shown if a person watches the
                 output.
@@ -539,17 +550,24 @@ class Fit(FitRecord):
             `fit.couplings().head(20).to_graphml("top.graphml")`.
 
         Raises:
-            GmlmError: E555 for a model without couplings, E507 for options, E601 for too many
-                terms.
+            GmlmError: E555 for a model without couplings, E507 for options or for values without an
+                order under "value", E601 for too many terms.
 
-        Reference: Ekeberg et al. 2013, Section II.E; Dunn, Wahl and Gloor 2008.
+        Reference: Ekeberg et al. 2013, Section II.E; Dunn, Wahl and Gloor 2008; for "value" the
+        linear-by-linear association of Goodman 1979.
         """
         from ..assess import couplings
 
         return couplings(self, top, gauge, score, probability, progress)
 
     def centrality(
-        self, score: str = "norm", bootstrap: Bootstrap | None = None, probability: float = 0.94, *, progress: bool | None = None
+        self,
+        score: str = "norm",
+        bootstrap: Bootstrap | None = None,
+        probability: float = 0.94,
+        *,
+        gauge: str | None = "zero_sum",
+        progress: bool | None = None,
     ) -> DataFrame:
         """Return the centrality of each cell that has a coupling in the network of couplings w.
 
@@ -563,7 +581,7 @@ class Fit(FitRecord):
           cell, with ties shared
 
         Args:
-            score: "norm" or, for cells with two values, "value", which has signs; see `couplings`.
+            score: "norm" or "value", which has signs; see `couplings`.
                 A norm takes the sign of sum over a, b of T_ij(a, b) s(a) t(b). s and t are the
                 values of both cells minus their means. This sign is that of J if the factor is J *
                 x[i] * x[j]. Values without an order (letters, labels) have no sign:
@@ -573,6 +591,7 @@ class Fit(FitRecord):
                 its replications.
             probability: the probability of the intervals. Intervals of sums of |w| tend to lie
                 above the estimates of the fit, because noise makes |w| larger.
+            gauge: "zero_sum" or None, see `couplings`.
             progress: whether a progress bar is shown. If None, it is shown if a person watches the
                 output.
 
@@ -589,7 +608,7 @@ class Fit(FitRecord):
         """
         from ..assess import centrality
 
-        return centrality(self, score, bootstrap, probability, progress)
+        return centrality(self, score, bootstrap, probability, gauge, progress)
 
     def differences(
         self,
