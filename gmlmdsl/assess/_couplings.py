@@ -67,6 +67,32 @@ def couplings(fit: FitRecord, top: int | None, gauge: str | None, score: str, pr
     return frame
 
 
+def pairs_of(graph: FactorGraph, params: Mapping[str, Any], score: str, gauge: str | None) -> PairTable:
+    """Return the pairs of cells whose score is not 0 at some parameters, the strongest first.
+
+    Args:
+        graph: the factor graph.
+        params: the parameters.
+        score: "norm", "apc" or "value".
+        gauge: "zero_sum" or None.
+    """
+    from ._pair_table import PairTable
+
+    _verified(None, gauge, score, 0.5)
+    plan = plan_pair_tables(graph)
+    value = scored(graph, plan, gauged(graph, plan, params, gauge), score, gauge)[0]
+    there = np.abs(value) > 0
+    value = apc(plan.pairs, value)[0] if score == "apc" else value
+    shown = np.abs(value) if score == "value" else value
+    order = np.argsort(-shown, kind="stable")
+    order = order[there[order]]
+    names = [graph.cell_name(i) for i in range(graph.n_random)]
+    ends = {end: [names[c] for c in plan.pairs[order, k]] for k, end in enumerate(("first", "second"))}
+    frame = PairTable(ends | {"value": value[order], "score": shown[order]})
+    frame.attrs = {"cells": names, "score": score, "gauge": gauge}
+    return frame
+
+
 def apc(pairs: Array, scores: Array) -> tuple[Array, Array]:
     """Return the scores with the average product correction, and its Jacobian.
 

@@ -19,7 +19,7 @@ from .._diagnostics import fail
 from .._progress import shows_progress, tracked, waiting
 from ..derive import ExactLoss, bounded_jit, on_device
 from ..evaluate import JointObjective, block_cells, block_objectives, block_weights_of_rows, copies_of_blocks, init_params
-from ..fit import EXCLUDED, Copied, Evidence, Penalised, diagonal_metric, largest_penalty, minimise_penalised, reopened
+from ..fit import EXCLUDED, Copied, Evidence, Penalised, diagonal_metric, largest_penalty, minimise_penalised, reopened, standard_weights
 from ..plan import verify_held
 from ._path_groups import Edges
 
@@ -36,7 +36,7 @@ class PathOptions:
 
     penalty: Any
     criterion: str
-    gamma: float
+    gamma: float | None
     rule: str | None
     on: Sequence[str] | None
     folds: int
@@ -58,6 +58,8 @@ class Runs:
     own copy, by which its conditional is fitted.
 
     Attributes:
+        scales: the weights of the couplings in the penalty of each copy, shape (copies, couplings).
+            None: those of the groups.
         touch: which couplings each copy depends on, shape (copies, couplings).
         blocks: the name of each copy; empty without a rule.
     """
@@ -77,6 +79,7 @@ class Runs:
             help_ = 'leave `rule=` out: the joint fit has one copy of them, "ebic" is as precise'
             verify_held(8.0 * STATES * size * arrays, f"{arrays:,} copies of {size:,} parameters", help_)
         self.whole = self.values(objective)
+        self.scales: Array | None = None
 
     @property
     def copies(self) -> int:
@@ -115,7 +118,7 @@ class Runs:
         found: list[Penalised] = []
         free, curvature = (self._begin(values), np.ones(self.copies)) if begin is None else (begin.free, begin.curvature)
         for k in tracked(range(len(penalties)), what or "path", what is not None and shows_progress(options.progress)):
-            found.append(minimise_penalised(values, free, self.edges.groups, penalties[k], curvature, self.metric))
+            found.append(minimise_penalised(values, free, self.edges.groups, penalties[k], curvature, self.metric, weights=self.scales))
             free, curvature = found[-1].free, found[-1].curvature
         return found
 
@@ -132,7 +135,11 @@ class Runs:
 
     def largest(self) -> Array:
         """Return for each copy the smallest penalty without couplings."""
-        return largest_penalty(self.whole, self.uncoupled.free, self.edges.groups)
+        return largest_penalty(self.whole, self.uncoupled.free, self.edges.groups, self.scales)
+
+    def standardise(self) -> None:
+        """Let the penalty of each copy not depend on the units of its couplings."""
+        self.scales = standard_weights(self.whole, self.uncoupled.free, self.edges.groups)
 
     def refit(self, values: Copied, start: Penalised, kept: Array, metric: Array | None = None, **limits: Any) -> Penalised:
         """Return the minimisers with the kept couplings of each copy free and the others 0.

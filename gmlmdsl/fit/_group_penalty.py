@@ -99,8 +99,7 @@ def minimise_penalised(
     for groups.
     """
     places = _placed(values, free, groups)
-    wide = np.broadcast_to(groups.weights, (len(penalties), len(groups.weights))) if weights is None else weights
-    own = np.concatenate([wide, np.zeros_like(wide[:1])])[places.group_owner, np.arange(len(places.group_owner)) % max(wide.shape[1], 1)]
+    own = _own_weights(places, groups, weights, len(penalties))
     lengths = places.alike(np.asarray(metric, float))
     numbers = np.asarray(penalties, float), np.asarray(curvature, float)
     given = (own.astype(float), numbers, lengths, (np.float64(tolerance), np.int32(most)))
@@ -108,17 +107,78 @@ def minimise_penalised(
     return Penalised(at, int(steps.max()), np.asarray(gap) <= tolerance, np.maximum(np.asarray(curvature) / 4, 1e-6))
 
 
-def largest_penalty(values: Copied, free: dict[str, Any], groups: Groups) -> Array:
+def largest_penalty(values: Copied, free: dict[str, Any], groups: Groups, weights: Array | None = None) -> Array:
     """Return, for each copy, the smallest penalty at which all groups are 0.
 
     It is max of ||gradient of a group|| / weight. `free` must be the minimiser under that penalty.
+    `weights` is as in `minimise_penalised`.
     """
     places = _placed(values, free, groups)
     slope = np.asarray(ravel_pytree(jax.device_get(_gradient(values, free)))[0])
     sums = np.bincount(places.group, slope**2, len(places.group_owner) + 1)[:-1]
+    own = _own_weights(places, groups, weights, values.count)
     out = np.zeros(values.count + 1)
-    np.maximum.at(out, places.group_owner, np.sqrt(sums) / np.tile(groups.weights, len(sums) // max(len(groups.weights), 1)))
+    np.maximum.at(out, places.group_owner, np.sqrt(sums) / np.where(own > 0, own, 1.0))
     return out[:-1]
+
+
+def standard_weights(values: Copied, free: dict[str, Any], groups: Groups) -> Array:
+    """Return weights of groups under which the penalty does not depend on the units of parameters.
+
+    The weight of a group of d entries is sqrt(d) s. s^2 is the mean over its entries of the
+    diagonal of H_gg - H_gu H_uu^-1 H_ug, divided by the mean of that over the groups of the copy. H
+    is the Hessian of the copy's objective and u its entries without a penalty. In a logistic
+    regression at its intercept, s is proportional to the standard deviation of the predictor.
+
+    Args:
+        values: the objectives.
+        free: the minimisers with all groups at 0.
+        groups: the groups of entries.
+
+    Returns:
+        Array of shape (copies, groups).
+
+    Reference: Friedman, Hastie and Tibshirani 2010, for standardised predictors.
+    """
+    places, count = _placed(values, free, groups), len(groups.weights)
+    owner, group = np.asarray(places.owner), np.asarray(places.group)
+    bent = _diagonal(values, free, len(owner))[0]
+    loose = np.flatnonzero((group == len(places.group_owner)) & (owner < values.count))
+    loose = loose[np.argsort(owner[loose], kind="stable")]
+    rank = np.arange(len(loose)) - np.searchsorted(owner[loose], owner[loose])
+    width = int(rank.max(initial=-1)) + 1
+    at = np.full((values.count, width), -1)
+    at[owner[loose], rank] = loose
+    columns = np.zeros((width, len(owner)))
+    for k in range(width):
+        columns[k] = _product(values, free, on_device(np.isin(np.arange(len(owner)), at[:, k]).astype(float)))
+    # Entries of one copy have no curvature with those of another.
+    own = np.where((at >= 0)[:, :, None] & (at >= 0)[:, None, :], columns[:, at].transpose(1, 2, 0), 0.0)
+    inverse = np.linalg.pinv(own, hermitian=True)
+    mine = np.flatnonzero(group < len(places.group_owner))
+    cross = columns[:, mine]
+    left = np.maximum(bent[mine] - np.einsum("ke,ekl,le->e", cross, inverse[owner[mine]], cross), 0.0)
+    sums, sizes = np.zeros((values.count, count)), np.zeros((values.count, count))
+    np.add.at(sums, (owner[mine], group[mine] % count), left)
+    np.add.at(sizes, (owner[mine], group[mine] % count), 1.0)
+    mean = np.divide(sums, sizes, out=np.zeros_like(sums), where=sizes > 0)
+    usual = mean.sum(axis=1, keepdims=True) / np.maximum((sizes > 0).sum(axis=1, keepdims=True), 1)
+    # A predictor that does not vary has no slope, and stays at 0 under any weight.
+    share = np.divide(mean, usual, out=np.ones_like(mean), where=mean > FLATTEST**2 * usual)
+    return groups.weights * np.sqrt(share)
+
+
+def _own_weights(places: _Places, groups: Groups, weights: Array | None, copies: int) -> Array:
+    """Return the weight of each group of each array; see `minimise_penalised`."""
+    wide = np.broadcast_to(groups.weights, (copies, len(groups.weights))) if weights is None else weights
+    return np.concatenate([wide, np.zeros_like(wide[:1])])[places.group_owner, np.arange(len(places.group_owner)) % max(wide.shape[1], 1)]
+
+
+@bounded_jit
+def _product(values: Copied, free: dict[str, Any], along: Any) -> Any:
+    """Return the product of the Hessian of the sum of all objectives with a vector."""
+    flat, restore = ravel_pytree(free)
+    return jax.jvp(jax.grad(lambda z: values(restore(z)).sum()), (flat,), (along.astype(flat.dtype),))[1]
 
 
 class _Places(NamedTuple):
@@ -219,17 +279,26 @@ def diagonal_metric(values: Copied, free: dict[str, Any]) -> Array:
     `MOST_PROBES` entries, a product is evaluated along several entries with random signs. Those
     entries belong to one parameter, so their contributions to each other have the same units.
     """
+    found, number = _diagonal(values, free, MOST_PROBES)
+    sums, counts = np.bincount(number, found), np.bincount(number)
+    found = np.maximum(found, FLATTEST * (sums / counts)[number])
+    return np.where((found > 0) & np.isfinite(found), found, 1.0)
+
+
+def _diagonal(values: Copied, free: dict[str, Any], most: int) -> tuple[Array, Array]:
+    """Return the size of the diagonal of the Hessian, and the number of each entry's parameter.
+
+    Up to `most` entries of a parameter in a copy have a product of their own.
+    """
     owner, array = _owners(values, free)
     _, number = np.unique(np.stack([array, owner]), axis=1, return_inverse=True)
     order = np.argsort(number.ravel(), kind="stable")
     rank = np.empty(len(owner), int)
     rank[order] = np.arange(len(owner)) - np.searchsorted(number.ravel()[order], number.ravel()[order])
     signs = np.where(generator(0).random(len(owner)) < 0.5, -1.0, 1.0)
-    _, probe = np.unique(np.stack([array, rank % MOST_PROBES]), axis=1, return_inverse=True)
+    _, probe = np.unique(np.stack([array, rank % most]), axis=1, return_inverse=True)
     found = np.abs(np.asarray(_curvatures(values, free, on_device(probe.ravel().astype(np.int32)), on_device(signs))))
-    sums, counts = np.bincount(number.ravel(), found), np.bincount(number.ravel())
-    found = np.maximum(found, FLATTEST * (sums / counts)[number.ravel()])
-    return np.where((found > 0) & np.isfinite(found), found, 1.0)
+    return found, number.ravel()
 
 
 @bounded_jit

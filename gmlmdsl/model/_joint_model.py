@@ -646,7 +646,7 @@ class JointModel(Model):
         mask: str | None = None,
         penalty: Any = None,
         criterion: str = "ebic",
-        gamma: float = 0.5,
+        gamma: float | None = None,
         rule: str | None = None,
         *,
         on: Sequence[str] | None = None,
@@ -674,25 +674,32 @@ class JointModel(Model):
             x: the rows, as in `fit`.
             mask: the mask's name; it may be left out if the model has only one.
             penalty: the penalties, or their number (2 or more, from the smallest penalty without
-                couplings to a hundredth of it). If None, the number is 30, or 100 with "stability".
-            criterion: "ebic", "cv" or "stability". "ebic" chooses the minimum of 2 c n loss + k
+                couplings to a hundredth of it). If None, the number is 30, or 100 with "stability"
+                and "elasso".
+            criterion: "ebic", "elasso", "cv" or "stability". "ebic" chooses the minimum of 2 c n loss + k
                 (log n + 2 gamma log(candidates)). The loss is that of a refit, without the penalty,
                 of the couplings that are not 0. n is the sum of w, and `candidates` is the number
                 of couplings. k is the couplings' degrees of freedom, tr(H^-1 S) minus the same
                 trace without couplings. H is the Hessian of the summed loss, and S is the
                 covariance of its gradient. For a likelihood k is the number of couplings; for a
                 pseudolikelihood it is up to twice that number, since a pair is in two conditionals.
+                "elasso" is the criterion of IsingFit: each block has its own regression (a rule, "and"
+                if none is given), EBIC takes the loss of the penalised fit, and k is the number of
+                free directions. The penalty of a coupling is then multiplied by a number
+                proportional to the root of the curvature of the loss along it, without fields. In a
+                logistic regression this is the standard deviation of the predictor, as in glmnet.
+                Penalties fall to 1e-4 of the largest, or to a hundredth with fewer rows than
+                couplings of a block. Leave priors out of the program for the numbers of IsingFit.
                 "cv" chooses the minimum loss of left-out rows. "stability" chooses the couplings
                 that a share `threshold` of the half samples select.
             gamma: the parameter gamma of EBIC: 0 gives BIC, and larger values choose fewer
-                couplings.
+                couplings. If None, it is 0.5, or 0.25 with "elasso".
             rule: None, "and" or "or". None: one fit covers all blocks of the mask. "and" and "or":
                 each block's conditional is fitted separately, with its own parameters, penalties
                 and choice. n and candidates are then those of the block, c is 1, and k is the
                 number of free directions. A coupling is present if all blocks that see it have
                 chosen it ("and") or if some have ("or"). For single cells these fits are the
-                neighbourhoods of Meinshausen and Buhlmann. IsingFit differs in that its EBIC uses
-                the penalised loss.
+                neighbourhoods of Meinshausen and Buhlmann. With "elasso" they are those of IsingFit.
             on: the names of the penalised parameters. If None, these are the real parameters in
                 factors of two or more cells.
             folds: the number of folds of "cv".
@@ -709,11 +716,12 @@ class JointModel(Model):
                 output.
 
         Returns:
-            A `Path` with `.table`, `.chosen_couplings`, `.params` and `.selected`. `.refit()` fits
-            the chosen model without the penalty. With "stability" the path also has `.stable` and
-            `.error_bound`. H and S are evaluated once, at the refit that would be chosen if cells
-            were independent; above 2000 parameters, k is its value under that independence. Models
-            that could not win even with the loss of the last model are not refitted.
+            A `Path` with `.table`, `.chosen_couplings`, `.params` and `.selected`. `.network()` is
+            the table of the chosen model's couplings, and `.refit()` fits it without the penalty.
+            With "stability" the path also has `.stable` and `.error_bound`. H and S are evaluated
+            once, at the refit that would be chosen if cells were independent; above 2000
+            parameters, k is its value under that independence. Models that could not win even with
+            the loss of the last model are not refitted.
 
         Raises:
             GmlmError: E507 and E506 for options, E555 if nothing can be penalised, E601 for too
@@ -723,7 +731,7 @@ class JointModel(Model):
         Reference: Tibshirani 1996; Yuan and Lin 2006; Hofling and Tibshirani 2009; Chen and Chen
         2008, Foygel and Drton 2010, Barber and Drton 2015 for EBIC, at refits; Varin and Vidoni
         2005, Gao and Song 2010 for its degrees; Meinshausen and Buhlmann 2006, van Borkulo et al.
-        2014 for rules; Meinshausen and Buhlmann 2010, Shah and Samworth 2013 for stability;
+        2014 for rules and "elasso", Friedman, Hastie and Tibshirani 2010 for its units; Meinshausen and Buhlmann 2010, Shah and Samworth 2013 for stability;
         Meinshausen 2007 for the refit.
         """
         from ..assess import PathOptions, fit_path, path_refit
