@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -152,24 +152,60 @@ def bootstrap(made: FitRecord, replications: int, seed: int, max_seconds: float,
     """
     verified_seed(seed)
     replications = whole_number("replications", replications, 2)
-    if not isinstance(max_seconds, int | float) or not max_seconds > 0:
-        raise fail("E507", f"max_seconds must be a number above 0, got {max_seconds!r}")
     verify_spread(made.effective_rows, "the bootstrap")
     verify_held(16 * replications, f"{replications:,} replications", "fewer `replications=`")
+    shares, importance = row_shares(made.evidence)
+    times = (generator(seed, r).multinomial(round(shares.sum()), shares / shares.sum()) for r in range(replications))
+    found = refitted(made, (t * importance for t in times), replications, "bootstrap", max_seconds, progress)
+    held = without_interval(made.graph, made.meta["fixed"], made.params)
+    return Bootstrap(found.estimates, made.flat(made.params).astype(float), found.failed, found.seconds, made.graph, held)
+
+
+@dataclass(frozen=True)
+class Refits:
+    """Refits of one model to reweighted rows.
+
+    Attributes:
+        estimates: shape (refits, entries of the flat parameter vector), see `Bootstrap`.
+        failed: the number of refits that did not converge.
+        seconds: the run time.
+    """
+
+    estimates: Array
+    failed: int
+    seconds: float
+
+
+def refitted(made: FitRecord, weights: Iterable[Array], count: int, what: str, max_seconds: float, progress: bool | None) -> Refits:
+    """Refit to the same rows under other weights.
+
+    Args:
+        made: the fit.
+        weights: the row weights of each refit.
+        count: the number of refits.
+        what: the title of the progress bar.
+        max_seconds: the maximum expected run time in seconds.
+        progress: whether a progress bar is shown.
+
+    Raises:
+        GmlmError: E507 for `max_seconds`, E546 with the cost if it is above that.
+    """
+    if not isinstance(max_seconds, int | float) or not max_seconds > 0:
+        raise fail("E507", f"max_seconds must be a number above 0, got {max_seconds!r}")
     evidence, started, found, failed = made.evidence, time.perf_counter(), [], 0
     options = dataclasses.replace(evidence.options, init=_start(made), progress=False, asks_data_alone=False)
-    for _, weights in _drawn(evidence, replications, seed, shows_progress(progress)):
+    drawn = iter(weights)
+    for _ in tracked(range(count), f"{what}, {counted(count, 'refit')}", shows_progress(progress)):
         began = time.perf_counter()
-        estimate = fit_model(evidence.lowered, evidence.mask, evidence.codes, dataclasses.replace(options, weights=weights))
+        estimate = fit_model(evidence.lowered, evidence.mask, evidence.codes, dataclasses.replace(options, weights=next(drawn)))
         found.append(_row(made, estimate))
         failed += estimate.status.code in NO_ESTIMATE
         if len(found) == 1:
-            expected = (replications - 1) * (time.perf_counter() - began)
+            expected = (count - 1) * (time.perf_counter() - began)
             if expected > max_seconds:
-                message = f"{counted(replications, 'refit')} take about {expected:.3g} s, more than the limit of {max_seconds:g} s"
+                message = f"{counted(count, 'refit')} take about {expected:.3g} s, more than the limit of {max_seconds:g} s"
                 raise fail("E546", message, help="ask for fewer `replications=`, or raise `max_seconds=`")
-    held = without_interval(made.graph, made.meta["fixed"], made.params)
-    return Bootstrap(np.array(found), made.flat(made.params).astype(float), failed, time.perf_counter() - started, made.graph, held)
+    return Refits(np.array(found), failed, time.perf_counter() - started)
 
 
 def _start(made: FitRecord) -> dict[str, Any]:
@@ -185,15 +221,16 @@ def _start(made: FitRecord) -> dict[str, Any]:
     return {p.name: np.where(open_[p.name] | away(p), usual[p.name], made.params[p.name]) for p in made.graph.parameters}
 
 
-def _drawn(evidence: Evidence, replications: int, seed: int, show: bool) -> Iterator[tuple[int, Array]]:
-    """Yield the number and the row weights of each replication."""
+def row_shares(evidence: Evidence) -> tuple[Array, Array]:
+    """Return how often each row counts, and the weight of a row that counts once.
+
+    Both have the shape (rows,).
+    """
     rows, options = evidence.codes.shape[1], evidence.options
     given = np.ones(rows) if options.weights is None else verified_weights(options.weights, rows)
-    counts = options.weights_are == "counts"
-    shares = given if counts else (given > 0).astype(float)
-    for r in tracked(range(replications), f"bootstrap, {counted(replications, 'refit')}", show):
-        times = generator(seed, r).multinomial(round(shares.sum()), shares / shares.sum())
-        yield r, times.astype(float) * (1.0 if counts else given)
+    if options.weights_are == "counts":
+        return given, np.ones(rows)
+    return (given > 0).astype(float), given
 
 
 def _row(made: FitRecord, estimate: Estimate) -> Array:

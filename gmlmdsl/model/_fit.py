@@ -15,7 +15,17 @@ from ..fit import FitRecord
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from ..assess import Bootstrap, Contrast, CrossValidation, InformationCriterion, PairTable, PredictiveCheck, Profile, Score
+    from ..assess import (
+        Bootstrap,
+        CaseDropping,
+        Contrast,
+        CrossValidation,
+        InformationCriterion,
+        PairTable,
+        PredictiveCheck,
+        Profile,
+        Score,
+    )
 
 
 @final
@@ -609,6 +619,102 @@ class Fit(FitRecord):
         from ..assess import centrality
 
         return centrality(self, score, bootstrap, probability, gauge, progress)
+
+    def case_dropping(
+        self,
+        replications: int = 100,
+        shares: Any = None,
+        seed: int = 0,
+        *,
+        score: str = "norm",
+        gauge: str | None = "zero_sum",
+        correlation: float = 0.7,
+        certainty: float = 0.95,
+        max_seconds: float = 3600.0,
+        progress: bool | None = None,
+    ) -> CaseDropping:
+        """Refit to subsets of the rows, and correlate their networks with that of all rows.
+
+        Each subset leaves out a share of the rows, drawn without replacement; if weights are
+        counts, single rows are drawn. The CS coefficient of a statistic is the largest share that
+        can be left out such that, in more than a share `certainty` of the subsets, the (Pearson)
+        correlation of its values with those of all rows is above `correlation`. It is 0 if no share
+        is small enough. Epskamp, Borsboom and Fried advise a coefficient of 0.25 or more, better
+        above 0.5, before the order of cells is interpreted.
+
+        Args:
+            replications: the number of subsets for each share.
+            shares: the shares of rows left out, between 0 and 1. If None, there are ten from 0.05
+                to 0.75.
+            seed: the seed; subset r of share k depends on (seed, k, r) only.
+            score: "norm" or "value", see `couplings`.
+            gauge: "zero_sum" or None, see `couplings`.
+            correlation: the correlation of the CS coefficient.
+            certainty: the share of subsets of the CS coefficient.
+            max_seconds: an error is raised, after the first refit, if the others are expected to
+                take longer.
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
+
+        Returns:
+            A `CaseDropping`: `.coefficients` by statistic (`edges`, and the measures of
+            `centrality`), `.correlations` of shape (shares, replications), and `.table()`.
+            `gmlmdsl.report.plot_case_dropping` draws it. Measures without a sign are left out, see
+            `centrality`.
+
+        Raises:
+            GmlmError: E505 for a fit without its data, E507 for options, E546 with the cost if it
+                is above `max_seconds`, E555 for a model without couplings.
+
+        Reference: Epskamp, Borsboom and Fried 2018, for case dropping and the CS coefficient.
+        """
+        from ..assess import case_dropping
+
+        rest = {"score": score, "gauge": gauge, "correlation": correlation, "certainty": certainty}
+        return case_dropping(self, replications, shares, seed, **rest, max_seconds=max_seconds, progress=progress)  # pyright: ignore[reportArgumentType]
+
+    def bootstrap_differences(
+        self,
+        bootstrap: Bootstrap,
+        of: str = "edges",
+        *,
+        score: str = "value",
+        gauge: str | None = "zero_sum",
+        level: float = 0.95,
+        progress: bool | None = None,
+    ) -> DataFrame:
+        """Test which edges of this network, or centralities of its cells, differ from each other.
+
+        The difference of each two edges (or cells) is computed in every replication of a bootstrap.
+        They differ if its percentile interval excludes 0. Intervals are not corrected for the
+        number of pairs, as in bootnet. Differences between two groups have their own test,
+        `differences`.
+
+        Args:
+            bootstrap: the result of `bootstrap`, with 1000 replications or more for small p-values.
+            of: "edges", or a measure of `centrality`, such as "strength".
+            score: "value" or "norm", see `couplings`.
+            gauge: "zero_sum" or None, see `couplings`.
+            level: the probability of the intervals.
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
+
+        Returns:
+            A DataFrame, the smallest p-values first, with the columns `first` and `second` (names
+            of edges, `"x[0] - x[1]"`, or of cells), `a` and `b` (their values in the fit), `value`
+            (a - b), the ends of the interval, `p_value` and `differs`. With r of R replications at
+            or beyond 0 on the nearer side, p = 2 (r + 1) / (R + 1), at most 1.
+
+        Raises:
+            GmlmError: E507 for options or another bootstrap, E555 for a model without couplings,
+                E601 for too many differences.
+
+        Reference: Epskamp, Borsboom and Fried 2018, for bootstrapped difference tests; Efron and
+        Tibshirani 1993, Section 13.3, for percentile intervals.
+        """
+        from ..assess import bootstrap_differences
+
+        return bootstrap_differences(self, bootstrap, of, score, gauge, level, progress)
 
     def differences(
         self,

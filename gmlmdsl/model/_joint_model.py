@@ -731,8 +731,8 @@ class JointModel(Model):
         Reference: Tibshirani 1996; Yuan and Lin 2006; Hofling and Tibshirani 2009; Chen and Chen
         2008, Foygel and Drton 2010, Barber and Drton 2015 for EBIC, at refits; Varin and Vidoni
         2005, Gao and Song 2010 for its degrees; Meinshausen and Buhlmann 2006, van Borkulo et al.
-        2014 for rules and "elasso", Friedman, Hastie and Tibshirani 2010 for its units; Meinshausen and Buhlmann 2010, Shah and Samworth 2013 for stability;
-        Meinshausen 2007 for the refit.
+        2014 for rules and "elasso", Friedman, Hastie and Tibshirani 2010 for its units; Meinshausen
+        and Buhlmann 2010, Shah and Samworth 2013 for stability; Meinshausen 2007 for the refit.
         """
         from ..assess import PathOptions, fit_path, path_refit
 
