@@ -19,6 +19,7 @@ from ._prepare import WORTH_MERGING, make_objective, objective_colouring, stays_
 from ._record import FitRecord, estimate_to_fit, fit_from_file
 from ._saved_fits import INPUT, SavedFit, fit_bytes, read_fit, verify_numbers, warn_of_size
 from ._shrinkage import SHRINKS, with_shrinkage
+from ._starts import Starts, best_of_starts
 from ._status import AT_BOUND, Finding, in_words
 from ._training_options import (
     Training,

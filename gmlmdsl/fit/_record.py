@@ -26,6 +26,7 @@ from ._minimise import MOST_INFERRED
 from ._notes import notes_on
 from ._options import Evidence
 from ._saved_fits import FIT, INPUT, SavedFit, fit_bytes, outside, read_fit
+from ._starts import Starts
 from ._status import Finding, Status, sparse_directions
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ Array = np.ndarray
 F = TypeVar("F", bound="FitRecord")
 KINDS = ("sandwich", "laplace")
 MINIMA = (
-    "hidden variables: there may be lower minima than this one; fits with other `seed=` or `init=` show it by their `.objective`, "
+    "hidden variables: there may be lower minima than this one; `starts=20` takes the best of random starts, "
     "see docs/how-to/fit-hidden-variables.md"
 )
 
@@ -104,6 +105,12 @@ class FitRecord:
         `draws`, and `effective`, their effective number.
         """
         return self.meta.get("simulated")
+
+    @property
+    def starts(self) -> Starts | None:
+        """The ends of all fits of `Model.fit(starts=..)`; None for a fit from one start."""
+        found = self.meta.get("starts")
+        return None if found is None else Starts(**found | {"objectives": tuple(found["objectives"])})
 
     @property
     def effective_rows(self) -> float:
@@ -285,7 +292,8 @@ class FitRecord:
         lines = [
             *([head, kind] if kind else [head]),
             *([self.missing.words] if self.missing is not None and self.missing.any else []),
-            *([MINIMA] if self.missing is not None and self.missing.latents and self.status.converged else []),
+            *([] if self.starts is None else [self.starts.words]),
+            *([MINIMA] if self.starts is None and self.missing is not None and self.missing.latents and self.status.converged else []),
             *([errors] if "sandwich" in self.determined else self._no_errors()),
             *(f"{f.message}. {f.remedy}." for f in self.status.findings),
         ]

@@ -44,7 +44,7 @@ from ..evaluate import (
     substitution_effects,
     verified_partition,
 )
-from ..fit import WHOLE, Evidence, FitOptions, PersistentContrastiveDivergence, estimate_to_fit, fit_model, method_of, whole_mask
+from ..fit import WHOLE, Evidence, FitOptions, PersistentContrastiveDivergence, best_of_starts, estimate_to_fit, method_of, whole_mask
 from ..graph import GivenRows, Lowered, with_given
 from ..guided import GuidedOptions, refuse_guided
 from ..masks import AbstractMask
@@ -567,6 +567,7 @@ class JointModel(Model):
         impute: bool | None = None,
         method: Any = None,
         gaps: str = "sum",
+        starts: int = 1,
     ) -> Fit:
         """Minimise c * sum over rows of w loss_r - log prior over the parameters.
 
@@ -619,6 +620,13 @@ class JointModel(Model):
                 missing cell is a neighbour. "ignore" raises an error for latents that x lacks, for
                 missing cells of a `require` or of a data-dependent mask, and together with `impute`
                 or `method`.
+            starts: the number of fits, of which the one with the lowest objective is returned. The
+                first starts as usual; the others start at independent standard normal values, in
+                the coordinates without bounds, and at the values of `init`. It is for models with
+                latents, whose objective has several minima: 20, say. `print(fit)` and `fit.starts`
+                state how many starts reach the lowest objective within 0.01 nats, and how many of
+                those have other parameters: exchanging the values of a latent does not change the
+                objective (label switching).
 
         Returns:
             A `Fit` with estimates, sandwich standard errors, and a status with remedies.
@@ -637,8 +645,9 @@ class JointModel(Model):
         options = FitOptions(
             name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are, method, gaps=gaps
         )
-        estimate = fit_model(bound, lowered, rows.codes, options, rows.index)
-        return estimate_to_fit(Fit, estimate, self.graph, self._meta(seed), lambda: self, derive.float_type())
+        estimate, told = best_of_starts(bound, lowered, rows.codes, options, starts, rows.index)
+        meta = self._meta(seed) | ({} if told is None else {"starts": told.as_meta})
+        return estimate_to_fit(Fit, estimate, self.graph, meta, lambda: self, derive.float_type())
 
     def fit_path(
         self,

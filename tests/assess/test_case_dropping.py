@@ -42,7 +42,7 @@ def fit() -> Any:
 
 
 def strengths(params: Any) -> np.ndarray:
-    return np.array([np.abs(params["J"])[(i == PAIRS).any(axis=1)].sum() for i in range(4)])
+    return np.array([np.abs(params["J"])[np.equal(PAIRS, i).any(axis=1)].sum() for i in range(4)])
 
 
 def test_subsets_are_fits_of_the_rows_that_stay(fit: Any) -> None:

@@ -267,3 +267,13 @@ def test_fit_and_sample_say_what_the_sizes_show(folder):
     sample = gmlm("sample", "b.fit", "--draws", "2", "--warmup", "0", "--chains", "1").output
     assert "warning[W812 cells-never-moved]: sampler `stays` never moves `x[0]`" in sample
     assert "W811" not in sample
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_the_best_of_several_starts_is_told(folder):
+    output = gmlm("fit", "m.gmlm", "x.csv", "--mask", "single", "--starts", "2").output
+    assert "starts: 2 of 2 starts reach the lowest objective within 0.01 nats" in output
+    (folder / "net.gmlm").write_text(
+        "model m {\n  var x[i in range(4)] : spin\n  network f = mlp()\n  conditional x ~ f()\n}\nmask all = bernoulli(x, rate = 0.5)\n"
+    )
+    assert "--starts" in gmlm("fit", "net.gmlm", "x.csv", "--starts", "2", status=1).output
