@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +15,16 @@ from ..data import generator, verified_seed
 from ..fit import row_weights
 from ..plan import BUDGET, verify_held
 from ._replicates import (
+    AbstractSource,
     AbstractStatistics,
     Function,
     Marginals,
     Pairs,
-    ReplicateSource,
     Summary,
     chain_source,
     exact_source,
     function_values,
+    given_source,
     is_listable,
 )
 from ._scored_rows import evidence_of
@@ -200,6 +201,7 @@ def predictive(
     x: Any,
     weights: Any,
     missing: Any,
+    given: Any,
     seed: int,
     chains: int,
     warmup: int,
@@ -209,18 +211,21 @@ def predictive(
     """Return a predictive check of a fit; the arguments are those of `Fit.predictive`."""
     draws = whole_number("draws", draws, LEAST_DRAWS)
     _verify(seed, statistics, functions, summaries)
-    if fit.graph.given:
-        message = "a predictive check draws rows from one distribution, and with given variables each row has its own"
-        raise fail("E510", message, help="hold out rows instead: `fit.cross_validate()`; or draw rows yourself: `fit.sample(given=..)`")
+    exact = is_one_of(sampler, ("exact",)) or (sampler is None and (bool(fit.graph.given) or is_listable(fit.graph)))
+    if fit.graph.given and not exact:
+        message = "with given variables each row has its own distribution, and a sampler would need a chain for each row"
+        raise fail("E510", message, help="leave `sampler=` out: rows are drawn exactly; or hold out rows: `fit.cross_validate()`")
     if fit.status.code == "diverged":
         raise fail("E552", "the fit diverged: its estimates are no numbers to draw from", help="mend the fit first, see `print(fit)`")
-    evidence = evidence_of(fit, x, weights, missing)
+    evidence = evidence_of(fit, x, weights, missing, given=given)
     kept = row_weights(evidence) > 0
-    codes, w = evidence.codes[:, kept].T, row_weights(evidence)[kept]
+    codes, w = evidence.codes[: fit.graph.n_random, kept].T, row_weights(evidence)[kept]
     _verify_cost(fit, len(codes), draws, statistics)
-    exact = is_one_of(sampler, ("exact",)) or (sampler is None and is_listable(fit.graph))
     with waiting("drawing rows", shows_progress(progress)):
-        source = exact_source(fit) if exact else chain_source(fit, sampler, len(codes), seed, chains, warmup, thin)
+        if fit.graph.given:
+            source = given_source(fit, evidence, evidence.codes[fit.graph.row_cell, kept])
+        else:
+            source = exact_source(fit) if exact else chain_source(fit, sampler, len(codes), seed, chains, warmup, thin)
     chosen = _statistics(fit, codes, w, source, statistics, functions, summaries)
     observed = [s.statistic(codes, None) for s in chosen]
     table, rng = source.codes.T, generator(seed, 1)
@@ -231,7 +236,7 @@ def predictive(
         for s, out in zip(chosen, replicated, strict=True):
             out[m] = s.statistic(rows, index)
     found = {s.name: Statistics(s.name, s.labels, o, r) for s, o, r in zip(chosen, observed, replicated, strict=True)}
-    incomplete = int((codes[:, fit.graph.is_observed] < 0).any(axis=1).sum())
+    incomplete = int((codes[:, _observed(fit)] < 0).any(axis=1).sum())
     return PredictiveCheck(found, len(codes), incomplete, draws, source.words, source.notes)
 
 
@@ -282,23 +287,29 @@ def _statistics(
     fit: FitRecord,
     codes: Array,
     weights: Array,
-    source: ReplicateSource,
+    source: AbstractSource,
     statistics: Sequence[str],
     functions: Mapping[str, Any],
     summaries: Mapping[str, Callable[[Any], Any]],
 ) -> list[AbstractStatistics]:
     seen = codes >= 0
     # Functions depend on observed variables only, and not on latents.
-    complete = np.asarray(seen[:, fit.graph.is_observed].all(axis=1))
+    complete = np.asarray(seen[:, _observed(fit)].all(axis=1))
     if (functions or summaries) and not complete.any():
         raise fail("E553", "functions of a configuration need rows without gaps, and there are none", help="use `statistics=` alone")
     made: dict[str, Callable[..., AbstractStatistics]] = {"marginals": Marginals, "pairs": Pairs}
-    out = [made[name](fit.graph, seen, weights) for name in statistics]
+    graph = replace(fit.graph, given=())  # the row cell has no statistics
+    out = [made[name](graph, seen, weights) for name in statistics]
     on_source = function_values(fit, functions, source.codes)
     on_data = function_values(fit, functions, codes[complete].T)
     out += [Function(name, on_source[name], on_data[name], complete, weights) for name in functions]
     out += [Summary(name, f, fit.graph, complete) for name, f in summaries.items()]
     return [s for s in out if s.labels]
+
+
+def _observed(fit: FitRecord) -> Array:
+    """Return which random cells data contain."""
+    return fit.graph.is_observed[: fit.graph.n_random]
 
 
 def _tail(draws: int) -> int:

@@ -162,6 +162,7 @@ class Fit(FitRecord):
         x: Any = None,
         weights: Any = None,
         missing: Any = None,
+        given: Any = None,
         seed: int = 0,
         chains: int = 8,
         warmup: int = 500,
@@ -170,12 +171,13 @@ class Fit(FitRecord):
     ) -> PredictiveCheck:
         """Compare statistics of the data with those of data sets simulated from the fitted model.
 
-        A simulated data set has as many rows as the data, with the same missing cells.
+        A simulated data set has as many rows as the data, with the same missing cells. With given
+        variables, each of its rows is drawn from the distribution given the data of that row.
 
         Args:
             sampler: the sampler that draws the rows. If None, the rows are independent if all
                 configurations can be enumerated, and else come from the model's only sampler.
-                `"exact"` requires independent rows.
+                `"exact"` requires independent rows. With given variables rows are independent.
             draws: the number of data sets.
             statistics: `marginals` and `pairs`. `marginals` is the share of each value of each
                 cell. `pairs` is, for each two cells, the share of rows in which they agree, or
@@ -190,6 +192,7 @@ class Fit(FitRecord):
                 `weights` and `missing` as in `Model.fit`.
             weights: one weight per row of x.
             missing: see `Model.fit`.
+            given: the data of given variables of the rows x, as in `Model.fit`.
             seed: the seed of chains and of data sets.
             chains: the number of chains.
             warmup: the number of steps before the first draw.
@@ -205,9 +208,10 @@ class Fit(FitRecord):
             than too small.
 
         Raises:
-            GmlmError: E510 for a model with given variables, whose rows each have their own
-                distribution; E553 for a statistic that does not fit, E601 with the figure if there
-                are too many pairs, E505 without rows.
+            GmlmError: E510 for a sampler of a model with given variables, whose rows would need a
+                chain each; E553 for a statistic that does not fit, E601 with the figure if there
+                are too many pairs, or too many configurations with given variables; E505 without
+                rows.
 
         Reference: Gelman, Meng and Stern 1996, section 2; Davison and Hinkley 1997, section 4.2.5,
         for the p-value.
@@ -224,6 +228,7 @@ class Fit(FitRecord):
             x=x,
             weights=weights,
             missing=missing,
+            given=given,
             seed=seed,
             chains=chains,
             warmup=warmup,

@@ -273,7 +273,6 @@ def test_fit_and_sample_say_what_the_sizes_show(folder):
 def test_the_best_of_several_starts_is_told(folder):
     output = gmlm("fit", "m.gmlm", "x.csv", "--mask", "single", "--starts", "2").output
     assert "starts: 2 of 2 starts reach the lowest objective within 0.01 nats" in output
-    (folder / "net.gmlm").write_text(
-        "model m {\n  var x[i in range(4)] : spin\n  network f = mlp()\n  conditional x ~ f()\n}\nmask all = bernoulli(x, rate = 0.5)\n"
-    )
+    text = "network f = mlp()\nmodel m {\n  var x[i in range(4)] : spin\n  conditional x ~ f()\n}\nmask all = bernoulli(x, rate = 0.5)\n"
+    (folder / "net.gmlm").write_text(text)
     assert "--starts" in gmlm("fit", "net.gmlm", "x.csv", "--starts", "2", status=1).output
