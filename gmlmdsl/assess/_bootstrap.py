@@ -16,7 +16,7 @@ import numpy as np
 from .._diagnostics import counted, duration, fail, whole_number
 from .._progress import shows_progress, tracked
 from ..data import generator, verified_seed, verified_weights
-from ..evaluate import entry_names, init_params, unflatten, verified_quantile
+from ..evaluate import LEVEL, entry_names, init_params, unflatten, verified_quantile
 from ..fit import Estimate, Evidence, fit_model, verify_spread, without_interval
 from ..graph import FactorGraph
 from ..plan import verify_held
@@ -45,6 +45,7 @@ class Bootstrap:
         held: the entries that the fit has at the centre of a laplace prior. They have no error and
             no interval here either, because the bootstrap is inconsistent at a non-smooth point
             (Andrews 2000).
+        level: the probability of intervals for which no other is given, that of the fit.
     """
 
     estimates: Array
@@ -53,6 +54,7 @@ class Bootstrap:
     seconds: float
     graph: FactorGraph = dataclasses.field(repr=False)
     held: Array = dataclasses.field(repr=False)
+    level: float = LEVEL
 
     @property
     def without_estimate(self) -> Array:
@@ -82,18 +84,18 @@ class Bootstrap:
         """
         return unflatten(self.graph, self._errors())
 
-    def interval(self, probability: float = 0.94) -> dict[str, tuple[Array, Array]]:
+    def interval(self, probability: float | None = None) -> dict[str, tuple[Array, Array]]:
         """Return percentile intervals by parameter.
 
         An end is infinite if too many replications separate.
 
         Reference: Efron and Tibshirani 1993, Section 13.3.
         """
-        low, high = self._percentiles(probability)
+        low, high = self._percentiles(self.level if probability is None else probability)
         ends = unflatten(self.graph, low), unflatten(self.graph, high)
         return {name: (ends[0][name], ends[1][name]) for name in ends[0]}
 
-    def summary(self, probability: float = 0.94) -> pd.DataFrame:
+    def summary(self, probability: float | None = None) -> pd.DataFrame:
         """Return a table with one row per entry.
 
         The columns are the estimate, the standard error, the percentile interval, and the number of
@@ -102,6 +104,7 @@ class Bootstrap:
         """
         import pandas as pd
 
+        probability = self.level if probability is None else probability
         low, high = self._percentiles(probability)
         tail = 100 * (1 - probability) / 2
         table = {"estimate": self.estimate, "std_error": self._errors(), f"{tail:.3g}%": low, f"{100 - tail:.3g}%": high}
@@ -158,7 +161,7 @@ def bootstrap(made: FitRecord, replications: int, seed: int, max_seconds: float,
     times = (generator(seed, r).multinomial(round(shares.sum()), shares / shares.sum()) for r in range(replications))
     found = refitted(made, (t * importance for t in times), replications, "bootstrap", max_seconds, progress)
     held = without_interval(made.graph, made.meta["fixed"], made.params)
-    return Bootstrap(found.estimates, made.flat(made.params).astype(float), found.failed, found.seconds, made.graph, held)
+    return Bootstrap(found.estimates, made.flat(made.params).astype(float), found.failed, found.seconds, made.graph, held, made.level)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import fail, is_one_of, is_real_number
+from .._diagnostics import fail, is_one_of
 from .._progress import shows_progress, waiting
-from ..evaluate import unflatten
+from ..evaluate import unflatten, verified_level
 from ..plan import verify_held
 from ._centrality import MEASURES, Network, replications_of
 
@@ -40,8 +40,7 @@ def bootstrap_differences(
 
     if not is_one_of(of, (EDGES, *MEASURES)):
         raise fail("E507", f"of must be {', '.join(map(repr, (EDGES, *MEASURES)))}, got {of!r}")
-    if not is_real_number(level) or not 0 < level < 1:
-        raise fail("E507", f"level must be a number between 0 and 1, got {level!r}", help="`level=0.95`, say")
+    level = verified_level(level)
     network, whole = Network(fit, score, gauge), replications_of(fit, bootstrap)
 
     def values(params: Any) -> Array:

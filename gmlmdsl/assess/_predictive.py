@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,6 +13,7 @@ import numpy as np
 from .._diagnostics import fail, is_one_of, listed, unknown, whole_number
 from .._progress import shows_progress, tracked, waiting
 from ..data import generator, verified_seed
+from ..evaluate import LEVEL, verified_level
 from ..fit import row_weights
 from ..plan import BUDGET, verify_held
 from ._replicates import (
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
     from ..fit import FitRecord
 
 Array = np.ndarray
-LEVEL = 0.94
-LEAST_DRAWS = 33  # with fewer draws there is no band of 94 %
 MOST_OPERATIONS = 2e12
 BUILT_IN = ("marginals", "pairs")
 
@@ -50,12 +50,14 @@ class Statistics:
         labels: the labels of the statistics.
         observed: the values on the data, shape (statistics,).
         replicated: the values on the replicated data sets, shape (draws, statistics).
+        level: the probability of the bands.
     """
 
     name: str
     labels: tuple[str, ...]
     observed: Array
     replicated: Array = field(repr=False)
+    level: float = LEVEL
 
     @cached_property
     def mean(self) -> Array:
@@ -89,9 +91,9 @@ class Statistics:
 
     @cached_property
     def bands(self) -> tuple[Array, Array]:
-        """The ends of the 94 % bands; values outside have p <= 0.06."""
+        """The ends of the bands of probability `level`; values outside have p <= 1 - level."""
         m = len(self.replicated)
-        k = _tail(m)
+        k = _tail(m, self.level)
         ordered = np.partition(self.replicated, (k - 1, m - k), axis=0)
         return ordered[k - 1], ordered[m - k]
 
@@ -108,7 +110,7 @@ class Statistics:
         It is an upper bound if statistics have ties.
         """
         m = len(self.replicated)
-        return len(self.labels) * 2 * _tail(m) / (m + 1)
+        return len(self.labels) * 2 * _tail(m, self.level) / (m + 1)
 
     @cached_property
     def worst_p_value(self) -> float:
@@ -128,14 +130,16 @@ class Statistics:
         most = None if most is None else whole_number("most", most, 0)
         order = np.argsort(-np.abs(self.z), kind="stable")[:most]
         low, high = self.bands
-        columns = {"data": self.observed, "model": self.mean, "spread": self.spread, "3%": low, "97%": high, "z": self.z}
-        columns["p"] = self.p_values
+        columns = {"data": self.observed, "model": self.mean, "spread": self.spread}
+        tail = 100 * (1 - self.level) / 2
+        columns |= {f"{tail:.3g}%": low, f"{100 - tail:.3g}%": high, "z": self.z, "p": self.p_values}
         return pd.DataFrame({k: v[order] for k, v in columns.items()}, index=pd.Index([self.labels[i] for i in order], name=self.name))
 
     def __repr__(self) -> str:
         worst = int(np.argmax(np.abs(self.z)))
+        outside = f"{int(self.outside.sum())} of {len(self.labels)} outside the {100 * self.level:g} % band"
         return (
-            f"{self.name}: {int(self.outside.sum())} of {len(self.labels)} outside the 94 % band, {self.expected_outside:.2g} expected; "
+            f"{self.name}: {outside}, {self.expected_outside:.2g} expected; "
             f"largest |z| {abs(self.z[worst]):.3g} at {self.labels[worst]}, p = {self.worst_p_value:.2g} for so large a one among all"
         )
 
@@ -202,6 +206,7 @@ def predictive(
     weights: Any,
     missing: Any,
     given: Any,
+    level: float | None,
     seed: int,
     chains: int,
     warmup: int,
@@ -209,7 +214,8 @@ def predictive(
     progress: bool | None,
 ) -> PredictiveCheck:
     """Return a predictive check of a fit; the arguments are those of `Fit.predictive`."""
-    draws = whole_number("draws", draws, LEAST_DRAWS)
+    level = fit.level if level is None else verified_level(level)
+    draws = whole_number("draws", draws, math.ceil(2 / (1 - level) - 1e-9) - 1)  # with fewer there is no band
     _verify(seed, statistics, functions, summaries)
     exact = is_one_of(sampler, ("exact",)) or (sampler is None and (bool(fit.graph.given) or is_listable(fit.graph)))
     if fit.graph.given and not exact:
@@ -235,7 +241,7 @@ def predictive(
         rows = table[index]
         for s, out in zip(chosen, replicated, strict=True):
             out[m] = s.statistic(rows, index)
-    found = {s.name: Statistics(s.name, s.labels, o, r) for s, o, r in zip(chosen, observed, replicated, strict=True)}
+    found = {s.name: Statistics(s.name, s.labels, o, r, level) for s, o, r in zip(chosen, observed, replicated, strict=True)}
     incomplete = int((codes[:, _observed(fit)] < 0).any(axis=1).sum())
     return PredictiveCheck(found, len(codes), incomplete, draws, source.words, source.notes)
 
@@ -312,9 +318,9 @@ def _observed(fit: FitRecord) -> Array:
     return fit.graph.is_observed[: fit.graph.n_random]
 
 
-def _tail(draws: int) -> int:
+def _tail(draws: int, level: float) -> int:
     """Return how many of the smallest values, and of the largest, count as outside."""
-    return int((1 - LEVEL) / 2 * (draws + 1) + 1e-9)
+    return int((1 - level) / 2 * (draws + 1) + 1e-9)
 
 
 def _standardised(values: Array, mean: Array, spread: Array) -> Array:

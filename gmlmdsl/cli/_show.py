@@ -43,6 +43,7 @@ class FitRequest:
     allow_python: bool = False
     gaps: str = "sum"
     starts: int = 1
+    level: float | None = None
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,13 @@ def run_fit(request: FitRequest) -> None:
     model = program.model(name)
     options: dict[str, Any] = {"seed": request.seed, "n_masks": n_masks, "max_steps": request.max_steps}
     if model.graph.network is None:
-        options |= {"gaps": request.gaps, "starts": request.starts}
+        options |= {"gaps": request.gaps, "starts": request.starts, "level": request.level}
     elif request.report is not None:
         raise fail("E507", "`--report` draws estimates with their errors, which a network has not", help="leave it out")
     elif request.gaps != "sum":
         raise fail("E507", "`--gaps` says how missing cells enter a joint distribution; a network does not see them", help="leave it out")
+    elif request.level is not None:
+        raise fail("E507", "`--level` is about intervals of estimates, which a network has not", help="leave it out")
     elif request.starts != 1:
         raise fail("E507", "`--starts` compares exact objectives, which the training of a network has not", help="leave it out")
     _warn_of_sizes(program, model, mask)

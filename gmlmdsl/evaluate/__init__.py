@@ -33,7 +33,7 @@ from ._distinct import distinct_rows
 from ._effects import Effects, substitution_effects
 from ._exact_answers import independent_kernel, known_rows, log_sums
 from ._gap_curvature import gap_second_order
-from ._intervals import intervals, verified_quantile
+from ._intervals import LEVEL, intervals, verified_level, verified_quantile
 from ._magnitude import verified_partition
 from ._metric import Metric, metrics
 from ._missing import Missing, Sorted, ignored_rows, reported, sort_rows, summed_loss, verify_ignored, verify_latents, verify_present

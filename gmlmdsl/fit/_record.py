@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from .._diagnostics import counted, duration, fail, is_one_of, no_attribute
-from ..evaluate import Missing, entry_names, intervals, unflatten, verified_quantile, verify_all
+from ..evaluate import LEVEL, Missing, entry_names, intervals, unflatten, verified_level, verified_quantile, verify_all
 from ..files import write_whole
 from ..graph import FactorGraph, with_given
 from ._few_rows import Inferred, Later, scored_rows
@@ -105,6 +105,19 @@ class FitRecord:
         `draws`, and `effective`, their effective number.
         """
         return self.meta.get("simulated")
+
+    @property
+    def level(self) -> float:
+        """The probability of the intervals of this fit and of its checks, if no other is given."""
+        return float(self.meta.get("level", LEVEL))
+
+    def with_level(self: F, level: float) -> F:
+        """Return this fit with another probability of its intervals, `fit.with_level(0.95)`.
+
+        Raises:
+            GmlmError: E507 unless it is a number between 0 and 1.
+        """
+        return dataclasses.replace(self, meta=self.meta | {"level": verified_level(level)})
 
     @property
     def starts(self) -> Starts | None:
@@ -206,14 +219,19 @@ class FitRecord:
             return np.diag(self.covariance_of(errors))
         return np.where(self.status.open_entries(errors == "sandwich"), np.inf, found.variances(errors))
 
-    def interval(self, probability: float = 0.94, errors: str = "sandwich") -> dict[str, tuple[Array, Array]]:
+    def interval(self, probability: float | None = None, errors: str = "sandwich") -> dict[str, tuple[Array, Array]]:
         """Return intervals by parameter.
 
         The interval of a real parameter is estimate -+ z * standard error. The interval of a
         bounded parameter is normal on the log or logit scale. The intervals are intervals for the
         limit of the estimate. If a prior shrinks the estimate (`status.shrunk`), this limit is not
         the true value. Nan stands for no interval.
+
+        Args:
+            probability: the probability of the intervals. If None, `level`.
+            errors: "sandwich" or "laplace", see `determined_covariance`.
         """
+        probability = self.level if probability is None else probability
         return intervals(self.graph, self.params, self.standard_errors_of(errors), verified_quantile(probability))
 
     def undetermined_directions(self) -> pd.DataFrame:
@@ -228,7 +246,7 @@ class FitRecord:
         frame = pd.DataFrame(directions.T, index=pd.Index(entry_names(self.graph), name="parameter"))
         return frame.loc[(frame != 0).any(axis=1)]
 
-    def summary(self, probability: float = 0.94, errors: str = "sandwich") -> pd.DataFrame:
+    def summary(self, probability: float | None = None, errors: str = "sandwich") -> pd.DataFrame:
         """Return a table with one row per parameter entry.
 
         The columns are the estimate, the standard error, the interval, and a note if these are
@@ -237,7 +255,7 @@ class FitRecord:
         shift the estimate by more than half a standard error.
 
         Args:
-            probability: the probability of the intervals.
+            probability: the probability of the intervals. If None, `level`.
             errors: "sandwich" or "laplace", see `determined_covariance`; `fit.bootstrap()` has its
                 own summary.
         """
@@ -246,6 +264,7 @@ class FitRecord:
         from .._printed_table import PrintedTable
 
         verify_kind(errors)
+        probability = self.level if probability is None else probability
         names, flat = entry_names(self.graph), self.flat(self.params).astype(float)
         signs = self.status.separated
         table = {"estimate": np.where(signs > 0, np.inf, np.where(signs < 0, -np.inf, flat))}

@@ -93,6 +93,7 @@ MORE = {
     "loss": _one_of("squared"),  # for a network; without the entry, the loss is the cross-entropy
     "gaps": _one_of("ignore"),
     "starts": _has(STARTS),
+    "level": lambda value: _is_number(value) and 0 < value < 1,
 }
 
 

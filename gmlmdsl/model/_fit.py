@@ -92,7 +92,7 @@ class Fit(FitRecord):
 
         return bootstrap(self, replications, seed, max_seconds, progress)
 
-    def profile(self, along: Any = None, points: int = 13, *, probability: float = 0.94, progress: bool | None = None) -> Profile:
+    def profile(self, along: Any = None, points: int = 13, *, probability: float | None = None, progress: bool | None = None) -> Profile:
         """Profile the objective along one direction d.
 
         At each point of a grid along d, the objective is minimised over all other directions. Twice
@@ -107,7 +107,7 @@ class Fit(FitRecord):
             points: the number of grid points, 5 or more. A side on which the interval is still open
                 gets up to six more points. Each is twice as far from the estimate as the previous
                 one.
-            probability: the probability of the interval.
+            probability: the probability of the interval. If None, that of the fit, `level`.
             progress: whether a progress bar is shown. If None, it is shown if a person watches the
                 output.
 
@@ -123,7 +123,7 @@ class Fit(FitRecord):
         """
         from ..assess import profile
 
-        return profile(self, along, points, probability, progress)
+        return profile(self, along, points, self.level if probability is None else probability, progress)
 
     def refit_selected(self, x: Any = None, weights: Any = None, *, missing: Any = None, given: Any = None) -> Fit:
         """Refit the entries that laplace priors left free, without these priors.
@@ -163,6 +163,7 @@ class Fit(FitRecord):
         weights: Any = None,
         missing: Any = None,
         given: Any = None,
+        level: float | None = None,
         seed: int = 0,
         chains: int = 8,
         warmup: int = 500,
@@ -193,6 +194,8 @@ class Fit(FitRecord):
             weights: one weight per row of x.
             missing: see `Model.fit`.
             given: the data of given variables of the rows x, as in `Model.fit`.
+            level: the probability of the bands of the statistics. If None, that of the fit,
+                `level`. It needs at least 2 / (1 - level) - 1 data sets.
             seed: the seed of chains and of data sets.
             chains: the number of chains.
             warmup: the number of steps before the first draw.
@@ -229,6 +232,7 @@ class Fit(FitRecord):
             weights=weights,
             missing=missing,
             given=given,
+            level=level,
             seed=seed,
             chains=chains,
             warmup=warmup,
@@ -525,7 +529,7 @@ class Fit(FitRecord):
         top: int | None = None,
         gauge: str | None = "zero_sum",
         score: str = "norm",
-        probability: float = 0.94,
+        probability: float | None = None,
         *,
         progress: bool | None = None,
     ) -> PairTable:
@@ -554,7 +558,7 @@ class Fit(FitRecord):
                 it is the slope of a logistic regression, as IsingFit reports it. A cell with more
                 than two values must have numbers as values, such as `range(1, 6)`. Two labels
                 count as 0 and 1.
-            probability: the probability of the intervals.
+            probability: the probability of the intervals. If None, that of the fit, `level`.
             progress: whether a progress bar is shown. If None, it is shown if a person watches the
                 output.
 
@@ -573,13 +577,13 @@ class Fit(FitRecord):
         """
         from ..assess import couplings
 
-        return couplings(self, top, gauge, score, probability, progress)
+        return couplings(self, top, gauge, score, self.level if probability is None else probability, progress)
 
     def centrality(
         self,
         score: str = "norm",
         bootstrap: Bootstrap | None = None,
-        probability: float = 0.94,
+        probability: float | None = None,
         *,
         gauge: str | None = "zero_sum",
         progress: bool | None = None,
@@ -604,8 +608,9 @@ class Fit(FitRecord):
                 states it.
             bootstrap: the result of `bootstrap`. Each measure then has a percentile interval over
                 its replications.
-            probability: the probability of the intervals. Intervals of sums of |w| tend to lie
-                above the estimates of the fit, because noise makes |w| larger.
+            probability: the probability of the intervals. If None, that of the fit, `level`.
+                Intervals of sums of |w| tend to lie above the estimates of the fit, because noise
+                makes |w| larger.
             gauge: "zero_sum" or None, see `couplings`.
             progress: whether a progress bar is shown. If None, it is shown if a person watches the
                 output.
@@ -623,7 +628,7 @@ class Fit(FitRecord):
         """
         from ..assess import centrality
 
-        return centrality(self, score, bootstrap, probability, gauge, progress)
+        return centrality(self, score, bootstrap, self.level if probability is None else probability, gauge, progress)
 
     def case_dropping(
         self,
@@ -685,7 +690,7 @@ class Fit(FitRecord):
         *,
         score: str = "value",
         gauge: str | None = "zero_sum",
-        level: float = 0.95,
+        level: float | None = None,
         progress: bool | None = None,
     ) -> DataFrame:
         """Test which edges of this network, or centralities of its cells, differ from each other.
@@ -700,7 +705,7 @@ class Fit(FitRecord):
             of: "edges", or a measure of `centrality`, such as "strength".
             score: "value" or "norm", see `couplings`.
             gauge: "zero_sum" or None, see `couplings`.
-            level: the probability of the intervals.
+            level: the probability of the intervals. If None, that of the fit, `level`.
             progress: whether a progress bar is shown. If None, it is shown if a person watches the
                 output.
 
@@ -719,7 +724,7 @@ class Fit(FitRecord):
         """
         from ..assess import bootstrap_differences
 
-        return bootstrap_differences(self, bootstrap, of, score, gauge, level, progress)
+        return bootstrap_differences(self, bootstrap, of, score, gauge, self.level if level is None else level, progress)
 
     def differences(
         self,

@@ -42,6 +42,7 @@ from ..evaluate import (
     named_conditionals,
     parameters,
     substitution_effects,
+    verified_level,
     verified_partition,
 )
 from ..fit import WHOLE, Evidence, FitOptions, PersistentContrastiveDivergence, best_of_starts, estimate_to_fit, method_of, whole_mask
@@ -568,6 +569,7 @@ class JointModel(Model):
         method: Any = None,
         gaps: str = "sum",
         starts: int = 1,
+        level: float | None = None,
     ) -> Fit:
         """Minimise c * sum over rows of w loss_r - log prior over the parameters.
 
@@ -627,6 +629,8 @@ class JointModel(Model):
                 state how many starts reach the lowest objective within 0.01 nats, and how many of
                 those have other parameters: exchanging the values of a latent does not change the
                 objective (label switching).
+            level: the probability of all intervals of the fit and of its checks that are asked for
+                without one, such as 0.95. If None, it is 0.94. `fit.with_level` changes it later.
 
         Returns:
             A `Fit` with estimates, sandwich standard errors, and a status with remedies.
@@ -645,8 +649,9 @@ class JointModel(Model):
         options = FitOptions(
             name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are, method, gaps=gaps
         )
+        level = None if level is None else verified_level(level)
         estimate, told = best_of_starts(bound, lowered, rows.codes, options, starts, rows.index)
-        meta = self._meta(seed) | ({} if told is None else {"starts": told.as_meta})
+        meta = self._meta(seed) | ({} if told is None else {"starts": told.as_meta}) | ({} if level is None else {"level": level})
         return estimate_to_fit(Fit, estimate, self.graph, meta, lambda: self, derive.float_type())
 
     def fit_path(
