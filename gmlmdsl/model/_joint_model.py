@@ -1003,6 +1003,7 @@ class JointModel(Model):
         missing: Any = None,
         given: Any = None,
         gaps: str = "sum",
+        inclusion: Any = None,
     ) -> Any:
         """Draw the parameters from their posterior.
 
@@ -1032,10 +1033,17 @@ class JointModel(Model):
                 and nothing is imputed.
             given: the data of given variables, as in `fit`.
             gaps: "ignore" leaves missing cells out instead of summing them out; see `fit`.
+            inclusion: the prior of the indicators. None: every entry is included with the
+                `probability` of the program. `gm.BetaBernoulli(alpha, beta)`: with one unknown
+                probability for all entries of a parameter. `gm.StochasticBlock(..)`: with
+                probabilities that depend on unknown clusters of the cells. Both replace the
+                `probability` of the program, except at entries where it is 0 or 1.
 
         Returns:
             An InferenceData or a DataTree, as the installed ArviZ requires. `posterior` has each
-            parameter `J`, and 0/1 in `J_included` if its prior is `spike_slab`. `sample_stats` has
+            parameter `J`, and 0/1 in `J_included` if its prior is `spike_slab`. With
+            `inclusion=`, it has `J_probability`, or the `cluster` of each cell (see
+            `gm.co_clustering`). `sample_stats` has
             `lp`, `switched` (the share of entries that changed) and `acceptance_rate`. The
             attributes include `calibration`.
 
@@ -1044,7 +1052,8 @@ class JointModel(Model):
                 neither data nor priors determine some direction; E742 for a conditional model; and
                 the errors of `fit` except E706.
 
-        Reference: Mitchell and Beauchamp 1988; Gottardo and Raftery 2008.
+        Reference: Mitchell and Beauchamp 1988; Gottardo and Raftery 2008; Scott and Berger 2010 for
+        `gm.BetaBernoulli`.
         """
         from ..posterior import SampledOptions, draw_hierarchical, has_spikes, sample_posterior
 
@@ -1055,11 +1064,13 @@ class JointModel(Model):
             options = SampledOptions(name, draws, warmup, chains, seed, weights, gaps)
             return draw_hierarchical(target, self.graph, options, self._provenance())
         if not has_spikes(self.graph):
+            if inclusion is not None:
+                raise fail("E507", "`inclusion=` is the prior of indicators, and no parameter has any", help="`~ spike_slab(1, 0.5)`, say")
             fit = self.fit(x, mask, seed, weights=weights, missing=missing, given=given, impute=False, gaps=gaps)
             return fit.posterior(draws, chains, seed=seed, warmup=warmup)
         name, lowered = self._mask(mask, bound)
         weights = rows.matched(weights, "weights")
-        options = SampledOptions(name, draws, warmup, chains, seed, weights, gaps)
+        options = SampledOptions(name, draws, warmup, chains, seed, weights, gaps, inclusion)
         return sample_posterior(bound, lowered, rows.codes, options, self.program.provenance() | {"model": self.name})
 
     # Display
