@@ -95,6 +95,33 @@ def test_graphs_have_the_probabilities_of_the_prior_before_and_after_a_gibbs_ste
         np.testing.assert_allclose(counts, own, atol=5 * 0.5 / np.sqrt(COUNT))
 
 
+def test_clusters_given_a_graph_are_those_of_enumeration() -> None:
+    """8000 chains of 40 Gibbs passes that all start in one cluster: the share of those in which cells 0 and 1, or 0 and 3, are together."""
+    edges, prior = (True, False, False, False, False, True), BLOCK  # 0 - 1 and 2 - 3
+    law, exact, total = chances(prior, np.full(6, 0.5)), np.zeros((4, 4)), 0.0
+    for z in itertools.product(range(3), repeat=4):
+        log = (gammaln(0.6 + np.bincount(z, minlength=3)) - gammaln(0.6)).sum()
+        for block in itertools.combinations_with_replacement(range(3), 2):
+            mine = [edges[e] for e in range(6) if tuple(sorted((z[PAIRS[e][0]], z[PAIRS[e][1]]))) == block]
+            log += betaln(0.7 + sum(mine), 1.4 + len(mine) - sum(mine)) - betaln(0.7, 1.4)
+        total += np.exp(log)
+        exact += np.exp(log) * (np.array(z)[:, None] == np.array(z))
+    included = jnp.asarray(edges)
+
+    @jax.jit
+    def ends(keys: Any) -> Any:
+        def one(key: Any) -> Any:
+            state = (jnp.zeros(4, jnp.int32), jnp.full((3, 3), 0.5), jnp.log(jnp.full(3, 1 / 3)))
+            return jax.lax.scan(lambda s, k: (law.update(k, s, included), None), state, jax.random.split(key, 40))[0][0]
+
+        return jax.vmap(one)(keys)
+
+    z = np.asarray(ends(jax.random.split(jax.random.key(3), 8000)))
+    found = (z[:, :, None] == z[:, None, :]).mean(axis=0)
+    np.testing.assert_allclose(found, exact / total, atol=5 * 0.5 / np.sqrt(8000))
+    assert exact[0, 1] / total > exact[0, 3] / total + 0.05
+
+
 def test_the_number_of_edges_is_uniform_under_the_usual_prior() -> None:
     expected = graphs(gm.BetaBernoulli(), {})
     np.testing.assert_allclose([sum(v for e, v in expected.items() if sum(e) == k) for k in range(7)], 1 / 7)
