@@ -17,7 +17,7 @@ from .._diagnostics import counted, duration, fail, whole_number
 from .._progress import shows_progress, tracked
 from ..data import generator, verified_seed, verified_weights
 from ..evaluate import LEVEL, entry_names, init_params, unflatten, verified_quantile
-from ..fit import Estimate, Evidence, fit_model, verify_spread, without_interval
+from ..fit import Evidence, Refit, Reweighted, verify_spread, without_interval
 from ..graph import FactorGraph
 from ..plan import verify_held
 
@@ -195,14 +195,13 @@ def refitted(made: FitRecord, weights: Iterable[Array], count: int, what: str, m
     """
     if not isinstance(max_seconds, int | float) or not max_seconds > 0:
         raise fail("E507", f"max_seconds must be a number above 0, got {max_seconds!r}")
-    evidence, started, found, failed = made.evidence, time.perf_counter(), [], 0
-    options = dataclasses.replace(evidence.options, init=_start(made), progress=False, asks_data_alone=False)
-    drawn = iter(weights)
+    started, found, failed = time.perf_counter(), [], 0
+    refit, drawn = Reweighted(made.evidence, _start(made)), iter(weights)
     for _ in tracked(range(count), f"{what}, {counted(count, 'refit')}", shows_progress(progress)):
         began = time.perf_counter()
-        estimate = fit_model(evidence.lowered, evidence.mask, evidence.codes, dataclasses.replace(options, weights=next(drawn)))
+        estimate = refit(next(drawn))
         found.append(_row(made, estimate))
-        failed += estimate.status.code in NO_ESTIMATE
+        failed += estimate.code in NO_ESTIMATE
         if len(found) == 1:
             expected = (count - 1) * (time.perf_counter() - began)
             if expected > max_seconds:
@@ -236,10 +235,9 @@ def row_shares(evidence: Evidence) -> tuple[Array, Array]:
     return (given > 0).astype(float), given
 
 
-def _row(made: FitRecord, estimate: Estimate) -> Array:
-    status = estimate.status
-    if status.code in NO_ESTIMATE:
-        return np.full(len(status.separated), np.nan)
+def _row(made: FitRecord, estimate: Refit) -> Array:
+    if estimate.code in NO_ESTIMATE:
+        return np.full(len(estimate.separated), np.nan)
     flat = made.flat(estimate.params).astype(float)
-    flat = np.where(status.separated > 0, np.inf, np.where(status.separated < 0, -np.inf, flat))
-    return np.where(status.undetermined, np.nan, flat)
+    flat = np.where(estimate.separated > 0, np.inf, np.where(estimate.separated < 0, -np.inf, flat))
+    return np.where(estimate.undetermined, np.nan, flat)

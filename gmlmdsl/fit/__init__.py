@@ -17,6 +17,7 @@ from ._optimise import Scaled, lbfgs, scaling
 from ._options import Evidence, FitOptions, row_weights
 from ._prepare import WORTH_MERGING, make_objective, objective_colouring, stays_finite, verify_possible
 from ._record import FitRecord, estimate_to_fit, fit_from_file
+from ._refits import Refit, Reweighted
 from ._saved_fits import INPUT, SavedFit, fit_bytes, read_fit, verify_numbers, warn_of_size
 from ._shrinkage import SHRINKS, with_shrinkage
 from ._starts import Starts, best_of_starts

@@ -64,7 +64,8 @@ class Fit(FitRecord):
     def bootstrap(self, replications: int = 200, seed: int = 0, *, max_seconds: float = 3600.0, progress: bool | None = None) -> Bootstrap:
         """Refit to rows drawn with replacement, as a check of the standard errors.
 
-        Nothing is compiled again. Each replication draws as many rows as there are; if weights are
+        All replications share one compiled program, and each starts at the estimate, scaled by the
+        curvature there. Each replication draws as many rows as there are; if weights are
         counts, single rows are drawn. A row keeps its importance and its drawn masks. If rows come
         in groups (time series, families), they are not independent, and neither the bootstrap nor
         the sandwich is valid.
