@@ -19,7 +19,19 @@ from .._diagnostics import fail
 from .._progress import shows_progress, tracked, waiting
 from ..derive import ExactLoss, bounded_jit, on_device
 from ..evaluate import JointObjective, block_cells, block_objectives, block_weights_of_rows, copies_of_blocks, init_params
-from ..fit import EXCLUDED, Copied, Evidence, Penalised, diagonal_metric, largest_penalty, minimise_penalised, reopened, standard_weights
+from ..fit import (
+    EXCLUDED,
+    Copied,
+    Evidence,
+    Penalised,
+    Shear,
+    diagonal_metric,
+    largest_penalty,
+    minimise_penalised,
+    reopened,
+    shear_at,
+    standard_weights,
+)
 from ..plan import verify_held
 from ._path_groups import Edges
 
@@ -118,7 +130,8 @@ class Runs:
         found: list[Penalised] = []
         free, curvature = (self._begin(values), np.ones(self.copies)) if begin is None else (begin.free, begin.curvature)
         for k in tracked(range(len(penalties)), what or "path", what is not None and shows_progress(options.progress)):
-            found.append(minimise_penalised(values, free, self.edges.groups, penalties[k], curvature, self.metric, weights=self.scales))
+            how = {"weights": self.scales, "shear": self.shear}
+            found.append(minimise_penalised(values, free, self.edges.groups, penalties[k], curvature, self.metric, **how))
             free, curvature = found[-1].free, found[-1].curvature
         return found
 
@@ -129,9 +142,18 @@ class Runs:
         return minimise_penalised(self.whole, start, self.edges.groups, full, one, diagonal_metric(self.whole, start))
 
     @cached_property
+    def _coordinates(self) -> tuple[Shear, Array]:
+        return shear_at(self.whole, self.uncoupled.free, self.edges.groups)
+
+    @property
+    def shear(self) -> Shear:
+        """The coordinates of all fits: fields follow the couplings, as at the uncoupled minimisers."""
+        return self._coordinates[0]
+
+    @property
     def metric(self) -> Array:
         """The metric of all fits: the curvatures at the minimisers without couplings."""
-        return diagonal_metric(self.whole, self.uncoupled.free)
+        return self._coordinates[1]
 
     def largest(self) -> Array:
         """Return for each copy the smallest penalty without couplings."""
@@ -141,25 +163,27 @@ class Runs:
         """Let the penalty of each copy not depend on the units of its couplings."""
         self.scales = standard_weights(self.whole, self.uncoupled.free, self.edges.groups)
 
-    def refit(self, values: Copied, start: Penalised, kept: Array, metric: Array | None = None, **limits: Any) -> Penalised:
+    def refit(self, values: Copied, start: Penalised, kept: Array, within: tuple[Shear, Array] | None = None, **limits: Any) -> Penalised:
         """Return the minimisers with the kept couplings of each copy free and the others 0.
 
         Args:
             values: the objectives of the copies.
             start: the minimisers at which the fit starts.
             kept: shape (copies, couplings), which couplings are free.
-            metric: the metric of the flat vector. If None, `metric` of this object.
+            within: the coordinates and their metric. If None, those of this object.
             limits: further options of `minimise_penalised`.
         """
-        weights, metric = np.where(kept, 0.0, 1.0), self.metric if metric is None else metric
+        weights, (shear, metric) = np.where(kept, 0.0, 1.0), self._coordinates if within is None else within
         full = np.full(len(kept), EXCLUDED)
-        return minimise_penalised(values, start.free, self.edges.groups, full, start.curvature, metric, weights=weights, **limits)
+        return minimise_penalised(
+            values, start.free, self.edges.groups, full, start.curvature, metric, weights=weights, shear=shear, **limits
+        )
 
     def joined(self, kept: Array) -> Penalised:
         """Return the joint fit of all blocks with these couplings, shape (couplings,)."""
         values = JointObjective(self.whole.objective)
         free = {name: v[None] for name, v in values.objective.frame.unconstrain(values.objective.held).items()}
-        return self.refit(values, Penalised(free, 0, np.ones(1, bool), np.ones(1)), kept[None], diagonal_metric(values, free))
+        return self.refit(values, Penalised(free, 0, np.ones(1, bool), np.ones(1)), kept[None], shear_at(values, free, self.edges.groups))
 
     def params(self, found: Penalised) -> dict[str, Any]:
         """Return the parameters of the first copy."""

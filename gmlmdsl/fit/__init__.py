@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from ._few_rows import ALIKE, FEWEST, NO_SPREAD, TOO_FEW, Inferred, scored_rows, verify_scored, verify_spread
 from ._fit import Estimate, fit_model, reopen, reopened, verified_rows
-from ._group_penalty import EXCLUDED, Copied, Groups, Penalised, diagonal_metric, largest_penalty, minimise_penalised, standard_weights
+from ._group_penalty import (
+    EXCLUDED,
+    Copied,
+    Groups,
+    Penalised,
+    Shear,
+    diagonal_metric,
+    largest_penalty,
+    minimise_penalised,
+    shear_at,
+    standard_weights,
+)
 from ._inference import SINGULAR, Covariances, Curvature, curvature, determined
 from ._kinks import Selected, at_kinks, held_graph, without_interval
 from ._methods import WHOLE, MonteCarloEM, PersistentContrastiveDivergence, method_of, whole_mask

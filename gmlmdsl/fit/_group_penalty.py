@@ -74,6 +74,7 @@ def minimise_penalised(
     metric: Array,
     *,
     weights: Array | None = None,
+    shear: Shear | None = None,
     tolerance: float = TOLERANCE,
     most: int = MOST_STEPS,
 ) -> Penalised:
@@ -91,6 +92,8 @@ def minimise_penalised(
             largest metric of its entries.
         weights: the weights of the groups, one row for each copy. If None, all copies have those of
             `groups`.
+        shear: the coordinates in which the descent moves, whose metric `metric` is. None: the
+            entries themselves.
         tolerance: the bound on the largest entry of the proximal gradient, in units of the square
             root of the metric.
         most: the maximum number of steps.
@@ -102,7 +105,9 @@ def minimise_penalised(
     own = _own_weights(places, groups, weights, len(penalties))
     lengths = places.alike(np.asarray(metric, float))
     numbers = np.asarray(penalties, float), np.asarray(curvature, float)
-    given = (own.astype(float), numbers, lengths, (np.float64(tolerance), np.int32(most)))
+    if shear is None:
+        shear = Shear(np.zeros((0, len(places.owner))), np.zeros((values.count + 1, 0), np.int32))
+    given = (own.astype(float), numbers, lengths, (np.float64(tolerance), np.int32(most)), shear)
     at, steps, gap, curvature = _descent(values, free, _Places(*(on_device(a) for a in places)), *jax.tree.map(on_device, given))
     return Penalised(at, int(steps.max()), np.asarray(gap) <= tolerance, np.maximum(np.asarray(curvature) / 4, 1e-6))
 
@@ -142,22 +147,9 @@ def standard_weights(values: Copied, free: dict[str, Any], groups: Groups) -> Ar
     """
     places, count = _placed(values, free, groups), len(groups.weights)
     owner, group = np.asarray(places.owner), np.asarray(places.group)
-    bent = _diagonal(values, free, len(owner))[0]
-    loose = np.flatnonzero((group == len(places.group_owner)) & (owner < values.count))
-    loose = loose[np.argsort(owner[loose], kind="stable")]
-    rank = np.arange(len(loose)) - np.searchsorted(owner[loose], owner[loose])
-    width = int(rank.max(initial=-1)) + 1
-    at = np.full((values.count, width), -1)
-    at[owner[loose], rank] = loose
-    columns = np.zeros((width, len(owner)))
-    for k in range(width):
-        columns[k] = _product(values, free, on_device(np.isin(np.arange(len(owner)), at[:, k]).astype(float)))
-    # Entries of one copy have no curvature with those of another.
-    own = np.where((at >= 0)[:, :, None] & (at >= 0)[:, None, :], columns[:, at].transpose(1, 2, 0), 0.0)
-    inverse = np.linalg.pinv(own, hermitian=True)
+    left, _ = _profiled(values, free, places, _diagonal(values, free, len(owner))[0])
     mine = np.flatnonzero(group < len(places.group_owner))
-    cross = columns[:, mine]
-    left = np.maximum(bent[mine] - np.einsum("ke,ekl,le->e", cross, inverse[owner[mine]], cross), 0.0)
+    left = left[mine]
     sums, sizes = np.zeros((values.count, count)), np.zeros((values.count, count))
     np.add.at(sums, (owner[mine], group[mine] % count), left)
     np.add.at(sizes, (owner[mine], group[mine] % count), 1.0)
@@ -166,6 +158,68 @@ def standard_weights(values: Copied, free: dict[str, Any], groups: Groups) -> Ar
     # A predictor that does not vary has no slope, and stays at 0 under any weight.
     share = np.divide(mean, usual, out=np.ones_like(mean), where=mean > FLATTEST**2 * usual)
     return groups.weights * np.sqrt(share)
+
+
+class Shear(NamedTuple):
+    """How the entries without a penalty follow the others, so that their curvatures do not mix.
+
+    Entries u without a penalty are z_u - sum over g of A_ug z_g at coordinates z, with A = H_uu^-1
+    H_ug; entries g with a penalty are z_g.
+
+    Attributes:
+        slopes: A, shape (width, entries of the flat vector): row k belongs to the k-th entry
+            without a penalty of each copy.
+        loose: the places of the entries without a penalty, shape (copies + 1, width); the length of
+            the flat vector stands for none.
+    """
+
+    slopes: Any
+    loose: Any
+
+    def moved(self, z: Any, owner: Any, sign: float) -> Any:
+        """Return the flat vector at coordinates z (sign -1), or its coordinates (sign 1)."""
+        sums = jax.ops.segment_sum((self.slopes * z[None]).T, owner, self.loose.shape[0])
+        return z.at[self.loose.ravel()].add(sign * sums.ravel(), mode="drop")
+
+
+def shear_at(values: Copied, free: dict[str, Any], groups: Groups) -> tuple[Shear, Array]:
+    """Return a shear, and the metric of its coordinates, see `minimise_penalised`.
+
+    The metric is the diagonal of H_uu, and of H_gg - H_gu H_uu^-1 H_ug; see `diagonal_metric`. If a
+    copy has more than `MOST_PROBES` entries without a penalty, the shear does not move them.
+    """
+    places, metric = _placed(values, free, groups), diagonal_metric(values, free)
+    found, shear = _profiled(values, free, places, metric)
+    penalised = np.asarray(places.group) < len(places.group_owner)
+    return shear, np.where(penalised, np.maximum(found, FLATTEST * metric), metric)
+
+
+def _profiled(values: Copied, free: dict[str, Any], places: _Places, diagonal: Array) -> tuple[Array, Shear]:
+    """Return the diagonal of the Hessian at entries with a penalty, after profiling out the others.
+
+    `diagonal` is the diagonal of the Hessian. The second result is the shear.
+    """
+    owner, group = np.asarray(places.owner), np.asarray(places.group)
+    loose = np.flatnonzero((group == len(places.group_owner)) & (owner < values.count))
+    loose = loose[np.argsort(owner[loose], kind="stable")]
+    rank = np.arange(len(loose)) - np.searchsorted(owner[loose], owner[loose])
+    width = int(rank.max(initial=-1)) + 1
+    if width > MOST_PROBES:
+        return diagonal, Shear(np.zeros((0, len(owner))), np.zeros((values.count + 1, 0), np.int32))
+    at = np.full((values.count + 1, width), len(owner), np.int32)
+    at[owner[loose], rank] = loose
+    columns = np.zeros((width, len(owner) + 1))
+    for k in range(width):
+        columns[k, :-1] = _product(values, free, on_device(np.isin(np.arange(len(owner)), at[:, k]).astype(float)))
+    # Entries of one copy have no curvature with those of another.
+    there = at[:-1] < len(owner)
+    own = np.where(there[:, :, None] & there[:, None, :], columns[:, at[:-1]].transpose(1, 2, 0), 0.0)
+    inverse = np.linalg.pinv(own, hermitian=True)
+    mine = np.flatnonzero(group < len(places.group_owner))
+    slopes = np.zeros((width, len(owner)))
+    slopes[:, mine] = np.einsum("ekl,le->ke", inverse[owner[mine]], columns[:, mine])
+    left = diagonal - (slopes * columns[:, :-1]).sum(axis=0)
+    return np.maximum(left, 0.0), Shear(slopes, at)
 
 
 def _own_weights(places: _Places, groups: Groups, weights: Array | None, copies: int) -> Array:
@@ -316,7 +370,7 @@ def _curvatures(values: Copied, free: dict[str, Any], probe: Any, signs: Any) ->
 
 @bounded_jit
 def _descent(
-    values: Copied, free: dict[str, Any], places: _Places, weights: Any, numbers: Any, lengths: Any, limits: Any
+    values: Copied, free: dict[str, Any], places: _Places, weights: Any, numbers: Any, lengths: Any, limits: Any, shear: Shear
 ) -> tuple[Any, ...]:
     """Return the minimisers, steps, last gaps and curvatures, one for each copy.
 
@@ -324,10 +378,11 @@ def _descent(
     """
     (penalties, curvature), (metric, of_groups), (tolerance, most) = numbers, lengths, limits
     start, restore = ravel_pytree(free)
+    start = shear.moved(start, places.owner, 1.0)
     number, spread = penalties.shape[0], places.spread
 
     def f(z: Any) -> Any:
-        return values(restore(z))
+        return values(restore(shear.moved(z, places.owner, -1.0)))
 
     def open_(s: _State) -> Any:
         return (s.steps < most) & (s.gap > tolerance)
@@ -367,4 +422,4 @@ def _descent(
     one = jnp.ones(number, start.dtype)
     first = _State(start, start, one, curvature, jnp.zeros(number, jnp.int32), jnp.full(number, jnp.inf, start.dtype))
     end = jax.lax.while_loop(lambda s: open_(s).any(), turn, first)
-    return restore(end.x), end.steps, end.gap, end.curvature
+    return restore(shear.moved(end.x, places.owner, -1.0)), end.steps, end.gap, end.curvature
