@@ -196,7 +196,7 @@ def refitted(made: FitRecord, weights: Iterable[Array], count: int, what: str, m
     if not isinstance(max_seconds, int | float) or not max_seconds > 0:
         raise fail("E507", f"max_seconds must be a number above 0, got {max_seconds!r}")
     started, found, failed = time.perf_counter(), [], 0
-    refit, drawn = Reweighted(made.evidence, _start(made)), iter(weights)
+    refit, drawn = Reweighted(made.evidence, refit_start(made)), iter(weights)
     for _ in tracked(range(count), f"{what}, {counted(count, 'refit')}", shows_progress(progress)):
         began = time.perf_counter()
         estimate = refit(next(drawn))
@@ -210,7 +210,7 @@ def refitted(made: FitRecord, weights: Iterable[Array], count: int, what: str, m
     return Refits(np.array(found), failed, time.perf_counter() - started)
 
 
-def _start(made: FitRecord) -> dict[str, Any]:
+def refit_start(made: FitRecord) -> dict[str, Any]:
     """Return the starts of the refits.
 
     An entry starts at the estimate if that is finite and the parameter is real; otherwise it starts
