@@ -1,6 +1,6 @@
 """The bootstrap of a fit: refits to rows drawn with replacement.
 
-The draws are expressed as row weights, so that nothing is compiled again.
+The draws are expressed as row weights, so that one compiled program serves all of them.
 """
 
 from __future__ import annotations
