@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from .model import Fit as Fit
     from .model import JointModel as JointModel
     from .model import Model as Model
+    from .posterior import BetaBernoulli as BetaBernoulli
+    from .posterior import StochasticBlock as StochasticBlock
+    from .posterior import co_clustering as co_clustering
     from .posterior import inclusion as inclusion
     from .read import Alignment as Alignment
     from .read import Table as Table
@@ -84,6 +87,9 @@ _WHERE = {
     "PersistentContrastiveDivergence": ".fit",
     "wald_test": ".assess",
     "inclusion": ".posterior",
+    "BetaBernoulli": ".posterior",
+    "StochasticBlock": ".posterior",
+    "co_clustering": ".posterior",
     "NetworkFit": ".train",
     "ProbeFit": ".train",
     "prefix_features": ".train",
@@ -113,6 +119,7 @@ _ROOMS = {"examples": "textbook", "report": "report", "theory": "theory"}
 __all__ = [
     "Alignment",
     "BeliefPropagation",
+    "BetaBernoulli",
     "BoundProgram",
     "ConditionalModel",
     "Diagnostic",
@@ -133,12 +140,14 @@ __all__ = [
     "Report",
     "SamplingWarning",
     "SimulatedAnnealing",
+    "StochasticBlock",
     "Table",
     "Training",
     "Translator",
     "Vocabulary",
     "annealed",
     "attention_dependency",
+    "co_clustering",
     "compare",
     "drop_repeats",
     "examples",

@@ -61,7 +61,8 @@ LARGEST_ROOM = 0.115  # of all lines
 MOST_FILE_LINES = 700
 MOST_FUNCTION_LINES = 60
 LONG_FILES = {
-    "model/_joint_model.py": "one class, two thirds of it the documents of its verbs: a chain of parents would hide where one stands"
+    "model/_fit.py": "one class, four fifths of it the documents of its verbs, each of which is one call",
+    "model/_joint_model.py": "one class, two thirds of it the documents of its verbs: a chain of parents would hide where one stands",
 }
 LONG_FUNCTIONS: dict[str, str] = {}
 

@@ -103,6 +103,7 @@ def rows() -> dict[str, np.ndarray]:
 
 CALLS: dict[str, Callable[[gm.Fit, bool | None], object]] = {
     "bootstrap": lambda f, show: f.bootstrap(2, progress=show),
+    "case dropping": lambda f, show: f.case_dropping(2, [0.5], progress=show),
     "centrality": lambda f, show: f.centrality(bootstrap=f.bootstrap(2, progress=False), progress=show),
     "folds": lambda f, show: f.cross_validate(2, progress=show),
     "replicated": lambda f, show: f.predictive(draws=100, progress=show),

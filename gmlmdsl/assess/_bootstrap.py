@@ -1,13 +1,13 @@
 """The bootstrap of a fit: refits to rows drawn with replacement.
 
-The draws are expressed as row weights, so that nothing is compiled again.
+The draws are expressed as row weights, so that one compiled program serves all of them.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,8 @@ import numpy as np
 from .._diagnostics import counted, duration, fail, whole_number
 from .._progress import shows_progress, tracked
 from ..data import generator, verified_seed, verified_weights
-from ..evaluate import entry_names, init_params, unflatten, verified_quantile
-from ..fit import Estimate, Evidence, fit_model, verify_spread, without_interval
+from ..evaluate import LEVEL, entry_names, init_params, unflatten, verified_quantile
+from ..fit import Evidence, Refit, Reweighted, verify_spread, without_interval
 from ..graph import FactorGraph
 from ..plan import verify_held
 
@@ -45,6 +45,7 @@ class Bootstrap:
         held: the entries that the fit has at the centre of a laplace prior. They have no error and
             no interval here either, because the bootstrap is inconsistent at a non-smooth point
             (Andrews 2000).
+        level: the probability of intervals for which no other is given, that of the fit.
     """
 
     estimates: Array
@@ -53,6 +54,7 @@ class Bootstrap:
     seconds: float
     graph: FactorGraph = dataclasses.field(repr=False)
     held: Array = dataclasses.field(repr=False)
+    level: float = LEVEL
 
     @property
     def without_estimate(self) -> Array:
@@ -82,18 +84,18 @@ class Bootstrap:
         """
         return unflatten(self.graph, self._errors())
 
-    def interval(self, probability: float = 0.94) -> dict[str, tuple[Array, Array]]:
+    def interval(self, probability: float | None = None) -> dict[str, tuple[Array, Array]]:
         """Return percentile intervals by parameter.
 
         An end is infinite if too many replications separate.
 
         Reference: Efron and Tibshirani 1993, Section 13.3.
         """
-        low, high = self._percentiles(probability)
+        low, high = self._percentiles(self.level if probability is None else probability)
         ends = unflatten(self.graph, low), unflatten(self.graph, high)
         return {name: (ends[0][name], ends[1][name]) for name in ends[0]}
 
-    def summary(self, probability: float = 0.94) -> pd.DataFrame:
+    def summary(self, probability: float | None = None) -> pd.DataFrame:
         """Return a table with one row per entry.
 
         The columns are the estimate, the standard error, the percentile interval, and the number of
@@ -102,6 +104,7 @@ class Bootstrap:
         """
         import pandas as pd
 
+        probability = self.level if probability is None else probability
         low, high = self._percentiles(probability)
         tail = 100 * (1 - probability) / 2
         table = {"estimate": self.estimate, "std_error": self._errors(), f"{tail:.3g}%": low, f"{100 - tail:.3g}%": high}
@@ -152,27 +155,62 @@ def bootstrap(made: FitRecord, replications: int, seed: int, max_seconds: float,
     """
     verified_seed(seed)
     replications = whole_number("replications", replications, 2)
-    if not isinstance(max_seconds, int | float) or not max_seconds > 0:
-        raise fail("E507", f"max_seconds must be a number above 0, got {max_seconds!r}")
     verify_spread(made.effective_rows, "the bootstrap")
     verify_held(16 * replications, f"{replications:,} replications", "fewer `replications=`")
-    evidence, started, found, failed = made.evidence, time.perf_counter(), [], 0
-    options = dataclasses.replace(evidence.options, init=_start(made), progress=False, asks_data_alone=False)
-    for _, weights in _drawn(evidence, replications, seed, shows_progress(progress)):
-        began = time.perf_counter()
-        estimate = fit_model(evidence.lowered, evidence.mask, evidence.codes, dataclasses.replace(options, weights=weights))
-        found.append(_row(made, estimate))
-        failed += estimate.status.code in NO_ESTIMATE
-        if len(found) == 1:
-            expected = (replications - 1) * (time.perf_counter() - began)
-            if expected > max_seconds:
-                message = f"{counted(replications, 'refit')} take about {expected:.3g} s, more than the limit of {max_seconds:g} s"
-                raise fail("E546", message, help="ask for fewer `replications=`, or raise `max_seconds=`")
+    shares, importance = row_shares(made.evidence)
+    times = (generator(seed, r).multinomial(round(shares.sum()), shares / shares.sum()) for r in range(replications))
+    found = refitted(made, (t * importance for t in times), replications, "bootstrap", max_seconds, progress)
     held = without_interval(made.graph, made.meta["fixed"], made.params)
-    return Bootstrap(np.array(found), made.flat(made.params).astype(float), failed, time.perf_counter() - started, made.graph, held)
+    return Bootstrap(found.estimates, made.flat(made.params).astype(float), found.failed, found.seconds, made.graph, held, made.level)
 
 
-def _start(made: FitRecord) -> dict[str, Array]:
+@dataclass(frozen=True)
+class Refits:
+    """Refits of one model to reweighted rows.
+
+    Attributes:
+        estimates: shape (refits, entries of the flat parameter vector), see `Bootstrap`.
+        failed: the number of refits that did not converge.
+        seconds: the run time.
+    """
+
+    estimates: Array
+    failed: int
+    seconds: float
+
+
+def refitted(made: FitRecord, weights: Iterable[Array], count: int, what: str, max_seconds: float, progress: bool | None) -> Refits:
+    """Refit to the same rows under other weights.
+
+    Args:
+        made: the fit.
+        weights: the row weights of each refit.
+        count: the number of refits.
+        what: the title of the progress bar.
+        max_seconds: the maximum expected run time in seconds.
+        progress: whether a progress bar is shown.
+
+    Raises:
+        GmlmError: E507 for `max_seconds`, E546 with the cost if it is above that.
+    """
+    if not isinstance(max_seconds, int | float) or not max_seconds > 0:
+        raise fail("E507", f"max_seconds must be a number above 0, got {max_seconds!r}")
+    started, found, failed = time.perf_counter(), [], 0
+    refit, drawn = Reweighted(made.evidence, refit_start(made)), iter(weights)
+    for _ in tracked(range(count), f"{what}, {counted(count, 'refit')}", shows_progress(progress)):
+        began = time.perf_counter()
+        estimate = refit(next(drawn))
+        found.append(_row(made, estimate))
+        failed += estimate.code in NO_ESTIMATE
+        if len(found) == 1:
+            expected = (count - 1) * (time.perf_counter() - began)
+            if expected > max_seconds:
+                message = f"{counted(count, 'refit')} take about {expected:.3g} s, more than the limit of {max_seconds:g} s"
+                raise fail("E546", message, help="ask for fewer `replications=`, or raise `max_seconds=`")
+    return Refits(np.array(found), failed, time.perf_counter() - started)
+
+
+def refit_start(made: FitRecord) -> dict[str, Any]:
     """Return the starts of the refits.
 
     An entry starts at the estimate if that is finite and the parameter is real; otherwise it starts
@@ -185,21 +223,21 @@ def _start(made: FitRecord) -> dict[str, Array]:
     return {p.name: np.where(open_[p.name] | away(p), usual[p.name], made.params[p.name]) for p in made.graph.parameters}
 
 
-def _drawn(evidence: Evidence, replications: int, seed: int, show: bool) -> Iterator[tuple[int, Array]]:
-    """Yield the number and the row weights of each replication."""
+def row_shares(evidence: Evidence) -> tuple[Array, Array]:
+    """Return how often each row counts, and the weight of a row that counts once.
+
+    Both have the shape (rows,).
+    """
     rows, options = evidence.codes.shape[1], evidence.options
     given = np.ones(rows) if options.weights is None else verified_weights(options.weights, rows)
-    counts = options.weights_are == "counts"
-    shares = given if counts else (given > 0).astype(float)
-    for r in tracked(range(replications), f"bootstrap, {counted(replications, 'refit')}", show):
-        times = generator(seed, r).multinomial(round(shares.sum()), shares / shares.sum())
-        yield r, times.astype(float) * (1.0 if counts else given)
+    if options.weights_are == "counts":
+        return given, np.ones(rows)
+    return (given > 0).astype(float), given
 
 
-def _row(made: FitRecord, estimate: Estimate) -> Array:
-    status = estimate.status
-    if status.code in NO_ESTIMATE:
-        return np.full(len(status.separated), np.nan)
+def _row(made: FitRecord, estimate: Refit) -> Array:
+    if estimate.code in NO_ESTIMATE:
+        return np.full(len(estimate.separated), np.nan)
     flat = made.flat(estimate.params).astype(float)
-    flat = np.where(status.separated > 0, np.inf, np.where(status.separated < 0, -np.inf, flat))
-    return np.where(status.undetermined, np.nan, flat)
+    flat = np.where(estimate.separated > 0, np.inf, np.where(estimate.separated < 0, -np.inf, flat))
+    return np.where(estimate.undetermined, np.nan, flat)

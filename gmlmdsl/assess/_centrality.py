@@ -10,11 +10,10 @@ import numpy as np
 
 from .._diagnostics import counted, fail, is_one_of
 from .._progress import shows_progress, tracked, waiting
-from .._types import AnyArray
-from ..evaluate import pair_interactions, unflatten, verified_quantile
+from ..evaluate import unflatten, verified_quantile
 from ..plan import PairTables, plan_pair_tables
 from ._bootstrap import Bootstrap
-from ._couplings import scored
+from ._couplings import centred_values, gauged, scored, verify_gauge
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +26,9 @@ UNORDERED = "nan: a coupling of values that have no order has no sign, and a cel
 MEASURES = ("strength", "expected_influence", "closeness", "betweenness")
 
 
-def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probability: float, progress: bool | None) -> pd.DataFrame:
+def centrality(
+    fit: FitRecord, score: str, bootstrap: Bootstrap | None, probability: float, gauge: str | None, progress: bool | None
+) -> pd.DataFrame:
     """Return one row for each cell that has a coupling; see `Fit.centrality`.
 
     Args:
@@ -35,6 +36,7 @@ def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probabil
         score: "norm" or "value".
         bootstrap: a bootstrap of the fit, or None.
         probability: the probability of the intervals.
+        gauge: "zero_sum" or None.
         progress: whether a progress bar is shown.
     """
     import pandas as pd
@@ -42,31 +44,18 @@ def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probabil
     from .._printed_table import PrintedTable
 
     verified_quantile(probability)
-    if not is_one_of(score, ("norm", "value")):
-        raise fail("E507", f'score must be "norm" or "value", got {score!r}', help="APC takes off what makes a cell central")
-    plan = plan_pair_tables(fit.graph)
-    cells, places = np.unique(plan.pairs, return_inverse=True)
-    places = places.reshape(plan.pairs.shape)
-    signs = _signs(fit, plan)
+    network = Network(fit, score, gauge)
     with waiting("centrality", shows_progress(progress)):
-        found = _measures(places, len(cells), *_weights(fit, plan, fit.params, score, signs))
-    frame = PrintedTable(dict(zip(MEASURES, found, strict=True)), index=pd.Index([fit.graph.cell_name(int(c)) for c in cells], name="cell"))
+        found = network.measures(fit.params)
+    frame = PrintedTable(dict(zip(MEASURES, found, strict=True)), index=pd.Index(network.cells, name="cell"))
     frame.attrs = {"score": score}
     if np.isnan(found[1]).any():
         frame.attrs["note"] = UNORDERED
     if bootstrap is None:
         return frame
-    if not isinstance(bootstrap, Bootstrap):
-        raise fail(
-            "E507", f"bootstrap must be what `fit.bootstrap(..)` gives, got {type(bootstrap).__name__}", help="`fit.bootstrap(200)`, say"
-        )
-    if bootstrap.estimates.shape[1] != len(fit.flat(fit.params)):
-        raise fail("E507", "bootstrap is that of a fit with other parameters", help="take this fit's own: `fit.bootstrap(200)`")
-    whole = bootstrap.estimates[np.isfinite(bootstrap.estimates).all(axis=1)]
-    if len(whole) < 2:
-        raise fail("E507", f"bootstrap: {len(whole)} of its replications have an estimate of every entry, and 2 are needed")
+    whole = replications_of(fit, bootstrap)
     steps = tracked(range(len(whole)), f"centrality, {counted(len(whole), 'replication')}", shows_progress(progress))
-    again = np.array([_measures(places, len(cells), *_weights(fit, plan, unflatten(fit.graph, whole[r]), score, signs)) for r in steps])
+    again = np.array([network.measures(unflatten(fit.graph, whole[r])) for r in steps])
     tail = (1 - probability) / 2
     low, high = np.quantile(again, [tail, 1 - tail], axis=0)
     for k, name in enumerate(MEASURES):
@@ -76,30 +65,75 @@ def centrality(fit: FitRecord, score: str, bootstrap: Bootstrap | None, probabil
     return frame
 
 
-def _weights(fit: FitRecord, plan: PairTables, params: Mapping[str, AnyArray], score: str, signs: Array) -> tuple[Array, Array]:
-    """Return the couplings, and the couplings with signs, nan if a coupling has no sign."""
-    tables = pair_interactions(fit.graph, plan, params)
-    weights = scored(plan, tables, score)[0]
-    if score == "value":
-        return weights, weights
-    along = (tables * signs).sum(axis=(1, 2))
-    return weights, np.where(weights == 0, 0.0, np.abs(weights) * np.where(np.isnan(along), np.nan, np.sign(along)))
+def replications_of(fit: FitRecord, bootstrap: Any) -> Array:
+    """Return the replications of a bootstrap in which every entry has an estimate.
+
+    Raises:
+        GmlmError: E507 for another object, a bootstrap of other parameters, or fewer than two
+            replications.
+    """
+    if not isinstance(bootstrap, Bootstrap):
+        raise fail(
+            "E507", f"bootstrap must be what `fit.bootstrap(..)` gives, got {type(bootstrap).__name__}", help="`fit.bootstrap(200)`, say"
+        )
+    if bootstrap.estimates.shape[1] != len(fit.flat(fit.params)):
+        raise fail("E507", "bootstrap is that of a fit with other parameters", help="take this fit's own: `fit.bootstrap(200)`")
+    whole = bootstrap.estimates[np.isfinite(bootstrap.estimates).all(axis=1)]
+    if len(whole) < 2:
+        raise fail("E507", f"bootstrap: {len(whole)} of its replications have an estimate of every entry, and 2 are needed")
+    return whole
+
+
+class Network:
+    """The network of the couplings of a model, as a function of its parameters.
+
+    Args:
+        fit: the fit.
+        score: "norm" or "value".
+        gauge: "zero_sum" or None.
+
+    Raises:
+        GmlmError: E507 for options, E555 for a model without couplings.
+    """
+
+    def __init__(self, fit: FitRecord, score: str, gauge: str | None):
+        verify_gauge(gauge)
+        if not is_one_of(score, ("norm", "value")):
+            raise fail("E507", f'score must be "norm" or "value", got {score!r}', help="APC takes off what makes a cell central")
+        self.fit, self.score, self.gauge = fit, score, gauge
+        self.plan = plan_pair_tables(fit.graph)
+        found, places = np.unique(self.plan.pairs, return_inverse=True)
+        self.places = places.reshape(self.plan.pairs.shape)
+        self.cells = [fit.graph.cell_name(int(c)) for c in found]
+        self.signs = _signs(fit, self.plan)
+
+    def edges(self, params: Any) -> Array:
+        """Return the coupling of each pair, shape (pairs,)."""
+        return self._weights(params)[0]
+
+    def measures(self, params: Any) -> Array:
+        """Return the centralities, shape (4, cells), in the order of `MEASURES`."""
+        return _measures(self.places, len(self.cells), *self._weights(params))
+
+    def _weights(self, params: Any) -> tuple[Array, Array]:
+        """Return the couplings, and the couplings with signs, nan if a coupling has no sign."""
+        graph = self.fit.graph
+        tables = gauged(graph, self.plan, params, self.gauge)
+        weights = scored(graph, self.plan, tables, self.score, self.gauge)[0]
+        if self.score == "value":
+            return weights, weights
+        along = (tables * self.signs).sum(axis=(1, 2))
+        return weights, np.where(weights == 0, 0.0, np.abs(weights) * np.where(np.isnan(along), np.nan, np.sign(along)))
 
 
 def _signs(fit: FitRecord, plan: PairTables) -> Array:
     """Return for each pair the products of both cells' centred values, shape (pairs, width, width).
 
-    Entries are nan if the values of a cell have no order. In the zero-sum gauge the product of
-    centred values is the linear-by-linear part of a table. For J s t with spins or ranges s and t,
-    its sum with the table has the sign of J.
+    Entries are nan if the values of a cell are no numbers. For J s t with spins or ranges s and t,
+    the sum of a product with the table has the sign of J, in every gauge.
     """
-    values = np.full((fit.graph.n_cells, plan.width), np.nan)
-    for v in fit.graph.variables:
-        if v.ordered:
-            own = np.asarray(v.numbers, float)
-            values[np.ravel(v.positions)[:, None], np.arange(len(own))] = own - own.mean()
+    values = centred_values(fit.graph, plan.width)
     first, second = (values[plan.pairs[:, k]] for k in (0, 1))
-    # Values that are not numbers have nan here.
     return np.where(plan.present, first[:, :, None] * second[:, None, :], 0.0)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,9 @@ from .._diagnostics import GmlmWarning, counted, fail, is_one_of, is_real_number
 from .._progress import shows_progress, tracked, waiting
 from ..data import generator, verified_seed
 from ..evaluate import interaction_slopes, pair_interactions, zero_sum
-from ..fit import fit_model, row_weights
+from ..fit import Reweighted, row_weights
 from ..plan import PairTables, plan_pair_tables, verify_held
+from ._bootstrap import NO_ESTIMATE, refit_start
 from ._couplings import scored
 from ._wald import PART, RANK, holm, pulls, verify_alike
 
@@ -71,8 +73,8 @@ def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permu
     apart = tables[0] - tables[1]
     columns: dict[str, object] = {s: [a.graph.cell_name(int(c)) for c in plan.pairs[:, k]] for k, s in enumerate(("first", "second"))}
     score = "value" if plan.width == 2 else "norm"
-    columns["a"], columns["b"] = (scored(plan, t, score)[0] for t in tables)
-    columns["value"] = scored(plan, apart, score)[0]
+    columns["a"], columns["b"] = (scored(a.graph, plan, t, score)[0] for t in tables)
+    columns["value"] = scored(a.graph, plan, apart, score)[0]
     attrs: dict[str, Any] = {"cells": [a.graph.cell_name(i) for i in range(a.graph.n_random)], "correction": correction, "level": level}
     if permuted.count:
         if permuted.count < needed:
@@ -180,16 +182,17 @@ def _by_permutations(
     """
     count = permuted.count
     pooled, sizes = _pooled(a, b)
-    found, each, started = _apart(tables), [], False
+    refit, weights = Reweighted(pooled, refit_start(a)), row_weights(pooled)
+    found, each, began = _apart(tables), [], time.perf_counter()
     for r in tracked(range(count), f"{counted(count, 'permutation')}, two refits each", shows_progress(permuted.progress)):
         mine = generator(permuted.seed, r).permutation(sum(sizes)) < sizes[0]
-        refits = [_refit(pooled, side) for side in (mine, ~mine)]
-        if not started:
-            started, expected = True, (count - 1) * sum(e.seconds for e in refits)
+        refits = [refit(np.where(side, weights, 0.0)) for side in (mine, ~mine)]
+        if not each:
+            expected = (count - 1) * (time.perf_counter() - began)
             if expected > permuted.max_seconds:
                 message = f"{counted(2 * count, 'refit')} take about {expected:.3g} s, more than the limit of {permuted.max_seconds:g} s"
                 raise fail("E546", message, help="ask for fewer `permutations=`, or raise `max_seconds=`")
-        if any(e.status.code in ("diverged", "not-converged") for e in refits):
+        if any(e.code in NO_ESTIMATE for e in refits):
             each.append(np.full(len(found), np.inf))  # a failed refit counts as a larger difference
         else:
             each.append(_apart([pair_interactions(a.graph, plan, e.params) for e in refits]))
@@ -215,10 +218,5 @@ def _pooled(a: FitRecord, b: FitRecord) -> tuple[Evidence, tuple[int, int]]:
         raise fail("E510", "rows of given data are not exchanged: a permutation test is for models without", help="`permutations=0`")
     codes = np.concatenate([first.codes, second.codes], axis=1)
     weights = np.concatenate([row_weights(first), row_weights(second)])
-    options = dataclasses.replace(first.options, weights=weights, progress=False, asks_data_alone=False)
+    options = dataclasses.replace(first.options, weights=weights)
     return dataclasses.replace(first, codes=codes, options=options), (first.codes.shape[1], second.codes.shape[1])
-
-
-def _refit(pooled: Evidence, mine: Array) -> Estimate:
-    options = dataclasses.replace(pooled.options, weights=np.where(mine, np.asarray(pooled.options.weights), 0.0))
-    return fit_model(pooled.lowered, pooled.mask, pooled.codes, options)

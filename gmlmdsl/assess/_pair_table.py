@@ -13,7 +13,7 @@ from .._printed_table import PrintedTable
 from ..exchange import write_graphml
 
 if TYPE_CHECKING:
-    import networkx as nx
+    import pandas as pd
 
 ENDS = ("first", "second")
 
@@ -65,6 +65,24 @@ class PairTable(PrintedTable):
             GmlmError: E560 for a file that cannot be written, E507 for a table without its columns.
         """
         write_graphml(path, *self._network())
+
+    def to_matrix(self) -> pd.DataFrame:
+        """Return the symmetric matrix of the column `value`, with its signs, as a DataFrame.
+
+        Rows and columns are the names of all cells of the model, or of those in the table if it
+        knows no others. Entries are 0 on the diagonal and for pairs that the table lacks.
+
+        Raises:
+            GmlmError: E507 for a table without its columns.
+        """
+        import pandas as pd
+
+        nodes, edges = self._network()
+        place = {name: k for k, name in enumerate(nodes)}
+        matrix, value = np.zeros((len(nodes), len(nodes))), self["value"].to_numpy(float)
+        for (a, b, _), v in zip(edges, value, strict=True):
+            matrix[place[a], place[b]] = matrix[place[b], place[a]] = v
+        return pd.DataFrame(matrix, index=nodes, columns=nodes)
 
     def _network(self) -> tuple[list[str], list[tuple[str, str, dict[str, Any]]]]:
         """Return the names of the nodes, and the ends and attributes of each edge."""

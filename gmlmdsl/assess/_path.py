@@ -6,7 +6,7 @@ It contains the table, the model that a criterion chooses, and a refit without t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -18,21 +18,28 @@ from ..data import verified_seed
 from ..evaluate import init_params
 from ..fit import Evidence, Penalised, verified_rows, verify_possible
 from ..plan import verify_held
+from ._couplings import pairs_of
 from ._path_choice import held_out, stability
 from ._path_ebic import ebic
+from ._path_elasso import GAMMA as ELASSO_GAMMA
+from ._path_elasso import averaged, penalised_ebic, span
 from ._path_groups import Edges, edges_of
 from ._path_runs import PathOptions, Runs
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..graph import FactorGraph
+    from ._pair_table import PairTable
+
 Array = np.ndarray
-CRITERIA = ("ebic", "cv", "stability")
+CRITERIA = ("ebic", "elasso", "cv", "stability")
 RULES = ("and", "or")
 # factor on the smallest penalty without couplings, so that rounding leaves no coupling
 ABOVE = 1 + 1e-5
 # default numbers of penalties; a coarse grid may skip the last penalty that the bound admits
-POINTS = {"ebic": 30, "cv": 30, "stability": 100}
+POINTS = {"ebic": 30, "elasso": 100, "cv": 30, "stability": 100}
+GAMMA = 0.5  # of "ebic"
 SPAN = 0.01  # the last penalty as a share of the first
 
 
@@ -45,18 +52,20 @@ class Path:
             not 0), `parameters` (their free directions) and `loss` (c * loss per unit of row
             weight) are always present. `converged` states whether the penalised fit converged, and
             the refit, folds or half samples that the criterion uses. With "ebic" there are
-            `refit_loss` (the loss without the penalty), `degrees` of freedom and `ebic`. With "cv"
+            `refit_loss` (the loss without the penalty), `degrees` of freedom and `ebic`. With
+            "elasso" there is `ebic`, that of the penalised fit. With "cv"
             there are `held_out` and its `std_error` over folds. With a rule, the table has a row
             for each block of the mask and penalty, with `block` and `chosen` too, and losses
             without c. With a rule and "stability", it has a row for each penalty, as its share of
             the largest.
         params: the parameters at each penalty. With a rule there is one element: the chosen
-            couplings fitted jointly without the penalty.
+            couplings fitted jointly without the penalty, or with "elasso" the means of both
+            penalised estimates of each coupling, beside the other parameters of that joint fit.
         selected: shape (penalties, couplings), which couplings are not 0; with a rule, one row.
         couplings: the names of the couplings, which are the columns of `selected`.
         chosen: the row that the criterion chooses; with "stability", the last penalty that the
             error bound admits.
-        criterion: "ebic", "cv" or "stability".
+        criterion: "ebic", "elasso", "cv" or "stability".
         rule: "and", "or", or None.
         by_block: with a rule, shape (blocks, couplings), the couplings of each block's own model.
         stable: with "stability", a DataFrame with a row for each coupling, the most stable first.
@@ -65,6 +74,7 @@ class Path:
         error_bound: with "stability", the bound on the expected number of wrongly stable couplings.
         converged: whether all fits converged on which the chosen model is based.
         edges: the groups of the path.
+        graph: the factor graph of the model.
     """
 
     table: pd.DataFrame
@@ -79,7 +89,8 @@ class Path:
     error_bound: float | None
     converged: bool
     edges: Edges = field(repr=False)
-    _refit: Callable[[Any, Mapping[str, Array]], Any] = field(repr=False)
+    graph: FactorGraph = field(repr=False)
+    _refit: Callable[[Mapping[str, Any], Mapping[str, Array]], Any] = field(repr=False)
 
     @property
     def chosen_couplings(self) -> tuple[str, ...]:
@@ -96,14 +107,35 @@ class Path:
             GmlmError: E549 for parameters with a gauge, whose entries move together; E507 for a row
                 that does not exist.
         """
-        if row is not None and (not is_whole_number(row) or not 0 <= row < len(self.selected)):
-            raise fail("E507", f"row must be the number of a model of this path, 0 to {len(self.selected) - 1}, got {row!r}")
+        self._verify_row(row)
         kept = self._kept(row)
         still = {}
         for name, of in self.edges.groups.of.items():
             if (of >= 0).any():
                 still[name] = np.flatnonzero((of.ravel() >= 0) & ~kept[of.ravel()]).tolist()
         return self._refit(still, self.params[self.chosen if row is None else row])
+
+    def network(self, row: int | None = None, score: str = "value", gauge: str | None = "zero_sum") -> PairTable:
+        """Return the couplings of the chosen model, or of another row, as a table of pairs.
+
+        The table has one row for each two cells with a coupling that is not 0, the strongest first,
+        with the columns `first`, `second`, `value` and `score` of `Fit.couplings`. With "elasso"
+        and `gauge=None` these are the weights of IsingFit. There are no errors: `.refit()` has them.
+
+        Args:
+            row: the number of a model of this path. If None, the chosen one.
+            score: as in `Fit.couplings`.
+            gauge: as in `Fit.couplings`.
+
+        Raises:
+            GmlmError: E507 for options.
+        """
+        self._verify_row(row)
+        return pairs_of(self.graph, self.params[self.chosen if row is None else row], score, gauge)
+
+    def _verify_row(self, row: int | None) -> None:
+        if row is not None and (not is_whole_number(row) or not 0 <= row < len(self.selected)):
+            raise fail("E507", f"row must be the number of a model of this path, 0 to {len(self.selected) - 1}, got {row!r}")
 
     def _kept(self, row: int | None) -> Array:
         if row is None and self.stable is not None:
@@ -126,14 +158,20 @@ class Path:
 def fit_path(evidence: Evidence, options: PathOptions, refit: Callable[[Any, Mapping[str, Array]], Any]) -> Path:
     """Return the path of penalised fits; see `Model.fit_path`."""
     _verify(evidence, options)
+    if options.criterion == "elasso":
+        options = replace(options, rule=options.rule or "and", gamma=ELASSO_GAMMA if options.gamma is None else options.gamma)
+    options = replace(options, gamma=GAMMA if options.gamma is None else options.gamma)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
         edges = edges_of(evidence.lowered.graph, options.on)
         weights = verified_rows(evidence.mask, evidence.codes, evidence.options)
         start = init_params(evidence.lowered.graph)
         verify_possible(evidence.lowered, evidence.codes, weights, {k: jax.device_put(v) for k, v in start.items()})
         with options.waiting("least penalty without couplings"):
-            run = Runs(evidence, edges, weights, options.rule)
-            shares, penalties = _penalties(run, options.penalty, POINTS[options.criterion])
+            run, share = Runs(evidence, edges, weights, options.rule), SPAN
+            if options.criterion == "elasso":
+                run.standardise()
+                share = span(run)
+            shares, penalties = _penalties(run, options.penalty, POINTS[options.criterion], share)
         found = run.path(run.whole, penalties, "path", options)
         selected = np.array([run.selected(f) for f in found])  # penalties, copies, couplings
         columns, chosen = _judged(run, found, selected, penalties, options)
@@ -152,9 +190,26 @@ def fit_path(evidence: Evidence, options: PathOptions, refit: Callable[[Any, Map
             with options.waiting("joint fit"):
                 joined = run.joined(kept)
             params, row, settled = [run.params(joined)], 0, settled and bool(joined.converged.all())
+            if options.criterion == "elasso":
+                params = [averaged(run, found, chosen, kept, params[0])]
             frame = _table_of_blocks(run, columns, chosen) if stable is None else _table_of_shares(shares, run.combined(selected))
     host = tuple({k: np.asarray(v) for k, v in p.items()} for p in params)
-    return Path(frame, host, combined, edges.names, row, options.criterion, options.rule, by_block, stable, bound, settled, edges, refit)
+    return Path(
+        frame,
+        host,
+        combined,
+        edges.names,
+        row,
+        options.criterion,
+        options.rule,
+        by_block,
+        stable,
+        bound,
+        settled,
+        edges,
+        evidence.lowered.graph,
+        refit,
+    )
 
 
 def _judged(run: Runs, found: list[Penalised], selected: Array, penalties: Array, options: PathOptions) -> tuple[dict[str, Array], Array]:
@@ -168,6 +223,8 @@ def _judged(run: Runs, found: list[Penalised], selected: Array, penalties: Array
         told = ebic(run, found, selected, options)
         columns["refit_loss"], columns["degrees"], columns["ebic"] = told.loss / size, told.degrees, told.ebic
         judged, converged = told.ebic, converged & told.converged
+    if options.criterion == "elasso":
+        columns["ebic"] = judged = penalised_ebic(run, selected, columns["loss"] * size, options)
     if options.criterion == "cv":
         columns["held_out"], columns["std_error"], settled = held_out(run, penalties, options)
         judged, converged = columns["held_out"], converged & settled
@@ -202,7 +259,8 @@ def _verify(evidence: Evidence, options: PathOptions) -> None:
     for name, value, known in (("criterion", options.criterion, CRITERIA), ("rule", options.rule, (*RULES, None))):
         if not (value is None or isinstance(value, str)) or value not in known:
             raise fail("E507", f"{name} must be {', '.join(map(repr, known))}, got {value!r}")
-    _verify_number("gamma", options.gamma, "0 or more", lambda v: v >= 0)
+    if options.gamma is not None:
+        _verify_number("gamma", options.gamma, "0 or more", lambda v: v >= 0)
     _verify_number("threshold", options.threshold, "above 0.5 and at most 1", lambda v: 0.5 < v <= 1)
     _verify_number("wrong", options.wrong, "above 0", lambda v: v > 0)
     verified_seed(options.seed)
@@ -222,7 +280,7 @@ def _verify_number(name: str, value: Any, range_: str, holds: Callable[[float], 
         raise fail("E507", f"{name} must be a number {range_}, got {value!r}")
 
 
-def _penalties(run: Runs, given: ArrayLike | None, points: int) -> tuple[Array, Array]:
+def _penalties(run: Runs, given: Any, points: int, span: float) -> tuple[Array, Array]:
     """Return the penalties, shape (penalties, copies), and their shares of the largest.
 
     The largest penalty comes first.
@@ -230,7 +288,7 @@ def _penalties(run: Runs, given: ArrayLike | None, points: int) -> tuple[Array, 
     if given is None or is_whole_number(given):
         points = points if given is None else whole_number("penalty", given, 2)
         verify_held(16 * points * run.copies, f"{points:,} penalties", "fewer of them: `penalty=30`")
-        shares = np.geomspace(1.0, SPAN, points)
+        shares = np.geomspace(1.0, span, points)
         return shares, shares[:, None] * np.maximum(run.largest(), 1e-300) * ABOVE
     help_ = "`penalty=[0.1, 0.05, 0.02]`, or `penalty=20` for twenty of them"
     try:

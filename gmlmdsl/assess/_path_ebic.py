@@ -53,6 +53,7 @@ def ebic(run: Runs, found: list[Penalised], selected: Array, options: PathOption
         selected: shape (penalties, copies, couplings), which couplings are not 0.
         options: the options of the path.
     """
+    assert options.gamma is not None  # the defaults were filled in
     price = np.log(run.size(run.whole)) + 2 * options.gamma * np.log(np.maximum(run.touch.sum(axis=1), 1))
     degrees = selected @ run.edges.degrees.astype(float)
     least, degrees = degrees * price, degrees * (conditionals_of_a_pair(run) if run.rule is None else 1.0)

@@ -20,7 +20,19 @@ from .._progress import shows_progress, tracked, waiting
 from .._types import ArrayLike, Arrays
 from ..derive import ExactLoss, bounded_jit, on_device
 from ..evaluate import JointObjective, block_cells, block_objectives, block_weights_of_rows, copies_of_blocks, init_params
-from ..fit import EXCLUDED, Copied, Evidence, Penalised, diagonal_metric, largest_penalty, minimise_penalised, reopened
+from ..fit import (
+    EXCLUDED,
+    Copied,
+    Evidence,
+    Penalised,
+    Shear,
+    diagonal_metric,
+    largest_penalty,
+    minimise_penalised,
+    reopened,
+    shear_at,
+    standard_weights,
+)
 from ..plan import verify_held
 from ._path_groups import Edges
 
@@ -37,7 +49,7 @@ class PathOptions:
 
     penalty: ArrayLike | None
     criterion: str
-    gamma: float
+    gamma: float | None
     rule: str | None
     on: Sequence[str] | None
     folds: int
@@ -59,6 +71,8 @@ class Runs:
     own copy, by which its conditional is fitted.
 
     Attributes:
+        scales: the weights of the couplings in the penalty of each copy, shape (copies, couplings).
+            None: those of the groups.
         touch: which couplings each copy depends on, shape (copies, couplings).
         blocks: the name of each copy; empty without a rule.
     """
@@ -78,6 +92,7 @@ class Runs:
             help_ = 'leave `rule=` out: the joint fit has one copy of them, "ebic" is as precise'
             verify_held(8.0 * STATES * size * arrays, f"{arrays:,} copies of {size:,} parameters", help_)
         self.whole = self.values(objective)
+        self.scales: Array | None = None
 
     @property
     def copies(self) -> int:
@@ -116,7 +131,8 @@ class Runs:
         found: list[Penalised] = []
         free, curvature = (self._begin(values), np.ones(self.copies)) if begin is None else (begin.free, begin.curvature)
         for k in tracked(range(len(penalties)), what or "path", what is not None and shows_progress(options.progress)):
-            found.append(minimise_penalised(values, free, self.edges.groups, penalties[k], curvature, self.metric))
+            how = {"weights": self.scales, "shear": self.shear}
+            found.append(minimise_penalised(values, free, self.edges.groups, penalties[k], curvature, self.metric, **how))
             free, curvature = found[-1].free, found[-1].curvature
         return found
 
@@ -127,33 +143,48 @@ class Runs:
         return minimise_penalised(self.whole, start, self.edges.groups, full, one, diagonal_metric(self.whole, start))
 
     @cached_property
+    def _coordinates(self) -> tuple[Shear, Array]:
+        return shear_at(self.whole, self.uncoupled.free, self.edges.groups)
+
+    @property
+    def shear(self) -> Shear:
+        """The coordinates of all fits: fields follow the couplings, as at the uncoupled minimisers."""
+        return self._coordinates[0]
+
+    @property
     def metric(self) -> Array:
         """The metric of all fits: the curvatures at the minimisers without couplings."""
-        return diagonal_metric(self.whole, self.uncoupled.free)
+        return self._coordinates[1]
 
     def largest(self) -> Array:
         """Return for each copy the smallest penalty without couplings."""
-        return largest_penalty(self.whole, self.uncoupled.free, self.edges.groups)
+        return largest_penalty(self.whole, self.uncoupled.free, self.edges.groups, self.scales)
 
-    def refit(self, values: Copied, start: Penalised, kept: Array, metric: Array | None = None, **limits: Any) -> Penalised:
+    def standardise(self) -> None:
+        """Let the penalty of each copy not depend on the units of its couplings."""
+        self.scales = standard_weights(self.whole, self.uncoupled.free, self.edges.groups)
+
+    def refit(self, values: Copied, start: Penalised, kept: Array, within: tuple[Shear, Array] | None = None, **limits: Any) -> Penalised:
         """Return the minimisers with the kept couplings of each copy free and the others 0.
 
         Args:
             values: the objectives of the copies.
             start: the minimisers at which the fit starts.
             kept: shape (copies, couplings), which couplings are free.
-            metric: the metric of the flat vector. If None, `metric` of this object.
+            within: the coordinates and their metric. If None, those of this object.
             limits: further options of `minimise_penalised`.
         """
-        weights, metric = np.where(kept, 0.0, 1.0), self.metric if metric is None else metric
+        weights, (shear, metric) = np.where(kept, 0.0, 1.0), self._coordinates if within is None else within
         full = np.full(len(kept), EXCLUDED)
-        return minimise_penalised(values, start.free, self.edges.groups, full, start.curvature, metric, weights=weights, **limits)
+        return minimise_penalised(
+            values, start.free, self.edges.groups, full, start.curvature, metric, weights=weights, shear=shear, **limits
+        )
 
     def joined(self, kept: Array) -> Penalised:
         """Return the joint fit of all blocks with these couplings, shape (couplings,)."""
         values = JointObjective(self.whole.objective)
         free = {name: v[None] for name, v in values.objective.frame.unconstrain(values.objective.held).items()}
-        return self.refit(values, Penalised(free, 0, np.ones(1, bool), np.ones(1)), kept[None], diagonal_metric(values, free))
+        return self.refit(values, Penalised(free, 0, np.ones(1, bool), np.ones(1)), kept[None], shear_at(values, free, self.edges.groups))
 
     def params(self, found: Penalised) -> Arrays:
         """Return the parameters of the first copy."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,18 +14,20 @@ from .._diagnostics import fail, is_one_of, listed, unknown, whole_number
 from .._progress import shows_progress, tracked, waiting
 from .._types import ArrayLike, Missing, OfConfiguration, Rows
 from ..data import generator, verified_seed
+from ..evaluate import LEVEL, verified_level
 from ..fit import row_weights
 from ..plan import BUDGET, verify_held
 from ._replicates import (
+    AbstractSource,
     AbstractStatistics,
     Function,
     Marginals,
     Pairs,
-    ReplicateSource,
     Summary,
     chain_source,
     exact_source,
     function_values,
+    given_source,
     is_listable,
 )
 from ._scored_rows import evidence_of
@@ -35,8 +38,6 @@ if TYPE_CHECKING:
     from ..fit import FitRecord
 
 Array = np.ndarray
-LEVEL = 0.94
-LEAST_DRAWS = 33  # with fewer draws there is no band of 94 %
 MOST_OPERATIONS = 2e12
 BUILT_IN = ("marginals", "pairs")
 
@@ -50,12 +51,14 @@ class Statistics:
         labels: the labels of the statistics.
         observed: the values on the data, shape (statistics,).
         replicated: the values on the replicated data sets, shape (draws, statistics).
+        level: the probability of the bands.
     """
 
     name: str
     labels: tuple[str, ...]
     observed: Array
     replicated: Array = field(repr=False)
+    level: float = LEVEL
 
     @cached_property
     def mean(self) -> Array:
@@ -89,9 +92,9 @@ class Statistics:
 
     @cached_property
     def bands(self) -> tuple[Array, Array]:
-        """The ends of the 94 % bands; values outside have p <= 0.06."""
+        """The ends of the bands of probability `level`; values outside have p <= 1 - level."""
         m = len(self.replicated)
-        k = _tail(m)
+        k = _tail(m, self.level)
         ordered = np.partition(self.replicated, (k - 1, m - k), axis=0)
         return ordered[k - 1], ordered[m - k]
 
@@ -108,7 +111,7 @@ class Statistics:
         It is an upper bound if statistics have ties.
         """
         m = len(self.replicated)
-        return len(self.labels) * 2 * _tail(m) / (m + 1)
+        return len(self.labels) * 2 * _tail(m, self.level) / (m + 1)
 
     @cached_property
     def worst_p_value(self) -> float:
@@ -128,14 +131,16 @@ class Statistics:
         most = None if most is None else whole_number("most", most, 0)
         order = np.argsort(-np.abs(self.z), kind="stable")[:most]
         low, high = self.bands
-        columns = {"data": self.observed, "model": self.mean, "spread": self.spread, "3%": low, "97%": high, "z": self.z}
-        columns["p"] = self.p_values
+        columns = {"data": self.observed, "model": self.mean, "spread": self.spread}
+        tail = 100 * (1 - self.level) / 2
+        columns |= {f"{tail:.3g}%": low, f"{100 - tail:.3g}%": high, "z": self.z, "p": self.p_values}
         return pd.DataFrame({k: v[order] for k, v in columns.items()}, index=pd.Index([self.labels[i] for i in order], name=self.name))
 
     def __repr__(self) -> str:
         worst = int(np.argmax(np.abs(self.z)))
+        outside = f"{int(self.outside.sum())} of {len(self.labels)} outside the {100 * self.level:g} % band"
         return (
-            f"{self.name}: {int(self.outside.sum())} of {len(self.labels)} outside the 94 % band, {self.expected_outside:.2g} expected; "
+            f"{self.name}: {outside}, {self.expected_outside:.2g} expected; "
             f"largest |z| {abs(self.z[worst]):.3g} at {self.labels[worst]}, p = {self.worst_p_value:.2g} for so large a one among all"
         )
 
@@ -196,11 +201,13 @@ def predictive(
     *,
     draws: int,
     statistics: Sequence[str],
-    functions: Mapping[str, OfConfiguration | str],
-    summaries: Mapping[str, Callable[[np.ndarray], ArrayLike]],
-    x: Rows | None,
-    weights: ArrayLike | None,
-    missing: Missing | None,
+    functions: Mapping[str, Any],
+    summaries: Mapping[str, Callable[[Any], Any]],
+    x: Any,
+    weights: Any,
+    missing: Any,
+    given: Any,
+    level: float | None,
     seed: int,
     chains: int,
     warmup: int,
@@ -208,20 +215,24 @@ def predictive(
     progress: bool | None,
 ) -> PredictiveCheck:
     """Return a predictive check of a fit; the arguments are those of `Fit.predictive`."""
-    draws = whole_number("draws", draws, LEAST_DRAWS)
+    level = fit.level if level is None else verified_level(level)
+    draws = whole_number("draws", draws, math.ceil(2 / (1 - level) - 1e-9) - 1)  # with fewer there is no band
     _verify(seed, statistics, functions, summaries)
-    if fit.graph.given:
-        message = "a predictive check draws rows from one distribution, and with given variables each row has its own"
-        raise fail("E510", message, help="hold out rows instead: `fit.cross_validate()`; or draw rows yourself: `fit.sample(given=..)`")
+    exact = is_one_of(sampler, ("exact",)) or (sampler is None and (bool(fit.graph.given) or is_listable(fit.graph)))
+    if fit.graph.given and not exact:
+        message = "with given variables each row has its own distribution, and a sampler would need a chain for each row"
+        raise fail("E510", message, help="leave `sampler=` out: rows are drawn exactly; or hold out rows: `fit.cross_validate()`")
     if fit.status.code == "diverged":
         raise fail("E552", "the fit diverged: its estimates are no numbers to draw from", help="mend the fit first, see `print(fit)`")
-    evidence = evidence_of(fit, x, weights, missing)
+    evidence = evidence_of(fit, x, weights, missing, given=given)
     kept = row_weights(evidence) > 0
-    codes, w = evidence.codes[:, kept].T, row_weights(evidence)[kept]
+    codes, w = evidence.codes[: fit.graph.n_random, kept].T, row_weights(evidence)[kept]
     _verify_cost(fit, len(codes), draws, statistics)
-    exact = is_one_of(sampler, ("exact",)) or (sampler is None and is_listable(fit.graph))
     with waiting("drawing rows", shows_progress(progress)):
-        source = exact_source(fit) if exact else chain_source(fit, sampler, len(codes), seed, chains, warmup, thin)
+        if fit.graph.given:
+            source = given_source(fit, evidence, evidence.codes[fit.graph.row_cell, kept])
+        else:
+            source = exact_source(fit) if exact else chain_source(fit, sampler, len(codes), seed, chains, warmup, thin)
     chosen = _statistics(fit, codes, w, source, statistics, functions, summaries)
     observed = [s.statistic(codes, None) for s in chosen]
     table, rng = source.codes.T, generator(seed, 1)
@@ -231,8 +242,8 @@ def predictive(
         rows = table[index]
         for s, out in zip(chosen, replicated, strict=True):
             out[m] = s.statistic(rows, index)
-    found = {s.name: Statistics(s.name, s.labels, o, r) for s, o, r in zip(chosen, observed, replicated, strict=True)}
-    incomplete = int((codes[:, fit.graph.is_observed] < 0).any(axis=1).sum())
+    found = {s.name: Statistics(s.name, s.labels, o, r, level) for s, o, r in zip(chosen, observed, replicated, strict=True)}
+    incomplete = int((codes[:, _observed(fit)] < 0).any(axis=1).sum())
     return PredictiveCheck(found, len(codes), incomplete, draws, source.words, source.notes)
 
 
@@ -283,18 +294,19 @@ def _statistics(
     fit: FitRecord,
     codes: Array,
     weights: Array,
-    source: ReplicateSource,
+    source: AbstractSource,
     statistics: Sequence[str],
     functions: Mapping[str, OfConfiguration | str],
     summaries: Mapping[str, Callable[[np.ndarray], ArrayLike]],
 ) -> list[AbstractStatistics]:
     seen = codes >= 0
     # Functions depend on observed variables only, and not on latents.
-    complete = np.asarray(seen[:, fit.graph.is_observed].all(axis=1))
+    complete = np.asarray(seen[:, _observed(fit)].all(axis=1))
     if (functions or summaries) and not complete.any():
         raise fail("E553", "functions of a configuration need rows without gaps, and there are none", help="use `statistics=` alone")
     made: dict[str, Callable[..., AbstractStatistics]] = {"marginals": Marginals, "pairs": Pairs}
-    out = [made[name](fit.graph, seen, weights) for name in statistics]
+    graph = replace(fit.graph, given=())  # the row cell has no statistics
+    out = [made[name](graph, seen, weights) for name in statistics]
     on_source = function_values(fit, functions, source.codes)
     on_data = function_values(fit, functions, codes[complete].T)
     out += [Function(name, on_source[name], on_data[name], complete, weights) for name in functions]
@@ -302,9 +314,14 @@ def _statistics(
     return [s for s in out if s.labels]
 
 
-def _tail(draws: int) -> int:
+def _observed(fit: FitRecord) -> Array:
+    """Return which random cells data contain."""
+    return fit.graph.is_observed[: fit.graph.n_random]
+
+
+def _tail(draws: int, level: float) -> int:
     """Return how many of the smallest values, and of the largest, count as outside."""
-    return int((1 - LEVEL) / 2 * (draws + 1) + 1e-9)
+    return int((1 - level) / 2 * (draws + 1) + 1e-9)
 
 
 def _standardised(values: Array, mean: Array, spread: Array) -> Array:

@@ -17,11 +17,12 @@ from .._types import ArrayLike, DrawsLike, Label, OfConfiguration
 from ..data import decode, encode, picked
 from ..derive import all_states, compiled, graph_arrays, on_device
 from ..graph import FactorGraph, joint_count, lower_let
+from ..plan import verify_held
 from ..sample import effective_sample_size, groups_of
 from ._scored_rows import params64
 
 if TYPE_CHECKING:
-    from ..fit import FitRecord
+    from ..fit import Evidence, FitRecord
 
 Array = np.ndarray
 # maximum number of configurations that are enumerated; rows are then independent draws from p
@@ -33,8 +34,26 @@ MOST_SEQUENCES = 1000  # maximum number of indicators whose effective sample siz
 MOST_BINS = 12  # maximum number of distinct values of a function that are counted separately
 
 
+class AbstractSource(ABC):
+    """Configurations from which the rows of replicated data sets are drawn.
+
+    Attributes:
+        codes: shape (cells, configurations), without a row cell.
+        words: a description of the source.
+        notes: remarks on the source.
+    """
+
+    codes: Array
+    words: str
+    notes: tuple[str, ...]
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator, rows: int) -> Array:
+        """Return the number of a configuration for each row of the data."""
+
+
 @dataclass(frozen=True)
-class ReplicateSource:
+class ReplicateSource(AbstractSource):
     """Configurations from which rows are drawn with replacement.
 
     Attributes:
@@ -58,6 +77,62 @@ class ReplicateSource:
         if self.weights is None:
             return rng.integers(self.codes.shape[1], size=rows)
         return picked(rng, self.weights, rows)
+
+
+@dataclass(frozen=True)
+class GivenSource(AbstractSource):
+    """Configurations with a distribution for each row of given data.
+
+    Attributes:
+        codes: shape (cells, configurations).
+        bounds: the cumulative probabilities of the configurations given row d of the given data,
+            plus d, shape (rows of given data, configurations).
+        which: the row of given data of each row of the data.
+        words: a description of the source.
+        notes: remarks on the source.
+    """
+
+    codes: Array
+    bounds: Array
+    which: Array
+    words: str
+    notes: tuple[str, ...] = ()
+
+    def draw(self, rng: np.random.Generator, rows: int) -> Array:
+        """Return the number of a configuration for each row, from the distribution of that row."""
+        states = self.bounds.shape[1]
+        found = np.searchsorted(self.bounds.ravel(), self.which + rng.random(rows), side="right") - self.which * states
+        return np.minimum(found, states - 1)
+
+
+def given_source(fit: FitRecord, evidence: Evidence, which: Array) -> GivenSource:
+    """Return every configuration with its probability given each row of the given data.
+
+    Args:
+        fit: the fit.
+        evidence: the rows with their given data.
+        which: the row of given data of each row of the data, shape (rows,).
+
+    Raises:
+        GmlmError: E601 if there are too many configurations, alone or with the rows.
+    """
+    graph = evidence.lowered.graph
+    assert graph.row_cell is not None
+    states = all_states(graph, MOST_STATES, "exact draws for each row of given data")
+    distinct, which = np.unique(which, return_inverse=True)
+    verify_held(
+        16.0 * len(distinct) * states.shape[1], f"{states.shape[1]:,} configurations given {len(distinct):,} rows", "some rows: `x=`"
+    )
+    bounds = np.empty((len(distinct), states.shape[1]))
+    with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
+        device, params = graph_arrays(graph), params64(fit, evidence)
+        for d, row in enumerate(distinct):
+            states[graph.row_cell] = row
+            joint = np.asarray(compiled.log_potential(device, params, on_device(states)))
+            total = np.cumsum(np.exp(joint - joint.max()))
+            bounds[d] = d + total / total[-1]
+    words = f"independent rows from all {states.shape[1]:,} configurations, given the data of each row"
+    return GivenSource(states[: graph.n_random], bounds, which, words)
 
 
 def exact_source(fit: FitRecord) -> ReplicateSource:
@@ -309,10 +384,14 @@ def function_values(fit: FitRecord, functions: Mapping[str, OfConfiguration | st
 
     out, graph = {}, fit.graph
     for name, what in functions.items():
-        if isinstance(what, str) and what in fit.model.lowered.names.model.lets and graph.latents:
+        is_let = isinstance(what, str) and what in fit.model.lowered.names.model.lets
+        if is_let and graph.latents:
             cells = np.append(graph.is_latent, False)[lower_let(fit.model.lowered, what)[0].cells]
             if cells.any():
                 raise fail("E553", f"function `{name}` mentions a latent, which data do not hold", help="observe it in draws: `fit.sample`")
+        if is_let and graph.given and lower_let(fit.model.lowered, what)[0].given is not None:
+            message = f"function `{name}` mentions a given variable, and is another one in each row"
+            raise fail("E553", message, help="a function of x alone")
         observe = observables(fit.model.lowered, params64(fit), {name: what}, graph.observed)
         assert observe is not None
         array = _guarded(

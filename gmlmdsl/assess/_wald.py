@@ -14,7 +14,7 @@ from scipy.special import fdtrc, ndtr
 from .._diagnostics import fail
 from .._types import ArrayLike
 from ..derive import on_device, quickly_compiled
-from ..evaluate import entry_names, log_prior, unflatten, verified_quantile, verify_names
+from ..evaluate import LEVEL, entry_names, log_prior, unflatten, verified_quantile, verify_names
 from ..fit import ALIKE, TOO_FEW
 from ..graph import FactorGraph
 from ..read import verify_unmasked
@@ -42,10 +42,11 @@ class Contrast:
 
     estimate: float
     std_error: float
+    level: float = LEVEL
 
-    def interval(self, probability: float = 0.94) -> tuple[float, float]:
-        """Return the normal interval."""
-        half = verified_quantile(probability) * self.std_error
+    def interval(self, probability: float | None = None) -> tuple[float, float]:
+        """Return the normal interval; without a probability, that of `level`, which is the fit's."""
+        half = verified_quantile(self.level if probability is None else probability) * self.std_error
         return self.estimate - half, self.estimate + half
 
 
@@ -56,11 +57,11 @@ def contrast(fit: FitRecord, parts: Mapping[str, ArrayLike], errors: str) -> Con
     covariance = fit.determined_covariance(errors)
     open_ = fit.status.open_directions
     if len(open_) and np.linalg.norm(open_ @ c) > PART * np.linalg.norm(c):
-        return Contrast(estimate, np.inf)
+        return Contrast(estimate, np.inf, fit.level)
     variance = float(max(c @ covariance @ c, 0.0))
     if errors == "sandwich" and ((fit.status.without_error & (c != 0)).any() or _is_untold(fit, c, variance)):
-        return Contrast(estimate, np.inf)
-    return Contrast(estimate, float(np.sqrt(variance)))
+        return Contrast(estimate, np.inf, fit.level)
+    return Contrast(estimate, float(np.sqrt(variance)), fit.level)
 
 
 def _is_untold(fit: FitRecord, c: Array, variance: float) -> bool:

@@ -262,6 +262,8 @@ def fit(
     column_gaps: o.ColumnGaps = None,
     n_masks: o.NMasks = None,
     max_steps: o.MaxSteps = None,
+    starts: o.Starts = 1,
+    level: o.Level = None,
     gaps: o.GapsOption = o.Gaps.sum,
     seed: Seed = 0,
     rows: Rows = 40,
@@ -282,6 +284,7 @@ def fit(
     dropped = {"row_gaps": row_gaps, "column_gaps": column_gaps}
     reading = Reading(columns, where or (), missing or (), header, weights, identity, focus, unknown_letters, **dropped)
     how: dict[str, Any] = {"n_masks": n_masks, "max_steps": max_steps, "gaps": gaps.value, "seed": seed, "allow_python": allow_python}
+    how |= {"starts": starts, "level": level}
     run_fit(FitRequest(file, data, mask, model, inputs or [], arrays, reading, rows=rows, out=out, report=report, **how))
 
 

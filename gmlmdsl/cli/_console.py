@@ -29,7 +29,7 @@ PLAIN = {"∑": "sum", "∏": "prod", "·": "*", "−": "-", "√": "sqrt", "∈
 PLAIN |= {"∪": "union", "⇔": "<=>", "⌊": "floor(", "⌋": ")", "σ": "sigma", "π": "pi"}
 _RED, _YELLOW, _BLUE, _CYAN, _BOLD, _DIM, _OFF = "\033[1;31m", "\033[1;33m", "\033[34m", "\033[36m", "\033[1m", "\033[2m", "\033[0m"
 _OPTION = re.compile(
-    r"`(mask|sampler|model|n_masks|max_steps|gaps|weights|draws|warmup|chains|thin|clamp|columns|where|missing|header|resume)"
+    r"`(mask|sampler|model|n_masks|max_steps|starts|level|gaps|weights|draws|warmup|chains|thin|clamp|columns|where|missing|header|resume)"
     r"=('[^']*'|\"\w+\"|\w*)`"
 )
 

@@ -57,6 +57,12 @@ NMasks = Annotated[
 ]
 MaxSteps = Annotated[int | None, typer.Option("--max-steps", metavar="N", min=1, help="The most steps of the minimiser.")]
 
+Starts = Annotated[
+    int, typer.Option("--starts", metavar="N", min=1, help="Fits from random starts, the best of which is kept: 20 for latents, say.")
+]
+
+Level = Annotated[float | None, typer.Option("--level", metavar="P", help="The probability of intervals: 0.94 by default, 0.95, say.")]
+
 
 class Gaps(StrEnum):
     """The treatment of missing cells in a fit, see `Model.fit`."""

@@ -47,6 +47,8 @@ class FitRequest:
     report: Path | None
     allow_python: bool = False
     gaps: str = "sum"
+    starts: int = 1
+    level: float | None = None
 
 
 @dataclass(frozen=True)
@@ -103,11 +105,15 @@ def run_fit(request: FitRequest) -> None:
     model = program.model(name)
     options: dict[str, Any] = {"seed": request.seed, "n_masks": n_masks, "max_steps": request.max_steps}
     if model.graph.network is None:
-        options["gaps"] = request.gaps
+        options |= {"gaps": request.gaps, "starts": request.starts, "level": request.level}
     elif request.report is not None:
         raise fail("E507", "`--report` draws estimates with their errors, which a network has not", help="leave it out")
     elif request.gaps != "sum":
         raise fail("E507", "`--gaps` says how missing cells enter a joint distribution; a network does not see them", help="leave it out")
+    elif request.level is not None:
+        raise fail("E507", "`--level` is about intervals of estimates, which a network has not", help="leave it out")
+    elif request.starts != 1:
+        raise fail("E507", "`--starts` compares exact objectives, which the training of a network has not", help="leave it out")
     _warn_of_sizes(program, model, mask)
     with _naming(request.data, "x"):
         weights = weights_of(model, data, request.reading)
@@ -166,6 +172,8 @@ def _tell_fit(fit: Any, rows: int) -> None:
         print("the objective is convex: this is its global minimum")
     if fit.missing is not None and fit.missing.any:
         print(fit.missing.words)
+    if fit.starts is not None:
+        print(fit.starts.words)
     if any(p.size for p in fit.graph.parameters):
         print_frame(fit.summary(), rows, "none")
     for finding in fit.status.findings:

@@ -33,7 +33,7 @@ from ._distinct import distinct_rows
 from ._effects import Effects, substitution_effects
 from ._exact_answers import independent_kernel, known_rows, log_sums
 from ._gap_curvature import gap_second_order
-from ._intervals import intervals, verified_quantile
+from ._intervals import LEVEL, intervals, verified_level, verified_quantile
 from ._magnitude import verified_partition
 from ._metric import Metric, metrics
 from ._missing import Missing, Sorted, ignored_rows, reported, sort_rows, summed_loss, verify_ignored, verify_latents, verify_present
@@ -56,7 +56,7 @@ from ._objective import (
     reached_cells,
     value_at,
 )
-from ._pair_interactions import interaction_slopes, pair_interactions, zero_sum
+from ._pair_interactions import interaction_slopes, pair_interactions, pair_sums, zero_sum
 from ._parameters import (
     SIMPLEX_ERROR,
     as_params,

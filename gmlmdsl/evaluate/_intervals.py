@@ -6,14 +6,16 @@ They are normal on a scale on which the entry is unbounded, and are mapped back.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import scipy  # submodules of SciPy load at first use
 
-from .._diagnostics import fail
+from .._diagnostics import fail, is_real_number
 from ..graph import FactorGraph, ParameterArray
 
 Array = np.ndarray
+LEVEL = 0.94  # the probability of intervals for which no other is asked
 
 
 def verified_quantile(probability: float) -> float:
@@ -25,6 +27,17 @@ def verified_quantile(probability: float) -> float:
     if not isinstance(probability, int | float | np.floating) or not 0 < probability < 1:
         raise fail("E507", f"probability lies between 0 and 1, got {probability!r}")
     return float(scipy.special.ndtri(0.5 + probability / 2))
+
+
+def verified_level(level: Any) -> float:
+    """Return the probability of intervals.
+
+    Raises:
+        GmlmError: E507 unless it is a number between 0 and 1.
+    """
+    if not is_real_number(level) or not 0 < level < 1:
+        raise fail("E507", f"level must be a number between 0 and 1, got {level!r}", help="`level=0.95`, say")
+    return float(level)
 
 
 def intervals(graph: FactorGraph, params: dict[str, Array], errors: dict[str, Array], z: float) -> dict[str, tuple[Array, Array]]:

@@ -32,6 +32,21 @@ def pair_interactions(graph: FactorGraph, plan: PairTables, params: Mapping[str,
     Raises:
         GmlmError: E555 if a factor is infinite.
     """
+    return zero_sum(pair_sums(graph, plan, params), plan.present)
+
+
+def pair_sums(graph: FactorGraph, plan: PairTables, params: Mapping[str, Any]) -> Array:
+    """Return R_ij(a, b) of every pair of cells: the sum of the factors that contain both.
+
+    A factor of more cells contributes its mean over the values of the others. The table depends on
+    the gauge of the parameters, and it contains terms of one cell that stand in factors of two.
+
+    Returns:
+        Array of shape (pairs, width, width), 0 at values that a cell lacks.
+
+    Raises:
+        GmlmError: E555 if a factor is infinite.
+    """
     known = {k: np.asarray(v, float) for k, v in params.items()}
     entries = np.concatenate([entry_values(graph.factors[t.group], t, known).ravel() for t in plan.tables])
     tables = (plan.sums @ np.where(np.isfinite(entries), entries, 0.0)).reshape(plan.present.shape)
@@ -45,7 +60,7 @@ def pair_interactions(graph: FactorGraph, plan: PairTables, params: Mapping[str,
         raise fail(
             "E555", "a factor that joins cells is infinite at some values: it has no coupling", graph.factors[bad.group].span, help=help
         )
-    return zero_sum(tables, plan.present)
+    return np.where(plan.present, tables, 0.0)
 
 
 def zero_sum(tables: Array, present: Array) -> Array:
@@ -62,7 +77,8 @@ def zero_sum(tables: Array, present: Array) -> Array:
 def interaction_slopes(graph: FactorGraph, plan: PairTables, params: Mapping[str, AnyArray], directions: Array) -> Array:
     """Return the derivatives of sum over a, b of directions_p(a, b) T_p(a, b) of each pair p.
 
-    The directions have zero sums themselves, so that the tables T_p may be in any gauge.
+    T_p is the sum of the factors that contain both cells. If the directions have zero sums, the
+    derivatives are the same in every gauge.
 
     Args:
         graph: the factor graph.

@@ -35,7 +35,7 @@ JOINT = ("simplex", "ordered")
 NOISE = 0.01
 
 
-def init_params(graph: FactorGraph, seed: int = 0) -> dict[str, Array]:
+def init_params(graph: FactorGraph, seed: int = 0, spread: float | None = None, number: int = 0) -> dict[str, Array]:
     """Return the initial parameters of a fit.
 
     Without latents they are
@@ -46,12 +46,14 @@ def init_params(graph: FactorGraph, seed: int = 0) -> dict[str, Array]:
 
     With latents, normal noise of standard deviation 0.01 is added. The scale is logarithmic for a
     parameter with one bound, logit for one with two bounds, and softmax for a simplex. The noise of
-    an unbounded parameter is projected onto the gauge.
+    an unbounded parameter is projected onto the gauge. With `spread`, the noise has that standard
+    deviation, with and without latents, and `number` distinguishes several starts of one seed.
     """
     verified_seed(seed)
-    if not graph.latents:
+    if not graph.latents and spread is None:
         return {p.name: np.full(p.shape, p.middle) for p in graph.parameters}
-    return {p.name: _noisy(p, generator(seed, k).normal(0, NOISE, p.shape)) for k, p in enumerate(graph.parameters)}
+    sd, numbers = (NOISE, ()) if spread is None else (spread, (number,))
+    return {p.name: _noisy(p, generator(seed, k, *numbers).normal(0, sd, p.shape)) for k, p in enumerate(graph.parameters)}
 
 
 def _noisy(p: ParameterArray, noise: Array) -> Array:

@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from ._few_rows import ALIKE, FEWEST, NO_SPREAD, TOO_FEW, Inferred, scored_rows, verify_scored, verify_spread
 from ._fit import Estimate, fit_model, reopen, reopened, verified_rows
-from ._group_penalty import EXCLUDED, Copied, Groups, Penalised, diagonal_metric, largest_penalty, minimise_penalised
+from ._group_penalty import (
+    EXCLUDED,
+    Copied,
+    Groups,
+    Penalised,
+    Shear,
+    diagonal_metric,
+    largest_penalty,
+    minimise_penalised,
+    shear_at,
+    standard_weights,
+)
 from ._inference import SINGULAR, Covariances, Curvature, curvature, determined
 from ._kinks import Selected, at_kinks, held_graph, without_interval
 from ._methods import WHOLE, MonteCarloEM, PersistentContrastiveDivergence, method_of, whole_mask
@@ -17,8 +28,10 @@ from ._optimise import Scaled, lbfgs, scaling
 from ._options import Evidence, FitOptions, row_weights
 from ._prepare import WORTH_MERGING, make_objective, objective_colouring, stays_finite, verify_possible
 from ._record import FitRecord, estimate_to_fit, fit_from_file
+from ._refits import Refit, Reweighted
 from ._saved_fits import INPUT, SavedFit, fit_bytes, read_fit, verify_numbers, warn_of_size
 from ._shrinkage import SHRINKS, with_shrinkage
+from ._starts import Starts, best_of_starts
 from ._status import AT_BOUND, Finding, in_words
 from ._training_options import (
     Training,

@@ -111,7 +111,7 @@ def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOp
     # the other methods show a count of their steps
     bar = waiting(f"fitting under mask {options.mask}", exact and shows_progress(options.progress))
     with bar, jax.enable_x64(exact or bool(jax.config.jax_enable_x64)):  # pyright: ignore[reportAttributeAccessIssue]
-        start, fixed = _start(host, options)
+        start, fixed = start_of(host, options)
         verify_bounded_priors(host, frozenset(fixed))
         verify_possible(lowered, codes, weights, start)
         if isinstance(options.method, PersistentContrastiveDivergence):
@@ -203,7 +203,7 @@ def reopened(evidence: Evidence, params: Mapping[str, Array]) -> Objective:
     """Return the objective that a fit minimised, with `params` as its start."""
     lowered, mask, codes, options = evidence.lowered, evidence.mask, evidence.codes, evidence.options
     weights = np.ones(codes.shape[1]) if options.weights is None else verified_weights(options.weights, codes.shape[1])
-    start, fixed = _start(lowered.graph, dataclasses.replace(options, init=params))
+    start, fixed = start_of(lowered.graph, dataclasses.replace(options, init=params))
     return make_objective(lowered.graph, mask, codes, weights, start, fixed, options).objective
 
 
@@ -221,7 +221,7 @@ def _verified_options(options: FitOptions) -> FitOptions:
     return options
 
 
-def _start(host: FactorGraph, options: FitOptions) -> tuple[dict[str, jax.Array], tuple[str, ...]]:
+def start_of(host: FactorGraph, options: FitOptions) -> tuple[dict[str, jax.Array], tuple[str, ...]]:
     names = [p.name for p in host.parameters]
     arrays: Mapping[str, AnyArray] = init_params(host, options.seed)
     for what, given in (("init", options.init), ("fixed", options.fixed)):

@@ -78,6 +78,7 @@ def minimise_penalised(
     metric: Array,
     *,
     weights: Array | None = None,
+    shear: Shear | None = None,
     tolerance: float = TOLERANCE,
     most: int = MOST_STEPS,
 ) -> Penalised:
@@ -95,6 +96,8 @@ def minimise_penalised(
             largest metric of its entries.
         weights: the weights of the groups, one row for each copy. If None, all copies have those of
             `groups`.
+        shear: the coordinates in which the descent moves, whose metric `metric` is. None: the
+            entries themselves.
         tolerance: the bound on the largest entry of the proximal gradient, in units of the square
             root of the metric.
         most: the maximum number of steps.
@@ -103,26 +106,137 @@ def minimise_penalised(
     for groups.
     """
     places = _placed(values, free, groups)
-    wide = np.broadcast_to(groups.weights, (len(penalties), len(groups.weights))) if weights is None else weights
-    own = np.concatenate([wide, np.zeros_like(wide[:1])])[places.group_owner, np.arange(len(places.group_owner)) % max(wide.shape[1], 1)]
+    own = _own_weights(places, groups, weights, len(penalties))
     lengths = places.alike(np.asarray(metric, float))
     numbers = np.asarray(penalties, float), np.asarray(curvature, float)
-    given = (own.astype(float), numbers, lengths, (np.float64(tolerance), np.int32(most)))
+    if shear is None:
+        shear = Shear(np.zeros((0, len(places.owner))), np.zeros((values.count + 1, 0), np.int32))
+    given = (own.astype(float), numbers, lengths, (np.float64(tolerance), np.int32(most)), shear)
     at, steps, gap, curvature = _descent(values, free, _Places(*(on_device(a) for a in places)), *jax.tree.map(on_device, given))
     return Penalised(at, int(steps.max()), np.asarray(gap) <= tolerance, np.maximum(np.asarray(curvature) / 4, 1e-6))
 
 
-def largest_penalty(values: Copied, free: Arrays, groups: Groups) -> Array:
+def largest_penalty(values: Copied, free: dict[str, Any], groups: Groups, weights: Array | None = None) -> Array:
     """Return, for each copy, the smallest penalty at which all groups are 0.
 
     It is max of ||gradient of a group|| / weight. `free` must be the minimiser under that penalty.
+    `weights` is as in `minimise_penalised`.
     """
     places = _placed(values, free, groups)
     slope = np.asarray(ravel_pytree(jax.device_get(_gradient(values, free)))[0])
     sums = np.bincount(places.group, slope**2, len(places.group_owner) + 1)[:-1]
+    own = _own_weights(places, groups, weights, values.count)
     out = np.zeros(values.count + 1)
-    np.maximum.at(out, places.group_owner, np.sqrt(sums) / np.tile(groups.weights, len(sums) // max(len(groups.weights), 1)))
+    np.maximum.at(out, places.group_owner, np.sqrt(sums) / np.where(own > 0, own, 1.0))
     return out[:-1]
+
+
+def standard_weights(values: Copied, free: dict[str, Any], groups: Groups) -> Array:
+    """Return weights of groups under which the penalty does not depend on the units of parameters.
+
+    The weight of a group of d entries is sqrt(d) s. s^2 is the mean over its entries of the
+    diagonal of H_gg - H_gu H_uu^-1 H_ug, divided by the mean of that over the groups of the copy. H
+    is the Hessian of the copy's objective and u its entries without a penalty. In a logistic
+    regression at its intercept, s is proportional to the standard deviation of the predictor.
+
+    Args:
+        values: the objectives.
+        free: the minimisers with all groups at 0.
+        groups: the groups of entries.
+
+    Returns:
+        Array of shape (copies, groups).
+
+    Reference: Friedman, Hastie and Tibshirani 2010, for standardised predictors.
+    """
+    places, count = _placed(values, free, groups), len(groups.weights)
+    owner, group = np.asarray(places.owner), np.asarray(places.group)
+    left, _ = _profiled(values, free, places, _diagonal(values, free, len(owner))[0])
+    mine = np.flatnonzero(group < len(places.group_owner))
+    left = left[mine]
+    sums, sizes = np.zeros((values.count, count)), np.zeros((values.count, count))
+    np.add.at(sums, (owner[mine], group[mine] % count), left)
+    np.add.at(sizes, (owner[mine], group[mine] % count), 1.0)
+    mean = np.divide(sums, sizes, out=np.zeros_like(sums), where=sizes > 0)
+    usual = mean.sum(axis=1, keepdims=True) / np.maximum((sizes > 0).sum(axis=1, keepdims=True), 1)
+    # A predictor that does not vary has no slope, and stays at 0 under any weight.
+    share = np.divide(mean, usual, out=np.ones_like(mean), where=mean > FLATTEST**2 * usual)
+    return groups.weights * np.sqrt(share)
+
+
+class Shear(NamedTuple):
+    """How the entries without a penalty follow the others, so that their curvatures do not mix.
+
+    Entries u without a penalty are z_u - sum over g of A_ug z_g at coordinates z, with A = H_uu^-1
+    H_ug; entries g with a penalty are z_g.
+
+    Attributes:
+        slopes: A, shape (width, entries of the flat vector): row k belongs to the k-th entry
+            without a penalty of each copy.
+        loose: the places of the entries without a penalty, shape (copies + 1, width); the length of
+            the flat vector stands for none.
+    """
+
+    slopes: Any
+    loose: Any
+
+    def moved(self, z: Any, owner: Any, sign: float) -> Any:
+        """Return the flat vector at coordinates z (sign -1), or its coordinates (sign 1)."""
+        sums = jax.ops.segment_sum((self.slopes * z[None]).T, owner, self.loose.shape[0])
+        return z.at[self.loose.ravel()].add(sign * sums.ravel(), mode="drop")
+
+
+def shear_at(values: Copied, free: dict[str, Any], groups: Groups) -> tuple[Shear, Array]:
+    """Return a shear, and the metric of its coordinates, see `minimise_penalised`.
+
+    The metric is the diagonal of H_uu, and of H_gg - H_gu H_uu^-1 H_ug; see `diagonal_metric`. If a
+    copy has more than `MOST_PROBES` entries without a penalty, the shear does not move them.
+    """
+    places, metric = _placed(values, free, groups), diagonal_metric(values, free)
+    found, shear = _profiled(values, free, places, metric)
+    penalised = np.asarray(places.group) < len(places.group_owner)
+    return shear, np.where(penalised, np.maximum(found, FLATTEST * metric), metric)
+
+
+def _profiled(values: Copied, free: dict[str, Any], places: _Places, diagonal: Array) -> tuple[Array, Shear]:
+    """Return the diagonal of the Hessian at entries with a penalty, after profiling out the others.
+
+    `diagonal` is the diagonal of the Hessian. The second result is the shear.
+    """
+    owner, group = np.asarray(places.owner), np.asarray(places.group)
+    loose = np.flatnonzero((group == len(places.group_owner)) & (owner < values.count))
+    loose = loose[np.argsort(owner[loose], kind="stable")]
+    rank = np.arange(len(loose)) - np.searchsorted(owner[loose], owner[loose])
+    width = int(rank.max(initial=-1)) + 1
+    if width > MOST_PROBES:
+        return diagonal, Shear(np.zeros((0, len(owner))), np.zeros((values.count + 1, 0), np.int32))
+    at = np.full((values.count + 1, width), len(owner), np.int32)
+    at[owner[loose], rank] = loose
+    columns = np.zeros((width, len(owner) + 1))
+    for k in range(width):
+        columns[k, :-1] = _product(values, free, on_device(np.isin(np.arange(len(owner)), at[:, k]).astype(float)))
+    # Entries of one copy have no curvature with those of another.
+    there = at[:-1] < len(owner)
+    own = np.where(there[:, :, None] & there[:, None, :], columns[:, at[:-1]].transpose(1, 2, 0), 0.0)
+    inverse = np.linalg.pinv(own, hermitian=True)
+    mine = np.flatnonzero(group < len(places.group_owner))
+    slopes = np.zeros((width, len(owner)))
+    slopes[:, mine] = np.einsum("ekl,le->ke", inverse[owner[mine]], columns[:, mine])
+    left = diagonal - (slopes * columns[:, :-1]).sum(axis=0)
+    return np.maximum(left, 0.0), Shear(slopes, at)
+
+
+def _own_weights(places: _Places, groups: Groups, weights: Array | None, copies: int) -> Array:
+    """Return the weight of each group of each array; see `minimise_penalised`."""
+    wide = np.broadcast_to(groups.weights, (copies, len(groups.weights))) if weights is None else weights
+    return np.concatenate([wide, np.zeros_like(wide[:1])])[places.group_owner, np.arange(len(places.group_owner)) % max(wide.shape[1], 1)]
+
+
+@bounded_jit
+def _product(values: Copied, free: dict[str, Any], along: Any) -> Any:
+    """Return the product of the Hessian of the sum of all objectives with a vector."""
+    flat, restore = ravel_pytree(free)
+    return jax.jvp(jax.grad(lambda z: values(restore(z)).sum()), (flat,), (along.astype(flat.dtype),))[1]
 
 
 class _Places(NamedTuple):
@@ -223,17 +337,26 @@ def diagonal_metric(values: Copied, free: Arrays) -> Array:
     `MOST_PROBES` entries, a product is evaluated along several entries with random signs. Those
     entries belong to one parameter, so their contributions to each other have the same units.
     """
+    found, number = _diagonal(values, free, MOST_PROBES)
+    sums, counts = np.bincount(number, found), np.bincount(number)
+    found = np.maximum(found, FLATTEST * (sums / counts)[number])
+    return np.where((found > 0) & np.isfinite(found), found, 1.0)
+
+
+def _diagonal(values: Copied, free: dict[str, Any], most: int) -> tuple[Array, Array]:
+    """Return the size of the diagonal of the Hessian, and the number of each entry's parameter.
+
+    Up to `most` entries of a parameter in a copy have a product of their own.
+    """
     owner, array = _owners(values, free)
     _, number = np.unique(np.stack([array, owner]), axis=1, return_inverse=True)
     order = np.argsort(number.ravel(), kind="stable")
     rank = np.empty(len(owner), int)
     rank[order] = np.arange(len(owner)) - np.searchsorted(number.ravel()[order], number.ravel()[order])
     signs = np.where(generator(0).random(len(owner)) < 0.5, -1.0, 1.0)
-    _, probe = np.unique(np.stack([array, rank % MOST_PROBES]), axis=1, return_inverse=True)
+    _, probe = np.unique(np.stack([array, rank % most]), axis=1, return_inverse=True)
     found = np.abs(np.asarray(_curvatures(values, free, on_device(probe.ravel().astype(np.int32)), on_device(signs))))
-    sums, counts = np.bincount(number.ravel(), found), np.bincount(number.ravel())
-    found = np.maximum(found, FLATTEST * (sums / counts)[number.ravel()])
-    return np.where((found > 0) & np.isfinite(found), found, 1.0)
+    return found, number.ravel()
 
 
 @bounded_jit
@@ -251,18 +374,19 @@ def _curvatures(values: Copied, free: Arrays, probe: jax.Array, signs: jax.Array
 
 @bounded_jit
 def _descent(
-    values: Copied, free: Arrays, places: _Places, weights: jax.Array, numbers: PyTree, lengths: PyTree, limits: PyTree
-) -> tuple[PyTree, ...]:
+    values: Copied, free: dict[str, Any], places: _Places, weights: Any, numbers: Any, lengths: Any, limits: Any, shear: Shear
+) -> tuple[Any, ...]:
     """Return the minimisers, steps, last gaps and curvatures, one for each copy.
 
     A copy that has ended does not move.
     """
     (penalties, curvature), (metric, of_groups), (tolerance, most) = numbers, lengths, limits
     start, restore = ravel_pytree(free)
+    start = shear.moved(start, places.owner, 1.0)
     number, spread = penalties.shape[0], places.spread
 
-    def f(z: jax.Array) -> jax.Array:
-        return values(restore(z))
+    def f(z: Any) -> Any:
+        return values(restore(shear.moved(z, places.owner, -1.0)))
 
     def open_(s: _State) -> jax.Array:
         return (s.steps < most) & (s.gap > tolerance)
@@ -302,4 +426,4 @@ def _descent(
     one = jnp.ones(number, start.dtype)
     first = _State(start, start, one, curvature, jnp.zeros(number, jnp.int32), jnp.full(number, jnp.inf, start.dtype))
     end = jax.lax.while_loop(lambda s: open_(s).any(), turn, first)
-    return restore(end.x), end.steps, end.gap, end.curvature
+    return restore(shear.moved(end.x, places.owner, -1.0)), end.steps, end.gap, end.curvature

@@ -109,12 +109,18 @@ def _finite_factors(host: FactorGraph, start: dict[str, jax.Array]) -> bool:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The objective of a fit, its use of the mask, and its rows with missing cells."""
+    """The objective of a fit, its use of the mask, and its rows with missing cells.
+
+    `columns` are the rows of the objective's columns before equal rows are merged, and `summed`
+    those whose missing cells are summed out.
+    """
 
     objective: Objective
     use: MaskUse
     missing: Missing
     imputed: Imputed | None
+    columns: Array
+    summed: Array
 
 
 def make_objective(
@@ -181,7 +187,7 @@ def make_objective(
     )
     if gaps is not None:
         _verify_finite(objective, start, kinds.summed)
-    return Prepared(objective, use, kinds.report, imputed)
+    return Prepared(objective, use, kinds.report, imputed, order, kinds.summed)
 
 
 def _merged(codes: Array, weights: Array) -> tuple[Array, Array, Array | None]:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from .._diagnostics import counted, duration, fail, is_one_of, no_attribute
-from .._types import JsonObject
-from ..evaluate import Missing, entry_names, intervals, unflatten, verified_quantile, verify_all
+from ..evaluate import LEVEL, Missing, entry_names, intervals, unflatten, verified_level, verified_quantile, verify_all
 from ..files import write_whole
 from ..graph import FactorGraph, with_given
 from ._few_rows import Inferred, Later, scored_rows
@@ -27,6 +26,7 @@ from ._minimise import MOST_INFERRED
 from ._notes import notes_on
 from ._options import Evidence
 from ._saved_fits import FIT, INPUT, SavedFit, fit_bytes, outside, read_fit
+from ._starts import Starts
 from ._status import Finding, Status, sparse_directions
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ Array = np.ndarray
 F = TypeVar("F", bound="FitRecord")
 KINDS = ("sandwich", "laplace")
 MINIMA = (
-    "hidden variables: there may be lower minima than this one; fits with other `seed=` or `init=` show it by their `.objective`, "
+    "hidden variables: there may be lower minima than this one; `starts=20` takes the best of random starts, "
     "see docs/how-to/fit-hidden-variables.md"
 )
 
@@ -106,6 +106,25 @@ class FitRecord:
         `draws`, and `effective`, their effective number.
         """
         return self.meta.get("simulated")
+
+    @property
+    def level(self) -> float:
+        """The probability of the intervals of this fit and of its checks, if no other is given."""
+        return float(self.meta.get("level", LEVEL))
+
+    def with_level(self: F, level: float) -> F:
+        """Return this fit with another probability of its intervals, `fit.with_level(0.95)`.
+
+        Raises:
+            GmlmError: E507 unless it is a number between 0 and 1.
+        """
+        return dataclasses.replace(self, meta=self.meta | {"level": verified_level(level)})
+
+    @property
+    def starts(self) -> Starts | None:
+        """The ends of all fits of `Model.fit(starts=..)`; None for a fit from one start."""
+        found = self.meta.get("starts")
+        return None if found is None else Starts(**found | {"objectives": tuple(found["objectives"])})
 
     @property
     def effective_rows(self) -> float:
@@ -201,14 +220,19 @@ class FitRecord:
             return np.diag(self.covariance_of(errors))
         return np.where(self.status.open_entries(errors == "sandwich"), np.inf, found.variances(errors))
 
-    def interval(self, probability: float = 0.94, errors: str = "sandwich") -> dict[str, tuple[Array, Array]]:
+    def interval(self, probability: float | None = None, errors: str = "sandwich") -> dict[str, tuple[Array, Array]]:
         """Return intervals by parameter.
 
         The interval of a real parameter is estimate -+ z * standard error. The interval of a
         bounded parameter is normal on the log or logit scale. The intervals are intervals for the
         limit of the estimate. If a prior shrinks the estimate (`status.shrunk`), this limit is not
         the true value. Nan stands for no interval.
+
+        Args:
+            probability: the probability of the intervals. If None, `level`.
+            errors: "sandwich" or "laplace", see `determined_covariance`.
         """
+        probability = self.level if probability is None else probability
         return intervals(self.graph, self.params, self.standard_errors_of(errors), verified_quantile(probability))
 
     def undetermined_directions(self) -> pd.DataFrame:
@@ -223,7 +247,7 @@ class FitRecord:
         frame = pd.DataFrame(directions.T, index=pd.Index(entry_names(self.graph), name="parameter"))
         return frame.loc[(frame != 0).any(axis=1)]
 
-    def summary(self, probability: float = 0.94, errors: str = "sandwich") -> pd.DataFrame:
+    def summary(self, probability: float | None = None, errors: str = "sandwich") -> pd.DataFrame:
         """Return a table with one row per parameter entry.
 
         The columns are the estimate, the standard error, the interval, and a note if these are
@@ -232,7 +256,7 @@ class FitRecord:
         shift the estimate by more than half a standard error.
 
         Args:
-            probability: the probability of the intervals.
+            probability: the probability of the intervals. If None, `level`.
             errors: "sandwich" or "laplace", see `determined_covariance`; `fit.bootstrap()` has its
                 own summary.
         """
@@ -241,6 +265,7 @@ class FitRecord:
         from .._printed_table import PrintedTable
 
         verify_kind(errors)
+        probability = self.level if probability is None else probability
         names, flat = entry_names(self.graph), self.flat(self.params).astype(float)
         signs = self.status.separated
         table = {"estimate": np.where(signs > 0, np.inf, np.where(signs < 0, -np.inf, flat))}
@@ -287,7 +312,8 @@ class FitRecord:
         lines = [
             *([head, kind] if kind else [head]),
             *([self.missing.words] if self.missing is not None and self.missing.any else []),
-            *([MINIMA] if self.missing is not None and self.missing.latents and self.status.converged else []),
+            *([] if self.starts is None else [self.starts.words]),
+            *([MINIMA] if self.starts is None and self.missing is not None and self.missing.latents and self.status.converged else []),
             *([errors] if "sandwich" in self.determined else self._no_errors()),
             *(f"{f.message}. {f.remedy}." for f in self.status.findings),
         ]

@@ -52,6 +52,7 @@ MISSING = {
     "latents": _list_of(_is_text),
 }
 SIMULATED = {"words": _is_text, "draws": _is_whole, "effective": _is_number}
+STARTS = {"objectives": _list_of(_is_number), **dict.fromkeys(("agree", "switched", "failed"), _is_whole)}
 HOW = {"seed": _is_whole, "sampler": _or_none(_is_text), "warmup": _is_whole, "thin": _or_none(_is_whole)}
 # The entries of every fit, of a fit of a factor model, and of a trained network. The entries in
 # `MORE` are optional.
@@ -90,6 +91,8 @@ MORE = {
     "kept": _is_whole,
     "loss": _one_of("squared"),  # for a network; without the entry, the loss is the cross-entropy
     "gaps": _one_of("ignore"),
+    "starts": _has(STARTS),
+    "level": lambda value: _is_number(value) and 0 < value < 1,
 }
 
 

@@ -169,12 +169,12 @@ def judge(
         findings.append(_saddle(falling, names))
     elif undetermined.any():
         findings.append(_undetermined(host, open_.flat, undetermined, names, colours, bool(separated.any())))
-    stopped = [] if separated.any() else _stopped(outcome, missing)
+    halted = [] if separated.any() else stopped(outcome, missing)
     kinks = at_kinks(host, objective.frame.fixed, params)
     findings += [*_prior_decides(open_, curve, kinks, names), *_at_kinks(kinks, names)]
-    findings += [*_revealing(objective, params), *_at_bounds(host, params), *stopped]
+    findings += [*_revealing(objective, params), *_at_bounds(host, params), *halted]
     code = "undetermined" if undetermined.any() else "converged"
-    if stopped or falling.shape[1]:
+    if halted or falling.shape[1]:
         code = "not-converged"
     code = "no-minimiser" if separated.any() else code
     return Status(code, tuple(findings), separated, undetermined, open_.span.T)
@@ -400,7 +400,8 @@ def _at_bounds(host: FactorGraph, params: dict[str, jax.Array]) -> list[Finding]
     return out
 
 
-def _stopped(outcome: Outcome, missing: Missing | None) -> list[Finding]:
+def stopped(outcome: Outcome, missing: Missing | None) -> list[Finding]:
+    """Return a finding if a minimiser ended before the minimum."""
     if missing is not None and missing.imputed:
         if outcome.reason == "converged":
             return []

@@ -16,7 +16,17 @@ from ..fit import FitRecord
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from ..assess import Bootstrap, Contrast, CrossValidation, InformationCriterion, PairTable, PredictiveCheck, Profile, Score
+    from ..assess import (
+        Bootstrap,
+        CaseDropping,
+        Contrast,
+        CrossValidation,
+        InformationCriterion,
+        PairTable,
+        PredictiveCheck,
+        Profile,
+        Score,
+    )
 
 
 @final
@@ -55,7 +65,8 @@ class Fit(FitRecord):
     def bootstrap(self, replications: int = 200, seed: int = 0, *, max_seconds: float = 3600.0, progress: bool | None = None) -> Bootstrap:
         """Refit to rows drawn with replacement, as a check of the standard errors.
 
-        Nothing is compiled again. Each replication draws as many rows as there are; if weights are
+        All replications share one compiled program, and each starts at the estimate, scaled by the
+        curvature there. Each replication draws as many rows as there are; if weights are
         counts, single rows are drawn. A row keeps its importance and its drawn masks. If rows come
         in groups (time series, families), they are not independent, and neither the bootstrap nor
         the sandwich is valid.
@@ -83,14 +94,7 @@ class Fit(FitRecord):
 
         return bootstrap(self, replications, seed, max_seconds, progress)
 
-    def profile(
-        self,
-        along: str | Mapping[str, ArrayLike] | None = None,
-        points: int = 13,
-        *,
-        probability: float = 0.94,
-        progress: bool | None = None,
-    ) -> Profile:
+    def profile(self, along: Any = None, points: int = 13, *, probability: float | None = None, progress: bool | None = None) -> Profile:
         """Profile the objective along one direction d.
 
         At each point of a grid along d, the objective is minimised over all other directions. Twice
@@ -105,7 +109,7 @@ class Fit(FitRecord):
             points: the number of grid points, 5 or more. A side on which the interval is still open
                 gets up to six more points. Each is twice as far from the estimate as the previous
                 one.
-            probability: the probability of the interval.
+            probability: the probability of the interval. If None, that of the fit, `level`.
             progress: whether a progress bar is shown. If None, it is shown if a person watches the
                 output.
 
@@ -121,7 +125,7 @@ class Fit(FitRecord):
         """
         from ..assess import profile
 
-        return profile(self, along, points, probability, progress)
+        return profile(self, along, points, self.level if probability is None else probability, progress)
 
     def refit_selected(
         self, x: Rows | None = None, weights: ArrayLike | None = None, *, missing: Missing | None = None, given: Given | None = None
@@ -157,11 +161,13 @@ class Fit(FitRecord):
         *,
         draws: int = 400,
         statistics: Sequence[str] = ("marginals", "pairs"),
-        functions: Mapping[str, OfConfiguration | str] | None = None,
-        summaries: Mapping[str, Callable[[np.ndarray], ArrayLike]] | None = None,
-        x: Rows | None = None,
-        weights: ArrayLike | None = None,
-        missing: Missing | None = None,
+        functions: Mapping[str, Any] | None = None,
+        summaries: Mapping[str, Callable[[Any], Any]] | None = None,
+        x: Any = None,
+        weights: Any = None,
+        missing: Any = None,
+        given: Any = None,
+        level: float | None = None,
         seed: int = 0,
         chains: int = 8,
         warmup: int = 500,
@@ -170,12 +176,13 @@ class Fit(FitRecord):
     ) -> PredictiveCheck:
         """Compare statistics of the data with those of data sets simulated from the fitted model.
 
-        A simulated data set has as many rows as the data, with the same missing cells.
+        A simulated data set has as many rows as the data, with the same missing cells. With given
+        variables, each of its rows is drawn from the distribution given the data of that row.
 
         Args:
             sampler: the sampler that draws the rows. If None, the rows are independent if all
                 configurations can be enumerated, and else come from the model's only sampler.
-                `"exact"` requires independent rows.
+                `"exact"` requires independent rows. With given variables rows are independent.
             draws: the number of data sets.
             statistics: `marginals` and `pairs`. `marginals` is the share of each value of each
                 cell. `pairs` is, for each two cells, the share of rows in which they agree, or
@@ -190,6 +197,9 @@ class Fit(FitRecord):
                 `weights` and `missing` as in `Model.fit`.
             weights: one weight per row of x.
             missing: see `Model.fit`.
+            given: the data of given variables of the rows x, as in `Model.fit`.
+            level: the probability of the bands of the statistics. If None, that of the fit,
+                `level`. It needs at least 2 / (1 - level) - 1 data sets.
             seed: the seed of chains and of data sets.
             chains: the number of chains.
             warmup: the number of steps before the first draw.
@@ -205,9 +215,10 @@ class Fit(FitRecord):
             than too small.
 
         Raises:
-            GmlmError: E510 for a model with given variables, whose rows each have their own
-                distribution; E553 for a statistic that does not fit, E601 with the figure if there
-                are too many pairs, E505 without rows.
+            GmlmError: E510 for a sampler of a model with given variables, whose rows would need a
+                chain each; E553 for a statistic that does not fit, E601 with the figure if there
+                are too many pairs, or too many configurations with given variables; E505 without
+                rows.
 
         Reference: Gelman, Meng and Stern 1996, section 2; Davison and Hinkley 1997, section 4.2.5,
         for the p-value.
@@ -224,6 +235,8 @@ class Fit(FitRecord):
             x=x,
             weights=weights,
             missing=missing,
+            given=given,
+            level=level,
             seed=seed,
             chains=chains,
             warmup=warmup,
@@ -527,9 +540,9 @@ class Fit(FitRecord):
     def couplings(
         self,
         top: int | None = None,
-        gauge: str = "zero_sum",
+        gauge: str | None = "zero_sum",
         score: str = "norm",
-        probability: float = 0.94,
+        probability: float | None = None,
         *,
         progress: bool | None = None,
     ) -> PairTable:
@@ -543,11 +556,22 @@ class Fit(FitRecord):
 
         Args:
             top: the number of rows. If None, all.
-            gauge: "zero_sum", the only one.
+            gauge: "zero_sum", or None for raw tables R_ij(a, b) in place of T_ij: the sum of the
+                factors that contain both cells, as the program states them. Norms of raw tables
+                depend on the gauge of the parameters.
             score: "norm", "apc" or "value". "norm" is ||T_ij|| = sqrt(sum of T_ij(a, b)^2). "apc"
-                is S_ij - S_i S_j / S of these norms. "value", for cells with two values, is
-                T_ij(last, last) with its sign; it is J for a factor J * s * t of two spins.
-            probability: the probability of the intervals.
+                is S_ij - S_i S_j / S of these norms. "value" has a sign. It is the mean over a and
+                b of T_ij(a, b) u(a) v(b), where u and v are the values of both cells, less their
+                mean and divided by their standard deviation (over the list of values, each once).
+                Of two spins or bits it is T_ij(last, last), and for a factor J * s * t it is J
+                sd(s) sd(t): J of spins, J / 4 of bits. Its absolute value is at most ||T_ij|| /
+                sqrt(q r) of cells with q and r values, and is equal to it if T_ij is a multiple of
+                u(a) v(b). With `gauge=None`, "value" is the least-squares slope of R_ij in s(a)
+                t(b), the centred values: J for a factor J * s * t, whatever the values; of bits
+                it is the slope of a logistic regression, as IsingFit reports it. A cell with more
+                than two values must have numbers as values, such as `range(1, 6)`. Two labels
+                count as 0 and 1.
+            probability: the probability of the intervals. If None, that of the fit, `level`.
             progress: whether a progress bar is shown. If None, it is shown if a person watches the
                 output.
 
@@ -558,17 +582,24 @@ class Fit(FitRecord):
             `fit.couplings().head(20).to_graphml("top.graphml")`.
 
         Raises:
-            GmlmError: E555 for a model without couplings, E507 for options, E601 for too many
-                terms.
+            GmlmError: E555 for a model without couplings, E507 for options or for values without an
+                order under "value", E601 for too many terms.
 
-        Reference: Ekeberg et al. 2013, Section II.E; Dunn, Wahl and Gloor 2008.
+        Reference: Ekeberg et al. 2013, Section II.E; Dunn, Wahl and Gloor 2008; for "value" the
+        linear-by-linear association of Goodman 1979.
         """
         from ..assess import couplings
 
-        return couplings(self, top, gauge, score, probability, progress)
+        return couplings(self, top, gauge, score, self.level if probability is None else probability, progress)
 
     def centrality(
-        self, score: str = "norm", bootstrap: Bootstrap | None = None, probability: float = 0.94, *, progress: bool | None = None
+        self,
+        score: str = "norm",
+        bootstrap: Bootstrap | None = None,
+        probability: float | None = None,
+        *,
+        gauge: str | None = "zero_sum",
+        progress: bool | None = None,
     ) -> DataFrame:
         """Return the centrality of each cell that has a coupling in the network of couplings w.
 
@@ -582,7 +613,7 @@ class Fit(FitRecord):
           cell, with ties shared
 
         Args:
-            score: "norm" or, for cells with two values, "value", which has signs; see `couplings`.
+            score: "norm" or "value", which has signs; see `couplings`.
                 A norm takes the sign of sum over a, b of T_ij(a, b) s(a) t(b). s and t are the
                 values of both cells minus their means. This sign is that of J if the factor is J *
                 x[i] * x[j]. Values without an order (letters, labels) have no sign:
@@ -590,8 +621,10 @@ class Fit(FitRecord):
                 states it.
             bootstrap: the result of `bootstrap`. Each measure then has a percentile interval over
                 its replications.
-            probability: the probability of the intervals. Intervals of sums of |w| tend to lie
-                above the estimates of the fit, because noise makes |w| larger.
+            probability: the probability of the intervals. If None, that of the fit, `level`.
+                Intervals of sums of |w| tend to lie above the estimates of the fit, because noise
+                makes |w| larger.
+            gauge: "zero_sum" or None, see `couplings`.
             progress: whether a progress bar is shown. If None, it is shown if a person watches the
                 output.
 
@@ -608,7 +641,103 @@ class Fit(FitRecord):
         """
         from ..assess import centrality
 
-        return centrality(self, score, bootstrap, probability, progress)
+        return centrality(self, score, bootstrap, self.level if probability is None else probability, gauge, progress)
+
+    def case_dropping(
+        self,
+        replications: int = 100,
+        shares: Any = None,
+        seed: int = 0,
+        *,
+        score: str = "norm",
+        gauge: str | None = "zero_sum",
+        correlation: float = 0.7,
+        certainty: float = 0.95,
+        max_seconds: float = 3600.0,
+        progress: bool | None = None,
+    ) -> CaseDropping:
+        """Refit to subsets of the rows, and correlate their networks with that of all rows.
+
+        Each subset leaves out a share of the rows, drawn without replacement; if weights are
+        counts, single rows are drawn. The CS coefficient of a statistic is the largest share that
+        can be left out such that, in more than a share `certainty` of the subsets, the (Pearson)
+        correlation of its values with those of all rows is above `correlation`. It is 0 if no share
+        is small enough. Epskamp, Borsboom and Fried advise a coefficient of 0.25 or more, better
+        above 0.5, before the order of cells is interpreted.
+
+        Args:
+            replications: the number of subsets for each share.
+            shares: the shares of rows left out, between 0 and 1. If None, there are ten from 0.05
+                to 0.75.
+            seed: the seed; subset r of share k depends on (seed, k, r) only.
+            score: "norm" or "value", see `couplings`.
+            gauge: "zero_sum" or None, see `couplings`.
+            correlation: the correlation of the CS coefficient.
+            certainty: the share of subsets of the CS coefficient.
+            max_seconds: an error is raised, after the first refit, if the others are expected to
+                take longer.
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
+
+        Returns:
+            A `CaseDropping`: `.coefficients` by statistic (`edges`, and the measures of
+            `centrality`), `.correlations` of shape (shares, replications), and `.table()`.
+            `gmlmdsl.report.plot_case_dropping` draws it. Measures without a sign are left out, see
+            `centrality`.
+
+        Raises:
+            GmlmError: E505 for a fit without its data, E507 for options, E546 with the cost if it
+                is above `max_seconds`, E555 for a model without couplings.
+
+        Reference: Epskamp, Borsboom and Fried 2018, for case dropping and the CS coefficient.
+        """
+        from ..assess import case_dropping
+
+        rest = {"score": score, "gauge": gauge, "correlation": correlation, "certainty": certainty}
+        return case_dropping(self, replications, shares, seed, **rest, max_seconds=max_seconds, progress=progress)  # pyright: ignore[reportArgumentType]
+
+    def bootstrap_differences(
+        self,
+        bootstrap: Bootstrap,
+        of: str = "edges",
+        *,
+        score: str = "value",
+        gauge: str | None = "zero_sum",
+        level: float | None = None,
+        progress: bool | None = None,
+    ) -> DataFrame:
+        """Test which edges of this network, or centralities of its cells, differ from each other.
+
+        The difference of each two edges (or cells) is computed in every replication of a bootstrap.
+        They differ if its percentile interval excludes 0. Intervals are not corrected for the
+        number of pairs, as in bootnet. Differences between two groups have their own test,
+        `differences`.
+
+        Args:
+            bootstrap: the result of `bootstrap`, with 1000 replications or more for small p-values.
+            of: "edges", or a measure of `centrality`, such as "strength".
+            score: "value" or "norm", see `couplings`.
+            gauge: "zero_sum" or None, see `couplings`.
+            level: the probability of the intervals. If None, that of the fit, `level`.
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
+
+        Returns:
+            A DataFrame, the smallest p-values first, with the columns `first` and `second` (names
+            of edges, `"x[0] - x[1]"`, or of cells), `a` and `b` (their values in the fit), `value`
+            (a - b), the ends of the interval, `p_value` and `differs`. With r of R replications at
+            or beyond 0 on the nearer side, p = 2 (r + 1) / (R + 1), at most 1.
+
+        Raises:
+            GmlmError: E507 for options or another bootstrap, E555 for a model without couplings,
+                E601 for too many differences.
+
+        Reference: Epskamp, Borsboom and Fried 2018, for bootstrapped difference tests; Efron and
+        Tibshirani 1993, Section 13.3, for percentile intervals.
+        """
+        from ..assess import bootstrap_differences
+
+        return bootstrap_differences(self, bootstrap, of, score, gauge, self.level if level is None else level, progress)
 
     def differences(
         self,

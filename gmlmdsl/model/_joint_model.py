@@ -44,9 +44,10 @@ from ..evaluate import (
     named_conditionals,
     parameters,
     substitution_effects,
+    verified_level,
     verified_partition,
 )
-from ..fit import WHOLE, Evidence, FitOptions, PersistentContrastiveDivergence, estimate_to_fit, fit_model, method_of, whole_mask
+from ..fit import WHOLE, Evidence, FitOptions, PersistentContrastiveDivergence, best_of_starts, estimate_to_fit, method_of, whole_mask
 from ..graph import GivenRows, Lowered, with_given
 from ..guided import GuidedOptions, refuse_guided
 from ..masks import AbstractMask
@@ -588,6 +589,8 @@ class JointModel(Model):
         impute: bool | None = None,
         method: PersistentContrastiveDivergence | MonteCarloEM | str | None = None,
         gaps: str = "sum",
+        starts: int = 1,
+        level: float | None = None,
     ) -> Fit:
         """Minimise c * sum over rows of w loss_r - log prior over the parameters.
 
@@ -640,6 +643,15 @@ class JointModel(Model):
                 missing cell is a neighbour. "ignore" raises an error for latents that x lacks, for
                 missing cells of a `require` or of a data-dependent mask, and together with `impute`
                 or `method`.
+            starts: the number of fits, of which the one with the lowest objective is returned. The
+                first starts as usual; the others start at independent standard normal values, in
+                the coordinates without bounds, and at the values of `init`. It is for models with
+                latents, whose objective has several minima: 20, say. `print(fit)` and `fit.starts`
+                state how many starts reach the lowest objective within 0.01 nats, and how many of
+                those have other parameters: exchanging the values of a latent does not change the
+                objective (label switching).
+            level: the probability of all intervals of the fit and of its checks that are asked for
+                without one, such as 0.95. If None, it is 0.94. `fit.with_level` changes it later.
 
         Returns:
             A `Fit` with estimates, sandwich standard errors, and a status with remedies.
@@ -658,8 +670,10 @@ class JointModel(Model):
         options = FitOptions(
             name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are, method, gaps=gaps
         )
-        estimate = fit_model(bound, lowered, rows.codes, options, rows.index)
-        return estimate_to_fit(Fit, estimate, self.graph, self._meta(seed), lambda: self, derive.float_type())
+        level = None if level is None else verified_level(level)
+        estimate, told = best_of_starts(bound, lowered, rows.codes, options, starts, rows.index)
+        meta = self._meta(seed) | ({} if told is None else {"starts": told.as_meta}) | ({} if level is None else {"level": level})
+        return estimate_to_fit(Fit, estimate, self.graph, meta, lambda: self, derive.float_type())
 
     def fit_path(
         self,
@@ -667,7 +681,7 @@ class JointModel(Model):
         mask: str | None = None,
         penalty: ArrayLike | None = None,
         criterion: str = "ebic",
-        gamma: float = 0.5,
+        gamma: float | None = None,
         rule: str | None = None,
         *,
         on: Sequence[str] | None = None,
@@ -695,25 +709,32 @@ class JointModel(Model):
             x: the rows, as in `fit`.
             mask: the mask's name; it may be left out if the model has only one.
             penalty: the penalties, or their number (2 or more, from the smallest penalty without
-                couplings to a hundredth of it). If None, the number is 30, or 100 with "stability".
-            criterion: "ebic", "cv" or "stability". "ebic" chooses the minimum of 2 c n loss + k
+                couplings to a hundredth of it). If None, the number is 30, or 100 with "stability"
+                and "elasso".
+            criterion: "ebic", "elasso", "cv" or "stability". "ebic" chooses the minimum of 2 c n loss + k
                 (log n + 2 gamma log(candidates)). The loss is that of a refit, without the penalty,
                 of the couplings that are not 0. n is the sum of w, and `candidates` is the number
                 of couplings. k is the couplings' degrees of freedom, tr(H^-1 S) minus the same
                 trace without couplings. H is the Hessian of the summed loss, and S is the
                 covariance of its gradient. For a likelihood k is the number of couplings; for a
                 pseudolikelihood it is up to twice that number, since a pair is in two conditionals.
+                "elasso" is the criterion of IsingFit: each block has its own regression (a rule, "and"
+                if none is given), EBIC takes the loss of the penalised fit, and k is the number of
+                free directions. The penalty of a coupling is then multiplied by a number
+                proportional to the root of the curvature of the loss along it, without fields. In a
+                logistic regression this is the standard deviation of the predictor, as in glmnet.
+                Penalties fall to 1e-4 of the largest, or to a hundredth with fewer rows than
+                couplings of a block. Leave priors out of the program for the numbers of IsingFit.
                 "cv" chooses the minimum loss of left-out rows. "stability" chooses the couplings
                 that a share `threshold` of the half samples select.
             gamma: the parameter gamma of EBIC: 0 gives BIC, and larger values choose fewer
-                couplings.
+                couplings. If None, it is 0.5, or 0.25 with "elasso".
             rule: None, "and" or "or". None: one fit covers all blocks of the mask. "and" and "or":
                 each block's conditional is fitted separately, with its own parameters, penalties
                 and choice. n and candidates are then those of the block, c is 1, and k is the
                 number of free directions. A coupling is present if all blocks that see it have
                 chosen it ("and") or if some have ("or"). For single cells these fits are the
-                neighbourhoods of Meinshausen and Buhlmann. IsingFit differs in that its EBIC uses
-                the penalised loss.
+                neighbourhoods of Meinshausen and Buhlmann. With "elasso" they are those of IsingFit.
             on: the names of the penalised parameters. If None, these are the real parameters in
                 factors of two or more cells.
             folds: the number of folds of "cv".
@@ -730,11 +751,12 @@ class JointModel(Model):
                 output.
 
         Returns:
-            A `Path` with `.table`, `.chosen_couplings`, `.params` and `.selected`. `.refit()` fits
-            the chosen model without the penalty. With "stability" the path also has `.stable` and
-            `.error_bound`. H and S are evaluated once, at the refit that would be chosen if cells
-            were independent; above 2000 parameters, k is its value under that independence. Models
-            that could not win even with the loss of the last model are not refitted.
+            A `Path` with `.table`, `.chosen_couplings`, `.params` and `.selected`. `.network()` is
+            the table of the chosen model's couplings, and `.refit()` fits it without the penalty.
+            With "stability" the path also has `.stable` and `.error_bound`. H and S are evaluated
+            once, at the refit that would be chosen if cells were independent; above 2000
+            parameters, k is its value under that independence. Models that could not win even with
+            the loss of the last model are not refitted.
 
         Raises:
             GmlmError: E507 and E506 for options, E555 if nothing can be penalised, E601 for too
@@ -744,8 +766,8 @@ class JointModel(Model):
         Reference: Tibshirani 1996; Yuan and Lin 2006; Hofling and Tibshirani 2009; Chen and Chen
         2008, Foygel and Drton 2010, Barber and Drton 2015 for EBIC, at refits; Varin and Vidoni
         2005, Gao and Song 2010 for its degrees; Meinshausen and Buhlmann 2006, van Borkulo et al.
-        2014 for rules; Meinshausen and Buhlmann 2010, Shah and Samworth 2013 for stability;
-        Meinshausen 2007 for the refit.
+        2014 for rules and "elasso", Friedman, Hastie and Tibshirani 2010 for its units; Meinshausen
+        and Buhlmann 2010, Shah and Samworth 2013 for stability; Meinshausen 2007 for the refit.
         """
         from ..assess import PathOptions, fit_path, path_refit
 
@@ -1007,6 +1029,7 @@ class JointModel(Model):
         missing: Missing | None = None,
         given: Given | None = None,
         gaps: str = "sum",
+        inclusion: Any = None,
     ) -> Any:
         """Draw the parameters from their posterior.
 
@@ -1036,10 +1059,17 @@ class JointModel(Model):
                 and nothing is imputed.
             given: the data of given variables, as in `fit`.
             gaps: "ignore" leaves missing cells out instead of summing them out; see `fit`.
+            inclusion: the prior of the indicators. None: every entry is included with the
+                `probability` of the program. `gm.BetaBernoulli(alpha, beta)`: with one unknown
+                probability for all entries of a parameter. `gm.StochasticBlock(..)`: with
+                probabilities that depend on unknown clusters of the cells. Both replace the
+                `probability` of the program, except at entries where it is 0 or 1.
 
         Returns:
             An InferenceData or a DataTree, as the installed ArviZ requires. `posterior` has each
-            parameter `J`, and 0/1 in `J_included` if its prior is `spike_slab`. `sample_stats` has
+            parameter `J`, and 0/1 in `J_included` if its prior is `spike_slab`. With
+            `inclusion=`, it has `J_probability`, or the `cluster` of each cell (see
+            `gm.co_clustering`). `sample_stats` has
             `lp`, `switched` (the share of entries that changed) and `acceptance_rate`. The
             attributes include `calibration`.
 
@@ -1048,7 +1078,8 @@ class JointModel(Model):
                 neither data nor priors determine some direction; E742 for a conditional model; and
                 the errors of `fit` except E706.
 
-        Reference: Mitchell and Beauchamp 1988; Gottardo and Raftery 2008.
+        Reference: Mitchell and Beauchamp 1988; Gottardo and Raftery 2008; Scott and Berger 2010 for
+        `gm.BetaBernoulli`.
         """
         from ..posterior import SampledOptions, draw_hierarchical, has_spikes, sample_posterior
 
@@ -1059,11 +1090,13 @@ class JointModel(Model):
             options = SampledOptions(name, draws, warmup, chains, seed, weights, gaps)
             return draw_hierarchical(target, self.graph, options, self._provenance())
         if not has_spikes(self.graph):
+            if inclusion is not None:
+                raise fail("E507", "`inclusion=` is the prior of indicators, and no parameter has any", help="`~ spike_slab(1, 0.5)`, say")
             fit = self.fit(x, mask, seed, weights=weights, missing=missing, given=given, impute=False, gaps=gaps)
             return fit.posterior(draws, chains, seed=seed, warmup=warmup)
         name, lowered = self._mask(mask, bound)
         weights = rows.matched(weights, "weights")
-        options = SampledOptions(name, draws, warmup, chains, seed, weights, gaps)
+        options = SampledOptions(name, draws, warmup, chains, seed, weights, gaps, inclusion)
         return sample_posterior(bound, lowered, rows.codes, options, self.program.provenance() | {"model": self.name})
 
     # Display

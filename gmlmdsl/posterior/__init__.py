@@ -6,10 +6,11 @@ calibration, draws from posteriors. Never: losses or curvatures.
 
 from __future__ import annotations
 
+from ._chances import BetaBernoulli, StochasticBlock
 from ._distribution import GmlmDistribution, distribution
 from ._draws import Chains, Task, posterior, potential, task_of
 from ._hierarchical import draw_hierarchical
-from ._inclusion import inclusion
+from ._inclusion import co_clustering, inclusion
 from ._kernel import GmlmKernel, numpyro_kernel
 from ._law import Law
 from ._likelihood import likelihood_of_rows

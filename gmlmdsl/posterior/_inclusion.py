@@ -9,7 +9,7 @@ import numpy as np
 from .._diagnostics import fail, known
 from .._types import DrawsLike
 from ..sample import groups_of, summary
-from ._sampled import INCLUDED
+from ._sampled import CELL, CLUSTER, INCLUDED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,3 +96,35 @@ def _entries(name: str, value: xr.DataArray) -> list[str]:
         parts = ",".join(str(axis[i]) for axis, i in zip(axes, place, strict=True)).split(",")
         found.append(f"{name}[{', '.join(t.strip() for t in parts)}]" if axes else name)
     return found
+
+
+def co_clustering(idata: Any) -> pd.DataFrame:
+    """Return the probability that each two cells are in one cluster, by draws of `Model.posterior`.
+
+    It needs draws under `gm.StochasticBlock`. The names of clusters mean nothing, because chains
+    exchange them; this matrix does not depend on them.
+
+    Args:
+        idata: the draws.
+
+    Returns:
+        A DataFrame of cells by cells, 1 on the diagonal. `attrs["clusters"]` has the probability of
+        each number of clusters that are not empty, by number.
+
+    Raises:
+        GmlmError: E507 for draws without clusters.
+    """
+    import pandas as pd
+
+    draws = _posterior_of(idata)
+    if CLUSTER not in draws or CELL not in draws[CLUSTER].dims:
+        message = "these draws have no clusters of cells"
+        raise fail("E507", message, help="`model.posterior(x, inclusion=gm.StochasticBlock())`")
+    cells = [str(c) for c in np.asarray(draws[CLUSTER].coords[CELL])]
+    z = np.asarray(draws[CLUSTER]).reshape(-1, len(cells))
+    same = np.mean([row[:, None] == row for row in z], axis=0)
+    frame = pd.DataFrame(same, index=cells, columns=cells)
+    counts = np.array([len(set(row)) for row in z.tolist()])
+    frame.attrs["clusters"] = {int(k): float((counts == k).mean()) for k in np.unique(counts)}
+    frame.attrs["calibration"] = draws.attrs.get("calibration", "")
+    return frame

@@ -22,6 +22,7 @@ from ..graph import FactorGraph, Lowered, ParameterArray
 from ..masks import AbstractMask
 from ..plan import verify_held
 from ..sample import SamplingWarning, to_arviz
+from ._chances import Known, StochasticBlock, cells_of_clusters, chances_of
 from ._likelihood import Likelihood, is_likelihood, likelihood_of_rows
 from ._numpyro_model import LIKELIHOOD, UNCALIBRATED
 from ._sites import at_coordinates, coordinates
@@ -32,6 +33,8 @@ MOST_OPERATIONS = 1e13  # maximum number of factor evaluations or table entries:
 GRADIENT = 3  # cost of an evaluation with its gradient, in evaluations
 LEAST_ACCEPTED = 0.3  # smallest share of accepted trajectories without a warning
 INCLUDED = "{}_included"  # the name of a parameter's indicators
+PROBABILITY = "{}_probability"  # the name of a parameter's fitted probability of inclusion
+CLUSTER, CELL = "cluster", "cell"  # the names of the clusters of cells and of their axis
 FEWER = "fewer `draws=`, `chains=` or rows"
 
 
@@ -46,6 +49,7 @@ class SampledOptions:
     seed: int
     weights: ArrayLike | None
     gaps: str = "sum"
+    inclusion: Any = None
 
 
 def has_spikes(graph: FactorGraph) -> bool:
@@ -66,7 +70,7 @@ def sample_posterior(lowered: Lowered, mask: AbstractMask, codes: Array, options
     options = with_whole_numbers(options, {"draws": 1, "warmup": 0, "chains": 1})
     verified_seed(options.seed)
     spiked = _spiked(lowered.graph)
-    _verify_names(lowered.graph, spiked)
+    _verify_names(lowered.graph, spiked, options.inclusion)
     slabs = dataclasses.replace(lowered, graph=with_slabs(lowered.graph))
     how = FitOptions(options.mask, options.seed, weights=options.weights, impute=False, progress=False, gaps=options.gaps)
     with jax.enable_x64(True):  # pyright: ignore[reportAttributeAccessIssue]
@@ -74,7 +78,7 @@ def sample_posterior(lowered: Lowered, mask: AbstractMask, codes: Array, options
         likelihood = likelihood_of_rows(estimate.evidence, estimate.params)
         entries = sum(p.size for p in spiked)
         _verify_cost(likelihood, options, entries)
-        walk = _walk(likelihood, estimate.params, spiked)
+        walk = _walk(likelihood, lowered.graph, estimate.params, spiked, options.inclusion)
         chances = np.concatenate([_argument(p, "probability") for p in spiked])
         rng = generator(options.seed, 1)
         included = rng.random((options.chains, entries)) < chances
@@ -109,8 +113,10 @@ def _argument(p: ParameterArray, name: str) -> Array:
     return np.broadcast_to(p.prior.arguments[name], p.shape).astype(float).ravel()
 
 
-def _verify_names(graph: FactorGraph, spiked: list[ParameterArray]) -> None:
-    taken = {p.name for p in graph.parameters} & {INCLUDED.format(p.name) for p in spiked}
+def _verify_names(graph: FactorGraph, spiked: list[ParameterArray], inclusion: Any) -> None:
+    own = {INCLUDED.format(p.name) for p in spiked}
+    own |= {CLUSTER} if isinstance(inclusion, StochasticBlock) else {PROBABILITY.format(p.name) for p in spiked} if inclusion else set()
+    taken = {p.name for p in graph.parameters} & own
     if taken:
         raise fail("E507", f"{listed(sorted(taken))} is what the indicators of a parameter are called", help="give it another name")
 
@@ -133,7 +139,7 @@ def _verify_cost(likelihood: Likelihood, options: SampledOptions, entries: int) 
     verify_held(held, f"{options.draws:,} draws of each of {options.chains:,} chains", FEWER)
 
 
-def _walk(likelihood: Likelihood, params: Mapping[str, AnyArray], spiked: list[ParameterArray]) -> Walk:
+def _walk(likelihood: Likelihood, graph: FactorGraph, params: Mapping[str, Any], spiked: list[ParameterArray], inclusion: Any) -> Walk:
     """Return the target with the curvature around the mode of the model with slabs as priors.
 
     Raises:
@@ -146,7 +152,8 @@ def _walk(likelihood: Likelihood, params: Mapping[str, AnyArray], spiked: list[P
     with np.errstate(divide="ignore"):
         log_in, log_out = np.log(chance), np.log1p(-chance)
     at_zero = -np.log(sd) - 0.5 * np.log(2 * np.pi)
-    target = Target(likelihood.of_any_rows, jnp.asarray(place), jnp.asarray(log_in), jnp.asarray(log_out), jnp.asarray(at_zero))
+    chances = chances_of(graph, spiked, Known(jnp.asarray(log_in), jnp.asarray(log_out)), inclusion)
+    target = Target(likelihood.of_any_rows, jnp.asarray(place), chances, jnp.asarray(at_zero))
     centre = coordinates(sites, params)
     curvature = definite(np.asarray(curvature_at(target, centre)), SINGULAR)
     if curvature is None:
@@ -184,6 +191,11 @@ def _labelled(
         draws[name] = told.included[..., at : at + p.size].reshape(*told.included.shape[:2], *p.shape)
         dims[name] = list(p.dims)
         at += p.size
+    if isinstance(options.inclusion, StochasticBlock):
+        draws[CLUSTER], dims[CLUSTER], coords[CELL] = told.hidden, [CELL], cells_of_clusters(graph, spiked)
+    elif options.inclusion is not None:
+        draws |= {PROBABILITY.format(p.name): told.hidden[..., k] for k, p in enumerate(spiked)}
+        dims |= {PROBABILITY.format(p.name): [] for p in spiked}
     exact = is_likelihood(estimate.evidence)
     words = "posterior of the likelihood" if exact else f"pseudo-posterior under mask `{options.mask}`, {UNCALIBRATED}"
     attrs = {
@@ -192,6 +204,7 @@ def _labelled(
         "versions": ", ".join(f"{k} {v}" for k, v in provenance["versions"].items()),
         "inference": f"{words}; indicators by Metropolis-Hastings between dimensions, the rest by trajectories",
         "calibration": LIKELIHOOD if exact else UNCALIBRATED,
+        "inclusion_prior": "of the program" if options.inclusion is None else repr(options.inclusion),
         "mask": estimate.use.words,
         "seed": options.seed,
         "warmup": options.warmup,

@@ -22,7 +22,7 @@ Bergh and Haslbeck 2025.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -33,6 +33,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float, Int
 
 from ..derive import accepted, bounded_jit, on_device, words_apart
+from ._chances import AbstractChances
 from ._draws import potential
 from ._likelihood import Likelihood
 from ._strides import STRIDE, in_strides
@@ -42,6 +43,7 @@ ACCEPTED = 0.8  # target share of accepted trajectories, to which the step is ad
 FADES = 0.6  # exponent of the number of a step in the decay of the adaptation
 # relative variation of the length of a step, so that no trajectory returns to its start
 JITTER = 0.3
+HIDDEN = 1 << 30  # number of the keys of the probabilities of the indicators, apart from those of steps
 
 
 class Target(eqx.Module):
@@ -50,24 +52,23 @@ class Target(eqx.Module):
     Attributes:
         likelihood: the likelihood of the model with slabs as priors.
         place: the position in the vector of each entry with an indicator.
-        log_in: the log of the prior probability that an entry is included.
-        log_out: the log of the prior probability that an entry is excluded.
+        chances: the prior probabilities of the indicators.
         at_zero: the slab's log density at 0, which is subtracted for an excluded entry.
     """
 
     likelihood: Likelihood
     place: Int[Array, " entries"]
-    log_in: Float[Array, " entries"]
-    log_out: Float[Array, " entries"]
+    chances: AbstractChances
     at_zero: Float[Array, " entries"]
 
     def smooth(self, vector: Float[Array, " size"]) -> Float[Array, ""]:
         """Return -c loss + log priors, with slabs for all entries, as a density of the vector."""
         return -potential(self.likelihood)(vector)
 
-    def odds(self, included: Bool[Array, " entries"]) -> Float[Array, ""]:
-        """Return the contribution of the indicators."""
-        return jnp.where(included, self.log_in, self.log_out - self.at_zero).sum()
+    def odds(self, included: Bool[Array, " entries"], hidden: Any) -> Float[Array, ""]:
+        """Return the contribution of the indicators, at a state of their probabilities."""
+        log_in, log_out = self.chances.logs(hidden)
+        return jnp.where(included, log_in, log_out - self.at_zero).sum()
 
 
 class Walk(eqx.Module):
@@ -81,20 +82,23 @@ class Walk(eqx.Module):
 class Position(NamedTuple):
     """The position of a chain.
 
-    `value` is the log density there, and `log_step` is the log of the step of its trajectories.
+    `value` is the log density there, `log_step` is the log of the step of its trajectories, and
+    `hidden` is the state of the probabilities of the indicators.
     """
 
     vector: Float[Array, " size"]
     included: Bool[Array, " entries"]
     value: Float[Array, ""]
     log_step: Float[Array, ""]
+    hidden: Any
 
 
 class Told(NamedTuple):
     """The recorded quantities of each draw.
 
     `switched` is the share of entries whose indicator changed, and `accepted` is the probability
-    with which the trajectory was accepted.
+    with which the trajectory was accepted. `hidden` is the recorded part of the state of the
+    probabilities of the indicators.
     """
 
     vector: Float[Array, " size"]
@@ -102,6 +106,7 @@ class Told(NamedTuple):
     value: Float[Array, ""]
     switched: Float[Array, ""]
     accepted: Float[Array, ""]
+    hidden: Any
 
 
 @bounded_jit
@@ -127,8 +132,15 @@ def run(walk: Walk, keys: Array, included: np.ndarray, warmup: int, draws: int) 
     vectors = np.repeat(np.asarray(walk.centre)[None], chains, axis=0)
     vectors[:, np.asarray(walk.target.place)] *= included
     nothing = on_device(np.zeros(chains), dtype)
-    start = Position(on_device(vectors, dtype), on_device(included), nothing, nothing)
+    hidden = _begun(walk, keys)
+    start = Position(on_device(vectors, dtype), on_device(included), nothing, nothing, hidden)
     return in_strides(lambda at, t: _walked(walk, keys, at, on_device(t), on_device(warmup)), start, warmup, draws)
+
+
+@bounded_jit
+def _begun(walk: Walk, keys: Array) -> Any:
+    """Return a state of the probabilities for each chain."""
+    return jax.vmap(lambda key: walk.target.chances.begin(jax.random.fold_in(key, HIDDEN)))(keys)
 
 
 @bounded_jit
@@ -136,14 +148,14 @@ def _walked(walk: Walk, keys: Array, at: Position, first: Array, warmup: Array) 
     """Run STRIDE steps of each chain, numbered from `first`."""
 
     def one(key: Array, at: Position) -> tuple[Position, Told]:
-        at = at._replace(value=walk.target.smooth(at.vector) + walk.target.odds(at.included))
+        at = at._replace(value=walk.target.smooth(at.vector) + walk.target.odds(at.included, at.hidden))
         return jax.lax.scan(lambda at, t: _step(walk, at, jax.random.fold_in(key, t), t, warmup), at, first + jnp.arange(STRIDE))
 
     return jax.vmap(one)(keys, at)
 
 
 def _step(walk: Walk, at: Position, key: Array, t: Array, warmup: Array) -> tuple[Position, Told]:
-    """Run step t of a chain: one pass over the indicators, and one trajectory.
+    """Run step t of a chain: a pass over the indicators, a trajectory, and their probabilities.
 
     The first `warmup` steps adapt the step of the trajectories.
     """
@@ -153,9 +165,12 @@ def _step(walk: Walk, at: Position, key: Array, t: Array, warmup: Array) -> tupl
     at, _ = jax.lax.scan(lambda a, x: (_switched(walk, a, *x), None), at, for_each)
     moved, accepted = _moved(walk, at, second)
     gain = jnp.where(t < warmup, (t.astype(accepted.dtype) + 1) ** -FADES, 0.0)
-    after = moved._replace(log_step=at.log_step + gain * (accepted - ACCEPTED))
+    chances, hidden = walk.target.chances, moved.hidden
+    new = chances.update(jax.random.fold_in(key, HIDDEN), hidden, moved.included)
+    value = moved.value + walk.target.odds(moved.included, new) - walk.target.odds(moved.included, hidden)
+    after = Position(moved.vector, moved.included, value, at.log_step + gain * (accepted - ACCEPTED), new)
     changed = (before != after.included).mean() if before.shape[0] else jnp.zeros(())
-    return after, Told(after.vector, after.included, after.value, changed, accepted)
+    return after, Told(after.vector, after.included, after.value, changed, accepted, chances.shown(new))
 
 
 def _switched(walk: Walk, at: Position, k: Array, key: Array) -> Position:
@@ -169,10 +184,10 @@ def _switched(walk: Walk, at: Position, k: Array, key: Array) -> Position:
     log_q = stats.norm.logpdf(value, mean, sd)
     vector = at.vector.at[place].set(jnp.where(inside, 0.0, value))
     included = at.included.at[k].set(~inside)
-    new = walk.target.smooth(vector) + walk.target.odds(included)
+    new = walk.target.smooth(vector) + walk.target.odds(included, at.hidden)
     ratio = new - at.value + jnp.where(inside, log_q, -log_q)
     accept = _accepted(ratio, for_choice)  # false if the ratio is nan
-    chosen = Position(vector, included, new, at.log_step)
+    chosen = Position(vector, included, new, at.log_step, at.hidden)
     return jax.tree.map(lambda a, b: jnp.where(accept, a, b), chosen, at)
 
 
@@ -192,7 +207,7 @@ def _moved(walk: Walk, at: Position, key: Array) -> tuple[Position, Array]:
     root = jnp.linalg.cholesky(mass)
     momentum = jnp.where(active, root @ jax.random.normal(for_momentum, (size,), dtype), 0.0)
     step = jnp.exp(at.log_step) * jax.random.uniform(for_step, (), dtype, 1 - JITTER, 1 + JITTER)
-    odds = walk.target.odds(at.included)
+    odds = walk.target.odds(at.included, at.hidden)
 
     def speed(p: Array) -> Array:
         return solve_triangular(root, solve_triangular(root, p, lower=True), lower=True, trans=1)
@@ -214,7 +229,7 @@ def _moved(walk: Walk, at: Position, key: Array) -> tuple[Position, Array]:
     ratio = new - at.value + 0.5 * (momentum @ speed(momentum) - p @ speed(p))
     ratio = jnp.where(jnp.isfinite(ratio), ratio, -jnp.inf)
     accept = _accepted(ratio, for_choice)
-    chosen = Position(vector, at.included, new, at.log_step)
+    chosen = Position(vector, at.included, new, at.log_step, at.hidden)
     return jax.tree.map(lambda a, b: jnp.where(accept, a, b), chosen, at), jnp.exp(jnp.minimum(ratio, 0.0))
 
 

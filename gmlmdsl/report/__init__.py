@@ -4,6 +4,7 @@ In: results as names, numbers and matplotlib figures. Out: one self-contained HT
 the network, JavaScript.
 """
 
+from ._case_dropping_picture import plot_case_dropping as plot_case_dropping
 from ._centrality_picture import plot_centrality as plot_centrality
 from ._check_pictures import plot_predictive as plot_predictive
 from ._contact_pictures import plot_contacts as plot_contacts

@@ -26,7 +26,7 @@ def plot_predictive(statistics: Statistics, *, most: int = MOST_NAMED, ax: Axes 
 
     The worst statistics are named. One statistic is a histogram of its replicated values, with the
     data as a line. Several statistics are shown by their distance from the model's mean in units of
-    the model's standard deviation, with their 94 % bands, for the `most` worst ones. If there are
+    the model's standard deviation, with their bands, for the `most` worst ones. If there are
     more, a second panel above shows all of them, data against model.
 
     Args:
@@ -78,7 +78,7 @@ def _scatter(axes: Axes, s: Statistics) -> None:
     low, high = s.bands
     ends = np.array([min(s.mean.min(), s.observed.min()), max(s.mean.max(), s.observed.max())])
     pad = 0.04 * max(ends[1] - ends[0], 1e-3)
-    axes.vlines(s.mean, low, high, color=LIGHT["grid"], linewidth=2.2, label="94 % band", zorder=1)
+    axes.vlines(s.mean, low, high, color=LIGHT["grid"], linewidth=2.2, label=f"{100 * s.level:g} % band", zorder=1)
     ends = ends + np.array([-pad, pad])
     axes.plot(ends, ends, color=LIGHT["muted"], linewidth=0.8, zorder=2)
     size = 16 if len(out) <= 300 else 7
@@ -98,7 +98,7 @@ def _worst(axes: Axes, s: Statistics, order: np.ndarray, *, alone: bool) -> None
     low, high = ((b[order] - s.mean[order]) / unit for b in s.bands)
     y, z, out = np.arange(len(order)), s.z[order], s.outside[order]
     shown = np.clip(z, -MOST_Z, MOST_Z)
-    axes.hlines(y, low, high, color=LIGHT["grid"], linewidth=6, label="94 % band" if alone else "_", zorder=1)
+    axes.hlines(y, low, high, color=LIGHT["grid"], linewidth=6, label=f"{100 * s.level:g} % band" if alone else "_", zorder=1)
     axes.axvline(0, color=LIGHT["muted"], linewidth=0.8, zorder=2)
     inside, beyond = f"inside ({int((~out).sum())})", f"outside ({int(out.sum())}; {s.expected_outside:.2g} expected)"
     axes.scatter(shown[~out], y[~out], s=22, color=SERIES[0], linewidths=0, label=inside if alone else None, zorder=3)
@@ -131,7 +131,7 @@ def _histogram(s: Statistics, ax: Axes | Sequence[Axes] | None) -> Figure:
         else:
             axes.hist(values, bins=30, color=SERIES[0], alpha=0.55, label=f"{len(values)} data sets of the model")
         low, high = s.bands
-        axes.axvspan(float(low[0]), float(high[0]), color=LIGHT["tile"], zorder=0, label="94 % band")
+        axes.axvspan(float(low[0]), float(high[0]), color=LIGHT["tile"], zorder=0, label=f"{100 * s.level:g} % band")
         axes.axvline(float(s.observed[0]), color=SERIES[1], linewidth=2.2, label="the data")
         axes.set_xlabel(plain(s.labels[0]))
         axes.set_ylabel("data sets")
@@ -151,13 +151,13 @@ def check_section(report: Report, check: PredictiveCheck) -> None:
         report.warning(head.replace("`", ""), rest or note)
     for s in check.statistics.values():
         report.subsection(s.name)
-        low, expected = int(s.outside.sum()), s.expected_outside
+        low, expected, band = int(s.outside.sum()), s.expected_outside, f"{100 * s.level:g} % band"
         worst = s.labels[int(np.argmax(np.abs(s.z)))]
         report.text(
-            f"{low} of {len(s.labels)} lie outside their 94 % band; {expected:.2g} would on average if the model were right. "
+            f"{low} of {len(s.labels)} lie outside their {band}; {expected:.2g} would on average if the model were right. "
             f"The farthest is `{worst}`; that one of them all lies so far out has p = {s.worst_p_value:.2g} if the model is right."
         )
-        alt = f"{s.name}: data against model for {len(s.labels)} statistics, {low} outside their 94 % band, the farthest {worst}."
+        alt = f"{s.name}: data against model for {len(s.labels)} statistics, {low} outside their {band}, the farthest {worst}."
         report.figure(plot_predictive(s), alt=alt)
         frame = s.table(MOST_NAMED)
         rows = [[str(name), *row] for name, row in zip(frame.index, frame.itertuples(index=False), strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from math import ceil
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,6 @@ MOST_CHECKED_PAIRS = 1 << 20  # maximum of rows times cells squared
 MOST_ROWS = 500  # maximum number of rows of the table of estimates
 MOST_IN_FOREST = 40
 MOST_GAPS = 40  # maximum number of cells in the table of missing cells
-LEVEL = 0.94
 
 
 def fit_report(
@@ -120,7 +120,7 @@ def quick_check(fit: Fit) -> PredictiveCheck | None:
     listable = joint_count(fit.graph.sizes) <= MOST_CHECKED_STATES
     if fit.graph.given or not listable or rows * cells**2 > MOST_CHECKED_PAIRS or fit.status.code == "diverged":
         return None
-    return fit.predictive("exact", draws=200)
+    return fit.predictive("exact", draws=max(200, ceil(2 / (1 - fit.level))))
 
 
 def _footer(meta: dict[str, Any]) -> str:
@@ -182,20 +182,20 @@ def _estimates(report: Report, fit: Fit, centrality: pd.DataFrame | None) -> Non
             mapped |= _picture(report, fit, p, separated[part])
         at += p.size
     if not mapped:
-        couplings_figure(report, fit, LEVEL, centrality)
-    frame = fit.summary(LEVEL)
-    _forest(report, frame, known)
+        couplings_figure(report, fit, fit.level, centrality)
+    frame = fit.summary()
+    _forest(report, frame, fit.level if known else None)
     shown = frame.head(MOST_ROWS)
     rows = [[str(name), *row] for name, row in zip(shown.index, shown.itertuples(index=False), strict=True)]
     rows = [["none" if isinstance(v, float) and np.isnan(v) else v for v in row] for row in rows]
     more = f", the first {MOST_ROWS} of {len(frame)}" if len(frame) > MOST_ROWS else ""
     kind = "sandwich (Godambe)" if fit.simulated is None else "simulated"
-    errors = f" with {kind} standard errors and 94 % intervals" if known else ""
+    errors = f" with {kind} standard errors and {100 * fit.level:g} % intervals" if known else ""
     report.table(["parameter", *map(str, frame.columns)], rows, f"Estimates{errors}{more}.")
 
 
-def _forest(report: Report, frame: Any, known: bool) -> None:
-    if not known:
+def _forest(report: Report, frame: Any, level: float | None) -> None:
+    if level is None:
         return
     finite = frame[np.isfinite(frame["estimate"]) & frame["std_error"].notna()]
     strength = (finite["estimate"] / finite["std_error"].where(finite["std_error"] > 0)).abs().fillna(0.0)
@@ -206,9 +206,9 @@ def _forest(report: Report, frame: Any, known: bool) -> None:
         return
     which = "All estimates" if len(chosen) == len(frame) else f"The {len(chosen)} estimates that are farthest from 0 in standard errors"
     at, ends = chosen["estimate"].to_numpy(), chosen.iloc[:, 2:4].to_numpy(float)
-    z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
-    figure = plot_forest(list(chosen.index), at, np.stack([at - ends[:, 0], ends[:, 1] - at]) / z, level=LEVEL)
-    report.figure(figure, alt=f"{which}, each with its 94 % interval.", caption=f"{which}, with 94 % intervals.")
+    z, share = NormalDist().inv_cdf(0.5 + level / 2), f"{100 * level:g} %"
+    figure = plot_forest(list(chosen.index), at, np.stack([at - ends[:, 0], ends[:, 1] - at]) / z, level=level)
+    report.figure(figure, alt=f"{which}, each with its {share} interval.", caption=f"{which}, with {share} intervals.")
 
 
 def _picture(report: Report, fit: Fit, p: Any, separated: np.ndarray) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import counted
+from .._diagnostics import counted, is_real_number
 from .._optional import need
-from ._palette import DIVERGING, LIGHT, WIDTH, axes_of, bare, house_style, in_lines, plain
-from ._picture_arguments import axes_in, numbers, verified_axes, verified_names, verified_number, verified_table, wrong
+from ._palette import DIVERGING, LIGHT, MARKERS, SERIES, WIDTH, axes_of, bare, house_style, in_lines, plain
+from ._picture_arguments import LARGEST, axes_in, numbers, verified_axes, verified_names, verified_number, verified_table, wrong
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +34,9 @@ def plot_network(
     *,
     nodes: Sequence[str] | None = None,
     fields: Mapping[str, float] | pd.Series | Array | None = None,
+    groups: Mapping[str, Any] | Sequence[Any] | None = None,
+    colours: Mapping[Any, str] | None = None,
+    cut: float = 0.0,
     layout: str | Mapping[str, Any] = "circular",
     significant: Any = None,
     limit: float | None = None,
@@ -54,6 +58,13 @@ def plot_network(
         fields: numbers that the colours of nodes show, such as their own parameters: a dict or
             Series by name of a node, or one number for each node in their order, such as
             `fit.params["h"]`. If None, nodes are white.
+        groups: the group of each node: a dict by name of a node, or one label for each node in
+            their order. Each group has a colour and a mark, which the legend explains; a node that
+            a dict leaves out is white. `fields` cannot be given too.
+        colours: the colours of groups, as matplotlib takes them. If None, there are six, which
+            repeat with other marks.
+        cut: couplings with |value| below this number are not drawn; the legend has their number.
+            They still count in the spring layout.
         layout: "circular", "spring", or a dict. "circular" places the nodes on a circle in their
             order. "spring" places strongly coupled nodes near each other (by networkx, an extra:
             `pip install "gmlmdsl[network]"`), and nodes without a line in a row below. A dict has
@@ -83,12 +94,19 @@ def plot_network(
     names = node_names(couplings) if nodes is None else _verified_nodes(nodes, couplings)
     if not names:
         raise wrong("the table has no row and knows of no cell: there is nothing to draw")
-    colours = _verified_fields(fields, names)
+    shades, marks = _verified_fields(fields, names), _marks_of(groups, colours, names)
+    if shades is not None and marks is not None:
+        raise wrong("`fields` and `groups` both colour the nodes", "leave one of them out")
+    if not is_real_number(cut) or not 0 <= cut <= LARGEST:
+        raise wrong(f"`cut` must be a number, 0 or more, got {cut!r}", "`cut=0.1`, say")
     sure = told_apart(couplings) if significant is None else numbers("significant", significant, (len(couplings),)).astype(bool)
     there = couplings["value"].to_numpy(float) != 0
     couplings, sure = couplings.loc[there], sure[there]
-    value = couplings["value"].to_numpy(float)
     xy = node_places(couplings, names, layout, seed)
+    shown = ~(np.abs(couplings["value"].to_numpy(float)) < cut)  # one without a finite estimate is shown
+    hidden = int((~shown).sum())
+    couplings, sure = couplings.loc[shown], sure[shown]
+    value = couplings["value"].to_numpy(float)
     finite = np.abs(value[np.isfinite(value)])
     most = float(finite.max(initial=0.0)) if limit is None else verified_number("limit", limit, 0)
     place, ring = {name: k for k, name in enumerate(names)}, isinstance(layout, str) and layout == "circular"
@@ -97,11 +115,12 @@ def plot_network(
         # names beside the nodes need room
         axes = axes_of(ax, WIDTH, WIDTH if ring else 1.4 * WIDTH)
         _draw_lines(axes, xy[ends], value, sure, most or 1.0)
-        _draw_nodes(axes, xy, names, colours, ring)
+        _draw_marks(axes, xy, names, shades, marks)
+        _draw_names(axes, xy, names, ring)
         axes.set_aspect("equal")
         axes.margins(*((0.3, 0.1) if not ring else (0.16, 0.16) if len(names) <= UPRIGHT else (0.5, 0.5)))
         axes.set_axis_off()
-        _legend(axes, most, label, value, sure, colours)
+        _legend(axes, most, label, value, sure, shades, _Cut(float(cut), hidden))
     return axes.figure  # pyright: ignore[reportReturnType]
 
 
@@ -227,6 +246,63 @@ def _verified_fields(fields: Any, names: list[str]) -> dict[str, float] | None:
     return {k: float(numbers(f"fields[{k!r}]", v, ())) for k, v in found.items()}
 
 
+@dataclass(frozen=True)
+class _Mark:
+    """The colour and the shape of the nodes of a group, and the name of the group."""
+
+    label: str
+    colour: Any
+    shape: str
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """The strength below which lines are not drawn, and their number."""
+
+    below: float
+    hidden: int
+
+
+def _marks_of(groups: Any, colours: Any, names: list[str]) -> dict[str, _Mark] | None:
+    """Return the mark of each node that has a group, by name."""
+    if groups is None:
+        if colours is not None:
+            raise wrong("`colours` are those of `groups`, and there are none", "`groups={name: group, ..}` of the nodes")
+        return None
+    if hasattr(groups, "items"):
+        found = dict(groups.items())
+        strange = [k for k in found if k not in names]
+        if strange:
+            raise wrong(f"`groups` names {strange[0]!r}, which is no node", _meant(strange, names) or _listed(names))
+    else:
+        labels = verified_names("`groups`", groups)
+        if len(labels) != len(names):
+            raise wrong(f"`groups` must be a dict by node, or one label for each of {counted(len(names), 'node')}, got {len(labels)}")
+        found = dict(zip(names, labels, strict=True))
+    try:
+        distinct = list(dict.fromkeys(found[n] for n in names if n in found))
+    except TypeError:
+        raise wrong("`groups` must have labels such as texts or numbers", f"`groups={{{names[0]!r}: 'a'}}`, say") from None
+    marks = {g: _Mark(str(g), SERIES[k % len(SERIES)], MARKERS[(k + k // len(SERIES)) % len(MARKERS)]) for k, g in enumerate(distinct)}
+    if colours is not None:
+        marks = {g: replace(m, colour=_colour_of(colours, g)) for g, m in marks.items()}
+    return {n: marks[g] for n, g in found.items()}
+
+
+def _colour_of(colours: Any, group: Any) -> Any:
+    from matplotlib.colors import is_color_like
+
+    if not hasattr(colours, "items"):
+        raise wrong(
+            f"`colours` must be a dict of colours by group, got {type(colours).__name__}", f"`colours={{{group!r}: 'tab:blue'}}`, say"
+        )
+    if group not in colours:
+        raise wrong(f"`colours` lacks the group {group!r}", f"it has {', '.join(map(repr, [*colours][:6])) or 'none'}")
+    if not is_color_like(colours[group]):
+        raise wrong(f"`colours[{group!r}]` must be a colour of matplotlib, got {colours[group]!r}", "'tab:blue' or '#2f7fc2', say")
+    return colours[group]
+
+
 def _draw_lines(axes: Axes, lines: Array, value: Array, sure: Array, limit: float) -> None:
     from matplotlib.collections import LineCollection
 
@@ -244,15 +320,28 @@ def _draw_lines(axes: Axes, lines: Array, value: Array, sure: Array, limit: floa
     axes.autoscale_view()
 
 
-def _draw_nodes(axes: Axes, xy: Array, names: list[str], fields: Mapping[str, float] | None, ring: bool) -> None:
+def _draw_marks(axes: Axes, xy: Array, names: list[str], fields: Mapping[str, float] | None, groups: Mapping[str, _Mark] | None) -> None:
+    """Draw the nodes: coloured by numbers or by groups, or white."""
+    outline: dict[str, Any] = {"s": 110, "edgecolors": LIGHT["ink"], "linewidths": 0.9, "zorder": 4}
+    if groups is None:
+        numbers = np.array([float((fields or {}).get(n, 0.0)) for n in names])
+        largest = float(np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0)) or 1.0
+        middle = len(DIVERGING) // 2
+        level = np.clip(np.round(np.nan_to_num(numbers / largest) * middle), -middle, middle).astype(int) + middle
+        axes.scatter(*xy.T, c=[LIGHT["paper"]] * len(names) if fields is None else [DIVERGING[k] for k in level], **outline)
+        return
+    mine = [groups.get(n) for n in names]
+    for mark in dict.fromkeys(mine):
+        at = np.array([m == mark for m in mine])
+        if mark is None:
+            axes.scatter(*xy[at].T, c=LIGHT["paper"], **outline)
+        else:
+            axes.scatter(*xy[at].T, c=[mark.colour] * int(at.sum()), marker=mark.shape, label=plain(mark.label), **outline)
+
+
+def _draw_names(axes: Axes, xy: Array, names: list[str], ring: bool) -> None:
     from matplotlib.patheffects import withStroke
 
-    numbers = np.array([float((fields or {}).get(n, 0.0)) for n in names])
-    largest = float(np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0)) or 1.0
-    middle = len(DIVERGING) // 2
-    level = np.clip(np.round(np.nan_to_num(numbers / largest) * middle), -middle, middle).astype(int) + middle
-    fill = [LIGHT["paper"]] * len(names) if fields is None else [DIVERGING[k] for k in level]
-    axes.scatter(*xy.T, s=110, c=fill, edgecolors=LIGHT["ink"], linewidths=0.9, zorder=4)
     if len(names) > MOST_NAMES:
         return
     halo = withStroke(linewidth=2.0, foreground=LIGHT["paper"])  # names over lines must be legible
@@ -317,10 +406,11 @@ def _covered(box: Array, others: Array) -> float:
     return float(np.prod(np.maximum(common, 0.0), axis=1).sum())
 
 
-def _legend(axes: Axes, limit: float, label: str, value: Array, sure: Array, fields: Mapping[str, float] | None) -> None:
+def _legend(axes: Axes, limit: float, label: str, value: Array, sure: Array, fields: Mapping[str, float] | None, cut: _Cut) -> None:
     """Add the legend of lines and nodes.
 
-    It shows the signs of the lines, the strength of the widest line, and the colours of nodes.
+    It shows the signs of the lines, the strength of the widest line, the number of hidden lines,
+    and the colours of nodes.
     """
     from matplotlib.lines import Line2D
 
@@ -333,7 +423,7 @@ def _legend(axes: Axes, limit: float, label: str, value: Array, sure: Array, fie
             shown.append(Line2D([], [], color=LIGHT[colour], linewidth=3, alpha=alpha, label=f"{plain(label)} {way} 0"))
     if (known & ~sure).any():
         shown.append(Line2D([], [], color=LIGHT["muted"], linewidth=1.2, alpha=0.35, label="not told from 0"))
-    shown += [h for h in axes.get_legend_handles_labels()[0] if h.get_label() == "no finite estimate"]  # pyright: ignore[reportAttributeAccessIssue]
+    shown += axes.get_legend_handles_labels()[0]  # lines without a finite estimate, and groups
     levels = np.array([v for v in (fields or {}).values() if np.isfinite(v)], float)
     largest = float(np.abs(levels).max(initial=0.0))
     for colour, sign in ((DIVERGING[-1], 1), (DIVERGING[0], -1)):
@@ -341,4 +431,7 @@ def _legend(axes: Axes, limit: float, label: str, value: Array, sure: Array, fie
             mark: dict[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 8, "markeredgecolor": LIGHT["ink"]}
             shown.append(Line2D([], [], color=colour, label=f"node at {sign * largest:.3g}", **mark))
     title = f"widest line: {limit:.3g}" if known.any() else None if len(value) else f"no {plain(label)} that is not 0"
+    if cut.hidden:
+        hidden = f"{cut.hidden} below {cut.below:g} hidden"
+        title = f"{title}; {hidden}" if known.any() else hidden
     axes.legend(handles=shown, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, title=title, title_fontsize=8.5, fontsize=8.5)

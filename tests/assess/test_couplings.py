@@ -185,9 +185,11 @@ def test_what_has_no_couplings_is_refused(spins: gm.Fit, potts: gm.Fit) -> None:
     refused("E555", lambda: couplings("factor h * x[i] for i in range(4)"), "no factor joins two cells")
     refused("E555", lambda: couplings("given z : real  factor h * z * x[0] * x[1]"), "reads given data")
     refused("E555", lambda: couplings("factor h * x[0]  factor log(x[1] + x[2])"), "infinite", "`require`")
-    refused("E507", lambda: potts.couplings(score="value"), "two values", '"norm"')
+    refused("E507", lambda: potts.couplings(score="value"), "`x[0]` has 3 values without an order", '"norm"', "range(1, 4)")
+    refused("E507", lambda: potts.couplings(score="value", gauge=None), "without an order")
     refused("E507", lambda: spins.couplings(score="frobenius"), "'norm'")
-    refused("E507", lambda: spins.couplings(gauge="lattice"), "zero_sum")
+    refused("E507", lambda: spins.couplings(gauge="lattice"), "zero_sum", "None")
+    refused("E507", lambda: spins.centrality(gauge="lattice"), "zero_sum", "None")
     refused("E507", lambda: spins.couplings(top=0), "1 or more")
 
 
@@ -283,6 +285,128 @@ def test_expected_influence_of_ordinal_cells_has_the_signs_of_their_associations
     assert (found["strength"] > 0).all() and not np.isclose(found["strength"], found["expected_influence"]).any()
     norm = np.linalg.norm(np.outer(four - 1.5, four - 1.5))
     np.testing.assert_allclose(found["expected_influence"]["x[1]"], (0.3 - 0.2) * norm, rtol=1e-9)  # J of both its edges
+
+
+RATINGS = """
+domain yes = labels("n", "y")
+graph G = complete(range(3))
+model m {
+  var x[i in range(3)] : range(1, 5)
+  var s : spin
+  var b : bit
+  var w : yes
+  param h[i in range(3)] ~ normal(0, 1)
+  param J[(i, j) in G.edges] ~ normal(0, 1)
+  param t[k in range(3)] ~ normal(0, 1)
+  param u[a in range(1, 5), c in range(1, 5)] ~ normal(0, 1)
+  factor h[i] * x[i] for i in range(3)
+  factor J[i, j] * x[i] * x[j] for (i, j) in G.edges
+  factor u[x[0], x[1]]
+  factor t[0] * s * x[2] + 0.3 * x[2]^2
+  factor t[1] * s * b
+  factor t[2] * (if w == "y" then 1 else 0) * b
+}
+mask one = subsets(size = 1)
+"""
+# the values of each cell, without the variable's name of them
+LISTS = [np.arange(1, 5.0)] * 3 + [np.array([-1, 1.0]), np.array([0, 1.0]), np.array([0, 1.0])]
+
+
+@pytest.fixture(scope="module")
+def ratings() -> gm.Fit:
+    rng = np.random.default_rng(5)
+    x = {"x": rng.integers(1, 5, (60, 3)), "s": rng.choice([-1, 1], 60), "b": rng.integers(0, 2, 60), "w": rng.choice(["n", "y"], 60)}
+    return fitted(RATINGS, x)
+
+
+def slopes_of(of: Any, flat: np.ndarray) -> np.ndarray:
+    """The derivatives of `of(flat)` by central differences, shape (pairs, entries)."""
+    steps = 1e-5 * np.eye(len(flat))
+    return np.stack([(of(flat + e) - of(flat - e)) / 2e-5 for e in steps], axis=1)
+
+
+@pytest.mark.parametrize("gauge", ["zero_sum", None])
+def test_values_of_ordinal_cells_are_contractions_of_enumerated_tables(ratings: gm.Fit, gauge: str | None) -> None:
+    """In the zero-sum gauge the mean of T u v with standard scores; raw, the slope in s t by least squares."""
+    oracle, graph = Oracle(ratings.model.program.checked, None, {}), ratings.graph
+    joined = [(0, 1), (0, 2), (1, 2), (2, 3), (3, 4), (4, 5)]
+
+    def values(flat: np.ndarray) -> np.ndarray:
+        params, at = {}, 0
+        for p in graph.parameters:
+            params[p.name] = flat[at : at + p.size].reshape(p.shape)
+            at += p.size
+        out, tables = [], oracle_tables(oracle, params)
+        for i, j in joined:
+            s, t = LISTS[i], LISTS[j]
+            if gauge is None:
+                product = np.outer(s - s.mean(), t - t.mean()).ravel()
+                out.append(np.linalg.lstsq(product[:, None], tables[i, j].ravel(), rcond=None)[0][0])
+            else:
+                u, v = ((r - r.mean()) / r.std() for r in (s, t))
+                out.append((np.outer(u, v) * tables[i, j]).mean())
+        return np.array(out)
+
+    flat = ratings.flat(ratings.params).astype(float)
+    slopes, expected = slopes_of(values, flat), values(flat)
+    errors = np.sqrt(np.einsum("pi,ij,pj->p", slopes, ratings.determined_covariance("sandwich"), slopes))
+    order = np.argsort(-np.abs(expected))
+    table = ratings.couplings(score="value", gauge=gauge)
+    names = [graph.cell_name(i) for i in range(6)]
+    assert list(zip(table["first"], table["second"], strict=True)) == [(names[joined[k][0]], names[joined[k][1]]) for k in order]
+    np.testing.assert_allclose(table["value"], expected[order], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(table["std_error"], errors[order], rtol=1e-6)
+    assert set(np.sign(table["value"])) == {-1, 1}
+    np.testing.assert_array_equal(table["score"], np.abs(table["value"]))
+    assert table.attrs["gauge"] == gauge
+
+
+def test_values_of_products_are_their_parameter_times_standard_deviations(ratings: gm.Fit) -> None:
+    """J sd(s) sd(t), and J itself in the raw gauge; of bits the slope of a logistic regression."""
+    params = {**ratings.params, "u": np.zeros((4, 4)), "J": np.array([0.3, -0.7, 0.2]), "t": np.array([0.5, -1.5, 0.8])}
+    fit = dataclasses.replace(ratings, params=params)
+    raw, scaled = (fit.couplings(score="value", gauge=g).set_index(["first", "second"])["value"] for g in (None, "zero_sum"))
+    pairs = [("x[0]", "x[1]"), ("x[0]", "x[2]"), ("x[1]", "x[2]"), ("x[2]", "s"), ("s", "b"), ("b", "w")]
+    each = np.array([0.3, -0.7, 0.2, 0.5, -1.5, 0.8])
+    np.testing.assert_allclose([raw[p] for p in pairs], each, rtol=1e-12)
+    np.testing.assert_allclose([scaled[p] for p in pairs], each * [1.25, 1.25, 1.25, np.sqrt(1.25), 0.5, 0.25], rtol=1e-12)
+    norms = fit.couplings().set_index(["first", "second"])["value"]  # the bound of the docstring, reached by products
+    np.testing.assert_allclose([norms[p] for p in pairs], np.abs([scaled[p] for p in pairs]) * [4, 4, 4, np.sqrt(8), 2, 2], rtol=1e-12)
+
+
+def test_raw_norms_are_those_of_the_factors_as_written(ratings: gm.Fit) -> None:
+    p = ratings.params
+    raw = ratings.couplings(gauge=None).set_index(["first", "second"])["value"]
+    x = np.arange(1, 5.0)
+    tables = {
+        ("x[0]", "x[1]"): p["J"][0] * np.outer(x, x) + p["u"],
+        ("x[0]", "x[2]"): p["J"][1] * np.outer(x, x),
+        ("x[2]", "s"): p["t"][0] * np.outer(x, [-1, 1]) + 0.3 * x[:, None] ** 2,
+        ("b", "w"): p["t"][2] * np.array([[0, 0], [0, 1]]),
+    }
+    for pair, table in tables.items():
+        np.testing.assert_allclose(raw[pair], np.linalg.norm(table), rtol=1e-10)
+    scored = ratings.centrality(gauge=None)
+    np.testing.assert_allclose(scored.loc["w", "strength"], raw["b", "w"], rtol=1e-12)
+    zero = ratings.couplings().set_index(["first", "second"])["value"]
+    assert not np.isclose(zero["b", "w"], raw["b", "w"])
+
+
+def test_centralities_and_matrices_of_ordinal_cells_keep_signs(ratings: gm.Fit) -> None:
+    table = ratings.couplings(score="value")
+    matrix = table.to_matrix()
+    assert list(matrix.index) == list(matrix.columns) == table.attrs["cells"]
+    by_hand = np.zeros((6, 6))
+    for _, row in table.iterrows():
+        a, b = (table.attrs["cells"].index(row[end]) for end in ("first", "second"))
+        by_hand[a, b] = by_hand[b, a] = row["value"]
+    np.testing.assert_array_equal(matrix, by_hand)
+    found = ratings.centrality("value")
+    np.testing.assert_allclose(found["expected_influence"], by_hand.sum(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(found["strength"], np.abs(by_hand).sum(axis=1), rtol=1e-12)
+    assert "note" not in found.attrs
+    assert not np.allclose(found["strength"], found["expected_influence"])
+    refused("E507", lambda: table.drop(columns="score").to_matrix(), "no column `score`")
 
 
 def test_expected_influence_turns_with_the_order_of_the_values(spins: gm.Fit):

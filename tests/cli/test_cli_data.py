@@ -267,3 +267,20 @@ def test_fit_and_sample_say_what_the_sizes_show(folder):
     sample = gmlm("sample", "b.fit", "--draws", "2", "--warmup", "0", "--chains", "1").output
     assert "warning[W812 cells-never-moved]: sampler `stays` never moves `x[0]`" in sample
     assert "W811" not in sample
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_the_best_of_several_starts_is_told(folder):
+    output = gmlm("fit", "m.gmlm", "x.csv", "--mask", "single", "--starts", "2").output
+    assert "starts: 2 of 2 starts reach the lowest objective within 0.01 nats" in output
+    text = "network f = mlp()\nmodel m {\n  var x[i in range(4)] : spin\n  conditional x ~ f()\n}\nmask all = bernoulli(x, rate = 0.5)\n"
+    (folder / "net.gmlm").write_text(text)
+    assert "--starts" in gmlm("fit", "net.gmlm", "x.csv", "--starts", "2", status=1).output
+
+
+@pytest.mark.usefixtures("standard_promotion")
+def test_the_probability_of_intervals_is_an_option(folder):
+    output = gmlm("fit", "m.gmlm", "x.csv", "--mask", "single", "--level", "0.95", "--report", "fit.html").output
+    assert "97.5%" in output
+    assert "95 % interval" in (folder / "fit.html").read_text()
+    assert "level" in gmlm("fit", "m.gmlm", "x.csv", "--mask", "single", "--level", "95", status=1).output

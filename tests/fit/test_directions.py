@@ -77,7 +77,7 @@ def test_sums_over_rows_are_those_of_rows_alone():
 
 @pytest.mark.slow  # test_first_calls.py counts those of a fit
 def test_a_chain_compiles_few_programs_and_like_fits_none():
-    """Of the program parsed anew; and all replicates compile nothing."""
+    """Of the program parsed anew; and all replicates share one program."""
     with traced_or_compiled() as events:
         first = fitted(40)
         assert first.status.code == "converged"
@@ -85,5 +85,9 @@ def test_a_chain_compiles_few_programs_and_like_fits_none():
         events.clear()
         second = fitted(40)
         assert second.status.code == "converged" and len(second.summary())
+        assert not [e for e in events if "backend_compile" in e]
         second.bootstrap(3, progress=False)
+        assert sum("backend_compile" in e for e in events) <= 1
+        events.clear()
+        second.bootstrap(3, seed=1, progress=False)
         assert not [e for e in events if "backend_compile" in e]

@@ -26,6 +26,8 @@ model crf {
   param beta[j in feature] ~ normal(0, 3)
   param J ~ normal(0, 3)
   param c ~ normal(0, 3)
+  let pulled = f[0, 0] * x[0]
+  let first = x[0] + 0
   factor h[i] * x[i] + c * side * x[i] for i in site
   factor beta[j] * f[i, j] * x[i] for i in site for j in feature
   factor J * x[i] * x[i + 1] for i in site if i < n - 1
@@ -130,12 +132,43 @@ class TestFits:
         with pytest.raises(gm.GmlmError, match="given variables"):
             model.fit(x, "one", given=given).sample("gibbs")
 
+    def test_replicated_rows_are_drawn_given_their_own_data(self, crf: Any):
+        """Means of data sets are means over rows of enumerated conditionals, within six Monte Carlo errors of 400 data sets."""
+        model, x, given, _ = crf
+        some = {k: v[:60] for k, v in given.items()}
+        fit = model.fit(x[:60], "one", given=some)
+        p = fit.params
+        states = 2 * ((np.arange(8)[:, None] >> np.arange(2, -1, -1)) & 1) - 1
+        field = p["h"] + some["f"] @ p["beta"] + p["c"] * some["side"][:, None]
+        score = field @ states.T + p["J"] * (states[:, :-1] * states[:, 1:]).sum(axis=1)
+        law = np.exp(score - score.max(axis=1, keepdims=True))
+        law /= law.sum(axis=1, keepdims=True)
+        together = lambda x: float((x[:, 0] * some["side"]).mean())  # noqa: E731
+        found = fit.predictive(summaries={"together": together}, functions={"total": lambda x: x.sum()}, draws=400, seed=2)
+        assert found.source == "independent rows from all 8 configurations, given the data of each row"
+        means = law @ (states == 1)
+        np.testing.assert_allclose(found["marginals"].mean, means.mean(axis=0), atol=6 * 0.5 / np.sqrt(60 * 400))
+        np.testing.assert_allclose(found["marginals"].observed, (x[:60] == 1).mean(axis=0))
+        assert found["marginals"].labels == ("x[0] = 1", "x[1] = 1", "x[2] = 1")
+        own = (law @ states[:, 0] * some["side"]).mean()
+        np.testing.assert_allclose(found["together"].mean, own, atol=6 / np.sqrt(60 * 400))
+        assert abs(own - (law @ states[:, 0]).mean() * some["side"].mean()) > 12 / np.sqrt(60 * 400)  # rows in another order fail
+        totals = (law @ states.sum(axis=1)).mean()
+        np.testing.assert_allclose(found["total"].mean[0], totals, atol=6 * np.sqrt(3) * 2 / np.sqrt(60 * 400))
+        spread = np.sqrt((means * (1 - means)).sum(axis=0)) / 60
+        np.testing.assert_allclose(found["marginals"].spread, spread, rtol=0.25)
+        with pytest.raises(gm.GmlmError, match="`pulled` mentions a given variable"):
+            fit.predictive(functions={"pulled": "pulled"})
+        assert fit.predictive(functions={"first": "first"}, draws=40)["first"].labels == ("mean of first",)
+        one = fit.predictive(x=x[:5], given={k: v[0] for k, v in some.items()}, draws=40)
+        assert one.rows == 5
+
     @pytest.mark.slow  # a fit for a refusal
     def test_what_cannot_be_checked_says_so(self, crf: Any, tmp_path: Any):
         model, x, given, _ = crf
         fit = model.fit(x, "one", given=given)
         with pytest.raises(gm.GmlmError, match="each row has its own"):
-            fit.predictive()
+            fit.predictive("gibbs")
         fit.save(tmp_path / "crf.fit")
         loaded = gm.load_fit(tmp_path / "crf.fit")
         np.testing.assert_allclose(loaded.score(x, given=given).mean, fit.score(x, given=given).mean, rtol=1e-6)

@@ -13,6 +13,7 @@ from refusals import refused
 
 import gmlmdsl as gm
 from gmlmdsl.posterior import _sampled
+from gmlmdsl.posterior._chances import Known
 from gmlmdsl.sample import summary, to_arviz
 
 CHAIN = """
@@ -198,8 +199,8 @@ def test_inverted_prior_odds_are_caught(chain: tuple[gm.Model, np.ndarray, Momen
     model, rows, moments = chain
     target = _sampled.Target
 
-    def planted(objective: Any, place: Any, log_in: Any, log_out: Any, *rest: Any) -> Any:
-        return target(objective, place, log_out, log_in, *rest)
+    def planted(objective: Any, place: Any, chances: Any, *rest: Any) -> Any:
+        return target(objective, place, Known(chances.log_out, chances.log_in), *rest)
 
     with patch.object(_sampled, "Target", planted):
         idata = model.posterior(rows, draws=DRAWS, warmup=WARMUP, seed=7)

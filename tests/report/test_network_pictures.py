@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 from refusals import refused
 from report_cases import network
@@ -67,6 +67,70 @@ def test_the_spring_layout_puts_coupled_nodes_near_each_other():
     segments = [s for c in lines(plot_network(network().assign(value=[9.0, 0.01, 0.01]), layout="spring")) for s in c.get_segments()]
     lengths = sorted(float(np.linalg.norm(s[0] - s[1])) for s in segments)
     assert lengths[0] < 0.9 * lengths[1]
+
+
+def marks(figure: Figure) -> dict[str, list[list[float]]]:
+    """The places of the nodes by the label of their group."""
+    found = [c for c in figure.axes[0].collections if isinstance(c, PathCollection)]
+    return {str(c.get_label()): np.round(np.asarray(c.get_offsets()), 9).tolist() for c in found}
+
+
+def legend(figure: Figure) -> list[str]:
+    found = figure.axes[0].get_legend()
+    assert found is not None
+    return [t.get_text() for t in found.get_texts()] + [found.get_title().get_text()]
+
+
+def test_groups_have_a_colour_a_mark_and_an_entry_of_the_legend():
+    table = network()
+    places = {n: (k, 0) for k, n in enumerate("abcd")}
+    figure = plot_network(table, nodes=list("abcd"), groups={"a": "mood", "c": "mood", "b": 3}, layout=places)
+    assert {k: v for k, v in marks(figure).items() if not k.startswith("_")} == {"mood": [[0, 0], [2, 0]], "3": [[1, 0]]}
+    first, second, white = (c for c in figure.axes[0].collections if isinstance(c, PathCollection))
+    assert len({tuple(map(tuple, np.round(c.get_facecolor(), 3))) for c in (first, second, white)}) == 3
+    assert not np.array_equal(first.get_paths()[0].vertices, second.get_paths()[0].vertices)
+    assert {"mood", "3"} <= set(legend(figure))
+    listed = plot_network(table, nodes=list("abcd"), groups=["u", "u", "v", "v"], layout=places, colours={"u": "tab:red", "v": "#000000"})
+    assert {k: v for k, v in marks(listed).items() if not k.startswith("_")} == {"u": [[0, 0], [1, 0]], "v": [[2, 0], [3, 0]]}
+    drawn = [c for c in listed.axes[0].collections if isinstance(c, PathCollection)]
+    np.testing.assert_allclose(drawn[1].get_facecolor()[0], [0, 0, 0, 1])
+    many = plot_network(table, nodes=[*"abcd", *map(str, range(20))], groups=[str(k) for k in range(24)])
+    looks = {
+        (c.get_facecolor().tobytes(), c.get_paths()[0].vertices.tobytes())
+        for c in many.axes[0].collections
+        if isinstance(c, PathCollection)
+    }
+    assert len(looks) == 24
+
+
+def test_a_cut_hides_what_is_weaker_and_tells_how_many():
+    table = pd.DataFrame({"first": list("abcd"), "second": list("bcda"), "value": [0.5, -0.3, np.inf, 0.1]})
+    figure = plot_network(table, cut=0.3)
+    assert sum(len(c.get_segments()) for c in lines(figure)) == 3
+    assert legend(figure)[-1] == "widest line: 0.5; 1 below 0.3 hidden"
+    whole = plot_network(table)
+    assert "hidden" not in legend(whole)[-1]
+    everything = plot_network(table.iloc[:2], cut=9)
+    assert sum(len(c.get_segments()) for c in lines(everything)) == 0
+    assert legend(everything)[-1] == "2 below 9 hidden"
+    pytest.importorskip("networkx")
+    spots = [marks(plot_network(table, cut=c, layout="spring")) for c in (0.0, 0.3)]
+    assert spots[0] == spots[1]  # nodes do not move
+
+
+def test_groups_and_cuts_that_do_not_fit():
+    table, names = network(), list("abcd")
+    refused("E507", lambda: plot_network(table, groups={"e": 1}), "'e'", "no node")
+    refused("E507", lambda: plot_network(table, nodes=names, groups=["u"]), "4 nodes", "got 1")
+    refused("E507", lambda: plot_network(table, nodes=names, groups="abcd"), "list")
+    refused("E507", lambda: plot_network(table, groups={"a": [1]}), "labels")
+    refused("E507", lambda: plot_network(table, groups={"a": 1}, fields={"a": 1.0}), "`fields`")
+    refused("E507", lambda: plot_network(table, colours={"a": "red"}), "`groups`")
+    refused("E507", lambda: plot_network(table, groups={"a": 1}, colours={2: "red"}), "lacks the group 1", "it has 2")
+    refused("E507", lambda: plot_network(table, groups={"a": 1}, colours={1: "reddish"}), "'reddish'", "matplotlib")
+    refused("E507", lambda: plot_network(table, groups={"a": 1}, colours=["red"]), "dict")
+    for cut in (-1, np.nan, "a", None):
+        refused("E507", lambda cut=cut: plot_network(table, cut=cut), "`cut`", "0 or more")
 
 
 def test_precision_is_the_share_of_contacts_so_far():

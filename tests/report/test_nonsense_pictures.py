@@ -39,6 +39,7 @@ PLAIN: dict[str, dict[str, Any]] = {
     "translation_report": {"found": {}, "arrays": {}},
 }
 OF_A_FIT = {
+    "plot_case_dropping": "dropped",
     "plot_centrality": "centrality",
     "plot_contacts": "couplings",
     "plot_effects": "singles",
@@ -59,6 +60,7 @@ def results() -> dict[str, Any]:
     return {
         "centrality": fit().centrality(progress=False),
         "couplings": fit().couplings(),
+        "dropped": fit().case_dropping(2, [0.5], progress=False),
         "singles": MODEL.effects(fit().params, [1, 1, 1]),
         "statistics": fit().predictive("exact", draws=40, progress=False).statistics["marginals"],
         "idata": MODEL.sample(fit().params, "g", draws=9, warmup=1, chains=2, progress=False),

@@ -43,7 +43,7 @@ def fit() -> Any:
 FITS = {
     "top": lambda f: f.couplings(top="a"),
     "score": lambda f: f.couplings(score=["norm"]),
-    "gauge": lambda f: f.couplings(gauge=None),
+    "gauge": lambda f: f.couplings(gauge="none"),
     "probability": lambda f: f.couplings(probability=94),
     "bootstrap": lambda f: f.centrality(bootstrap=3),
     "APC": lambda f: f.centrality(score="apc"),
