@@ -210,7 +210,7 @@ def refitted(made: FitRecord, weights: Iterable[Array], count: int, what: str, m
     return Refits(np.array(found), failed, time.perf_counter() - started)
 
 
-def refit_start(made: FitRecord) -> dict[str, Any]:
+def refit_start(made: FitRecord) -> dict[str, Array]:
     """Return the starts of the refits.
 
     An entry starts at the estimate if that is finite and the parameter is real; otherwise it starts

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._diagnostics import counted, fail, is_one_of
 from .._progress import shows_progress, tracked, waiting
+from .._types import AnyArray
 from ..evaluate import unflatten, verified_quantile
 from ..plan import PairTables, plan_pair_tables
 from ._bootstrap import Bootstrap
@@ -65,7 +66,7 @@ def centrality(
     return frame
 
 
-def replications_of(fit: FitRecord, bootstrap: Any) -> Array:
+def replications_of(fit: FitRecord, bootstrap: object) -> Array:
     """Return the replications of a bootstrap in which every entry has an estimate.
 
     Raises:
@@ -107,15 +108,15 @@ class Network:
         self.cells = [fit.graph.cell_name(int(c)) for c in found]
         self.signs = _signs(fit, self.plan)
 
-    def edges(self, params: Any) -> Array:
+    def edges(self, params: Mapping[str, AnyArray]) -> Array:
         """Return the coupling of each pair, shape (pairs,)."""
         return self._weights(params)[0]
 
-    def measures(self, params: Any) -> Array:
+    def measures(self, params: Mapping[str, AnyArray]) -> Array:
         """Return the centralities, shape (4, cells), in the order of `MEASURES`."""
         return _measures(self.places, len(self.cells), *self._weights(params))
 
-    def _weights(self, params: Any) -> tuple[Array, Array]:
+    def _weights(self, params: Mapping[str, AnyArray]) -> tuple[Array, Array]:
         """Return the couplings, and the couplings with signs, nan if a coupling has no sign."""
         graph = self.fit.graph
         tables = gauged(graph, self.plan, params, self.gauge)

@@ -26,7 +26,7 @@ from ._wald import PART, RANK, holm, pulls, verify_alike
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..fit import Estimate, Evidence, FitRecord
+    from ..fit import Evidence, FitRecord
 
 Array = np.ndarray
 CORRECTIONS = ("holm", "bh", "none")

@@ -13,6 +13,7 @@ from .._printed_table import PrintedTable
 from ..exchange import write_graphml
 
 if TYPE_CHECKING:
+    import networkx as nx
     import pandas as pd
 
 ENDS = ("first", "second")

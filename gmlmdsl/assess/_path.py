@@ -13,7 +13,6 @@ import jax
 import numpy as np
 
 from .._diagnostics import counted, fail, is_real_number, is_whole_number, whole_number
-from .._types import ArrayLike
 from ..data import verified_seed
 from ..evaluate import init_params
 from ..fit import Evidence, Penalised, verified_rows, verify_possible
@@ -191,7 +190,7 @@ def fit_path(evidence: Evidence, options: PathOptions, refit: Callable[[Any, Map
                 joined = run.joined(kept)
             params, row, settled = [run.params(joined)], 0, settled and bool(joined.converged.all())
             if options.criterion == "elasso":
-                params = [averaged(run, found, chosen, kept, params[0])]
+                params = [averaged(run, found, chosen, kept, {k: np.asarray(v) for k, v in params[0].items()})]
             frame = _table_of_blocks(run, columns, chosen) if stable is None else _table_of_shares(shares, run.combined(selected))
     host = tuple({k: np.asarray(v) for k, v in p.items()} for p in params)
     return Path(

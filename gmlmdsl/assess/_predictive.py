@@ -12,7 +12,7 @@ import numpy as np
 
 from .._diagnostics import fail, is_one_of, listed, unknown, whole_number
 from .._progress import shows_progress, tracked, waiting
-from .._types import ArrayLike, Missing, OfConfiguration, Rows
+from .._types import ArrayLike, OfConfiguration
 from ..data import generator, verified_seed
 from ..evaluate import LEVEL, verified_level
 from ..fit import row_weights

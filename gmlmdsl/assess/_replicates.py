@@ -384,12 +384,12 @@ def function_values(fit: FitRecord, functions: Mapping[str, OfConfiguration | st
 
     out, graph = {}, fit.graph
     for name, what in functions.items():
-        is_let = isinstance(what, str) and what in fit.model.lowered.names.model.lets
-        if is_let and graph.latents:
-            cells = np.append(graph.is_latent, False)[lower_let(fit.model.lowered, what)[0].cells]
+        let = what if isinstance(what, str) and what in fit.model.lowered.names.model.lets else None
+        if let is not None and graph.latents:
+            cells = np.append(graph.is_latent, False)[lower_let(fit.model.lowered, let)[0].cells]
             if cells.any():
                 raise fail("E553", f"function `{name}` mentions a latent, which data do not hold", help="observe it in draws: `fit.sample`")
-        if is_let and graph.given and lower_let(fit.model.lowered, what)[0].given is not None:
+        if let is not None and graph.given and lower_let(fit.model.lowered, let)[0].given is not None:
             message = f"function `{name}` mentions a given variable, and is another one in each row"
             raise fail("E553", message, help="a function of x alone")
         observe = observables(fit.model.lowered, params64(fit), {name: what}, graph.observed)

@@ -35,7 +35,7 @@ def pair_interactions(graph: FactorGraph, plan: PairTables, params: Mapping[str,
     return zero_sum(pair_sums(graph, plan, params), plan.present)
 
 
-def pair_sums(graph: FactorGraph, plan: PairTables, params: Mapping[str, Any]) -> Array:
+def pair_sums(graph: FactorGraph, plan: PairTables, params: Mapping[str, AnyArray]) -> Array:
     """Return R_ij(a, b) of every pair of cells: the sum of the factors that contain both.
 
     A factor of more cells contributes its mean over the values of the others. The table depends on

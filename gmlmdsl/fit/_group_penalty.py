@@ -116,7 +116,7 @@ def minimise_penalised(
     return Penalised(at, int(steps.max()), np.asarray(gap) <= tolerance, np.maximum(np.asarray(curvature) / 4, 1e-6))
 
 
-def largest_penalty(values: Copied, free: dict[str, Any], groups: Groups, weights: Array | None = None) -> Array:
+def largest_penalty(values: Copied, free: dict[str, PyTree], groups: Groups, weights: Array | None = None) -> Array:
     """Return, for each copy, the smallest penalty at which all groups are 0.
 
     It is max of ||gradient of a group|| / weight. `free` must be the minimiser under that penalty.
@@ -131,7 +131,7 @@ def largest_penalty(values: Copied, free: dict[str, Any], groups: Groups, weight
     return out[:-1]
 
 
-def standard_weights(values: Copied, free: dict[str, Any], groups: Groups) -> Array:
+def standard_weights(values: Copied, free: dict[str, PyTree], groups: Groups) -> Array:
     """Return weights of groups under which the penalty does not depend on the units of parameters.
 
     The weight of a group of d entries is sqrt(d) s. s^2 is the mean over its entries of the
@@ -177,16 +177,16 @@ class Shear(NamedTuple):
             the flat vector stands for none.
     """
 
-    slopes: Any
-    loose: Any
+    slopes: PyTree
+    loose: PyTree
 
-    def moved(self, z: Any, owner: Any, sign: float) -> Any:
+    def moved(self, z: PyTree, owner: PyTree, sign: float) -> PyTree:
         """Return the flat vector at coordinates z (sign -1), or its coordinates (sign 1)."""
         sums = jax.ops.segment_sum((self.slopes * z[None]).T, owner, self.loose.shape[0])
         return z.at[self.loose.ravel()].add(sign * sums.ravel(), mode="drop")
 
 
-def shear_at(values: Copied, free: dict[str, Any], groups: Groups) -> tuple[Shear, Array]:
+def shear_at(values: Copied, free: dict[str, PyTree], groups: Groups) -> tuple[Shear, Array]:
     """Return a shear, and the metric of its coordinates, see `minimise_penalised`.
 
     The metric is the diagonal of H_uu, and of H_gg - H_gu H_uu^-1 H_ug; see `diagonal_metric`. If a
@@ -198,7 +198,7 @@ def shear_at(values: Copied, free: dict[str, Any], groups: Groups) -> tuple[Shea
     return shear, np.where(penalised, np.maximum(found, FLATTEST * metric), metric)
 
 
-def _profiled(values: Copied, free: dict[str, Any], places: _Places, diagonal: Array) -> tuple[Array, Shear]:
+def _profiled(values: Copied, free: dict[str, PyTree], places: _Places, diagonal: Array) -> tuple[Array, Shear]:
     """Return the diagonal of the Hessian at entries with a penalty, after profiling out the others.
 
     `diagonal` is the diagonal of the Hessian. The second result is the shear.
@@ -233,7 +233,7 @@ def _own_weights(places: _Places, groups: Groups, weights: Array | None, copies:
 
 
 @bounded_jit
-def _product(values: Copied, free: dict[str, Any], along: Any) -> Any:
+def _product(values: Copied, free: dict[str, PyTree], along: PyTree) -> PyTree:
     """Return the product of the Hessian of the sum of all objectives with a vector."""
     flat, restore = ravel_pytree(free)
     return jax.jvp(jax.grad(lambda z: values(restore(z)).sum()), (flat,), (along.astype(flat.dtype),))[1]
@@ -343,7 +343,7 @@ def diagonal_metric(values: Copied, free: Arrays) -> Array:
     return np.where((found > 0) & np.isfinite(found), found, 1.0)
 
 
-def _diagonal(values: Copied, free: dict[str, Any], most: int) -> tuple[Array, Array]:
+def _diagonal(values: Copied, free: dict[str, PyTree], most: int) -> tuple[Array, Array]:
     """Return the size of the diagonal of the Hessian, and the number of each entry's parameter.
 
     Up to `most` entries of a parameter in a copy have a product of their own.
@@ -374,8 +374,15 @@ def _curvatures(values: Copied, free: Arrays, probe: jax.Array, signs: jax.Array
 
 @bounded_jit
 def _descent(
-    values: Copied, free: dict[str, Any], places: _Places, weights: Any, numbers: Any, lengths: Any, limits: Any, shear: Shear
-) -> tuple[Any, ...]:
+    values: Copied,
+    free: dict[str, PyTree],
+    places: _Places,
+    weights: PyTree,
+    numbers: PyTree,
+    lengths: PyTree,
+    limits: PyTree,
+    shear: Shear,
+) -> tuple[PyTree, ...]:
     """Return the minimisers, steps, last gaps and curvatures, one for each copy.
 
     A copy that has ended does not move.
@@ -385,7 +392,7 @@ def _descent(
     start = shear.moved(start, places.owner, 1.0)
     number, spread = penalties.shape[0], places.spread
 
-    def f(z: Any) -> Any:
+    def f(z: PyTree) -> PyTree:
         return values(restore(shear.moved(z, places.owner, -1.0)))
 
     def open_(s: _State) -> jax.Array:

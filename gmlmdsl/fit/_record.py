@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from .._diagnostics import counted, duration, fail, is_one_of, no_attribute
+from .._types import JsonObject
 from ..evaluate import LEVEL, Missing, entry_names, intervals, unflatten, verified_level, verified_quantile, verify_all
 from ..files import write_whole
 from ..graph import FactorGraph, with_given

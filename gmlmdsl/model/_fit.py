@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from .._progress import shows_progress, waiting
-from .._types import ArrayLike, Given, Missing, OfConfiguration, Rows
+from .._types import ArrayLike, Given, Missing, Rows
 from ..evaluate import Estimate, bits_per_cell
 from ..fit import FitRecord
 

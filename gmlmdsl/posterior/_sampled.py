@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._diagnostics import fail, listed, with_whole_numbers
-from .._types import AnyArray, ArrayLike, Draws, JsonObject, Label
+from .._types import ArrayLike, Draws, JsonObject, Label
 from ..data import generator, keys_of, verified_seed
 from ..derive import bounded_jit
 from ..evaluate import SPIKE_SLAB, over_rows
