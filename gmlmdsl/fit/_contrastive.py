@@ -62,7 +62,7 @@ BETWEEN = math.sqrt(2)  # ratio of the numbers of steps of two examinations
 SHARE = 128  # a batch of an examination has one sweep for so many steps
 LONGER = 4  # ratio by which an examination is longer if its noise hides the gradient
 CHAINS = (256, 10_000)  # the smallest and the largest number of chains that a fit chooses
-MOST_CODES = 2**26  # maximum number of cells of all chains, if a fit chooses
+MOST_CODES = 2**24  # maximum number of cells of all chains, if a fit chooses
 FEWEST_CHAINS = 16  # the smallest number of chains for very many cells
 TARGET = 0.95  # Pearson correlation of the published algorithms
 BURN_IN = (10, 100)  # runs before the first step: from the start of the fit, and from the user's
@@ -393,9 +393,9 @@ def _examined(
         redrawn = lambda codes, k: redrawn_rows(law.rows, params, codes, everything, SWEEPS, jax.random.fold_in(key, k))  # noqa: E731
     each = max(1, steps // SHARE)
     for batch in (each, LONGER * each):
-        looked = look(law, free, carry.chains, carry.codes, redrawn, run, batch, effective, two_point)
+        looked = look(law, free, carry.chains, carry.codes, redrawn, run, batch, effective)
         carry, run = carry._replace(chains=looked.chains), looked.run
-        agreement = None if two_point is None else two_point.agreement()
+        agreement = None if two_point is None else two_point.agreement(looked.codes)
         found = looked.found
         if not found.is_hidden or found.moving or found.drifting:
             break

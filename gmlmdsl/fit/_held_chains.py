@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,13 +16,11 @@ from ..evaluate import Frame, log_prior
 from ._clamped_rows import ClampedRows
 from ._settled import Settled, settled
 
-if TYPE_CHECKING:
-    from ._two_point import TwoPoint
-
 Array = np.ndarray
 Free = dict[str, jax.Array]
 GROUPS = 16  # maximum number of groups of chains, and of rows
-BATCHES = 16  # number of batches of sweeps; each ends with a look at the two-point correlations
+BATCHES = 16  # number of batches of sweeps
+LOOKS = 8  # number of these after which the configurations of the chains are returned
 SETTLING = 4  # number of batches before the first one that counts
 
 
@@ -68,46 +66,21 @@ class Law(eqx.Module):
 moved = bounded_jit(Law.moved)
 
 
-class Gathered(NamedTuple):
-    """Sums over sweeps at fixed parameters.
-
-    Attributes:
-        chains: the chains.
-        halves: the sums of the mean statistics of each group of chains, for the first and the
-            second half of the sweeps, shape (2, groups, entries).
-        variance: the sum of the variances of the statistics of a configuration, shape (entries,).
-    """
-
-    chains: State
-    halves: jax.Array
-    variance: jax.Array
-
-
 @bounded_jit
-def gathered(law: Law, free: Free, at: Gathered, first: jax.Array, count: jax.Array, half: jax.Array) -> Gathered:
-    """Return the sums after `count` more sweeps.
+def group_means(law: Law, free: Free, codes: jax.Array) -> jax.Array:
+    """Return the mean statistics of groups of configurations, shape (groups, entries).
 
     Args:
         law: the distribution.
         free: the unconstrained parameters.
-        at: the sums before.
-        first: the number of the first run of the sampler's body.
-        count: the number of sweeps, of `law.sweeps` runs each.
-        half: 0 or 1, the half of the sweeps.
+        codes: the configurations, shape (groups, cells, configurations of a group).
     """
-    params = law.frame.constrain(free, law.held)
-    groups = at.halves.shape[1]
 
     def mean(codes: jax.Array) -> jax.Array:
+        codes = codes.astype(jnp.int32)
         return ravel_pytree(jax.grad(lambda z: log_potential(law.rows.graph, law.frame.constrain(z, law.held), codes).mean())(free))[0]
 
-    def sweep(s: jax.Array, at: Gathered) -> Gathered:
-        chains = law.moved(params, at.chains, first + s * law.sweeps, jnp.asarray(law.sweeps))
-        each = chains.codes.shape[1] // groups
-        found = jax.lax.map(mean, _in_groups(chains.codes[:, : each * groups], groups))
-        return Gathered(chains, at.halves.at[half].add(found), at.variance + each * found.var(axis=0, ddof=1))
-
-    return jax.lax.fori_loop(0, count, sweep, at)
+    return jax.lax.map(mean, codes)
 
 
 def _in_groups(a: jax.Array, groups: int) -> jax.Array:
@@ -140,11 +113,19 @@ def _prior_slope(frame: Frame, held: Mapping[str, jax.Array], total: jax.Array, 
 
 
 class Looked(NamedTuple):
-    """The result of `look`: the tests, the chains, and the number of the next run."""
+    """The result of `look`.
+
+    Attributes:
+        found: the tests.
+        chains: the chains.
+        run: the number of the next run.
+        codes: the configurations of the chains after some batches, shape (times, cells, chains).
+    """
 
     found: Settled
     chains: State
     run: int
+    codes: Array
 
 
 def look(
@@ -156,7 +137,6 @@ def look(
     run: int,
     each: int,
     effective: float,
-    two_point: TwoPoint | None,
 ) -> Looked:
     """Run the chains at fixed parameters, and test whether the gradient vanishes there.
 
@@ -168,36 +148,46 @@ def look(
         redrawn: a function that redraws missing cells of all rows, from their codes and the number
             of a batch; None if none are redrawn.
         run: the number of the first run of the sampler's body.
-        each: the number of sweeps of a batch.
+        each: the number of sweeps of a batch, of `law.sweeps` runs each.
         effective: the effective number of rows.
-        two_point: the correlations to which the chains are added; or None.
     """
-    size = ravel_pytree(free)[0]
-    groups = min(GROUPS, law.chain_keys.shape[0])
-    zero = jnp.zeros((2, groups, size.size), size.dtype)
     params = law.frame.constrain(free, law.held)
-    settling = SETTLING * each * law.sweeps
-    at = Gathered(moved(law, params, chains, jnp.asarray(run), jnp.asarray(settling)), zero, jnp.zeros_like(size))
-    run += settling
     by_rows, weights = row_statistics(law.rows, law.frame, law.held, free, codes)
-    replicates = []
-    for batch in range(BATCHES):
-        at = gathered(law, free, at, jnp.asarray(run), jnp.asarray(each), jnp.asarray(2 * batch // BATCHES))
+    small = np.int8 if int(np.asarray(law.rows.graph.sizes).max(initial=1)) <= 127 else np.int32
+    snapshots, replicates = [], []
+    for batch in range(-SETTLING, BATCHES):
+        chains = moved(law, params, chains, jnp.asarray(run), jnp.asarray(each * law.sweeps))
         run += each * law.sweeps
-        if two_point is not None:
-            two_point.gather(np.asarray(at.chains.codes))
+        if batch < 0:
+            continue
+        snapshots.append(np.asarray(chains.codes).astype(small))
         if redrawn is not None:
             codes = redrawn(codes, batch)
             by_rows, weights = row_statistics(law.rows, law.frame, law.held, free, codes)
-            replicates.append(np.average(np.asarray(by_rows, float), axis=0, weights=np.asarray(weights)))
-    sweeps = BATCHES * each
-    halves, rows, share = np.asarray(at.halves, float), np.asarray(by_rows, float), np.asarray(weights, float)
+            replicates.append(np.average(np.asarray(by_rows), axis=0, weights=np.asarray(weights)))
+    seen = np.stack(snapshots)
+    groups = min(GROUPS, seen.shape[2])
+    halves = [np.asarray(group_means(law, free, jnp.asarray(_by_group(part, groups)))) for part in np.split(seen, 2)]
+    last = np.asarray(group_means(law, free, jnp.asarray(_by_group(seen[-1:], groups))))
+    variance = last.var(axis=0, ddof=1) * (seen.shape[2] // groups)
+    rows, share = np.asarray(by_rows), np.asarray(weights)
     share = share / share.sum()
     mean = share @ rows
     # Each group of chains has a batch of completions of its own, so that the groups stay independent.
     against = mean if redrawn is None else np.array([np.mean(part, axis=0) for part in np.array_split(replicates, groups)])
-    apart = halves.sum(axis=0) / sweeps - against - np.asarray(_prior_slope(law.frame, law.held, law.total, free), float)
-    variance = np.asarray(at.variance, float) / sweeps
+    apart = (halves[0] + halves[1]) / 2 - against - np.asarray(_prior_slope(law.frame, law.held, law.total, free))
     sampling = share**2 @ (rows - mean) ** 2 * (len(rows) / max(len(rows) - 1, 1))
     sampling = np.where(sampling > 0, sampling, variance / effective)
-    return Looked(settled(apart, (halves[1] - halves[0]) / (sweeps / 2), sampling, variance), at.chains, run)
+    return Looked(settled(apart, halves[1] - halves[0], sampling, variance), chains, run, seen[1 :: BATCHES // LOOKS])
+
+
+def _by_group(seen: Array, groups: int) -> Array:
+    """Return configurations by group of chains, shape (groups, cells, configurations of a group).
+
+    Args:
+        seen: shape (times, cells, chains). Chains beyond a multiple of `groups` are left out.
+        groups: the number of groups, which are interleaved.
+    """
+    times, cells, chains = seen.shape
+    each = chains // groups
+    return seen[:, :, : each * groups].reshape(times, cells, each, groups).transpose(3, 1, 0, 2).reshape(groups, cells, -1)

@@ -42,11 +42,11 @@ from jax.flatten_util import ravel_pytree
 from ..derive import Graph, bounded_jit, log_potential
 from ..evaluate import Frame, log_prior
 
-DAMPING = 0.1  # share of the noise of the curvature
+DAMPING = 0.05  # share of the noise of the curvature
 ITERATIONS = 5  # of conjugate gradients
 RATE = 0.3  # of the first step
 STEADY = 20.0  # number of steps after which the rate falls
-POWER = 2 / 3  # of the number of steps with which it falls
+POWER = 0.5  # of the number of steps with which it falls
 FARTHEST = 1.0  # root mean square change of log p~ by a step, relative to the mean over chains
 CALIBRATED = 128  # maximum number of chains from which the ranges of the statistics are computed
 

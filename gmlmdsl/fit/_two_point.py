@@ -31,7 +31,8 @@ class Agreement:
     """The agreement of the two-point correlations of chains with those of rows.
 
     Attributes:
-        pearson: the Pearson correlation over all pairs of cells and values.
+        pearson: the Pearson correlation over all pairs of cells and values. The noise of the chains
+            would lower it, and is subtracted from their variance.
         error: its Monte Carlo error, by leaving out groups of chains.
         slope: the regression slope of the chains' correlations on those of the rows.
         ceiling: the mean Pearson correlation between halves of the rows.
@@ -70,17 +71,11 @@ class TwoPoint:
             both = (order[: len(order) // 2], order[len(order) // 2 :])
             halves.append(pearson(*(self.connected(self.counts(codes[:, half], weights[half])) for half in both)))
         self.ceiling = float(np.mean(halves))
-        self.gathered = self.nothing()
 
     @property
     def width(self) -> int:
         """The maximum number of values of a compared cell."""
         return int(self.sizes.max())
-
-    def nothing(self) -> Array:
-        """Return the counts of no chains, by group."""
-        side = len(self.cells) * self.width
-        return np.zeros((GROUPS, side, side), np.float32)
 
     def counts(self, codes: Array, weights: Array | None = None) -> Array:
         """Return how often values of two cells occur together.
@@ -114,22 +109,20 @@ class TwoPoint:
         inside = np.arange(q) < self.sizes[:, None]
         return found[inside[first][:, :, None] & inside[second][:, None, :]]
 
-    def gather(self, codes: Array) -> None:
-        """Add the configurations of all chains, shape (cells, chains), to those gathered so far."""
-        for k in range(GROUPS):
-            self.gathered[k] += self.counts(codes[:, k::GROUPS])
-
-    def agreement(self) -> Agreement:
-        """Return the agreement of the chains gathered so far, and forget these."""
-        total, found = self.gathered.sum(axis=0), self.gathered
-        self.gathered = self.nothing()
+    def agreement(self, codes: Array) -> Agreement:
+        """Return the agreement of some chains, shape (times, cells, chains)."""
+        count = min(GROUPS, codes.shape[2])
+        groups = [self.counts(np.concatenate(list(codes[:, :, k::count]), axis=1)) for k in range(count)]
+        total = np.sum(groups, axis=0)
         chains = self.connected(total)
-        left_out = np.array([pearson(self.connected(total - group), self.rows) for group in found if group.any()])
-        error = np.sqrt((len(left_out) - 1) * left_out.var()) if len(left_out) > 1 else np.nan
+        left_out = np.array([self.connected(total - group) for group in groups])
+        noise = np.zeros_like(chains) if count < 2 else (count - 1) * left_out.var(axis=0)
+        found = pearson(chains, self.rows, noise)
+        each = np.array([pearson(one, self.rows, noise) for one in left_out])
         known = np.isfinite(chains) & np.isfinite(self.rows)
         spread = self.rows[known].var()
         slope = np.cov(chains[known], self.rows[known], ddof=0)[0, 1] / spread if spread > 0 else np.nan
-        return Agreement(pearson(chains, self.rows), float(error), float(slope), self.ceiling)
+        return Agreement(found, float(np.sqrt((count - 1) * each.var())), float(slope), self.ceiling)
 
 
 def compared_cells(host: FactorGraph, rng: np.random.Generator) -> Array:
@@ -139,10 +132,19 @@ def compared_cells(host: FactorGraph, rng: np.random.Generator) -> Array:
     return cells if len(cells) <= most else np.sort(rng.choice(cells, most, replace=False))
 
 
-def pearson(a: Array, b: Array) -> float:
-    """Return the Pearson correlation of the entries that both have; nan if one does not vary."""
+def pearson(a: Array, b: Array, noise: Array | None = None) -> float:
+    """Return the Pearson correlation of the entries that both have; nan if one does not vary.
+
+    Args:
+        a: numbers.
+        b: numbers.
+        noise: the variances of the errors of `a`, whose mean is subtracted from the variance of `a`
+            so that they do not lower the correlation; none if None.
+    """
     known = np.isfinite(a) & np.isfinite(b)
     a, b = a[known], b[known]
-    if len(a) < 2 or a.std() == 0 or b.std() == 0:
+    if len(a) < 2:
         return float("nan")
-    return float(np.corrcoef(a, b)[0, 1])
+    own = a.var() - (0.0 if noise is None else noise[known].mean())
+    scale = own * b.var()
+    return float(((a - a.mean()) * (b - b.mean())).mean() / np.sqrt(scale)) if scale > 0 else float("nan")
