@@ -44,7 +44,7 @@ def chain_status(
     if not finite:
         finding = Finding("diverged", "The parameters are not numbers any more", "Lower the learning rate: `optimizer=optax.adam(0.001)`")
         return Outcome(free, trace, float("nan"), steps, "diverged"), Status("diverged", (finding,), *nothing)
-    beside = "" if agreement is None else f". Of the chains' two-point correlations, {agreement.words}"
+    beside = "" if agreement is None else f"; {agreement.words}"
     if found.stands_still:
         message = f"The optimum is approximate, found by {name}: {found.words}{beside}. It has no standard errors"
         finding = Finding("stochastic", message, "More `chains` and `steps` bring it nearer; `fit.bootstrap()` gives errors")

@@ -59,7 +59,9 @@ Array = np.ndarray
 STEPS_PER_CALL = 16
 FIRST_CHECK, MOST_STEPS = 64, 2048  # steps after which a fit without `steps=` is examined, and ends
 BETWEEN = math.sqrt(2)  # ratio of the numbers of steps of two examinations
-SHARE = 128  # a batch of an examination has one sweep for so many steps
+BATCHES = 16  # smallest number of times that an examination reads the chains
+ENOUGH = 16  # number of configurations of chains for each effective row, if the steps are many
+SHARE = 8  # an examination has one sweep for so many steps, or more to read enough configurations
 LONGER = 4  # ratio by which an examination is longer if its noise hides the gradient
 CHAINS = (256, 10_000)  # the smallest and the largest number of chains that a fit chooses
 MOST_CODES = 2**24  # maximum number of cells of all chains, if a fit chooses
@@ -391,9 +393,11 @@ def _examined(
         params, key = law.frame.constrain(free, law.held), jax.random.fold_in(jax.random.fold_in(job.key, steps), 2)
         everything = jnp.arange(carry.codes.shape[1])
         redrawn = lambda codes, k: redrawn_rows(law.rows, params, codes, everything, SWEEPS, jax.random.fold_in(key, k))  # noqa: E731
-    each = max(1, steps // SHARE)
-    for batch in (each, LONGER * each):
-        looked = look(law, free, carry.chains, carry.codes, redrawn, run, batch, effective)
+    wanted = math.ceil(ENOUGH * effective / (BATCHES * law.chain_keys.shape[0]))
+    times = BATCHES * max(1, min(wanted, steps // (LONGER * BATCHES)))
+    for batches in (times, LONGER * times):
+        each = max(1, steps // (SHARE * batches))
+        looked = look(law, free, carry.chains, carry.codes, redrawn, run, batches, each, effective)
         carry, run = carry._replace(chains=looked.chains), looked.run
         agreement = None if two_point is None else two_point.agreement(looked.codes)
         found = looked.found

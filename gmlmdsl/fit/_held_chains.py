@@ -19,9 +19,8 @@ from ._settled import Settled, settled
 Array = np.ndarray
 Free = dict[str, jax.Array]
 GROUPS = 16  # maximum number of groups of chains, and of rows
-BATCHES = 16  # number of batches of sweeps
-LOOKS = 8  # number of these after which the configurations of the chains are returned
-SETTLING = 4  # number of batches before the first one that counts
+LOOKS = 8  # number of times at which the configurations of the chains are returned
+SETTLING = 4  # one part of the sweeps so many times shorter precedes those that count
 
 
 class Law(eqx.Module):
@@ -135,6 +134,7 @@ def look(
     codes: jax.Array,
     redrawn: Callable[[jax.Array, int], jax.Array] | None,
     run: int,
+    batches: int,
     each: int,
     effective: float,
 ) -> Looked:
@@ -148,6 +148,7 @@ def look(
         redrawn: a function that redraws missing cells of all rows, from their codes and the number
             of a batch; None if none are redrawn.
         run: the number of the first run of the sampler's body.
+        batches: the number of batches of sweeps, a multiple of 16; the chains are read after each.
         each: the number of sweeps of a batch, of `law.sweeps` runs each.
         effective: the effective number of rows.
     """
@@ -155,13 +156,13 @@ def look(
     by_rows, weights = row_statistics(law.rows, law.frame, law.held, free, codes)
     small = np.int8 if int(np.asarray(law.rows.graph.sizes).max(initial=1)) <= 127 else np.int32
     snapshots, replicates = [], []
-    for batch in range(-SETTLING, BATCHES):
+    for batch in range(-batches // SETTLING, batches):
         chains = moved(law, params, chains, jnp.asarray(run), jnp.asarray(each * law.sweeps))
         run += each * law.sweeps
         if batch < 0:
             continue
         snapshots.append(np.asarray(chains.codes).astype(small))
-        if redrawn is not None:
+        if redrawn is not None and batch % (batches // GROUPS) == 0:
             codes = redrawn(codes, batch)
             by_rows, weights = row_statistics(law.rows, law.frame, law.held, free, codes)
             replicates.append(np.average(np.asarray(by_rows), axis=0, weights=np.asarray(weights)))
@@ -178,7 +179,7 @@ def look(
     apart = (halves[0] + halves[1]) / 2 - against - np.asarray(_prior_slope(law.frame, law.held, law.total, free))
     sampling = share**2 @ (rows - mean) ** 2 * (len(rows) / max(len(rows) - 1, 1))
     sampling = np.where(sampling > 0, sampling, variance / effective)
-    return Looked(settled(apart, halves[1] - halves[0], sampling, variance), chains, run, seen[1 :: BATCHES // LOOKS])
+    return Looked(settled(apart, halves[1] - halves[0], sampling, variance), chains, run, seen[1 :: batches // LOOKS])
 
 
 def _by_group(seen: Array, groups: int) -> Array:

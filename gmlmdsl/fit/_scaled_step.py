@@ -42,7 +42,7 @@ from jax.flatten_util import ravel_pytree
 from ..derive import Graph, bounded_jit, log_potential
 from ..evaluate import Frame, log_prior
 
-DAMPING = 0.05  # share of the noise of the curvature
+DAMPING = 0.1  # share of the noise of the curvature
 ITERATIONS = 5  # of conjugate gradients
 RATE = 0.3  # of the first step
 STEADY = 20.0  # number of steps after which the rate falls

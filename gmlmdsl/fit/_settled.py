@@ -33,6 +33,7 @@ import scipy  # its modules load at first use
 Array = np.ndarray
 LEVEL = 1e-3  # significance level of each test
 SMALL = 0.2  # share of the sampling error below which a gradient or a drift does not count
+FEW = 4  # number of groups up to which an error of 0 says nothing
 HIDDEN = 1 / 3  # share of the sampling error above which Monte Carlo noise hides the gradient
 
 
@@ -103,7 +104,9 @@ def settled(groups: Array, drift: Array, sampling: Array, variance: Array) -> Se
     largest, noise = float(np.abs(mean).max(initial=0.0)), float(error.max(initial=0.0))
     part = _size(groups, scale, known)
     own = np.abs(mean) / np.sqrt(np.maximum(sampling, 1e-300))
-    alone = own[(np.abs(mean) > bound * error) & (own > SMALL)].max(initial=0.0) if known > 0 else 0.0
+    # Few groups that agree by chance have no error.
+    told = (np.abs(mean) > bound * error) & (own > SMALL) & ((error > 0) | (count > FEW))
+    alone = own[told].max(initial=0.0) if known > 0 else 0.0
     moving = part if part > SMALL and _pushes(groups) else float(alone)
     moved = _size(drift, scale, known)
     return Settled(largest, noise, share, moving, moved if moved > SMALL and _pushes(drift) else 0.0)

@@ -46,8 +46,11 @@ class Agreement:
     @property
     def words(self) -> str:
         """The agreement in words."""
-        found = f"their Pearson correlation with those of the rows is {self.pearson:.3f} (Monte Carlo error {self.error:.1g})"
-        return f"{found}, and two halves of the rows agree to {self.ceiling:.3f}"
+        ceiling = f"two halves of the rows agree to {self.ceiling:.3f}"
+        if not np.isfinite(self.pearson):
+            return f"the two-point correlations of the chains do not exceed their noise, and {ceiling}"
+        found = f"{self.pearson:.3f} (Monte Carlo error {self.error:.1g})"
+        return f"the Pearson correlation of the two-point correlations with those of the rows is {found}, and {ceiling}"
 
 
 class TwoPoint:
@@ -122,7 +125,7 @@ class TwoPoint:
         known = np.isfinite(chains) & np.isfinite(self.rows)
         spread = self.rows[known].var()
         slope = np.cov(chains[known], self.rows[known], ddof=0)[0, 1] / spread if spread > 0 else np.nan
-        return Agreement(found, float(np.sqrt((count - 1) * each.var())), float(slope), self.ceiling)
+        return Agreement(min(found, 1.0), float(np.sqrt((count - 1) * each.var())), float(slope), self.ceiling)
 
 
 def compared_cells(host: FactorGraph, rng: np.random.Generator) -> Array:
