@@ -60,7 +60,7 @@ STEPS_PER_CALL = 16
 FIRST_CHECK, MOST_STEPS = 64, 2048  # steps after which a fit without `steps=` is examined, and ends
 BETWEEN = math.sqrt(2)  # ratio of the numbers of steps of two examinations
 BATCHES = 16  # smallest number of times that an examination reads the chains
-ENOUGH = 16  # number of configurations of chains for each effective row, if the steps are many
+ENOUGH = 64  # number of configurations of chains for each effective row, if the steps are many
 SHARE = 8  # an examination has one sweep for so many steps, or more to read enough configurations
 LONGER = 4  # ratio by which an examination is longer if its noise hides the gradient
 CHAINS = (256, 10_000)  # the smallest and the largest number of chains that a fit chooses

@@ -34,7 +34,7 @@ Array = np.ndarray
 LEVEL = 1e-3  # significance level of each test
 SMALL = 0.2  # share of the sampling error below which a gradient or a drift does not count
 FEW = 4  # number of groups up to which an error of 0 says nothing
-HIDDEN = 1 / 3  # share of the sampling error above which Monte Carlo noise hides the gradient
+HIDDEN = 0.2  # share of the sampling error above which Monte Carlo noise hides the gradient
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def settled(groups: Array, drift: Array, sampling: Array, variance: Array) -> Se
     bound = -scipy.special.stdtrit(count - 1, LEVEL / (2 * max(size, 1)))
     largest, noise = float(np.abs(mean).max(initial=0.0)), float(error.max(initial=0.0))
     part = _size(groups, scale, known)
-    own = np.abs(mean) / np.sqrt(np.maximum(sampling, 1e-300))
+    own = np.abs(mean) / np.sqrt(np.where(sampling > 0, sampling, np.inf))
     # Few groups that agree by chance have no error.
     told = (np.abs(mean) > bound * error) & (own > SMALL) & ((error > 0) | (count > FEW))
     alone = own[told].max(initial=0.0) if known > 0 else 0.0
