@@ -393,7 +393,8 @@ def _examined(
         params, key = law.frame.constrain(free, law.held), jax.random.fold_in(jax.random.fold_in(job.key, steps), 2)
         everything = jnp.arange(carry.codes.shape[1])
         redrawn = lambda codes, k: redrawn_rows(law.rows, params, codes, everything, SWEEPS, jax.random.fold_in(key, k))  # noqa: E731
-    wanted = math.ceil(ENOUGH * effective / (BATCHES * law.chain_keys.shape[0]))
+    few = carry.places.size > effective  # so many parameters that the steps end before the maximum
+    wanted = 1 if few else math.ceil(ENOUGH * effective / (BATCHES * law.chain_keys.shape[0]))
     times = BATCHES * max(1, min(wanted, steps // (LONGER * BATCHES)))
     for batches in (times, LONGER * times):
         each = max(1, steps // (SHARE * batches))

@@ -166,13 +166,16 @@ def look(
             codes = redrawn(codes, batch)
             by_rows, weights = row_statistics(law.rows, law.frame, law.held, free, codes)
             replicates.append(np.average(np.asarray(by_rows), axis=0, weights=np.asarray(weights)))
+    # Parts of the same size share a compiled program.
     seen = np.stack(snapshots)
     groups = min(GROUPS, seen.shape[2])
-    halves = [np.asarray(group_means(law, free, jnp.asarray(_by_group(part, groups)))) for part in np.split(seen, 2)]
-    last = np.asarray(group_means(law, free, jnp.asarray(_by_group(seen[-1:], groups))))
-    variance = last.var(axis=0, ddof=1) * (seen.shape[2] // groups)
-    rows, share = np.asarray(by_rows), np.asarray(weights)
-    share = share / share.sum()
+    parts = np.split(seen, 2 * batches // GROUPS)
+    halves, variance = np.zeros((2, groups, by_rows.shape[1]), by_rows.dtype), np.zeros(by_rows.shape[1], by_rows.dtype)
+    for k, part in enumerate(parts):
+        means = np.asarray(group_means(law, free, jnp.asarray(_by_group(part, groups))))
+        halves[2 * k // len(parts)] += means * (2 / len(parts))
+        variance += means.var(axis=0, ddof=1) * (len(part) * (seen.shape[2] // groups) / len(parts))
+    rows, share = np.asarray(by_rows), np.asarray(weights) / np.asarray(weights).sum()
     mean = share @ rows
     # Each group of chains has a batch of completions of its own, so that the groups stay independent.
     against = mean if redrawn is None else np.array([np.mean(part, axis=0) for part in np.array_split(replicates, groups)])

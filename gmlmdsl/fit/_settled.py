@@ -92,8 +92,9 @@ def settled(groups: Array, drift: Array, sampling: Array, variance: Array) -> Se
         groups: the mean gradients of the groups, shape (groups, entries).
         drift: the difference between the halves of the sweeps, in the same shape.
         sampling: the variance of the mean gradient over data sets, shape (entries,).
-        variance: the variance of the statistics under the model, shape (entries,), which makes
-            entries comparable; entries without one are compared as they are.
+        variance: the variance of the statistics under the model, shape (entries,), up to the
+            autocorrelation of the chains. It makes entries comparable; entries without one are
+            compared as they are.
     """
     count, size = groups.shape
     scale = np.where(variance > 0, variance, 1.0)

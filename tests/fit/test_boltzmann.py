@@ -338,7 +338,7 @@ def test_parameters_of_other_tools_are_a_start(ending: str, tmp_path: Path) -> N
         letters = parsed(POTTS.replace("domain value = range(q)", 'domain value = letters("ACD")').replace("input q : int\n", ""), n=4)
         letters.model().export(exact.params, path)
     found = gm.read_model(path)
-    started = gm.parse(found.text, **found.inputs).model()
+    started = parsed(found.text, **found.inputs).model()
     rows = x if ending == "dat" else np.array(list("ACD"))[x]
     fit = started.fit(rows, init=found.params, method=gm.PersistentContrastiveDivergence(steps=32), progress=False)
     away = started.fit(rows, method=gm.PersistentContrastiveDivergence(steps=32), progress=False)
