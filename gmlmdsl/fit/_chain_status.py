@@ -51,10 +51,12 @@ def chain_status(
         code, reason = "converged", "converged"
     elif agrees:
         count = sum(int(np.size(v)) for v in free.values())
+        above = agreement is not None and agreement.pearson > agreement.ceiling
+        beyond = "; what agrees beyond the halves may be noise already" if above else ""
         message = (
             f"The fit stopped after {steps} steps because its two-point correlations agree with those of the rows{beside}. "
             f"The likelihood still rises: {found.words}. There are {count:,} free parameters and {effective:,.0f} effective rows, "
-            "so the maximum would fit the noise of the rows"
+            f"so the maximum would fit the noise of the rows{beyond}"
         )
         finding = Finding("agrees", message, "`steps=` of the method goes on towards the maximum; a narrow prior has one that is reached")
         code, reason = "agrees", "steps"
