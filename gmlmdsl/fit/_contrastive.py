@@ -43,7 +43,7 @@ from ..program import ir
 from ..sample import starts, verify_chains
 from ._chain_status import chain_status
 from ._clamped_rows import ClampedRows, log_rows, redrawn_rows, report, rows_of, sloped
-from ._held_chains import Law, Looked, look, moved
+from ._held_chains import Law, Looked, Sweeps, look, moved
 from ._imputation import FIRST_SWEEPS, SWEEPS
 from ._independent_start import independent_start
 from ._methods import PersistentContrastiveDivergence
@@ -111,9 +111,8 @@ class Climb(eqx.Module):
             chains: the codes of the chains.
             t: the number of the step.
         """
-        law = self.law
         if self.optimizer is None:
-            updates = scaled_step(state, law.rows.graph, law.frame, law.held, law.total, free, chains, gradient, t)
+            updates = scaled_step(state, self.law, free, chains, gradient, t)
         else:
             updates, state = self.optimizer.update(gradient, state, free)
         return optax.apply_updates(free, updates), state
@@ -290,7 +289,7 @@ def _begin(job: Climb, host: FactorGraph, seed: int, chains: int, burn_in: int, 
         here = redrawn_rows(law.rows, law.held, here, jnp.arange(here.shape[1]), FIRST_SWEEPS, key)
     free = law.frame.unconstrain(law.held)
     size = ravel_pytree(free)[0]
-    scale = metric_of(law.rows.graph, law.frame, free, law.held, state.codes) if job.optimizer is None else job.optimizer.init(free)
+    scale = metric_of(law, free, state.codes) if job.optimizer is None else job.optimizer.init(free)
     return Carry(free, scale, state, here, jnp.zeros_like(size), jnp.zeros(STEPS_PER_CALL, size.dtype))
 
 
@@ -398,7 +397,7 @@ def _examined(
     times = BATCHES * max(1, min(wanted, steps // (LONGER * BATCHES)))
     for batches in (times, LONGER * times):
         each = max(1, steps // (SHARE * batches))
-        looked = look(law, free, carry.chains, carry.codes, redrawn, run, batches, each, effective)
+        looked = look(law, free, carry.chains, carry.codes, redrawn, Sweeps(run, batches, each), effective)
         carry, run = carry._replace(chains=looked.chains), looked.run
         agreement = None if two_point is None else two_point.agreement(looked.codes)
         found = looked.found

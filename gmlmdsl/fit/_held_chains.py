@@ -111,6 +111,20 @@ def _prior_slope(frame: Frame, held: Mapping[str, jax.Array], total: jax.Array, 
     return ravel_pytree(jax.grad(lambda z: log_prior(frame.host, frame.constrain(z, held)) / total)(free))[0]
 
 
+class Sweeps(NamedTuple):
+    """The sweeps of `look`.
+
+    Attributes:
+        run: the number of the first run of the sampler's body.
+        batches: the number of batches of sweeps, a multiple of 16; the chains are read after each.
+        each: the number of sweeps of a batch, of `Law.sweeps` runs each.
+    """
+
+    run: int
+    batches: int
+    each: int
+
+
 class Looked(NamedTuple):
     """The result of `look`.
 
@@ -133,9 +147,7 @@ def look(
     chains: State,
     codes: jax.Array,
     redrawn: Callable[[jax.Array, int], jax.Array] | None,
-    run: int,
-    batches: int,
-    each: int,
+    sweeps: Sweeps,
     effective: float,
 ) -> Looked:
     """Run the chains at fixed parameters, and test whether the gradient vanishes there.
@@ -147,12 +159,10 @@ def look(
         codes: the codes of the rows, completed if missing cells are redrawn.
         redrawn: a function that redraws missing cells of all rows, from their codes and the number
             of a batch; None if none are redrawn.
-        run: the number of the first run of the sampler's body.
-        batches: the number of batches of sweeps, a multiple of 16; the chains are read after each.
-        each: the number of sweeps of a batch, of `law.sweeps` runs each.
+        sweeps: the sweeps.
         effective: the effective number of rows.
     """
-    params = law.frame.constrain(free, law.held)
+    params, (run, batches, each) = law.frame.constrain(free, law.held), sweeps
     by_rows, weights = row_statistics(law.rows, law.frame, law.held, free, codes)
     small = np.int8 if int(np.asarray(law.rows.graph.sizes).max(initial=1)) <= 127 else np.int32
     snapshots, replicates = [], []

@@ -31,7 +31,7 @@ Polyak and Juditsky 1992 for the rate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -39,8 +39,9 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from ..derive import Graph, bounded_jit, log_potential
-from ..evaluate import Frame, log_prior
+from ..derive import bounded_jit, log_potential
+from ..evaluate import log_prior
+from ._held_chains import Law
 
 DAMPING = 0.1  # share of the noise of the curvature
 ITERATIONS = 5  # of conjugate gradients
@@ -60,22 +61,20 @@ class Metric(eqx.Module):
 
 
 @bounded_jit
-def metric_of(graph: Graph, frame: Frame, free: Free, held: Mapping[str, jax.Array], codes: jax.Array) -> Metric:
+def metric_of(law: Law, free: Free, codes: jax.Array) -> Metric:
     """Return the metric from the ranges and variances of the statistics over some chains.
 
     A statistic that does not vary over the chains has the largest range of its parameter.
 
     Args:
-        graph: the factor graph on the device.
-        frame: the parameters.
+        law: the distribution of the chains.
         free: the unconstrained parameters.
-        held: the fixed parameters.
         codes: all chains, shape (cells, chains).
     """
     few = codes[:, :CALIBRATED].T
 
     def statistics(code: jax.Array) -> Free:
-        return jax.grad(lambda at: log_potential(graph, frame.constrain(at, held), code[:, None])[0])(free)
+        return jax.grad(lambda at: log_potential(law.rows.graph, law.frame.constrain(at, law.held), code[:, None])[0])(free)
 
     def add(sums: tuple[Free, Free, Free, Free], code: jax.Array) -> tuple[tuple[Free, Free, Free, Free], None]:
         mean, square, high, low = sums
@@ -105,25 +104,12 @@ def metric_of(graph: Graph, frame: Frame, free: Free, held: Mapping[str, jax.Arr
     return Metric(jax.tree.map(lambda r: share.astype(r.dtype) * r, ranges))
 
 
-def scaled_step(
-    metric: Metric,
-    graph: Graph,
-    frame: Frame,
-    held: Mapping[str, jax.Array],
-    total: jax.Array,
-    free: Free,
-    chains: jax.Array,
-    gradient: Free,
-    number: jax.Array,
-) -> Free:
+def scaled_step(metric: Metric, law: Law, free: Free, chains: jax.Array, gradient: Free, number: jax.Array) -> Free:
     """Return the step from `free`, see above.
 
     Args:
         metric: the metric.
-        graph: the factor graph on the device.
-        frame: the parameters.
-        held: the fixed parameters.
-        total: the sum of the weights of the rows, relative to which the prior counts once.
+        law: the distribution of the chains.
         free: the unconstrained parameters.
         chains: the codes of the chains, shape (cells, chains).
         gradient: the gradient of the objective per unit of row weight.
@@ -133,10 +119,10 @@ def scaled_step(
     half = chains.shape[1] // 2
 
     def pull(at: jax.Array) -> jax.Array:
-        return jax.grad(lambda z: -log_prior(frame.host, frame.constrain(restore(z), held)) / total)(at)
+        return jax.grad(lambda z: -log_prior(law.frame.host, law.frame.constrain(restore(z), law.held)) / law.total)(at)
 
     def linear(codes: jax.Array) -> tuple[Callable[[jax.Array], jax.Array], Callable[[jax.Array], jax.Array]]:
-        push = jax.linearize(lambda at: log_potential(graph, frame.constrain(restore(at), held), codes), flat)[1]
+        push = jax.linearize(lambda at: log_potential(law.rows.graph, law.frame.constrain(restore(at), law.held), codes), flat)[1]
         back = jax.linear_transpose(push, flat)
         return push, lambda s: back(s / s.size)[0]
 

@@ -14,11 +14,9 @@ from jax.flatten_util import ravel_pytree
 from oracle import Oracle, numerical_gradient
 
 import gmlmdsl as gm
-from gmlmdsl.derive import graph_arrays
-from gmlmdsl.evaluate import Frame
 from gmlmdsl.fit import _contrastive as contrastive
 from gmlmdsl.fit import _scaled_step as steps
-from gmlmdsl.fit._held_chains import look
+from gmlmdsl.fit._held_chains import Sweeps, look
 from gmlmdsl.fit._two_point import TwoPoint, pearson
 
 RING = """
@@ -83,7 +81,7 @@ def test_the_gradient_at_fixed_parameters_is_the_exact_one_within_its_error() ->
     elsewhere = {k: jnp.asarray(v) for k, v in oracle.random_params(2).items()}
     method = gm.PersistentContrastiveDivergence(chains=320, steps=32, burn_in=50)
     job, carry = contrastive.prepared(model.lowered, codes.T, np.ones(300), elsewhere, (), method, seed=3)
-    looked = look(job.law, carry.free, carry.chains, carry.codes, None, 50, 32, 2, 300.0)
+    looked = look(job.law, carry.free, carry.chains, carry.codes, None, Sweeps(50, 32, 2), 300.0)
 
     def objective(p: dict[str, np.ndarray]) -> float:
         return float(-oracle.log_prob(p, codes).mean() - oracle.log_prior(p) / 300)
@@ -114,14 +112,15 @@ def test_steps_in_pieces_are_the_steps_in_one_call() -> None:
 @pytest.mark.usefixtures("float64")
 def test_the_mean_step_at_the_maximum_is_0() -> None:
     """Over independent draws of the chains; with the same chains for both parts it is up to 12 of its errors."""
-    oracle, model, _, _, _ = ring(1, 4)
+    oracle, model, _, codes, _ = ring(1, 4)
     params = {"h": np.array([0.6, 0.4, -0.5]), "J": np.array([0.45, -0.25, 0.35])}
     p = oracle.probabilities(params)
-    frame, graph = Frame(model.graph, ()), graph_arrays(model.graph)
-    free = {k: jnp.asarray(v) for k, v in params.items()}
-    held, total = dict(free), jnp.asarray(1e12)  # so many rows that the prior does not count
-    rng = np.random.default_rng(0)
-    metric = steps.metric_of(graph, frame, free, held, jnp.asarray(oracle.states[rng.choice(8, 128, p=p)].T, jnp.int32))
+    free, rng = {k: jnp.asarray(v) for k, v in params.items()}, np.random.default_rng(0)
+    method = gm.PersistentContrastiveDivergence(chains=128, steps=32, burn_in=1)
+    weights = np.full(4, 1e12)  # so many rows that the prior does not count
+    law = contrastive.prepared(model.lowered, codes.T, weights, free, (), method, seed=3)[0].law
+    graph = law.rows.graph
+    metric = steps.metric_of(law, free, jnp.asarray(oracle.states[rng.choice(8, 128, p=p)].T, jnp.int32))
 
     def statistics(codes: jax.Array, at: Any) -> Any:
         return jax.grad(lambda z: steps.log_potential(graph, z, codes).mean())(at)
@@ -132,7 +131,7 @@ def test_the_mean_step_at_the_maximum_is_0() -> None:
     @jax.jit
     def step(codes: jax.Array) -> jax.Array:
         gradient = jax.tree.map(lambda a, b: a - b, statistics(codes, free), mean)
-        return ravel_pytree(steps.scaled_step(metric, graph, frame, held, total, free, codes, gradient, jnp.asarray(0.0)))[0]
+        return ravel_pytree(steps.scaled_step(metric, law, free, codes, gradient, jnp.asarray(0.0)))[0]
 
     drawn = rng.choice(8, (4000, 128), p=p)
     found = np.array([step(jnp.asarray(oracle.states[d].T, jnp.int32)) for d in drawn])
