@@ -95,16 +95,16 @@ def correlation(a: Any, b: Any, between: Any) -> Any:
 
 def fitted(x: Array, weights: Array, values: int, rates: Rates, most_seconds: float, seed: int = 0) -> Boltzmann:
     """Steps until the chains agree, or the time is over."""
-    began, n = time.perf_counter(), x.shape[1]
+    began, n = time.process_time(), x.shape[1]
     one, two = (jnp.asarray(f, jnp.float32) for f in frequencies(x, weights, values, 1 / weights.sum()))
     h, j = jnp.log(one), jnp.zeros((n * values, n * values), jnp.float32)
     key = jax.random.key(seed)
     hot = swept(jax.random.fold_in(key, 2**31), h, j, jnp.zeros((rates.chains, n * values), jnp.float32), n, 1)
     found, epochs = 0.0, 0
-    while found < TARGET and time.perf_counter() - began < most_seconds:
+    while found < TARGET and time.process_time() - began < most_seconds:
         hot, h, j, now = _epoch(jax.random.fold_in(key, epochs), h, j, hot, one, two, jnp.float32(rates.learning_rate), n, rates.sweeps)
         found, epochs = float(now), epochs + 1
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     return Boltzmann(np.asarray(h).reshape(n, values), np.asarray(j).reshape(n, values, n, values), found, epochs, seconds)
 
 
