@@ -365,13 +365,24 @@ def _run(
         carry, looked, agreement = _examined(job, carry, free, last, run, effective, two_point)
         run, since = looked.run, last
         carry = carry._replace(places=jnp.zeros_like(carry.places))
-        target = math.nan if agreement is None else max(TARGET, agreement.ceiling)
-        agrees = stops and agreement is not None and size > effective and agreement.pearson >= target
-        ended = Ended(free, np.concatenate(trace), looked.found, agreement, agrees)
-        if stops and (looked.found.stands_still or agrees or not np.isfinite(looked.found.largest)):
+        enough = stops and agrees(agreement, size, effective)
+        ended = Ended(free, np.concatenate(trace), looked.found, agreement, enough)
+        if stops and (looked.found.stands_still or enough or not np.isfinite(looked.found.largest)):
             break
     assert ended is not None
     return ended
+
+
+def agrees(agreement: Agreement | None, size: int, effective: float) -> bool:
+    """Return whether two-point correlations agree so well that steps towards the maximum may end.
+
+    Args:
+        agreement: the agreement; None without pairs of cells.
+        size: the number of free parameters.
+        effective: the effective number of rows. With at least as many rows as parameters, the
+            steps go on to the maximum.
+    """
+    return agreement is not None and size > effective and agreement.pearson >= max(TARGET, agreement.ceiling)
 
 
 def _checks(steps: int) -> set[int]:

@@ -17,7 +17,7 @@ import gmlmdsl as gm
 from gmlmdsl.fit import _contrastive as contrastive
 from gmlmdsl.fit import _scaled_step as steps
 from gmlmdsl.fit._held_chains import Sweeps, look
-from gmlmdsl.fit._two_point import TwoPoint, pearson
+from gmlmdsl.fit._two_point import Agreement, TwoPoint, pearson
 
 RING = """
 graph G = chain(3, wrap = true)
@@ -344,6 +344,18 @@ def test_parameters_of_other_tools_are_a_start(ending: str, tmp_path: Path) -> N
     best = started.log_prob(found.params, rows).mean()
     assert abs(np.mean(started.log_prob(fit.params, rows)) - best) < abs(np.mean(started.log_prob(away.params, rows)) - best) + 0.02
     assert fit.objective < away.objective + 0.5
+
+
+@pytest.mark.parametrize(
+    ("pearson", "ceiling", "size", "expected"),
+    [(0.96, 0.7, 500, True), (0.94, 0.7, 500, False), (0.96, 0.97, 500, False), (0.98, 0.97, 500, True), (0.96, 0.7, 90, False)]
+    + [(float("nan"), 0.7, 500, False)],
+)
+def test_steps_end_where_correlations_agree_as_published_or_as_halves_of_the_rows_do(
+    pearson: float, ceiling: float, size: int, expected: bool
+) -> None:
+    assert contrastive.agrees(Agreement(pearson, 0.01, 1.0, ceiling), size, 100.0) == expected
+    assert not contrastive.agrees(None, size, 100.0)
 
 
 def test_the_fit_chooses_chains_by_the_number_of_parameters() -> None:
