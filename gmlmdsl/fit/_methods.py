@@ -35,7 +35,8 @@ class PersistentContrastiveDivergence:
     too. Parameters of single cells start at their maximum if cells are independent at the start.
 
     At some numbers of steps the fit holds the parameters at an estimate, and the chains go on. The
-    estimate is the mean of the parameters over the last half of the steps. The fit stops if the
+    estimate is the mean of the parameters since the last such number, or over the last half of
+    `steps` if that is given. The fit stops if the
     gradient there is 0 within a Monte Carlo error that is small relative to the sampling error of
     the rows. The status is then "converged". A model with more free parameters than effective rows
     also stops if its two-point correlations agree with those of the rows: their Pearson correlation
@@ -55,7 +56,7 @@ class PersistentContrastiveDivergence:
             that of the chains.
         burn_in: the number of runs of the sampler's body before the first step. If None, 10, or 100
             for a start with `init=`.
-        average: whether the estimate is the mean of the last half of the steps, or the last step.
+        average: whether the estimate is that mean, or the parameters after the last step.
 
     Reference: Younes 1989; Tieleman 2008; Polyak and Juditsky 1992; Desjardins et al. 2013 for the
     natural gradient; Muntoni et al. 2021 and Rosset et al. 2025 for the two-point correlations.
