@@ -36,12 +36,11 @@ class PersistentContrastiveDivergence:
 
     At some numbers of steps the fit holds the parameters at an estimate, and the chains go on. The
     estimate is the mean of the parameters since the last such number, or over the last half of
-    `steps` if that is given. The fit stops if the
-    gradient there is 0 within a Monte Carlo error that is small relative to the sampling error of
-    the rows. The status is then "converged". A model with more free parameters than effective rows
-    also stops if its two-point correlations agree with those of the rows: their Pearson correlation
-    reaches 0.95, or that of two halves of the rows if this is larger. The status is then "agrees",
-    for the likelihood still rises.
+    `steps` if that is given. The fit stops if the gradient there is 0 within a Monte Carlo error
+    that is small relative to the sampling error of the rows. The status is then "converged". A
+    model with more free parameters than effective rows also stops if its two-point correlations
+    agree with those of the rows: their Pearson correlation reaches 0.95, or that of two halves of
+    the rows if this is larger. The status is then "agrees", for the likelihood still rises.
 
     Args:
         sampler: the sampler of the file that moves the chains. If None, the only one, or a sweep
