@@ -20,6 +20,7 @@ import numpy as np
 
 Array = np.ndarray
 TARGET = 0.95
+KEPT = 0.9  # share of the running means of frequencies that an epoch keeps
 
 
 @dataclass(frozen=True)
@@ -76,14 +77,18 @@ def swept(key: Any, h: Any, j: Any, hot: Any, n: int, sweeps: int) -> Any:
 
 
 @partial(jax.jit, static_argnames=("n", "sweeps"))
-def _epoch(key: Any, h: Any, j: Any, hot: Any, one: Any, two: Any, rate: Any, n: int, sweeps: int) -> Any:
-    """The chains, the parameters after a step, and the Pearson correlation of the connected correlations."""
+def _epoch(key: Any, h: Any, j: Any, hot: Any, seen: Any, one: Any, two: Any, rate: Any, n: int, sweeps: int) -> Any:
+    """The chains, the parameters after a step, and the Pearson correlation of the connected correlations.
+
+    `seen` has running means of the frequencies of about ten epochs, so that few chains do not hide how well they agree.
+    """
     hot = swept(key, h, j, hot, n, sweeps)
     mean, both = hot.mean(axis=0), hot.T @ hot / hot.shape[0]
     values = h.shape[0] // n
     between = jnp.kron(1 - jnp.eye(n), jnp.ones((values, values)))
-    found = correlation(both - mean[:, None] * mean, two - one[:, None] * one, between)
-    return hot, h + rate * (one - mean), j + rate * between * (two - both), found
+    seen = tuple(KEPT * a + (1 - KEPT) * b for a, b in zip(seen, (mean, both), strict=True))
+    found = correlation(seen[1] - seen[0][:, None] * seen[0], two - one[:, None] * one, between)
+    return hot, h + rate * (one - mean), j + rate * between * (two - both), seen, found
 
 
 def correlation(a: Any, b: Any, between: Any) -> Any:
@@ -100,9 +105,11 @@ def fitted(x: Array, weights: Array, values: int, rates: Rates, most_seconds: fl
     h, j = jnp.log(one), jnp.zeros((n * values, n * values), jnp.float32)
     key = jax.random.key(seed)
     hot = swept(jax.random.fold_in(key, 2**31), h, j, jnp.zeros((rates.chains, n * values), jnp.float32), n, 1)
-    found, epochs = 0.0, 0
+    found, epochs, seen = 0.0, 0, (one, one[:, None] * one)
     while found < TARGET and time.process_time() - began < most_seconds:
-        hot, h, j, now = _epoch(jax.random.fold_in(key, epochs), h, j, hot, one, two, jnp.float32(rates.learning_rate), n, rates.sweeps)
+        hot, h, j, seen, now = _epoch(
+            jax.random.fold_in(key, epochs), h, j, hot, seen, one, two, jnp.float32(rates.learning_rate), n, rates.sweeps
+        )
         found, epochs = float(now), epochs + 1
     seconds = time.process_time() - began
     return Boltzmann(np.asarray(h).reshape(n, values), np.asarray(j).reshape(n, values, n, values), found, epochs, seconds)

@@ -99,7 +99,9 @@ def run(name: str, quick: bool) -> Report:
     figures = [f for who, one in found.items() for f in _figures(name, task, who, one, x, weights)]
     for who in PEERS:
         goal = MOST if "faster" in who and not quick else None
-        figures.append(ratio(name, f"{OURS} / {who}", f"processor seconds, {task.words}", [found[OURS].seconds], [found[who].seconds], goal))
+        figures.append(
+            ratio(name, f"{OURS} / {who}", f"processor seconds, {task.words}", [found[OURS].seconds], [found[who].seconds], goal)
+        )
     reached = [] if quick else [Check(name, f"Pearson correlation by its status, {task.words}", min(ours.pearson, TARGET), TARGET, 0.0)]
     said = Check(name, f"a status that says it, {status}", float(status in ("agrees", "converged")), 1.0, 0.0)
     return Report(tuple(figures), (*reached, said))
