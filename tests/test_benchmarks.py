@@ -84,6 +84,17 @@ def test_fits_and_first_answers_agree_with_the_peers(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_boltzmann_learning_says_what_it_reached_beside_its_peer(tmp_path: Path) -> None:
+    out = tmp_path / "found.json"
+    done = run("--only", "boltzmann_20", "--out", str(out))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(out.read_text())
+    verify_well_formed(found, {"boltzmann_20"})
+    reached = {f["implementation"]: f["value"] for f in found["figures"] if f["quantity"].startswith("Pearson correlation of new chains")}
+    assert reached["gmlmdsl"] > 0.9
+
+
+@pytest.mark.slow
 def test_strips_have_kaufmans_energy_and_forget_faster_than_cells(tmp_path: Path) -> None:
     out = tmp_path / "found.json"
     done = run("--only", "strips", "--out", str(out))

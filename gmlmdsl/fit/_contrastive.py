@@ -1,6 +1,6 @@
-"""Persistent contrastive divergence: the likelihood is maximised along estimated gradients.
+"""Boltzmann learning by persistent contrastive divergence.
 
-The gradient is
+The likelihood is maximised along estimated gradients. The gradient is
 
     grad mean_r w_r log p(x_r) = mean_r w_r E[grad log p~(x, h) | x_r] - E[grad log p~(x, h)]
 
@@ -8,16 +8,20 @@ with p~ the unnormalised p. In the first mean, latents and missing cells are sum
 affordable; otherwise one completion of each row is redrawn at every step. The second mean is over
 chains that are never restarted. If the steps are small relative to the mixing of the chains,
 completions and chains are near their stationary distributions, and the iterates settle around the
-maximum. The mean of the iterates over the last half of the steps has less noise than any single
-iterate.
+maximum. The mean of many iterates has less noise than any single one.
 
-Reference: Younes 1989; Tieleman 2008; Polyak and Juditsky 1992.
+While the parameters move, the chains are drawn towards the rows: their statistics agree with those
+of the rows better than the model does. Whether the maximum is reached, and how well the model
+agrees, is therefore judged at fixed parameters; see `_held_chains.py`.
+
+Reference: Younes 1989; Tieleman 2008; Polyak and Juditsky 1992; Decelle, Furtlehner and Seoane 2021
+for chains that are not in equilibrium.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,145 +34,48 @@ from jax.flatten_util import ravel_pytree
 
 from .._diagnostics import GmlmError, counted, fail, listed
 from .._progress import shows_progress, tracked
-from ..data import generator, random_key
-from ..derive import (
-    AbstractKernel,
-    Contraction,
-    Graph,
-    State,
-    Target,
-    bounded_jit,
-    build_kernel,
-    contraction,
-    evidence,
-    fold,
-    graph_arrays,
-    log_potential,
-    log_sum,
-    redraw_gaps,
-)
+from ..data import random_key
+from ..derive import AbstractKernel, State, bounded_jit, build_kernel, contraction, graph_arrays, log_potential, single_site_sweep
 from ..evaluate import Frame, Missing, log_prior, log_sums, reported
 from ..graph import FactorGraph, Lowered
-from ..plan import plan_elimination, plan_sum, verify_held, verify_moves_all
+from ..plan import plan_elimination, verify_held, verify_moves_all
 from ..program import ir
 from ..sample import starts, verify_chains
-from ._imputation import FIRST_SWEEPS, SWEEPS, first_values, missing_blocks
+from ._chain_status import chain_status
+from ._clamped_rows import ClampedRows, log_rows, redrawn_rows, report, rows_of, sloped
+from ._held_chains import Law, Looked, Sweeps, look, moved
+from ._imputation import FIRST_SWEEPS, SWEEPS
+from ._independent_start import independent_start
 from ._methods import PersistentContrastiveDivergence
 from ._optimise import Outcome
-from ._settled import settled
-from ._status import Finding, Status
+from ._scaled_step import metric_of, scaled_step
+from ._status import Status
+from ._two_point import Agreement, TwoPoint, compared_cells
 
 if TYPE_CHECKING:
     from ._options import FitOptions
 
 Array = np.ndarray
-ADAM = optax.adam(0.01)  # one object for all fits, so that a second fit compiles nothing
-STEPS_PER_CALL = 50
-# The last half of the steps is split into this many batches. Their standard deviation gives the
-# Monte Carlo error of the mean gradient.
-BATCHES = 16
-
-
-class ClampedRows(eqx.Module):
-    """The rows, with the method that computes the mean of grad log p over them.
-
-    Attributes:
-        graph: the factor graph on the device.
-        codes: shape (cells, rows), completed if missing cells are redrawn.
-        weights: shape (rows,), with mean 1.
-        gaps: the contraction that sums out missing cells, whose code is -1. None if no cell is
-            missing, or if missing cells are redrawn.
-        blocks: the blocks in which missing cells are redrawn, shape (steps, members, patterns of
-            missing cells). None if they are not redrawn.
-        pattern: the pattern of missing cells of each row.
-        values: the maximum number of joint values of a block.
-        size: the number of rows per step, None for all.
-    """
-
-    graph: Graph
-    codes: jax.Array
-    weights: jax.Array
-    gaps: Contraction | None
-    blocks: jax.Array | None
-    pattern: jax.Array
-    values: int = eqx.field(static=True)
-    size: int | None = eqx.field(static=True)
-
-    def choose(self, key: jax.Array) -> jax.Array:
-        """Return the rows of a step: all rows, or rows drawn with replacement."""
-        rows = self.codes.shape[1]
-        return jnp.arange(rows) if self.size is None else jax.random.randint(key, (self.size,), 0, rows, jnp.int32)
-
-    def redrawn(self, params: Mapping[str, jax.Array], codes: jax.Array, chosen: jax.Array, sweeps: int, key: jax.Array) -> jax.Array:
-        """Return the chosen rows, with redrawn missing cells.
-
-        Missing cells are redrawn from p(. | observed) unless they are summed out.
-
-        Args:
-            params: the parameters.
-            codes: shape (cells, rows), the completed rows.
-            chosen: the numbers of the chosen rows.
-            sweeps: the number of times that missing cells are redrawn.
-            key: a JAX key.
-        """
-        if self.blocks is None:
-            return codes[:, chosen]
-        return redraw_gaps(self.graph, params, codes[:, chosen], self.blocks[:, :, self.pattern[chosen]], self.values, sweeps, key)
-
-    def each(self, params: Mapping[str, jax.Array], codes: jax.Array) -> jax.Array:
-        """Return the unnormalised log p of each row of a step, with missing cells summed out.
-
-        If missing cells are redrawn, the result is that of the completed rows.
-        """
-        if self.gaps is None:
-            return log_potential(self.graph, params, codes)
-        return log_sum(self.graph, params, jnp.maximum(codes, 0), self.gaps, evidence(self.graph, codes, self.gaps))
-
-    def mean(self, params: Mapping[str, jax.Array], codes: jax.Array, chosen: jax.Array) -> jax.Array:
-        """Return the weighted mean of `each` over the chosen rows."""
-        return (self.weights[chosen] * self.each(params, codes)).mean()
-
-
-_each, _redrawn = bounded_jit(ClampedRows.each), bounded_jit(ClampedRows.redrawn)
-
-
-def log_rows(rows: ClampedRows, params: Mapping[str, jax.Array], codes: jax.Array) -> Array:
-    """Return `ClampedRows.each` of all rows, evaluated for as many rows at a time as a step has."""
-    count = codes.shape[1]
-    size = count if rows.size is None else rows.size
-    found = [np.asarray(_each(rows, params, codes[:, np.arange(k, k + size) % count])) for k in range(0, count, size)]
-    return np.concatenate(found)[:count]
+STEPS_PER_CALL = 16
+FIRST_CHECK, MOST_STEPS = 64, 2048  # steps after which a fit without `steps=` is examined, and ends
+BETWEEN = math.sqrt(2)  # ratio of the numbers of steps of two examinations
+BATCHES = 16  # smallest number of times that an examination reads the chains
+ENOUGH = 64  # number of configurations of chains for each effective row, if the steps are many
+SHARE = 8  # an examination has one sweep for so many steps, or more to read enough configurations
+LONGER = 4  # ratio by which an examination is longer if its noise hides the gradient
+CHAINS = (256, 10_000)  # the smallest and the largest number of chains that a fit chooses
+MOST_CODES = 2**24  # maximum number of cells of all chains, if a fit chooses
+FEWEST_CHAINS = 16  # the smallest number of chains for very many cells
+TARGET = 0.95  # Pearson correlation of the published algorithms
+BURN_IN = (10, 100)  # runs before the first step: from the start of the fit, and from the user's
 
 
 class Climb(eqx.Module):
     """The constants of a step, as opposed to its carry; keys are folded with the step's number."""
 
-    rows: ClampedRows
-    kernel: AbstractKernel
-    held: dict[str, jax.Array]
-    total: jax.Array  # the sum of the rows' weights, relative to which the prior counts once
+    law: Law
     key: jax.Array
-    chain_keys: jax.Array
-    frame: Frame = eqx.field(static=True)
-    optimizer: optax.GradientTransformation = eqx.field(static=True)
-    method: PersistentContrastiveDivergence = eqx.field(static=True)
-
-    def moved(self, params: dict[str, jax.Array], state: State, first: jax.Array, count: jax.Array) -> State:
-        """Return the chains after some runs of the sampler's body.
-
-        Args:
-            params: the parameters.
-            state: the chains.
-            first: the number of the first run, with which keys are folded.
-            count: the number of runs.
-        """
-        target = Target(self.rows.graph, params, None)
-        ready = self.kernel.prepared(target)
-
-        def run(t: jax.Array, at: State) -> State:
-            return ready.step(target, fold(self.chain_keys, t), at)[0]
-
-        return jax.lax.fori_loop(first, first + count, run, state)
+    optimizer: optax.GradientTransformation | None = eqx.field(static=True)
 
     def gradient(
         self, free: dict[str, jax.Array], codes: jax.Array, chosen: jax.Array, chains: jax.Array
@@ -184,23 +91,38 @@ class Climb(eqx.Module):
             chosen: the numbers of the chosen rows.
             chains: the codes of the chains.
         """
+        law = self.law
 
         def contrast(at: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            params = self.frame.constrain(at, self.held)
-            apart = log_potential(self.rows.graph, params, chains).mean() - self.rows.mean(params, codes, chosen)
-            return apart - log_prior(self.frame.host, params) / self.total, apart
+            params = law.frame.constrain(at, law.held)
+            apart = log_potential(law.rows.graph, params, chains).mean() - law.rows.mean(params, codes, chosen)
+            return apart - log_prior(law.frame.host, params) / law.total, apart
 
         (_, apart), gradient = jax.value_and_grad(contrast, has_aux=True)(free)
         return apart, gradient
 
+    def step(self, free: dict[str, jax.Array], state: Any, gradient: dict[str, jax.Array], chains: jax.Array, t: jax.Array) -> Any:
+        """Return the parameters after step `t`, and the state of the optimiser.
 
-_moved = bounded_jit(Climb.moved)
+        Args:
+            free: the unconstrained parameters.
+            state: the state of the optimiser; the metric if the step is scaled by the chains.
+            gradient: the estimated gradient.
+            chains: the codes of the chains.
+            t: the number of the step.
+        """
+        if self.optimizer is None:
+            updates = scaled_step(state, self.law, free, chains, gradient, t)
+        else:
+            updates, state = self.optimizer.update(gradient, state, free)
+        return optax.apply_updates(free, updates), state
 
 
 class Carry(NamedTuple):
     """The state that one step passes to the next.
 
-    `places` (the parameters) and `gradients` are summed in batches over the last half of the steps.
+    `places` is the sum of the parameters over the steps that are averaged, and `trace` has the
+    differences of log p~ of the steps of a call.
     """
 
     free: dict[str, jax.Array]
@@ -208,12 +130,11 @@ class Carry(NamedTuple):
     chains: State
     codes: jax.Array
     places: jax.Array
-    gradients: jax.Array
     trace: jax.Array
 
 
 @bounded_jit
-def advance(climb: Climb, carry: Carry, first: jax.Array, last: jax.Array) -> Carry:
+def advance(climb: Climb, carry: Carry, first: jax.Array, last: jax.Array, since: jax.Array, run: jax.Array) -> Carry:
     """Run steps `first` to `last` (half-open).
 
     Args:
@@ -221,24 +142,22 @@ def advance(climb: Climb, carry: Carry, first: jax.Array, last: jax.Array) -> Ca
         carry: the state before the first step.
         first: the number of the first step.
         last: the number after that of the last step.
+        since: the number of the first step that is averaged.
+        run: the number of runs of the sampler's body before step `first`.
     """
-    steps, sweeps = climb.method.steps, climb.method.sweeps
-    half = steps // 2
+    law = climb.law
 
     def step(t: jax.Array, at: Carry) -> Carry:
         key = jax.random.fold_in(climb.key, t)
-        params = climb.frame.constrain(at.free, climb.held)
-        chains = climb.moved(params, at.chains, climb.method.burn_in + t * sweeps, jnp.asarray(sweeps))
-        chosen = climb.rows.choose(jax.random.fold_in(key, 0))
-        here = climb.rows.redrawn(params, at.codes, chosen, SWEEPS, jax.random.fold_in(key, 1))
+        params = law.frame.constrain(at.free, law.held)
+        chains = law.moved(params, at.chains, run + (t - first) * law.sweeps, jnp.asarray(law.sweeps))
+        chosen = law.rows.choose(jax.random.fold_in(key, 0))
+        here = law.rows.redrawn(params, at.codes, chosen, SWEEPS, jax.random.fold_in(key, 1))
         apart, gradient = climb.gradient(at.free, here, chosen, chains.codes)
-        updates, state = climb.optimizer.update(gradient, at.optimizer, at.free)
-        free: Any = optax.apply_updates(at.free, updates)
-        batch = jnp.where(t < half, BATCHES, (t - half) * BATCHES // (steps - half))
-        places = at.places.at[batch].add(ravel_pytree(free)[0], mode="drop")
-        gradients = at.gradients.at[batch].add(ravel_pytree(gradient)[0], mode="drop")
-        codes = at.codes if climb.rows.blocks is None else at.codes.at[:, chosen].set(here)
-        return Carry(free, state, chains, codes, places, gradients, at.trace.at[t].set(apart))
+        free, state = climb.step(at.free, at.optimizer, gradient, chains.codes, t)
+        places = at.places + jnp.where(t < since, 0.0, 1.0).astype(at.places.dtype) * ravel_pytree(free)[0]
+        codes = at.codes if law.rows.blocks is None else at.codes.at[:, chosen].set(here)
+        return Carry(free, state, chains, codes, places, at.trace.at[t - first].set(apart))
 
     return jax.lax.fori_loop(first, last, step, carry)
 
@@ -274,20 +193,33 @@ def climb(
         GmlmError: E506 or E704 for a sampler or given data that do not fit, E508 for a row without
             a possible completion.
     """
-    method, host, alive = options.method, lowered.graph, weights > 0
-    assert isinstance(method, PersistentContrastiveDivergence)
-    _verify_one_law(lowered, method)
+    host, alive = lowered.graph, weights > 0
+    _verify_one_law(lowered, options.method)
+    method = resolved(lowered, start, fixed, options)
+    start = independent_start(host, codes[:, alive], weights[alive], start, frozenset(fixed) | frozenset(options.init or {}))
     job, carry = prepared(lowered, codes, weights, start, fixed, method, options.seed)
     _verify_rows(job, carry, np.flatnonzero(alive))
-    carry = _run(job, carry, shows_progress(options.progress))
-    last, restore = ravel_pytree(carry.free)
-    late = method.steps - method.steps // 2
-    free = restore(carry.places.sum(axis=0) / late if method.average else last)
-    params = job.frame.constrain(free, start)
-    begun = np.asarray(ravel_pytree(job.frame.unconstrain(start))[0])
-    outcome, status = _judged(host, free, begun, carry, method)
-    missing = _report(job.rows, reported(host, codes[:, alive]), codes[:, alive])
-    return Climbed(outcome, params, status, missing, _objective(job.rows, host, params, float(weights.sum())))
+    two_point = None
+    if len(compared_cells(host, np.random.default_rng(0))) > 1 and codes[:, alive].shape[1] > 3:
+        two_point = TwoPoint(host, codes[:, alive], weights[alive], options.seed)
+    effective = float(weights.sum() ** 2 / (weights**2).sum())
+    ended = _run(job, carry, method, options.method.steps is None, effective, two_point, shows_progress(options.progress))
+    params = job.law.frame.constrain(ended.free, start)
+    outcome, status = chain_status(host, ended.free, ended.trace, ended.found, ended.agreement, ended.agrees, effective, method.name)
+    missing = report(job.law.rows, reported(host, codes[:, alive]), codes[:, alive])
+    return Climbed(outcome, params, status, missing, _objective(job.law.rows, host, params, float(weights.sum())))
+
+
+def resolved(lowered: Lowered, start: dict[str, jax.Array], fixed: tuple[str, ...], options: FitOptions) -> PersistentContrastiveDivergence:
+    """Return the method with the options that the fit chooses."""
+    method, host = options.method, lowered.graph
+    free = sum(p.size for p in host.parameters if p.name not in fixed)
+    chains = method.chains
+    if chains is None:
+        few = FEWEST_CHAINS * math.ceil(min(max(math.sqrt(free), CHAINS[0]), CHAINS[1]) / FEWEST_CHAINS)
+        chains = max(FEWEST_CHAINS, min(few, MOST_CODES // max(host.n_cells, 1)))
+    burn_in = BURN_IN[bool(options.init)] if method.burn_in is None else method.burn_in
+    return dataclasses.replace(method, chains=chains, burn_in=burn_in, steps=MOST_STEPS if method.steps is None else method.steps)
 
 
 def prepared(
@@ -307,30 +239,35 @@ def prepared(
         weights: as in `climb`.
         start: as in `climb`.
         fixed: as in `climb`.
-        method: the method with its options.
+        method: the method, whose numbers are all chosen.
         seed: the seed of the fit.
     """
     host, alive = lowered.graph, weights > 0
-    kernel = build_kernel(lowered, chosen_sampler(lowered, method.sampler)).kernel
-    verify_chains(kernel, host.n_cells, int(method.chains), int(method.burn_in) + int(method.steps) * int(method.sweeps))
-    verify_held(16.0 * int(method.steps), f"the traces of {method.steps:,} steps", "fewer `steps=` of the method")
+    chains, steps, burn_in = int(method.chains or 0), int(method.steps or 0), int(method.burn_in or 0)
+    kernel = chosen_kernel(lowered, method.sampler)
+    verify_chains(kernel, host.n_cells, chains, burn_in + steps * int(method.sweeps))
+    verify_held(16.0 * steps, f"the traces of {steps:,} steps", "fewer `steps=` of the method")
     rows = rows_of(host, graph_arrays(host), codes[:, alive], weights[alive], method.batch_size, seed)
     key = jax.random.fold_in(random_key(seed), 0x9CD)
-    keys = jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.arange(method.chains))
+    keys = jax.vmap(lambda c: jax.random.fold_in(key, c))(jnp.arange(chains))
     total = jnp.asarray(weights.sum(), rows.weights.dtype)
-    optimizer = ADAM if method.optimizer is None else method.optimizer
-    job = Climb(rows, kernel, start, total, jax.random.fold_in(key, method.chains), keys, Frame(host, fixed), optimizer, method)
-    return job, _begin(job, host, seed)
+    law = Law(sloped(host, rows, start), kernel, start, total, keys, Frame(host, fixed), method.sweeps)
+    job = Climb(law, jax.random.fold_in(key, chains), method.optimizer)
+    return job, _begin(job, host, seed, chains, burn_in, steps)
 
 
-def chosen_sampler(lowered: Lowered, name: str | None) -> ir.Sampler:
-    """Return the sampler that moves the chains.
+def chosen_kernel(lowered: Lowered, name: str | None) -> AbstractKernel:
+    """Return the kernel of the sampler that moves the chains.
+
+    A model without a sampler has a sweep over its cells.
 
     Raises:
         GmlmError: E506 for an unknown sampler, E704 for a sampler that never moves some cells.
     """
     model = lowered.names.model.name
-    found = {n: s for n, s in lowered.bound.program.samplers.items() if s.model == model}
+    found: dict[str, ir.Sampler] = {n: s for n, s in lowered.bound.program.samplers.items() if s.model == model}
+    if name is None and not found:
+        return single_site_sweep(lowered.graph)
     if name not in found and (name is not None or len(found) != 1):
         help = f"`sampler=` one of {listed(list(found))}" if found else "declare one that moves every cell, `sampler s { .. }`"
         message = f"model `{model}` has {counted(len(found), 'sampler')}: say which" if name is None else f"there is no sampler `{name}`"
@@ -338,55 +275,22 @@ def chosen_sampler(lowered: Lowered, name: str | None) -> ir.Sampler:
     sampler = found[name] if name is not None else next(iter(found.values()))
     if isinstance(sampler.body, tuple):
         verify_moves_all(lowered, sampler)
-    return sampler
+    return build_kernel(lowered, sampler).kernel
 
 
-def rows_of(host: FactorGraph, device: Graph, codes: Array, weights: Array, size: int | None, seed: int) -> ClampedRows:
-    """Return rows whose missing cells are summed out if every step can afford it, else redrawn.
-
-    Args:
-        host: the factor graph on the host.
-        device: the factor graph on the device.
-        codes: shape (cells, rows), -1 if a cell is missing.
-        weights: the weights of the rows.
-        size: the number of rows per step, None for all.
-        seed: the seed of the first values of missing cells.
-    """
-    count = codes.shape[1]
-    patterns, pattern = np.unique(codes < 0, axis=1, return_inverse=True)
-    scaled = jnp.asarray(weights * (count / weights.sum()), jnp.zeros(()).dtype)
-    whole = ClampedRows(device, jnp.asarray(np.maximum(codes, 0), jnp.int32), scaled, None, None, jnp.asarray(pattern.reshape(-1)), 1, size)
-    if not patterns.any():
-        return whole
-    try:
-        plan = plan_sum(host, np.any(patterns, axis=1), size or count, "what rows lack", "")
-        return dataclasses.replace(whole, codes=jnp.asarray(codes, jnp.int32), gaps=contraction(host, plan))
-    except GmlmError:
-        pass  # the missing cells are redrawn instead
-    blocks, values = missing_blocks(host, patterns)
-    filled = first_values(host, codes, generator(seed))
-    return dataclasses.replace(whole, codes=jnp.asarray(filled, jnp.int32), blocks=jnp.asarray(blocks), values=values)
-
-
-def _report(rows: ClampedRows, report: Missing, codes: Array) -> Missing:
-    """Return the report with the number of rows whose missing cells were summed out or redrawn."""
-    count = int((codes < 0).any(axis=0).sum())
-    return dataclasses.replace(report, imputed=count) if rows.blocks is not None else dataclasses.replace(report, summed=count)
-
-
-def _begin(job: Climb, host: FactorGraph, seed: int) -> Carry:
+def _begin(job: Climb, host: FactorGraph, seed: int, chains: int, burn_in: int, steps: int) -> Carry:
     """Return the first carry: chains after burn-in, drawn completions, and sums at 0."""
-    method, held = job.method, (np.arange(host.n_cells) >= host.n_random, np.zeros(host.n_cells, np.int32))
-    begun = starts(host, method.chains, seed, None, held, job.held)
-    first = job.kernel.init(jnp.asarray(begun.codes, jnp.int32))
-    chains = _moved(job, job.held, first, jnp.asarray(0), jnp.asarray(method.burn_in))
-    here, key = job.rows.codes, jax.random.fold_in(job.key, method.steps)
-    if job.rows.blocks is not None:
-        here = _redrawn(job.rows, job.held, here, jnp.arange(here.shape[1]), FIRST_SWEEPS, key)
-    free = job.frame.unconstrain(job.held)
-    flat = ravel_pytree(free)[0]
-    sums = jnp.zeros((BATCHES, flat.size), flat.dtype)
-    return Carry(free, job.optimizer.init(free), chains, here, sums, sums, jnp.zeros(method.steps, flat.dtype))
+    law, held = job.law, (np.arange(host.n_cells) >= host.n_random, np.zeros(host.n_cells, np.int32))
+    begun = starts(host, chains, seed, None, held, law.held)
+    first = law.kernel.init(jnp.asarray(begun.codes, jnp.int32))
+    state = moved(law, law.held, first, jnp.asarray(0), jnp.asarray(burn_in))
+    here, key = law.rows.codes, jax.random.fold_in(job.key, steps)
+    if law.rows.blocks is not None:
+        here = redrawn_rows(law.rows, law.held, here, jnp.arange(here.shape[1]), FIRST_SWEEPS, key)
+    free = law.frame.unconstrain(law.held)
+    size = ravel_pytree(free)[0]
+    scale = metric_of(law, free, state.codes) if job.optimizer is None else job.optimizer.init(free)
+    return Carry(free, scale, state, here, jnp.zeros_like(size), jnp.zeros(STEPS_PER_CALL, size.dtype))
 
 
 def _verify_one_law(lowered: Lowered, method: PersistentContrastiveDivergence) -> None:
@@ -408,44 +312,109 @@ def _verify_rows(job: Climb, carry: Carry, numbers: Array) -> None:
     Raises:
         GmlmError: E508.
     """
-    bad = ~np.isfinite(log_rows(job.rows, job.held, carry.codes))
+    bad = ~np.isfinite(log_rows(job.law.rows, job.law.held, carry.codes))
     if bad.any():
         message = f"row {int(numbers[int(np.argmax(bad))])} of x is impossible: no completion of what it lacks was found"
         raise fail("E508", message, help="the observed cells may break a `require`: mend or drop the row; or start elsewhere with `init=`")
 
 
-def _run(job: Climb, carry: Carry, show: bool) -> Carry:
-    steps = job.method.steps
-    for first in tracked(range(0, steps, STEPS_PER_CALL), "fitting", show):
-        carry = advance(job, carry, jnp.asarray(first), jnp.asarray(min(first + STEPS_PER_CALL, steps)))
-    return carry
+@dataclass(frozen=True)
+class Ended:
+    """The end of the steps: the estimate, and what the chains there showed."""
+
+    free: dict[str, jax.Array]
+    trace: Array
+    found: Any
+    agreement: Agreement | None
+    agrees: bool
 
 
-def _judged(
-    host: FactorGraph, free: dict[str, jax.Array], begun: Array, carry: Carry, method: PersistentContrastiveDivergence
-) -> tuple[Outcome, Status]:
-    """Return the outcome and a status.
+def _run(
+    job: Climb,
+    carry: Carry,
+    method: PersistentContrastiveDivergence,
+    stops: bool,
+    effective: float,
+    two_point: TwoPoint | None,
+    show: bool,
+) -> Ended:
+    """Run the steps, and examine the estimate at some numbers of steps.
 
-    The status states whether the estimate has settled; see `settled`.
+    Args:
+        job: the constants of the steps.
+        carry: the first carry.
+        method: the method, whose numbers are all chosen.
+        stops: whether the steps end as soon as an examination says so.
+        effective: the effective number of rows.
+        two_point: the correlations of the rows, if they have any.
+        show: whether a progress bar is shown.
     """
-    size, late = sum(p.size for p in host.parameters), np.arange(method.steps - method.steps // 2)
-    each, trace = np.bincount(late * BATCHES // len(late), minlength=BATCHES)[:, None], np.asarray(carry.trace)
-    gradients, places = np.asarray(carry.gradients, float) / each, np.asarray(carry.places, float) / each
-    nothing = np.zeros(size, np.int8), np.zeros(size, bool), np.zeros((0, size))
-    if not all(np.isfinite(a).all() for a in (trace, gradients, places)) or any(not bool(jnp.isfinite(v).all()) for v in free.values()):
-        finding = Finding("diverged", "The parameters are not numbers any more", "Lower the learning rate: `optimizer=optax.adam(0.001)`")
-        return Outcome(free, trace, float("nan"), method.steps, "diverged"), Status("diverged", (finding,), *nothing)
-    found = settled(gradients, places, begun)
-    if found.stands_still:
-        message = (
-            f"The optimum is approximate, found by {method.name}: over the last {len(late)} of {method.steps} steps the mean "
-            f"gradient is at most {found.largest:.2g} per row, with a Monte Carlo error of {found.noise:.2g}; it has no standard errors"
-        )
-        finding = Finding("stochastic", message, "More `chains` and `steps` bring it nearer; `fit.bootstrap()` gives errors")
-    else:
-        finding = Finding("not-converged", found.reached(method.steps), "Raise `steps` of the method, or the learning rate")
-    reason, code = ("converged", "converged") if found.stands_still else ("steps", "not-converged")
-    return Outcome(free, trace, found.largest, method.steps, reason), Status(code, (finding,), *nothing)
+    steps, run, trace = int(method.steps or 0), int(method.burn_in or 0), []
+    restore, size = ravel_pytree(carry.free)[1], carry.places.size
+    checks = _checks(steps) if stops else (steps,)
+    since = FIRST_CHECK // 2 if stops else steps // 2
+    ended = None
+    for first in tracked(range(0, steps, STEPS_PER_CALL), "fitting", show):
+        last = min(first + STEPS_PER_CALL, steps)
+        carry = advance(job, carry, jnp.asarray(first), jnp.asarray(last), jnp.asarray(since), jnp.asarray(run))
+        run += (last - first) * job.law.sweeps
+        trace.append(np.asarray(carry.trace)[: last - first])
+        if last not in checks:
+            continue
+        free = restore(carry.places / (last - since)) if method.average else carry.free
+        carry, looked, agreement = _examined(job, carry, free, last, run, effective, two_point)
+        run, since = looked.run, last
+        carry = carry._replace(places=jnp.zeros_like(carry.places))
+        enough = stops and agrees(agreement, size, effective)
+        ended = Ended(free, np.concatenate(trace), looked.found, agreement, enough)
+        if stops and (looked.found.stands_still or enough or not np.isfinite(looked.found.largest)):
+            break
+    assert ended is not None
+    return ended
+
+
+def agrees(agreement: Agreement | None, size: int, effective: float) -> bool:
+    """Return whether two-point correlations agree so well that steps towards the maximum may end.
+
+    Args:
+        agreement: the agreement; None without pairs of cells.
+        size: the number of free parameters.
+        effective: the effective number of rows. With at least as many rows as parameters, the
+            steps go on to the maximum.
+    """
+    return agreement is not None and size > effective and agreement.pearson >= max(TARGET, agreement.ceiling)
+
+
+def _checks(steps: int) -> set[int]:
+    """Return the numbers of steps at which a fit is examined, multiples of the steps of a call."""
+    found, at = {steps}, float(FIRST_CHECK)
+    while at < steps:
+        found.add(STEPS_PER_CALL * round(at / STEPS_PER_CALL))
+        at *= BETWEEN
+    return found
+
+
+def _examined(
+    job: Climb, carry: Carry, free: dict[str, jax.Array], steps: int, run: int, effective: float, two_point: TwoPoint | None
+) -> tuple[Carry, Looked, Agreement | None]:
+    """Run the chains at an estimate, longer if their noise hides the gradient."""
+    law, redrawn = job.law, None
+    if law.rows.blocks is not None:
+        params, key = law.frame.constrain(free, law.held), jax.random.fold_in(jax.random.fold_in(job.key, steps), 2)
+        everything = jnp.arange(carry.codes.shape[1])
+        redrawn = lambda codes, k: redrawn_rows(law.rows, params, codes, everything, SWEEPS, jax.random.fold_in(key, k))  # noqa: E731
+    few = carry.places.size > effective  # so many parameters that the steps end before the maximum
+    wanted = 1 if few else math.ceil(ENOUGH * effective / (BATCHES * law.chain_keys.shape[0]))
+    times = BATCHES * max(1, min(wanted, steps // (LONGER * BATCHES)))
+    for batches in (times, LONGER * times):
+        each = max(1, steps // (SHARE * batches))
+        looked = look(law, free, carry.chains, carry.codes, redrawn, Sweeps(run, batches, each), effective)
+        carry, run = carry._replace(chains=looked.chains), looked.run
+        agreement = None if two_point is None else two_point.agreement(looked.codes)
+        found = looked.found
+        if not found.is_hidden or found.moving or found.drifting:
+            break
+    return carry, looked, agreement
 
 
 def _objective(rows: ClampedRows, host: FactorGraph, params: dict[str, jax.Array], total: float) -> float:

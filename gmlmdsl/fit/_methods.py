@@ -20,40 +20,54 @@ if TYPE_CHECKING:
 
 # maximum for a block with the latents, which is enumerated for every copy of every row
 JOINT_VALUES = 2**10
+OPTIONAL = ("chains", "steps", "batch_size", "burn_in")  # chosen by the fit if None
 WHOLE = "(everything)"  # the name of the mask of a likelihood if no mask of the file was named
 
 
 @dataclass(frozen=True)
 class PersistentContrastiveDivergence:
-    """Stochastic maximum likelihood with persistent chains, for `method=` of `Model.fit`.
+    """Boltzmann learning: stochastic maximum likelihood with persistent chains.
 
     The gradient of the mean log p of rows is E[grad log p~ | row] averaged over rows, minus E[grad
     log p~] under the model, with p~ the unnormalised p. The second mean is estimated from chains. A
     sampler of the file moves them between steps, while the parameters change slowly. In the first
     mean, latents and missing cells are summed out if that is affordable; otherwise they are redrawn
-    too. The estimate is the mean of the last half of the steps.
+    too. Parameters of single cells start at their maximum if cells are independent at the start.
+
+    At some numbers of steps the fit holds the parameters at an estimate, and the chains go on. The
+    estimate is the mean of the parameters since the last such number, or over the last half of
+    `steps` if that is given. The fit stops if the gradient there is 0 within a Monte Carlo error
+    that is small relative to the sampling error of the rows. The status is then "converged". A
+    model with more free parameters than effective rows also stops if its two-point correlations
+    agree with those of the rows: their Pearson correlation reaches 0.95, or that of two halves of
+    the rows if this is larger. The status is then "agrees", for the likelihood still rises.
 
     Args:
-        sampler: the sampler of the file that moves the chains. If None, the only one. It must move
-            every cell, latents included.
-        chains: the number of chains.
+        sampler: the sampler of the file that moves the chains. If None, the only one, or a sweep
+            over single cells if there is none. It must move every cell, latents included.
+        chains: the number of chains. If None, the square root of the number of free parameters,
+            from 256 to 10 000, and fewer for very many cells.
         sweeps: the number of runs of the sampler's body per step.
-        steps: the number of steps of the optimiser.
+        steps: the number of steps of the optimiser. If None, up to 2048, and the fit stops earlier
+            as stated above.
         batch_size: the number of rows per step, drawn with replacement. If None, all rows.
-        optimizer: an optax transformation. If None, Adam with a learning rate of 0.01.
-        burn_in: the number of runs of the sampler's body before the first step.
-        average: whether the estimate is the mean of the last half of the steps, or the last step.
+        optimizer: an optax transformation. If None, a damped natural gradient whose curvature is
+            that of the chains.
+        burn_in: the number of runs of the sampler's body before the first step. If None, 10, or 100
+            for a start with `init=`.
+        average: whether the estimate is that mean, or the parameters after the last step.
 
-    Reference: Younes 1989; Tieleman 2008; Polyak and Juditsky 1992.
+    Reference: Younes 1989; Tieleman 2008; Polyak and Juditsky 1992; Desjardins et al. 2013 for the
+    natural gradient; Muntoni et al. 2021 and Rosset et al. 2025 for the two-point correlations.
     """
 
     sampler: str | None = None
-    chains: int = 100
+    chains: int | None = None
     sweeps: int = 1
-    steps: int = 2000
+    steps: int | None = None
     batch_size: int | None = None
     optimizer: optax.GradientTransformation | None = None
-    burn_in: int = 100
+    burn_in: int | None = None
     average: bool = True
 
     name = "persistent contrastive divergence"
@@ -107,7 +121,7 @@ SHORT = {"pcd": PersistentContrastiveDivergence, "mcem": MonteCarloEM}
 def _verify_numbers(method: object, least: Mapping[str, int]) -> None:
     for name, smallest in least.items():
         value = getattr(method, name)
-        if name == "batch_size" and value is None:
+        if value is None and name in OPTIONAL:
             continue
         object.__setattr__(method, name, whole_number(name, value, smallest))
 

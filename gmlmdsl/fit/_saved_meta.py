@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-CODES = ("converged", "no-minimiser", "undetermined", "not-converged", "diverged")
+CODES = ("converged", "no-minimiser", "undetermined", "agrees", "not-converged", "diverged")
 REASONS = ("steps", "patience", "callback", "diverged")
 SHOWN = 100  # maximum number of letters of a wrong entry that a message shows
 Check = Callable[[object], bool]

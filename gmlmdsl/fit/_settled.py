@@ -1,14 +1,24 @@
-"""Tests whether a stochastic maximisation has settled, by batches of the last half of its steps.
+"""Tests whether the gradient vanishes at an estimate, by groups of chains that run there.
 
-Two conditions must hold. First, the mean gradient is 0 within its Monte Carlo error, for each entry
-and for all entries together. The joint test is needed because each of many entries may be lost in
-its noise although all have a common direction. Second, the estimate does not move: the mean
-parameters of the batches do not continue in one direction by a large share of the distance from the
-start, and their error is small relative to that distance.
+The parameters are held at the estimate, and the chains go on. Groups of chains are independent, so
+the spread of their mean gradients is the Monte Carlo error, however slowly the chains mix. The
+*sampling error* is the standard deviation of the mean gradient over data sets of the same size,
+computed from groups of rows. Divided by the curvature, it becomes the standard error of the
+estimate: a gradient of a tenth of it moves the estimate by a tenth of a standard error.
 
-The joint test exchanges signs. If the mean gradient is 0, the mean of a batch is as likely as its
-negative. The length of the sum over batches, with each entry in units of its own size, then has the
-distribution of the length of the same sum under random signs.
+The estimate has settled if three conditions hold:
+
+- The mean gradient is 0 within its Monte Carlo error, for each entry and for all entries together,
+  or small relative to the sampling error. The joint test is needed because each of many entries
+  may be lost in its noise although all have a common direction.
+- The Monte Carlo error is small relative to the sampling error. Otherwise the noise hides a
+  gradient that matters.
+- The chains do not drift: their means over the first half of the sweeps and over the second half do
+  not differ.
+
+The joint tests exchange signs. If the mean over groups is 0, the mean of a group is as likely as
+its negative. The length of the sum over groups, with each entry in units of its own size, then has
+the distribution of the length of the same sum under random signs.
 """
 
 from __future__ import annotations
@@ -22,112 +32,112 @@ import scipy  # its modules load at first use
 
 Array = np.ndarray
 LEVEL = 1e-3  # significance level of each test
-NEAR = 1e-3  # the largest gradient entry per row at which steps of a stochastic minimiser may end
-QUARTERS = 4  # number of groups of batches, whose mean parameters show the path of the estimate
-# the cosine between consecutive moves of quarters; for noise around a fixed point it is -1/2 in the
-# mean
-STRAIGHT = 0.5
-# Share of the distance from the start. With a larger error, the mean parameters do not locate the
-# optimum.
-WIDE = 0.25
-FAR = 0.02  # share of the distance from the start; shorter moves do not count
+SMALL = 0.2  # share of the sampling error below which a gradient or a drift does not count
+FEW = 4  # number of groups up to which an error of 0 says nothing
+HIDDEN = 0.2  # share of the sampling error above which Monte Carlo noise hides the gradient
 
 
 @dataclass(frozen=True)
 class Settled:
-    """The result of the tests on the last half of the steps.
+    """The result of the tests.
 
     Attributes:
         largest: the largest entry of the mean gradient, per row.
         noise: the largest Monte Carlo error of an entry.
-        moving: the largest entry of the mean gradient that is not 0 within its error; 0 if there is
-            none.
-        together: the root mean square over the entries of the mean gradient relative to its errors;
-            0 if random signs may explain it.
-        travelled: the share of the distance from the start that the last quarter of these steps
-            continued in one direction; 0 if it did not.
-        wandered: the error of the mean parameters, computed from the batches, as a share of that
-            distance; 0 if it is small.
+        share: the Monte Carlo error relative to the sampling error, in the root mean square.
+        moving: the size of the mean gradient relative to the sampling error, in the root mean
+            square and without the part that is noise, if a test shows it; 0 otherwise.
+        drifting: the same of the difference between the halves of the sweeps.
     """
 
     largest: float
     noise: float
+    share: float
     moving: float
-    together: float
-    travelled: float
-    wandered: float
+    drifting: float
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether Monte Carlo noise hides a gradient that matters."""
+        return not self.share <= HIDDEN
 
     @property
     def stands_still(self) -> bool:
-        """Whether no test shows that the estimate moves."""
-        return not (self.moving or self.together or self.travelled or self.wandered)
+        """Whether the gradient vanishes, and is known well enough to say so."""
+        return not (self.moving or self.drifting or self.is_hidden)
 
-    def reached(self, steps: int) -> str:
-        """Return a message on the test which shows that the estimate moves after `steps` steps."""
-        head = f"The estimate still moves after {steps} steps: "
+    @property
+    def words(self) -> str:
+        """The gradient beside its errors."""
+        share = f"{self.share:.2g} of the sampling error of the rows"
+        head = f"the mean gradient at the estimate is at most {self.largest:.2g} per row"
+        return f"{head}, with a Monte Carlo error of {self.noise:.2g} ({share})"
+
+    def reached(self, steps: int) -> tuple[str, str]:
+        """Return a message on the test that failed after `steps` steps, and a remedy."""
         if self.moving:
-            return f"{head}its mean gradient is {self.moving:.2g} per row, the Monte Carlo error {self.noise:.2g}"
-        if self.travelled:
-            return f"{head}the last eighth of them went on in one direction, by {self.travelled:.0%} of the way from the start"
-        if self.wandered:
-            return f"{head}the error of its mean is {self.wandered:.0%} of the way from the start"
-        together = f"{self.together:.2g} of their Monte Carlo errors"
-        return f"{head}all entries of its mean gradient together are {together}, and chance does not explain it"
+            head = f"The estimate still moves after {steps} steps: its gradient is {self.moving:.2g} of the sampling error of the rows"
+            return f"{head}; {self.words}", "Raise `steps` of the method"
+        if self.drifting:
+            head = f"The chains have not settled after {steps} steps: at fixed parameters their means drift by {self.drifting:.2g}"
+            return f"{head} of the sampling error of the rows; {self.words}", "Raise `sweeps` of the method, or take a sampler that mixes"
+        head = f"Monte Carlo noise hides the gradient after {steps} steps: {self.words}"
+        return f"{head}, and {HIDDEN:.2g} is the most that decides", "Raise `chains` or `steps` of the method"
 
 
-def settled(gradients: Array, places: Array, start: Array) -> Settled:
-    """Test the batches of the last half of the steps.
+def settled(groups: Array, drift: Array, sampling: Array, variance: Array) -> Settled:
+    """Test the mean gradients of groups of chains at fixed parameters.
 
     Args:
-        gradients: the mean gradients of the batches, shape (batches, entries).
-        places: the mean parameters of the batches, shape (batches, entries).
-        start: the parameters at the start.
+        groups: the mean gradients of the groups, shape (groups, entries).
+        drift: the difference between the halves of the sweeps, in the same shape.
+        sampling: the variance of the mean gradient over data sets, shape (entries,).
+        variance: the variance of the statistics under the model, shape (entries,), up to the
+            autocorrelation of the chains. It makes entries comparable; entries without one are
+            compared as they are.
     """
-    count, size = gradients.shape
-    mean, error = gradients.mean(axis=0), gradients.std(axis=0, ddof=1) / np.sqrt(count)
+    count, size = groups.shape
+    scale = np.where(variance > 0, variance, 1.0)
+    mean, error = groups.mean(axis=0), groups.std(axis=0, ddof=1) / np.sqrt(count)
+    known = float((sampling / scale).sum())
+    share = float(np.sqrt((error**2 / scale).sum() / known)) if known > 0 else float(error.any())
     bound = -scipy.special.stdtrit(count - 1, LEVEL / (2 * max(size, 1)))
-    moving = np.abs(mean[(np.abs(mean) > NEAR) & (np.abs(mean) > bound * error)]).max(initial=0.0)
-    together = 0.0
-    if moving == 0 and np.abs(mean).max(initial=0.0) > NEAR and _pushes(gradients):
-        together = float(np.sqrt(((mean / np.where(error > 0, error, np.inf)) ** 2).mean()))
     largest, noise = float(np.abs(mean).max(initial=0.0)), float(error.max(initial=0.0))
-    return Settled(largest, noise, float(moving), together, _travelled(places, start), _wandered(places, start))
+    part = _size(groups, scale, known)
+    own = np.abs(mean) / np.sqrt(np.where(sampling > 0, sampling, np.inf))
+    # Few groups that agree by chance have no error.
+    told = (np.abs(mean) > bound * error) & (own > SMALL) & ((error > 0) | (count > FEW))
+    alone = own[told].max(initial=0.0) if known > 0 else 0.0
+    moving = part if part > SMALL and _pushes(groups) else float(alone)
+    moved = _size(drift, scale, known)
+    return Settled(largest, noise, share, moving, moved if moved > SMALL and _pushes(drift) else 0.0)
 
 
-def _pushes(gradients: Array) -> bool:
-    """Return whether the sum over batches is longer than under nearly all signs.
+def _size(groups: Array, scale: Array, known: float) -> float:
+    """Return the length of the mean over groups without the part that noise explains.
+
+    It is in units of the sampling error, whose squared length is `known`.
+    """
+    mean, error = groups.mean(axis=0), groups.var(axis=0, ddof=1) / len(groups)
+    length = float(((mean**2 - error) / scale).sum())
+    return float(np.sqrt(max(length, 0.0) / known)) if known > 0 else 0.0
+
+
+def _pushes(groups: Array) -> bool:
+    """Return whether the sum over groups is longer than under nearly all signs.
 
     Each entry is in units of its size, which no sign changes.
     """
-    size = np.sqrt((gradients**2).mean(axis=0))
-    scaled, signs = gradients / np.where(size > 0, size, 1.0), _signs(len(gradients))
+    size = np.sqrt((groups**2).mean(axis=0))
+    scaled, signs = groups / np.where(size > 0, size, 1.0), _signs(len(groups))
     lengths = ((signs @ (scaled @ scaled.T)) * signs).sum(axis=1)
     return bool((lengths >= lengths[0] * (1 - 1e-12)).mean() < LEVEL)
 
 
 @cache
 def _signs(count: int) -> Array:
-    """Return all sign vectors for `count` batches whose first sign is +, starting with all +.
+    """Return all sign vectors for `count` groups whose first sign is +, starting with all +.
 
     The shape is (2^(count - 1), count).
     """
     return np.array([(1, *rest) for rest in itertools.product((1, -1), repeat=count - 1)], float)
-
-
-def _travelled(places: Array, start: Array) -> float:
-    """Return `travelled`, see `Settled`."""
-    quarters = places.reshape(QUARTERS, -1, places.shape[1]).mean(axis=1)
-    moves = np.diff(quarters, axis=0)
-    lengths, way = np.linalg.norm(moves, axis=1), float(np.linalg.norm(quarters[-1] - start))
-    if not lengths.all() or not way:
-        return 0.0
-    cosines = (moves[1:] * moves[:-1]).sum(axis=1) / (lengths[1:] * lengths[:-1])
-    share = float(lengths[-1]) / way
-    return share if cosines.min() > STRAIGHT and share > FAR else 0.0
-
-
-def _wandered(places: Array, start: Array) -> float:
-    """Return `wandered`, see `Settled`."""
-    way = float(np.linalg.norm(places.mean(axis=0) - start))
-    error = float(np.linalg.norm(places.std(axis=0, ddof=1))) / np.sqrt(len(places))
-    return error / way if way and error > WIDE * way else 0.0

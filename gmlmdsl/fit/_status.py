@@ -15,12 +15,12 @@ from ._existence import PART, Recession, find_recession, moves
 from ._inference import Curvature
 from ._kinks import at_kinks
 from ._optimise import Outcome
-from ._settled import NEAR
 
 Array = np.ndarray
 # share of the largest eigenvalue, here or at the start, below which the data may separate
 SUSPECT = 1e-3
 SHARE = 0.5  # share of the curvature in some direction; a prior that supplies more decides
+NEAR = 1e-3  # the largest gradient entry per row at which steps of a stochastic minimiser may end
 ALL = 1e-6  # a share that exceeds 1 by less is a rounding error
 SUSPECT_SHARE = 0.02  # if a prior supplies more, the data alone may have no estimate
 # the slug, and the distance from a bound below which a parameter counts as at the bound
@@ -41,7 +41,8 @@ class Status:
     """The state of a fit.
 
     Attributes:
-        code: converged, no-minimiser, undetermined, not-converged, or diverged.
+        code: converged, no-minimiser, undetermined, agrees, not-converged, or diverged. "agrees" is
+            a fit by chains that stopped before the maximum; see `PersistentContrastiveDivergence`.
         findings: all findings, the most serious first.
         separated: for each entry of the flat parameter vector +1 or -1 if its estimate tends to
             plus or minus infinity, else 0.

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import gmlmdsl as gm
 from gmlmdsl.cli import _commands
 from gmlmdsl.data._keys import MOST_SEED, generator, keys_of, random_key, verified_seed
-from gmlmdsl.fit._contrastive import ClampedRows
+from gmlmdsl.fit._clamped_rows import ClampedRows
 from gmlmdsl.networks._layers import features_kept
 from gmlmdsl.sample._starts import starts
 

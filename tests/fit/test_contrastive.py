@@ -15,6 +15,7 @@ from oracle import Oracle, numerical_gradient
 from thinned import thinned
 
 import gmlmdsl as gm
+from gmlmdsl.fit import _clamped_rows as clamped
 from gmlmdsl.fit import _contrastive as contrastive
 from gmlmdsl.plan import Budget
 
@@ -74,25 +75,25 @@ def test_the_mean_gradient_is_the_exact_one(name: str, batch_size: int | None, g
     oracle, _, codes = rows_of(text)
     if gaps:
         codes[::2, 0] = -1
-        plan_sum = contrastive.plan_sum
-        monkeypatch.setattr(contrastive, "plan_sum", lambda *a: plan_sum(*a, Budget(row_hidden=1)))
+        plan_sum = clamped.plan_sum
+        monkeypatch.setattr(clamped, "plan_sum", lambda *a: plan_sum(*a, Budget(row_hidden=1)))
     lowered = bound(text).model().lowered
     weights = np.random.default_rng(0).gamma(2.0, 1.0, len(codes))
     params = {k: jnp.asarray(v) for k, v in oracle.random_params(4).items()}
     method = gm.PersistentContrastiveDivergence(
-        sampler=None if name == "ising" else "alternate", chains=400, sweeps=3, batch_size=batch_size
+        sampler=None if name == "ising" else "alternate", chains=400, sweeps=3, batch_size=batch_size, steps=256, burn_in=100
     )
     job, carry = contrastive.prepared(lowered, codes.T, weights, params, (), method, seed=5)
-    assert (job.rows.blocks is not None) == gaps
+    assert (job.law.rows.blocks is not None) == gaps
 
     @eqx.filter_jit
     def step(t: jax.Array, chains: object, here: jax.Array) -> tuple[jax.Array, object, jax.Array]:
         key = jax.random.fold_in(job.key, t)
-        chains = job.moved(params, chains, method.burn_in + 3 * t, jnp.asarray(3))
-        chosen = job.rows.choose(jax.random.fold_in(key, 0))
-        new = job.rows.redrawn(params, here, chosen, 2, jax.random.fold_in(key, 1))
+        chains = job.law.moved(params, chains, method.burn_in + 3 * t, jnp.asarray(3))
+        chosen = job.law.rows.choose(jax.random.fold_in(key, 0))
+        new = job.law.rows.redrawn(params, here, chosen, 2, jax.random.fold_in(key, 1))
         gradient = job.gradient(carry.free, new, chosen, chains.codes)[1]
-        return gradient, chains, here if job.rows.blocks is None else here.at[:, chosen].set(new)
+        return gradient, chains, here if job.law.rows.blocks is None else here.at[:, chosen].set(new)
 
     found, chains, here = [], carry.chains, carry.codes
     for t in range(256):
