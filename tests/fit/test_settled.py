@@ -1,23 +1,28 @@
-"""Minimisation at points where the prior has no derivative, if the curvature there is no number."""
+"""What a stochastic climb says of itself: converged where it is at the maximum, and what it has reached where it is not."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import warnings
+from typing import Any
 
 import numpy as np
+import optax
 import pytest
 
 import gmlmdsl as gm
 from gmlmdsl.fit._settled import HIDDEN, settled
 
-pytestmark = pytest.mark.usefixtures("float64", "standard_promotion")
-TEXT = """
-model m {
-  var x[i in range(2)] : spin
-  param J ~ laplace(0, 0.1)
-  factor J * x[0] * x[1]
+GLASS = """
+graph G = complete(6)
+model glass {
+  var x[i in G.nodes] : spin
+  param h[i in G.nodes] ~ normal(0, 1)
+  param J[(i, j) in G.edges] ~ normal(0, 1)
+  factor h[i] * x[i] for i in G.nodes
+  factor J[i, j] * x[i] * x[j] for (i, j) in G.edges
 }
-mask one = subsets(x, size = 1)
+mask whole = everything(x)
+sampler gibbs { update x[i] for i in G.nodes }
 """
 GROUPS, ENTRIES = 16, 400
 VARIANCE = np.ones(ENTRIES)
