@@ -126,7 +126,7 @@ class Carry(NamedTuple):
     """
 
     free: dict[str, jax.Array]
-    optimizer: optax.OptState
+    optimizer: optax.OptState | Metric
     chains: State
     codes: jax.Array
     places: jax.Array
