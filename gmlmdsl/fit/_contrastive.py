@@ -48,7 +48,7 @@ from ._imputation import FIRST_SWEEPS, SWEEPS
 from ._independent_start import independent_start
 from ._methods import PersistentContrastiveDivergence
 from ._optimise import Outcome
-from ._scaled_step import metric_of, scaled_step
+from ._scaled_step import Metric, metric_of, scaled_step
 from ._status import Status
 from ._two_point import Agreement, TwoPoint, compared_cells
 
