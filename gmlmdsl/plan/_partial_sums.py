@@ -227,19 +227,21 @@ def _partial(operator: str, terms: _Terms) -> _Chain | None:
     """Return the chain of all partial sums; None if there are too many."""
     chain = _Chain([np.full(1, float(NEUTRAL[operator]))], [], [], [])
     for cells, own, term in terms:
-        sums = _rounded(operator, reduced(operator, np.stack(np.broadcast_arrays(chain.values[-1][:, None], term)), 0, np))
-        values = np.unique(sums)
+        sums = reduced(operator, np.stack(np.broadcast_arrays(chain.values[-1][:, None], term)), 0, np)
+        alike, first, step = np.unique(_rounded(operator, sums), return_index=True, return_inverse=True)
+        # A product is kept as it was computed: 531441 is 3^12 to the last digit.
+        values = sums.ravel()[first] if operator == "*" else alike
         if not np.isfinite(values).all() or len(values) > MOST_SUMS:
             return None
         chain.values.append(values)
-        chain.steps.append(np.searchsorted(values, sums))
+        chain.steps.append(step.reshape(sums.shape))
         chain.cells.append(cells)
         chain.sizes.append(own)
     return chain
 
 
 def _rounded(operator: str, values: Array) -> Array:
-    """Return partial sums to nine decimals, and partial products to twelve digits."""
+    """Return numbers that are equal for partial sums alike to nine decimals, or products to twelve digits."""
     if operator == "+":
         return np.round(values, 9)
     if operator == "*":

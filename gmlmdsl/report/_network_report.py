@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._diagnostics import GmlmError, counted
-from ..assess import has_signs
 from ._centrality_picture import plot_centrality
 from ._contact_pictures import plot_contacts
 from ._document import Report
@@ -44,6 +43,8 @@ def couplings_figure(report: Report, fit: Fit, level: float, centrality: pd.Data
     cells = fit.graph.n_random
     if cells > MOST_MAPPED or fit.graph.latents:
         return
+    from ..assess import has_signs
+
     signed = has_signs(fit.graph)
     try:
         couplings = fit.couplings(score="value" if signed else "norm", probability=level)

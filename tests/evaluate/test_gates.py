@@ -184,3 +184,10 @@ def test_causes_that_are_sure(engine: str):
     model = gm.parse(NOISY_OR, q=np.ones(40), leak=0.0).model()
     assert model.marginals({})["y"][0] == pytest.approx(0.9**40, abs=1e-14)
     np.testing.assert_allclose(model.marginals({}, clamp={"y": 0})["x"][:, 1], 0, atol=1e-14)
+
+
+def test_a_product_is_required_to_the_last_digit(engine: str):
+    """One configuration of 4^12 has the product 3^12, and two rows of it without one of the factors have 3^11."""
+    text = "model m {{ var x[i in range(12)] : range(4)  require prod(x[i] for i in range(12)) == {} }}"
+    assert float(gm.parse(text.format(3**12)).model().log_partition({})) == pytest.approx(0.0, abs=1e-12)
+    assert float(gm.parse(text.format(3**11)).model().log_partition({})) == pytest.approx(math.log(12), abs=1e-12)

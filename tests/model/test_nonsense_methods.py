@@ -88,6 +88,8 @@ def fit() -> gm.Fit:
 FITS: dict[str, dict[str, Any]] = {
     "bits_per_cell": {"x": X, "sampler": "d"},
     "bootstrap": {"replications": 2},
+    "bootstrap_differences": {"bootstrap": None},
+    "case_dropping": {"replications": 4},
     "centrality": {},
     "contrast": {"parts": {"h": 1.0}},
     "couplings": {},
@@ -109,6 +111,7 @@ FITS: dict[str, dict[str, Any]] = {
     "standard_errors_of": {"errors": "sandwich"},
     "summary": {},
     "to_arviz": {},
+    "with_level": {"level": 0.9},
 }
 DEAR_FITS = {
     "cross_validate": ("missing", "seed", "n_masks", "given"),
@@ -127,6 +130,7 @@ def test_a_method_of_a_fit_refuses_nonsense(name: str, tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)  # a text may be the name of a file
     method = getattr(DECODING.fit(X, "one", progress=False) if name == "bits_per_cell" else fit(), name)
     fine = FITS[name] | ({"other": MODEL.fit(X[1:], progress=False)} if name == "differences" else {})
+    fine |= {"bootstrap": fit().bootstrap(4, progress=False)} if name == "bootstrap_differences" else {}
     refuses_nonsense(method, fine | quiet(method), ("progress", *DEAR_FITS.get(name, ())))
 
 
