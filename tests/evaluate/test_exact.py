@@ -264,7 +264,7 @@ def test_a_clamp_that_only_the_rest_makes_impossible():
 
 
 COUPLED = "index site = range(40)\ngraph G = complete(site)\nmodel m {\n  var x[i in site] : spin\n  param J\n  factor J * x[i] * x[j] for (i, j) in G.edges\n}\n"
-CLIQUE = "index site = range(30)\nmodel m {\n  var x[i in site] : range(3)\n  param J\n  factor J * max(x[i] for i in site)\n}\n"  # no sum, so that no partial sums help
+CLIQUE = "index site = range(30)\nmodel m {\n  var x[i in site] : range(3)\n  param J\n  factor J * max(x[i] * x[(i + 1) % 30] for i in site)\n}\n"  # terms share their cells, so that no partial results help
 
 
 @pytest.mark.parametrize(
