@@ -87,7 +87,9 @@ def bind_sound(
             bound = without(bound, name) if value is None else bound
             bound.inputs.update({} if value is None else {name: value})
     bound = _build_ready_graphs(bound, faults, most, all_ready=True)
-    return replace(bound, program=_written_out(bound, faults), notes=tuple(edge_orders(bound))), faults.found
+    lists_edges = any(g.given is not None for g in bound.graphs.values())  # Else no order was stated.
+    notes = tuple(edge_orders(bound)) if lists_edges else ()
+    return replace(bound, program=_written_out(bound, faults), notes=notes), faults.found
 
 
 def _verify_names(program: Program, inputs: Mapping[str, InputLike]) -> None:

@@ -47,7 +47,17 @@ from ..evaluate import (
     verified_level,
     verified_partition,
 )
-from ..fit import WHOLE, Evidence, FitOptions, PersistentContrastiveDivergence, best_of_starts, estimate_to_fit, method_of, whole_mask
+from ..fit import (
+    WHOLE,
+    Evidence,
+    FitOptions,
+    PersistentContrastiveDivergence,
+    best_of_starts,
+    estimate_to_fit,
+    fit_model,
+    method_of,
+    whole_mask,
+)
 from ..graph import GivenRows, Lowered, with_given
 from ..guided import GuidedOptions, refuse_guided
 from ..masks import AbstractMask
@@ -671,7 +681,9 @@ class JointModel(Model):
             name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are, method, gaps=gaps
         )
         level = None if level is None else verified_level(level)
-        estimate, told = best_of_starts(bound, lowered, rows.codes, options, starts, rows.index)
+        asked = bound, lowered, rows.codes, options
+        usual = type(starts) is int and starts == 1
+        estimate, told = (fit_model(*asked, rows.index), None) if usual else best_of_starts(*asked, starts, rows.index)
         meta = self._meta(seed) | ({} if told is None else {"starts": told.as_meta}) | ({} if level is None else {"level": level})
         return estimate_to_fit(Fit, estimate, self.graph, meta, lambda: self, derive.float_type())
 
