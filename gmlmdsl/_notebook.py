@@ -1,4 +1,4 @@
-"""The cell magic `%%gmlm` of Jupyter and IPython, and programs and faults in colour.
+"""The cell magic `%%gmlm` of Jupyter and IPython: programs in cells, and their faults without a traceback.
 
     %load_ext gmlmdsl
 

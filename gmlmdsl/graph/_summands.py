@@ -21,7 +21,8 @@ def summands(e: ir.Expression, clauses: ir.Clauses, model: ir.Model) -> list[tup
 
     A sum with a `for` joins its loops to those of the clauses. It may stand in other sums and
     differences, beside a factor or over a divisor without such a sum, and in a `let` without axes.
-    An expression without such a sum, or with more than `MOST_TERMS` terms, is returned as it is.
+    A sum whose terms mention no cell, as over covariates, stays whole: apart, its terms would be
+    factors of the same cells. So does an expression of more than `MOST_TERMS` terms.
     """
     if not _is_sum(e, model):
         return [(e, clauses)]
@@ -33,7 +34,7 @@ def _is_sum(e: ir.Expression, model: ir.Model) -> bool:
     """Return whether an expression has a sum with a `for` that can be written as several terms."""
     match e:
         case ir.Sum(operator="+"):
-            return True
+            return _has_cell(e.body, model)
         case ir.Operation(operator="+" | "-" | "neg", operands=operands):
             return any(_is_sum(o, model) for o in operands)
         case ir.Operation(operator="*", operands=(left, right)):
@@ -42,6 +43,16 @@ def _is_sum(e: ir.Expression, model: ir.Model) -> bool:
             return _is_sum(left, model) and not _is_sum(right, model)
         case ir.LetValue(indices=()) if e.name in model.lets:
             return _is_sum(model.lets[e.name].value, model)
+    return False
+
+
+def _has_cell(e: ir.Expression, model: ir.Model) -> bool:
+    """Return whether an expression mentions a cell that a model gives a probability."""
+    for part in ir.walk(e):
+        if isinstance(part, ir.VariableValue) and model.variables[part.name].role != "given":
+            return True
+        if isinstance(part, ir.LetValue) and part.name in model.lets and _has_cell(model.lets[part.name].value, model):
+            return True
     return False
 
 

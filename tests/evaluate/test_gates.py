@@ -191,3 +191,9 @@ def test_a_product_is_required_to_the_last_digit(engine: str):
     text = "model m {{ var x[i in range(12)] : range(4)  require prod(x[i] for i in range(12)) == {} }}"
     assert float(gm.parse(text.format(3**12)).model().log_partition({})) == pytest.approx(0.0, abs=1e-12)
     assert float(gm.parse(text.format(3**11)).model().log_partition({})) == pytest.approx(math.log(12), abs=1e-12)
+
+
+def test_a_product_of_numbers_above_zero_is_above_zero():
+    """Bounds alone show that the divisor is not 0, over cells with too many joint values to try."""
+    text = "model m { var x[i in range(24)] : bit  param h  factor h / prod(2 + x[i] for i in range(24)) }"
+    assert float(gm.parse(text).model().log_partition({"h": 0.0})) == pytest.approx(24 * math.log(2), rel=1e-12)

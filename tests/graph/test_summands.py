@@ -112,3 +112,21 @@ def test_a_sum_of_very_many_terms_is_left_whole():
     model = gm.parse(f"model m {{ var x[i in range(4)] : bit  let a0 = sum(x[i] for i in range(4))  {lets}  factor 0.01 * a7 }}").model()
     assert len(model.graph.factors) == 1
     assert float(model.log_partition({})) == pytest.approx(4 * np.log1p(np.exp(1.28)), rel=1e-12)
+
+
+COVARIATES = """
+model m {
+  given z[k in range(50)] : real
+  var x[i in range(4)] : bit
+  param b[i in range(4), k in range(50)]
+  let effect[i in range(4)] = sum(b[i, k] * z[k] for k in range(50))
+  factor x[i] * sum(b[i, k] * z[k] for k in range(50)) for i in range(4)
+  factor sum(x[i] * effect[i] for i in range(4))
+}
+"""
+
+
+def test_a_sum_over_covariates_stays_whole():
+    """Its terms mention no cell: apart they would be fifty factors of one cell, each with a number for every row."""
+    graph = gm.parse(COVARIATES).model().graph
+    assert [g.n for g in graph.factors] == [4, 4]
