@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .decode import drop_repeats as drop_repeats
     from .decode import stutter_rate as stutter_rate
     from .evaluate import BeliefPropagation as BeliefPropagation
+    from .evaluate import Chains as Chains
     from .evaluate import MaxProduct as MaxProduct
     from .evaluate import MeanField as MeanField
     from .evaluate import SimulatedAnnealing as SimulatedAnnealing
@@ -99,6 +100,7 @@ _WHERE = {
     "attention_dependency": ".decode",
     "drop_repeats": ".decode",
     "BeliefPropagation": ".evaluate",
+    "Chains": ".evaluate",
     "MaxProduct": ".evaluate",
     "MeanField": ".evaluate",
     "SimulatedAnnealing": ".evaluate",
@@ -121,6 +123,7 @@ __all__ = [
     "BeliefPropagation",
     "BetaBernoulli",
     "BoundProgram",
+    "Chains",
     "ConditionalModel",
     "Diagnostic",
     "Fit",

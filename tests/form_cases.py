@@ -163,11 +163,7 @@ CAUSAL = (
 )
 WORDS = (
     "index site = range(2)\nmodel m { var x[i in site] : bit  param u  factor u * x[i] for i in site }\nmask one for m = subsets(x, size = 1)\n"
-    "sampler sweep for m { update x[i] for i in site }\n"
-    + JUDGES
-    + VALUES
-    + GUIDED.replace("sampler beams for m = autoregressive(beam = 2)\n", "")
-    + VALUED
+    "sampler sweep for m { update x[i] for i in site }\n" + JUDGES + VALUES + GUIDED + VALUED
 )
 
 

@@ -11,7 +11,8 @@ from autoregressive_cases import PROGRAM, SOURCES, N, mass, next_values, searche
 from planting import Bug, Found, around, error
 
 import gmlmdsl as gm
-from gmlmdsl.derive import AutoregressiveKernel
+from gmlmdsl.derive import BeamSearch
+from gmlmdsl.derive._autoregressive import NetworkPrefixes
 from gmlmdsl.networks import _causal, _decoder
 
 
@@ -76,20 +77,20 @@ SEARCH_BUGS: tuple[Bug, ...] = (
     ),
     Bug(
         "beams keep the cache of another",
-        "AutoregressiveKernel._reordered",
-        around(AutoregressiveKernel, "_reordered", lambda f, self, cache, beams: cache),
+        "NetworkPrefixes.reordered",
+        around(NetworkPrefixes, "reordered", lambda f, self, cache, beams: cache),
         partial(search_is_right, "wide", 3, 1.0, end=None),
     ),
     Bug(
         "held cells counted in a row's length",
-        "AutoregressiveKernel._set_aside",
-        around(AutoregressiveKernel, "_set_aside", _by_rows),
+        "BeamSearch._set_aside",
+        around(BeamSearch, "_set_aside", _by_rows),
         partial(search_is_right, "greedy", 1, 1.0, {"x": {0: 2, 1: 0}}),
     ),
     Bug(
         "held cells paid for",
-        "AutoregressiveKernel.continuations",
-        around(AutoregressiveKernel, "continuations", _all_free),
+        "BeamSearch.continuations",
+        around(BeamSearch, "continuations", _all_free),
         partial(search_is_right, "greedy", 1, 1.0, {"x": {0: 2, 1: 0}}),
     ),
 )

@@ -12,7 +12,7 @@ from .._types import ArrayLike, JsonObject
 from ..data import decode
 from ..derive import Decoded
 from ..graph import FactorGraph
-from ..sample import Draws, SampleOptions, label, to_arviz
+from ..sample import ChainRun, Draws, SampleOptions, label, to_arviz
 from ._candidates import Candidates, Work, padded
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def labelled_chains(
     if not work.shape and (work.lengths == graph.n_random).all():
         part = parts[0]
         draws = replace(part.draws, codes=None if part.draws.codes is None else _with_row_cell(graph, part.draws.codes))
-        return label(graph, draws, work.held[:, 0], planned, options, provenance)
+        return label(graph, ChainRun(draws, planned, work.held[:, 0], options, provenance["starts"]), provenance)
     v, order = graph.variables[0], np.argsort(np.concatenate([p.rows for p in parts]))
     every = []
     for part in parts:

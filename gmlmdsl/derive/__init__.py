@@ -7,7 +7,8 @@ Never: data, user faults in the text.
 from . import compiled
 from ._abstract_loss import AbstractLoss
 from ._arrays import Blocks, Graph, Group, drawn_blocks, fixed_blocks, float_type, graph_arrays, group_arrays, no_joint, on_device, room_for
-from ._autoregressive import AutoregressiveKernel
+from ._autoregressive import AutoregressiveKernel, search_rules
+from ._beam_search import AbstractPrefixes, BeamRows, BeamSearch, Search, SearchRules
 from ._block_tables import Table, TabledBlocks, Tables, Weights, block_weights, table_codes, tabled_losses
 from ._bounded_jit import bounded_jit, compiled_only, mappings, quickly_compiled
 from ._causal_oracle import CausalOracle, CausalState, causal_oracle

@@ -15,6 +15,7 @@ from . import _parameters as parameters
 from ._approximation_methods import (
     ApproximateMarginals,
     BeliefPropagation,
+    Chains,
     MaxProduct,
     MeanField,
     Mode,

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._diagnostics import fail, is_real_number, listed, unknown, whole_number
 from .._types import AnyArray, Configuration
+from ..data import verified_seed
 
 Array = np.ndarray
 Some = TypeVar("Some")
@@ -67,6 +68,35 @@ class MeanField:
 
 
 @dataclass(frozen=True)
+class Chains:
+    """Shares of the draws of Markov chains, for `method=` of `JointModel.marginals`.
+
+    Each share has a standard error sqrt(p (1 - p) / ESS), where ESS is the effective number of
+    draws of the indicator of its value.
+
+    Args:
+        sampler: a sampler of the program that updates cells. If None, sweeps of single cells,
+            colour after colour.
+        draws, warmup, chains, thin, seed: as in `JointModel.sample`.
+
+    Reference: Vehtari, Gelman, Simpson, Carpenter and Buerkner 2021.
+    """
+
+    sampler: str | None = None
+    draws: int = 1000
+    warmup: int = 500
+    chains: int = 4
+    thin: int = 1
+    seed: int = 0
+
+    name = "chains"
+
+    def __post_init__(self) -> None:
+        _verify(self, whole={"draws": 1, "warmup": 0, "chains": 1, "thin": 1})
+        object.__setattr__(self, "seed", verified_seed(self.seed))
+
+
+@dataclass(frozen=True)
 class MaxProduct:
     """Max-product message passing, for `method=` of `JointModel.map`.
 
@@ -114,7 +144,7 @@ class SimulatedAnnealing:
         _verify(self, whole={"sweeps": 1, "chains": 1})
 
 
-MarginalMethod = BeliefPropagation | MeanField
+MarginalMethod = BeliefPropagation | MeanField | Chains
 ModeMethod = MaxProduct | SimulatedAnnealing
 
 
@@ -135,7 +165,7 @@ def marginal_method(given: object) -> MarginalMethod:
     Raises:
         GmlmError: E507 for anything else.
     """
-    return _method(given, (BeliefPropagation, MeanField), "marginals")
+    return _method(given, (BeliefPropagation, MeanField, Chains), "marginals")
 
 
 def mode_method(given: object) -> ModeMethod:

@@ -4,7 +4,8 @@ In: a model, parameters, a guided sampler, prompts. Out: strings, and the number
 took. Never: distributions or derivations of its own.
 """
 
-from ._build import Setting, game_of, named_of, no_symbols
+from ._beams import Beams
+from ._build import Setting, beams_of, game_of, named_of, no_symbols
 from ._draws import GuidedOptions, draw_guided, refuse_guided, refuse_options, verify_open
 from ._judges import View
 from ._loop import Named, verify_laws, verify_values

@@ -19,6 +19,7 @@ from ..evaluate import known_params, read_layers, verified_params, verified_prob
 from ..graph import Lowered, autoregressive, guided, lower_model, verify_brackets, verify_strings
 from ..plan import BUDGET, plan_prefixes
 from ..program import AUTOREGRESSIVE, ir, is_guided
+from ._beams import Beams
 from ._brackets import Brackets
 from ._host import PythonJudge
 from ._judges import AbstractJudge, Completable, Noisy, Probed, WithLeaves, expected
@@ -188,8 +189,25 @@ class Setting:
 expected_compiled = derive.bounded_jit(expected)
 
 
+def beams_of(setting: Setting, call: ir.FormCall) -> Beams | None:
+    """Return the beam search of a sampler's form, or None if it keeps one row.
+
+    Raises:
+        GmlmError: E507 for a user-defined oracle.
+    """
+    if call.form is not AUTOREGRESSIVE:
+        return None
+    rules = derive.search_rules(setting.lowered, call)
+    if rules.beam == 1 or rules.decode == "sample":
+        return None
+    if is_host(setting.made_oracle):
+        message = "beam search copies the states of prefixes, and those of `oracle=` may be any objects"
+        raise fail("E507", message, call.span, "several rows", help="leave `beam` out")
+    return Beams(setting.made_oracle, rules)
+
+
 def game_of(setting: Setting, call: ir.FormCall) -> Game:
-    """Return the game that draws according to a sampler's form.
+    """Return the game that draws according to a sampler's form, row by row.
 
     Raises:
         GmlmError: for options that do not fit, and for missing parts of verifiers and values.
@@ -229,9 +247,6 @@ def named_of(setting: Setting, call: ir.FormCall, game: Game) -> Named:
 
 def _plain(setting: Setting, call: ir.FormCall) -> Game:
     options = autoregressive(call, setting.lowered.bound, setting.string)
-    if int(options["beam"]) > 1:
-        message = "a model without a network keeps one row: `beam` is 1"
-        raise fail("E507", message, call.span, help="`model.map` finds a most probable string exactly")
     return Game(setting.made_oracle, None, Plain(options["decode"] == "argmax"), setting.rules(options))
 
 

@@ -15,9 +15,10 @@ from ..graph import FactorGraph
 from ..plan import verify_held
 from ..program import ir
 from ..sample import SamplingWarning, to_arviz
-from ._build import Setting, game_of, named_of
-from ._findings import findings
-from ._loop import Found, play
+from ._build import Setting, beams_of, game_of, named_of
+from ._findings import findings, impossible_prompts
+from ._loop import Found, Named, play
+from ._run import Game
 
 Array = np.ndarray
 
@@ -80,22 +81,34 @@ def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, pro
     cells, rows = prompts.shape[1], len(prompts)
     words = f"{draws:,} draws of {chains:,} chains for {rows:,} prompts of {cells:,} cells"
     verify_held(12.0 * chains * draws * rows * (cells + 8), words, "fewer `draws=` or prompts")
-    game = game_of(setting, call)
-    verify_open(prompts, game.rules.end)
-    chain, draw, row = (a.ravel() for a in np.meshgrid(np.arange(chains), np.arange(draws), np.arange(rows), indexing="ij"))
-    # Sorting by the length of the prompts lets strings that are drawn together end at about the
-    # same iteration.
-    order = np.argsort((prompts >= 0).sum(axis=1)[row], kind="stable")
-    keys = keys_of(setting.seed, chain[order], draw[order], row[order])
-    named = named_of(setting, call, game)
-    found = play(game, prompts[row[order]], keys, named)
-    found = Found(*(a[np.argsort(order)] for a in found))
-    told = findings(game, named, prompts, found, prompt is not None)
+    beams = beams_of(setting, call)
+    if beams is not None:
+        verify_open(prompts, beams.rules.end)
+        best, end = beams.strings(prompts), beams.rules.end
+        found = Found(*(np.concatenate([a] * (chains * draws)) for a in best))
+        told = impossible_prompts(best.failed)
+    else:
+        game = game_of(setting, call)
+        verify_open(prompts, game.rules.end)
+        named, end = named_of(setting, call, game), game.rules.end
+        found = _played(game, named, prompts, (chains, draws), setting.seed)
+        told = findings(game, named, prompts, found, prompt is not None)
     for text in told:
         warnings.warn(text, SamplingWarning, stacklevel=3)
     lead = (chains, draws) if prompt is None else (chains, draws, rows)
     attrs = {"sampler": options.sampler, "seed": setting.seed, "warnings": "\n".join(told), **_attributes(provenance, graph)}
-    return _labelled(graph, found, lead, game.rules.end, attrs)
+    return _labelled(graph, found, lead, end, attrs)
+
+
+def _played(game: Game, named: Named, prompts: Array, lead: tuple[int, int], seed: int) -> Found:
+    """Return draws in the order (chain, draw, prompt)."""
+    counts = (*(np.arange(n) for n in lead), np.arange(len(prompts)))
+    chain, draw, row = (a.ravel() for a in np.meshgrid(*counts, indexing="ij"))
+    # Sorting by the length of the prompts lets strings that are drawn together end at about the
+    # same iteration.
+    order = np.argsort((prompts >= 0).sum(axis=1)[row], kind="stable")
+    found = play(game, prompts[row[order]], keys_of(seed, chain[order], draw[order], row[order]), named)
+    return Found(*(a[np.argsort(order)] for a in found))
 
 
 def verify_open(prompts: Array, end: int | None) -> None:

@@ -49,6 +49,15 @@ def findings(game: Game, named: Named, prompts: Array, found: Found, prompted: b
     return texts
 
 
+def impossible_prompts(failed: Array) -> list[str]:
+    """Return a warning if the model gives some prompts probability 0, so that a search fails."""
+    if not failed.any():
+        return []
+    names = [f"prompt[{k}]" for k in np.flatnonzero(failed)[:MOST_NAMED].tolist()]
+    more = f" and {int(failed.sum()) - len(names):,} more of {len(failed):,}" if failed.sum() > len(names) else ""
+    return [f"No string that begins with {', '.join(names)}{more} has a probability: their rows hold no string."]
+
+
 def _hopeless(game: Game, prompts: Array, suspected: Array) -> Array:
     """Return which prompts without a valid string cannot have one.
 

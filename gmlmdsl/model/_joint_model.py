@@ -31,6 +31,7 @@ from ..data import (
     verified_seed,
 )
 from ..evaluate import (
+    Chains,
     MaxProduct,
     MeanField,
     Mode,
@@ -62,7 +63,7 @@ from ..graph import GivenRows, Lowered, with_given
 from ..guided import GuidedOptions, refuse_guided
 from ..masks import AbstractMask
 from ..program import allowed, ir, is_decoder
-from ..sample import SampleOptions, annealed_importance, draw_chains, draw_exact
+from ..sample import SampleOptions, annealed_importance, draw_chains, draw_exact, sampled_marginals
 from ._fit import Fit
 from ._model import Model, Params
 
@@ -249,7 +250,7 @@ class JointModel(Model):
         *,
         x: Rows | None = None,
         missing: Missing | None = None,
-        method: BeliefPropagation | MeanField | str | None = None,
+        method: BeliefPropagation | MeanField | Chains | str | None = None,
     ) -> dict[Any, np.ndarray]:
         """Return p(x_i = v | known cells) of every cell, or joint distributions of groups of cells.
 
@@ -268,14 +269,17 @@ class JointModel(Model):
             missing: the value that marks a missing cell of x, as in `fit`.
             method: None for the exact answer; "belief-propagation" or "mean-field" for approximate
                 ones of single cells given one set of known cells, at the cost of a few hundred
-                sweeps. `gm.BeliefPropagation(damping=0.5)` and `gm.MeanField(..)` have options.
+                sweeps; "chains" for their shares in draws, with standard errors.
+                `gm.BeliefPropagation(damping=0.5)`, `gm.MeanField(..)` and
+                `gm.Chains("sampler", draws=5000, seed=1)` have options.
 
         Returns:
             A dict by variable, latents included, of arrays of shape (*axes, values) with the values
             in domain order. Rows of x or of given data come before these axes. With `over`, a dict
             by group of arrays of shape (values of the first cell, .., values of the last cell).
-            With a `method`, the dict has attributes: its `kind`; `log_partition`, the Bethe value
-            or the lower bound of the mean field; `is_exact`, `converged`, `iterations`, `residual`.
+            With a `method`, the dict has attributes: its `kind`, `is_exact`, `converged`; for
+            chains `standard_error`, `r_hat` and `warnings`, otherwise `log_partition` (the Bethe
+            value or the lower bound of the mean field), `iterations` and `residual`.
 
         Raises:
             GmlmError: E601 with the cost if no plan is affordable; E512 if no configuration agrees
@@ -293,6 +297,11 @@ class JointModel(Model):
                 message = f"marginals: `method={chosen.name!r}` is of single cells given one `clamp`; `x` and `over` are exact only"
                 raise fail("E507", message, help="call it once for each row, with the known cells in `clamp=`; or leave `method` out")
             lowered = bound_once(self.lowered, given, "an approximation")
+            if isinstance(chosen, Chains):
+                sampler = None if chosen.sampler is None else self.sampler(chosen.sampler)[1]
+                if sampler is not None and sampler.call is not None:
+                    raise derive.no_chain(sampler.call)
+                return sampled_marginals(lowered, sampler, self._known(params, lowered), clamp, chosen)
             graph = lowered.graph if isinstance(chosen, MeanField) or lowered is not self.lowered else self._counted.graph
             asked = graph, self._known(params, lowered), clamp, lowered.data, chosen
             found = approximate.approximate_marginals(*asked)

@@ -155,12 +155,12 @@ AUTOREGRESSIVE = Form(
     "autoregressive",
     (
         named("end", CELL_VALUE, "the value that ends a row, of which it is the last cell", "none", words=("none",)),
-        named("beam", INTEGER, "rows that are kept side by side, of networks; 1 is greedy search", "1"),
+        named("beam", INTEGER, "rows that are kept side by side; 1 is greedy search", "1"),
         named("length_penalty", NUMBER, "a: rows are compared by log p / n^a, n the number of their cells", "1", bounds=Bounds(0)),
         *_TOKENS,
     ),
-    "Cell by cell from the first to the last: beam search or draws, for networks with `causal = true`; for models of one `var` without a "
-    "network draws from their joint distribution, or the likeliest value of each cell given those before, without a `beam`.",
+    "Cell by cell from the first to the last: beam search or draws, for networks with `causal = true` and for models of one `var` without "
+    "a network, whose p(next cell | cells before) is exact. `model.map` finds a most probable configuration where a search may miss it.",
 )
 
 SAMPLERS = (

@@ -57,10 +57,6 @@ def _autoregressive(call: tree.Call, form: Form, arguments: dict[str, object], m
     written = {a.keyword.name for a in call.arguments if a.keyword is not None}
     idle = list(_idle_draws(options))
     beam = known_number(options["beam"])
-    if model.conditional is None and options["decode"] != "sample" and (beam or 1) > 1:
-        message = f"`beam = {beam}` keeps several rows, which only a network does: model `{model.name}` has a joint distribution"
-        help = "leave `beam` out; `model.map` finds a most probable string exactly"
-        scope.report("E325", message, call.span, "one row without a network", help=help)
     if options["decode"] == "sample":
         idle.append(("beam", "each row is drawn on its own")) if beam != 1 else None
         idle.append(("length_penalty", "rows are drawn, not compared"))

@@ -13,6 +13,7 @@ from ._terms import Domain, Expression, SetOf, Table
 
 Entry = Callable[[tree.Expression], Expression | None]
 NOT_NORMALISED = 1e-6
+ANY = -1  # This length stands for an axis with a fault, whose lists may have any lengths.
 
 
 def check_table(e: tree.List, axes: tuple[InputAxis | None, ...], entry: Entry, name: str, scope: Scope) -> Expression | None:
@@ -31,7 +32,7 @@ def check_table(e: tree.List, axes: tuple[InputAxis | None, ...], entry: Entry, 
         help = f"give it an axis: `input {name}[{len(e.items)}]`, or write one number"
         scope.report("E328", f"`{name}` has no axes: its value is not a list", e.span, "a list", help=help)
         return None
-    lengths: list[int | None] = [None if a is None else _known_length(a) for a in axes]
+    lengths: list[int | None] = [ANY if a is None else _known_length(a) for a in axes]
     return _level(e, lengths, 0, entry, name, scope)
 
 
@@ -50,11 +51,11 @@ def _level(e: tree.Expression, lengths: list[int | None], depth: int, entry: Ent
         scope.report("E328", message, e.span, "not a list", help="a table has one level of `[..]` for each axis")
         return None
     wanted = lengths[depth]
-    if wanted is not None and len(e.items) != wanted:
+    if wanted not in (None, ANY, len(e.items)):
         message = f"axis {depth} of `{name}` has length {wanted}, this list has {len(e.items)}"
         scope.report("E328", message, e.span, f"{len(e.items)} entries")
         return None
-    lengths[depth] = len(e.items)
+    lengths[depth] = wanted if wanted == ANY else len(e.items)
     items: list[Expression] = []
     for item in e.items:
         checked = _level(item, lengths, depth + 1, entry, name, scope)

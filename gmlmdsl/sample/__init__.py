@@ -10,6 +10,7 @@ from . import _annealed_importance as annealed_importance
 from ._arviz import groups_of, need_netcdf, save, summary, to_arviz
 from ._discrete_diagnostics import Diagnosis, diagnose, effective_sample_size
 from ._draw import (
+    ChainRun,
     Observables,
     SampleOptions,
     SamplingWarning,
@@ -23,4 +24,5 @@ from ._draw import (
     verify_draws,
 )
 from ._run_kernel import Draws, forget, sample
+from ._sampled_marginals import SampledMarginals, sampled_marginals
 from ._starts import annealed, random_rows, starts

@@ -54,6 +54,36 @@ class SampleOptions:
     progress: bool | None
 
 
+@dataclass(frozen=True)
+class ChainRun:
+    """Draws of chains with the kernel that made them.
+
+    Attributes:
+        draws: the draws.
+        planned: the kernel, with the names of its updates.
+        held: booleans of the clamped cells, shape (cells,).
+        options: the verified options.
+        starts: the starts in words.
+    """
+
+    draws: Draws
+    planned: derive.Planned
+    held: np.ndarray
+    options: SampleOptions
+    starts: str
+
+    def diagnosed(self, graph: FactorGraph) -> Diagnosis:
+        """Return the diagnostics of kept draws."""
+        assert self.draws.codes is not None
+        rates = _rates(self.draws.changed.sum(axis=(0, 1)), self.draws.drawn.sum(axis=(0, 1)))
+        cells = [graph.cell_name(i) for i in range(graph.n_random)]
+        values = [tuple(str(x) for x in v.labels) for v in graph.variables for _ in range(v.size)]
+        names = _distinct(_names(self.planned))
+        codes, clamped = self.draws.codes[..., : graph.n_random], self.held[: graph.n_random]
+        found = diagnose(codes, cells, values, clamped=clamped, flip_rates=_moving(names, rates))
+        return replace(found, warnings=(*found.warnings, *_seldom_exchanged(self.planned.pairs, self.draws)))
+
+
 def draw_chains(
     lowered: Lowered, sampler: ir.Sampler, params: dict[str, jax.Array], options: SampleOptions, provenance: JsonObject
 ) -> Draws:
@@ -66,20 +96,41 @@ def draw_chains(
         options: the options of sampling.
         provenance: attributes to record with the draws.
     """
+    run = run_chains(lowered, sampler, params, options)
+    return label(lowered.graph, run, provenance)
+
+
+def run_chains(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax.Array], options: SampleOptions) -> ChainRun:
+    """Run the chains of a sampler, or of sweeps of single cells if it is None.
+
+    Args:
+        lowered: the model.
+        sampler: the sampler, or None.
+        params: parameters.
+        options: the options of sampling.
+
+    Raises:
+        GmlmError: for options that do not fit, a start of probability zero, or too costly a block.
+    """
     options = verified_options(options)
     graph = lowered.graph
-    planned = derive.build_kernel(lowered, sampler, params, keep=True)
+    if sampler is None:
+        kernel = derive.at_parameters(graph, derive.single_site_sweep(graph), params)
+        planned, body = derive.Planned(kernel, ("`sweep of single cells`",)), ()
+    else:
+        planned, body = derive.build_kernel(lowered, sampler, params, keep=True), sampler.body
     observe, anneal = observables(lowered, params, options.observe), options.init.steps if isinstance(options.init, Annealed) else 0
     _verify_cost(planned.kernel, graph, options, anneal, observe)
-    for mask in masks_in(sampler.body):
+    for mask in masks_in(body):
         lower_mask(lowered, mask).verify(graph.sizes, {k: np.asarray(v) for k, v in params.items()})
     held = clamped_cells(graph, options.clamp)
     device = derive.graph_arrays(graph)
     clamped = derive.on_device(np.append(held[0], False)) if held[0].any() else None
     target = derive.Target(device, params, clamped)
-    fresh = isinstance(sampler.body, ir.FormCall) or ir.start_of(sampler.body) is not None
+    fresh = isinstance(body, ir.FormCall) or ir.start_of(body) is not None
     if fresh and options.init is not None:
-        raise fail("E507", f"`init=` has no meaning for sampler `{sampler.name}`, each draw of which begins anew", help="leave it out")
+        message = f"`init=` has no meaning for sampler `{options.sampler}`, each draw of which begins anew"
+        raise fail("E507", message, help="leave it out")
     begun = at_held(held, options.chains) if fresh else starts(graph, options.chains, options.seed, options.init, held, params)
     found = sample(
         planned.kernel,
@@ -94,7 +145,7 @@ def draw_chains(
         keep=options.keep_draws,
         progress=shows_progress(options.progress),
     )
-    return label(graph, found, held[0], planned, options, provenance | {"starts": _words(begun, options.init)})
+    return ChainRun(found, planned, held[0], options, _words(begun, options.init))
 
 
 def draw_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Array], options: SampleOptions, provenance: JsonObject) -> Draws:
@@ -136,8 +187,8 @@ def draw_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Array
         keep=options.keep_draws,
         progress=shows_progress(options.progress),
     )
-    planned = derive.Planned(kernel, (line,))
-    return label(graph, found, held[0][: graph.n_cells], planned, options, provenance | {"starts": "none: draws are independent"})
+    run = ChainRun(found, derive.Planned(kernel, (line,)), held[0][: graph.n_cells], options, "none: draws are independent")
+    return label(graph, run, provenance)
 
 
 def _verify_cost(
@@ -325,23 +376,18 @@ def _observable(
     return observable
 
 
-def label(
-    graph: FactorGraph, found: Draws, clamped: np.ndarray, planned: derive.Planned, options: SampleOptions, provenance: JsonObject
-) -> Draws:
+def label(graph: FactorGraph, run: ChainRun, provenance: JsonObject) -> Draws:
     """Return draws with named dims and coords, statistics, warnings and provenance.
 
     Args:
         graph: the factor graph.
-        found: the draws.
-        clamped: the clamped cells.
-        planned: the kernel, with the names of its updates and pairs.
-        options: the options of sampling.
+        run: the draws, and the kernel that made them.
         provenance: attributes to record with the draws.
     """
+    found, planned, options = run.draws, run.planned, run.options
     posterior, dims, coords = dict(found.observed), {}, {}
     diagnosis = None
-    overall = _rates(found.changed.sum(axis=(0, 1)), found.drawn.sum(axis=(0, 1)))
-    names = _distinct([u.split("`")[1] if u.count("`") >= 2 else f"update {k}" for k, u in enumerate(planned.lines)])
+    names = _distinct(_names(planned))
     if found.codes is not None:
         chains, draws, _ = found.codes.shape
         posterior |= decode(graph, np.moveaxis(found.codes, -1, 0), (chains, draws))
@@ -350,11 +396,7 @@ def label(
             coords |= {d: [_plain(x) for x in c] for d, c in zip(v.dims, v.coords, strict=True)}
         # independent draws need no diagnostics: they differ only by chance
         if not isinstance(planned.kernel, derive.IndependentKernel):
-            cells = [graph.cell_name(i) for i in range(graph.n_random)]
-            values = [tuple(str(x) for x in v.labels) for v in graph.variables for _ in range(v.size)]
-            diagnosis = diagnose(
-                found.codes[..., : graph.n_random], cells, values, clamped=clamped[: graph.n_random], flip_rates=_moving(names, overall)
-            )
+            diagnosis = run.diagnosed(graph)
     if found.score is not None and not (np.asarray(found.score) < np.inf).all():
         raise fail("E514", "the log p of a draw is not a number or +inf: a factor has no value there", help=STAYS_FINITE)
     if found.score is not None:
@@ -365,13 +407,18 @@ def label(
     if planned.pairs:
         stats["swap_rate"] = _rates(found.accepted, found.proposed)
         dims["swap_rate"], coords["pair"] = ["pair"], _distinct(planned.pairs)
-    attrs = {"sampler": options.sampler, "seed": options.seed, "warmup": options.warmup, "thin": options.thin} | _attributes(provenance)
+    attrs = {"sampler": options.sampler, "seed": options.seed, "warmup": options.warmup, "thin": options.thin}
+    attrs |= _attributes(provenance | {"starts": run.starts})
     attrs["labels"] = str({v.name: [str(x) for x in v.labels] for v in graph.variables if not v.ordered})
     if diagnosis is not None:
-        diagnosis = replace(diagnosis, warnings=(*diagnosis.warnings, *_seldom_exchanged(planned.pairs, found)))
         attrs["warnings"] = "\n".join(diagnosis.warnings)
         _announce(diagnosis)
     return to_arviz(posterior, dims, coords, stats, None, attrs)
+
+
+def _names(planned: derive.Planned) -> list[str]:
+    """Return a short name of each update."""
+    return [u.split("`")[1] if u.count("`") >= 2 else f"update {k}" for k, u in enumerate(planned.lines)]
 
 
 def _rates(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

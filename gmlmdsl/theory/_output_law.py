@@ -12,7 +12,7 @@ from .._diagnostics import fail
 from .._types import ArrayLike, Given, ParamsLike, Prompt
 from ..data import bound_once, decode, encode, encode_prompts, verified_seed
 from ..graph import FactorGraph, verify_is_model
-from ..guided import Backtracking, Setting, game_of, named_of, no_symbols, refuse_given, verify_open
+from ..guided import Backtracking, Beams, Setting, beams_of, game_of, named_of, no_symbols, refuse_given, verify_open
 from ..program import ir, is_decoder
 from ._decoded_law import DecodedLaw, call_of, decoded_law
 from ._prefix_tree import PrefixTree, prefix_tree
@@ -132,6 +132,10 @@ def output_law(
     codes = _prompt_codes(lowered.graph, prompt)
     with jax.enable_x64(True):
         setting = Setting(lowered, params, verified_seed(seed), model.program.allow_python, oracle)
+        beams = beams_of(setting, checked.body)
+        if beams is not None:
+            verify_open(codes[None], beams.rules.end)
+            return _of_beams(lowered.graph, beams, codes)
         game = game_of(setting, checked.body)
         erased = isinstance(game.method, Backtracking) and game.method.erase_prompt
         verify_open(codes[None], game.rules.end)
@@ -152,12 +156,25 @@ def _prompt_codes(graph: FactorGraph, prompt: Any) -> Array:
     return found.codes[0, : found.lengths[0]]
 
 
+def _of_beams(graph: FactorGraph, beams: Beams, prompt: Array) -> OutputLaw:
+    """Return the distribution of a search, which always ends with the same string."""
+    string = graph.observed[0]
+    best = beams.strings(np.pad(prompt, (0, string.size - len(prompt)), constant_values=-1)[None].astype(np.int32))
+    mass, failed = np.ones(int((~best.failed).sum())), float(best.failed.mean())
+    return _labelled_law(graph, best.codes[~best.failed], mass, failed, (float(best.calls.mean()), 0.0, 0.0), beams.rules.end)
+
+
 def _as_law(graph: FactorGraph, tree: PrefixTree, found: StringLaw, end: int | None) -> OutputLaw:
-    v, some = graph.observed[0], found.mass > 0
-    codes = tree.codes[some]
+    some, averages = found.mass > 0, (float(found.calls), float(found.checks), float(found.runs))
+    return _labelled_law(graph, tree.codes[some], found.mass[some], max(0.0, float(found.fail)), averages, end)
+
+
+def _labelled_law(
+    graph: FactorGraph, codes: Array, mass: Array, fail: float, averages: tuple[float, float, float], end: int | None
+) -> OutputLaw:
+    v = graph.observed[0]
     codes = codes if end is None else np.where(codes < 0, end, codes)
     full = np.zeros((graph.n_cells, len(codes)), np.int64)
     full[v.offset : v.offset + v.size] = codes.T
     strings = decode(graph, full, (len(codes),))[v.name]
-    averages = float(found.calls), float(found.checks), float(found.runs)
-    return OutputLaw(strings, found.mass[some], max(0.0, float(found.fail)), *averages, graph, codes)
+    return OutputLaw(strings, mass, fail, *averages, graph, codes)

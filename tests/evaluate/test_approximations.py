@@ -490,3 +490,57 @@ def test_arguments_that_do_not_fit_are_errors(call: Any, said: str):
     with pytest.raises(gm.GmlmError, match=said) as caught:
         call(model, params)
     assert caught.value.codes == ("E507",)
+
+
+CHAINED = """
+model m {
+  latent z : range(3)
+  var x[i in range(5)] : bit
+  var y : range(4)
+  param J[a in range(3)], b[v in range(4)]
+  factor J[z] * x[i] * x[i + 1] for i in range(4)
+  factor b[y] + 0.5 * x[4] * y - 0.4 * z * x[0]
+  require y != 3 or x[0] == 1
+}
+sampler pairs { update {x[i], x[i + 1]} for i in range(4)  update z  update y }
+"""
+CHAINED_PARAMS = {"J": [0.9, -0.8, 0.2], "b": [0.1, -0.3, 0.4, 0.2]}
+
+
+@pytest.mark.filterwarnings("ignore::gmlmdsl.SamplingWarning")  # of some seeds, rightly
+@pytest.mark.parametrize("sampler", [None, "pairs"])
+@pytest.mark.parametrize("clamp", [None, {"y": 2, "x": {1: 1}}])
+def test_shares_of_draws_are_off_by_their_standard_errors(sampler: str | None, clamp: dict[str, Any] | None):
+    """The root mean square of (share - p) / error over cells and seeds is about 1; both are taken from independent chains."""
+    model = gm.parse(CHAINED).model()
+    exact = model.marginals(CHAINED_PARAMS, clamp=clamp)
+    scaled = []
+    for seed in range(40):
+        found = model.marginals(CHAINED_PARAMS, clamp=clamp, method=gm.Chains(sampler, draws=400, warmup=100, chains=4, seed=seed))
+        for name, p in exact.items():
+            known = found.standard_error[name] == 0
+            np.testing.assert_array_equal(found[name][known], p[known])
+            moving = ~known & np.isfinite(found.standard_error[name])
+            scaled += [((found[name] - p) / np.where(moving, found.standard_error[name], 1))[moving]]
+            assert (p[~known & ~moving] < 0.02).all()  # a value that no draw has is rare
+    square = float(np.mean(np.concatenate(scaled) ** 2))
+    assert 0.75 < square < 1.35
+
+
+def test_a_share_says_when_its_chains_have_not_converged():
+    model = gm.parse("model m { var x[i in range(12)] : spin  factor 2 * x[i] * x[j] for i in range(12), j in range(12) if i < j }").model()
+    with pytest.warns(gm.SamplingWarning):
+        found = model.marginals({}, method=gm.Chains(draws=200, chains=8, seed=1))
+    assert not found.converged
+    assert not found.is_exact
+    assert "NOT converged" in str(found)
+
+
+def test_chains_refuse_samplers_that_draw_whole_strings():
+    model = gm.parse(
+        "model m { var x[i in range(3)] : bit  factor x[i] for i in range(3) }\nsampler w = autoregressive(decode = sample)"
+    ).model()
+    with pytest.raises(gm.GmlmError, match="E507"):
+        model.marginals({}, method=gm.Chains("w"))
+    with pytest.raises(gm.GmlmError, match="E507"):
+        gm.Chains(draws=0)
