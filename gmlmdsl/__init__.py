@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .decode import attention_dependency as attention_dependency
     from .decode import drop_repeats as drop_repeats
     from .decode import stutter_rate as stutter_rate
+    from .evaluate import ApproximationGap as ApproximationGap
     from .evaluate import BeliefPropagation as BeliefPropagation
     from .evaluate import Chains as Chains
     from .evaluate import MaxProduct as MaxProduct
@@ -99,6 +100,7 @@ _WHERE = {
     "Training": ".fit",
     "attention_dependency": ".decode",
     "drop_repeats": ".decode",
+    "ApproximationGap": ".evaluate",
     "BeliefPropagation": ".evaluate",
     "Chains": ".evaluate",
     "MaxProduct": ".evaluate",
@@ -120,6 +122,7 @@ _WHERE = {
 _ROOMS = {"examples": "textbook", "report": "report", "theory": "theory"}
 __all__ = [
     "Alignment",
+    "ApproximationGap",
     "BeliefPropagation",
     "BetaBernoulli",
     "BoundProgram",

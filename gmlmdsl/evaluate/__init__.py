@@ -20,6 +20,7 @@ from ._approximation_methods import (
     MeanField,
     Mode,
     SimulatedAnnealing,
+    approximation_method,
     marginal_method,
     mode_method,
 )
@@ -95,3 +96,4 @@ from ._priors import (
 from ._revealing import is_reducible, revealed_cells
 from ._row_sizes import answer, log_potentials, over_rows
 from ._second_order import one_mask_moments, second_order
+from ._siblings import ApproximationGap, marginal_gap, mode_gap, siblings

@@ -177,6 +177,15 @@ def mode_method(given: object) -> ModeMethod:
     return _method(given, (MaxProduct, SimulatedAnnealing), "map")
 
 
+def approximation_method(given: object) -> MarginalMethod | ModeMethod:
+    """Return a method of `marginals` or of `map`: an object, or the defaults of its name.
+
+    Raises:
+        GmlmError: E507 for anything else.
+    """
+    return _method(given, (BeliefPropagation, MeanField, Chains, MaxProduct, SimulatedAnnealing), "approximation_gap")
+
+
 def _method(given: object, kinds: Sequence[type[Some]], verb: str) -> Some:
     by_name = {getattr(kind, "name"): kind for kind in kinds}  # noqa: B009 - a class attribute of each kind
     if isinstance(given, str):

@@ -15,7 +15,7 @@ from .._diagnostics import GmlmError, fail
 from .._types import Clamp
 from ..data import clamped_cells
 from ..graph import FactorGraph
-from ..plan import Elimination, plan_elimination, with_forced
+from ..plan import BUDGET, Elimination, plan_elimination, verify_held, with_forced
 from . import limits
 from ._host_elimination import FactorTable, HostElimination, factor_tables, seconds_of, table_entries
 from ._row_sizes import is_traced
@@ -47,21 +47,24 @@ class Contractions:
         self._host_seconds = 0.0  # the estimated time of all answers in NumPy
         self._is_dear = False  # set once the contraction of all cells exceeded the budget
 
-    def whole(self, what: str) -> tuple[Elimination, derive.Contraction]:
+    def whole(self, what: str, *, keeps: bool = True) -> tuple[Elimination, derive.Contraction]:
         """Return the plan and the contraction over all cells; see `holding`."""
-        return self.holding(np.zeros(self.graph.n_cells, bool), what)
+        return self.holding(np.zeros(self.graph.n_cells, bool), what, keeps=keeps)
 
-    def holding(self, known: Array, what: str) -> tuple[Elimination, derive.Contraction]:
+    def holding(self, known: Array, what: str, *, keeps: bool = True) -> tuple[Elimination, derive.Contraction]:
         """Return the plan and the contraction over the cells that are not known.
 
         Args:
             known: booleans over cells.
             what: the name of the quantity in error messages.
+            keeps: whether all tables are kept until the end; a sum needs a few of them at a time.
 
         Raises:
             GmlmError: E601 with the cost if it is above the budget.
         """
         plan = self.plan(known, what)
+        if keeps:
+            verify_held(4.0 * plan.flops, f"the tables of the elimination for {what}", "hold some cells fixed with `clamp=`; log Z alone needs less")
         return plan, _recent(self._kept, known, lambda: derive.contraction(self.graph, plan))
 
     def plan(self, known: Array, what: str) -> Elimination:
@@ -76,7 +79,9 @@ class Contractions:
         """
         return _recent(self._plans, known, lambda: plan_elimination(self.graph, np.flatnonzero(~known), what))
 
-    def on_host(self, known: Array, params: Params, rows: int = 1, passes: int = 1) -> HostElimination | None:
+    def on_host(
+        self, known: Array, params: Params, rows: int = 1, passes: int = 1, *, keeps: bool = False
+    ) -> HostElimination | None:
         """Return the elimination in NumPy, or None if a compiled one is the better choice.
 
         The choice depends on the costs of the plans and on the calls before, and not on a clock.
@@ -86,9 +91,10 @@ class Contractions:
             params: the parameters.
             rows: the number of rows that are about to be answered.
             passes: the number of passes over each row.
+            keeps: whether the tables and messages of a row are kept until the end.
         """
         left = (limits.HOST_SECONDS - self._host_seconds) / (passes * max(rows, 1))
-        if not self._may_be_on_host or seconds_of(int(np.sum(~known)), self._factors, 0) > left:
+        if not self._may_be_on_host or seconds_of(int(np.sum(~known)), self._factors, 0) > limits.HOST_SECONDS:
             return None
         if is_traced([params, derive.on_device(0)]):
             return None
@@ -97,7 +103,11 @@ class Contractions:
         except GmlmError:
             return None  # The compiled engine states the cost.
         seconds = seconds_of(len(plan.parents), self._factors, plan.flops)
-        if seconds > left:
+        # A few passes over very large tables take no longer than those of a compiled program.
+        many = plan.flops > limits.MANY_ENTRIES and passes * rows <= limits.LAW_PASSES
+        if seconds > left and not many:
+            return None
+        if keeps and 16.0 * plan.flops > BUDGET.held:
             return None
         self._host_seconds += passes * rows * seconds
         key = tuple(np.asarray(params[p.name]).tobytes() for p in self.graph.parameters)

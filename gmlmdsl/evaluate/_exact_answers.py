@@ -63,7 +63,7 @@ def log_partition(kept: Contractions, device: derive.Graph, params: Params, give
     engine = kept.on_host(np.zeros(kept.graph.n_cells, bool), params)
     if engine is not None:
         return _working(engine.log_sums(known_rows(kept.graph, given)).values)
-    _, c = kept.whole("log Z")
+    _, c = kept.whole("log Z", keeps=False)
     unary = _nothing(device, c)
 
     def log_z(codes: jax.Array) -> jax.Array:
@@ -191,7 +191,7 @@ def marginals(kept: Contractions, device: derive.Graph, params: Params, clamp: C
     graph = kept.graph
     held, codes = _start(kept, clamp, given)
     lead = () if given is None else given.shape
-    engine = kept.on_host(held, params, codes.shape[1], limits.LAW_PASSES)
+    engine = kept.on_host(held, params, codes.shape[1], limits.LAW_PASSES, keeps=True)
     if engine is not None:
         sums, table = engine.laws(codes, int(graph.sizes.max(initial=1)))
         _verify_sums(graph, sums, held)
@@ -262,7 +262,7 @@ def _rows_on_host(kept: Contractions, params: Params, codes: Array, patterns: Ar
     """
     for k in range(patterns.shape[1]):
         rows = np.flatnonzero(which.reshape(-1) == k)
-        engine = kept.on_host(patterns[:, k], params, len(rows), limits.LAW_PASSES)
+        engine = kept.on_host(patterns[:, k], params, len(rows), limits.LAW_PASSES, keeps=True)
         if engine is None:
             return False
         sums, table = engine.laws(codes[:, rows], full.shape[1])
@@ -422,7 +422,7 @@ def best(kept: Contractions, device: derive.Graph, params: Params, clamp: Clamp 
         GmlmError: E601 with the cost; E512 if no configuration agrees with the clamped cells.
     """
     held, codes = _start(kept, clamp, given)
-    engine = kept.on_host(held, params, codes.shape[1])
+    engine = kept.on_host(held, params, codes.shape[1], keeps=True)
     if engine is not None:
         sums, found = engine.modes(codes)
         _verify_sums(kept.graph, sums, held)
@@ -512,7 +512,7 @@ def next_symbol(kept: Contractions, device: derive.Graph, params: Params, codes:
     if not codes.shape[1]:
         return np.zeros((0, int(graph.sizes[cell])), derive.float_type())
     # All prefixes have one length.
-    engine = kept.on_host(codes[:, 0] >= 0, params, codes.shape[1], limits.LAW_PASSES)
+    engine = kept.on_host(codes[:, 0] >= 0, params, codes.shape[1], limits.LAW_PASSES, keeps=True)
     if engine is not None:
         sums, table = engine.laws(np.maximum(codes, 0), int(graph.sizes.max()))
         found = verified_partition(graph, _working(sums.values), PREFIX)

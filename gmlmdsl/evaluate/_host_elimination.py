@@ -145,7 +145,7 @@ class HostElimination:
         Args:
             codes: the values of the other cells, shape (cells, rows).
         """
-        return _sums([_Pass(self, row, _log_sum) for row in codes.T])
+        return _sums([_Pass(self, row, _log_sum, keep=False) for row in codes.T])
 
     def laws(self, codes: Array, values: int) -> tuple[HostSums, Array]:
         """Return the log sums, and p(x_i = v | the other cells) of every free cell.
@@ -200,31 +200,48 @@ class _Pass:
     Attributes:
         value: the log sum, or the maximum, over the free cells.
         rest: the part of `value` of factors without a free cell.
-        joint: the table of each step, with the messages that it received.
-        sent: the message of each step.
+        joint: the table of each step, with the messages that it received. Unless `keep`, a table
+            exists only from its first term to its sum.
+        sent: the message of each step, if `keep`.
     """
 
-    def __init__(self, of: HostElimination, codes: Array, combine: Callable[[Array], Array]):
+    def __init__(self, of: HostElimination, codes: Array, combine: Callable[[Array], Array], keep: bool = True):
         self.of, self.codes = of, codes
         self.parents = of.plan.parents.tolist()
         self.value = 0.0
-        self.joint = [np.zeros(shape) for shape in of.shapes]
+        self.joint: dict[int, Array] = {}
         self.sent: list[Array] = []
+        self._waiting: dict[int, list[tuple[list[int], Array]]] = {}
         for cells, values in of.tables:
-            self._enter(cells, values)
+            order, table = self._restricted(cells, values)
+            if order:
+                self._waiting.setdefault(of.place[order[0]], []).append((order, table))
+            else:
+                self.value += float(table)
         self.rest = self.value
         for step, scope in enumerate(of.scopes):
-            message = combine(self.joint[step])
-            self.sent.append(message)
+            message = combine(self._table(step))
             self._add(scope[1:], message)
+            if keep:
+                self.sent.append(message)
+            else:
+                del self.joint[step]
 
-    def _enter(self, cells: tuple[int, ...], values: Array) -> None:
-        """Add a factor, restricted to the known cells, to the table of its first step."""
+    def _restricted(self, cells: tuple[int, ...], values: Array) -> tuple[list[int], Array]:
+        """Return the free cells of a factor in the order of their steps, and its table over them."""
         place, codes = self.of.place, self.codes
         here = values[tuple(slice(None) if c in place else codes[c] for c in cells)]
         free = [c for c in cells if c in place]
         order = sorted(range(len(free)), key=lambda k: place[free[k]])
-        self._add([free[k] for k in order], here.transpose(order))
+        return [free[k] for k in order], here.transpose(order)
+
+    def _table(self, step: int) -> Array:
+        """Return the table of a step, which begins as the sum of its factors."""
+        if step not in self.joint:
+            self.joint[step] = np.zeros(self.of.shapes[step])
+            for order, table in self._waiting.pop(step, ()):
+                self._add(order, table)
+        return self.joint[step]
 
     def _add(self, cells: list[int], values: Array) -> None:
         """Add a table over cells in the order of their steps to that of the first of these steps."""
@@ -233,7 +250,8 @@ class _Pass:
             return
         step = self.of.place[cells[0]]
         inside = iter(values.shape)
-        self.joint[step] += values.reshape([next(inside) if c in cells else 1 for c in self.of.scopes[step]])
+        table = self._table(step)
+        table += values.reshape([next(inside) if c in cells else 1 for c in self.of.scopes[step]])
 
     def laws(self) -> Iterator[tuple[int, Array]]:
         """Yield each step with the distribution of the cell that it eliminates, last steps first.

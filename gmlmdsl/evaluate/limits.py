@@ -19,6 +19,9 @@ HOST_SECONDS = 3.0
 STEP_SECONDS = 5e-5
 FACTOR_SECONDS = 5e-6
 ENTRY_SECONDS = 1.5e-8
+# More entries than these are summed in NumPy for one row, however often: a compiled program takes
+# about the same time for each entry, and seconds to compile.
+MANY_ENTRIES = 1 << 24
 # The largest number of table entries of all factors. Compiled programs evaluate more of them.
 MOST_TABLED = 1 << 21
 LAW_PASSES = 3  # The time of marginals beside that of their log sum.

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive, plan
-from .._diagnostics import GmlmError, GmlmWarning, counted, fail, is_one_of, listed
+from .._diagnostics import GmlmError, GmlmWarning, counted, fail, is_one_of, listed, whole_number
 from .._progress import shows_progress, waiting
 from .._types import AnyArray, ArrayLike, Clamp, Given, JsonObject, Missing, ObserveLike, Place, Prompt, Rows
 from ..data import (
@@ -31,16 +31,21 @@ from ..data import (
     verified_seed,
 )
 from ..evaluate import (
+    ApproximationGap,
     Chains,
     MaxProduct,
     MeanField,
     Mode,
+    SimulatedAnnealing,
     answer,
     approximate,
+    approximation_method,
     decoder_bounds,
     exact,
     log_completions,
+    marginal_gap,
     marginal_method,
+    mode_gap,
     mode_method,
     named_conditionals,
     parameters,
@@ -48,6 +53,7 @@ from ..evaluate import (
     verified_level,
     verified_partition,
 )
+from ..evaluate import siblings as small_siblings
 from ..fit import (
     WHOLE,
     Evidence,
@@ -63,7 +69,7 @@ from ..graph import GivenRows, Lowered, with_given
 from ..guided import GuidedOptions, refuse_guided
 from ..masks import AbstractMask
 from ..program import allowed, ir, is_decoder
-from ..sample import SampleOptions, annealed_importance, draw_chains, draw_exact, sampled_marginals
+from ..sample import SampleOptions, annealed_importance, draw_chains, draw_exact, run_chains, sampled_marginals
 from ._fit import Fit
 from ._model import Model, Params
 
@@ -73,7 +79,7 @@ if TYPE_CHECKING:
     from jaxtyping import PyTree
 
     from ..assess import Path
-    from ..evaluate import BeliefPropagation, Effects, SimulatedAnnealing
+    from ..evaluate import BeliefPropagation, Effects
     from ..fit import MonteCarloEM
     from ..guided import Oracle
     from ..posterior import GmlmDistribution, GmlmKernel, Law, NumpyroModel
@@ -376,6 +382,61 @@ class JointModel(Model):
         codes, value = exact.best(*self._elimination(params, lowered, maximised=True), clamp, found)
         value = value.reshape(shape)[()]
         return Mode(exact.configuration(self.graph, codes, shape), value - self._log_partition_or_nan(params, given), value)
+
+    def approximation_gap(
+        self,
+        params: Params,
+        method: BeliefPropagation | MeanField | Chains | MaxProduct | SimulatedAnnealing | str,
+        clamp: Clamp | None = None,
+        given: Given | None = None,
+        *,
+        siblings: int = 5,
+        cells: int = 12,
+        warmup: int = 200,
+        seed: int = 0,
+    ) -> ApproximationGap:
+        """Compare a method of `marginals` or `map` with exact answers on small siblings.
+
+        A sibling is the model given all cells but a few, which are connected by factors. The known
+        cells have the values of a chain of single-cell updates after its warm-up. A large gap warns
+        of the method. A small one is no proof, because a sibling has fewer and shorter cycles.
+
+        Args:
+            params: the parameters.
+            method: as in `marginals` or `map`.
+            clamp: cells or whole variables held at values.
+            given: the data of given variables, one row.
+            siblings: the number of siblings, each from a chain of its own.
+            cells: the largest number of free cells of a sibling.
+            warmup: the number of sweeps of each chain.
+            seed: the seed of chains, free cells and annealing.
+
+        Returns:
+            An `ApproximationGap`: `largest` and `mean` for each sibling, the names of its free
+            `cells`, and a `summary`.
+
+        Raises:
+            GmlmError: E601 if a sibling is too costly to sum; E507 for an unknown method or for
+                numbers below 1.
+        """
+        chosen = approximation_method(method)
+        count, cells = whole_number("siblings", siblings, 1), whole_number("cells", cells, 1)
+        lowered = bound_once(self.lowered, given, "an approximation")
+        options = SampleOptions("sweep", 1, warmup, count, 1, seed, clamp, None, None, keep_draws=True, progress=False)
+        run = run_chains(lowered, None, self._known(params, lowered), options)
+        if run.held[: self.graph.n_random].all():
+            raise fail("E507", "approximation_gap: every cell is clamped", help="leave cells free in `clamp=`")
+        assert run.draws.codes is not None
+        rng = np.random.default_rng(verified_seed(seed))
+        asked = list(small_siblings(self.graph, run.draws.codes[:, 0], run.held, cells, rng))
+        if isinstance(chosen, MaxProduct | SimulatedAnnealing):
+            modes = ((self.map(params, known, given), self.map(params, known, given, method=chosen, seed=seed)) for _, known in asked)
+            pairs = [(free, float(a.log_potential), float(b.log_potential)) for (free, _), (a, b) in zip(asked, modes, strict=True)]
+            return mode_gap(chosen.name, self.graph, pairs)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a method says of a sibling shows in its gap
+            tables = [(free, self.marginals(params, known, given), self.marginals(params, known, given, method=chosen)) for free, known in asked]
+        return marginal_gap(chosen.name, self.graph, tables)
 
     @at_once
     def next_symbol(self, params: Params, prefix: ArrayLike, *, given: Given | None = None) -> np.ndarray:

@@ -10,10 +10,13 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph
@@ -29,6 +32,12 @@ ADVICE = (
 MOST_CORE = 20_000  # An order is searched one by one for at most this many cells on cycles.
 MOST_COMPARED = 2_000  # Two orders are compared for at most this many such cells.
 WORTH = 1.5  # An order with fewer levels may take this many times more work.
+# Above this number of operations, further orders are tried.
+DEAR = 2.0**22
+# The fewest new pairs are sought if so many pairs of neighbours of one cell are compared at first.
+MOST_FILLED = 1_000_000
+# Such an order replaces the greedy one if it takes at most this share of its operations.
+CHEAPER = 0.5
 # Stages and kinds of messages are compiled one by one. If there are more of them than this, one
 # loop serves all.
 MOST_KINDS = 16
@@ -169,21 +178,33 @@ def plan_elimination(
     _verify_scopes(graph, free, what, budget, help)
     found: list[_Search] = []
     faults: list[GmlmError] = []
-    for shallow in (True, False):
+
+    def tried(eliminate: Callable[[_Search], None]) -> int:
         search = _Search(graph, free, what, budget, help)
         search.strip_leaves()
         core = search.done.count(False)
         try:
-            search.eliminate_core(shallow)
+            eliminate(search)
             found.append(search)
         except GmlmError as error:
             faults.append(error)
-        if not 0 < core <= MOST_COMPARED:
-            break
-    if not found:
-        raise faults[-1]
+        return core
+
+    core = tried(lambda s: s.eliminate_core(shallow=True))
+    if 0 < core <= MOST_COMPARED:
+        tried(lambda s: s.eliminate_core(shallow=False))
     # Fewer levels justify more work, because all steps of one level run at once.
-    return found[0 if found[0].flops <= WORTH * found[-1].flops else -1].result()
+    greedy = None if not found else found[0 if found[0].flops <= WORTH * found[-1].flops else -1]
+    dear = None if found else faults[-1]
+    if core <= MOST_CORE and (greedy is None or greedy.flops > DEAR):
+        tried(lambda s: s.eliminate_listed(np.arange(len(free))))
+        tried(lambda s: s.eliminate_listed(s.banded()))
+        if core <= MOST_COMPARED and int((np.diff(graph.neighbours[0]) ** 2).sum()) <= MOST_FILLED:
+            tried(lambda s: s.eliminate_least_filled())
+    if dear is not None and not found:
+        raise dear
+    best = min(found, key=lambda s: s.flops)
+    return (best if greedy is None or best.flops <= CHEAPER * greedy.flops else greedy).result()
 
 
 class _Search:
@@ -239,7 +260,7 @@ class _Search:
         if len(left) > MOST_CORE:
             message = f"{self.what} has {len(left):,} cells on cycles of factors, more than the {MOST_CORE:,} whose order is sought"
             raise fail("E601", message, help=self.help or ADVICE)
-        near = {c: {o for o in self.near[self.starts[c] : self.starts[c + 1]].tolist() if not self.done[o]} for c in left}
+        near = self._remaining()
         logs = [math.log(s) for s in self.sizes]
         weight = {c: logs[c] + sum(logs[o] for o in near[c]) for c in left}
 
@@ -252,15 +273,60 @@ class _Search:
             *found, cell = heapq.heappop(heap)
             if self.done[cell] or tuple(found) != key(cell):
                 continue
-            around = near.pop(cell)
-            self.add(cell, tuple(around), math.exp(min(weight[cell], 700.0)))
+            around = self._eliminate(cell, near)
             for other in around:
-                near[other] |= around
-                near[other] -= {cell, other}
                 self.level[other] = max(self.level[other], self.level[cell] + 1)
             for other in around:
                 weight[other] = logs[other] + sum(logs[o] for o in near[other])
                 heapq.heappush(heap, (*key(other), other))
+
+    def _remaining(self) -> dict[int, set[int]]:
+        """Return the remaining neighbours of the remaining cells."""
+        left = (c for c, done in enumerate(self.done) if not done)
+        return {c: {o for o in self.near[self.starts[c] : self.starts[c + 1]].tolist() if not self.done[o]} for c in left}
+
+    def _eliminate(self, cell: int, near: dict[int, set[int]]) -> set[int]:
+        """Eliminate a cell, join its neighbours to one another, and return them."""
+        around = near.pop(cell)
+        logs = math.log(self.sizes[cell]) + sum(math.log(self.sizes[o]) for o in around)
+        self.add(cell, tuple(around), math.exp(min(logs, 700.0)))
+        for other in around:
+            near[other] |= around
+            near[other] -= {cell, other}
+        return around
+
+    def eliminate_listed(self, order: Array) -> None:
+        """Eliminate the remaining cells in an order of all free cells."""
+        near = self._remaining()
+        for cell in order.tolist():
+            if not self.done[cell]:
+                self._eliminate(cell, near)
+
+    def banded(self) -> Array:
+        """Return the order of Cuthill and McKee 1969, in which neighbours have near places."""
+        n = len(self.free)
+        joined = csr_array((np.ones(len(self.near), np.int8), self.near, self.starts), shape=(n, n))
+        return reverse_cuthill_mckee(joined, symmetric_mode=True)
+
+    def eliminate_least_filled(self) -> None:
+        """Eliminate the remaining cells by the fewest new pairs of neighbours ("min-fill")."""
+        near = self._remaining()
+
+        def lacking(cell: int) -> int:
+            around = near[cell]
+            return sum(len(around - near[o]) - 1 for o in around) // 2
+
+        fill = {c: lacking(c) for c in near}
+        heap = [(n, c) for c, n in fill.items()]
+        heapq.heapify(heap)
+        while heap:
+            n, cell = heapq.heappop(heap)
+            if self.done[cell] or n != fill[cell]:
+                continue
+            around = self._eliminate(cell, near)
+            for other in around.union(*(near[o] for o in around)):
+                fill[other] = lacking(other)
+                heapq.heappush(heap, (fill[other], other))
 
     def result(self) -> Elimination:
         """Return the order as arrays, with steps sorted by level."""

@@ -19,6 +19,7 @@ from ._draw import (
     label,
     masks_in,
     observables,
+    run_chains,
     verified_options,
     verify_chains,
     verify_draws,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
+from contextlib import nullcontext
 from functools import cache
 from typing import Any, cast
 
@@ -544,3 +545,41 @@ def test_chains_refuse_samplers_that_draw_whole_strings():
         model.marginals({}, method=gm.Chains("w"))
     with pytest.raises(gm.GmlmError, match="E507"):
         gm.Chains(draws=0)
+
+
+def test_the_gap_of_siblings_is_that_of_the_model_where_a_sibling_is_all_of_it():
+    model = gm.parse(CHAINED).model()
+    exact = model.marginals(CHAINED_PARAMS)
+    for method in (BP, MF, gm.Chains(draws=50, seed=3)):
+        gap = model.approximation_gap(CHAINED_PARAMS, method, siblings=2, cells=7)
+        with pytest.warns(gm.SamplingWarning) if isinstance(method, gm.Chains) else nullcontext():
+            found = model.marginals(CHAINED_PARAMS, method=method)
+        off = np.concatenate([np.abs(found[name] - exact[name]).ravel() for name in exact])
+        np.testing.assert_allclose(gap.largest, [off.max()] * 2, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(gap.mean, [off.mean()] * 2, rtol=0, atol=1e-12)
+
+
+def test_a_sibling_is_a_connected_piece_given_the_rest():
+    """A torus of 8 by 8 spins: pieces of five cells, each within two steps of the first; messages on pieces without a cycle are exact."""
+    torus = gm.parse(
+        "graph G = grid(8, 8, wrap = true)\nmodel m { var x[i in G.nodes] : spin  param J  factor J * x[i] * x[j] for (i, j) in G.edges }\n"
+    ).model()
+    gap = torus.approximation_gap({"J": 0.4}, BP, siblings=4, cells=2, seed=1)
+    assert [len(c) for c in gap.cells] == [2] * 4
+    assert gap.largest.max() < 1e-9
+    wide = torus.approximation_gap({"J": 0.4}, BP, siblings=4, cells=12, seed=1)
+    assert 1e-4 < wide.largest.max() < 0.2
+    assert "siblings of at most 12 free cells" in str(wide)
+    mean_field = torus.approximation_gap({"J": 0.4}, MF, siblings=4, cells=12, seed=1)
+    assert mean_field.mean.mean() > wide.mean.mean()
+    mode = torus.approximation_gap({"J": 0.4}, "anneal", siblings=3, cells=10)
+    assert mode.question == "map"
+    assert mode.largest.max() < 1e-9
+
+
+def test_a_gap_needs_free_cells_and_a_method():
+    model = gm.parse(CHAINED).model()
+    with pytest.raises(gm.GmlmError, match="every cell is clamped"):
+        model.approximation_gap(CHAINED_PARAMS, BP, clamp={"z": 0, "y": 1, "x": [0, 1, 0, 1, 0]})
+    with pytest.raises(gm.GmlmError, match="approximation_gap: there is no method"):
+        model.approximation_gap(CHAINED_PARAMS, "belief")
