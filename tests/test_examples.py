@@ -21,6 +21,7 @@ INPUTS = {
     "ising": {"L": 3},
     "masked_text": {"n": 4, "width": 8},
     "mixed": {},
+    "ordinal": {"n": 3},
     "potts": {"n_sites": 3, "pairs": PAIRS},
     "rbm": {"n_visible": 3, "n_hidden": 2},
     "tables": {"U": np.zeros(3), "T": np.zeros((2, 3, 4)), "P": np.ones((2, 2))},
