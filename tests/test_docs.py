@@ -106,7 +106,9 @@ def test_refused_models_cost_what_the_page_says(capsys):
     (block,) = (b for b in blocks_of(page) if b.language == "python" and "models = {" in b.text)
     exec(compile(block.text, str(page), "exec"), {})
     said = capsys.readouterr().out.splitlines()
-    rows = {tuple(c.strip() for c in line.split("|")[1:3]) for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| ")}
+    rows = {
+        tuple(c.strip() for c in line.split("|")[1:3]) for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| ")
+    }
     assert len(said) == 5
     for line in said:
         assert any(line == " ".join(row) for row in rows), line

@@ -16,7 +16,7 @@ from ..derive import float_type
 from ..graph import FactorGraph, GivenRows
 from ..plan import searched, with_forced
 from . import limits
-from ._approximation_methods import ApproximateMarginals, BeliefPropagation, MarginalMethod, MaxProduct, MeanField, ModeMethod, Record
+from ._approximation_methods import ApproximateMarginals, BeliefPropagation, MaxProduct, MeanField, ModeMethod, Record
 from ._clamped_tables import ClampedTables, clamped_tables
 from ._colour_blocks import colour_blocks
 from ._contractions import impossible, verify_possible
@@ -27,7 +27,8 @@ from ._mode_search import ModeSearch
 
 Array = np.ndarray
 Params = Mapping[str, jax.Array]
-ANNEALED = 2**32 - 2  # stands for the chain in the seed of annealing
+# These numbers stand for the chain in the seeds of annealing and of max-product.
+ANNEALED, DECODED = 2**32 - 2, 2**32 - 3
 
 
 class _Clamped:
@@ -35,12 +36,13 @@ class _Clamped:
 
     Attributes:
         graph: the factor graph.
+        inner: booleans over the free cells: the partial sums of gates.
         held: booleans of the known cells, shape (cells,).
         codes: their values.
         tables: the factors of the free cells.
     """
 
-    def __init__(self, graph: FactorGraph, params: Params, clamp: Clamp | None, given: GivenRows | None):
+    def __init__(self, graph: FactorGraph, params: Params, clamp: Clamp | None, given: GivenRows | None, own: int):
         held, codes = clamped_cells(graph, clamp)
         if held.any() and graph.requires:
             found = with_forced(graph, held, codes)
@@ -52,6 +54,7 @@ class _Clamped:
         arrays = {name: np.asarray(value, float) for name, value in params.items()}
         self.tables = clamped_tables(graph, arrays, held, self.codes)
         verify_possible(np.array(self.tables.constant), held)
+        self.inner = self.tables.free >= own
 
     def filled(self, free: Array) -> Array:
         """Return codes of all cells, shape (cells, 1), with those of the free cells given."""
@@ -61,7 +64,7 @@ class _Clamped:
 
 
 def approximate_marginals(
-    graph: FactorGraph, params: Params, clamp: Clamp | None, given: GivenRows | None, method: MarginalMethod
+    graph: FactorGraph, params: Params, clamp: Clamp | None, given: GivenRows | None, method: BeliefPropagation | MeanField, own: int
 ) -> ApproximateMarginals:
     """Return approximate marginals of all cells given the clamped cells.
 
@@ -71,6 +74,7 @@ def approximate_marginals(
         clamp: values of clamped cells by variable.
         given: one row of given data, or None.
         method: the method and its options.
+        own: the number of the model's own cells; those behind them are partial sums.
 
     Raises:
         GmlmError: E601 if the tables of the factors are too large; E512 if no configuration agrees
@@ -79,7 +83,7 @@ def approximate_marginals(
     Warns:
         GmlmWarning: if the method has not converged.
     """
-    clamped = _Clamped(graph, params, clamp, given)
+    clamped = _Clamped(graph, params, clamp, given, own)
     if isinstance(method, BeliefPropagation):
         laws, record, cure = _propagated(clamped, method)
     else:
@@ -97,7 +101,7 @@ def approximate_marginals(
 
 
 def _propagated(clamped: _Clamped, method: BeliefPropagation) -> tuple[list[Array], Record, str]:
-    flooding = Flooding(clamped.tables, log_sum)
+    flooding = Flooding(clamped.tables, log_sum, clamped.inner)
     try:
         found = passed(flooding, method.iterations, method.tolerance, method.damping)
         beliefs = flooding.to_factors(found.to_cells)[1]
@@ -128,7 +132,7 @@ def _ascended(clamped: _Clamped, method: MeanField) -> tuple[list[Array], Record
 
 
 def approximate_mode(
-    graph: FactorGraph, params: Params, clamp: Clamp | None, given: GivenRows | None, method: ModeMethod, seed: int
+    graph: FactorGraph, params: Params, clamp: Clamp | None, given: GivenRows | None, method: ModeMethod, seed: int, own: int
 ) -> tuple[Array, float, str, bool]:
     """Return a configuration of large probability that agrees with the clamped cells.
 
@@ -138,7 +142,8 @@ def approximate_mode(
         clamp: values of clamped cells by variable.
         given: one row of given data, or None.
         method: the method and its options.
-        seed: the seed of annealing.
+        seed: the seed of annealing and of random messages.
+        own: the number of the model's own cells; those behind them are partial sums.
 
     Returns:
         Codes of shape (cells, 1), the unnormalised log p, the kind of the search, and whether no
@@ -148,10 +153,10 @@ def approximate_mode(
         GmlmError: E601 if the tables of the factors are too large; E512 if no configuration of
             positive probability agrees with the clamped cells, or if the search finds none.
     """
-    clamped = _Clamped(graph, params, clamp, given)
+    clamped = _Clamped(graph, params, clamp, given, own)
     search = ModeSearch(clamped.tables, colour_blocks(graph, clamped.tables))
     if isinstance(method, MaxProduct):
-        start, upper = _decoded(clamped, search, method)
+        start, upper = _decoded(clamped, search, method, generator(seed, DECODED))
         kind, ends = "max-product", search.descended(start)
     else:
         kind, upper = "annealing", np.inf
@@ -161,22 +166,32 @@ def approximate_mode(
     return clamped.filled(found), value, kind, value >= upper - limits.TIE_BREAK * max(1.0, abs(upper))
 
 
-def _decoded(clamped: _Clamped, search: ModeSearch, method: MaxProduct) -> tuple[Array, float]:
-    """Return the codes that max-product decodes, shape (cells, 1), and a bound.
+def _decoded(clamped: _Clamped, search: ModeSearch, method: MaxProduct, rng: np.random.Generator) -> tuple[Array, float]:
+    """Return the codes that max-product decodes, shape (cells, decodes), and a bound.
 
     If the factor graph has no cycle, no configuration exceeds the bound by more than rounding and
     ties; otherwise it is infinite.
     """
     tables, slack = _untied(clamped.tables)
-    forest, flooding = tables.is_forest, Flooding(tables, maximum)
-    try:
-        found = passed(flooding, method.iterations, method.tolerance, method.damping)
-        upper = flooding.value(found.to_cells) - slack if forest and found.converged else np.inf
-        to_factors, beliefs = flooding.to_factors(found.to_cells)
-    except Contradiction:
-        raise impossible(clamped.held) from None
-    codes = np.concatenate([np.zeros(0, int), *(b.argmax(axis=0) for b in beliefs)])
-    decided = np.zeros(len(codes), bool)
+    flooding, upper, ends = Flooding(tables, maximum, clamped.inner), np.inf, []
+    for start in range(1 if tables.is_forest else method.starts):
+        try:
+            first = None if start == 0 else flooding.random(rng)
+            found = passed(flooding, method.iterations, method.tolerance, method.damping, first)
+            if tables.is_forest and found.converged:
+                upper = flooding.value(found.to_cells) - slack
+            ends += [*_read(flooding, search, found.to_cells)]
+        except Contradiction:
+            raise impossible(clamped.held) from None
+    return np.stack(ends, axis=1), upper
+
+
+def _read(flooding: Flooding, search: ModeSearch, to_cells: list[Array]) -> tuple[Array, Array]:
+    """Return the values of the largest beliefs, and those that are decided colour after colour."""
+    tables = flooding.tables
+    to_factors, beliefs = flooding.to_factors(to_cells)
+    at_once = np.concatenate([np.zeros(0, int), *(b.argmax(axis=0) for b in beliefs)])
+    codes, decided = at_once.copy(), np.zeros(len(at_once), bool)
     try:
         for block in search.blocks:
             k = tables.class_of[block.cells[0]]
@@ -186,7 +201,7 @@ def _decoded(clamped: _Clamped, search: ModeSearch, method: MaxProduct) -> tuple
             beliefs = flooding.to_factors(flooding.to_cells(sure))[1]
     except Contradiction:
         pass  # Decoded values contradict each other. The descent repairs what it can.
-    return codes[:, None], upper
+    return at_once, codes
 
 
 def _untied(tables: ClampedTables) -> tuple[ClampedTables, float]:

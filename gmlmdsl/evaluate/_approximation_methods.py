@@ -100,14 +100,18 @@ class Chains:
 class MaxProduct:
     """Max-product message passing, for `method=` of `JointModel.map`.
 
-    Each cell takes the value of its largest belief, one colour of cells after another, each given
-    those before it. A greedy descent of single cells follows.
+    The messages of each start are decoded in two ways: each cell takes the value of its largest
+    belief, all cells at once, or one colour of cells after another, each given those before it. A
+    greedy descent of single cells follows, and the best end wins. A model without a cycle has one
+    start.
 
     Args:
         iterations: the largest number of iterations.
         tolerance: the largest change of a scaled message at convergence.
         damping: the share of the previous log message that a new one keeps, from 0 to below 1.
             Without a cycle nothing is damped, and messages are sent until nothing changes.
+        starts: the number of starts. The first messages of the first start say nothing, and those
+            of the others are random.
 
     Reference: Pearl 1988; Weiss and Freeman 2001.
     """
@@ -115,11 +119,12 @@ class MaxProduct:
     iterations: int = 500
     tolerance: float = 1e-12
     damping: float = 0.5
+    starts: int = 4
 
     name = "max-product"
 
     def __post_init__(self) -> None:
-        _verify(self, whole={"iterations": 1}, share=("damping",))
+        _verify(self, whole={"iterations": 1, "starts": 1}, share=("damping",))
 
 
 @dataclass(frozen=True)

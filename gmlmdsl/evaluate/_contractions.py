@@ -64,7 +64,8 @@ class Contractions:
         """
         plan = self.plan(known, what)
         if keeps:
-            verify_held(4.0 * plan.flops, f"the tables of the elimination for {what}", "hold some cells fixed with `clamp=`; log Z alone needs less")
+            tables, help = f"the tables of the elimination for {what}", "hold some cells fixed with `clamp=`; log Z alone needs less"
+            verify_held(4.0 * plan.flops, tables, help)
         return plan, _recent(self._kept, known, lambda: derive.contraction(self.graph, plan))
 
     def plan(self, known: Array, what: str) -> Elimination:
@@ -79,9 +80,7 @@ class Contractions:
         """
         return _recent(self._plans, known, lambda: plan_elimination(self.graph, np.flatnonzero(~known), what))
 
-    def on_host(
-        self, known: Array, params: Params, rows: int = 1, passes: int = 1, *, keeps: bool = False
-    ) -> HostElimination | None:
+    def on_host(self, known: Array, params: Params, rows: int = 1, passes: int = 1, *, keeps: bool = False) -> HostElimination | None:
         """Return the elimination in NumPy, or None if a compiled one is the better choice.
 
         The choice depends on the costs of the plans and on the calls before, and not on a clock.

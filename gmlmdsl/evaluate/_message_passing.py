@@ -3,7 +3,8 @@
 A message from factor f to cell i is m_fi(v) = log sum over the other cells of f of exp(log f(x) +
 sum over these cells j of m_jf(x_j)), and a message from cell i to factor f is the sum of the
 messages to i from its other factors. For the mode a maximum stands in place of log sum exp. All
-messages are sent at once (a flooding schedule), each scaled to a maximum of 0.
+messages are sent at once (a flooding schedule), each scaled to a maximum of 0. Messages between the
+partial sums of a gate are sent along the gate before; see `PathSweeps`.
 
 Messages are in the log domain. A sum over the other factors is made of the sums before and after
 the left-out factor. It is never a difference, so that -inf and large penalties do no harm.
@@ -23,6 +24,7 @@ import numpy as np
 
 from . import limits
 from ._clamped_tables import ClampedTables
+from ._path_sweeps import PathSweeps, path_sweeps
 
 Array = np.ndarray
 Messages = list[Array]  # by size class of the cells, each of shape (values, edges of the class)
@@ -51,10 +53,13 @@ class Flooding:
     Attributes:
         tables: the factors.
         combine: the log sum exp, or the maximum, over the first axes of an array but the last two.
+        inner: booleans over the free cells: the partial sums of gates, along which messages are
+            sent in sweeps; None if there are none.
     """
 
     tables: ClampedTables
     combine: Callable[[Array], Array]
+    inner: Array | None = None
 
     @cached_property
     def _layout(self) -> tuple[list[Edges], list[list[Array]]]:
@@ -75,9 +80,48 @@ class Flooding:
                 start += n
         return layout, place
 
+    @cached_property
+    def _sweeps(self) -> PathSweeps | None:
+        return None if self.inner is None or not self.inner.any() else path_sweeps(self.tables, self._layout[1], self.inner)
+
+    def swept(self, to_factors: Messages) -> Messages:
+        """Return messages to factors that have passed along the gates; see `PathSweeps`."""
+        return to_factors if self._sweeps is None else self._sweeps.swept(to_factors, self.combine, self._scaled)
+
+    @cached_property
+    def _spans(self) -> Array:
+        """The differences between the largest and the smallest finite value of every factor."""
+        spans = []
+        for found in (*(c.unary for c in self.tables.classes), *(g.values for g in self.tables.groups)):
+            flat = found.reshape(-1, found.shape[-1])
+            top, low = (np.where(np.isfinite(flat), flat, fill) for fill in (-np.inf, np.inf))
+            spans.append(np.maximum(top.max(axis=0, initial=-np.inf) - low.min(axis=0, initial=np.inf), 0.0))
+        return np.concatenate([np.zeros(0), *spans])
+
+    @cached_property
+    def _floor(self) -> float:
+        """The least value of a message that is not -infinity.
+
+        log p of two configurations differs by at most the sum of the spans of all factors. With
+        cycles, messages count some factors again and again, and would otherwise grow without bound
+        until they overflow. On a forest no message is that low.
+        """
+        return -float(self._spans.sum()) - float(np.log(self.tables.sizes).sum()) - 1.0
+
+    def _scaled(self, messages: Array) -> Array:
+        """Return messages with a maximum of 0, and none of them between -infinity and the floor."""
+        found = _scaled(messages)
+        return found if self.tables.is_forest else np.where(found == -np.inf, found, np.maximum(found, self._floor))
+
     def uniform(self) -> Messages:
         """Return messages that say nothing."""
         return [np.zeros((len(c.unary), e.total)) for c, e in zip(self.tables.classes, self._layout[0], strict=True)]
+
+    def random(self, rng: np.random.Generator) -> Messages:
+        """Return half-normal messages on the scale of the mean span of a factor."""
+        some = self._spans[self._spans > 0]
+        scale = some.mean() if len(some) else 1.0
+        return [-scale * np.abs(rng.normal(size=m.shape)) for m in self.uniform()]
 
     def to_factors(self, to_cells: Messages) -> tuple[Messages, list[Array]]:
         """Return the messages from cells to factors, and the beliefs of cells.
@@ -107,7 +151,7 @@ class Flooding:
                 found[:, span] = own.reshape(len(c.unary), -1)
             out.append(found)
             beliefs.append(belief)
-        return [_scaled(m) for m in out], beliefs
+        return [self._scaled(m) for m in out], beliefs
 
     def to_cells(self, to_factors: Messages) -> Messages:
         """Return the messages from factors to cells."""
@@ -121,7 +165,7 @@ class Flooding:
                     if j != s:
                         total = total + message
                 found = self.combine(np.moveaxis(total, s, -2))
-                out[self._class_of_slot(g, s)][:, edges[rows]] = _scaled(found)
+                out[self._class_of_slot(g, s)][:, edges[rows]] = self._scaled(found)
         return out
 
     def _pieces(self) -> Iterator[tuple[int, slice]]:
@@ -203,7 +247,7 @@ class Contradiction(Exception):
     """No value of some cell has positive probability. The messages prove it, cycles or not."""
 
 
-def passed(flooding: Flooding, iterations: int, tolerance: float, damping: float) -> Passed:
+def passed(flooding: Flooding, iterations: int, tolerance: float, damping: float, first: Messages | None = None) -> Passed:
     """Send messages until they change by at most `tolerance`.
 
     If the factor graph has no cycle, the messages stop changing after as many iterations as its
@@ -215,17 +259,18 @@ def passed(flooding: Flooding, iterations: int, tolerance: float, damping: float
         iterations: the largest number of iterations.
         tolerance: the largest change at which messages count as converged.
         damping: the share of the previous message that a new one keeps, from 0 to below 1.
+        first: the first messages from factors to cells; None for messages that say nothing.
 
     Raises:
         Contradiction: if no configuration has positive probability.
     """
     if flooding.tables.is_forest:
         tolerance = damping = 0.0
-    now, residual, laws = flooding.uniform(), np.inf, list[Array]()
+    now, residual, laws = flooding.uniform() if first is None else first, np.inf, list[Array]()
     weights = [np.exp(m) for m in now]
     for done in range(1, iterations + 1):
         to_factors, beliefs = flooding.to_factors(now)
-        new = flooding.to_cells(to_factors)
+        new = flooding.to_cells(flooding.swept(to_factors))
         new_laws = [_normalised(np.exp(_scaled(b))) for b in beliefs]
         new_weights = [np.exp(m) for m in new]
         # The first beliefs have none before them; they follow from the messages anyway.

@@ -7,7 +7,7 @@ held at values that a chain visits.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -100,7 +100,9 @@ def _others(graph: FactorGraph, codes: Array, free: Array) -> Clamp:
     return found
 
 
-def marginal_gap(kind: str, graph: FactorGraph, found: list[tuple[Array, Mapping[str, Array], Mapping[str, Array]]]) -> ApproximationGap:
+def marginal_gap(
+    kind: str, graph: FactorGraph, found: Sequence[tuple[Array, Mapping[str, Array], Mapping[str, Array]]]
+) -> ApproximationGap:
     """Return the gap of marginals.
 
     Args:
@@ -121,7 +123,7 @@ def marginal_gap(kind: str, graph: FactorGraph, found: list[tuple[Array, Mapping
     return ApproximationGap(kind, "marginals", _named(graph, [f[0] for f in found]), np.array(largest), np.array(mean))
 
 
-def mode_gap(kind: str, graph: FactorGraph, found: list[tuple[Array, float, float]]) -> ApproximationGap:
+def mode_gap(kind: str, graph: FactorGraph, found: Sequence[tuple[Array, float, float]]) -> ApproximationGap:
     """Return the gap of modes; `found` has the free cells and both unnormalised log p."""
     off = np.array([max(0.0, best - other) for _, best, other in found])
     return ApproximationGap(kind, "map", _named(graph, [f[0] for f in found]), off, off)
@@ -129,5 +131,3 @@ def mode_gap(kind: str, graph: FactorGraph, found: list[tuple[Array, float, floa
 
 def _named(graph: FactorGraph, cells: list[Array]) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(graph.cell_name(int(c)) for c in own) for own in cells)
-
-

@@ -309,7 +309,7 @@ class JointModel(Model):
                     raise derive.no_chain(sampler.call)
                 return sampled_marginals(lowered, sampler, self._known(params, lowered), clamp, chosen)
             graph = lowered.graph if isinstance(chosen, MeanField) or lowered is not self.lowered else self._counted.graph
-            asked = graph, self._known(params, lowered), clamp, lowered.data, chosen
+            asked = graph, self._known(params, lowered), clamp, lowered.data, chosen, self.graph.n_cells
             found = approximate.approximate_marginals(*asked)
             return found.only(v.name for v in self.graph.variables)
         if x is not None:
@@ -348,7 +348,7 @@ class JointModel(Model):
             method: None for the exact answer; "max-product" or "anneal" for a search, whose result
                 is a local optimum: no change of a single cell makes it more probable.
                 `gm.MaxProduct(..)` and `gm.SimulatedAnnealing(sweeps=1000)` have options.
-            seed: the seed of annealing.
+            seed: the seed of annealing, and of the random starts of max-product.
 
         Returns:
             A pair. The first element is the configuration: an array if the model has one variable,
@@ -371,7 +371,7 @@ class JointModel(Model):
             summed = isinstance(chosen, MaxProduct) and lowered is self.lowered
             graph = self._maximised.graph if summed else lowered.graph
             codes, value, kind, is_proven = approximate.approximate_mode(
-                graph, self._known(params, lowered), clamp, lowered.data, chosen, seed
+                graph, self._known(params, lowered), clamp, lowered.data, chosen, seed, self.graph.n_cells
             )
             log_z = self._log_partition_or_nan(params, given)
             return Mode(exact.configuration(self.graph, codes, ()), value - log_z, value, kind, is_proven)
@@ -435,7 +435,8 @@ class JointModel(Model):
             return mode_gap(chosen.name, self.graph, pairs)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what a method says of a sibling shows in its gap
-            tables = [(free, self.marginals(params, known, given), self.marginals(params, known, given, method=chosen)) for free, known in asked]
+            pairs = ((self.marginals(params, c, given), self.marginals(params, c, given, method=chosen)) for _, c in asked)
+            tables = [(free, *pair) for (free, _), pair in zip(asked, pairs, strict=True)]
         return marginal_gap(chosen.name, self.graph, tables)
 
     @at_once

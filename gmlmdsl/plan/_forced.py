@@ -155,10 +155,13 @@ def _probed(rules: _Rules, left: Array) -> Array | None:
     """Return the values whose consequences do not contradict each other."""
     entries = 2 * sum(good.size for _, good in rules.tables)
     budget = MOST_PROBED // max(1, entries * 8)  # A probe takes some eight rounds.
+    asked = np.zeros(len(left), bool)  # A value of another cell has no consequences.
+    for cells in (*(cells for cells, _ in rules.tables), rules.once):
+        asked[cells] = True
     changed = True
     while changed and budget > 0:
         changed = False
-        for cell, value in np.argwhere(left & (left.sum(axis=1) > 1)[:, None]).tolist():
+        for cell, value in np.argwhere(left & (asked & (left.sum(axis=1) > 1))[:, None]).tolist():
             if budget <= 0 or not left[cell, value] or left[cell].sum() == 1:
                 continue
             budget -= 1

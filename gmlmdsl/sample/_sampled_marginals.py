@@ -86,7 +86,8 @@ def sampled_marginals(
     error = np.sqrt(share * (1 - share) / np.where(sure, np.nan, found.ess))
     error[found.clamped] = 0.0
     graph = lowered.graph
-    return SampledMarginals(*(_by_variable(graph, a) for a in (share, error, found.r_hat)), found.warnings)
+    shares, errors, r_hat = (_by_variable(graph, a) for a in (share, error, found.r_hat))
+    return SampledMarginals(shares, errors, r_hat, found.warnings)
 
 
 def _by_variable(graph: FactorGraph, table: Array) -> dict[str, Array]:

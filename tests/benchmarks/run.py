@@ -38,7 +38,10 @@ BENCHMARKS: dict[str, Callable[[bool], Report]] = {
     **{name: _later("fitting", name) for name in ("f1", "f1_100", "f1_200")},
     **{name: _later("potts", name) for name in ("potts_24", "potts_100", "potts_dhfr")},
     **{name: _later("boltzmann", name) for name in ("boltzmann_20", "boltzmann_dhfr")},
-    **{name: _later(name) for name in ("large", "strips", "theory", "networks", "guided", "gibbs", "translation", "posterior", "bayesian")},
+    **{
+        name: _later(name)
+        for name in ("large", "strips", "theory", "networks", "guided", "gibbs", "translation", "posterior", "bayesian", "modes")
+    },
 }
 
 GROUPS = {"sampling": ("t1", "t2", "t3", "disordered")}  # for a machine with an accelerator

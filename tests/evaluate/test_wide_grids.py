@@ -61,7 +61,9 @@ def test_a_grid_in_the_order_of_its_cells_has_tables_of_one_row():
 def test_numbers_of_the_cells_do_not_decide():
     """The same grid with shuffled nodes is eliminated at no more than four times the cost."""
     shuffled = np.random.default_rng(0).permutation(18 * 18)
-    pairs = [(18 * r + c, 18 * r + c + 1) for r in range(18) for c in range(17)] + [(18 * r + c, 18 * r + c + 18) for r in range(17) for c in range(18)]
+    pairs = [(18 * r + c, 18 * r + c + 1) for r in range(18) for c in range(17)] + [
+        (18 * r + c, 18 * r + c + 18) for r in range(17) for c in range(18)
+    ]
     text = "input pairs[k, 2] : int\ngraph G = edges(pairs, nodes = range(324))\nmodel m { var x[i in G.nodes] : spin  factor 0.3 * x[i] * x[j] for (i, j) in G.edges }"
     model = gm.parse(text, pairs=shuffled[np.array(pairs)]).model()
     assert plan_elimination(model.graph).flops <= 4 * plan_elimination(grid(18).graph).flops
