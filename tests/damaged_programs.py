@@ -197,7 +197,10 @@ def loads(name: str, text: str, out: Passed) -> None:
 
 
 def mends(name: str, text: str, out: Passed) -> None:
-    """`gmlm check --fix`: rounds of sure edits come to an end, and leave no more errors than there were."""
+    """`gmlm check --fix`: rounds of sure edits come to an end, and leave no more errors than there were.
+
+    Where edits mend syntax, the statements that it hid are checked for the first time: then the errors of syntax are fewer.
+    """
     path, before = f"{name}.gmlm", text
     for _ in range(MOST_ROUNDS):
         edits = sure_edits(said_of(text, path), path)
@@ -207,8 +210,9 @@ def mends(name: str, text: str, out: Passed) -> None:
     else:
         raise AssertionError("edits without end")
     if text != before:
-        errors = [sum(d.severity == "error" for d in said_of(t, path)) for t in (before, text)]
-        assert errors[1] <= errors[0], f"{errors[0]} errors before --fix, {errors[1]} after"
+        said = [[d.code for d in said_of(t, path) if d.severity == "error"] for t in (before, text)]
+        errors, syntax = ([sum(c.startswith(kind) for c in codes) for codes in said] for kind in ("E", "E1"))
+        assert errors[1] <= errors[0] or syntax[1] < syntax[0], f"{errors[0]} errors before --fix, {errors[1]} after"
 
 
 def formats(name: str, text: str, out: Passed) -> None:
@@ -217,7 +221,9 @@ def formats(name: str, text: str, out: Passed) -> None:
     assert format_source(once, name) == once, "formatted twice is another text"
     before, after = (Counter(d.code for d in said_of(t, name)) for t in (text, once))
     assert after.pop(OLD_FORM, 0) <= before.pop(OLD_FORM, 0)
-    assert before == after, f"{before} before the formatter, {after} after"
+    # A line with a syntax error gets no further faults, and the formatter gives each statement a line of its own.
+    split = len(once.splitlines()) > len(text.splitlines())
+    assert before == after or (split and not before - after), f"{before} before the formatter, {after} after"
 
 
 def explains(name: str, text: str, out: Passed) -> None:

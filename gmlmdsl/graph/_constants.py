@@ -125,6 +125,9 @@ def members_at(over: ir.SetOf, numbers: Numbers, names: Mapping[str, Array]) -> 
     """Return the members of a set that depends on names around it, along one new last axis.
 
     Sets differ in length, so the second result is a mask of the members that exist.
+
+    Raises:
+        GmlmError: E412 if the longest set has too many members; E407 for a node out of range.
     """
     assert over.size is not None
     if over.kind == "graph":
@@ -135,7 +138,10 @@ def members_at(over: ir.SetOf, numbers: Numbers, names: Mapping[str, Array]) -> 
     start = whole(constant(over.start, numbers, names), True, over.start) if over.start is not None else np.zeros((), np.int64)
     stop = whole(constant(over.size, numbers, names), True, over.size)
     start, stop = (np.atleast_1d(a)[..., None] for a in (start, stop))
-    steps = np.arange(max(0, int((stop - start).max(initial=0))))
+    longest = max(0, int((stop - start).max(initial=0)))
+    if longest * max(start.size, stop.size) > MOST_ENTRIES:
+        raise fail("E412", f"the longest of these sets has {longest:,} members: too many", over.span, "too large")
+    steps = np.arange(longest)
     return [start + steps], steps < stop - start
 
 

@@ -200,7 +200,7 @@ def computed(operator: str, *operands: Number) -> Number:
     """
     shown = written(operator, *operands)
     whole = [int(o) if isinstance(o, bool) else o for o in operands]
-    if operator == "^" and all(isinstance(o, int) for o in whole) and abs(whole[0]) > 1 and whole[1] * math.log2(abs(whole[0])) > MOST_BITS:
+    if operator == "^" and all(isinstance(o, int) for o in whole) and abs(whole[0]) > 1 and whole[1] > MOST_BITS / math.log2(abs(whole[0])):
         raise NoValueError(f"`{shown}` does not fit into 64 bits", FLOATS)
     try:
         value = OPERATORS[operator].python(*whole)
@@ -211,7 +211,8 @@ def computed(operator: str, *operands: Number) -> Number:
         raise NoValueError(f"`{shown}` is too large for a number") from None
     except ValueError:
         raise NoValueError(f"`{shown}` is not a real number", UNTAKEN) from None
-    if isinstance(value, complex) or math.isnan(value):
+    # A whole number may be too large for the tests of numbers with a point.
+    if isinstance(value, complex) or (isinstance(value, float) and math.isnan(value)):
         raise NoValueError(f"`{shown}` is not a real number", UNTAKEN)
     if isinstance(value, int) and not LEAST <= value <= MOST:
         raise NoValueError(f"`{shown}` is {value}, which does not fit into 64 bits", FLOATS)

@@ -10,7 +10,7 @@ from itertools import pairwise
 from .._diagnostics import Diagnostic, Fix, Span
 from ._fault import Edit, Fault
 from ._lex import Token, short
-from ._notations import depth_of, text_of
+from ._notations import text_of, with_depth
 
 Faults = dict[int, Diagnostic]
 CELLS = ("var", "latent", "given")
@@ -44,7 +44,7 @@ def axis_of_a_set(fault: Fault, faults: Faults) -> Edit | None:
     at = next((k for k in (fault.at - 1, fault.at) if tokens[k - 1].text in ("[", ",")), None)
     if first.text not in (*CELLS, "param", "let") or at is None or at < fault.start + 3 or "in" not in fault.expected:
         return None
-    end = next((k for k in range(at, len(tokens)) if tokens[k].text in (",", "]", "") and not depth_of(tokens[at:k])), at)
+    end = next((k for k, depth in with_depth(tokens, at) if tokens[k].text in (",", "]", "") and not depth), at)
     inside = tokens[at:end]
     if not inside or "in" in (t.text for t in inside) or "NAME" not in inside[0].terminals or tokens[end].text == "":
         return None

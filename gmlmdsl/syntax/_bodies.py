@@ -29,7 +29,7 @@ def body_without_braces(fault: Fault, faults: Faults) -> Edit | None:
         return None
     first, colon = tokens[_line_of(fault, at - 1)], fault.token.text in OPENS
     opens = at + colon
-    if first.text not in WORDS or not tokens[opens].opens_line:
+    if first.text not in WORDS or opens >= len(tokens) or not tokens[opens].opens_line:
         return None
     margin = column(fault, first)
     flat = column(fault, tokens[opens]) <= margin
@@ -40,6 +40,8 @@ def body_without_braces(fault: Fault, faults: Faults) -> Edit | None:
         return None
     ended = next((k for k in (end - 1, end) if tokens[k].text in ENDS), None)
     inside = tuple(tokens[opens : end if ended is None else ended])
+    if not inside:
+        return None
     header = fault.source.text[first.start : tokens[at - 1].end]
     span = Span(fault.source, tokens[at - 1].end, tokens[end - 1 if ended is None else ended].end)
     body = fault.source.text[tokens[opens - 1].end : inside[-1].end]

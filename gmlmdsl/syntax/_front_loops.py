@@ -11,7 +11,7 @@ from .._diagnostics import Diagnostic, Fix, Span
 from ._fault import Edit, Fault, column
 from ._lex import Token, closing
 from ._loops import BINDS, counted
-from ._notations import cut, depth_of, text_of
+from ._notations import cut, depth_of, text_of, with_depth
 from ._words import LEVELS, STATEMENT_WORDS
 
 Faults = dict[int, Diagnostic]
@@ -200,8 +200,8 @@ def _before_brace(tokens: list[Token], first: int, end: int) -> int:
 def _condition_end(fault: Fault, at: int) -> int:
     """Return the token after a condition, at which the body begins."""
     tokens = fault.tokens
-    ends = (k for k in range(at, len(tokens)) if tokens[k].opens_line or tokens[k].text in ("{", ":", "do", ""))
-    return next(k for k in ends if not tokens[k].text or not depth_of(tokens[at:k]))
+    ends = ((k, depth) for k, depth in with_depth(tokens, at) if tokens[k].opens_line or tokens[k].text in ("{", ":", "do", ""))
+    return next(k for k, depth in ends if not tokens[k].text or not depth)
 
 
 def _ends(fault: Fault, start: int, at: int) -> bool:
@@ -242,7 +242,7 @@ def _moved(fault: Fault, start: int, end: int, front: _Front) -> tuple[str, list
         return None  # A bracket is not closed.
     if first.text not in REPEATED[fault.level] and (first.text in LEVELS[fault.level][0] or "~" not in (t.text for t in tokens)):
         return None
-    top = [k for k, t in enumerate(tokens) if not depth_of(tokens[:k])]
+    top = [k for k, depth in with_depth(tokens, 0) if not depth]
     if "where" in (tokens[k].text for k in top):
         return None
     opens, loops = first._replace(opens_line=True), front.loops

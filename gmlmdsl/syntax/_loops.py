@@ -115,7 +115,7 @@ def loop_in_brackets(fault: Fault, faults: Faults) -> Edit | None:
     if fault.token.text != "in" or at < 3 or tokens[at - 2].text != "(" or tokens[at - 3].text != "for":
         return None
     close = closing(tokens, at - 2)
-    if close is None:
+    if close is None or close <= at:  # A bracket of another kind closes before the loop.
         return None
     span = fault.span(tokens[at - 2]).to(fault.span(tokens[close]))
     text = text_of(fault, tokens[at - 1 : close])

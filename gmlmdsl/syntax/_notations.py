@@ -8,7 +8,7 @@ those for loops in `_loops.py`. Signs and words are in `hints.toml`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from .._diagnostics import Diagnostic, Fix, Span
 from ._fault import Edit, Fault
@@ -171,6 +171,14 @@ def depth_of(tokens: list[Token]) -> int:
     return sum((t.text in OPENING) - (t.text in CLOSING) for t in tokens)
 
 
+def with_depth(tokens: Sequence[Token], at: int) -> Iterator[tuple[int, int]]:
+    """Yield each place from `at` on, and how many brackets are open between `at` and it."""
+    depth = 0
+    for k in range(at, len(tokens)):
+        yield k, depth
+        depth += (tokens[k].text in OPENING) - (tokens[k].text in CLOSING)
+
+
 def bars(fault: Fault, faults: Faults) -> Edit | None:
     """Mend `|x[0]|`, which is `abs(x[0])`."""
     tokens, at = fault.tokens, fault.at
@@ -327,7 +335,12 @@ def _list_beside_an_operator(fault: Fault) -> int | None:
 
 def _opening(tokens: list[Token], close: int) -> int:
     """Return the square bracket that a token closes, or 0."""
-    return next((j for j in range(close, -1, -1) if closing(tokens, j) == close and tokens[j].text == "["), 0)
+    depth = 0
+    for j in range(close, -1, -1):
+        depth += (tokens[j].text in CLOSING) - (tokens[j].text in OPENING)
+        if depth <= 0:
+            return j if depth == 0 and tokens[j].text == "[" else 0
+    return 0
 
 
 def double_index(fault: Fault, faults: Faults) -> Edit | None:
@@ -347,15 +360,20 @@ def double_index(fault: Fault, faults: Faults) -> Edit | None:
 def second_condition(fault: Fault, faults: Faults) -> Edit | None:
     """Mend `for i in a if p for j in b if q`, and `for i in a if p if q`."""
     tokens, at = fault.tokens, fault.at
-    first = next((k for k in range(at - 1, fault.start, -1) if tokens[k].text in ("if", "for") and not depth_of(tokens[k:at])), None)
+    first, depth = None, 0
+    for k in range(at - 1, fault.start, -1):
+        depth += (tokens[k].text in OPENING) - (tokens[k].text in CLOSING)
+        if tokens[k].text in ("if", "for") and not depth:
+            first = k
+            break
     if fault.token.text not in ("for", "if") or first is None or tokens[first].text != "if" or "then" in [t.text for t in tokens[first:at]]:
         return None
     end = next(
         k
-        for k in range(at, len(tokens))
-        if tokens[k].opens_line or (tokens[k].text in ("}", ")", "weight", "rate", "") and depth_of(tokens[at:k]) <= 0)
+        for k, depth in with_depth(tokens, at)
+        if tokens[k].opens_line or not tokens[k].text or (tokens[k].text in ("}", ")", "weight", "rate") and depth <= 0)
     )
-    second = next((k for k in range(at, end) if tokens[k].text == "if" and not depth_of(tokens[at:k])), None)
+    second = next((k for k, depth in with_depth(tokens[:end], at) if tokens[k].text == "if" and not depth), None)
     condition = tokens[first + 1 : at]
     if not condition:
         return None

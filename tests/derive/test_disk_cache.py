@@ -225,7 +225,7 @@ hits, compiled = [], []
 jax.monitoring.register_event_listener(lambda event, **_: hits.append(event) if event.endswith("cache_hits") else None)
 jax.monitoring.register_event_duration_secs_listener(lambda event, _, **__: compiled.append(event) if "backend_compile" in event else None)
 params = {"h": np.linspace(-1, 1, 4), "J": np.array(0.3)}
-value = gm.parse(sys.stdin.read()).model().log_partition(params)
+value = gm.parse(sys.stdin.read()).model().log_prob(params, np.ones((100, 4), int)).sum()  # compiled: more than 64 rows
 print(json.dumps([float(value), len(hits), len(compiled), jax.config.jax_compilation_cache_dir]))
 """
 

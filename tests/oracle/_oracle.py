@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -143,10 +144,46 @@ class Oracle:
         return total
 
     def touched(self, params: Params) -> list[frozenset[int]]:
-        """For each term of log p, the cells whose value it reads at some configuration."""
+        """For each term of log p, the cells whose value it reads at some configuration.
+
+        A factor that is a sum with a `for` has a term for each of the sum's.
+        """
         reads: list[frozenset[int]] = []
         self._log_potential(params, self.states, reads)
+        for f in self.model.factors:
+            for names in turns(f.clauses, Scope(self.bound)):
+                scope = Scope(self.bound, params, names, self.states)
+                whole, parts = self._reads(f.value, scope), self._summands(f.value, scope)
+                if len(parts) > 1:
+                    reads[reads.index(whole)] = parts[0]
+                    reads += parts[1:]
         return reads
+
+    def _reads(self, e: ir.Expression, scope: Scope) -> frozenset[int]:
+        seen: set[int] = set()
+        evaluate(e, replace(scope, reads=seen))
+        return frozenset(seen)
+
+    def _summands(self, e: ir.Expression, scope: Scope) -> list[frozenset[int]]:
+        """The cells that each term of a sum with a `for` reads; one entry for an expression without such a sum."""
+        whole = [self._reads(e, scope)]
+        match e:
+            case ir.Sum(operator="+"):
+                found = [part for names in turns(e.clauses, scope) for part in self._summands(e.body, scope.at(names))]
+                return found if any(found) else whole
+            case ir.LetValue(indices=()):
+                return self._summands(self.model.lets[e.name].value, scope)
+            case ir.Operation(operator="neg", operands=(inside,)):
+                return self._summands(inside, scope)
+            case ir.Operation(operator="+" | "-", operands=sides):
+                parts = [self._summands(side, scope) for side in sides]
+                return [part for some in parts for part in some] if any(len(some) > 1 for some in parts) else whole
+            case ir.Operation(operator="*" | "/" as operator, operands=(left, right)):
+                several, other = self._summands(left, scope), self._reads(right, scope)
+                if operator == "*" and len(several) == 1:
+                    several, other = self._summands(right, scope), self._reads(left, scope)
+                return [part | other for part in several] if len(several) > 1 else whole
+        return whole
 
     def at_beta(self, beta: float) -> Oracle:
         """The same model with p to the power beta in its conditionals and kernels; masks as they are."""

@@ -33,6 +33,34 @@ def test_damaged_texts_are_answered_in_time():
     assert faulty(30, 5) == []
 
 
+OPEN = "  param h[j in range(2)] ~ normal(0,n\n"
+FOUND = {  # by nights
+    "a loop whose parenthesis a brace closes": "model m {\n  for ( }  in 1:10) {\n    x[i] ~ dbern(p)\n  }\n}\n",
+    "an empty body between words": "model second begin\n  end\nmodel first\n  var x : bit\n",
+    "a power beyond numbers with a point": "model lm {\n  var x[i in range(8)] : range(10^1200)\n}\n",
+    "a power of too long a number": f"index t = range({'1' * 4300} ^ 64 + 5)\nmodel m {{ var x[i in t] : bit }}\n",
+    "three hundred calls that do not close": "model m {\n  var s : spin\n" + OPEN * 300 + "  factor h[(s + 1) // 2]\n}\n",
+    "axes without names, again and again": "input K : int = 3\nmodel hmm {\n"
+    + "  latent z[K] : range(K)\n  var y[K : int(3)\n" * 150
+    + "}\n",
+    "a set of a thousand million members": (
+        "input visits[rows] : int = [2, 1000000000]\nindex person = range(2)\nmodel m {\n"
+        "  var y[p in person, t in range(visits[p])] : bit\n  factor 0.1 * y[p, t] for p in person for t in range(visits[p])\n}\n"
+    ),
+    "a type that is a statement": "network x = mlp(width = 16)\nmodel m {\n  var x[t in range(8)] :conditional x ~ x()\n}\n",
+    "operators of other languages behind a bracket": (
+        "model m {\n  var x : range(2)\n  va] ∧ x[1] ≤ x[2]\n  require x[0] ≥ x[1] ∨ x[1] ≠ x[2]\n  factor 0.1 * x[0] – 0.2 * x[1]\n}\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_nights_found_is_answered_in_time(name: str):
+    found = passed("E407_ragged_beyond", FOUND[name])  # without inputs
+    assert not found.failed
+    assert found.seconds < MOST_SECONDS / 2
+
+
 @pytest.mark.slow  # 50,000 texts
 def test_very_many_damaged_texts_are_answered_in_time():
     assert faulty(50_000, 39003) == []
