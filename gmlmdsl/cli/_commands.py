@@ -32,6 +32,9 @@ class Commands(TyperGroup):
         raise typer.Exit(status)
 
 
+# The groups of commands in the help.
+PROGRAMS, MODELS, FILES, TRANSLATORS = "Write programs", "Fit and sample", "Exchange models", "Translate"
+
 app = typer.Typer(
     name="gmlm",
     cls=Commands,
@@ -39,7 +42,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="A modeling language for generative masked models. A `.gmlm` file declares models, masks and samplers; data and seeds stand here.",
-    epilog="Start: gmlm check m.gmlm; gmlm explain m.gmlm; gmlm fit m.gmlm data.csv --out m.fit; gmlm sample m.fit",
+    epilog="First: gmlm examples votes; gmlm check votes.gmlm; gmlm explain votes.gmlm. "
+    "Then: gmlm fit votes.gmlm data.csv --input n=16 --out votes.fit; gmlm sample votes.fit",
 )
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A .gmlm file.", show_default=False)]
@@ -91,7 +95,7 @@ def start(context: typer.Context, version: Annotated[bool, typer.Option("--versi
         print(context.get_help())
 
 
-@app.command()
+@app.command(rich_help_panel=PROGRAMS)
 def check(
     files: Files,
     as_json: AsJson = False,
@@ -103,9 +107,9 @@ def check(
     raise typer.Exit(check_files(files, as_json, fix, inputs or (), arrays))
 
 
-@app.command()
+@app.command(rich_help_panel=PROGRAMS)
 def lsp() -> None:
-    """Serve an editor over the standard streams, by the Language Server Protocol. Needs `pip install gmlmdsl[editor]`."""
+    """Serve an editor over the standard streams, by the Language Server Protocol. Needs the extra `editor`."""
     from .._optional import need
 
     need("pygls", "an editor's language server needs pygls", '"gmlmdsl[editor]"')
@@ -114,7 +118,7 @@ def lsp() -> None:
     serve()
 
 
-@app.command("format")
+@app.command("format", rich_help_panel=PROGRAMS)
 def format_files(
     files: Annotated[list[Path] | None, typer.Argument(metavar="FILE", help=".gmlm files, rewritten in place.", show_default=False)] = None,
     check_only: Annotated[
@@ -160,7 +164,7 @@ def _difference(before: str, after: str, file: Path) -> str:
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
 
-@app.command()
+@app.command(rich_help_panel=PROGRAMS)
 def explain(
     what: Annotated[
         str,
@@ -225,7 +229,7 @@ def _bound_if_possible(file: Path, inputs: list[str] | None, arrays: Path | None
     return program, bind_program(program, given).bound
 
 
-@app.command()
+@app.command(rich_help_panel=PROGRAMS)
 def info(file: File, inputs: Inputs = None, arrays: Arrays = None, as_json: AsJson = False, allow_python: AllowPython = False) -> None:
     """List what a program has: inputs, graphs, models with shapes and counts, masks, samplers; of a network its parameters by part."""
     from ..explain import describe
@@ -242,7 +246,7 @@ def info(file: File, inputs: Inputs = None, arrays: Arrays = None, as_json: AsJs
     show_info(found)
 
 
-@app.command()
+@app.command(rich_help_panel=MODELS)
 def fit(
     file: File,
     data: DataPath,
@@ -288,7 +292,7 @@ def fit(
     run_fit(FitRequest(file, data, mask, model, inputs or [], arrays, reading, rows=rows, out=out, report=report, **how))
 
 
-@app.command()
+@app.command(rich_help_panel=MODELS)
 def sample(
     file: FittedFile,
     sampler: Annotated[
@@ -327,7 +331,7 @@ def sample(
     run_sample(SampleRequest(source, sampler, draws, warmup, chains, thin, seed, clamp or [], rows, out, report, prompt))
 
 
-@app.command()
+@app.command(rich_help_panel=MODELS)
 def masks(
     file: FittedFile,
     mask: Annotated[
@@ -362,7 +366,7 @@ def masks(
     run_masks(MasksRequest(source, mask, suggest, draws, sampler, seed, not no_times, as_json))
 
 
-@app.command("import")
+@app.command("import", rich_help_panel=FILES)
 def import_model(
     file: Annotated[
         Path,
@@ -387,7 +391,7 @@ def import_model(
     run_import(file, out, evidence)
 
 
-@app.command("export")
+@app.command("export", rich_help_panel=FILES)
 def export_model(
     file: FittedFile,
     out: Annotated[
@@ -412,7 +416,7 @@ def export_model(
     run_export(ModelSource(file, model, params, inputs or [], arrays), out)
 
 
-@app.command()
+@app.command(rich_help_panel=PROGRAMS)
 def examples(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="The example to copy; without it they are listed.", show_default=False)
@@ -429,7 +433,7 @@ def examples(
     run_examples(name, out)
 
 
-@app.command()
+@app.command(rich_help_panel=MODELS)
 def demo(out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where the report goes.")] = Path("demo-report")) -> None:
     """Fit a model of handwritten digits under two masks, compare them, sample, and write a report. Takes a minute or two."""
     from ..demo import run

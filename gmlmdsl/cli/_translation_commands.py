@@ -12,10 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from . import _translation_options as o
-from ._commands import AllowPython, Arrays, AsJson, Inputs, MaskName, ModelName, app
+from ._commands import TRANSLATORS, AllowPython, Arrays, AsJson, Inputs, MaskName, ModelName, app
 
 
-@app.command()
+@app.command(rich_help_panel=TRANSLATORS)
 def train(
     file: o.Program,
     text: o.Text,
@@ -81,7 +81,7 @@ def train(
     )
 
 
-@app.command()
+@app.command(rich_help_panel=TRANSLATORS)
 def distill(
     bundle: o.Bundle,
     text: o.Sources,
@@ -99,7 +99,7 @@ def distill(
     run_distill(bundle, text, out, sampler, seed, allow_python)
 
 
-@app.command()
+@app.command(rich_help_panel=TRANSLATORS)
 def translate(
     bundle: o.Bundle,
     text: o.Lines = None,
@@ -126,7 +126,7 @@ def translate(
     run_translate(bundle, text, how, allow_python)
 
 
-@app.command()
+@app.command(rich_help_panel=TRANSLATORS)
 def evaluate(
     bundle: o.Bundle,
     text: o.Text,
@@ -153,7 +153,7 @@ def evaluate(
     run_evaluate(bundle, tuple(text), how, reverse, languages, limit, allow_python)
 
 
-@app.command()
+@app.command(rich_help_panel=TRANSLATORS)
 def latency(
     text: o.Sources,
     bundles: o.Bundles,
@@ -174,7 +174,7 @@ def latency(
     run_latency(text, bundles, samplers or [], (sentences, pieces, peers), as_json, allow_python)
 
 
-@app.command()
+@app.command(rich_help_panel=TRANSLATORS)
 def pipeline(
     file: o.Program,
     text: o.Text,
