@@ -198,7 +198,7 @@ def test_all_replicates_share_one_program(missing: int | None):
     assert fit.status and fit.standard_errors  # a fit is judged when it is first asked: that is no replicate's program
     verbs: dict[str, tuple[int, Callable[[int], Any]]] = {
         "cross_validate": (1, lambda n: fit.cross_validate(n)),
-        "bootstrap": (0, lambda n: fit.bootstrap(n, progress=False)),
+        "bootstrap": (3, lambda n: fit.bootstrap(n, progress=False)),  # as for a fit, to the distinct rows with weights
         "predictive": (1, lambda n: fit.predictive("gibbs", draws=20 * n, warmup=5)),
     }
     for most, call in verbs.values():
