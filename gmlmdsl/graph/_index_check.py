@@ -28,6 +28,7 @@ def verify_index(
     joint: JointValues,
     e: ir.Expression,
     name: str,
+    member: str = "",
 ) -> None:
     """Raise unless an index is in range for every value of the cells that it depends on.
 
@@ -43,9 +44,10 @@ def verify_index(
         joint: the joint values of the slots.
         e: the expression that is reported.
         name: the name of the indexed array.
+        member: what several indices name together; the index is then -1 for what is none.
 
     Raises:
-        GmlmError: E407 with the value that leaves 0..length-1; E416 if the index has no value or is
+        GmlmError: E414 if indices name no such member; E407 with the value that leaves 0..length-1; E416 if the index has no value or is
             not whole; E412 if there are too many values to try.
     """
     used = {s for t in (node, *(g for g, _ in guards)) for leaf in nodes_in(t) if isinstance(leaf, CellValue) for s in _slots(leaf)}
@@ -69,6 +71,9 @@ def verify_index(
         bad = ((value < 0) | (value >= length)) & good
         if bad.any():
             reached = int(np.broadcast_to(value, bad.shape)[bad].ravel()[0])
+            if member and reached == -1:
+                help = "limit them with `if .. then .. else`: the values at which they name none do not count then"
+                raise fail("E414", f"these indices, computed from cells, may name what is not {member}", e.span, "not always", help=help)
             message = f"an index of {in_ticks(name)} can be {reached}, outside 0..{length - 1}"
             raise fail("E407", message, e.span, f"reaches {reached}", help="limit it with `if .. then .. else`, or wrap it with `%`")
 

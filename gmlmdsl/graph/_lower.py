@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -388,7 +389,7 @@ class Lowering:
         self.verify(node, turns, length, e, name)
         return node
 
-    def verify(self, node: Node, turns: Turns, length: int, e: ir.Expression, name: str) -> None:
+    def verify(self, node: Node, turns: Turns, length: int, e: ir.Expression, name: str, member: str = "") -> None:
         """Raise unless an index is in range over all values of the cells that it mentions.
 
         Given values are replaced by all values that their domains allow.
@@ -399,6 +400,7 @@ class Lowering:
             length: the length of the indexed axis.
             e: the expression that is reported.
             name: the name of the indexed array.
+            member: what several indices name together; the index is then -1 for what is none.
         """
         (node, *tests), sizes = over_domains([node, *(g for g, _ in turns.guards)], self._given, self.columns, self.slot_sizes)
         guards = tuple(zip(tests, (depth for _, depth in turns.guards), strict=True))
@@ -408,7 +410,7 @@ class Lowering:
                 return array[rows] if array.shape[0] > 1 else array
 
             joint = JointValues(tuple(sizes), (*owners, *range(len(owners), len(sizes))))
-            verify_index(node, guards, part(turns.taken), length, [part(c) for c in self.columns], self.tables, joint, e, name)
+            verify_index(node, guards, part(turns.taken), length, [part(c) for c in self.columns], self.tables, joint, e, name, member)
 
     def cell(self, e: ir.VariableValue, turns: Turns) -> Node:
         """Return the value of a cell, or of the one among several cells that other cells choose."""
@@ -589,7 +591,7 @@ class Lowering:
             return index, np.zeros(1, bool)
         if over.is_looked_up:
             if not all(not isinstance(i, Node) and self.is_fixed(i) for i in given):
-                raise fail("E414", f"an index into `{over.name}` must be fixed here, not computed from cells", e.span, "moves with a cell")
+                return self.member_index(over, given, turns, e), np.zeros(1, bool)
             values = [self.value(i, turns) for i in given]  # type: ignore[arg-type]
             return looked_up(self.bound.members(over), values, turns.taken, e, over), np.zeros(1, bool)
         if over.is_edges:
@@ -624,8 +626,46 @@ class Lowering:
         self.tables.append(np.where(places < 0, -1, there))
         ends = [(self.lower(x, turns), Constant(stride)) for x, stride in ((i, length), (j, 1))]
         place = Gather("", len(self.tables) - 1, length**2, Constant(0), tuple(ends))
-        self.verify(place, turns, len(graph.part(over.part)), i, over.name)
+        self.verify(place, turns, len(graph.part(over.part)), i, over.name, f"an edge of `{over.graph}`")
         return place, np.zeros(1, bool)
+
+    def member_index(
+        self, over: ir.SetOf, given: Sequence[ir.Expression | Node], turns: Turns, e: ir.ParameterValue | ir.InputValue
+    ) -> Node:
+        """Return the number of a member of a set whose indices depend on cells.
+
+        Args:
+            over: the set of the axis, whose sizes may depend on earlier ones.
+            given: the indices, one for each name of a member.
+            turns: the iterations around the entry.
+            e: the entry that is reported.
+        """
+        if over.part == "triangles" or any(isinstance(i, Node) for i in given):
+            help = "loop over the members, or give the axis the full range"
+            message = f"an index into `{over.name}` must be fixed here, not computed from cells"
+            raise fail("E414", message, e.span, "moves with a cell", help=help)
+        members = [np.asarray(m) for m in self.bound.members(over)]
+        low = [int(m.min(initial=0)) for m in members]
+        extent = [int(m.max(initial=0)) - least + 1 for m, least in zip(members, low, strict=True)]
+        if np.prod(extent, dtype=float) > 1 << 24:
+            raise fail("E412", f"members chosen by cells need a table of {math.prod(extent):,} entries", e.span, "too large")
+        table = np.full(math.prod(extent), -1, np.int64)
+        table[np.ravel_multi_index([m - least for m, least in zip(members, low, strict=True)], extent)] = np.arange(len(members[0]))
+        self.tables.append(table)
+        number, terms = len(self.tables) - 1, []
+        for k, (i, least) in enumerate(zip(given, low, strict=True)):
+            assert not isinstance(i, Node)
+            shifted = i if least == 0 else ir.Operation(i.span, "-", (i, ir.Literal(i.span, least)))
+            if self.is_fixed(i):
+                node = self.column(in_range(self.value(shifted, turns), extent[k], turns.taken, i, e.name))
+            else:
+                node = self.moving(shifted, extent[k], e.name, turns)
+            terms.append((node, Constant(math.prod(extent[k + 1 :]))))
+        place = Gather("", number, len(table), Constant(0), tuple(terms))
+        first = given[0]
+        assert not isinstance(first, Node)
+        self.verify(place, turns, len(members[0]), first, over.name, f"a member of `{over.name}`")
+        return place
 
     def edge(self, over: ir.SetOf, i: Array, j: Array, turns: Turns, e: ir.Expression) -> Array:
         """Return the numbers of edges with fixed ends, and raise for a pair that is not an edge.

@@ -180,7 +180,7 @@ DISTRIBUTIONS = (
         "distribution",
         "binomial",
         (
-            Option("n", PROBABILITY, "trials; the variable is `range(n + 1)`"),
+            Option("n", PROBABILITY, "trials, the same for all cells of the variable, which is over `range(n + 1)`"),
             Option("probability", PROBABILITY, "of each success; or `logit = ..`, its log odds"),
         ),
         "On a range: the number of successes.",
