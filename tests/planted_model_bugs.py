@@ -156,15 +156,16 @@ def _summed(original: Callable[..., Any], table: Any) -> Any:
 
 def _alone(self: Any) -> Iterator[tuple[int, Any]]:
     """Each distribution as if the cells that are eliminated later were uniform."""
-    for step, (joint, message) in enumerate(zip(self.joint, self.sent, strict=True)):
+    for step, message in enumerate(self.sent):
+        joint = self.joint[step]
         law = np.exp(joint - message)
         yield step, law.reshape(len(law), -1).mean(axis=1)
 
 
-def _known_at_first(original: Callable[..., Any], self: Any, cells: Any, values: Any) -> None:
+def _known_at_first(original: Callable[..., Any], self: Any, cells: Any, values: Any) -> Any:
     """Known cells count as if they had their first value."""
     self.codes[:] = 0
-    original(self, cells, values)
+    return original(self, cells, values)
 
 
 MODEL_BUGS = (
@@ -176,8 +177,8 @@ MODEL_BUGS = (
     ),
     Bug(
         "known cells at their first value",
-        "_Pass._enter",
-        around(_host_elimination._Pass, "_enter", _known_at_first),
+        "_Pass._restricted",
+        around(_host_elimination._Pass, "_restricted", _known_at_first),
         partial(numpy_marginals_are_right, MACHINE, cell_0=1),
     ),
     Bug("sums for maxima", "_maximum", around(_host_elimination, "_maximum", _summed), partial(numpy_mode_is_right, MACHINE)),

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from .._diagnostics import GmlmError, fail
 from ..graph import FactorGraph
@@ -304,6 +302,9 @@ class _Search:
 
     def banded(self) -> Array:
         """Return the order of Cuthill and McKee 1969, in which neighbours have near places."""
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import reverse_cuthill_mckee
+
         n = len(self.free)
         joined = csr_array((np.ones(len(self.near), np.int8), self.near, self.starts), shape=(n, n))
         return reverse_cuthill_mckee(joined, symmetric_mode=True)

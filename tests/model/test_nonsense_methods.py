@@ -33,6 +33,7 @@ X = np.array([[1, -1], [1, 1], [-1, -1], [1, 1], [-1, 1], [1, 1]])
 AT = {"params": {"h": 0.1, "J": 0.2}}
 MODELS: dict[str, dict[str, Any]] = {
     "annealed_log_partition": AT | {"betas": 2, "chains": 2},
+    "approximation_gap": AT | {"method": "belief-propagation", "siblings": 1, "cells": 2, "warmup": 1},
     "compile": {},
     "distribution": AT,
     "effects": AT | {"wildtype": X[0]},
