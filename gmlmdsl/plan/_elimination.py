@@ -195,7 +195,6 @@ def plan_elimination(
     greedy = None if not found else found[0 if found[0].flops <= WORTH * found[-1].flops else -1]
     dear = None if found else faults[-1]
     if core <= MOST_CORE and (greedy is None or greedy.flops > DEAR):
-        tried(lambda s: s.eliminate_listed(np.arange(len(free))))
         tried(lambda s: s.eliminate_listed(s.banded()))
         if core <= MOST_COMPARED and int((np.diff(graph.neighbours[0]) ** 2).sum()) <= MOST_FILLED:
             tried(lambda s: s.eliminate_least_filled())
