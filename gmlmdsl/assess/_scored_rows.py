@@ -184,15 +184,11 @@ def map_rows(objective: Objective, f: Callable[..., PyTree]) -> PyTree:
 
     The first axis of the result of `f` must be that of rows.
     """
-    n = objective.codes.shape[1] // objective.chunk
-    if n <= 1:
+    chunks = objective.chunks
+    if chunks.count(objective.codes.shape[1]) <= 1:
         return f(objective.codes, objective.weights, objective.masks)
-
-    def split(a: jax.Array) -> jax.Array:
-        return jnp.moveaxis(a.reshape(*a.shape[:-1], n, objective.chunk), -2, 0)
-
-    found = jax.lax.map(lambda piece: f(*piece), jax.tree.map(split, (objective.codes, objective.weights, objective.masks)))
-    return found.reshape(-1, *found.shape[2:])
+    pieces = jax.tree.map(chunks.split, (objective.codes, objective.weights, objective.masks))
+    return chunks.joined(jax.lax.map(lambda piece: f(*piece), pieces))
 
 
 @bounded_jit

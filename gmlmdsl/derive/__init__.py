@@ -12,6 +12,7 @@ from ._beam_search import AbstractPrefixes, BeamRows, BeamSearch, Search, Search
 from ._block_tables import Table, TabledBlocks, Tables, Weights, block_weights, table_codes, tabled_losses
 from ._bounded_jit import bounded_jit, compiled_only, mappings, quickly_compiled
 from ._causal_oracle import CausalOracle, CausalState, causal_oracle
+from ._chunks import Chunks
 from ._conditional import log_conditional, maximum
 from ._contracted_oracle import ContractedOracle, contracted_oracle
 from ._contraction import Contraction, contraction
@@ -25,6 +26,7 @@ from ._listing import listed_rows
 from ._loss import DrawnLoss, ExactLoss, as_listed, drawn_loss, exact_loss
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import noisy_mask, random_ranks
+from ._mesh import Spread, automatic_mesh, fetched, spread_over
 from ._network import NetworkGraph, NetworkLoss, Networks, cell_tables, fixed_loss, negative_log, network_graph
 from ._network import encode as encode_rows
 from ._network_transitions import NetworkTransitions

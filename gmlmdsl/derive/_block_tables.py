@@ -22,6 +22,7 @@ from jaxtyping import Array, Float, Int
 from ..graph import FactorGraph
 from ..plan import BlockTables, FactorTable, GraphTables
 from ._arrays import Blocks, Graph, Group, observed_value, on_device
+from ._chunks import Chunks
 from ._energy import Codes, Params, evaluate_slots, local_scores, observed_scores, scored
 
 
@@ -220,7 +221,7 @@ def tabled_losses(
     codes: Codes,
     shares: Float[Array, " blocks"],
     row_weights: Float[Array, " rows"],
-    chunk: int,
+    chunks: Chunks,
 ) -> Float[Array, " blocks"]:
     """Return for each block the sum over rows of share * weight * -log p(x_K | x_rest).
 
@@ -232,27 +233,26 @@ def tabled_losses(
         codes: the rows, shape (cells, rows).
         shares: the share of each block.
         row_weights: the weight of each row.
-        chunk: the number of rows to evaluate at a time.
+        chunks: the rows that are evaluated at a time.
     """
-    return by_chunks(lambda c, w: _chunk_sum(weights, tabled, c, shares, w)[0], codes, row_weights, chunk)
+    return by_chunks(lambda c, w: _chunk_sum(weights, tabled, c, shares, w)[0], codes, row_weights, chunks)
 
 
 T = TypeVar("T")
 
 
-def by_chunks(f: Callable[[Array, Array], T], codes: Codes, row_weights: Array, chunk: int) -> T:
+def by_chunks(f: Callable[[Array, Array], T], codes: Codes, row_weights: Array, chunks: Chunks) -> T:
     """Return the sum of `f` over chunks of rows.
 
     Args:
         f: a function of the codes and the weights of some rows.
         codes: the rows, shape (cells, rows).
         row_weights: the weight of each row.
-        chunk: the number of rows in a chunk.
+        chunks: the chunks.
     """
-    n = codes.shape[1] // chunk
-    if n <= 1:
+    if chunks.count(codes.shape[1]) <= 1:
         return f(codes, row_weights)
-    pieces = jnp.moveaxis(codes.reshape(codes.shape[0], n, chunk), 1, 0), row_weights.reshape(n, chunk)
+    pieces = chunks.split(codes), chunks.split(row_weights)
     zero = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(f, pieces[0][0], pieces[1][0]))
     return jax.lax.scan(lambda total, one: (jax.tree.map(jnp.add, total, f(*one)), None), zero, pieces)[0]
 
@@ -275,7 +275,9 @@ def _chunk_sum(
     return value.sum(axis=1), weight[:, None] * (each / total[:, None] - here.astype(dtype)), seen
 
 
-def _forward(weights: Weights, tabled: TabledBlocks, codes: Codes, shares: Array, row_weights: Array, chunk: int) -> tuple[Array, Weights]:
+def _forward(
+    weights: Weights, tabled: TabledBlocks, codes: Codes, shares: Array, row_weights: Array, chunks: Chunks
+) -> tuple[Array, Weights]:
     """Return the losses and their derivative, which both result from one pass over the rows."""
 
     def both(c: Array, w: Array) -> tuple[Array, Weights]:
@@ -283,11 +285,11 @@ def _forward(weights: Weights, tabled: TabledBlocks, codes: Codes, shares: Array
         kinds = zip(tabled.contexts, seen, weights.matrices, strict=True)
         return value, Weights(slope.sum(axis=2), tuple(t.outer(slope, z, m.shape) for t, z, m in kinds))
 
-    return by_chunks(both, codes, row_weights, chunk)
+    return by_chunks(both, codes, row_weights, chunks)
 
 
-def _backward(chunk: int, slopes: Weights, g: Array) -> tuple[Weights | None, ...]:
-    del chunk
+def _backward(chunks: Chunks, slopes: Weights, g: Array) -> tuple[Weights | None, ...]:
+    del chunks
     return jax.tree.map(lambda a: g.astype(a.dtype).reshape(-1, *[1] * (a.ndim - 1)) * a, slopes), None, None, None, None
 
 

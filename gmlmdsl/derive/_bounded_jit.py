@@ -41,6 +41,7 @@ from jaxtyping import PyTree
 
 from ..files import CACHE, CacheEntries, cache_folder
 from ..graph import versions
+from ._mesh import automatic_mesh
 
 # JAX has no public way to replace the cache. If these private parts are missing, nothing is cached.
 try:
@@ -100,7 +101,7 @@ def _compiled(function: F, wanted: Callable[..., bool]) -> F:
         told = tuple((type(leaf), leaf.hex() if isinstance(leaf, float) else leaf) for leaf in rest)
         key = function, structure, tuple(traced), told, shapes
         run = _not_run if getattr(_compiled_only, "here", False) else _run
-        with kept_on_disk():
+        with kept_on_disk(), automatic_mesh():
             try:
                 return run(PROGRAMS.program(key, function, rest, PROGRAMS.quick and wanted(*args, **kwargs)), arrays)
             except jax.errors.JaxRuntimeError as error:

@@ -28,6 +28,7 @@ from ..plan import (
 from ._abstract_loss import AbstractLoss, Masks
 from ._arrays import Blocks, Graph, blocks_on_device, drawn_blocks, float_type, graph_arrays, observed_value, on_device
 from ._block_tables import TabledBlocks, Tables, Weights, graph_tables, tabled_blocks, tabled_losses
+from ._chunks import Chunks
 from ._conditional import logsumexp
 from ._contraction import contraction
 from ._energy import Codes, Params, local_scores, observed_scores, scored
@@ -97,14 +98,16 @@ class ExactLoss(AbstractLoss):
         """Whether the loss of each set of blocks consists of products of tables only."""
         return tuple(t is not None and t.rest is None and self.probabilities is not None for t in self.tabled)
 
-    def plain_total(self, params: Params, codes: Codes, row_weights: Array, chunk: int, dtype: np.dtype | None = None) -> Float[Array, ""]:
+    def plain_total(
+        self, params: Params, codes: Codes, row_weights: Array, chunks: Chunks, dtype: np.dtype | None = None
+    ) -> Float[Array, ""]:
         """Return the weighted sum over rows of the loss of the plain sets of blocks.
 
         Args:
             params: parameters.
             codes: the rows, shape (cells, rows).
             row_weights: the weight of each row.
-            chunk: the number of rows to evaluate at a time.
+            chunks: the rows that are evaluated at a time.
             dtype: the float type of the sums over rows; None: the working type.
         """
         found = jnp.zeros((), float_type())
@@ -113,7 +116,7 @@ class ExactLoss(AbstractLoss):
                 assert self.probabilities is not None
                 assert weights is not None
                 weights = weights if dtype is None else weights.astype(dtype)
-                total: Array = tabled_losses(weights, self.tabled[k], codes, self.probabilities[k], row_weights, chunk)
+                total: Array = tabled_losses(weights, self.tabled[k], codes, self.probabilities[k], row_weights, chunks)
                 found = found + total.sum().astype(found.dtype)
         return found
 

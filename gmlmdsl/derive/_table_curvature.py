@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ._block_tables import TabledBlocks, Weights, by_chunks
+from ._chunks import Chunks
 from ._energy import Codes
 
 
@@ -37,7 +38,7 @@ def table_curvature(
     codes: Codes,
     shares: Float[Array, " blocks"],
     row_weights: Float[Array, " rows"],
-    chunk: int,
+    chunks: Chunks,
 ) -> TableCurvature:
     """Return the sums of `TableCurvature` over rows, in the float type of `weights`.
 
@@ -47,7 +48,7 @@ def table_curvature(
         codes: the rows, shape (cells, rows).
         shares: the share of each block.
         row_weights: the weight of each row.
-        chunk: the number of rows to evaluate at a time.
+        chunks: the rows that are evaluated at a time.
     """
     dtype = weights.constant.dtype
 
@@ -66,7 +67,7 @@ def table_curvature(
             beside.append(context.outer(by, z, shape))
         return TableCurvature(spread, tuple(beside), tuple((z * row_weights.astype(dtype)).sum(axis=2) for z in seen))
 
-    return by_chunks(some, codes, row_weights, chunk)
+    return by_chunks(some, codes, row_weights, chunks)
 
 
 def mean_indicators(curvature: TableCurvature, tabled: TabledBlocks, total: float) -> list[np.ndarray]:

@@ -142,7 +142,7 @@ def _by_tables(o: Objective, k: int, weights: Weights) -> Array:
     """Return the losses of a set of blocks whose scores are products of tables."""
     loss = o.exact_loss
     ones: jax.Array = jnp.ones(weights.constant.shape[0], weights.constant.dtype)
-    return tabled_losses(weights, loss.tabled[k], o.codes, ones, o.weights, o.chunk)  # pyright: ignore[reportArgumentType]
+    return tabled_losses(weights, loss.tabled[k], o.codes, ones, o.weights, o.chunks)  # pyright: ignore[reportArgumentType]
 
 
 def _by_trees(o: Objective, block: Blocks, params: Mapping[str, jax.Array]) -> Array:

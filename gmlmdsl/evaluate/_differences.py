@@ -26,8 +26,8 @@ def differences(objective: Objective, vector: jax.Array, colours: Colouring) -> 
     The differences are rows, over data rows x and values a of the block. The parameters are those
     that the block depends on.
     """
-    keep = np.asarray(objective.weights) > 0
-    codes = np.unique(np.asarray(objective.codes)[:, keep], axis=1)
+    keep = objective.host_weights > 0
+    codes = np.unique(objective.host_codes[:, keep], axis=1)
     loss = objective.exact_loss
     for k, (blocks, seen) in enumerate(zip(loss.blocks, colours.seen, strict=True)):
         for b in range(blocks.cells.shape[0]):

@@ -92,7 +92,7 @@ class Metrics:
         """
         o = self.objective
         scale, factor, entries = float(o.scale), float(o.factor), self._slopes.shape[0]
-        total = float(np.asarray(o.weights).sum())
+        total = float(o.host_weights.sum())
         pieces = [_Uses(t, c, total) for t, c in zip(o.exact_loss.tabled, _curvatures(o, dict(params)), strict=True) if t is not None]
         if self._kept is None:
             moves = sparse.csr_matrix(sparse.vstack([p.means(entries) for p in pieces]).tocsr() @ self._slopes)
@@ -145,7 +145,7 @@ def _has_rare_values(objective: Objective) -> bool:
     The criterion is f (1 - f), with the frequency f of a value. Without rare values a single scale
     suffices.
     """
-    weights, codes, sizes = np.asarray(objective.weights), np.asarray(objective.codes), objective.frame.host.sizes
+    weights, codes, sizes = objective.host_weights, objective.host_codes, objective.frame.host.sizes
     shares = [np.bincount(row, weights, size) / weights.sum() for row, size in zip(codes, sizes, strict=False)]
     bends = np.concatenate(shares)
     bends = bends * (1 - bends)
@@ -250,5 +250,5 @@ def _curvatures(objective: Objective, params: Arrays) -> tuple[Any, ...]:
         assert weights is not None
         assert tabled is not None
         rough = weights.astype(jnp.float32)
-        out.append(table_curvature(rough, tabled, objective.codes, loss.probabilities[k], objective.weights, objective.chunk))
+        out.append(table_curvature(rough, tabled, objective.codes, loss.probabilities[k], objective.weights, objective.chunks))
     return tuple(out)

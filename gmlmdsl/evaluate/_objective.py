@@ -15,6 +15,7 @@ from .._diagnostics import counted, fail, is_one_of, is_whole_number
 from ..derive import (
     AbstractLoss,
     AbstractMaskLaw,
+    Chunks,
     EliminatedLoss,
     ExactLoss,
     Graph,
@@ -23,6 +24,7 @@ from ..derive import (
     bounded_jit,
     drawn_loss,
     exact_loss,
+    fetched,
     mask_law,
     quickly_compiled,
 )
@@ -88,7 +90,7 @@ class Objective(eqx.Module):
         factor: c = (cells that the mask can reach) / E|K|.
         scale: the total row weight.
         frame: the model without data, and the names of fixed parameters.
-        chunk: the number of rows evaluated at once.
+        chunks: the rows that are evaluated at once.
         gaps: the loss of the rows whose missing cells are summed out; these rows are not among
             `codes`.
         gap_weights: the weights of the rows in `gaps`.
@@ -107,7 +109,7 @@ class Objective(eqx.Module):
     factor: Float[Array, ""]
     scale: Float[Array, ""]
     frame: Frame = eqx.field(static=True)
-    chunk: int = eqx.field(static=True)
+    chunks: Chunks = eqx.field(static=True)
     gaps: SummedRows | None = None
     gap_weights: Array | None = None
     rough: bool = eqx.field(static=True, default=False)
@@ -127,7 +129,7 @@ class Objective(eqx.Module):
         loss = self.exact_loss_or_none
         if loss is None:
             return self.sum_rows(lambda codes, weights, masks: (weights * finite(self.rows(params, codes, masks), weights)).sum())
-        total = loss.plain_total(params, self.codes, self.weights, self.chunk, jnp.float32 if self.rough else None)
+        total = loss.plain_total(params, self.codes, self.weights, self.chunks, jnp.float32 if self.rough else None)
         if all(loss.is_plain):
             return total
         tables = loss.weights(params)
@@ -168,10 +170,20 @@ class Objective(eqx.Module):
         return self.exact_loss_or_none
 
     @property
+    def host_codes(self) -> np.ndarray:
+        """The codes on the host, of all devices."""
+        return fetched(self.codes)
+
+    @property
+    def host_weights(self) -> np.ndarray:
+        """The weights of the rows on the host."""
+        return fetched(self.weights)
+
+    @property
     def n_rows(self) -> int:
         """The number of rows of positive weight, with equal rows counted separately."""
         gaps = 0 if self.gap_weights is None else int((np.asarray(self.gap_weights) > 0).sum())
-        return int((np.asarray(self.weights) > 0).sum() if self.repeated is None else self.repeated[0].sum()) + gaps
+        return int((self.host_weights > 0).sum() if self.repeated is None else self.repeated[0].sum()) + gaps
 
     @property
     def spread(self) -> np.ndarray | None:
@@ -182,7 +194,7 @@ class Objective(eqx.Module):
         """
         if self.repeated is None:
             return None
-        weights = np.asarray(self.weights)
+        weights = self.host_weights
         return np.sqrt(self.repeated[1]) / np.where(weights > 0, weights, 1.0)
 
     def rows(self, params: Mapping[str, Array], codes: Array, masks: Array | None) -> Float[Array, " rows"]:
@@ -199,14 +211,9 @@ class Objective(eqx.Module):
                 these rows.
             *more: arrays whose last axis is rows.
         """
-        n = self.codes.shape[1] // self.chunk
-        if n <= 1:
+        if self.chunks.count(self.codes.shape[1]) <= 1:
             return f(self.codes, self.weights, self.masks, *more)
-
-        def split(a: Array) -> Array:
-            return jnp.moveaxis(a.reshape(*a.shape[:-1], n, self.chunk), -2, 0)
-
-        pieces = jax.tree.map(split, (self.codes, self.weights, self.masks, *more))
+        pieces = jax.tree.map(self.chunks.split, (self.codes, self.weights, self.masks, *more))
         once = jax.checkpoint(lambda piece: f(*piece))
         zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(once, jax.tree.map(lambda a: a[0], pieces)))
         return jax.lax.scan(lambda total, piece: (jax.tree.map(jnp.add, total, once(piece)), None), zero, pieces)[0]

@@ -46,8 +46,8 @@ def revealed_cells(objective: Objective, params: dict[str, jax.Array]) -> Array:
     loss = objective.exact_loss_or_none
     if loss is None or loss.law is None or not _looks_at_cells(loss.law, objective.frame.host):
         return np.zeros(0, np.int64)
-    keep = np.asarray(objective.weights) > 0
-    distinct = np.unique(np.asarray(objective.codes)[:, keep], axis=1)[:, :1024]
+    keep = objective.host_weights > 0
+    distinct = np.unique(objective.host_codes[:, keep], axis=1)[:, :1024]
     # The number of rows is padded, so that few shapes are compiled.
     few = max(32, 1 << (distinct.shape[1] - 1).bit_length())
     codes = jnp.asarray(distinct[:, np.arange(few) % distinct.shape[1]])

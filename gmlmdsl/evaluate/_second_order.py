@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
-from ..derive import Blocks, TabledBlocks, block_weights, quickly_compiled
+from ..derive import Blocks, Chunks, TabledBlocks, block_weights, quickly_compiled
 from ._colouring import Colouring
 from ._objective import MANY, Objective
 from ._parameters import unflatten
@@ -85,12 +85,12 @@ def one_mask_moments(objective: Objective, vector: jax.Array, colours: Colouring
 def _chunks(objective: Objective, vector: jax.Array, colours: Colouring, one_mask: bool) -> Iterator[tuple[Array, ...]]:
     """Yield `_chunk_sums` of all rows, chunk by chunk."""
     slopes = colours.directions if colours.slopes is None else colours.slopes
-    codes, weights = np.asarray(objective.codes), np.asarray(objective.weights)
+    codes, weights = objective.host_codes, objective.host_weights
     chunk = _chunk(objective, colours, vector.shape[0])
     padding = -codes.shape[1] % chunk
     codes, weights = np.pad(codes, ((0, 0), (0, padding)), mode="edge"), np.pad(weights, (0, padding))
     one = dataclasses.replace(
-        objective, gaps=None, gap_weights=None, masks=None, codes=None, weights=None, chunk=0, rough=False, repeated=None
+        objective, gaps=None, gap_weights=None, masks=None, codes=None, weights=None, chunks=Chunks(0), rough=False, repeated=None
     )
     for start in range(0, codes.shape[1], chunk):
         rows = slice(start, start + chunk)

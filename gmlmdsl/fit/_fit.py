@@ -16,6 +16,7 @@ from .._diagnostics import fail, with_whole_numbers
 from .._progress import shows_progress, waiting
 from .._types import AnyArray, Arrays, Index
 from ..data import verified_weights
+from ..derive import Spread, spread_over
 from ..evaluate import (
     Colouring,
     MaskUse,
@@ -104,6 +105,7 @@ def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOp
     started = time.perf_counter()
     host = lowered.graph
     options = _verified_options(options)
+    spread, options = _spread(options), dataclasses.replace(options, mesh_axis=None)
     weights = verified_rows(mask, codes, options)
     # A line search and standard errors need many digits: full-batch fits run in float64 whatever
     # the default.
@@ -118,7 +120,7 @@ def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOp
             verify_whole(host, options.mask, mask)
             climbed = climb(lowered, codes, weights, start, fixed, options)
             return _climbed(Evidence(lowered, mask, codes, options, index), climbed, fixed, started)
-        prepared = make_objective(host, mask, codes, weights, start, fixed, options, options.optimizer is None)
+        prepared = make_objective(host, mask, codes, weights, start, fixed, options, options.optimizer is None, spread)
         objective, use, missing = prepared.objective, prepared.use, prepared.missing
         free = objective.frame.unconstrain({k: np.asarray(v) for k, v in objective.held.items()})  # pyright: ignore[reportArgumentType]
         convex = is_convex(host) and (missing.ignored or not missing.any)
@@ -145,6 +147,20 @@ def fit_model(lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOp
             inferred.status  # noqa: B018 - cheap without a curvature, and releases the rows
     evidence, seconds = Evidence(lowered, mask, codes, options, index), time.perf_counter() - started
     return Estimate(evidence, arrays, inferred, outcome, value, use, fixed, convex, codes.shape[1], missing, seconds)
+
+
+def _spread(options: FitOptions) -> Spread | None:
+    """Return the axis of the mesh over which rows are spread, which only full-batch fits have.
+
+    Raises:
+        GmlmError: E507.
+    """
+    if options.mesh_axis is None:
+        return None
+    if options.optimizer is not None or options.method is not None or options.impute:
+        message = "`mesh_axis=` spreads the rows of a full-batch fit, which has no `optimizer=`, no `method=` and no `impute=True`"
+        raise fail("E507", message, help="leave them out, or fit on one device")
+    return spread_over(options.mesh_axis)
 
 
 def _judged(

@@ -251,14 +251,14 @@ def curvature(
     known, one_mask, coupling = _without(objective, copies), None, None
     if colours is None:
         whole = dataclasses.replace(objective, gaps=None, gap_weights=None)
-        alive, weights = np.asarray(known.weights) > 0, np.asarray(objective.weights)
+        alive, weights = known.host_weights > 0, np.asarray(objective.weights)
         alone = 1.0 if objective.spread is None else objective.spread
         spread = np.where(alive, 1 / np.sqrt(np.where(alive, weights, 1.0)) if counts else alone, 0.0)
         by_rows, second, first = (np.asarray(a) for a in _by_directions(whole, vector, directions, jax.device_put(spread)))
         hessian = by_rows + prior
     else:
         # sum w g g' is the second moment for weights sqrt w: the same compiled sums run again.
-        rooted = dataclasses.replace(known, weights=np.sqrt(np.asarray(known.weights)), repeated=None) if counts else known
+        rooted = dataclasses.replace(known, weights=np.sqrt(known.host_weights), repeated=None) if counts else known
         c, sums = float(objective.factor), second_order(objective, vector, colours)
         seen = sums if copies is None else second_order(known, vector, colours)
         moments = second_order(rooted, vector, colours) if counts else seen
@@ -267,7 +267,7 @@ def curvature(
     apart = []
     if copies is not None:
         u, coupling = _imputed(objective, vector, basis, copies)
-        apart.append((u, np.asarray(objective.weights[copies.columns]).reshape(copies.rows, copies.count).sum(axis=1)))
+        apart.append((u, objective.host_weights[copies.columns].reshape(copies.rows, copies.count).sum(axis=1)))
     if objective.gaps is not None:
         more, u = (np.asarray(a) for a in gap_second_order(objective, vector, directions))
         hessian = hessian + more

@@ -16,6 +16,7 @@ import numpy as np
 from .._progress import shows_progress
 from .._types import Arrays
 from ..data import random_key
+from ..derive import Chunks
 from ..evaluate import MANY, Colouring, Objective, bijection, draw_masks, gradient_at, has_kinks, metrics, slopes
 from ..masks import AbstractMask
 from ._existence import Recession
@@ -206,7 +207,7 @@ def stochastic(objective: Objective, mask: AbstractMask, free: Arrays, options: 
                 known = jnp.maximum(codes, 0) if objective.gapped else codes
                 masks = draw_masks(host, mask, known, objective.masks.shape[0], jax.random.fold_in(here, 1))
             weights = objective.weights[chosen] * (len(alive) / sizes[0])
-            out = dataclasses.replace(out, codes=codes, weights=weights, masks=masks, chunk=sizes[0])
+            out = dataclasses.replace(out, codes=codes, weights=weights, masks=masks, chunks=Chunks(sizes[0]))
         if gaps is not None and sizes[1]:
             assert objective.gap_weights is not None
             chosen = lacking[jax.random.choice(jax.random.fold_in(here, 2), len(lacking), (sizes[1],), replace=False)]
@@ -293,7 +294,7 @@ def first_curvature(objective: Objective, colours: Colouring | None, copies: Cop
     It is cheap to compute and scales the minimiser.
     """
     whole = complete_rows(objective, copies)
-    return None if colours is None or not bool((np.asarray(whole.weights) > 0).any()) else _sound(curvature(whole, objective.held, colours))
+    return None if colours is None or not bool((whole.host_weights > 0).any()) else _sound(curvature(whole, objective.held, colours))
 
 
 def off_wrong_edges(objective: Objective, free: Arrays) -> tuple[Arrays, float]:

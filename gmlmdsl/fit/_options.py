@@ -40,6 +40,7 @@ class FitOptions:
     # whether the directions that data alone leave open are computed; refits of many do not need
     # them
     asks_data_alone: bool = True
+    mesh_axis: str | None = None
 
     @property
     def ignores(self) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._diagnostics import fail
 from ..data import generator, random_key
-from ..derive import float_type, graph_arrays, on_device, room_for
+from ..derive import Chunks, Spread, float_type, graph_arrays, on_device, room_for
 from ..derive.compiled import all_values, gap_rows, log_potential
 from ..evaluate import (
     Colouring,
@@ -132,6 +132,7 @@ def make_objective(
     fixed: tuple[str, ...],
     options: FitOptions,
     merge: bool = False,
+    spread: Spread | None = None,
 ) -> Prepared:
     """Return the objective of a fit.
 
@@ -147,6 +148,7 @@ def make_objective(
         fixed: the names of the parameters that are held at their start.
         options: the options of the fit.
         merge: whether equal rows may be stored as one.
+        spread: the axis of a mesh over which complete rows are spread, or None.
     """
     named, ignores = mask, options.ignores
     if ignores:
@@ -169,18 +171,19 @@ def make_objective(
         whole, each, repeated = _merged(whole, each)
     room = room_for(len(each))
     chunk = chunk_rows(loss, 0 if rows_masks is None else len(rows_masks), 0 if rows_masks is None else rows_masks.shape[1], room)
-    padding, dtype = room + -room % chunk - len(each), float_type()
+    chunks = Chunks(chunk) if spread is None else Chunks(spread.filled(chunk), spread.devices)
+    padding, dtype, placed = room + -room % chunks.rows - len(each), float_type(), on_device if spread is None else spread.put
     gaps = summed_loss(host, device, codes, kinds)
     objective = Objective(
         loss,
-        on_device(np.pad(whole, ((0, 0), (0, padding)), mode="edge" if len(each) else "constant")),
-        on_device(np.pad(each, (0, padding)).astype(dtype)),
-        None if rows_masks is None else on_device(np.pad(rows_masks, ((0, 0), (0, 0), (0, padding)), constant_values=host.n_cells)),
+        placed(np.pad(whole, ((0, 0), (0, padding)), mode="edge" if len(each) else "constant")),
+        placed(np.pad(each, (0, padding)).astype(dtype)),
+        None if rows_masks is None else placed(np.pad(rows_masks, ((0, 0), (0, 0), (0, padding)), constant_values=host.n_cells)),
         start,
         on_device(np.asarray(use.reached / use.mean_size, dtype)),
         on_device(np.asarray(weights.sum(), dtype)),
         Frame(host.without_data, fixed),
-        chunk,
+        chunks,
         gaps,
         None if gaps is None else on_device(weights[kinds.summed].astype(dtype)),
         repeated=None if repeated is None else np.pad(repeated, ((0, 0), (0, padding))),
@@ -288,7 +291,7 @@ def objective_colouring(objective: Objective) -> Colouring | None:
     """
     host = objective.frame.host
     size = sum(p.size for p in host.parameters)
-    rows = int((np.asarray(objective.weights) > 0).sum())
+    rows = int((objective.host_weights > 0).sum())
     if objective.exact_loss_or_none is None or not is_affine(host) or not 0 < size <= MOST_INFERRED or not rows:
         return None
     return colouring(objective, size)

@@ -268,7 +268,7 @@ def constant_cells(objective: Objective, separated: Array, colours: Colouring | 
     """
     if colours is None:
         return []
-    codes = np.asarray(objective.codes)[:, np.asarray(objective.weights) > 0]
+    codes = objective.host_codes[:, objective.host_weights > 0]
     highest = codes.max(axis=1)
     # A missing cell has no value.
     still = np.append(np.where(codes < 0, highest[:, None], codes).min(axis=1) == highest, False)

@@ -672,6 +672,7 @@ class JointModel(Model):
         gaps: str = "sum",
         starts: int = 1,
         level: float | None = None,
+        mesh_axis: str | None = None,
     ) -> Fit:
         """Minimise c * sum over rows of w loss_r - log prior over the parameters.
 
@@ -733,6 +734,9 @@ class JointModel(Model):
                 objective (label switching).
             level: the probability of all intervals of the fit and of its checks that are asked for
                 without one, such as 0.95. If None, it is 0.94. `fit.with_level` changes it later.
+            mesh_axis: an axis of the ambient mesh of devices, over which the rows of a full-batch
+                fit are spread: `with jax.set_mesh(jax.make_mesh((4,), ("data",))):` and
+                `mesh_axis="data"`. Sums over rows then differ from those on one device by rounding.
 
         Returns:
             A `Fit` with estimates, sandwich standard errors, and a status with remedies.
@@ -743,20 +747,20 @@ class JointModel(Model):
 
         Reference: Li et al. 2024, Definitions 2 and 7, Lemma 1.
         """
-        seed = verified_seed(seed)
-        bound, rows = bound_dataset(self.lowered, x, missing, given)
-        method, weights = method_of(method), rows.matched(weights, "weights")
-        whole = mask is None and isinstance(method, PersistentContrastiveDivergence)
-        name, lowered = (WHOLE, whole_mask(self.graph)) if whole else self._mask(mask, bound)
-        options = FitOptions(
-            name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are, method, gaps=gaps
-        )
-        level = None if level is None else verified_level(level)
-        asked = bound, lowered, rows.codes, options
-        usual = type(starts) is int and starts == 1
-        estimate, told = (fit_model(*asked, rows.index), None) if usual else best_of_starts(*asked, starts, rows.index)
-        meta = self._meta(seed) | ({} if told is None else {"starts": told.as_meta}) | ({} if level is None else {"level": level})
-        return estimate_to_fit(Fit, estimate, self.graph, meta, lambda: self, derive.float_type())
+        with derive.automatic_mesh():
+            seed = verified_seed(seed)
+            bound, rows = bound_dataset(self.lowered, x, missing, given)
+            method, weights = method_of(method), rows.matched(weights, "weights")
+            whole = mask is None and isinstance(method, PersistentContrastiveDivergence)
+            name, lowered = (WHOLE, whole_mask(self.graph)) if whole else self._mask(mask, bound)
+            asked = name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are, method
+            options = FitOptions(*asked, gaps=gaps, mesh_axis=mesh_axis)
+            level = None if level is None else verified_level(level)
+            data = bound, lowered, rows.codes, options
+            usual = type(starts) is int and starts == 1
+            estimate, told = (fit_model(*data, rows.index), None) if usual else best_of_starts(*data, starts, rows.index)
+            meta = self._meta(seed) | ({} if told is None else {"starts": told.as_meta}) | ({} if level is None else {"level": level})
+            return estimate_to_fit(Fit, estimate, self.graph, meta, lambda: self, derive.float_type())
 
     def fit_path(
         self,
@@ -882,6 +886,7 @@ class JointModel(Model):
         given: Given | None = None,
         prompt: Prompt | None = None,
         oracle: Oracle | None = None,
+        mesh_axis: str | None = None,
     ) -> Any:
         """Run many chains of a sampler in one compiled scan, or draw strings by a guided sampler.
 
@@ -918,6 +923,8 @@ class JointModel(Model):
                 of prefixes of any length, as values or labels; letters may also be strings. Draws
                 then have an axis of rows.
             oracle: for guided samplers, a `gm.Oracle` that draws in the model's place.
+            mesh_axis: an axis of the ambient mesh of devices over which chains are spread, as in
+                `fit`. The draws are those of one device.
 
         Returns:
             An InferenceData or a DataTree, as the installed ArviZ requires. `posterior` has named
@@ -932,26 +939,27 @@ class JointModel(Model):
                 too costly to draw; E745 and E746 for errors of the user's verifiers, values and
                 oracles.
         """
-        lowered = bound_once(self.lowered, given, "a sampler")
-        checked = None if is_one_of(sampler, ("exact",)) and sampler not in self.samplers else self.sampler(sampler)[1]
-        decodes = checked is not None and checked.call is not None and is_decoder(checked.call)
-        if checked is not None and checked.call is not None and not decodes:
-            stated = {"thin": thin != 1, "clamp": clamp is not None, "init": init is not None, "observe": observe is not None}
-            stated |= {"warmup": bool(warmup), "keep_draws": not keep_draws}
-            return self._draw_strings(
-                lowered, checked, checked.call, params, GuidedOptions(checked.name, prompt, draws, chains), seed, oracle, stated
-            )
-        if prompt is not None or oracle is not None:
-            refuse_guided(prompt=prompt, oracle=oracle)
-        fresh = checked is not None and (decodes or ir.start_of(checked.kernels) is not None)
-        defaults = (1000, 0 if fresh else 500, 4)
-        draws, warmup, chains = (d if n is None else n for n, d in zip((draws, warmup, chains), defaults, strict=True))
-        if checked is None:
-            assert sampler is not None
-            options = SampleOptions(sampler, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
-            return draw_exact(lowered, self._counted, self._known(params, lowered), options, self._provenance())
-        options = SampleOptions(checked.name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress)
-        return draw_chains(lowered, checked, self._known(params, lowered), options, self._provenance())
+        with derive.automatic_mesh():
+            lowered = bound_once(self.lowered, given, "a sampler")
+            checked = None if is_one_of(sampler, ("exact",)) and sampler not in self.samplers else self.sampler(sampler)[1]
+            decodes = checked is not None and checked.call is not None and is_decoder(checked.call)
+            if checked is not None and checked.call is not None and not decodes:
+                stated = {"thin": thin != 1, "clamp": clamp is not None, "init": init is not None, "observe": observe is not None}
+                stated |= {"warmup": bool(warmup), "keep_draws": not keep_draws, "mesh_axis": mesh_axis is not None}
+                return self._draw_strings(
+                    lowered, checked, checked.call, params, GuidedOptions(checked.name, prompt, draws, chains), seed, oracle, stated
+                )
+            if prompt is not None or oracle is not None:
+                refuse_guided(prompt=prompt, oracle=oracle)
+            fresh = checked is not None and (decodes or ir.start_of(checked.kernels) is not None)
+            defaults = (1000, 0 if fresh else 500, 4)
+            draws, warmup, chains = (d if n is None else n for n, d in zip((draws, warmup, chains), defaults, strict=True))
+            if checked is None:
+                assert sampler is not None
+                options = SampleOptions(sampler, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress, mesh_axis)
+                return draw_exact(lowered, self._counted, self._known(params, lowered), options, self._provenance())
+            options = SampleOptions(checked.name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress, mesh_axis)
+            return draw_chains(lowered, checked, self._known(params, lowered), options, self._provenance())
 
     def distribution(self, params: Params, given: Given | None = None) -> GmlmDistribution:
         """Return p(x) as a NumPyro `Distribution`.

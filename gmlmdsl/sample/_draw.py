@@ -52,6 +52,7 @@ class SampleOptions:
     observe: ObserveLike | None
     keep_draws: bool
     progress: bool | None
+    mesh_axis: str | None = None
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,7 @@ def run_chains(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, j
         observe=observe,
         keep=options.keep_draws,
         progress=shows_progress(options.progress),
+        spread=derive.spread_over(options.mesh_axis),
     )
     return ChainRun(found, planned, held[0], options, _words(begun, options.init))
 
@@ -186,6 +188,7 @@ def draw_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Array
         observe=observe,
         keep=options.keep_draws,
         progress=shows_progress(options.progress),
+        spread=derive.spread_over(options.mesh_axis),
     )
     run = ChainRun(found, derive.Planned(kernel, (line,)), held[0][: graph.n_cells], options, "none: draws are independent")
     return label(graph, run, provenance)

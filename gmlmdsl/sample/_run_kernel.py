@@ -12,7 +12,7 @@ import numpy as np
 
 from .._progress import DrawsBar
 from ..data import keys_of
-from ..derive import AbstractKernel, Info, State, Target, bounded_jit, float_type, fold, on_device
+from ..derive import AbstractKernel, Info, Spread, State, Target, bounded_jit, fetched, float_type, fold, on_device
 from . import limits
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def sample(
     progress: bool,
     keys: jax.Array | None = None,
     remember: Callable[[State], PyTree] = forget,
+    spread: Spread | None = None,
 ) -> Draws:
     """Run every chain from its start; draw t of chain c depends only on the seed, c and t.
 
@@ -88,13 +89,16 @@ def sample(
         progress: whether to show a progress bar.
         keys: the keys of the chains, if they do not follow from the chains' numbers.
         remember: returns the part of a state that is kept of each draw beside the codes.
+        spread: the axis of a mesh over which chains are spread, or None.
     """
     chains, per_call = codes.shape[1], min(limits.STEPS_PER_CALL, 1 << (draws - 1).bit_length())
     if keys is None:
-        numbers = np.minimum(np.arange(filled_up(chains)), chains - 1)
+        run = filled_up(chains) if spread is None else spread.filled(filled_up(chains))
+        numbers = np.minimum(np.arange(run), chains - 1)
         keys, codes = keys_of(seed, numbers), codes if len(numbers) == chains else codes[:, numbers]
+        keys = keys if spread is None else spread.put_keys(keys)
         per_call = limits.STEPS_PER_CALL if limits.STEPS_PER_CALL * codes.size <= limits.MOST_SPARE else per_call
-    state = _first_state(kernel, codes)
+    state = _first_state(kernel, codes, spread)
     if anneal:
         state = _cool(kernel, target, keys, state, _whole(anneal))
     parts = []
@@ -113,10 +117,10 @@ def sample(
             # Every call records the same number of draws, so that one compilation suffices. The
             # last call takes no steps for the draws that it cuts off.
             state, out = recorded(state, warmup + start * thin, thin, count)
-            parts.append(jax.tree.map(lambda a, n=count: np.asarray(a)[:n], out))
+            parts.append(jax.tree.map(lambda a, n=count: fetched(a)[:n], out))
             moved(count, parts[-1])
     stacked = jax.tree.map(lambda *a: np.concatenate(a), *parts)
-    return _chains_first(stacked, chains, np.asarray(state.codes))
+    return _chains_first(stacked, chains, fetched(state.codes))
 
 
 def _chains_first(out: dict[str, PyTree], chains: int, last: Array) -> Draws:
@@ -148,12 +152,12 @@ def _whole(number: int) -> jax.Array:
     return on_device(number, jax.dtypes.result_type(int))
 
 
-def _first_state(kernel: AbstractKernel, codes: Array) -> State:
+def _first_state(kernel: AbstractKernel, codes: Array, spread: Spread | None) -> State:
     """Return the first state of the chains.
 
     Most kernels have no memory beside the codes; for these nothing is compiled.
     """
-    begun = on_device(codes, np.int32)
+    begun = on_device(codes, np.int32) if spread is None else spread.put(np.asarray(codes, np.int32))
     return _begun(kernel, begun) if kernel.remembers else kernel.init(begun)
 
 

@@ -21,7 +21,7 @@ from .. import derive
 from .._diagnostics import GmlmError, fail
 from .._types import AnyArray, Given
 from ..data import bound_mask, bound_once, encode, random_key, verified_seed
-from ..derive import DrawnEliminatedLoss, DrawnLoss, ExactLoss, as_listed, bounded_jit, drawn_loss
+from ..derive import Chunks, DrawnEliminatedLoss, DrawnLoss, ExactLoss, as_listed, bounded_jit, drawn_loss
 from ..evaluate import (
     Frame,
     Objective,
@@ -311,7 +311,7 @@ def objective_over(
         jnp.ones(()),
         jnp.asarray(float(codes.shape[1])),
         Frame(host.without_data, ()),
-        chunk,
+        Chunks(chunk),
     )
 
 

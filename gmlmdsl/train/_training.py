@@ -26,7 +26,7 @@ import optax
 from .._diagnostics import fail
 from .._types import JsonObject
 from ..data import random_key
-from ..derive import NetworkLoss, bounded_jit
+from ..derive import NetworkLoss, Spread, bounded_jit, fetched, on_device
 from ..files import alone
 from ..fit import Training, accumulated, default_optimizer, learning_rate_at, measured_every, save_points, saved_every
 from ._asked_to_end import asked_to_end
@@ -106,6 +106,7 @@ def train(
     show: bool,
     identity: Mapping[str, object],
     others: Mapping[str, NetworkLoss],
+    spread: Spread | None = None,
 ) -> Trained:
     """Train a network to the end, starting from the latest checkpoint if there is one.
 
@@ -124,6 +125,7 @@ def train(
         identity: everything that the run depends on beside its options and data. Restoring a
             checkpoint of another run raises an error.
         others: the losses of further masks, by the mask's name, that measurements log.
+        spread: the axis of a mesh over which the rows of a batch are spread, or None.
     """
     scheduled, optimizer = optimizer is None, default_optimizer(t) if optimizer is None else optimizer
     if t.accumulate > 1:
@@ -141,10 +143,12 @@ def train(
             first, state, progress = _resumed(store, state, t, progress)
         log = TrainingLog(t.log, first)
         rate = t if scheduled else None
-        run = _Run(
-            loss, batches, np.asarray(per_batch, np.float32), check, t, optimizer, fixed, seed, store, log, progress, penalty, others, rate
-        )
-        return Trained(eqx.combine(run.to_the_end(state, first, show), fixed), progress, batches.used, batches.size)
+        of_run = loss, batches, np.asarray(per_batch, np.float32), check, t, optimizer, fixed, seed
+        run = _Run(*of_run, store, log, progress, penalty, others, rate, spread)
+        weights = run.to_the_end(state, first, show)
+        if spread is not None:
+            weights = jax.tree.map(lambda a: on_device(fetched(a)), weights)
+        return Trained(eqx.combine(weights, fixed), progress, batches.used, batches.size)
 
 
 def _resumed(store: Checkpoints, state: TrainState, t: Training, progress: Progress) -> tuple[int, TrainState, Progress]:
@@ -179,6 +183,7 @@ class _Run:
     penalty: Penalty | None
     others: Mapping[str, NetworkLoss]
     scheduled: Training | None  # The options of the default optimiser; None for another optimiser.
+    spread: Spread | None
     gradient_norm: float = float("nan")
     is_ended: bool = False  # Whether the callback has ended the run.
     # The last step whose weights are known to be finite, with these weights.
@@ -326,7 +331,7 @@ class _Run:
     def update(self, state: TrainState, batch: Batch, step: int) -> tuple[TrainState, tuple[jax.Array, jax.Array, jax.Array]]:
         """Perform one step."""
         key = jax.random.fold_in(jax.random.fold_in(random_key(self.seed), STEPS), step)
-        data = (*batch[:4], self.per_batch)
+        data = (*(batch[:4] if self.spread is None else spread_rows(self.spread, batch)), self.per_batch)
         loss = _sized(self.loss, batch.width)
         return _update(loss, self.optimizer, self.fixed, state, data, key, self.t.precision, self.share(step), self.penalty)
 
@@ -375,6 +380,12 @@ class _Run:
             return state._replace(best=network)
         p.since_best += 1
         return state
+
+
+def spread_rows(spread: Spread, batch: Batch) -> tuple[jax.Array, tuple[jax.Array, ...], tuple[jax.Array, ...], jax.Array]:
+    """Return the codes, given data, lengths and weights of a batch, with its rows over an axis of a mesh."""
+    given, lengths = (tuple(spread.put(np.asarray(a), 0) for a in arrays) for arrays in (batch.given, batch.lengths))
+    return spread.put(np.asarray(batch.codes)), given, lengths, spread.put(np.asarray(batch.weights))
 
 
 def _finite(network: AbstractNetwork) -> bool:

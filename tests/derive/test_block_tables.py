@@ -13,7 +13,7 @@ import pytest
 from thinned import thinned
 
 import gmlmdsl as gm
-from gmlmdsl.derive import ExactLoss, _block_tables, bounded_jit, exact_loss, graph_arrays
+from gmlmdsl.derive import Chunks, ExactLoss, _block_tables, bounded_jit, exact_loss, graph_arrays
 from gmlmdsl.plan import _block_tables as plan
 
 PAIRS = """
@@ -93,7 +93,7 @@ def rows_and_gradient(loss: ExactLoss, params: dict[str, Any], codes: Any, weigh
 
     def total(p: dict[str, Any]) -> Any:
         plain = all(loss.is_plain)
-        return loss.plain_total(p, codes, weights, 8) if plain else (weights * loss.rows(p, codes)).sum()
+        return loss.plain_total(p, codes, weights, Chunks(8)) if plain else (weights * loss.rows(p, codes)).sum()
 
     value, gradient = jax.value_and_grad(total)(params)
     return loss.rows(params, codes), value, gradient

@@ -12,6 +12,7 @@ import pytest
 from events import traced_or_compiled
 
 import gmlmdsl as gm
+from gmlmdsl.derive import Chunks
 from gmlmdsl.evaluate import flatten, unflatten
 from gmlmdsl.fit import reopen
 from gmlmdsl.fit._inference import _by_directions, curvature
@@ -57,7 +58,7 @@ def test_sums_over_rows_are_those_of_rows_alone():
     objective, colours = reopen(fit.evidence, fit.params)
     assert colours is None
     rows = objective.codes.shape[1]
-    objective = dataclasses.replace(objective, chunk=rows // 4, factor=jnp.asarray(1.7))
+    objective = dataclasses.replace(objective, chunks=Chunks(rows // 4), factor=jnp.asarray(1.7))
     vector = jnp.asarray(flatten(objective.frame.host, fit.params))
     basis = np.linalg.qr(rng.normal(size=(len(vector), 3)))[0]
     weights, c = np.asarray(objective.weights), float(objective.factor)
