@@ -151,7 +151,7 @@ def test_a_factor_that_its_parameters_may_make_minus_infinity_has_no_table() -> 
 def test_float32_sums_are_those_of_float64_to_six_digits() -> None:
     with jax.enable_x64(True):
         _, loss, codes, params = made("pairs-one")
-        total = bounded_jit(lambda loss, params, codes, t: loss.plain_total(params, codes, jnp.ones(ROWS), ROWS, t))
+        total = bounded_jit(lambda loss, params, codes, t: loss.plain_total(params, codes, jnp.ones(ROWS), Chunks(ROWS), t))
         single, double = (float(total(loss, params, codes, t)) for t in (jnp.float32, None))
     assert single != double
     assert single == pytest.approx(double, rel=1e-6)
