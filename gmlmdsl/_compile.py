@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, final
 
-from ._diagnostics import GmlmError, GmlmWarning, Source, fail, is_one_of, listed, rendered, unknown
+from ._diagnostics import GmlmError, GmlmWarning, Source, fail, is_one_of, listed, rendered, tell, unknown
 from ._types import Coords, InputLike
 from .files import opened
 from .graph import AbstractProgram, Bound, bind
@@ -144,9 +144,7 @@ def _announced(program: BoundProgram) -> BoundProgram:
     """Return the program, and issue its warnings as one Python warning, except allowed ones."""
     told = [w for w in program.warnings if w.code != OLD_FORM]
     if told:
-        import warnings
-
-        warnings.warn("\n" + "\n\n".join(rendered(told)), GmlmWarning, stacklevel=3)
+        tell("\n" + "\n\n".join(rendered(told)), GmlmWarning)
     return program
 
 

@@ -11,6 +11,8 @@ import functools
 import numbers
 import operator
 import re
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -29,6 +31,7 @@ MOST_SHOWN = 100  # The other diagnostics of an error are only counted.
 MOST_LINES = 296
 # The most letters of a word and of a message. A longer one is cut in the middle.
 MOST_WORD, MOST_TEXT = 300, 4000
+_PACKAGE = str(Path(__file__).parent)
 _LONG_WORD = re.compile(rf"\S{{{MOST_WORD + 1},}}")
 
 
@@ -295,6 +298,14 @@ class GmlmWarning(UserWarning):
 
     The text contains every warning with its place.
     """
+
+
+def tell(text: str | Warning, category: type[Warning] = GmlmWarning) -> None:
+    """Issue a warning at the line of the user that led here, the first outside this package."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
 
 
 def fail(code: str, message: str, span: Span | None = None, label: str = "", help: str = "") -> GmlmError:

@@ -8,12 +8,11 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._diagnostics import GmlmWarning, counted, fail, is_one_of, is_real_number, whole_number
+from .._diagnostics import GmlmWarning, counted, fail, is_one_of, is_real_number, tell, whole_number
 from .._progress import shows_progress, tracked, waiting
 from ..data import generator, verified_seed
 from ..evaluate import interaction_slopes, pair_interactions, zero_sum
@@ -81,7 +80,7 @@ def differences(a: FitRecord, b: FitRecord, correction: str, level: float, permu
             each = f"p of {counted(permuted.count, 'permutation')} is 1 / {permuted.count + 1} at least"
             told = f"corrected for {counted(len(plan.pairs), 'pair')}, " if correction == "holm" else ""
             message = f"{each}: {told}no pair can be told apart at {level:g}, only the largest difference and the strength can"
-            warnings.warn(f"{message}; ask for `permutations={needed}` or more", GmlmWarning, stacklevel=3)
+            tell(f"{message}; ask for `permutations={needed}` or more", GmlmWarning)
         columns["p_value"], attrs["p_largest"], attrs["p_strength"] = _by_permutations(a, b, plan, tables, permuted)
     else:
         with waiting("tests of couplings", shows_progress(permuted.progress)):

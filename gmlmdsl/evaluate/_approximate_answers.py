@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Mapping
 
 import jax
 import numpy as np
 
-from .._diagnostics import GmlmWarning, counted, fail
+from .._diagnostics import GmlmWarning, counted, fail, tell
 from .._types import Clamp
 from ..data import clamped_cells, generator
 from ..derive import float_type
@@ -92,7 +91,7 @@ def approximate_marginals(
         count, residual = counted(record.iterations, "iteration"), f"marginals still change by {record.residual:.2g}"
         off = "log Z is a lower bound nevertheless" if record.bound else "they and log Z may be far off"
         message = f"{record.kind} has not converged in {count}: {residual}; {off}; {cure}"
-        warnings.warn(message, GmlmWarning, stacklevel=4)
+        tell(message, GmlmWarning)
     table = np.zeros((len(clamped.tables.free), int(graph.sizes.max(initial=1)), 1), float_type())
     for c, law in zip(clamped.tables.classes, laws, strict=True):
         table[c.cells, : len(law), 0] = law.T

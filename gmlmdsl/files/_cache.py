@@ -13,10 +13,9 @@ import hashlib
 import os
 import stat
 import sys
-import warnings
 from pathlib import Path
 
-from .._diagnostics import GmlmWarning
+from .._diagnostics import GmlmWarning, tell
 
 CACHE = "GMLM_CACHE"  # This environment variable names another folder, or is "off".
 MOST_BYTES = 2**30
@@ -109,7 +108,7 @@ class CacheEntries:
                 if why := why_not_private(folder):
                     message = f"nothing is kept in {folder}, and nothing is read from it: it {why}"
                     help = f"`chmod go-w`, or set {CACHE} to a folder of your own, or to `off`"
-                    warnings.warn(f"{message}; {help}", GmlmWarning, stacklevel=2)
+                    tell(f"{message}; {help}", GmlmWarning)
                     return None
         except (OSError, ValueError):
             return None

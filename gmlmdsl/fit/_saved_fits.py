@@ -11,7 +11,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from .._diagnostics import GmlmError, GmlmWarning
+from .._diagnostics import GmlmError, GmlmWarning, tell
 from .._types import JsonObject
 from ..evaluate import SIMPLEX_ERROR
 from ..files import LONGEST, MANIFEST, MOST, TAIL, ArchiveKind, kinds_of_damage, pack, unpack, verify_count
@@ -81,7 +80,7 @@ def warn_of_size(size: int) -> None:
     """
     if size > MOST:
         message = f"the parameters take {size:,} bytes, more than the {MOST:,} of a file: this fit cannot be saved, but by its arrays"
-        warnings.warn(message, GmlmWarning, stacklevel=5)
+        tell(message, GmlmWarning)
 
 
 @dataclass
@@ -215,7 +214,7 @@ def _read_before(file: IO[bytes], path: object) -> SavedFit:
             raise ValueError(f"it is of another format than {BEFORE} and {FIT.format}, which this version reads")
     del headers["meta"]
     message = f"{path} was written by an earlier version and has no hash over everything: a change of its numbers would not be noticed"
-    warnings.warn(f"{message}; `gm.load_fit(..).save(..)` writes it anew", GmlmWarning, stacklevel=5)
+    tell(f"{message}; `gm.load_fit(..).save(..)` writes it anew", GmlmWarning)
     found.meta = meta
     return found
 

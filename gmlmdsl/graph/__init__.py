@@ -15,7 +15,7 @@ from ._guided import guided, verify_brackets, verify_strings
 from ._infinite import STAYS_FINITE, oversized_at, undefined_at, untried
 from ._joint_values import JointValues, alike, joint_count
 from ._lower import Lowering
-from ._lowered import Lowered, lower_let, lower_model, lower_sound, with_given
+from ._lowered import Lowered, lower_added_let, lower_let, lower_model, lower_sound, with_given
 from ._neighbours import distinct
 from ._network import Corruption, Noise, autoregressive, lower_corruption, refinement
 from ._network_form import NetworkForm

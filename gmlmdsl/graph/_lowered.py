@@ -434,7 +434,11 @@ def _verify_length(d: ir.Distributed, bound: Bound, names: Names, turns: Turns) 
 
 def lower_let(lowered: Lowered, name: str) -> tuple[FactorGroup, tuple[int, ...]]:
     """Return a `let` as a group with one instance per entry, and the shape of its axes."""
-    let = lowered.names.model.lets[name]
+    return lower_added_let(lowered, lowered.names.model.lets[name])
+
+
+def lower_added_let(lowered: Lowered, let: ir.Let) -> tuple[FactorGroup, tuple[int, ...]]:
+    """Return a `let`, which the model itself need not have, as in `lower_let`."""
     clauses = ir.Clauses(let.span, let.axes)
     group = _group(let.value, clauses, "let", lowered.bound, lowered.names)
     group = group if lowered.data is None else group_with(group, lowered.data)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from .._diagnostics import fail, whole_number
+from .._diagnostics import fail, tell, whole_number
 from .._types import Draws, JsonObject, Prompt
 from ..data import encode_prompts, keys_of
 from ..graph import FactorGraph
@@ -94,7 +93,7 @@ def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, pro
         found = _played(game, named, prompts, (chains, draws), setting.seed)
         told = findings(game, named, prompts, found, prompt is not None)
     for text in told:
-        warnings.warn(text, SamplingWarning, stacklevel=3)
+        tell(text, SamplingWarning)
     lead = (chains, draws) if prompt is None else (chains, draws, rows)
     attrs = {"sampler": options.sampler, "seed": setting.seed, "warnings": "\n".join(told), **_attributes(provenance, graph)}
     return _labelled(graph, found, lead, end, attrs)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive, plan
-from .._diagnostics import GmlmError, GmlmWarning, counted, fail, is_one_of, listed, whole_number
+from .._diagnostics import GmlmError, GmlmWarning, counted, fail, is_one_of, listed, tell, whole_number
 from .._progress import shows_progress, waiting
 from .._types import AnyArray, ArrayLike, Clamp, Given, JsonObject, Missing, ObserveLike, Place, Prompt, Rows
 from ..data import (
@@ -473,7 +473,7 @@ class JointModel(Model):
             first = f"; the first is row {bad[0]}" if len(table) > 1 else ""
             some = f"{len(bad)} of {counted(len(table), 'row')}"
             why = f"{some} with a prefix of probability 0: nothing follows it, and the answer is nan{first}"
-            warnings.warn(why, GmlmWarning, stacklevel=2)
+            tell(why, GmlmWarning)
         return table.reshape(*lead, table.shape[1])
 
     @at_once
@@ -912,8 +912,10 @@ class JointModel(Model):
                 values that satisfy every `require`. If none is found among 2000 values, starts are
                 built by moves of single cells and are not uniform. `gm.annealed(steps=200)` cools
                 the same starts.
-            observe: functions of one configuration (a value array, or a dict of arrays), or the
-                name of a `let`, or several.
+            observe: a dict by name of functions of one configuration (a value array, or a dict of
+                arrays) and of expressions of the language, such as `"sum(x[i] for i in site)"`; or
+                the name of a `let`, or several. Each new function is compiled anew; equal
+                expressions are not.
             keep_draws: whether configurations and `lp` are kept. If not, convergence is not
                 checked.
             progress: whether a progress bar is shown. If None, it is shown if a person watches the
@@ -1244,7 +1246,7 @@ class JointModel(Model):
             block = np.unique(np.asarray(K, np.int64))
             found = plan.lint_conditional(self.lowered, ((m, self.mask(m.name)[1]) for m in own if not m.body.is_percolation), block)
             for d in allowed(found, checked.allowances):
-                warnings.warn(f"\n{d.render()}", GmlmWarning, stacklevel=3)
+                tell(f"\n{d.render()}", GmlmWarning)
 
     def _device(self, lowered: Lowered, counted: bool = False) -> derive.Graph:
         """Return the device form of the graph, or of the graph with partial sums as cells.

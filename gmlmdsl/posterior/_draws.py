@@ -6,7 +6,6 @@ The draws come from NUTS on the model of `to_numpyro`, with the log likelihood o
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._diagnostics import fail, whole_number
+from .._diagnostics import fail, tell, whole_number
 from .._types import Draws, Given, Label, Missing, Rows
 from ..assess import How, evidence_of, params64, rows_under, verify_minimum, verify_own
 from ..data import decode, random_key, verified_seed
@@ -341,7 +340,7 @@ def _at_draws(likelihood: Likelihood, vectors: jax.Array) -> tuple[dict[str, jax
 def _announce(diverging: Array) -> None:
     if diverging.any():
         text = f"{int(diverging.sum()):,} of {diverging.size:,} draws diverged: the posterior is far from normal. Look at R-hat and ESS"
-        warnings.warn(text, SamplingWarning, stacklevel=4)
+        tell(text, SamplingWarning)
 
 
 def _labelled(

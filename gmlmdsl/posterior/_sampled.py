@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._diagnostics import fail, listed, with_whole_numbers
+from .._diagnostics import fail, listed, tell, with_whole_numbers
 from .._types import ArrayLike, Draws, JsonObject, Label
 from ..data import generator, keys_of, verified_seed
 from ..derive import bounded_jit
@@ -172,7 +171,7 @@ def _announce(told: Any) -> None:
     rate = float(told.accepted.mean())
     if rate < LEAST_ACCEPTED:
         text = f"{100 * rate:.0f} % of the trajectories were accepted, where {100 * ACCEPTED:.0f} % are meant: raise `warmup=`"
-        warnings.warn(text, SamplingWarning, stacklevel=4)
+        tell(text, SamplingWarning)
 
 
 def _labelled(

@@ -2,6 +2,7 @@
 
 from . import _forms as forms
 from . import ir
+from ._added_let import added_let
 from ._allow import apply_allowances as allowed
 from ._check import check_file, check_source
 from ._check_guided import is_guided, judges_of
@@ -30,6 +31,7 @@ __all__ = [
     "NoValueError",
     "Program",
     "Scale",
+    "added_let",
     "allowed",
     "autoregressive_options",
     "check_file",

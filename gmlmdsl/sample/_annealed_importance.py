@@ -5,7 +5,6 @@ It serves models that are too wide for exact sums.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import Span, fail, whole_number, with_whole_numbers
+from .._diagnostics import Span, fail, tell, whole_number, with_whole_numbers
 from .._types import ArrayLike
 from ..data import generator, keys_of, verified_seed
 from ..derive import AbstractKernel, Target, bounded_jit, fold, log_potential, on_device
@@ -131,7 +130,7 @@ def summarise(log_weights: Array, betas: Array, variance: float = 0.0) -> LogPar
             "likely too low, and its standard error too small: use more betas, more steps_per_beta or more chains."
         )
     for text in said:
-        warnings.warn(text, SamplingWarning, stacklevel=4)
+        tell(text, SamplingWarning)
     return LogPartitionEstimate(float(np.log(w.mean()) + top), error, effective, log_weights, betas, tuple(said))
 
 

@@ -16,15 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import fail, listed, truth, unknown, with_whole_numbers
+from .._diagnostics import fail, listed, tell, truth, unknown, with_whole_numbers
 from .._progress import shows_progress
 from .._types import Clamp, JsonObject, ObserveLike, Rows
 from ..data import clamped_cells, decode, verified_seed
 from ..evaluate import Contractions, independent_kernel, verified_partition
-from ..graph import STAYS_FINITE, FactorGraph, Lowered, VariableArray, lower_let
+from ..graph import STAYS_FINITE, FactorGraph, Lowered, VariableArray, lower_added_let, lower_let
 from ..masks import lower_mask
 from ..plan import BUDGET, verify_held
-from ..program import ir
+from ..program import added_let, ir
 from . import limits
 from ._arviz import to_arviz
 from ._discrete_diagnostics import Diagnosis, diagnose
@@ -330,7 +330,7 @@ def observables(
     Args:
         lowered: the model.
         params: parameters.
-        observe: functions by name, or names of `let`s.
+        observe: functions by name, names of `let`s, or expressions of the language.
         variables: the variables that functions take; None for all.
     """
     named = _named(observe)
@@ -342,15 +342,15 @@ def observables(
 
 
 def _named(observe: ObserveLike | None) -> dict[str, Any]:
-    """Return by name the observables to record: functions, or names of `let`s.
+    """Return by name the observables to record: functions, names of `let`s, or expressions.
 
     Raises:
         GmlmError: E507.
     """
     given = {} if observe is None else [observe] if isinstance(observe, str) else observe
     if not isinstance(given, Mapping | list | tuple) or not all(isinstance(name, str) for name in given):
-        message = f"observe must be a dict of functions, or the names of `let`s, got {type(observe).__name__}"
-        raise fail("E507", message, help='for example `observe={"m": lambda x: x.mean()}`')
+        message = f"observe must be a dict of functions or expressions, or the names of `let`s, got {type(observe).__name__}"
+        raise fail("E507", message, help='for example `observe={"m": "sum(x[i] for i in site)", "v": lambda x: x.var()}`')
     return dict(given) if isinstance(given, Mapping) else {n: n for n in given}
 
 
@@ -361,9 +361,9 @@ def _observable(
         raise fail("E507", f"observe: `{name}` is a variable's name", help="choose another")
     if isinstance(what, str):
         lets = lowered.names.model.lets
-        if what not in lets:
+        if what not in lets and what.isidentifier():
             raise unknown(f"observe: the model has no `let` called `{what}`", what, lets)
-        group, shape = lower_let(lowered, what)
+        group, shape = lower_let(lowered, what) if what in lets else lower_added_let(lowered, _expression(lowered, what))
         return LetValues(derive.group_arrays(group, lowered.graph.n_cells), params, shape)
     if not callable(what):
         raise fail("E507", f"observe: `{name}` must be a function of one configuration, or the name of a `let`")
@@ -377,6 +377,17 @@ def _observable(
         help = "it takes one configuration as arrays, labels and letters as codes from 0; it uses `jax.numpy`, and `jnp.where` for `if`"
         raise fail("E553", f"`{name}` fails: {type(error).__name__}: {first}", help=help) from None
     return observable
+
+
+def _expression(lowered: Lowered, text: str) -> ir.Let:
+    """Return an expression of the language as a `let` of the model.
+
+    Equal expressions share their compiled programs, unlike functions.
+    """
+    kept = lowered.kept.setdefault("observed expressions", {})
+    if text not in kept:
+        kept[text] = added_let(lowered.bound.program, lowered.names.model.name, text)
+    return kept[text]
 
 
 def label(graph: FactorGraph, run: ChainRun, provenance: JsonObject) -> Draws:
@@ -466,10 +477,9 @@ def _attributes(provenance: JsonObject) -> JsonObject:
 
 
 def _announce(diagnosis: Diagnosis) -> None:
-    import warnings
 
     for text in diagnosis.warnings:
-        warnings.warn(text, SamplingWarning, stacklevel=5)
+        tell(text, SamplingWarning)
 
 
 class SamplingWarning(UserWarning):

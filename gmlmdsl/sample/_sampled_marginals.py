@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 
 import jax
 import numpy as np
 
+from .._diagnostics import tell
 from .._types import Clamp
 from ..evaluate import Chains
 from ..graph import FactorGraph, Lowered
@@ -81,7 +81,7 @@ def sampled_marginals(
     )
     found = run_chains(lowered, sampler, params, options).diagnosed(lowered.graph)
     for text in found.warnings:
-        warnings.warn(text, SamplingWarning, stacklevel=4)
+        tell(text, SamplingWarning)
     share, sure = found.frequency, (found.frequency == 0) | (found.frequency == 1)
     error = np.sqrt(share * (1 - share) / np.where(sure, np.nan, found.ess))
     error[found.clamped] = 0.0

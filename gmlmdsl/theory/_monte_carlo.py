@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import GmlmError, fail
+from .._diagnostics import GmlmError, fail, tell
 from .._types import AnyArray, Given
 from ..data import bound_mask, bound_once, encode, random_key, verified_seed
 from ..derive import Chunks, DrawnEliminatedLoss, DrawnLoss, ExactLoss, as_listed, bounded_jit, drawn_loss
@@ -114,7 +114,7 @@ def draw_rows(model: Model, params: Params, sampler: str | None, draws: int, see
             warnings.simplefilter("always")
             idata = model.sample(params, sampler=sampler, warmup=max(200, each), **options)
         for w in found:
-            warnings.warn(w.message, stacklevel=3)
+            tell(w.message)
         words = f"draws of sampler `{checked.name}`, {GROUPS} chains"
         words += " THAT HAVE NOT MIXED, so that errors are too small" * any(issubclass(w.category, SamplingWarning) for w in found)
     held = {v.name: np.asarray(idata["posterior"][v.name]) for v in model.graph.observed}
