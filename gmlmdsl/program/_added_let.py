@@ -40,5 +40,7 @@ def added_let(program: Program, model: str, expression: str) -> Let:
 
 def _within(d: Diagnostic, expression: str, start: int) -> Diagnostic:
     """Return a diagnostic at its place in the expression, as the text of a file of its own."""
+    if d.span is None:
+        return d
     first, last = (min(max(0, at - start), len(expression)) for at in (d.span.start, d.span.end))
     return Diagnostic(d.code, d.message, Span(Source("<observe>", expression), first, max(first, last)), d.label, (), d.help)

@@ -111,8 +111,13 @@ def check_range(e: tree.Call, scope: Scope, where: Where = CONSTANT) -> SetOf | 
 
 
 def _is_grouped(e: tree.Call) -> bool:
-    """Return whether commas separate the digits of one number, as in `range(10,000)`."""
-    return re.fullmatch(r"[1-9][0-9]{0,2}(,[0-9]{3})+", e.span.text[len("range(") : -1]) is not None
+    """Return whether commas separate the digits of one number, as in `range(10,000)`.
+
+    `range(1,500)` has two arguments, unlike `range(1,050)`, whose second number begins with 0.
+    """
+    first, *others = ("".join(e.span.text[len("range(") : -1].split())).split(",")
+    digits = re.fullmatch(r"[1-9][0-9]{0,2}", first) is not None and all(re.fullmatch(r"[0-9]{3}", o) for o in others)
+    return digits and any(o.startswith("0") for o in others)
 
 
 def _neighbours(e: tree.Method, scope: Scope) -> SetOf | None:

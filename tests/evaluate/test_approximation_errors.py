@@ -1,0 +1,28 @@
+"""The page of approximate answers has the errors that its script measures."""
+
+from __future__ import annotations
+
+import approximation_errors as table
+import numpy as np
+import pytest
+
+
+def rows() -> dict[str, list[str]]:
+    lines = [line.split("|")[1:-1] for line in table.PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    return {name.strip(): [c.strip() for c in row] for name, *row in lines}
+
+
+def test_the_page_has_every_model():
+    assert [*rows()][2:] == [*table.MODELS]
+    assert len(table.MODELS) == 20
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", table.MODELS)
+def test_errors_are_those_of_the_page(name: str):
+    found, shown = table.errors(name), rows()[name]
+    for a, b in zip(found, shown, strict=True):
+        assert (b == "") == np.isnan(a)
+        if b:
+            assert a == pytest.approx(float(b), rel=0.4, abs=0.012), (name, found, shown)
