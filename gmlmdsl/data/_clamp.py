@@ -57,6 +57,50 @@ def clamped_cells(graph: FactorGraph, clamp: Clamp | None) -> tuple[Array, Array
     return held, codes
 
 
+def likelihoods(graph: FactorGraph, given: object) -> Array | None:
+    """Return the log of uncertain evidence for each value of each cell, shape (cells, values).
+
+    Args:
+        graph: the factor graph.
+        given: by variable, weights of shape (*axes, values), or a dict from places to weights of
+            shape (values,). A weight is proportional to the probability of what was seen, if the
+            cell has that value. None gives None.
+
+    Raises:
+        GmlmError: E506 or E507 for unknown names and places; E501 for other shapes; E507 for
+            weights that are negative, not finite, or 0 for all values of a cell.
+    """
+    if given is None:
+        return None
+    names = [v.name for v in graph.variables]
+    if not isinstance(given, Mapping):
+        message = f"likelihood must be a dict by variable, got {type(given).__name__}"
+        raise fail("E507", message, help=f"for example `likelihood={{{names[0]!r}: {{0: [0.2, 0.8]}}}}`: a weight for each value of a cell")
+    out = np.zeros((graph.n_cells, int(graph.sizes.max(initial=1))))
+    for name, value in given.items():
+        if name not in names:
+            raise unknown(f"likelihood: the model has no variable `{name}`", str(name), names)
+        v = graph.variable(name)
+        single = isinstance(value, Mapping)
+        cells = (
+            [cell_at(v, place, "likelihood") for place in value] if isinstance(value, Mapping) else list(range(v.offset, v.offset + v.size))
+        )
+        shape = (len(cells), len(v.labels)) if single else (*v.shape, len(v.labels))
+        try:
+            weights = np.asarray(list(value.values()) if isinstance(value, Mapping) else value, float)
+        except (TypeError, ValueError):
+            raise fail("E501", f"likelihood[{name!r}] must be numbers, {len(v.labels)} for each cell") from None
+        if weights.shape != shape:
+            wanted = f"({len(v.labels)},) for each cell" if single else str(shape)
+            raise fail("E501", f"likelihood[{name!r}] must have shape {wanted}, got {weights.shape[1:] if single else weights.shape}")
+        if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights.sum(axis=-1) > 0).all()):
+            message = f"likelihood[{name!r}]: the weights of a cell are finite numbers of at least 0, one of them above 0"
+            raise fail("E507", message, help="the probability of what was seen, for each value of the cell, up to a factor")
+        with np.errstate(divide="ignore"):
+            out[cells, : len(v.labels)] = np.log(weights.reshape(len(cells), -1))
+    return out
+
+
 def cell_groups(graph: FactorGraph, over: object) -> dict[Hashable, Array]:
     """Return the cells of each group for which a joint distribution is requested.
 

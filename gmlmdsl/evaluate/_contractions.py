@@ -80,7 +80,9 @@ class Contractions:
         """
         return _recent(self._plans, known, lambda: plan_elimination(self.graph, np.flatnonzero(~known), what))
 
-    def on_host(self, known: Array, params: Params, rows: int = 1, passes: int = 1, *, keeps: bool = False) -> HostElimination | None:
+    def on_host(
+        self, known: Array, params: Params, rows: int = 1, passes: int = 1, *, keeps: bool = False, likelihood: Array | None = None
+    ) -> HostElimination | None:
         """Return the elimination in NumPy, or None if a compiled one is the better choice.
 
         The choice depends on the costs of the plans and on the calls before, and not on a clock.
@@ -91,6 +93,8 @@ class Contractions:
             rows: the number of rows that are about to be answered.
             passes: the number of passes over each row.
             keeps: whether the tables and messages of a row are kept until the end.
+            likelihood: the log of the evidence for each value of each cell, shape (cells, values);
+                None without such evidence.
         """
         left = (limits.HOST_SECONDS - self._host_seconds) / (passes * max(rows, 1))
         if not self._may_be_on_host or seconds_of(int(np.sum(~known)), self._factors, 0) > limits.HOST_SECONDS:
@@ -113,7 +117,11 @@ class Contractions:
         if self._tables is None or self._tables[0] != key:
             self._host_seconds += limits.ENTRY_SECONDS * self._entries
             self._tables = key, factor_tables(self.graph, {name: np.asarray(a, float) for name, a in params.items()})
-        return HostElimination(plan, self._tables[1])
+        tables = self._tables[1]
+        if likelihood is not None:
+            told = np.flatnonzero((likelihood != 0).any(axis=1))
+            tables = [*tables, *(FactorTable((int(c),), likelihood[c, : self.graph.sizes[c]]) for c in told)]
+        return HostElimination(plan, tables)
 
     @cached_property
     def _may_be_on_host(self) -> bool:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import GmlmError, fail
+from .._diagnostics import GmlmError, fail, listed
 from .._types import AnyArray, ArrayLike, Clamp, Configuration
 from ..data import decode, first_cells, in_cell_order, value_codes
 from ..derive import bounded_jit
@@ -169,7 +169,14 @@ def _looped_laws(c: derive.Contraction, passed: derive.Forward, values: int, row
     return jnp.broadcast_to(table, (*table.shape[:2], rows))
 
 
-def marginals(kept: Contractions, device: derive.Graph, params: Params, clamp: Clamp | None, given: GivenRows | None) -> dict[str, Array]:
+def marginals(
+    kept: Contractions,
+    device: derive.Graph,
+    params: Params,
+    clamp: Clamp | None,
+    given: GivenRows | None,
+    likelihood: Array | None = None,
+) -> dict[str, Array]:
     """Return p(x_i = v) of every cell given the clamped cells.
 
     A clamped cell has probability 1 of its value.
@@ -180,6 +187,8 @@ def marginals(kept: Contractions, device: derive.Graph, params: Params, clamp: C
         params: parameters.
         clamp: values of clamped cells by variable.
         given: rows of given data.
+        likelihood: the log of the evidence for each value of each cell, shape (cells, values); None
+            without such evidence.
 
     Returns:
         Arrays by variable, of shape (rows.., *axes, values), with the axes of rows that given data
@@ -191,18 +200,57 @@ def marginals(kept: Contractions, device: derive.Graph, params: Params, clamp: C
     graph = kept.graph
     held, codes = _start(kept, clamp, given)
     lead = () if given is None else given.shape
-    engine = kept.on_host(held, params, codes.shape[1], limits.LAW_PASSES, keeps=True)
+    engine = kept.on_host(held, params, codes.shape[1], limits.LAW_PASSES, keeps=True, likelihood=likelihood)
     if engine is not None:
         sums, table = engine.laws(codes, int(graph.sizes.max(initial=1)))
+        if likelihood is None:
+            _verify_agreement(kept, params, held, codes, sums.values)
         _verify_sums(graph, sums, held)
         return by_variable(graph, with_known(graph, engine.free, codes, _working(table), held), lead)
     for c, seen in kept.beside(held, codes, "a table of marginals"):
-        found, table = _laws(device, params, codes, c, seen)
+        found, table = _laws(device, params, codes, c, _with_likelihood(c, seen, likelihood, codes.shape[1]))
         if _has_digits(found):
             break
     verify_possible(found, held)
     _verify_digits(graph, device, params, codes, c, found, held)
     return by_variable(graph, with_known(graph, np.asarray(c.free), codes, table, held), lead)
+
+
+def _with_likelihood(c: derive.Contraction, seen: Array | None, likelihood: Array | None, rows: int) -> Array | None:
+    """Return the term added to each value of a free cell, shape (free, values, rows), with the evidence in it."""
+    if likelihood is None:
+        return seen
+    own = np.broadcast_to(likelihood[np.asarray(c.free)][:, :, None], (len(c.free), likelihood.shape[1], rows))
+    return (own if seen is None else seen + own).astype(derive.float_type())
+
+
+def _verify_agreement(kept: Contractions, params: Params, held: Array, codes: Array, values: Array) -> None:
+    """Raise E512 that names a smallest set of clamped cells that no configuration agrees with.
+
+    No cell of the set can be left out. It is found by leaving out one cell after another.
+
+    Raises:
+        GmlmError: E512 if a sum is 0 because of the clamped cells, and the sums without some of
+            them are affordable.
+    """
+    bad = np.flatnonzero(~np.isfinite(values))
+    clamped = np.flatnonzero(held[: kept.graph.n_random])
+    if not len(bad) or not 0 < len(clamped) <= limits.MOST_CONFLICTING:
+        return
+    row, own = codes[:, bad[:1]], held.copy()
+    for cell in [-1, *clamped.tolist()]:
+        tried = held & ~np.isin(np.arange(len(held)), clamped) if cell < 0 else own & (np.arange(len(own)) != cell)
+        engine = kept.on_host(tried, params)
+        if engine is None:
+            return
+        is_impossible = not np.isfinite(engine.log_sums(row).values[0])
+        if cell < 0 and is_impossible:
+            return  # No configuration is possible without clamped cells either.
+        if cell >= 0 and is_impossible:
+            own = tried
+    names = listed([kept.graph.cell_name(int(c)) for c in np.flatnonzero(own[: kept.graph.n_random])])
+    message = f"no configuration agrees with the clamped values of {names}: together they have probability zero"
+    raise fail("E512", message, help="clamp one of them at another value, or leave it out; each of them alone may be possible")
 
 
 def marginals_of_rows(kept: Contractions, device: derive.Graph, params: Params, codes: Array, lead: tuple[int, ...]) -> dict[str, Array]:
@@ -402,7 +450,14 @@ def _joint_on_host(kept: Contractions, params: Params, held: Array, codes: Array
     return _working(weight / weight.sum(axis=1, keepdims=True))
 
 
-def best(kept: Contractions, device: derive.Graph, params: Params, clamp: Clamp | None, given: GivenRows | None) -> tuple[Array, Array]:
+def best(
+    kept: Contractions,
+    device: derive.Graph,
+    params: Params,
+    clamp: Clamp | None,
+    given: GivenRows | None,
+    likelihood: Array | None = None,
+) -> tuple[Array, Array]:
     """Return a most probable configuration that agrees with the clamped cells.
 
     If elimination is not affordable, and every configuration of the free cells that satisfies the
@@ -414,28 +469,32 @@ def best(kept: Contractions, device: derive.Graph, params: Params, clamp: Clamp 
         params: parameters.
         clamp: values of clamped cells by variable.
         given: rows of given data.
+        likelihood: as in `marginals`.
 
     Returns:
-        Codes (cells, rows) of the configuration, and its unnormalised log p.
+        Codes (cells, rows) of the configuration, and its unnormalised log p, to which the evidence
+            is added.
 
     Raises:
         GmlmError: E601 with the cost; E512 if no configuration agrees with the clamped cells.
     """
     held, codes = _start(kept, clamp, given)
-    engine = kept.on_host(held, params, codes.shape[1], keeps=True)
+    engine = kept.on_host(held, params, codes.shape[1], keeps=True, likelihood=likelihood)
     if engine is not None:
         sums, found = engine.modes(codes)
+        if likelihood is None:
+            _verify_agreement(kept, params, held, codes, sums.values)
         _verify_sums(kept.graph, sums, held)
         return found, _working(sums.values)
     try:
         kept.holding(held, "a mode")
     except GmlmError:
-        found = _satisfying(kept.graph, device, params, held, codes)
+        found = None if likelihood is not None else _satisfying(kept.graph, device, params, held, codes)
         if found is None:
             raise
         return found
     for c, seen in kept.beside(held, codes, "a mode"):
-        found, value = _modes(device, params, codes, c, seen)
+        found, value = _modes(device, params, codes, c, _with_likelihood(c, seen, likelihood, codes.shape[1]))
         if _has_digits(value):
             break
     verify_possible(value, held)

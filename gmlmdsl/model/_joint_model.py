@@ -27,6 +27,7 @@ from ..data import (
     evaluated,
     in_row_order,
     is_traced,
+    likelihoods,
     row_index,
     verified_seed,
 )
@@ -65,7 +66,7 @@ from ..fit import (
     method_of,
     whole_mask,
 )
-from ..graph import GivenRows, Lowered, with_given
+from ..graph import FactorGraph, GivenRows, Lowered, with_given
 from ..guided import GuidedOptions, refuse_guided
 from ..masks import AbstractMask
 from ..program import allowed, ir, is_decoder
@@ -83,6 +84,14 @@ if TYPE_CHECKING:
     from ..fit import MonteCarloEM
     from ..guided import Oracle
     from ..posterior import GmlmDistribution, GmlmKernel, Law, NumpyroModel
+
+
+def _as_wide_as(likelihood: np.ndarray | None, graph: FactorGraph) -> np.ndarray | None:
+    """Return evidence with zeros for the partial sums of a graph, shape (cells, values)."""
+    if likelihood is None:
+        return None
+    more = graph.n_cells - likelihood.shape[0], int(graph.sizes.max(initial=1)) - likelihood.shape[1]
+    return np.pad(likelihood, [(0, n) for n in more])
 
 
 class JointModel(Model):
@@ -257,6 +266,7 @@ class JointModel(Model):
         x: Rows | None = None,
         missing: Missing | None = None,
         method: BeliefPropagation | MeanField | Chains | str | None = None,
+        likelihood: Mapping[str, ArrayLike | Mapping[Place, ArrayLike]] | None = None,
     ) -> dict[Any, np.ndarray]:
         """Return p(x_i = v | known cells) of every cell, or joint distributions of groups of cells.
 
@@ -278,6 +288,10 @@ class JointModel(Model):
                 sweeps; "chains" for their shares in draws, with standard errors.
                 `gm.BeliefPropagation(damping=0.5)`, `gm.MeanField(..)` and
                 `gm.Chains("sampler", draws=5000, seed=1)` have options.
+            likelihood: uncertain evidence ("virtual evidence"): by variable, weights of shape
+                (*axes, values), or a dict from places to weights of shape (values,). A weight is
+                proportional to the probability of what was seen, if the cell has that value. The
+                answer is proportional to p times these weights.
 
         Returns:
             A dict by variable, latents included, of arrays of shape (*axes, values) with the values
@@ -299,8 +313,10 @@ class JointModel(Model):
         """
         if method is not None:
             chosen = marginal_method(method)
-            if x is not None or over is not None:
-                message = f"marginals: `method={chosen.name!r}` is of single cells given one `clamp`; `x` and `over` are exact only"
+            if x is not None or over is not None or likelihood is not None:
+                message = (
+                    f"marginals: `method={chosen.name!r}` is of single cells given one `clamp`; `x`, `over` and `likelihood` are exact only"
+                )
                 raise fail("E507", message, help="call it once for each row, with the known cells in `clamp=`; or leave `method` out")
             lowered = bound_once(self.lowered, given, "an approximation")
             if isinstance(chosen, Chains):
@@ -313,8 +329,12 @@ class JointModel(Model):
             found = approximate.approximate_marginals(*asked)
             return found.only(v.name for v in self.graph.variables)
         if x is not None:
-            if clamp is not None or over is not None:
-                raise fail("E507", "marginals: `x` holds what each row knows; `clamp` and `over` stand without it", help="pass one of them")
+            if clamp is not None or over is not None or likelihood is not None:
+                raise fail(
+                    "E507",
+                    "marginals: `x` holds what each row knows; `clamp`, `over` and `likelihood` stand without it",
+                    help="pass one of them",
+                )
             lowered, rows = bound_rows(self.lowered, x, missing, in_row_order(self.graph, given, row_index(self.graph, x)))
             # The partial sums are the last cells.
             counts = np.full((self._counted.graph.n_cells - len(rows.codes), rows.codes.shape[1]), -1)
@@ -323,8 +343,10 @@ class JointModel(Model):
         found = encode_given(self.graph, given)
         asked = *self._elimination(params, self._bound(found)), clamp, found
         if over is not None:
+            if likelihood is not None:
+                raise fail("E507", "marginals: `likelihood` is of single cells; `over` stands without it", help="clamp cells instead")
             return {group: exact.joint_marginals(*asked, cells) for group, cells in cell_groups(self.graph, over).items()}
-        tables = exact.marginals(*asked)
+        tables = exact.marginals(*asked, _as_wide_as(likelihoods(self.graph, likelihood), self._counted.graph))
         return {v.name: tables[v.name] for v in self.graph.variables}
 
     @at_once
@@ -336,6 +358,7 @@ class JointModel(Model):
         *,
         method: MaxProduct | SimulatedAnnealing | str | None = None,
         seed: int = 0,
+        likelihood: Mapping[str, ArrayLike | Mapping[Place, ArrayLike]] | None = None,
     ) -> Mode:
         """Return a most probable configuration given the clamped cells, and its log_prob.
 
@@ -349,6 +372,8 @@ class JointModel(Model):
                 is a local optimum: no change of a single cell makes it more probable.
                 `gm.MaxProduct(..)` and `gm.SimulatedAnnealing(sweeps=1000)` have options.
             seed: the seed of annealing, and of the random starts of max-product.
+            likelihood: uncertain evidence, as in `marginals`. The configuration maximises p times
+                its weights, and both numbers of the result are without them.
 
         Returns:
             A pair. The first element is the configuration: an array if the model has one variable,
@@ -366,6 +391,8 @@ class JointModel(Model):
         Reference: Pearl 1988; Kirkpatrick, Gelatt and Vecchi 1983.
         """
         if method is not None:
+            if likelihood is not None:
+                raise fail("E507", "map: `likelihood` is for the exact answer, and `method` for a search", help="leave one of them out")
             chosen, seed = mode_method(method), verified_seed(seed)
             lowered = bound_once(self.lowered, given, "a search")
             summed = isinstance(chosen, MaxProduct) and lowered is self.lowered
@@ -379,7 +406,10 @@ class JointModel(Model):
         found = encode_given(self.graph, given)
         shape = () if found is None else found.shape
         lowered = self._bound(found)
-        codes, value = exact.best(*self._elimination(params, lowered, maximised=True), clamp, found)
+        told = _as_wide_as(likelihoods(self.graph, likelihood), self._maximised.graph)
+        codes, value = exact.best(*self._elimination(params, lowered, maximised=True), clamp, found, told)
+        if told is not None:
+            value = value - told[np.arange(len(codes))[:, None], codes].sum(axis=0)
         value = value.reshape(shape)[()]
         return Mode(exact.configuration(self.graph, codes, shape), value - self._log_partition_or_nan(params, given), value)
 
