@@ -14,6 +14,8 @@ from typing import Any
 from .._diagnostics import Span
 from ._scales import SCALES, Scale, sized
 
+MOST_NUMBERS = 1 << 16  # A domain of whole numbers has its values listed up to this number.
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:
@@ -377,8 +379,11 @@ class Domain(Checked):
 
     @property
     def numbers(self) -> tuple[int, ...] | None:
-        """The values of a domain of whole numbers, or None if the text does not determine them."""
-        if self.scale is None or self.count is None:
+        """The values of a domain of whole numbers.
+
+        The result is None if the text does not determine them, or if they are too many to list.
+        """
+        if self.scale is None or self.count is None or self.count > MOST_NUMBERS:
             return None
         if self.start is None:
             return replace(self.scale, size=self.count).numbers

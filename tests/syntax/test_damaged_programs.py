@@ -48,6 +48,7 @@ FOUND = {  # by nights
         "  var y[p in person, t in range(visits[p])] : bit\n  factor 0.1 * y[p, t] for p in person for t in range(visits[p])\n}\n"
     ),
     "a type that is a statement": "network x = mlp(width = 16)\nmodel m {\n  var x[t in range(8)] :conditional x ~ x()\n}\n",
+    "an index of a thousand million values": "model m {\n  var k : range(1000000000)\n  var x : bit\n  x ~ bernoulli([0.1, 0.7][k])\n}\n",
     "a number with a comma, which the formatter sets apart": "model m {\n  var x[i in range(1,000)] : bit\n  factor x[0]\n}\n",
     "operators of other languages behind a bracket": (
         "model m {\n  var x : range(2)\n  va] ∧ x[1] ≤ x[2]\n  require x[0] ≥ x[1] ∨ x[1] ≠ x[2]\n  factor 0.1 * x[0] – 0.2 * x[1]\n}\n"
