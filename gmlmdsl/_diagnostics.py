@@ -10,6 +10,7 @@ import bisect
 import functools
 import numbers
 import operator
+import os
 import re
 import sys
 import warnings
@@ -31,7 +32,7 @@ MOST_SHOWN = 100  # The other diagnostics of an error are only counted.
 MOST_LINES = 296
 # The most letters of a word and of a message. A longer one is cut in the middle.
 MOST_WORD, MOST_TEXT = 300, 4000
-_PACKAGE = str(Path(__file__).parent)
+_PACKAGE = str(Path(__file__).parent) + os.sep
 _LONG_WORD = re.compile(rf"\S{{{MOST_WORD + 1},}}")
 
 

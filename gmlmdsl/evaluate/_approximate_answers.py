@@ -28,6 +28,7 @@ Array = np.ndarray
 Params = Mapping[str, jax.Array]
 # These numbers stand for the chain in the seeds of annealing and of max-product.
 ANNEALED, DECODED = 2**32 - 2, 2**32 - 3
+MOST_BESIDE_A_SEARCH = limits.MANY_ENTRIES  # the most operations of log Z, which the answer of a search states
 
 
 class _Clamped:

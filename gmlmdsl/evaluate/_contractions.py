@@ -65,7 +65,7 @@ class Contractions:
         plan = self.plan(known, what)
         if keeps:
             tables, help = f"the tables of the elimination for {what}", "hold some cells fixed with `clamp=`; log Z alone needs less"
-            verify_held(4.0 * plan.flops, tables, help)
+            verify_held(self._kept_bytes(plan), tables, help)
         return plan, _recent(self._kept, known, lambda: derive.contraction(self.graph, plan))
 
     def plan(self, known: Array, what: str) -> Elimination:
@@ -178,17 +178,22 @@ class Contractions:
         return found or (held, codes)
 
     def affordable(self, what: str) -> derive.Contraction | None:
-        """Return the contraction of all cells, or None if it is not affordable."""
-        return self.whole(what)[1] if self.is_affordable() else None
+        """Return the contraction of all cells, or None if it is not affordable or its tables are too large to keep."""
+        if not self.is_affordable() or self._kept_bytes(self.plan(np.zeros(self.graph.n_cells, bool), what)) > BUDGET.held:
+            return None
+        return self.whole(what)[1]
 
-    def is_affordable(self) -> bool:
-        """Return whether the contraction of all cells is affordable."""
+    def _kept_bytes(self, plan: Elimination) -> float:
+        return derive.float_type().itemsize * plan.flops
+
+    def is_affordable(self, most: float = np.inf) -> bool:
+        """Return whether the contraction of all cells is affordable, and takes at most so many operations."""
         if not self._is_dear:
             try:
-                self.plan(np.zeros(self.graph.n_cells, bool), "")
+                return self.plan(np.zeros(self.graph.n_cells, bool), "").flops <= most
             except GmlmError:
                 self._is_dear = True
-        return not self._is_dear
+        return False
 
 
 def seen_term(graph: FactorGraph, c: derive.Contraction, known: Array, codes: Array) -> Array:

@@ -220,7 +220,8 @@ class _Pass:
                 self.value += float(table)
         self.rest = self.value
         for step, scope in enumerate(of.scopes):
-            message = combine(self._table(step))
+            table = self._table(step)
+            message = combine(table) if keep else _consumed(table)
             self._add(scope[1:], message)
             if keep:
                 self.sent.append(message)
@@ -286,6 +287,16 @@ def _log_sum(table: Array) -> Array:
     top = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
         return np.log(np.exp(table - top).sum(axis=0)) + top
+
+
+def _consumed(table: Array) -> Array:
+    """Return `_log_sum` of a table whose memory is used on the way."""
+    top = table.max(axis=0)
+    top = np.where(np.isfinite(top), top, 0.0)
+    table -= top
+    np.exp(table, out=table)
+    with np.errstate(divide="ignore"):
+        return np.log(table.sum(axis=0)) + top
 
 
 def _maximum(table: Array) -> Array:

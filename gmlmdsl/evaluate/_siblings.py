@@ -12,10 +12,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .._diagnostics import GmlmError
 from .._types import Clamp
 from ..graph import FactorGraph
+from ..plan import Budget, plan_elimination
 
 Array = np.ndarray
+ROUNDING = 1e-5
+FEWEST = 12  # A sibling has at least so many free cells, where there are as many.
+QUICK = Budget(bytes=2.0**26, flops=2.0**23)  # what the sums of a larger sibling may take
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ class ApproximationGap:
         """The gap of all siblings together, in one line."""
         siblings = f"on {len(self.cells)} siblings of at most {max(map(len, self.cells))} free cells"
         if self.question == "map":
-            worse = int((self.largest > 1e-9).sum())
+            worse = int((self.largest > 0).sum())
             return f"{self.kind}, {siblings}: {worse} modes are missed, by log p {self.largest.max():.3g} at most"
         return f"{self.kind}, {siblings}: marginals are off by {self.mean.mean():.2g} on average, by {self.largest.max():.2g} at most"
 
@@ -53,21 +58,37 @@ class ApproximationGap:
         return self.summary
 
 
-def siblings(graph: FactorGraph, codes: Array, held: Array, cells: int, rng: np.random.Generator) -> Iterator[tuple[Array, Clamp]]:
+def siblings(graph: FactorGraph, codes: Array, held: Array, cells: int | None, rng: np.random.Generator) -> Iterator[tuple[Array, Clamp]]:
     """Yield the free cells of siblings, and the values of all other cells.
 
     Args:
         graph: the factor graph.
         codes: a configuration for each sibling, shape (siblings, cells).
         held: booleans of the cells that the caller clamps, shape (cells,).
-        cells: the largest number of free cells.
+        cells: the largest number of free cells; None for as many as are summed quickly.
         rng: the random numbers that choose the first free cell.
     """
     starts, near = graph.neighbours
     free = np.flatnonzero(~held[: graph.n_random])
     for own in codes:
-        open_cells = _ball(int(rng.choice(free)), starts, near, held | (np.arange(len(held)) >= graph.n_random), cells)
+        first, closed = int(rng.choice(free)), held | (np.arange(len(held)) >= graph.n_random)
+        most = FEWEST if cells is None else cells
+        open_cells = _ball(first, starts, near, closed, most)
+        while cells is None and len(open_cells) == most:
+            most *= 2
+            wider = _ball(first, starts, near, closed, most)
+            if not _is_quick(graph, wider):
+                break
+            open_cells = wider
         yield open_cells, _others(graph, own, open_cells)
+
+
+def _is_quick(graph: FactorGraph, free: Array) -> bool:
+    try:
+        plan_elimination(graph, free, "a sibling", QUICK)
+    except GmlmError:
+        return False
+    return True
 
 
 def _ball(first: int, starts: Array, near: Array, closed: Array, most: int) -> Array:
@@ -124,8 +145,11 @@ def marginal_gap(
 
 
 def mode_gap(kind: str, graph: FactorGraph, found: Sequence[tuple[Array, float, float]]) -> ApproximationGap:
-    """Return the gap of modes; `found` has the free cells and both unnormalised log p."""
-    off = np.array([max(0.0, best - other) for _, best, other in found])
+    """Return the gap of modes; `found` has the free cells and both unnormalised log p.
+
+    The exact one may be in float32, so that smaller differences than its rounding count as none.
+    """
+    off = np.array([best - other if best - other > ROUNDING * max(1.0, abs(best)) else 0.0 for _, best, other in found])
     return ApproximationGap(kind, "map", _named(graph, [f[0] for f in found]), off, off)
 
 

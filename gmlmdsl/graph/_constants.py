@@ -306,8 +306,8 @@ def in_ticks(name: str) -> str:
     return name if " " in name else f"`{name}`"
 
 
-def in_range(value: Array, length: int, taken: Array | bool, e: ir.Expression, name: str) -> Array:
-    """Return `value` clipped to an axis, after checking it wherever `taken` holds.
+def in_range(value: Array, length: int, taken: Array | bool, e: ir.Expression, name: str, start: int = 0) -> Array:
+    """Return the place of `value` on an axis, clipped to it, after checking it wherever `taken` holds.
 
     Args:
         value: the index.
@@ -315,15 +315,16 @@ def in_range(value: Array, length: int, taken: Array | bool, e: ir.Expression, n
         taken: a mask of the elements that count.
         e: the expression that is reported.
         name: the name of the indexed array.
+        start: the first index of the axis.
 
     Raises:
         GmlmError: E416 if an element that counts is not whole, E407 if it is outside the axis.
     """
     value = whole(value, taken, e)
-    bad = ((value < 0) | (value >= length)) & taken
+    bad = ((value < start) | (value >= start + length)) & taken
     if np.any(bad):
         first = np.broadcast_to(value, np.shape(bad))[bad].ravel()[0] if np.ndim(bad) else value
-        message = f"an index of {in_ticks(name)} is {int(first)}, outside 0..{length - 1}"
+        message = f"an index of {in_ticks(name)} is {int(first)}, outside {start}..{start + length - 1}"
         parts = list(ir.walk(e))
         help = "limit it with `if`, or wrap it with `%`"
         if not any(isinstance(p, ir.IndexValue) for p in parts):
@@ -331,7 +332,7 @@ def in_range(value: Array, length: int, taken: Array | bool, e: ir.Expression, n
             help = (
                 "guard the term, `if .. then .. else 0`, or wrap it with `%`"
                 if varies
-                else f"indices count from 0, and {length - 1} is the last"
+                else f"indices count from {start}, and {start + length - 1} is the last"
             )
         raise fail("E407", message, e.span, f"reaches {int(first)}", help=help)
-    return np.clip(value, 0, length - 1).astype(np.int64)
+    return np.clip(value - start, 0, length - 1).astype(np.int64)

@@ -29,6 +29,7 @@ def verify_index(
     e: ir.Expression,
     name: str,
     member: str = "",
+    first: int = 0,
 ) -> None:
     """Raise unless an index is in range for every value of the cells that it depends on.
 
@@ -45,6 +46,7 @@ def verify_index(
         e: the expression that is reported.
         name: the name of the indexed array.
         member: what several indices name together; the index is then -1 for what is none.
+        first: the index from which `e` counts.
 
     Raises:
         GmlmError: E414 if indices name no such member; E407 with the value that leaves 0..length-1; E416 if the index has no value or is
@@ -74,8 +76,10 @@ def verify_index(
             if member and reached == -1:
                 help = "limit them with `if .. then .. else`: the values at which they name none do not count then"
                 raise fail("E414", f"these indices, computed from cells, may name what is not {member}", e.span, "not always", help=help)
-            message = f"an index of {in_ticks(name)} can be {reached}, outside 0..{length - 1}"
-            raise fail("E407", message, e.span, f"reaches {reached}", help="limit it with `if .. then .. else`, or wrap it with `%`")
+            message = f"an index of {in_ticks(name)} can be {first + reached}, outside {first}..{first + length - 1}"
+            raise fail(
+                "E407", message, e.span, f"reaches {first + reached}", help="limit it with `if .. then .. else`, or wrap it with `%`"
+            )
 
 
 def _slots(leaf: CellValue) -> range:

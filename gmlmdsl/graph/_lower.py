@@ -374,7 +374,7 @@ class Lowering:
         graph = self.bound.graphs[over.graph]
         return max(graph.n, graph.n_right)
 
-    def moving(self, e: ir.Expression, length: int, name: str, turns: Turns) -> Node:
+    def moving(self, e: ir.Expression, length: int, name: str, turns: Turns, first: int = 0) -> Node:
         """Return the tree of an index that moves with cells, checked over all their values.
 
         Args:
@@ -382,14 +382,15 @@ class Lowering:
             length: the length of the indexed axis.
             name: the name of the indexed array.
             turns: the iterations around the index.
+            first: the index that `e` counts from, for messages.
         """
         node = self.lower(e, turns)
         if isinstance(e, ir.VariableValue) and isinstance(node, CellValue) and node.scale.is_code and self.slot_sizes[node.start] <= length:
             return node
-        self.verify(node, turns, length, e, name)
+        self.verify(node, turns, length, e, name, first=first)
         return node
 
-    def verify(self, node: Node, turns: Turns, length: int, e: ir.Expression, name: str, member: str = "") -> None:
+    def verify(self, node: Node, turns: Turns, length: int, e: ir.Expression, name: str, member: str = "", first: int = 0) -> None:
         """Raise unless an index is in range over all values of the cells that it mentions.
 
         Given values are replaced by all values that their domains allow.
@@ -401,6 +402,7 @@ class Lowering:
             e: the expression that is reported.
             name: the name of the indexed array.
             member: what several indices name together; the index is then -1 for what is none.
+            first: the index that `e` counts from, for messages.
         """
         (node, *tests), sizes = over_domains([node, *(g for g, _ in turns.guards)], self._given, self.columns, self.slot_sizes)
         guards = tuple(zip(tests, (depth for _, depth in turns.guards), strict=True))
@@ -410,7 +412,9 @@ class Lowering:
                 return array[rows] if array.shape[0] > 1 else array
 
             joint = JointValues(tuple(sizes), (*owners, *range(len(owners), len(sizes))))
-            verify_index(node, guards, part(turns.taken), length, [part(c) for c in self.columns], self.tables, joint, e, name, member)
+            verify_index(
+                node, guards, part(turns.taken), length, [part(c) for c in self.columns], self.tables, joint, e, name, member, first
+            )
 
     def cell(self, e: ir.VariableValue, turns: Turns) -> Node:
         """Return the value of a cell, or of the one among several cells that other cells choose."""
@@ -645,8 +649,8 @@ class Lowering:
             message = f"an index into `{over.name}` must be fixed here, not computed from cells"
             raise fail("E414", message, e.span, "moves with a cell", help=help)
         members = [np.asarray(m) for m in self.bound.members(over)]
-        low = [int(m.min(initial=0)) for m in members]
-        extent = [int(m.max(initial=0)) - least + 1 for m, least in zip(members, low, strict=True)]
+        low = [int(m.min()) if len(m) else 0 for m in members]
+        extent = [int(m.max()) - least + 1 if len(m) else 1 for m, least in zip(members, low, strict=True)]
         if np.prod(extent, dtype=float) > 1 << 24:
             raise fail("E412", f"members chosen by cells need a table of {math.prod(extent):,} entries", e.span, "too large")
         table = np.full(math.prod(extent), -1, np.int64)
@@ -657,9 +661,9 @@ class Lowering:
             assert not isinstance(i, Node)
             shifted = i if least == 0 else ir.Operation(i.span, "-", (i, ir.Literal(i.span, least)))
             if self.is_fixed(i):
-                node = self.column(in_range(self.value(shifted, turns), extent[k], turns.taken, i, e.name))
+                node = self.column(in_range(self.value(i, turns), extent[k], turns.taken, i, e.name, least))
             else:
-                node = self.moving(shifted, extent[k], e.name, turns)
+                node = self.moving(shifted, extent[k], e.name, turns, least)
             terms.append((node, Constant(math.prod(extent[k + 1 :]))))
         place = Gather("", number, len(table), Constant(0), tuple(terms))
         first = given[0]

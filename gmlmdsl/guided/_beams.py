@@ -46,7 +46,7 @@ class OraclePrefixes(AbstractPrefixes):
 
 @dataclass(frozen=True)
 class Beams:
-    """A beam search for the string with the highest log p / n^a, where n is its number of symbols.
+    """A beam search for the string with the highest log p / n^a, where n is its number of predicted symbols.
 
     Attributes:
         oracle: the compiled oracle of a model without a network.
@@ -86,7 +86,8 @@ class Beams:
         lengths = np.where(failed, 0, lengths)
         codes = np.where(np.arange(prompts.shape[1]) < lengths[:, None], tokens, -1)
         none = np.zeros_like(lengths)
-        calls = np.asarray(end.steps) * self.rules.beam
+        free = (prompts < 0) & (np.arange(prompts.shape[1]) < np.asarray(end.steps)[:, None])
+        calls = self.rules.beam * free.sum(axis=1)
         return Found(codes, lengths, calls, none, np.zeros_like(codes), failed, ~failed, none)
 
 

@@ -85,7 +85,7 @@ def draw_guided(setting: Setting, call: ir.FormCall, options: GuidedOptions, pro
         verify_open(prompts, beams.rules.end)
         best, end = beams.strings(prompts), beams.rules.end
         found = Found(*(np.concatenate([a] * (chains * draws)) for a in best))
-        told = impossible_prompts(best.failed)
+        told = impossible_prompts(best.failed, prompt is not None)
     else:
         game = game_of(setting, call)
         verify_open(prompts, game.rules.end)

@@ -49,10 +49,17 @@ def findings(game: Game, named: Named, prompts: Array, found: Found, prompted: b
     return texts
 
 
-def impossible_prompts(failed: Array) -> list[str]:
-    """Return a warning if the model gives some prompts probability 0, so that a search fails."""
+def impossible_prompts(failed: Array, prompted: bool) -> list[str]:
+    """Return a warning if the model gives some prompts probability 0, so that a search fails.
+
+    Args:
+        failed: whether the search of each prompt failed.
+        prompted: whether the user gave the prompts.
+    """
     if not failed.any():
         return []
+    if not prompted:
+        return ["No string has a probability: the rows hold none. Look at what the model requires: `gmlm check`."]
     names = [f"prompt[{k}]" for k in np.flatnonzero(failed)[:MOST_NAMED].tolist()]
     more = f" and {int(failed.sum()) - len(names):,} more of {len(failed):,}" if failed.sum() > len(names) else ""
     return [f"No string that begins with {', '.join(names)}{more} has a probability: their rows hold no string."]

@@ -129,7 +129,11 @@ class JointModel(Model):
         """
         lowered, rows = bound_rows(self.lowered, x, missing, given)
         arrays = self._params(params, lowered, summed=False)
-        found = exact.log_sums_of_rows(self._contractions, arrays, rows.codes)
+        kept, codes = self._contractions, rows.codes
+        if lowered is self.lowered and self._counted is not kept and (codes < 0).any():
+            # The partial sums of gates are summed out with the missing cells.
+            kept, codes = self._counted, np.pad(codes, ((0, self._counted.graph.n_cells - len(codes)), (0, 0)), constant_values=-1)
+        found = exact.log_sums_of_rows(kept, arrays, codes)
         if found is None:
             found = log_completions(lowered.graph, self._device(lowered), arrays, rows.codes)
         return answer(parameters.verified_answer(lowered.graph, found, jnp.inf), rows.shape)
@@ -393,25 +397,33 @@ class JointModel(Model):
         if method is not None:
             if likelihood is not None:
                 raise fail("E507", "map: `likelihood` is for the exact answer, and `method` for a search", help="leave one of them out")
-            chosen, seed = mode_method(method), verified_seed(seed)
-            lowered = bound_once(self.lowered, given, "a search")
-            summed = isinstance(chosen, MaxProduct) and lowered is self.lowered
-            graph = self._maximised.graph if summed else lowered.graph
-            codes, value, kind, is_proven = approximate.approximate_mode(
-                graph, self._known(params, lowered), clamp, lowered.data, chosen, seed, self.graph.n_cells
-            )
-            log_z = self._log_partition_or_nan(params, given)
+            codes, value, kind, is_proven = self._searched(params, clamp, given, mode_method(method), verified_seed(seed))
+            log_z = self._log_partition_or_nan(params, given, approximate.MOST_BESIDE_A_SEARCH)
             return Mode(exact.configuration(self.graph, codes, ()), value - log_z, value, kind, is_proven)
         verified_seed(seed)
+        codes, value = self._best(params, clamp, given, likelihoods(self.graph, likelihood))
+        shape = value.shape
+        return Mode(exact.configuration(self.graph, codes, shape), value[()] - self._log_partition_or_nan(params, given), value[()])
+
+    def _searched(
+        self, params: Params, clamp: Clamp | None, given: Given | None, method: MaxProduct | SimulatedAnnealing, seed: int
+    ) -> tuple[np.ndarray, float, str, bool]:
+        """Return codes of shape (cells, 1), the unnormalised log p, the kind, and whether it is proven."""
+        lowered = bound_once(self.lowered, given, "a search")
+        summed = isinstance(method, MaxProduct) and lowered is self.lowered
+        graph, n = self._maximised.graph if summed else lowered.graph, self.graph.n_cells
+        return approximate.approximate_mode(graph, self._known(params, lowered), clamp, lowered.data, method, seed, n)
+
+    def _best(
+        self, params: Params, clamp: Clamp | None, given: Given | None, likelihood: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return codes of shape (cells, rows), and the unnormalised log p of each row, without the evidence."""
         found = encode_given(self.graph, given)
-        shape = () if found is None else found.shape
-        lowered = self._bound(found)
-        told = _as_wide_as(likelihoods(self.graph, likelihood), self._maximised.graph)
+        lowered, told = self._bound(found), _as_wide_as(likelihood, self._maximised.graph)
         codes, value = exact.best(*self._elimination(params, lowered, maximised=True), clamp, found, told)
         if told is not None:
             value = value - told[np.arange(len(codes))[:, None], codes].sum(axis=0)
-        value = value.reshape(shape)[()]
-        return Mode(exact.configuration(self.graph, codes, shape), value - self._log_partition_or_nan(params, given), value)
+        return codes, np.asarray(value).reshape(() if found is None else found.shape)
 
     def approximation_gap(
         self,
@@ -421,7 +433,7 @@ class JointModel(Model):
         given: Given | None = None,
         *,
         siblings: int = 5,
-        cells: int = 12,
+        cells: int | None = None,
         warmup: int = 200,
         seed: int = 0,
     ) -> ApproximationGap:
@@ -437,7 +449,8 @@ class JointModel(Model):
             clamp: cells or whole variables held at values.
             given: the data of given variables, one row.
             siblings: the number of siblings, each from a chain of its own.
-            cells: the largest number of free cells of a sibling.
+            cells: the largest number of free cells of a sibling; None for as many as are summed
+                within about a second.
             warmup: the number of sweeps of each chain.
             seed: the seed of chains, free cells and annealing.
 
@@ -450,7 +463,7 @@ class JointModel(Model):
                 numbers below 1.
         """
         chosen = approximation_method(method)
-        count, cells = whole_number("siblings", siblings, 1), whole_number("cells", cells, 1)
+        count, cells = whole_number("siblings", siblings, 1), None if cells is None else whole_number("cells", cells, 1)
         lowered = bound_once(self.lowered, given, "an approximation")
         options = SampleOptions("sweep", 1, warmup, count, 1, seed, clamp, None, None, keep_draws=True, progress=False)
         run = run_chains(lowered, None, self._known(params, lowered), options)
@@ -460,8 +473,8 @@ class JointModel(Model):
         rng = np.random.default_rng(verified_seed(seed))
         asked = list(small_siblings(self.graph, run.draws.codes[:, 0], run.held, cells, rng))
         if isinstance(chosen, MaxProduct | SimulatedAnnealing):
-            modes = ((self.map(params, known, given), self.map(params, known, given, method=chosen, seed=seed)) for _, known in asked)
-            pairs = [(free, float(a.log_potential), float(b.log_potential)) for (free, _), (a, b) in zip(asked, modes, strict=True)]
+            values = ((self._best(params, known, given)[1], self._searched(params, known, given, chosen, seed)[1]) for _, known in asked)
+            pairs = [(free, float(np.ravel(a)[0]), float(b)) for (free, _), (a, b) in zip(asked, values, strict=True)]
             return mode_gap(chosen.name, self.graph, pairs)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what a method says of a sibling shows in its gap
@@ -1244,9 +1257,9 @@ class JointModel(Model):
         with evaluated(params):
             return parameters.as_params(lowered.graph, params, summed=summed)
 
-    def _log_partition_or_nan(self, params: Params, given: Given | None) -> Any:
-        """Return log Z, or nan if it is not affordable."""
-        if not self._counted.is_affordable() and not self.graph.is_normalised:
+    def _log_partition_or_nan(self, params: Params, given: Given | None, most: float = np.inf) -> Any:
+        """Return log Z, or nan if it is not affordable or takes more than so many operations."""
+        if not self.graph.is_normalised and not self._counted.is_affordable(most):
             return np.nan
         try:
             return np.asarray(self.log_partition(params, given=given))

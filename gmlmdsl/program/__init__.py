@@ -2,7 +2,7 @@
 
 from . import _forms as forms
 from . import ir
-from ._added_let import added_let
+from ._added_let import added_let, of_added
 from ._allow import apply_allowances as allowed
 from ._check import check_file, check_source
 from ._check_guided import is_guided, judges_of
@@ -47,6 +47,7 @@ __all__ = [
     "judges_of",
     "names_in",
     "network_options",
+    "of_added",
     "option_faults",
     "python_code",
     "reasons_against",

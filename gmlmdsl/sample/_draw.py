@@ -16,15 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import derive
-from .._diagnostics import fail, listed, tell, truth, unknown, with_whole_numbers
+from .._diagnostics import GmlmError, fail, listed, tell, truth, unknown, with_whole_numbers
 from .._progress import shows_progress
 from .._types import Clamp, JsonObject, ObserveLike, Rows
 from ..data import clamped_cells, decode, verified_seed
 from ..evaluate import Contractions, independent_kernel, verified_partition
-from ..graph import STAYS_FINITE, FactorGraph, Lowered, VariableArray, lower_added_let, lower_let
+from ..graph import STAYS_FINITE, FactorGraph, FactorGroup, Lowered, VariableArray, lower_added_let, lower_let
 from ..masks import lower_mask
 from ..plan import BUDGET, verify_held
-from ..program import added_let, ir
+from ..program import added_let, ir, of_added
 from . import limits
 from ._arviz import to_arviz
 from ._discrete_diagnostics import Diagnosis, diagnose
@@ -80,7 +80,8 @@ class ChainRun:
         cells = [graph.cell_name(i) for i in range(graph.n_random)]
         values = [tuple(str(x) for x in v.labels) for v in graph.variables for _ in range(v.size)]
         names = _distinct(_names(self.planned))
-        codes, clamped = self.draws.codes[..., : graph.n_random], self.held[: graph.n_random]
+        codes = self.draws.codes[..., : graph.n_random]
+        clamped = self.held[: graph.n_random] | (graph.sizes[: graph.n_random] == 1)  # A cell with one value never moves.
         found = diagnose(codes, cells, values, clamped=clamped, flip_rates=_moving(names, rates))
         return replace(found, warnings=(*found.warnings, *_seldom_exchanged(self.planned.pairs, self.draws)))
 
@@ -361,12 +362,12 @@ def _observable(
         raise fail("E507", f"observe: `{name}` is a variable's name", help="choose another")
     if isinstance(what, str):
         lets = lowered.names.model.lets
-        if what not in lets and what.isidentifier():
+        if what not in lets and what.isidentifier() and what not in _names_of_values(lowered):
             raise unknown(f"observe: the model has no `let` called `{what}`", what, lets)
-        group, shape = lower_let(lowered, what) if what in lets else lower_added_let(lowered, _expression(lowered, what))
+        group, shape = lower_let(lowered, what) if what in lets else _lowered(lowered, what)
         return LetValues(derive.group_arrays(group, lowered.graph.n_cells), params, shape)
     if not callable(what):
-        raise fail("E507", f"observe: `{name}` must be a function of one configuration, or the name of a `let`")
+        raise fail("E507", f"observe: `{name}` must be a function of one configuration, the name of a `let`, or an expression")
     # Every call gets a new function, because values that the user's function looks up may have
     # changed since it was compiled.
     observable = FunctionValues(lambda x: what(x), variables)
@@ -379,7 +380,13 @@ def _observable(
     return observable
 
 
-def _expression(lowered: Lowered, text: str) -> ir.Let:
+def _names_of_values(lowered: Lowered) -> set[str]:
+    """Return the names that may be an expression by themselves."""
+    model = lowered.names.model
+    return {*model.variables, *model.parameters, *lowered.bound.program.inputs}
+
+
+def _lowered(lowered: Lowered, text: str) -> tuple[FactorGroup, tuple[int, ...]]:
     """Return an expression of the language as a `let` of the model.
 
     Equal expressions share their compiled programs, unlike functions.
@@ -387,7 +394,10 @@ def _expression(lowered: Lowered, text: str) -> ir.Let:
     kept = lowered.kept.setdefault("observed expressions", {})
     if text not in kept:
         kept[text] = added_let(lowered.bound.program, lowered.names.model.name, text)
-    return kept[text]
+    try:
+        return lower_added_let(lowered, kept[text])
+    except GmlmError as error:
+        raise of_added(error, kept[text], text) from None
 
 
 def label(graph: FactorGraph, run: ChainRun, provenance: JsonObject) -> Draws:

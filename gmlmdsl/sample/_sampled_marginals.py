@@ -23,10 +23,10 @@ class SampledMarginals(dict[str, Array]):
     Attributes:
         kind: "chains".
         standard_error: a dict by variable of arrays of the same shapes, sqrt(p (1 - p) / ESS). It
-            is 0 for clamped cells, and nan for a share of 0 or 1, whose error the draws do not
-            show.
+            is 0 for clamped cells, and nan where the draws do not show the error: for a share of 0
+            or 1, and if no chain changes the cell.
         r_hat: a dict by variable of the split R-hat of each value's indicator; nan for shares of 0
-            and 1.
+            and 1, infinite if no chain changes the cell but the chains differ.
         converged: whether the diagnostics of the draws found nothing.
         warnings: what they found.
         is_exact: False.
@@ -57,7 +57,7 @@ class SampledMarginals(dict[str, Array]):
 
 
 def _largest(arrays: Iterable[Array]) -> float:
-    return max((float(a[np.isfinite(a)].max(initial=0.0)) for a in arrays), default=0.0)
+    return max((float(a[~np.isnan(a)].max(initial=0.0)) for a in arrays), default=0.0)
 
 
 def sampled_marginals(

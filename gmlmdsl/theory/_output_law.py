@@ -161,7 +161,7 @@ def _of_beams(graph: FactorGraph, beams: Beams, prompt: Array) -> OutputLaw:
     string = graph.observed[0]
     best = beams.strings(np.pad(prompt, (0, string.size - len(prompt)), constant_values=-1)[None].astype(np.int32))
     mass, failed = np.ones(int((~best.failed).sum())), float(best.failed.mean())
-    return _labelled_law(graph, best.codes[~best.failed], mass, failed, (float(best.calls.mean()), 0.0, 0.0), beams.rules.end)
+    return _labelled_law(graph, best.codes[~best.failed], mass, failed, (float(best.calls.mean()), 0.0, 1.0), beams.rules.end)
 
 
 def _as_law(graph: FactorGraph, tree: PrefixTree, found: StringLaw, end: int | None) -> OutputLaw:

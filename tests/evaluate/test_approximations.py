@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from functools import cache
 from typing import Any, cast
 
+import jax
 import numpy as np
 import pytest
 
@@ -583,3 +584,25 @@ def test_a_gap_needs_free_cells_and_a_method():
         model.approximation_gap(CHAINED_PARAMS, BP, clamp={"z": 0, "y": 1, "x": [0, 1, 0, 1, 0]})
     with pytest.raises(gm.GmlmError, match="approximation_gap: there is no method"):
         model.approximation_gap(CHAINED_PARAMS, "belief")
+
+
+def test_modes_that_differ_by_rounding_are_not_missed():
+    model = gm.parse(
+        "graph G = grid(9, 9)\nmodel m { var x[i in G.nodes] : spin  param J  factor J * x[i] * x[j] for (i, j) in G.edges }\n"
+    ).model()
+    with jax.enable_x64(False):
+        gap = model.approximation_gap({"J": 0.2137}, "max-product", siblings=3, cells=6, seed=2)
+    assert gap.largest.max() == 0
+    assert "0 modes are missed" in gap.summary
+
+
+def test_a_summary_of_chains_shows_the_worst_cell():
+    model = gm.parse(
+        "model m { var x[i in range(12)] : spin  var o : range(1)  factor 3 * x[i] * x[j] for i in range(12), j in range(12) if i < j }"
+    ).model()
+    with pytest.warns(gm.SamplingWarning):
+        found = model.marginals({}, method=gm.Chains(draws=200, chains=8, seed=1))
+    assert np.isinf(found.r_hat["x"]).any()
+    assert "R-hat of at most inf" in found.summary
+    assert found.standard_error["o"].tolist() == [0.0]
+    assert not any("`o`" in w for w in found.warnings)

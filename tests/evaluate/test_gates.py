@@ -197,3 +197,15 @@ def test_a_product_of_numbers_above_zero_is_above_zero():
     """Bounds alone show that the divisor is not 0, over cells with too many joint values to try."""
     text = "model m { var x[i in range(24)] : bit  param h  factor h / prod(2 + x[i] for i in range(24)) }"
     assert float(gm.parse(text).model().log_partition({"h": 0.0})) == pytest.approx(24 * math.log(2), rel=1e-12)
+
+
+def test_the_probability_of_findings_of_many_causes():
+    """log p(y = 1) of a noisy or of 25 causes, in closed form, with all causes missing."""
+    q = np.linspace(0.05, 0.9, 25)
+    model = gm.parse(
+        "input q[n] : real\nmodel m { var x[i in range(n)] : bit ~ bernoulli(0.1)  var y : bit  y ~ bernoulli(1 - 0.97 * prod(1 - q[i] * x[i] for i in range(n))) }",
+        q=q,
+    ).model()
+    found = model.log_prob({}, {"x": np.full((2, 25), 9), "y": [1, 0]}, missing=9)
+    none = 0.97 * np.prod(1 - 0.1 * q)
+    np.testing.assert_allclose(found, np.log([1 - none, none]), rtol=1e-5)

@@ -64,3 +64,15 @@ def test_indices_name_members_at_all_values(factor: str, said: str):
         return
     with pytest.raises(gm.GmlmError, match=f"(?s){said}"):
         gm.parse(text).model()
+
+
+def test_members_may_begin_anywhere():
+    """A table for the indices that there are, and messages with the indices of the user."""
+    text = "model m {{ var x[i in range(2)] : range({0}, {1})  param B[a in range({0}, {1}), b in range(a, {1})]  factor B[{2}] }}"
+    for start in (10000, -1):
+        model = gm.parse(text.format(start, start + 3, "min(x[0], x[1]), max(x[0], x[1])")).model()
+        found = float(model.log_potential({"B": np.arange(6) / 10}, [start + 2, start + 1]))
+        assert found == pytest.approx(0.4)
+    for index, said in (("5, x[1]", "is 5, outside -1..1"), ("x[0] + 1, x[1]", r"can be 2, outside -1..1")):
+        with pytest.raises(gm.GmlmError, match=said):
+            gm.parse(text.format(-1, 2, index)).model()

@@ -77,6 +77,8 @@ def test_the_search_finds_what_a_search_of_lists_finds(
     assert (found[0] == found[1]).all()
     assert tuple(found[0, :length].tolist()) == searched(law, prompt=prompt, **options)
     output = gm.theory.output_law(tags, PARAMS, sampler=sampler, prompt=list(prompt))
+    assert output.expected_runs == 1
+    assert output.expected_calls == drawn["guided_stats"]["oracle_calls"].values[0, 0, 0] <= 300 * (5 - len(prompt))
     assert output.probabilities.tolist() == [1.0] and (output.strings[0] == found[0]).all()
 
 
@@ -107,3 +109,9 @@ def test_an_oracle_of_ones_own_has_no_beams(tags: Any):
 
     with pytest.raises(gm.GmlmError, match="beam search copies the states of prefixes"):
         tags.sample(PARAMS, "two", oracle=Fair())
+
+
+def test_a_model_without_a_string_says_so_without_a_prompt():
+    never = gm.parse("model m { var x[i in range(3)] : bit  require x[0] != x[0] }\nsampler b = autoregressive(beam = 2)").model()
+    with pytest.warns(gm.SamplingWarning, match="No string has a probability"):
+        never.sample({}, "b", draws=1)
