@@ -80,6 +80,7 @@ from ._parameters import (
     verify_defined,
     verify_names,
 )
+from ._prefixes import prefix_codes
 from ._priors import (
     DENSITIES,
     SPIKE_SLAB,

@@ -32,9 +32,9 @@ from ..masks import VisitMask, lower_mask
 from ..networks import AbstractCausalNetwork, build_network, network_shapes, parameter_counts
 from ..plan import BUDGET
 from ..program import ir
-from ._exact_answers import prefix_codes
 from ._named_conditionals import verified_block
 from ._network_loss import mask_loss, verified_count, verify_known
+from ._prefixes import prefix_codes
 from ._row_sizes import answer
 
 if TYPE_CHECKING:

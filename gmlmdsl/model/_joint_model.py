@@ -50,6 +50,7 @@ from ..evaluate import (
     mode_method,
     named_conditionals,
     parameters,
+    prefix_codes,
     substitution_effects,
     verified_level,
     verified_partition,
@@ -508,7 +509,7 @@ class JointModel(Model):
             GmlmWarning: with the first prefix that has probability 0.
         """
         found = encode_given(self.graph, given)
-        codes, cell, lead = exact.prefix_codes(self.graph, prefix, None if found is None else found.shape)
+        codes, cell, lead = prefix_codes(self.graph, prefix, None if found is None else found.shape)
         lowered = self._bound(found)
         table = exact.next_symbol(self._contractions, self._device(lowered), self._known(params, lowered), codes, cell)
         bad = np.flatnonzero(np.isnan(table).any(axis=1))

@@ -153,10 +153,7 @@ def _whole(number: int) -> jax.Array:
 
 
 def _first_state(kernel: AbstractKernel, codes: Array, spread: Spread | None) -> State:
-    """Return the first state of the chains.
-
-    Most kernels have no memory beside the codes; for these nothing is compiled.
-    """
+    """Return the first state; nothing is compiled for a kernel that remembers nothing beside the codes."""
     begun = on_device(codes, np.int32) if spread is None else spread.put(np.asarray(codes, np.int32))
     return _begun(kernel, begun) if kernel.remembers else kernel.init(begun)
 

@@ -12,7 +12,7 @@ import xarray as xr
 import gmlmdsl as gm
 from gmlmdsl.data import clamped_cells, encode, encode_given
 from gmlmdsl.evaluate import known_params
-from gmlmdsl.evaluate._exact_answers import prefix_codes
+from gmlmdsl.evaluate._prefixes import prefix_codes
 from gmlmdsl.read import with_rows_of
 
 pytestmark = pytest.mark.usefixtures("standard_promotion")
