@@ -81,18 +81,18 @@ def likelihoods(graph: FactorGraph, given: object) -> Array | None:
         if name not in names:
             raise unknown(f"likelihood: the model has no variable `{name}`", str(name), names)
         v = graph.variable(name)
-        single = isinstance(value, Mapping)
-        cells = (
-            [cell_at(v, place, "likelihood") for place in value] if isinstance(value, Mapping) else list(range(v.offset, v.offset + v.size))
-        )
-        shape = (len(cells), len(v.labels)) if single else (*v.shape, len(v.labels))
+        if isinstance(value, Mapping):
+            cells, stated, lead = [cell_at(v, place, "likelihood") for place in value], list(value.values()), (len(value),)
+        else:
+            cells, stated, lead = range(v.offset, v.offset + v.size), value, v.shape
         try:
-            weights = np.asarray(list(value.values()) if isinstance(value, Mapping) else value, float)
+            weights = np.asarray(stated, float)
         except (TypeError, ValueError):
             raise fail("E501", f"likelihood[{name!r}] must be numbers, {len(v.labels)} for each cell") from None
-        if weights.shape != shape:
-            wanted = f"({len(v.labels)},) for each cell" if single else str(shape)
-            raise fail("E501", f"likelihood[{name!r}] must have shape {wanted}, got {weights.shape[1:] if single else weights.shape}")
+        if weights.shape != (*lead, len(v.labels)):
+            each = isinstance(value, Mapping)
+            wanted, got = (f"({len(v.labels)},) for each cell", weights.shape[1:]) if each else ((*lead, len(v.labels)), weights.shape)
+            raise fail("E501", f"likelihood[{name!r}] must have shape {wanted}, got {got}")
         if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights.sum(axis=-1) > 0).all()):
             message = f"likelihood[{name!r}]: the weights of a cell are finite numbers of at least 0, one of them above 0"
             raise fail("E507", message, help="the probability of what was seen, for each value of the cell, up to a factor")

@@ -6,13 +6,25 @@ Never: data, user faults in the text.
 
 from . import compiled
 from ._abstract_loss import AbstractLoss
-from ._arrays import Blocks, Graph, Group, drawn_blocks, fixed_blocks, float_type, graph_arrays, group_arrays, no_joint, on_device, room_for
+from ._arrays import (
+    Blocks,
+    Graph,
+    Group,
+    drawn_blocks,
+    fetched,
+    fixed_blocks,
+    float_type,
+    graph_arrays,
+    group_arrays,
+    no_joint,
+    on_device,
+    room_for,
+)
 from ._autoregressive import AutoregressiveKernel, search_rules
 from ._beam_search import AbstractPrefixes, BeamRows, BeamSearch, Search, SearchRules
-from ._block_tables import Table, TabledBlocks, Tables, Weights, block_weights, table_codes, tabled_losses
-from ._bounded_jit import bounded_jit, compiled_only, mappings, quickly_compiled
+from ._block_tables import Chunks, Table, TabledBlocks, Tables, Weights, block_weights, table_codes, tabled_losses
+from ._bounded_jit import bounded_jit, compiled_only, mappings, quickly_compiled, under_automatic_mesh
 from ._causal_oracle import CausalOracle, CausalState, causal_oracle
-from ._chunks import Chunks
 from ._conditional import log_conditional, maximum
 from ._contracted_oracle import ContractedOracle, contracted_oracle
 from ._contraction import Contraction, contraction
@@ -26,7 +38,7 @@ from ._listing import listed_rows
 from ._loss import DrawnLoss, ExactLoss, as_listed, drawn_loss, exact_loss
 from ._mask_law import AbstractMaskLaw, mask_law
 from ._membership import noisy_mask, random_ranks
-from ._mesh import Spread, automatic_mesh, fetched, spread_over
+from ._mesh import Spread, spread_over
 from ._network import NetworkGraph, NetworkLoss, Networks, cell_tables, fixed_loss, negative_log, network_graph
 from ._network import encode as encode_rows
 from ._network_transitions import NetworkTransitions

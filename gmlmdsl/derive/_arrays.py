@@ -168,6 +168,15 @@ def on_device(a: ArrayLike, dtype: DTypeLike | None = None) -> Array:
     return jax.device_put(np.asarray(a, dtype))
 
 
+def fetched(a: ArrayLike) -> np.ndarray:
+    """Return an array on the host, gathered from all processes if they hold parts of it."""
+    if isinstance(a, jax.Array) and not (a.is_fully_addressable or a.is_fully_replicated):
+        from jax.experimental.multihost_utils import process_allgather
+
+        return np.asarray(process_allgather(a, tiled=True))
+    return np.asarray(a)
+
+
 def _number_array(a: np.ndarray) -> Array:
     if a.dtype == bool:
         return on_device(a)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -22,7 +22,6 @@ from jaxtyping import Array, Float, Int
 from ..graph import FactorGraph
 from ..plan import BlockTables, FactorTable, GraphTables
 from ._arrays import Blocks, Graph, Group, observed_value, on_device
-from ._chunks import Chunks
 from ._energy import Codes, Params, evaluate_slots, local_scores, observed_scores, scored
 
 
@@ -212,6 +211,36 @@ def block_weights(
         moved = whole[..., 1:] - whole[..., :1]
         matrices.append(moved[1:] - moved[:1])
     return Weights(constant[1:] - constant[:1], tuple(matrices))
+
+
+class Chunks(NamedTuple):
+    """How an array of rows is split into chunks, one after another so that memory stays bounded.
+
+    Rows that are spread over devices lie on them one after another. A chunk then has rows of every
+    device, so that all of them work at the same time.
+
+    Attributes:
+        rows: the number of rows of a chunk, a multiple of `devices`.
+        devices: the number of devices over which rows are spread.
+    """
+
+    rows: int
+    devices: int = 1
+
+    def count(self, rows: int) -> int:
+        """Return the number of chunks of some rows."""
+        return rows // self.rows
+
+    def split(self, a: Array) -> Array:
+        """Return the chunks of an array whose last axis is rows, along a new first axis."""
+        n = self.count(a.shape[-1])
+        apart = a.reshape(*a.shape[:-1], self.devices, n, self.rows // self.devices)
+        return jnp.moveaxis(apart, -2, 0).reshape(n, *a.shape[:-1], self.rows)
+
+    def joined(self, a: Array) -> Array:
+        """Return rows of shape (rows, ..) from chunks of shape (chunks, rows of a chunk, ..)."""
+        apart = a.reshape(a.shape[0], self.devices, self.rows // self.devices, *a.shape[2:])
+        return jnp.moveaxis(apart, 1, 0).reshape(-1, *a.shape[2:])
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(5,))

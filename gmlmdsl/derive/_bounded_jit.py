@@ -37,11 +37,11 @@ import equinox as eqx
 import jax
 import jaxlib
 import numpy as np
+from jax.sharding import AxisType, Mesh
 from jaxtyping import PyTree
 
 from ..files import CACHE, CacheEntries, cache_folder
 from ..graph import versions
-from ._mesh import automatic_mesh
 
 # JAX has no public way to replace the cache. If these private parts are missing, nothing is cached.
 try:
@@ -111,6 +111,46 @@ def _compiled(function: F, wanted: Callable[..., bool]) -> F:
             return run(PROGRAMS.program(key, function, rest, False), arrays)
 
     return call  # pyright: ignore[reportReturnType]
+
+
+def ambient_mesh() -> Mesh | None:
+    """Return the ambient mesh, or None if there is none or a function is being traced."""
+    try:
+        mesh = jax.sharding.get_mesh()
+    except ValueError:
+        return None
+    return None if mesh.empty else mesh
+
+
+def automatic(mesh: Mesh) -> Mesh:
+    """Return the same devices, with axes over which XLA decides what each device computes."""
+    return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * len(mesh.axis_names))
+
+
+@contextlib.contextmanager
+def automatic_mesh() -> Iterator[None]:
+    """Run programs under the ambient mesh with automatic axes.
+
+    The axes of `jax.make_mesh` are explicit: programs would have to state the sharding of each of
+    their arrays.
+    """
+    mesh = ambient_mesh()
+    if mesh is None or all(t == AxisType.Auto for t in mesh.axis_types):
+        yield
+        return
+    with jax.set_mesh(automatic(mesh)):
+        yield
+
+
+def under_automatic_mesh(verb: F) -> F:
+    """Return a function all of whose operations, compiled or not, run as in `automatic_mesh`."""
+
+    @functools.wraps(verb)
+    def running(*args: object, **options: object) -> object:
+        with automatic_mesh():
+            return verb(*args, **options)
+
+    return running  # pyright: ignore[reportReturnType]
 
 
 @contextlib.contextmanager

@@ -27,8 +27,7 @@ from ..plan import (
 )
 from ._abstract_loss import AbstractLoss, Masks
 from ._arrays import Blocks, Graph, blocks_on_device, drawn_blocks, float_type, graph_arrays, observed_value, on_device
-from ._block_tables import TabledBlocks, Tables, Weights, graph_tables, tabled_blocks, tabled_losses
-from ._chunks import Chunks
+from ._block_tables import Chunks, TabledBlocks, Tables, Weights, graph_tables, tabled_blocks, tabled_losses
 from ._conditional import logsumexp
 from ._contraction import contraction
 from ._energy import Codes, Params, local_scores, observed_scores, scored

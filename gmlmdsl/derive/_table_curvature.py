@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ._block_tables import TabledBlocks, Weights, by_chunks
-from ._chunks import Chunks
+from ._block_tables import Chunks, TabledBlocks, Weights, by_chunks
 from ._energy import Codes
 
 

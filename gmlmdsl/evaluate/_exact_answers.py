@@ -225,7 +225,8 @@ def _with_likelihood(c: derive.Contraction, seen: Array | None, likelihood: Arra
 def _verify_agreement(kept: Contractions, params: Params, held: Array, codes: Array, values: Array) -> None:
     """Raise E512 that names a smallest set of clamped cells that no configuration agrees with.
 
-    No cell of the set can be left out. It is found by leaving out one cell after another.
+    No cell of the set can be left out. It is found by leaving out one cell after another, where the
+    sum without it is affordable.
 
     Raises:
         GmlmError: E512 if a sum is 0 because of the clamped cells, and the sums without some of
@@ -235,17 +236,20 @@ def _verify_agreement(kept: Contractions, params: Params, held: Array, codes: Ar
     clamped = np.flatnonzero(held[: kept.graph.n_random])
     if not len(bad) or not 0 < len(clamped) <= limits.MOST_CONFLICTING:
         return
-    row, own = codes[:, bad[:1]], held.copy()
-    for cell in [-1, *clamped.tolist()]:
-        tried = held & ~np.isin(np.arange(len(held)), clamped) if cell < 0 else own & (np.arange(len(own)) != cell)
-        engine = kept.on_host(tried, params)
-        if engine is None:
-            return
-        is_impossible = not np.isfinite(engine.log_sums(row).values[0])
-        if cell < 0 and is_impossible:
-            return  # No configuration is possible without clamped cells either.
-        if cell >= 0 and is_impossible:
-            own = tried
+    row, own = codes[:, bad[:1]], held
+
+    def without(cells: Array | int) -> tuple[Array, bool | None]:
+        """Return the known cells that stay, and whether they are possible together; None if the sum is dear."""
+        rest = own.copy()
+        rest[cells] = False
+        engine = kept.on_host(rest, params)
+        return rest, None if engine is None else bool(np.isfinite(engine.log_sums(row).values[0]))
+
+    if not without(clamped)[1]:
+        return  # Clamped cells are not to blame, or it is not known.
+    for cell in clamped.tolist():
+        rest, is_possible = without(cell)
+        own = rest if is_possible is False else own  # A cell whose sum is dear stays.
     names = listed([kept.graph.cell_name(int(c)) for c in np.flatnonzero(own[: kept.graph.n_random])])
     message = f"no configuration agrees with the clamped values of {names}: together they have probability zero"
     raise fail("E512", message, help="clamp one of them at another value, or leave it out; each of them alone may be possible")

@@ -4,7 +4,7 @@ A message from factor f to cell i is m_fi(v) = log sum over the other cells of f
 sum over these cells j of m_jf(x_j)), and a message from cell i to factor f is the sum of the
 messages to i from its other factors. For the mode a maximum stands in place of log sum exp. All
 messages are sent at once (a flooding schedule), each scaled to a maximum of 0. Messages between the
-partial sums of a gate are sent along the gate before; see `PathSweeps`.
+partial sums of a gate are sent along the gate before; see `_path_sweeps.py`.
 
 Messages are in the log domain. A sum over the other factors is made of the sums before and after
 the left-out factor. It is never a difference, so that -inf and large penalties do no harm.
@@ -24,7 +24,7 @@ import numpy as np
 
 from . import limits
 from ._clamped_tables import ClampedTables
-from ._path_sweeps import PathSweeps, path_sweeps
+from ._path_sweeps import Send, path_sweeps, swept
 
 Array = np.ndarray
 Messages = list[Array]  # by size class of the cells, each of shape (values, edges of the class)
@@ -81,12 +81,12 @@ class Flooding:
         return layout, place
 
     @cached_property
-    def _sweeps(self) -> PathSweeps | None:
-        return None if self.inner is None or not self.inner.any() else path_sweeps(self.tables, self._layout[1], self.inner)
+    def _sweeps(self) -> list[Send]:
+        return [] if self.inner is None else path_sweeps(self.tables, self._layout[1], self.inner)
 
     def swept(self, to_factors: Messages) -> Messages:
-        """Return messages to factors that have passed along the gates; see `PathSweeps`."""
-        return to_factors if self._sweeps is None else self._sweeps.swept(to_factors, self.combine, self._scaled)
+        """Return messages to factors that have passed along the gates; see `swept`."""
+        return swept(self._sweeps, to_factors, self.combine, self._scaled)
 
     @cached_property
     def _spans(self) -> Array:

@@ -11,8 +11,7 @@ Reference: Potetz and Lee 2008, for factors of sums.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -45,35 +44,30 @@ class Send(NamedTuple):
     unary: Array
 
 
-@dataclass(frozen=True, eq=False)
-class PathSweeps:
-    """The steps of the sweeps in both directions, in their order."""
+def swept(steps: Iterable[Send], to_factors: Messages, combine: Callable[[Array], Array], scaled: Callable[[Array], Array]) -> Messages:
+    """Return the messages from cells to factors, with those from partial sums sent anew.
 
-    steps: Sequence[Send]
-
-    def swept(self, to_factors: Messages, combine: Callable[[Array], Array], scaled: Callable[[Array], Array]) -> Messages:
-        """Return the messages from cells to factors, with those from partial sums sent anew.
-
-        Args:
-            to_factors: the messages.
-            combine: the log sum exp, or the maximum, over the first axes but the last two.
-            scaled: shifts messages to a maximum of 0.
-        """
-        out = [m.copy() for m in to_factors]
-        for step in self.steps:
-            total = step.values
-            axes = total.ndim - 1
-            for slot, k, edges in step.incoming:
-                message = out[k][:, edges]
-                total = total + message.reshape(*(len(message) if j == slot else 1 for j in range(axes)), -1)
-            found = combine(np.moveaxis(total, step.slot, -2))
-            k, edges = step.onward
-            out[k][:, edges] = scaled(found + step.unary)
-        return out
+    Args:
+        steps: the steps of `path_sweeps`.
+        to_factors: the messages.
+        combine: the log sum exp, or the maximum, over the first axes but the last two.
+        scaled: shifts messages to a maximum of 0.
+    """
+    out = [m.copy() for m in to_factors]
+    for step in steps:
+        total = step.values
+        axes = total.ndim - 1
+        for slot, k, edges in step.incoming:
+            message = out[k][:, edges]
+            total = total + message.reshape(*(len(message) if j == slot else 1 for j in range(axes)), -1)
+        found = combine(np.moveaxis(total, step.slot, -2))
+        k, edges = step.onward
+        out[k][:, edges] = scaled(found + step.unary)
+    return out
 
 
-def path_sweeps(tables: ClampedTables, edges: list[list[Array]], inner: Array) -> PathSweeps | None:
-    """Return the sweeps along the paths of inner cells, or None if there are none.
+def path_sweeps(tables: ClampedTables, edges: list[list[Array]], inner: Array) -> list[Send]:
+    """Return the steps of forward and backward sweeps along the paths of inner cells, in their order.
 
     Args:
         tables: the factors.
@@ -92,10 +86,7 @@ def path_sweeps(tables: ClampedTables, edges: list[list[Array]], inner: Array) -
         for g, _, row in found:
             inside[g, row].append(c)
     paths = list(_paths(between, {f for f, cells in inside.items() if len(cells) > 2}, inside))
-    if not paths:
-        return None
-    every = [step for sweep in (paths, [_reversed(p) for p in paths]) for step in _steps(tables, edges, sweep)]
-    return PathSweeps(every)
+    return [step for sweep in (paths, [_reversed(p) for p in paths]) for step in _steps(tables, edges, sweep)]
 
 
 Path = list[tuple[int, Edge, Edge]]  # each cell with its edge to the factor before it, and to the one after it
@@ -146,7 +137,7 @@ def _reversed(path: Path) -> Path:
 
 def _steps(tables: ClampedTables, edges: list[list[Array]], paths: list[Path]) -> Iterable[Send]:
     """Yield the steps of one direction: the first cells of all paths, then the second, and so on."""
-    for t in range(max(map(len, paths))):
+    for t in range(max(map(len, paths), default=0)):
         kinds: dict[tuple[int, int, int], list[tuple[int, Edge, Edge]]] = defaultdict(list)
         for path in paths:
             if t < len(path):

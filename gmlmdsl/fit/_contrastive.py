@@ -49,6 +49,7 @@ from ._independent_start import independent_start
 from ._methods import PersistentContrastiveDivergence
 from ._optimise import Outcome
 from ._scaled_step import Metric, metric_of, scaled_step
+from ._settled import Settled
 from ._status import Status
 from ._two_point import Agreement, TwoPoint, compared_cells
 
@@ -324,7 +325,7 @@ class Ended:
 
     free: dict[str, jax.Array]
     trace: Array
-    found: Any
+    found: Settled
     agreement: Agreement | None
     agrees: bool
 
@@ -398,17 +399,19 @@ def _examined(
     job: Climb, carry: Carry, free: dict[str, jax.Array], steps: int, run: int, effective: float, two_point: TwoPoint | None
 ) -> tuple[Carry, Looked, Agreement | None]:
     """Run the chains at an estimate, longer if their noise hides the gradient."""
-    law, redrawn = job.law, None
-    if law.rows.blocks is not None:
-        params, key = law.frame.constrain(free, law.held), jax.random.fold_in(jax.random.fold_in(job.key, steps), 2)
-        everything = jnp.arange(carry.codes.shape[1])
-        redrawn = lambda codes, k: redrawn_rows(law.rows, params, codes, everything, SWEEPS, jax.random.fold_in(key, k))  # noqa: E731
+    law, key = job.law, jax.random.fold_in(jax.random.fold_in(job.key, steps), 2)
+    params = law.frame.constrain(free, law.held)
+
+    def redrawn(codes: jax.Array, batch: int) -> jax.Array:
+        return redrawn_rows(law.rows, params, codes, jnp.arange(codes.shape[1]), SWEEPS, jax.random.fold_in(key, batch))
+
+    asked = None if law.rows.blocks is None else redrawn
     few = carry.places.size > effective  # so many parameters that the steps end before the maximum
     wanted = 1 if few else math.ceil(ENOUGH * effective / (BATCHES * law.chain_keys.shape[0]))
     times = BATCHES * max(1, min(wanted, steps // (LONGER * BATCHES)))
     for batches in (times, LONGER * times):
         each = max(1, steps // (SHARE * batches))
-        looked = look(law, free, carry.chains, carry.codes, redrawn, Sweeps(run, batches, each), effective)
+        looked = look(law, free, carry.chains, carry.codes, asked, Sweeps(run, batches, each), effective)
         carry, run = carry._replace(chains=looked.chains), looked.run
         agreement = None if two_point is None else two_point.agreement(looked.codes)
         found = looked.found

@@ -251,7 +251,7 @@ def curvature(
     known, one_mask, coupling = _without(objective, copies), None, None
     if colours is None:
         whole = dataclasses.replace(objective, gaps=None, gap_weights=None)
-        alive, weights = known.host_weights > 0, np.asarray(objective.weights)
+        alive, weights = known.host_weights > 0, objective.host_weights
         alone = 1.0 if objective.spread is None else objective.spread
         spread = np.where(alive, 1 / np.sqrt(np.where(alive, weights, 1.0)) if counts else alone, 0.0)
         by_rows, second, first = (np.asarray(a) for a in _by_directions(whole, vector, directions, jax.device_put(spread)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._diagnostics import counted, fail, whole_number
+from .._diagnostics import counted, fail
 from .._progress import shows_progress, tracked
 from ..evaluate import flatten, init_params
 from ..graph import Lowered
@@ -62,8 +62,8 @@ class Starts:
 
 
 def best_of_starts(
-    lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOptions, count: Any, index: Any = None
-) -> tuple[Estimate, Starts | None]:
+    lowered: Lowered, mask: AbstractMask, codes: Array, options: FitOptions, count: int, index: Any = None
+) -> tuple[Estimate, Starts]:
     """Return the fit with the lowest objective over several starts, and a description of all.
 
     The first start is that of `fit_model`. In every other one, entries without a value in
@@ -75,16 +75,12 @@ def best_of_starts(
         mask: the mask of the loss.
         codes: shape (cells, rows), -1 if a cell is missing.
         options: the options of the fit.
-        count: the number of starts; with 1, there is no description.
+        count: the number of starts, at least 2.
         index: the labels of the rows.
 
     Raises:
-        GmlmError: E507 for a number of starts that is no whole number of 1 or more, or several
-            starts of an objective that is noisy; and the errors of `fit_model`.
+        GmlmError: E507 for an objective that is noisy; and the errors of `fit_model`.
     """
-    count = whole_number("starts", count, 1)
-    if count == 1:
-        return fit_model(lowered, mask, codes, options, index), None
     verify_held(16 * count, f"{count:,} starts", "fewer `starts=`")
     if options.method is not None:
         raise _noisy("this method has no exact objective")

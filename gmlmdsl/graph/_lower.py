@@ -30,6 +30,7 @@ Array = np.ndarray
 # At most this many values of the factors of a model in use are enumerated, over all its
 # configurations.
 MOST_LISTED = 1 << 22
+MOST_CHOSEN = 1 << 24  # entries of a table of members that cells choose
 
 
 @dataclass(frozen=True)
@@ -651,7 +652,7 @@ class Lowering:
         members = [np.asarray(m) for m in self.bound.members(over)]
         low = [int(m.min()) if len(m) else 0 for m in members]
         extent = [int(m.max()) - least + 1 if len(m) else 1 for m, least in zip(members, low, strict=True)]
-        if np.prod(extent, dtype=float) > 1 << 24:
+        if math.prod(extent) > MOST_CHOSEN:
             raise fail("E412", f"members chosen by cells need a table of {math.prod(extent):,} entries", e.span, "too large")
         table = np.full(math.prod(extent), -1, np.int64)
         table[np.ravel_multi_index([m - least for m, least in zip(members, low, strict=True)], extent)] = np.arange(len(members[0]))

@@ -180,6 +180,7 @@ class ConditionalModel(Model):
         _, checked = self.sampler(sampler)
         return network_queries.transition_matrix(self.lowered, self._known(params), checked, given)
 
+    @derive.under_automatic_mesh
     def fit(
         self,
         x: Rows,
@@ -234,14 +235,14 @@ class ConditionalModel(Model):
         Raises:
             GmlmError: for data, options or a mask that do not fit.
         """
-        with derive.automatic_mesh():
-            seed = verified_seed(seed)
-            training = training_of(method, batch_size, max_steps)
-            checked = self._checked(mask)
-            options = network_fit.NetworkOptions(checked, seed, n_masks, weights, missing, init, optimizer, progress, training, mesh_axis)
-            meta = self._provenance() | {"seed": seed, "mask": checked.name}
-            return network_fit.fit(self.lowered, x, given, options, meta, lambda: self)
+        seed = verified_seed(seed)
+        training = training_of(method, batch_size, max_steps)
+        checked = self._checked(mask)
+        options = network_fit.NetworkOptions(checked, seed, n_masks, weights, missing, init, optimizer, progress, training, mesh_axis)
+        meta = self._provenance() | {"seed": seed, "mask": checked.name}
+        return network_fit.fit(self.lowered, x, given, options, meta, lambda: self)
 
+    @derive.under_automatic_mesh
     def sample(
         self,
         params: Params,
@@ -311,29 +312,28 @@ class ConditionalModel(Model):
         Raises:
             GmlmError: for options or data that do not fit.
         """
-        with derive.automatic_mesh():
-            if is_one_of(sampler, ("exact",)) and "exact" not in self.samplers:
-                raise derive.no_joint(self.graph)
-            name, checked = self.sampler(sampler)
-            if checked.call is not None and (oracle is not None or is_guided(checked.call.form.name)):
-                refuse_given(self._form)
-                stated = {"given": given is not None, "missing": missing is not None, "lengths": lengths is not None, "thin": thin != 1}
-                stated |= {"clamp": clamp is not None, "init": init is not None, "observe": observe is not None}
-                stated |= {"warmup": bool(warmup), "keep_draws": not keep_draws}
-                return self._draw_strings(
-                    self.lowered, checked, checked.call, params, GuidedOptions(name, prompt, draws, chains), seed, oracle, stated
-                )
-            if oracle is not None and checked.call is not None:
-                raise no_symbols(checked.call)
-            if oracle is not None:
-                refuse_guided(oracle=oracle)
-            fresh = ir.start_of(checked.kernels) is not None
-            defaults = (1, 0, 1) if checked.call is not None else (1000, 0 if fresh else 500, 4)
-            counts = (d if n is None else n for n, d in zip((draws, warmup, chains), defaults, strict=True))
-            kept, before, runs = counts
-            options = SampleOptions(name, kept, before, runs, thin, seed, clamp, init, observe, keep_draws, progress)
-            more = Decoding(given, missing, lengths, prompt=prompt)
-            return decoding.draw_rows(self.lowered, checked, self._known(params, checked), options, more, self._provenance())
+        if is_one_of(sampler, ("exact",)) and "exact" not in self.samplers:
+            raise derive.no_joint(self.graph)
+        name, checked = self.sampler(sampler)
+        if checked.call is not None and (oracle is not None or is_guided(checked.call.form.name)):
+            refuse_given(self._form)
+            stated = {"given": given is not None, "missing": missing is not None, "lengths": lengths is not None, "thin": thin != 1}
+            stated |= {"clamp": clamp is not None, "init": init is not None, "observe": observe is not None}
+            stated |= {"warmup": bool(warmup), "keep_draws": not keep_draws}
+            return self._draw_strings(
+                self.lowered, checked, checked.call, params, GuidedOptions(name, prompt, draws, chains), seed, oracle, stated
+            )
+        if oracle is not None and checked.call is not None:
+            raise no_symbols(checked.call)
+        if oracle is not None:
+            refuse_guided(oracle=oracle)
+        fresh = ir.start_of(checked.kernels) is not None
+        defaults = (1, 0, 1) if checked.call is not None else (1000, 0 if fresh else 500, 4)
+        counts = (d if n is None else n for n, d in zip((draws, warmup, chains), defaults, strict=True))
+        kept, before, runs = counts
+        options = SampleOptions(name, kept, before, runs, thin, seed, clamp, init, observe, keep_draws, progress)
+        more = Decoding(given, missing, lengths, prompt=prompt)
+        return decoding.draw_rows(self.lowered, checked, self._known(params, checked), options, more, self._provenance())
 
     def decode(
         self,

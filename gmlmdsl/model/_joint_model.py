@@ -694,6 +694,7 @@ class JointModel(Model):
 
     # Fits, draws and posteriors
 
+    @derive.under_automatic_mesh
     def fit(
         self,
         x: Rows,
@@ -791,20 +792,21 @@ class JointModel(Model):
 
         Reference: Li et al. 2024, Definitions 2 and 7, Lemma 1.
         """
-        with derive.automatic_mesh():
-            seed = verified_seed(seed)
-            bound, rows = bound_dataset(self.lowered, x, missing, given)
-            method, weights = method_of(method), rows.matched(weights, "weights")
-            whole = mask is None and isinstance(method, PersistentContrastiveDivergence)
-            name, lowered = (WHOLE, whole_mask(self.graph)) if whole else self._mask(mask, bound)
-            asked = name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are, method
-            options = FitOptions(*asked, gaps=gaps, mesh_axis=mesh_axis)
-            level = None if level is None else verified_level(level)
-            data = bound, lowered, rows.codes, options
-            usual = type(starts) is int and starts == 1
-            estimate, told = (fit_model(*data, rows.index), None) if usual else best_of_starts(*data, starts, rows.index)
-            meta = self._meta(seed) | ({} if told is None else {"starts": told.as_meta}) | ({} if level is None else {"level": level})
-            return estimate_to_fit(Fit, estimate, self.graph, meta, lambda: self, derive.float_type())
+        seed = verified_seed(seed)
+        bound, rows = bound_dataset(self.lowered, x, missing, given)
+        method, weights = method_of(method), rows.matched(weights, "weights")
+        whole = mask is None and isinstance(method, PersistentContrastiveDivergence)
+        name, lowered = (WHOLE, whole_mask(self.graph)) if whole else self._mask(mask, bound)
+        asked = name, seed, n_masks, weights, init, fixed, optimizer, batch_size, max_steps, progress, impute, weights_are, method
+        options = FitOptions(*asked, gaps=gaps, mesh_axis=mesh_axis)
+        level = None if level is None else verified_level(level)
+        meta = self._meta(seed) | ({} if level is None else {"level": level})
+        if (count := whole_number("starts", starts, 1)) == 1:
+            estimate = fit_model(bound, lowered, rows.codes, options, rows.index)
+        else:
+            estimate, told = best_of_starts(bound, lowered, rows.codes, options, count, rows.index)
+            meta["starts"] = told.as_meta
+        return estimate_to_fit(Fit, estimate, self.graph, meta, lambda: self, derive.float_type())
 
     def fit_path(
         self,
@@ -912,6 +914,7 @@ class JointModel(Model):
         return fit_path(evidence, options, refit)
 
     @at_once
+    @derive.under_automatic_mesh
     def sample(
         self,
         params: Params,
@@ -985,27 +988,26 @@ class JointModel(Model):
                 too costly to draw; E745 and E746 for errors of the user's verifiers, values and
                 oracles.
         """
-        with derive.automatic_mesh():
-            lowered = bound_once(self.lowered, given, "a sampler")
-            checked = None if is_one_of(sampler, ("exact",)) and sampler not in self.samplers else self.sampler(sampler)[1]
-            decodes = checked is not None and checked.call is not None and is_decoder(checked.call)
-            if checked is not None and checked.call is not None and not decodes:
-                stated = {"thin": thin != 1, "clamp": clamp is not None, "init": init is not None, "observe": observe is not None}
-                stated |= {"warmup": bool(warmup), "keep_draws": not keep_draws, "mesh_axis": mesh_axis is not None}
-                return self._draw_strings(
-                    lowered, checked, checked.call, params, GuidedOptions(checked.name, prompt, draws, chains), seed, oracle, stated
-                )
-            if prompt is not None or oracle is not None:
-                refuse_guided(prompt=prompt, oracle=oracle)
-            fresh = checked is not None and (decodes or ir.start_of(checked.kernels) is not None)
-            defaults = (1000, 0 if fresh else 500, 4)
-            draws, warmup, chains = (d if n is None else n for n, d in zip((draws, warmup, chains), defaults, strict=True))
-            if checked is None:
-                assert sampler is not None
-                options = SampleOptions(sampler, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress, mesh_axis)
-                return draw_exact(lowered, self._counted, self._known(params, lowered), options, self._provenance())
-            options = SampleOptions(checked.name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress, mesh_axis)
-            return draw_chains(lowered, checked, self._known(params, lowered), options, self._provenance())
+        lowered = bound_once(self.lowered, given, "a sampler")
+        checked = None if is_one_of(sampler, ("exact",)) and sampler not in self.samplers else self.sampler(sampler)[1]
+        decodes = checked is not None and checked.call is not None and is_decoder(checked.call)
+        if checked is not None and checked.call is not None and not decodes:
+            stated = {"thin": thin != 1, "clamp": clamp is not None, "init": init is not None, "observe": observe is not None}
+            stated |= {"warmup": bool(warmup), "keep_draws": not keep_draws, "mesh_axis": mesh_axis is not None}
+            return self._draw_strings(
+                lowered, checked, checked.call, params, GuidedOptions(checked.name, prompt, draws, chains), seed, oracle, stated
+            )
+        if prompt is not None or oracle is not None:
+            refuse_guided(prompt=prompt, oracle=oracle)
+        fresh = checked is not None and (decodes or ir.start_of(checked.kernels) is not None)
+        defaults = (1000, 0 if fresh else 500, 4)
+        draws, warmup, chains = (d if n is None else n for n, d in zip((draws, warmup, chains), defaults, strict=True))
+        if checked is None:
+            assert sampler is not None
+            options = SampleOptions(sampler, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress, mesh_axis)
+            return draw_exact(lowered, self._counted, self._known(params, lowered), options, self._provenance())
+        options = SampleOptions(checked.name, draws, warmup, chains, thin, seed, clamp, init, observe, keep_draws, progress, mesh_axis)
+        return draw_chains(lowered, checked, self._known(params, lowered), options, self._provenance())
 
     def distribution(self, params: Params, given: Given | None = None) -> GmlmDistribution:
         """Return p(x) as a NumPyro `Distribution`.

@@ -146,7 +146,7 @@ def run_chains(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, j
         observe=observe,
         keep=options.keep_draws,
         progress=shows_progress(options.progress),
-        spread=derive.spread_over(options.mesh_axis),
+        spread=None if options.mesh_axis is None else derive.spread_over(options.mesh_axis),
     )
     return ChainRun(found, planned, held[0], options, _words(begun, options.init))
 
@@ -189,7 +189,7 @@ def draw_exact(lowered: Lowered, kept: Contractions, params: dict[str, jax.Array
         observe=observe,
         keep=options.keep_draws,
         progress=shows_progress(options.progress),
-        spread=derive.spread_over(options.mesh_axis),
+        spread=None if options.mesh_axis is None else derive.spread_over(options.mesh_axis),
     )
     run = ChainRun(found, derive.Planned(kernel, (line,)), held[0][: graph.n_cells], options, "none: draws are independent")
     return label(graph, run, provenance)
@@ -436,7 +436,8 @@ def label(graph: FactorGraph, run: ChainRun, provenance: JsonObject) -> Draws:
     attrs["labels"] = str({v.name: [str(x) for x in v.labels] for v in graph.variables if not v.ordered})
     if diagnosis is not None:
         attrs["warnings"] = "\n".join(diagnosis.warnings)
-        _announce(diagnosis)
+        for text in diagnosis.warnings:
+            tell(text, SamplingWarning)
     return to_arviz(posterior, dims, coords, stats, None, attrs)
 
 
@@ -484,12 +485,6 @@ def _plain(x: Any) -> Any:
 def _attributes(provenance: JsonObject) -> JsonObject:
     versions = ", ".join(f"{k} {v}" for k, v in provenance["versions"].items())
     return {"model": provenance["model"], "program_sha256": provenance["sha256"], "versions": versions, "starts": provenance["starts"]}
-
-
-def _announce(diagnosis: Diagnosis) -> None:
-
-    for text in diagnosis.warnings:
-        tell(text, SamplingWarning)
 
 
 class SamplingWarning(UserWarning):

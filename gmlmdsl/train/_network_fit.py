@@ -127,8 +127,10 @@ def _spread(options: NetworkOptions) -> Spread | None:
     Raises:
         GmlmError: E507 unless the devices share a batch equally.
     """
+    if options.mesh_axis is None:
+        return None
     spread, size = spread_over(options.mesh_axis), options.method.batch_size
-    if spread is not None and size % spread.devices:
+    if size % spread.devices:
         message = f"{spread.devices} devices do not share batches of {size} rows equally"
         raise fail("E507", message, help=f"`gm.Training(batch_size={spread.filled(size)})`")
     return spread
