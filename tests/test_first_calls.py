@@ -157,6 +157,7 @@ MORE: dict[str, tuple[int, Verb]] = {
     "mixed": (1, drawing("mixed")),
     "log_partition": (1, lambda model, rows: model.log_partition(PARAMS)),
     "annealed_log_partition": (1, lambda model, rows: model.annealed_log_partition(PARAMS, betas=5, chains=10)),
+    "bridge_log_partition": (1, lambda model, rows: model.bridge_log_partition(PARAMS, betas=5, draws=5, chains=10)),
     "transition_matrix": (1, lambda model, rows: model.transition_matrix(PARAMS, "gibbs")),
     "adaptive loss": (1, lambda model, rows: model.loss(PARAMS, rows, "agreeing")),
     "loss of many blocks": (5, lambda model, rows: model.loss(PARAMS, rows, "rate")),

@@ -88,6 +88,7 @@ PLAIN: dict[str, Callable[[FormCase], Any]] = {
     "log_potential": lambda c: c.model.log_potential(c.params, c.x, **c.all_told),
     "log_partition": lambda c: c.model.log_partition(c.params, **c.told),
     "annealed_log_partition": lambda c: c.model.annealed_log_partition(c.params),
+    "bridge_log_partition": lambda c: c.model.bridge_log_partition(c.params),
     "log_prob": lambda c: c.model.log_prob(c.params, c.x, **c.all_told),
     "marginals": lambda c: c.model.marginals(c.params, **c.told),
     "map": lambda c: c.model.map(c.params, **c.told),

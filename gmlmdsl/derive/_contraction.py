@@ -159,6 +159,11 @@ class Contraction(eqx.Module):
         return max((s.radix[0] for s in self.stages), default=1) if self.loop is None else self.loop.possible.shape[-1]
 
     @property
+    def is_by_row(self) -> bool:
+        """Whether a cell outside enters a table, so that sums differ between rows."""
+        return any(t.by_row for t in self.tables)
+
+    @property
     def entries(self) -> int:
         """Number of entries of all tables, for one row."""
         if self.loop is not None:

@@ -16,12 +16,12 @@ from ..masks import AbstractMask
 from ..plan import (
     is_large,
     is_whole,
-    plan_blocks,
     plan_counted,
     plan_drawn,
     plan_elimination,
     plan_loss_blocks,
     plan_mask,
+    plan_summed_blocks,
     support_blocks,
     verify_affordable,
 )
@@ -307,7 +307,7 @@ def _eliminated(
     Blocks that do not share a factor are eliminated at once. The result is None if no block is
     better eliminated.
     """
-    plans = plan_blocks(host, blocks)
+    plans = plan_summed_blocks(host, blocks)
     for p in plans:
         verify_affordable(p, "the loss: a block", mask.span)
     if all(p.elimination is None for p in plans):

@@ -48,6 +48,12 @@ class Passes(eqx.Module):
     owners: tuple[Int[Array, " instances"], ...] | None
     sums_to_one: bool = eqx.field(static=True)
 
+    @property
+    def row_entries(self) -> int:
+        """Number of table entries of one pass over one row; 1 if all rows share one pass."""
+        is_shared = self.freed is None and self.owners is not None and not self.contraction.is_by_row
+        return 1 if is_shared else self.contraction.entries
+
     def rows(self, graph: Graph, params: Params, codes: Codes) -> Float[Array, " rows"]:
         """Return the weighted sum over passes and components of log sum - log of the observed part.
 
@@ -64,7 +70,9 @@ class Passes(eqx.Module):
         seen = None if self.owners is not None and self.freed is None else evidence(graph, codes, c)
         observed = self.values(graph, params, codes) if self.owners is not None else eliminate(c, tables, rows, seen).sums
         if self.freed is None:
-            return _difference(eliminate(c, tables, rows).sums, observed, self.weights.sum(axis=0)[:, None])
+            # Sums of tables that no row's cells enter are the same for all rows.
+            every = eliminate(c, tables, rows if c.is_by_row else 1).sums
+            return _difference(every, observed, self.weights.sum(axis=0)[:, None])
         assert seen is not None
 
         def one(total: Array, x: tuple[Array, Array]) -> tuple[Array, None]:
@@ -102,7 +110,7 @@ class EliminatedLoss(AbstractLoss):
 
     def row_terms(self, masks: int, members: int) -> float:
         """Return the number of table entries of one pass over one row."""
-        return float(max((p.contraction.entries for p in self.parts), default=1))
+        return float(max((p.row_entries for p in self.parts), default=1))
 
     def rows(self, params: Params, codes: Codes, masks: Masks | None = None) -> Float[Array, " rows"]:
         """Return the mean over masks of -log p(x_K | x_rest) for each row.

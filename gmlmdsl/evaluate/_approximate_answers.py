@@ -15,7 +15,7 @@ from ..derive import float_type
 from ..graph import FactorGraph, GivenRows
 from ..plan import searched, with_forced
 from . import limits
-from ._approximation_methods import ApproximateMarginals, BeliefPropagation, MaxProduct, MeanField, ModeMethod, Record
+from ._approximation_methods import ApproximateMarginals, BeliefPropagation, MaxProduct, MeanField, ModeMethod, Record, SimulatedAnnealing
 from ._clamped_tables import ClampedTables, clamped_tables
 from ._colour_blocks import colour_blocks
 from ._contractions import impossible, verify_possible
@@ -42,7 +42,7 @@ class _Clamped:
         tables: the factors of the free cells.
     """
 
-    def __init__(self, graph: FactorGraph, params: Params, clamp: Clamp | None, given: GivenRows | None, own: int):
+    def __init__(self, graph: FactorGraph, params: Params, clamp: Clamp | None, given: GivenRows | None, own: int, evaluates: bool = False):
         held, codes = clamped_cells(graph, clamp)
         if held.any() and graph.requires:
             found = with_forced(graph, held, codes)
@@ -52,7 +52,7 @@ class _Clamped:
         self.graph, self.held = graph, held
         self.codes = np.where(held, codes, known_rows(graph, given)[:, 0])
         arrays = {name: np.asarray(value, float) for name, value in params.items()}
-        self.tables = clamped_tables(graph, arrays, held, self.codes)
+        self.tables = clamped_tables(graph, arrays, held, self.codes, evaluates)
         verify_possible(np.array(self.tables.constant), held)
         self.inner = self.tables.free >= own
 
@@ -153,7 +153,7 @@ def approximate_mode(
         GmlmError: E601 if the tables of the factors are too large; E512 if no configuration of
             positive probability agrees with the clamped cells, or if the search finds none.
     """
-    clamped = _Clamped(graph, params, clamp, given, own)
+    clamped = _Clamped(graph, params, clamp, given, own, isinstance(method, SimulatedAnnealing))
     search = ModeSearch(clamped.tables, colour_blocks(graph, clamped.tables))
     if isinstance(method, MaxProduct):
         start, upper = _decoded(clamped, search, method, generator(seed, DECODED))

@@ -1,21 +1,22 @@
 """The factor graph given the clamped cells, as arrays: tables of the free cells, by shape.
 
 A table is restricted to the values of its clamped cells. Tables of the same cells are added, so
-that they make no cycle of their own.
+that they make no cycle of their own. A search for a mode needs no tables of the largest factors,
+which it evaluates where it stands.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import scipy  # submodules of SciPy load at first use
 
 from .._diagnostics import fail
-from ..graph import FactorGraph
+from ..graph import FactorGraph, FactorGroup, values_at
 from . import limits
 from ._host_elimination import TableBlock, table_blocks, table_entries
 
@@ -53,6 +54,29 @@ class SizeClass:
         return slice(self.start, self.start + self.unary.shape[1])
 
 
+@dataclass(frozen=True, eq=False)
+class DenseFactor:
+    """A factor of too many cells for a table.
+
+    Attributes:
+        factor: a group of one instance.
+        params: the parameters.
+        numbers: the number of the free cell in each slot, -1 for a known cell, shape (slots,).
+        known: the code of the known cell in each slot, shape (slots,).
+    """
+
+    factor: FactorGroup
+    params: Mapping[str, Array]
+    numbers: Array
+    known: Array
+
+    def log_potential(self, codes: Array) -> Array:
+        """Return the values of the factor; `codes` are those of the free cells, (cells, configurations)."""
+        slots = np.where((self.numbers < 0)[:, None], self.known[:, None], codes[self.numbers])
+        found = values_at(self.factor, slots, self.params)
+        return np.where(found != 0, 0.0, -np.inf) if self.factor.kind == "require" else found
+
+
 @dataclass(frozen=True)
 class ClampedTables:
     """The factors of a model given the values of clamped cells.
@@ -65,12 +89,14 @@ class ClampedTables:
         constant: the sum of the factors without a free cell.
         classes: the free cells by number of values, ascending.
         groups: the factors of several free cells.
+        dense: the factors that have no table.
     """
 
     free: Array
     constant: float
     classes: tuple[SizeClass, ...]
     groups: tuple[TableGroup, ...]
+    dense: tuple[DenseFactor, ...] = ()
 
     @cached_property
     def sizes(self) -> Array:
@@ -107,10 +133,10 @@ class ClampedTables:
         for g in self.groups:
             at = tuple(codes[g.cells[:, k]] for k in range(g.cells.shape[1]))
             total += g.values[(*at, np.arange(len(g.cells))[:, None])].sum(axis=0)
-        return total
+        return sum((d.log_potential(codes) for d in self.dense), total)
 
 
-def clamped_tables(graph: FactorGraph, params: Mapping[str, Array], held: Array, codes: Array) -> ClampedTables:
+def clamped_tables(graph: FactorGraph, params: Mapping[str, Array], held: Array, codes: Array, evaluates: bool = False) -> ClampedTables:
     """Return the tables of all factors, restricted to the values of the clamped cells.
 
     Args:
@@ -118,10 +144,14 @@ def clamped_tables(graph: FactorGraph, params: Mapping[str, Array], held: Array,
         params: the parameters.
         held: booleans over cells, True for clamped cells.
         codes: the values of the clamped cells, shape (cells,).
+        evaluates: whether factors may be left without a table, where all tables are too large.
 
     Raises:
         GmlmError: E601 for more than `MOST_APPROXIMATED` table entries.
     """
+    large: list[FactorGroup] = []
+    if evaluates and not table_entries(graph) <= limits.MOST_APPROXIMATED:
+        graph, large = _without_large(graph)
     _verify_entries(graph)
     known = held | (graph.sizes == 1)
     codes = np.where(held, codes, 0)
@@ -147,7 +177,24 @@ def clamped_tables(graph: FactorGraph, params: Mapping[str, Array], held: Array,
         classes.append(SizeClass(start, unary))
         start += int(count)
     groups = [TableGroup(c, np.ascontiguousarray(np.moveaxis(v, 0, -1))) for s, (c, v) in merged.items() if len(s) > 1]
-    return ClampedTables(free, constant, tuple(classes), tuple(groups))
+    dense = (DenseFactor(f, params, np.append(number, -1)[f.cells[0]], np.append(codes, 0)[f.cells[0]]) for f in large)
+    return ClampedTables(free, constant, tuple(classes), tuple(groups), tuple(dense))
+
+
+def _without_large(graph: FactorGraph) -> tuple[FactorGraph, list[FactorGroup]]:
+    """Return the graph without the factors whose tables are large, and each of these factors."""
+    sizes, large = np.append(graph.sizes, 1).astype(float), []
+
+    def small(groups: tuple[FactorGroup, ...]) -> tuple[FactorGroup, ...]:
+        kept = []
+        for group in groups:
+            with np.errstate(over="ignore"):
+                is_large = np.prod(sizes[group.cells], axis=1) > limits.MOST_TABLED
+            large.extend(group.take(np.array([k])) for k in np.flatnonzero(is_large))
+            kept.append(group.take(np.flatnonzero(~is_large)) if is_large.any() else group)
+        return tuple(kept)
+
+    return replace(graph, factors=small(graph.factors), requires=small(graph.requires)), large
 
 
 def _verify_entries(graph: FactorGraph) -> None:
@@ -156,7 +203,7 @@ def _verify_entries(graph: FactorGraph) -> None:
         most = max(graph.groups, key=lambda g: np.prod(np.append(graph.sizes, 1)[g.cells].astype(float), axis=1).max(initial=0))
         largest = np.prod(np.append(graph.sizes, 1)[most.cells].astype(float), axis=1).max()
         message = f"the factors have tables of {entries:.3g} entries together, the largest of {largest:.3g}"
-        help = "write factors of fewer cells, or draw from the model: `model.sample(params, ..)` needs no tables"
+        help = "write factors of fewer cells; `map(.., method='anneal')` and `model.sample(params, ..)` need no tables"
         raise fail("E601", f"{message}: up to {limits.MOST_APPROXIMATED:,} are tabled", most.span, "the largest table", help=help)
 
 

@@ -28,11 +28,13 @@ class ColourBlock:
         cells: the numbers of the cells, shape (n,).
         edges: the group, the slot and the factors of the group that touch a cell of the block in
             this slot.
+        dense: the cell and the number of each factor without a table that touches it.
     """
 
     tables: ClampedTables
     cells: Array
     edges: tuple[tuple[int, int, Array], ...]
+    dense: tuple[tuple[int, int], ...] = ()
 
     @cached_property
     def unary(self) -> Array:
@@ -84,7 +86,11 @@ def colour_blocks(graph: FactorGraph, tables: ClampedTables) -> list[ColourBlock
     edges = [list[tuple[int, int, Array]]() for _ in kinds]
     for g, s, rows, k in _edges(tables, which, len(kinds)):
         edges[k].append((g, s, rows))
-    return [ColourBlock(tables, np.flatnonzero(which == k), tuple(edges[k])) for k in range(len(kinds))]
+    dense = [list[tuple[int, int]]() for _ in kinds]
+    for number, factor in enumerate(tables.dense):
+        for cell in np.unique(factor.numbers[factor.numbers >= 0]).tolist():
+            dense[which[cell]].append((cell, number))
+    return [ColourBlock(tables, np.flatnonzero(which == k), tuple(edges[k]), tuple(dense[k])) for k in range(len(kinds))]
 
 
 def _edges(tables: ClampedTables, block: Array, count: int) -> Iterator[tuple[int, int, Array, int]]:

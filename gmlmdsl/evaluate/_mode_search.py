@@ -45,12 +45,15 @@ class ModeSearch:
         every = [(c.unary, np.arange(c.start, c.start + c.unary.shape[1])[:, None]) for c in self.tables.classes]
         every += [(g.values, g.cells) for g in self.tables.groups]
         for values, cells in every:
-            flat = values.reshape(-1, values.shape[-1])
-            top, low = (np.where(np.isfinite(flat), flat, fill) for fill in (-np.inf, np.inf))
-            span = np.maximum(top.max(axis=0) - low.min(axis=0), 0.0)
+            span, gap = _changes(values.reshape(-1, values.shape[-1]))
             np.add.at(spans, cells, span[:, None])
-            gaps = np.diff(np.sort(np.where(np.isfinite(flat), flat, np.nan), axis=0), axis=0)
-            least = min(least, gaps[gaps > 0].min(initial=np.inf))
+            least = min(least, gap)
+        # A factor without a table changes by what it changes at random configurations.
+        probes = np.random.default_rng(0).integers(0, self.tables.sizes[:, None], (len(spans), limits.PROBES))
+        for cell, number in (pair for block in self.blocks for pair in block.dense):
+            span, gap = _changes(self._moved(cell, number, probes))
+            spans[cell] += span.max(initial=0.0)
+            least = min(least, gap)
         return spans, float(least)
 
     @cached_property
@@ -76,8 +79,21 @@ class ModeSearch:
             An array of shape (values, cells of the block, chains).
         """
         unary, touched = self._kept[k]
-        found = self.blocks[k].summed([t.values_at(codes) for t in touched], unary[:, :, None])
-        return np.broadcast_to(found, (*found.shape[:2], codes.shape[1]))
+        block = self.blocks[k]
+        found = block.summed([t.values_at(codes) for t in touched], unary[:, :, None])
+        if not block.dense:
+            return np.broadcast_to(found, (*found.shape[:2], codes.shape[1]))
+        found = np.broadcast_to(found, (*found.shape[:2], codes.shape[1])).copy()
+        for cell, number in block.dense:
+            found[:, np.searchsorted(block.cells, cell)] += self._finite(self._moved(cell, number, codes))
+        return found
+
+    def _moved(self, cell: int, number: int, codes: Array) -> Array:
+        """Return a factor without a table at every value of a cell, shape (values, chains)."""
+        values, chains = int(self.tables.sizes[cell]), codes.shape[1]
+        wide = np.tile(codes, values)
+        wide[cell] = np.repeat(np.arange(values), chains)
+        return self.tables.dense[number].log_potential(wide).reshape(values, chains)
 
     def descended(self, codes: Array) -> Array:
         """Return local optima: no move of a single cell increases log p.
@@ -131,6 +147,13 @@ class ModeSearch:
         hot = np.log(2.0) / (largest if largest > 0 else self._penalty)
         cold = np.log(100.0) / min(least, self._penalty)
         return np.geomspace(hot, np.clip(cold, hot, limits.COLDEST * hot), sweeps)
+
+
+def _changes(values: Array) -> tuple[Array, float]:
+    """Return the largest difference of finite entries of each column, and the smallest above 0 of any."""
+    top, low = (np.where(np.isfinite(values), values, fill) for fill in (-np.inf, np.inf))
+    gaps = np.diff(np.sort(np.where(np.isfinite(values), values, np.nan), axis=0), axis=0)
+    return np.maximum(top.max(axis=0) - low.min(axis=0), 0.0), float(gaps[gaps > 0].min(initial=np.inf))
 
 
 @dataclass(frozen=True, eq=False)

@@ -165,6 +165,20 @@ def tables_over(group: FactorGroup, joint: JointValues, params: Mapping[str, np.
     return np.concatenate(found).reshape(group.n, *joint.shape)
 
 
+def values_at(factor: FactorGroup, codes: np.ndarray, params: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return the value of a single factor at configurations, shape (configurations,), in float64.
+
+    Args:
+        factor: a group of one instance.
+        codes: the code in each slot, shape (slots, configurations).
+        params: the parameters.
+    """
+    leaves = numpy_leaves(factor.columns, factor.tables, dict(enumerate(codes)), slice(0, 1), params)
+    with np.errstate(all="ignore"):
+        found = np.asarray(leaves.number(evaluate(factor.root, leaves)))
+    return np.broadcast_to(found.reshape(-1), codes.shape[1:]).astype(float)
+
+
 def _values(group: FactorGroup, joint: JointValues, params: Mapping[str, np.ndarray] | None = None, bits: int = 0) -> Iterator[np.ndarray]:
     """Yield values of some instances at a time, under every joint value of their slots.
 

@@ -71,7 +71,17 @@ from ..graph import FactorGraph, GivenRows, Lowered, with_given
 from ..guided import GuidedOptions, refuse_guided
 from ..masks import AbstractMask
 from ..program import allowed, ir, is_decoder
-from ..sample import SampleOptions, annealed_importance, draw_chains, draw_exact, run_chains, sampled_marginals
+from ..sample import (
+    BridgeEstimate,
+    BridgeOptions,
+    SampleOptions,
+    annealed_importance,
+    bridge,
+    draw_chains,
+    draw_exact,
+    run_chains,
+    sampled_marginals,
+)
 from ._fit import Fit
 from ._model import Model, Params
 
@@ -196,6 +206,44 @@ class JointModel(Model):
         options = annealed_importance.AnnealingOptions(betas, steps_per_beta, chains, seed)
         with waiting("annealed importance sampling", shows_progress(progress)):
             return annealed_importance.estimate(self.lowered, checked, self._known(params), options)
+
+    def bridge_log_partition(
+        self,
+        params: Params,
+        sampler: str | None = None,
+        *,
+        betas: ArrayLike = 32,
+        draws: int = 100,
+        warmup: int = 50,
+        chains: int = 32,
+        seed: int = 0,
+        progress: bool | None = None,
+    ) -> BridgeEstimate:
+        """Estimate log Z with its standard error by bridge sampling (Shirts and Chodera 2008).
+
+        Each chain starts at a uniform configuration (beta = 0). At each beta it takes `warmup`
+        steps on p to the power beta, and then one step before each of its `draws`. The draws of all
+        betas are joined by their overlaps, which gives log Z at every beta. The estimate assumes
+        chains at equilibrium, which `annealed_log_partition` does not. The result says by how much
+        log Z still drifts.
+
+        Args:
+            params: the parameters.
+            sampler: the sampler that moves the chains. If None, sweeps of single cells move them.
+            betas: the powers of p, ascending from 0 to 1, or the number of equal steps from 0 to 1.
+            draws: the number of draws of each chain at each beta.
+            warmup: the number of steps of each chain at each beta before its draws.
+            chains: the number of chains, from whose differences the standard error comes.
+            seed: the seed of the chains.
+            progress: whether a progress bar is shown. If None, it is shown if a person watches the
+                output.
+
+        Raises:
+            GmlmError: E507 or E509 for options, samplers or models that the method cannot use.
+        """
+        checked = None if sampler is None else self.sampler(sampler)[1]
+        with waiting("bridge sampling", shows_progress(progress)):
+            return bridge(self.lowered, checked, self._known(params), BridgeOptions(betas, draws, warmup, chains, seed))
 
     def log_prob(
         self, params: Params, x: Rows, *, missing: Missing | None = None, given: Given | None = None, sampler: str | None = None

@@ -21,7 +21,7 @@ from ._memory import sum_memory, verify_held
 from ._packing import BITS, Packing, packing
 from ._pair_tables import PairTables, plan_pair_tables
 from ._partial_sums import with_partial_sums as with_partial_sums
-from ._plan import BlockPlan, is_affordable, plan_block, plan_blocks, touching_factors, verify_affordable
+from ._plan import BlockPlan, is_affordable, plan_block, plan_blocks, plan_summed_blocks, touching_factors, verify_affordable
 from ._prefixes import PrefixPlan, plan_instead, plan_prefixes
 from ._shared_copies import SharedCopies, plan_copies, whole_copies
 from ._stages import Stage

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from . import _annealed_importance as annealed_importance
 from ._arviz import groups_of, need_netcdf, save, summary, to_arviz
+from ._bridge import BridgeEstimate, BridgeOptions, bridge
 from ._discrete_diagnostics import Diagnosis, diagnose, effective_sample_size
 from ._draw import (
     ChainRun,

@@ -101,7 +101,7 @@ def estimate(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax
         options: the options.
     """
     options, betas = _verified(options)
-    kernel = _kernel(lowered, sampler, params)
+    kernel = invariant_kernel(lowered, sampler, params)
     graph = lowered.graph
     verify_chains(kernel, graph.n_cells, int(options.chains), len(betas) * int(options.steps_per_beta))
     base = uniform_base(graph, params, options.chains, options.seed)
@@ -181,7 +181,8 @@ def verified_betas(betas: ArrayLike) -> Array:
     return found
 
 
-def _kernel(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax.Array]) -> AbstractKernel:
+def invariant_kernel(lowered: Lowered, sampler: ir.Sampler | None, params: dict[str, jax.Array]) -> AbstractKernel:
+    """Return the kernel of a sampler, or of single-site sweeps, that keeps p invariant at every beta."""
     if sampler is None:
         return derive.at_parameters(lowered.graph, derive.single_site_sweep(lowered.graph), params)
     planned = derive.build_kernel(lowered, sampler, params)
@@ -207,7 +208,7 @@ def _verify_keeps(lowered: Lowered, body: Sequence[ir.Kernel]) -> None:
 
 
 def _refuse(why: str, span: Span, help: str) -> None:
-    raise fail("E507", f"annealed importance sampling needs updates that keep p at every beta: {why}", span, "does not keep p", help=help)
+    raise fail("E507", f"estimates of log Z need updates that keep p at every beta: {why}", span, "does not keep p", help=help)
 
 
 def uniform_base(graph: FactorGraph, params: Mapping[str, jax.Array], chains: int, seed: int) -> Base:

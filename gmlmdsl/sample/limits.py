@@ -41,6 +41,13 @@ BASE = 2**32 - 1  # stands for the chain in the seed of the starts: no chain has
 # cover less than nine times in ten.
 LEAST_EFFECTIVE = (10.0, 0.1)
 
+# Bridge sampling.
+BRIDGE_STEPS = 100  # the most Newton steps
+BRIDGE_TOLERANCE = 1e-10  # of log Z
+LEAST_OVERLAP = 0.1  # of log p at neighbouring betas
+DRIFT_ERRORS = 5.0  # a drift of so many of its standard errors is no accident
+LEAST_DRIFT = 0.25  # of the standard error of log Z: less does not matter
+
 # Diagnostics.
 MAX_R_HAT = 1.01
 MIN_ESS_PER_CHAIN = 100

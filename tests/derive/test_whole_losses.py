@@ -151,6 +151,45 @@ def test_a_chain_has_its_log_partition_and_an_impossible_row_an_infinite_loss() 
     assert float(model.loss({"h": h, "J": J}, broken, mask="all")) == np.inf
 
 
+ITEMS = """
+index item = range(6)
+model items {
+  var x[i in item] : range(4)
+  var y : bit
+  param J[i in item, j in item]
+  param b
+  factor J[i, j] * x[i] * x[j] for i in item, j in item if i < j
+  factor b * y * x[0]
+}
+mask all = everything()
+mask most = everything(x)
+"""
+
+
+def test_a_block_of_all_cells_has_one_sum_for_all_rows() -> None:
+    """Its 8,192 joint values are summed once. The sum of a block with a neighbour differs between rows."""
+    model, rng = gm.parse(ITEMS).model(), np.random.default_rng(2)
+    J, b = rng.normal(size=(6, 6)) / 4, 0.7
+    every = np.array(list(product(*[range(4)] * 6, range(2))))
+
+    def potential(rows: Array) -> Array:
+        pairs = sum(J[i, j] * rows[:, i] * rows[:, j] for i in range(6) for j in range(i + 1, 6))
+        return np.asarray(pairs + b * rows[:, 6] * rows[:, 0])
+
+    rows = every[rng.integers(0, len(every), 5)]
+    loss = exact_loss(model.graph, graph_arrays(model.graph), model.mask("all")[1])
+    assert isinstance(loss, EliminatedLoss)
+    assert loss.row_terms(0, 0) == 1
+    expected = np.logaddexp.reduce(potential(every)) - potential(rows)
+    by_row = loss.rows({"J": jnp.asarray(J), "b": jnp.asarray(b)}, jnp.asarray(rows.T, jnp.int32))
+    np.testing.assert_allclose(np.asarray(by_row), expected, rtol=1e-12)
+    beside = exact_loss(model.graph, graph_arrays(model.graph), model.mask("most")[1])
+    assert beside.row_terms(0, 0) >= 4**6
+    given = np.logaddexp.reduce(np.where((every[:, 6] == rows[:, 6, None]), potential(every), -np.inf), axis=1) - potential(rows)
+    found = beside.rows({"J": jnp.asarray(J), "b": jnp.asarray(b)}, jnp.asarray(rows.T, jnp.int32))
+    np.testing.assert_allclose(np.asarray(found), given, rtol=1e-12)
+
+
 def test_an_impossible_row_of_a_product_of_laws_has_an_infinite_loss_by_one_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     """A law with zeros: whether a row is possible is not asked by a second sum of the same cells."""
     emit = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])

@@ -413,7 +413,36 @@ def test_large_tables_are_refused_with_the_figure():
     text = "model m {\n  var x[i in range(30)] : bit\n  factor 0.1 * max(x[i] for i in range(30))\n}"
     model = gm.parse(text).model()
     with pytest.raises(gm.GmlmError, match=rf"E601.*1\.07e\+09.*{limits.MOST_APPROXIMATED:,}"):
-        model.map({}, method="anneal")
+        model.marginals({}, method="mean-field")
+
+
+DENSE = """
+model causes {
+  var x[i in range(12)] : range(-1, 2)
+  param q[i in range(12)]
+  param J
+  factor -x[i] ^ 2 * (0.3 + 0.1 * i) for i in range(12)
+  factor J * x[i] * x[i + 1] for i in range(11)
+  factor log(1 - prod(1 - q[i] * (x[i] == 1) for i in range(12)))
+  factor log(1 - prod(1 - q[i] * (x[i] == -1) for i in range(12) if i > 3))
+  require sum(x[i] for i in range(12)) != 0
+}
+"""
+
+
+def test_annealing_evaluates_factors_that_are_too_large_for_tables(monkeypatch: pytest.MonkeyPatch):
+    """The mode of all 531,441 configurations, three dense factors, one a requirement, one that may be -inf; clamped cells too."""
+    params = {"q": np.random.default_rng(3).uniform(0.1, 0.6, 12), "J": 0.7}
+    model = gm.parse(DENSE).model()
+    exact = [model.map(params), model.map(params, clamp={"x": {0: -1, 7: 0}})]
+    monkeypatch.setattr(limits, "MOST_APPROXIMATED", 10_000)
+    monkeypatch.setattr(limits, "MOST_TABLED", 100)
+    found = [model.map(params, method="anneal"), model.map(params, clamp={"x": {0: -1, 7: 0}}, method="anneal")]
+    for one, best in zip(found, exact, strict=True):
+        assert one.log_potential == pytest.approx(best.log_potential, abs=1e-5)
+        np.testing.assert_array_equal(one.configuration, best.configuration)
+    with pytest.raises(gm.GmlmError, match="need no tables"):
+        model.map(params, method="max-product")
 
 
 def grid(n: int) -> tuple[Any, dict[str, float]]:
