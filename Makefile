@@ -9,7 +9,7 @@ OUT    ?= demo-report
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test doubles nightly examples coverage lint format goldens types bench docs figures clean
+.PHONY: help demo check test doubles nightly examples coverage lint format goldens types bench docs site figures clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -24,7 +24,7 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[test,demo,netcdf,docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[test,demo,netcdf,docs,site]'
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo  ## fit, compare and sample handwritten digits; writes demo-report/report.html
@@ -74,6 +74,9 @@ bench: $(VENV)/.test  ## measure speed; a table and JSON
 docs: $(VENV)/.test  ## build the generated pages; run every block and check every link
 	$(BIN)/python docs/build_reference.py
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m 'slow or not slow' tests/test_docs.py tests/test_readme.py
+
+site: $(VENV)/.test  ## build the documentation as a site, build/site/index.html; runs no block, and a warning is an error
+	$(BIN)/python -m sphinx -q -W --keep-going -b html -c docs -d build/doctrees . build/site
 
 figures: $(VENV)/.demo  ## draw the gallery's pictures and its tables of numbers (minutes)
 	$(BIN)/python examples/labs/gallery/build.py
