@@ -263,6 +263,13 @@ def rendered(diagnostics: Iterable[Diagnostic]) -> list[str]:
     return [*(texts[k] for k in sorted(texts)), *([f"and {' and '.join(counts)}"] if counts else [])]
 
 
+def preformatted(text: str) -> str:
+    """Return text as a block of HTML that keeps its lines, for notebooks."""
+    from html import escape
+
+    return f'<pre style="line-height: 1.3; overflow-x: auto">{escape(text)}</pre>'
+
+
 class GmlmError(Exception):
     """An error of a program, of its inputs or of data, with every diagnostic that was found.
 
@@ -279,6 +286,9 @@ class GmlmError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         # The text alone does not suffice to rebuild the error in another process.
         return type(self), (self.diagnostics,)
+
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))
 
     @property
     def codes(self) -> tuple[str, ...]:

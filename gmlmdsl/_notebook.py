@@ -1,4 +1,4 @@
-"""The cell magic `%%gmlm` of Jupyter and IPython: programs in cells, and their faults without a traceback.
+"""The extension of Jupyter and IPython: programs in cells (`%%gmlm`), and errors without a traceback.
 
     %load_ext gmlmdsl
 
@@ -12,31 +12,36 @@ from __future__ import annotations
 
 import html
 import re
+import sys
+import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ._compile import BoundProgram, parse
-from ._diagnostics import GmlmError, GmlmWarning, fail, rendered
+from ._diagnostics import GmlmError, GmlmWarning, fail, preformatted, rendered
 
 INPUT = re.compile(r"([A-Za-z_]\w*)=")
+PACKAGE = str(Path(__file__).parent)
 USAGE = "%%gmlm NAME [INPUT=EXPRESSION ..]"
 
 
 @dataclass(frozen=True)
 class Message:
-    """Text that a notebook shows in a block of its own, and a terminal as it is."""
+    """Text that a notebook shows as a block, with a picture after it, and a terminal as text."""
 
     text: str
     title: str = ""
+    picture: str = ""
 
     def __repr__(self) -> str:
         return "\n".join(filter(None, (self.title, self.text)))
 
     def _repr_html_(self) -> str:
         head = f"<div>{html.escape(self.title)}</div>" if self.title else ""
-        return f'{head}<pre style="line-height: 1.3; overflow-x: auto">{html.escape(self.text)}</pre>'
+        return f"{head}{preformatted(self.text) if self.text else ''}{self.picture}"
 
 
 def register(shell: Any) -> None:
@@ -47,6 +52,19 @@ def register(shell: Any) -> None:
 
     gmlm.__doc__ = f"Make a program of this cell: `{USAGE}`."
     shell.register_magic_function(gmlm, magic_kind="cell", magic_name="gmlm")
+    shell.set_custom_exc((GmlmError,), without_traceback)
+
+
+def without_traceback(shell: Any, kind: type, error: GmlmError, trace: Any, tb_offset: int | None = None) -> list[str]:
+    """Return an error as the line of the notebook that raised it, and its diagnostics.
+
+    A shell calls this for each `GmlmError` that a cell does not catch.
+    """
+    frames = [f for f in traceback.extract_tb(trace) if not f.filename.startswith(PACKAGE) and f.name == "<module>"]
+    where = [f"line {frames[-1].lineno}: {frames[-1].line}"] if frames else []
+    lines = [*where, *str(error).splitlines()]
+    print("\n".join(lines), file=sys.stderr)
+    return lines
 
 
 def run_cell(line: str, cell: str, names: dict[str, Any]) -> Message:
@@ -69,7 +87,10 @@ def run_cell(line: str, cell: str, names: dict[str, Any]) -> Message:
     except GmlmError as error:
         return Message("\n\n".join(rendered(error.diagnostics)))
     names[name] = program
-    return Message("\n\n".join(rendered(dict.fromkeys(found))), f"{name}: {'; '.join(_contents(program)) or 'nothing is declared'}")
+    title = f"{name}: {'; '.join(_contents(program)) or 'nothing is declared'}"
+    return Message(
+        "\n\n".join(rendered(dict.fromkeys(found))), title, "".join(program.model(m)._repr_html_() for m in program.checked.models)
+    )
 
 
 def _arguments(line: str, names: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -29,6 +29,9 @@ class Shell:
     def register_magic_function(self, function: Any, magic_kind: str, magic_name: str) -> None:
         self.magics[magic_kind, magic_name] = function
 
+    def set_custom_exc(self, kinds: tuple[type, ...], handler: Any) -> None:
+        self.kinds, self.handler = kinds, handler
+
 
 @pytest.fixture
 def shell() -> Shell:
@@ -48,7 +51,7 @@ def test_a_cell_becomes_a_program(shell: Shell):
     assert isinstance(program, gm.BoundProgram)
     assert program.model().log_partition({"h": np.zeros(3)}) == pytest.approx(3 * np.log(2))
     assert repr(shown) == "votes: model votes; mask one"
-    assert "<pre" in shown._repr_html_()
+    assert shown._repr_html_().startswith("<div>votes: model votes; mask one</div><div>")
 
 
 def test_warnings_are_shown_and_the_program_is_kept(shell: Shell):
@@ -79,3 +82,23 @@ def test_faults_are_shown_and_nothing_is_assigned(shell: Shell, line: str, cell:
 def test_text_of_a_fault_is_escaped(shell: Shell):
     shown = run(shell, "v", "model m { var x : bit  factor x < y }")
     assert "x &lt; y" in shown._repr_html_()
+
+
+def test_an_uncaught_error_shows_the_line_of_the_cell_and_no_traceback(shell: Shell, capsys: pytest.CaptureFixture[str]):
+    run(shell, "votes n=size w=weights")
+    try:
+        exec(
+            compile("def go(x):\n    return votes.model().fit(x, mask='one')\ngo(np.ones((3, 4)))", "cell", "exec"),
+            {"np": np} | shell.user_ns,
+        )
+    except shell.kinds as error:
+        lines = shell.handler(shell, type(error), error, error.__traceback__)
+    assert lines[0].startswith("line 3: ")
+    assert lines[1].startswith("error[E501 ")
+    said = capsys.readouterr().err
+    assert said == "\n".join(lines) + "\n"
+    assert "Traceback" not in said
+
+
+def test_a_cell_shows_the_factor_graph(shell: Shell):
+    assert run(shell, "votes n=size w=weights")._repr_html_().count("<svg") == 1

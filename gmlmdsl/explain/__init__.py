@@ -7,6 +7,7 @@ or plain data. Never: JAX.
 from ._codes import explain_code
 from ._document import WIDTH
 from ._explain import Done, Explanation, explain
+from ._factor_picture import model_html
 from ._info import describe, needed_inputs
 from ._keywords import (
     explain_word,

@@ -1294,13 +1294,6 @@ class JointModel(Model):
         sizes = ", ".join((counted(self.graph.n_random, "cell"), counted(n_params, "parameter"), counted(factors, "factor")))
         return f"Model `{self.name}`: {sizes}; masks {listed(self.masks)}; samplers {listed(self.samplers)}"
 
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        rows = "".join(f"<tr><td>{escape(v.name)}</td><td>{v.kind}</td><td>{v.shape}</td></tr>" for v in self.graph.variables)
-        rows += "".join(f"<tr><td>{escape(p.name)}</td><td>{p.kind}</td><td>{p.shape}</td></tr>" for p in self.graph.parameters)
-        return f"<div><p>{escape(repr(self))}</p><table><tr><th>name</th><th>kind</th><th>shape</th></tr>{rows}</table></div>"
-
     # Private helpers
 
     def _params(self, params: Params, lowered: Lowered, summed: bool = True) -> dict[str, jax.Array]:

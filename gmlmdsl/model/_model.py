@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -75,6 +76,16 @@ class Model(ABC):
     def __getattr__(self, name: str) -> Any:
         """Raise AttributeError, with the name, for attributes that only other models have."""
         raise AttributeError(f"`{type(self).__name__}` has no attribute `{name}`", name=name, obj=self)
+
+    def _repr_html_(self) -> str:
+        """Return the factor graph with a block of each mask, as inline SVG, for notebooks."""
+        from ..explain import model_html
+
+        found: dict[str, AbstractMask] = {}
+        for name in self.masks:
+            with suppress(GmlmError):  # A mask without a loss, or one whose weights need data, is left out.
+                found[name] = self.mask(name)[1]
+        return model_html(repr(self), self.lowered, found)
 
     # Parts of a model
 

@@ -350,6 +350,12 @@ class NetworkFit:
         counts = parameter_counts(self.network)
         return pd.Series(counts | {"total": sum(counts.values())}, name="parameters")
 
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        lines = "".join(f"<p>{escape(line)}</p>" for line in repr(self).splitlines())
+        return f"<div>{lines}{self.summary().to_frame().to_html()}</div>"
+
     def __repr__(self) -> str:
         m = self.meta
         counts = parameter_counts(self.network)
