@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ._diagnostics import GmlmWarning as GmlmWarning
     from .assess import compare as compare
     from .assess import wald_test as wald_test
+    from .data import mock_inputs as mock_inputs
     from .decode import attention_dependency as attention_dependency
     from .decode import drop_repeats as drop_repeats
     from .decode import stutter_rate as stutter_rate
@@ -98,6 +99,7 @@ _WHERE = {
     "prefix_values": ".guided",
     "train_probe": ".train",
     "Training": ".fit",
+    "mock_inputs": ".data",
     "attention_dependency": ".decode",
     "drop_repeats": ".decode",
     "ApproximationGap": ".evaluate",
@@ -161,6 +163,7 @@ __all__ = [
     "load",
     "load_fit",
     "load_translator",
+    "mock_inputs",
     "parse",
     "prefix_features",
     "prefix_values",

@@ -42,22 +42,50 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="A modeling language for generative masked models. A `.gmlm` file declares models, masks and samplers; data and seeds stand here.",
-    epilog="First: gmlm examples votes; gmlm check votes.gmlm; gmlm explain votes.gmlm. "
-    "Then: gmlm fit votes.gmlm data.csv --input n=16 --out votes.fit; gmlm sample votes.fit",
+    epilog="`gmlm` alone says what to do first, and `gmlm COMMAND --help` has the options of a command.",
 )
+FIRST = """gmlm fits discrete probability models to data and samples from them. A .gmlm file declares the models.
+
+Start with a project that runs:
+  gmlm new council                 a program, data and a README, in the folder council
+  cd council
+  gmlm check council.gmlm          every fault of the program
+  gmlm fit council.gmlm data.csv --mask pairs --out council.fit
+  gmlm sample council.fit --sampler gibbs
+
+Or with a program:
+  gmlm examples                    programs to copy
+  gmlm mock FILE                   data of the types that a program declares
+  gmlm explain factor              a word of the language; `gmlm explain FILE` prints formulas
+
+`gmlm --help` lists all commands."""
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A .gmlm file.", show_default=False)]
 Files = Annotated[list[Path], typer.Argument(metavar="FILE", help=".gmlm files; `-` is the standard input.", show_default=False)]
-Inputs = Annotated[list[str] | None, typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input, such as L=8. May be repeated.")]
-Arrays = Annotated[Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Inputs that are arrays, by name.")]
-ModelName = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model; may be left out where the program has one.")]
-MaskName = Annotated[str | None, typer.Option("--mask", "-m", metavar="NAME", help="The mask; may be left out where the model has one.")]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input, such as L=8. May be repeated.", rich_help_panel=o.PROGRAM),
+]
+Arrays = Annotated[
+    Path | None, typer.Option("--inputs", metavar="FILE.npz", help="Inputs that are arrays, by name.", rich_help_panel=o.PROGRAM)
+]
+ModelName = Annotated[
+    str | None,
+    typer.Option("--model", metavar="NAME", help="The model; may be left out where the program has one.", rich_help_panel=o.PROGRAM),
+]
+MaskName = Annotated[
+    str | None,
+    typer.Option("--mask", "-m", metavar="NAME", help="The mask; may be left out where the model has one.", rich_help_panel=o.PROGRAM),
+]
 SamplerName = Annotated[str | None, typer.Option("--sampler", "-s", metavar="NAME", help="The sampler; not needed where there is one.")]
 MOST_SEED = (1 << 64) - 1  # `data/_keys.py` defines the same limit, but loads JAX.
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, max=MOST_SEED, help="Everything random follows from it.")]
-Rows = Annotated[int, typer.Option("--rows", metavar="N", min=0, help="The most rows of the table that are shown; 0: all.")]
+Rows = Annotated[
+    int, typer.Option("--rows", metavar="N", min=0, help="The most rows of the table that are shown; 0: all.", rich_help_panel=o.OUTPUT)
+]
 ReportFile = Annotated[
-    Path | None, typer.Option("--report", metavar="FILE.html", help="Write a report: one HTML page that needs nothing else.")
+    Path | None,
+    typer.Option("--report", metavar="FILE.html", help="Write a report: one HTML page that needs nothing else.", rich_help_panel=o.OUTPUT),
 ]
 DataPath = Annotated[
     Path,
@@ -70,7 +98,12 @@ DataPath = Annotated[
 FittedFile = Annotated[Path, typer.Argument(metavar="FILE", help="A saved fit, or a .gmlm file with --params.", show_default=False)]
 ParamsFile = Annotated[Path | None, typer.Option("--params", metavar="FILE.npz", help="For a .gmlm file: the parameters, by name.")]
 AllowPython = Annotated[
-    bool, typer.Option("--allow-python", help='Let networks, verifiers and values `python("package.module:name")` import and run that.')
+    bool,
+    typer.Option(
+        "--allow-python",
+        help='Let networks, verifiers and values `python("package.module:name")` import and run that.',
+        rich_help_panel=o.PROGRAM,
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print data (JSON) instead of text.")]
 WithPlans = Annotated[
@@ -81,7 +114,7 @@ WithPlans = Annotated[
 
 @app.callback(invoke_without_command=True)
 def start(context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
-    """Show the version, or the help where no command is given."""
+    """Show the version, or what to do first if no command is given."""
     if version:
         from importlib.metadata import PackageNotFoundError
         from importlib.metadata import version as version_of
@@ -92,7 +125,7 @@ def start(context: typer.Context, version: Annotated[bool, typer.Option("--versi
             print("gmlm, not installed: run from its source")
         raise typer.Exit
     if context.invoked_subcommand is None:
-        print(context.get_help())
+        print(FIRST)
 
 
 @app.command(rich_help_panel=PROGRAMS)
@@ -230,9 +263,24 @@ def _bound_if_possible(file: Path, inputs: list[str] | None, arrays: Path | None
 
 
 @app.command(rich_help_panel=PROGRAMS)
-def info(file: File, inputs: Inputs = None, arrays: Arrays = None, as_json: AsJson = False, allow_python: AllowPython = False) -> None:
+def info(
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="A .gmlm file.", show_default=False)] = None,
+    inputs: Inputs = None,
+    arrays: Arrays = None,
+    as_json: AsJson = False,
+    allow_python: AllowPython = False,
+    versions: Annotated[bool, typer.Option("--versions", help="Print the versions of the packages, for the report of a fault.")] = False,
+) -> None:
     """List what a program has: inputs, graphs, models with shapes and counts, masks, samplers; of a network its parameters by part."""
     from ..explain import describe
+
+    if versions == (file is not None):
+        raise typer.BadParameter("name a file, or say --versions")
+    if file is None:
+        from ._show_info import show_versions
+
+        show_versions(as_json)
+        return
 
     program, bound = _bound_if_possible(file, inputs, arrays)
     found = describe(program, bound, allow_python)
@@ -272,7 +320,10 @@ def fit(
     seed: Seed = 0,
     rows: Rows = 40,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE.fit", help="Save the fit, for `gmlm sample` and Python's `gm.load_fit`.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE.fit", help="Save the fit, for `gmlm sample` and Python's `gm.load_fit`.", rich_help_panel=o.OUTPUT
+        ),
     ] = None,
     report: ReportFile = None,
     allow_python: AllowPython = False,
@@ -297,28 +348,52 @@ def sample(
     file: FittedFile,
     sampler: Annotated[
         str | None,
-        typer.Option("--sampler", "-s", metavar="NAME", help="Not needed where there is one; `exact`: independent draws, if affordable."),
+        typer.Option(
+            "--sampler",
+            "-s",
+            metavar="NAME",
+            help="Not needed where there is one; `exact`: independent draws, if affordable.",
+            rich_help_panel=o.PROGRAM,
+        ),
     ] = None,
     model: ModelName = None,
     params: ParamsFile = None,
     inputs: Inputs = None,
     arrays: Arrays = None,
-    draws: Annotated[int | None, typer.Option("--draws", metavar="N", min=1, help="Kept draws per chain: 1000; of prompts 1.")] = None,
-    warmup: Annotated[int | None, typer.Option("--warmup", metavar="N", min=0, help="Steps before the first kept draw: 500.")] = None,
-    chains: Annotated[int | None, typer.Option("--chains", metavar="N", min=1, help="Number of chains: 4, of strings 1.")] = None,
-    thin: Annotated[int, typer.Option("--thin", metavar="N", min=1, help="Steps per kept draw.")] = 1,
+    draws: Annotated[
+        int | None,
+        typer.Option("--draws", metavar="N", min=1, help="Kept draws per chain: 1000; of prompts 1.", rich_help_panel="The draws"),
+    ] = None,
+    warmup: Annotated[
+        int | None, typer.Option("--warmup", metavar="N", min=0, help="Steps before the first kept draw: 500.", rich_help_panel="The draws")
+    ] = None,
+    chains: Annotated[
+        int | None, typer.Option("--chains", metavar="N", min=1, help="Number of chains: 4, of strings 1.", rich_help_panel="The draws")
+    ] = None,
+    thin: Annotated[int, typer.Option("--thin", metavar="N", min=1, help="Steps per kept draw.", rich_help_panel="The draws")] = 1,
     seed: Seed = 0,
     clamp: Annotated[
         list[str] | None,
-        typer.Option("--clamp", metavar="x[3]=1", help="Hold a cell, named by its number from 0 or its label. May be repeated."),
+        typer.Option(
+            "--clamp",
+            metavar="x[3]=1",
+            help="Hold a cell, named by its number from 0 or its label. May be repeated.",
+            rich_help_panel="The draws",
+        ),
     ] = None,
     prompt: Annotated[
         Path | None,
-        typer.Option("--prompt", metavar="FILE", help="What strings begin with, a line each: letters, or values and labels with spaces."),
+        typer.Option(
+            "--prompt",
+            metavar="FILE",
+            help="What strings begin with, a line each: letters, or values and labels with spaces.",
+            rich_help_panel="The draws",
+        ),
     ] = None,
     rows: Rows = 20,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE.nc|.npz", help="Save the draws: netCDF for ArviZ, or .npz.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE.nc|.npz", help="Save the draws: netCDF for ArviZ, or .npz.", rich_help_panel=o.OUTPUT),
     ] = None,
     report: ReportFile = None,
     allow_python: AllowPython = False,
@@ -431,6 +506,37 @@ def examples(
     if out is not None and name is None:
         raise typer.BadParameter("name the example to copy", param_hint="--out")
     run_examples(name, out)
+
+
+@app.command(rich_help_panel=PROGRAMS)
+def new(
+    folder: Annotated[Path, typer.Argument(metavar="NAME", help="The name of the project, and of its new folder.", show_default=False)],
+) -> None:
+    """Write a project to start from: a program, data and a README with commands that run as printed. Nothing is overwritten."""
+    from ._starter import run_new
+
+    run_new(folder)
+
+
+@app.command(rich_help_panel=PROGRAMS)
+def mock(
+    file: File,
+    model: ModelName = None,
+    rows: Annotated[int, typer.Option("--rows", metavar="N", min=1, help="How many rows are drawn.")] = 100,
+    inputs: Inputs = None,
+    arrays: Arrays = None,
+    seed: Seed = 0,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where the files go.")] = Path(),
+    allow_python: AllowPython = False,
+) -> None:
+    """Write invented data of the types that a program declares, and invented inputs, and print the command that fits them.
+
+    Each cell is uniform over its values, whatever the factors are. Nothing is overwritten.
+    """
+    from ._model_source import ModelSource
+    from ._starter import run_mock
+
+    run_mock(ModelSource(file, model, None, inputs or [], arrays, allow_python), rows, seed, out)
 
 
 @app.command(rich_help_panel=MODELS)

@@ -11,6 +11,17 @@ from ._console import note, print_table
 REAL = ("real", "positive", "bounded")
 
 
+def show_versions(as_json: bool) -> None:
+    """Print the versions of this package, of Python, of the system and of the packages that results depend on."""
+    import json
+    import platform
+
+    from ..graph import versions
+
+    found = {"python": platform.python_version(), "system": platform.platform(), **versions()}
+    print(json.dumps(found, indent=2) if as_json else "\n".join(f"{name} {version}" for name, version in found.items()))
+
+
 def show_info(found: JsonObject) -> None:
     """Print the plain data of `describe` as tables."""
     if found["inputs"]:

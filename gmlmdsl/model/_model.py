@@ -17,7 +17,7 @@ from .. import derive, plan
 from .._diagnostics import Diagnostic, GmlmError, fail, is_one_of, known, only, whole_number
 from .._types import AnyArray, ArrayLike, Given, JsonObject, Missing, Rows
 from .._types import ParamsLike as Params
-from ..data import at_once, verified_seed
+from ..data import at_once, mock_given, verified_seed
 from ..evaluate import LogProbBound, decoder_bounds
 from ..graph import Lowered, lower_model
 from ..guided import GuidedOptions, Setting, draw_guided, refuse_options
@@ -205,6 +205,30 @@ class Model(ABC):
     @abstractmethod
     def sample(self, *arguments: Any, **options: Any) -> Any:
         """Draw by a sampler."""
+
+    def mock(self, rows: int = 100, *, seed: int = 0) -> dict[str, Any]:
+        """Draw data of the declared types, to try a fit before the data exist.
+
+        The value of each cell is uniform, and no factor has an effect on it. If the program excludes
+        some of these rows, copies of a few possible rows replace them. Given variables are uniform,
+        real ones standard normal, and positive ones log-normal.
+
+        Args:
+            rows: the number of rows.
+            seed: the seed of the draws.
+
+        Returns:
+            The arguments `x` and, if the model has given variables, `given` of `fit`: arrays of
+            shape (rows, *axes), in a dict by variable if there are several. Letters and labels are
+            0-based codes.
+
+        Raises:
+            GmlmError: E507 for arguments that do not fit.
+        """
+        rows, seed = whole_number("rows", rows, 1), verified_seed(seed)
+        found: Any = random_rows(self.graph, rows, seed)
+        given = mock_given(self.graph, rows, seed)
+        return {"x": next(iter(found.values())) if len(found) == 1 else found} | ({"given": given} if given else {})
 
     def compile(
         self, rows: int | None = None, mask: str | None = None, *, sampler: str | None = None, draws: int = 1000, chains: int = 4

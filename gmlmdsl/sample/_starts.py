@@ -234,18 +234,20 @@ def _built(law: Law, rng: np.random.Generator, held: tuple[Array, Array]) -> Arr
     return law.walk(random_key(int(rng.integers(2**32))), codes, held[0])
 
 
-def random_rows(graph: FactorGraph, rows: int) -> dict[str, np.ndarray]:
+def random_rows(graph: FactorGraph, rows: int, seed: int = 0) -> dict[str, np.ndarray]:
     """Return uniform configurations by variable, without latents.
 
     If some of them are impossible, copies of a few possible ones replace them.
     """
     verify_held(4 * rows * graph.n_cells, f"{rows:,} random rows of {counted(graph.n_cells, 'cell')}", "fewer `rows=`")
-    params = {k: jnp.asarray(v) for k, v in init_params(graph).items()}
-    codes = generator(0).integers(0, graph.sizes[:, None], (graph.n_cells, rows), dtype=np.int32)
-    bad = ~(np.asarray(compiled.log_potential(graph_arrays(graph), params, jnp.asarray(codes))) > -np.inf)
+    params = {} if graph.network is not None else {k: jnp.asarray(v) for k, v in init_params(graph).items()}
+    codes = generator(seed).integers(0, graph.sizes[:, None], (graph.n_cells, rows), dtype=np.int32)
+    bad = np.zeros(rows, bool)  # A network excludes nothing.
+    if graph.network is None:
+        bad = ~(np.asarray(compiled.log_potential(graph_arrays(graph), params, jnp.asarray(codes))) > -np.inf)
     if bad.any():
         nothing_held = np.zeros(graph.n_cells, bool), np.zeros(graph.n_cells, np.int32)
-        possible = starts(graph, limits.FEW, 0, None, nothing_held, params).codes
+        possible = starts(graph, limits.FEW, seed, None, nothing_held, params).codes
         codes[:, bad] = possible[:, np.arange(bad.sum()) % limits.FEW]
     latents = {v.name for v in graph.latents}
     return {name: values for name, values in decode(graph, codes, (rows,)).items() if name not in latents}
