@@ -26,7 +26,7 @@ DEAR = (  # to compile
     ),
     *("how-to/fit-hidden-variables.md", "how-to/read-data.md", "how-to/read-the-warnings.md", "how-to/sample-and-diagnose.md"),
     *("how-to/train-a-network.md", "how-to/translate.md", "how-to/understand-a-chain.md"),
-    *("how-to/decode-with-a-likelihood.md", "how-to/model-ordered-answers.md"),
+    *("how-to/decode-with-a-likelihood.md", "how-to/model-ordered-answers.md", "how-to/come-from-other-tools.md"),
 )
 
 
