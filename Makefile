@@ -9,7 +9,7 @@ OUT    ?= demo-report
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test doubles nightly examples coverage lint format goldens types bench docs site figures clean
+.PHONY: help demo check test doubles nightly examples coverage lint format goldens types bench docs site playground figures clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -77,6 +77,9 @@ docs: $(VENV)/.test  ## build the generated pages; run every block and check eve
 
 site: $(VENV)/.test  ## build the documentation as a site, build/site/index.html; runs no block, and a warning is an error
 	$(BIN)/python -m sphinx -q -W --keep-going -b html -c docs -d build/doctrees . build/site
+
+playground:  ## build a page that checks programs in a browser, build/playground; takes Pyodide from npm
+	$(PYTHON) docs/build_playground.py
 
 figures: $(VENV)/.demo  ## draw the gallery's pictures and its tables of numbers (minutes)
 	$(BIN)/python examples/labs/gallery/build.py
